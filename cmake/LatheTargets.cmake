@@ -1,0 +1,37 @@
+# One warnings target, and one function that makes a folder's library.
+include(GoogleTest)
+
+add_library(lathe_warnings INTERFACE)
+target_compile_options(lathe_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wconversion
+  -Wno-sign-conversion -Wno-missing-field-initializers -Werror)
+
+# lathe_library(<folder> SOURCES ... DEPS ... [PRIVATE_DEPS ...])
+# Makes the target lathe_<folder> (slashes become underscores); DEPS are folders or imported targets.
+function(lathe_library folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  string(REPLACE "/" "_" name ${folder})
+  set(target lathe_${name})
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE lathe_warnings ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} ${scope} ${ARG_DEPS})
+  add_library(lathe::${name} ALIAS ${target})
+endfunction()
+
+# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...]): one GoogleTest program, each case a CTest test.
+function(lathe_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lathe_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             LATHE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" DISCOVERY_TIMEOUT 60)
+endfunction()

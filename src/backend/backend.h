@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "candidate/candidate.h"
+#include "record/verdict.h"
+#include "task/compare.h"
+#include "task/generate_inputs.h"
+
+namespace lathe {
+
+struct DeviceInfo {
+  std::string kind;  ///< "cpu", "cuda", "fake"
+  std::string name;
+  std::string digest_text;  ///< compiler, target and driver: part of every artefact's key
+  int threads = 1;          ///< that a candidate may use
+  int cores = 1;
+  bool quiet_compiles = false;  ///< compiles may run beside a timing
+  Dims facts;                   ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
+};
+
+/// Measured limits of the device, from which the roofline floor follows.
+struct DevicePeaks {
+  double flops_per_second = 0;  ///< fp32 fused multiply-adds counted twice
+  struct Level {
+    std::string name;
+    double capacity_bytes = 0;
+    double bytes_per_second = 0;
+  };
+  std::vector<Level> levels;  ///< fastest first; the last is main memory
+
+  /// Seconds below which no kernel can move `bytes` that may reside in the smallest level that holds them.
+  double memory_floor_seconds(double bytes) const;
+};
+
+/// What a build gave: an artefact, or the candidate's fault (facts.log says which).
+struct BuildResult {
+  bool ok = false;
+  std::string reason = {};  ///< "compile_error", "forbidden_symbol", "constructor", "timeout", ... when not ok
+  Outcome outcome = Outcome::kBuildFailed;
+  Artifact artifact = {};
+  BuildFacts facts = {};
+};
+
+/// One call's inputs and what its outputs must be.
+struct Trial {
+  Distribution distribution = Distribution::kNormal;
+  std::vector<HostTensor> inputs;
+  std::vector<Expected> expected;
+  std::vector<RmsLimit> rms;  ///< one an output, or empty
+};
+
+/// A task at one shape with its trials: made once, shared by all candidates, never seen by one before its
+/// call. A backend subclasses it to keep device copies.
+struct Workload {
+  BoundTask task;
+  std::vector<Trial> trials;
+  virtual ~Workload() = default;
+};
+
+enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };
+
+/// One uninterrupted series of calls in a process that has run no candidate code before.
+struct BlockRequest {
+  std::vector<int> trials;          ///< indices into the workload, in call order; no index twice
+  double check_fraction = 1;        ///< share of each output compared, at secret places; 1 for all
+  std::uint8_t poison = 0xff;       ///< byte pattern of outputs and scratch before the block
+  double timeout_seconds = 10;
+  std::uint64_t secret = 0;         ///< draws the places checked
+};
+
+struct BlockOutcome {
+  BlockStatus status = BlockStatus::kInfra;
+  std::string reason = {};  ///< stable code when not kOk: "sigsegv", "input_written", "redzone", "late_write", ...
+  std::string detail = {};
+  double wall_ns = 0;     ///< for all calls, by the broker's clock, less the empty block
+  bool disturbed = false; ///< the machine took the core away: drop the pair
+  std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
+};
+
+/// A candidate loaded for one workload, behind a jail. Not thread-safe.
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// Runs one block. A dead candidate leaves the session usable: the next block starts afresh.
+  virtual BlockOutcome run(const BlockRequest& request) = 0;
+};
+
+/// A kind of device. Everything above gym/ and gym/ itself know only this interface.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const DeviceInfo& device() const = 0;
+  virtual Result<DevicePeaks> peaks() = 0;
+
+  /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's.
+  virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) = 0;
+  /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
+  virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
+  /// Loads an artefact in a fresh runner. Errors with kInvalid are the candidate's fault, others INFRA.
+  virtual Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                                std::shared_ptr<const Workload> workload) = 0;
+};
+
+}  // namespace lathe

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lathe {
+
+/// Where the time comes from, so that tests can bring their own.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Nanoseconds since an arbitrary origin; never goes back.
+  virtual std::int64_t now_ns() const = 0;
+};
+
+/// CLOCK_MONOTONIC_RAW: not slewed by NTP.
+class SteadyClock final : public Clock {
+ public:
+  std::int64_t now_ns() const override;
+};
+
+class FakeClock final : public Clock {
+ public:
+  std::int64_t now_ns() const override { return now_ns_; }
+  void advance_ns(std::int64_t ns) { now_ns_ += ns; }
+
+ private:
+  std::int64_t now_ns_ = 0;
+};
+
+const Clock& steady_clock();
+
+/// Wall time in seconds since 1970, for records that people read.
+std::int64_t unix_seconds();
+
+}  // namespace lathe

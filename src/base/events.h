@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe {
+
+enum class Severity { kDebug, kInfo, kWarning, kError };
+
+/// One thing that happened. `kind` is a stable dotted name ("eval.done"); `fields` are for machines, `text` for people.
+struct Event {
+  Severity severity = Severity::kInfo;
+  std::string kind;
+  std::string text;
+  std::map<std::string, std::string> fields = {};
+};
+
+/// Where libraries report progress and logs. They never print; the CLI decides what is shown.
+/// Implementations are thread-safe and must not block for long.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_event(const Event& event) = 0;
+};
+
+class NullSink final : public EventSink {
+ public:
+  void on_event(const Event&) override {}
+};
+
+class RecordingSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override {
+    std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  }
+  std::vector<Event> events() const {
+    std::lock_guard lock(mutex_);
+    return events_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Event> events_;
+};
+
+EventSink& null_sink();
+
+}  // namespace lathe

@@ -1,0 +1,25 @@
+#include "base/result.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace lathe {
+
+std::string Error::to_string() const {
+  std::string text;
+  if (!where.file.empty()) text += where.file + ":";
+  if (where.line > 0) text += fmt::format("{}:{}:", where.line, where.column);
+  if (!text.empty()) text += " ";
+  text += message;
+  if (!hint.empty()) text += "\n  hint: " + hint;
+  return text;
+}
+
+Error errno_error(std::string action, std::string hint) {
+  const int code = errno;
+  return {ErrorCode::kIo, fmt::format("{}: {}", action, std::strerror(code)), std::move(hint)};
+}
+
+}  // namespace lathe

@@ -1,0 +1,102 @@
+#include "base/statistics.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+namespace lathe {
+namespace {
+
+std::vector<double> sorted(std::span<const double> xs) {
+  std::vector<double> copy(xs.begin(), xs.end());
+  std::sort(copy.begin(), copy.end());
+  return copy;
+}
+
+}  // namespace
+
+double mean(std::span<const double> xs) {
+  assert(!xs.empty());
+  return std::accumulate(xs.begin(), xs.end(), 0.0) / static_cast<double>(xs.size());
+}
+
+double stddev(std::span<const double> xs) {
+  if (xs.size() < 2) return 0;
+  const double center = mean(xs);
+  double sum = 0;
+  for (double x : xs) sum += (x - center) * (x - center);
+  return std::sqrt(sum / static_cast<double>(xs.size() - 1));
+}
+
+double median(std::span<const double> xs) { return quantile(xs, 0.5); }
+
+double quantile(std::span<const double> xs, double q) {
+  assert(!xs.empty());
+  const auto ordered = sorted(xs);
+  const double rank = q * static_cast<double>(ordered.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const auto above = std::min(below + 1, ordered.size() - 1);
+  const double weight = rank - static_cast<double>(below);
+  return ordered[below] + weight * (ordered[above] - ordered[below]);
+}
+
+double geometric_mean(std::span<const double> xs) {
+  assert(!xs.empty());
+  double sum = 0;
+  for (double x : xs) sum += std::log(x);
+  return std::exp(sum / static_cast<double>(xs.size()));
+}
+
+Interval median_interval(std::span<const double> xs, double alpha) {
+  assert(!xs.empty());
+  const auto ordered = sorted(xs);
+  const std::size_t n = ordered.size();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  Interval interval{-kInf, quantile(ordered, 0.5), kInf};
+  // The interval [x_(k), x_(n+1-k)] misses the median with probability 2 P(Binomial(n, 1/2) < k).
+  double tail = 0;
+  double term = std::exp(-static_cast<double>(n) * std::numbers::ln2);
+  for (std::size_t k = 1; 2 * k <= n; ++k) {
+    tail += term;
+    if (2 * tail > alpha) break;
+    interval.low = ordered[k - 1];
+    interval.high = ordered[n - k];
+    term *= static_cast<double>(n - k + 1) / static_cast<double>(k);
+  }
+  return interval;
+}
+
+double student_t(double dof, double alpha) {
+  assert(dof >= 1 && alpha > 0 && alpha < 1);
+  if (dof < 1.5) return 1.0 / std::tan(alpha * std::numbers::pi / 2);
+  if (dof < 2.5) return std::sqrt(2.0 / (alpha * (2.0 - alpha)) - 2.0);
+  const double a = 1.0 / (dof - 0.5);
+  const double b = 48.0 / (a * a);
+  double c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36;
+  const double d = ((94.5 / (b + c) - 3.0) / b + 1.0) * std::sqrt(a * std::numbers::pi / 2) * dof;
+  double x = d * alpha;
+  double y = std::pow(x, 2.0 / dof);
+  if (y > 0.05 + a) {
+    // Normal quantile of alpha/2 by bisection on erfc: called rarely, so simplicity wins.
+    double low = 0, high = 40;
+    for (int i = 0; i < 200; ++i) {
+      const double mid = (low + high) / 2;
+      (std::erfc(mid / std::numbers::sqrt2) > alpha ? low : high) = mid;
+    }
+    x = -low;
+    y = x * x;
+    if (dof < 5) c += 0.3 * (dof - 4.5) * (x + 0.6);
+    c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c;
+    y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
+    y = std::expm1(a * y * y);
+  } else {
+    y = ((1.0 / (((dof + 6.0) / (dof * y) - 0.089 * d - 0.822) * (dof + 2.0) * 3.0) + 0.5 / (dof + 4.0)) * y - 1.0) *
+            (dof + 1.0) / (dof + 2.0) + 1.0 / y;
+  }
+  return std::sqrt(dof * y);
+}
+
+}  // namespace lathe

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "candidate/candidate.h"
+#include "task/bound_task.h"
+
+namespace lathe {
+
+/// Where a buffer argument comes from. `index` counts inputs, outputs or scratch buffers in declaration order.
+struct BufferRef {
+  enum class Kind : std::uint8_t { kInput, kOutput, kScratch };
+  Kind kind = Kind::kInput;
+  std::int32_t index = 0;
+};
+
+/// A task's scalar, passed by value from the trial's data.
+struct ScalarRef {
+  std::int32_t input = 0;
+};
+
+using BoundArg = std::variant<BufferRef, ScalarRef, std::int64_t>;
+
+struct BoundStep {
+  PlanStep::Kind kind = PlanStep::Kind::kLaunch;
+  std::string kernel;
+  std::int64_t items = 0;
+  std::vector<std::int64_t> grid;
+  std::vector<std::int64_t> block;
+  std::vector<BoundArg> args;
+  std::string node_text;  ///< kNode: the library call as JSON, see baseline/vendor/vendor.h
+};
+
+struct BoundScratch {
+  std::int64_t bytes = 0;
+  ScratchInit init = ScratchInit::kPoison;
+};
+
+/// A plan at one shape: no expression left, loops unrolled, conditions decided. What a runner executes.
+struct LaunchProgram {
+  std::vector<BoundStep> steps;
+  std::vector<BoundScratch> scratch;
+};
+
+/// `facts` are the device's (threads, l2_bytes, ...). Errors: `requires` not met (kUnavailable), a bad
+/// expression, more than 4096 steps, scratch over 4 GiB.
+Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts);
+
+}  // namespace lathe

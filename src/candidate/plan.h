@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "task/expr.h"
+
+namespace lathe {
+
+enum class ScratchInit {
+  kPoison,   ///< filled with a pattern before each call; contents never matter
+  kZero,     ///< zeroed before each call, inside the timed span
+  kCounter,  ///< zeroed once; must be all zero again after each call
+};
+
+struct ScratchDecl {
+  std::string name;
+  Expr bytes;
+  ScratchInit init = ScratchInit::kPoison;
+};
+
+/// An argument of a kernel: a tensor, an output, a scratch buffer, or an integer expression. Scalars of the
+/// task are named like tensors and passed by value in their own dtype.
+struct Arg {
+  std::string name;          ///< empty for an expression
+  std::optional<Expr> expr;  ///< int64_t by value
+};
+
+/// One step of a plan. A launch runs the candidate's kernel over `items` work items; a node runs a trusted
+/// library implementation of named graph nodes.
+struct PlanStep {
+  enum class Kind { kLaunch, kNode };
+  Kind kind = Kind::kLaunch;
+  std::string kernel;              ///< kLaunch: the extern "C" function
+  Expr items = Expr::constant(1);  ///< CPU: work items, split among the threads
+  std::vector<Expr> grid;          ///< GPU
+  std::vector<Expr> block;         ///< GPU
+  std::vector<Arg> args;
+  std::string library;             ///< kNode: "openblas", "onednn"
+  std::vector<std::string> nodes;  ///< kNode: the task's nodes that the call computes, in order
+  std::optional<Expr> when;
+  std::optional<Expr> repeat;  ///< at most 4096 times
+  std::string index;           ///< the loop's name inside args, items and when
+  SourcePos where;
+};
+
+/// How a candidate's kernels are run: the front matter, parsed. Names are checked when it meets a task.
+struct Plan {
+  std::vector<PlanStep> steps;
+  std::vector<ScratchDecl> scratch;
+  std::vector<std::string> constants;  ///< dims compiled in as -DNAME=value
+  std::optional<Expr> requires_;       ///< narrows the task's domain
+  std::string pattern;                 ///< who made it: informative, never trusted
+  std::string knobs;                   ///< the proposer's own encoding of its choices
+};
+
+/// Parses front matter (TOML). `where` is its place in the candidate's text.
+Result<Plan> parse_plan(std::string_view front_matter, const SourcePos& where);
+
+}  // namespace lathe

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/events.h"
+#include "baseline/baseline.h"
+
+namespace lathe {
+
+struct EvaluatorOptions {
+  Seed secret = Seed::from_system();  ///< draws hidden shapes, inputs and checked places; never stored or shown
+  int build_workers = 0;              ///< 0: as many as the machine allows
+  int hidden_shapes = 3;
+  double build_timeout_seconds = 30;
+  double block_timeout_seconds = 20;
+};
+
+struct EvaluationRequest {
+  Candidate candidate;
+  Depth depth = Depth::kScreen;
+  std::int64_t tag = 0;  ///< returned with the verdict
+};
+
+struct Evaluated {
+  std::int64_t tag = 0;
+  Candidate candidate;
+  Verdict verdict;
+};
+
+/// The time of one verified peer at each scored shape.
+struct BaselineTime {
+  std::string name;
+  double median_ns = 0;                ///< geometric mean over the scored shapes
+  std::vector<Timing> timings;
+};
+
+/// The gym for one task on one backend: submit many candidates, take verdicts as they finish. A candidate that
+/// dies, hangs, forks or floods costs only its own verdict. Builds run on workers, timing on one device lane.
+/// All members are thread-safe.
+class Evaluator {
+ public:
+  /// Prepares workloads and times the baselines (seconds). Errors: the task cannot be bound, or no baseline passes.
+  static Result<std::unique_ptr<Evaluator>> create(const TaskSpec& task, Backend& backend,
+                                                   const EvaluatorOptions& options, EventSink& events);
+  virtual ~Evaluator() = default;
+
+  virtual void submit(EvaluationRequest request) = 0;
+  /// The next finished evaluation; blocks. nullopt when nothing is in flight or after cancel().
+  virtual std::optional<Evaluated> next() = 0;
+  virtual int in_flight() const = 0;
+  /// Stops waiting work; what runs is killed. Idempotent.
+  virtual void cancel() = 0;
+
+  virtual const std::vector<BaselineTime>& baselines() const = 0;
+  /// The fastest baseline's name: speedup over it is what optimize maximises.
+  virtual const std::string& best_baseline() const = 0;
+};
+
+}  // namespace lathe

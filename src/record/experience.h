@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "record/verdict.h"
+
+namespace lathe {
+
+/// How a proposal came to be.
+struct Lineage {
+  std::vector<Digest> parents;  ///< candidates it was derived from
+  std::string policy;           ///< "catalog", "openai:<model>"
+  std::string operation;        ///< "random", "mutate", "crossover", "refine"
+  std::string description;      ///< what was changed, for people
+};
+
+/// One row of Lathe's memory: proposal, verdict, lineage, cost.
+struct Experience {
+  std::int64_t id = 0;  ///< set by the store
+  std::string run;
+  std::int64_t sequence = 0;  ///< position in the run: what makes resume exact
+  std::string task_name;
+  Digest task;
+  Digest candidate;
+  std::string candidate_text;
+  std::string prompt;
+  Lineage lineage;
+  Verdict verdict;
+  double cost_seconds = 0;
+  std::int64_t created_unix = 0;
+};
+
+}  // namespace lathe

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/statistics.h"
+#include "task/expr.h"
+
+namespace lathe {
+
+enum class Outcome { kPass, kBuildFailed, kWrong, kCrash, kTimeout, kTampered, kSuspect, kInfra };
+std::string_view name(Outcome outcome);  ///< "PASS", "BUILD_FAILED", ...
+Result<Outcome> parse_outcome(std::string_view name);
+
+enum class Depth { kBuild, kVerify, kScreen, kFinal, kProfile };
+std::string_view name(Depth depth);
+Result<Depth> parse_depth(std::string_view name);
+
+/// The compiled form of a candidate for one set of constants.
+struct Artifact {
+  Digest key;         ///< of source, constants, compiler version, flags, target
+  std::string bytes;  ///< ELF shared object or cubin; empty for a plan of library nodes only
+};
+
+/// What the compiler and the static checks said.
+struct BuildFacts {
+  std::string log;  ///< warnings and errors, at most 16 KiB
+  double seconds = 0;
+  std::int64_t code_bytes = 0;
+  std::map<std::string, double> facts = {};  ///< "spills", "vector_width", "fma_share", ...
+};
+
+/// One verification case: a shape and a distribution.
+struct CaseEvidence {
+  std::string shape;  ///< "rows=4096,cols=1024"; "hidden" shapes are named after the verdict is made
+  std::string distribution;
+  bool hidden = false;
+  bool pass = true;
+  std::string reason;
+  double worst_ratio = 0;  ///< error / tolerance
+  double rms_error = 0;
+};
+
+struct Evidence {
+  std::vector<CaseEvidence> cases;
+};
+
+/// Time of a kernel at one scored shape.
+struct Timing {
+  std::string shape;
+  double median_ns = 0;
+  double spread = 0;  ///< relative median absolute deviation
+  int pairs = 0;
+  int processes = 0;  ///< fresh processes and allocations that contributed
+};
+
+/// Speedup against one named baseline at one shape: t_baseline / t_candidate.
+struct Speedup {
+  std::string baseline;
+  std::string shape;
+  Interval ratio;
+  bool ambiguous = false;  ///< the interval is wider than the depth promises; never touches correctness
+};
+
+/// What the gym concluded about a candidate. Only the broker makes one. It holds no reward.
+struct Verdict {
+  Outcome outcome = Outcome::kInfra;
+  std::string reason;  ///< a stable code: "ok", "bound", "input_written", "undefined_symbol", ...
+  std::string detail;  ///< for people and policies: what, where, how far
+  Depth depth = Depth::kVerify;
+  Digest candidate;
+  Digest task;
+  BuildFacts build;
+  Evidence evidence;
+  std::vector<Timing> timings;
+  std::vector<Speedup> speedups;
+  std::map<std::string, double> profile;       ///< counters, joules
+  std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
+
+  bool passed() const { return outcome == Outcome::kPass; }
+  /// Composed over the scored shapes by geometric mean; nullopt if not timed against `baseline`.
+  std::optional<Interval> speedup(std::string_view baseline) const;
+  /// Geometric mean over shapes; 0 if not timed.
+  double median_ns() const;
+};
+
+}  // namespace lathe

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/experience.h"
+
+namespace lathe {
+
+/// One optimisation run as the store keeps it. `config` is opaque JSON that resume reads back.
+struct RunRecord {
+  std::string id;  ///< sortable by time: "20261121-101502-softmax_rows-3f2a"
+  std::string task_name;
+  std::string task_text;
+  Digest task;
+  std::string config;
+  std::string status;  ///< "running", "done", "interrupted"
+  std::string summary;  ///< JSON, written when the run ends
+  std::int64_t created_unix = 0;
+  std::int64_t experiences = 0;
+};
+
+/// Lathe's memory on one machine: SQLite in WAL mode, content-addressed artefacts in files. Any number of
+/// processes may share one. Thread-safe. What append() has returned Ok for survives kill -9.
+class Store {
+ public:
+  /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says how to
+  /// recover), a full disk, no permission.
+  static Result<std::unique_ptr<Store>> open(const std::string& folder);
+  virtual ~Store() = default;
+
+  virtual Status create_run(const RunRecord& run) = 0;
+  virtual Status update_run(const std::string& id, const std::string& status, const std::string& summary) = 0;
+  virtual Result<RunRecord> run(const std::string& id_or_prefix) = 0;  ///< "last" names the newest
+  virtual Result<std::vector<RunRecord>> runs(int limit) = 0;
+
+  /// Appends one evaluation. (run, sequence) is unique: a second append of the same pair is refused, so
+  /// nothing is counted twice.
+  virtual Result<std::int64_t> append(const Experience& experience) = 0;
+  virtual Result<std::vector<Experience>> experiences(const std::string& run) = 0;  ///< by sequence
+  virtual Result<std::optional<Experience>> best(const Digest& task, const std::string& baseline) = 0;
+
+  /// Content-addressed bytes, published by atomic rename.
+  virtual Result<Digest> put_blob(std::string_view bytes) = 0;
+  virtual Result<std::string> get_blob(const Digest& digest) = 0;
+
+  /// Small facts of this machine (measured peaks), keyed by text.
+  virtual Status put_fact(const std::string& key, const std::string& value) = 0;
+  virtual Result<std::optional<std::string>> get_fact(const std::string& key) = 0;
+};
+
+}  // namespace lathe

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "task/reference.h"
+
+namespace lathe {
+
+/// How far one output lies from what it must be.
+struct Comparison {
+  bool pass = true;
+  std::string reason;              ///< stable code when failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax"
+  double worst_ratio = 0;          ///< max |error| / tolerance
+  double rms_error = 0;
+  std::int64_t first_bad = -1;     ///< flat index
+  std::int64_t bad_count = 0;
+  double got = 0;                  ///< at first_bad
+  double want = 0;
+};
+
+/// RMS errors of the naive build on the same inputs, global and for each tile of 4096 elements: a candidate
+/// may have 8 times as much. Empty: not checked.
+struct RmsLimit {
+  double global = 0;
+  std::vector<double> tiles;
+};
+inline constexpr std::int64_t kRmsTile = 4096;
+
+/// Compares raw output bytes with what they must be. `limit` may be null.
+Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
+
+/// Measures the naive build's own error, from which RmsLimit follows (floored at the output's rounding).
+RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got);
+
+}  // namespace lathe

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "task/reference.h"
+
+namespace lathe {
+
+/// One check of a task's soundness.
+struct LintFinding {
+  bool fatal = false;
+  std::string check;  ///< "mutant:zero", "input_matters:bias", "constant_output", "mutant:fp16"
+  std::string text;
+};
+
+struct LintReport {
+  std::vector<LintFinding> findings;
+  std::vector<std::string> skipped;  ///< mutants that the dtype cannot tell apart
+  bool sound() const;
+};
+
+/// Refuses tasks that a wrong kernel could pass: every mutant must fail, every input must move the output,
+/// the output must not be almost constant, and randomly rounded runs must stay inside the propagated bound.
+Result<LintReport> lint(const TaskSpec& spec, const Seed& seed);
+
+}  // namespace lathe
