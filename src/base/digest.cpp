@@ -22,7 +22,8 @@ std::string Digest::hex() const {
 Result<Digest> Digest::from_hex(std::string_view hex) {
   Digest digest;
   std::size_t length = 0;
-  if (sodium_hex2bin(digest.bytes.data(), digest.bytes.size(), hex.data(), hex.size(), nullptr, &length, nullptr) != 0 ||
+  if (sodium_hex2bin(digest.bytes.data(), digest.bytes.size(), hex.data(), hex.size(), nullptr, &length,
+                     nullptr) != 0 ||
       length != digest.bytes.size() || hex.size() != 2 * digest.bytes.size())
     return invalid("'" + std::string(hex) + "' is not a digest", "a digest is 64 hexadecimal digits");
   return digest;
@@ -38,7 +39,8 @@ Hasher& Hasher::add(std::string_view field) {
   unsigned char prefix[sizeof length];
   std::memcpy(prefix, &length, sizeof length);
   crypto_generichash_update(as_state(state_.data()), prefix, sizeof prefix);
-  crypto_generichash_update(as_state(state_.data()), reinterpret_cast<const unsigned char*>(field.data()), field.size());
+  crypto_generichash_update(as_state(state_.data()), reinterpret_cast<const unsigned char*>(field.data()),
+                            field.size());
   return *this;
 }
 

@@ -10,7 +10,8 @@ namespace lathe {
 
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
-/// One thing that happened. `kind` is a stable dotted name ("eval.done"); `fields` are for machines, `text` for people.
+/// One thing that happened. `kind` is a stable dotted name ("eval.done"); `fields` are for machines, `text`
+/// for people.
 struct Event {
   Severity severity = Severity::kInfo;
   std::string kind;

@@ -36,9 +36,12 @@ Result<std::string> read_file(const std::string& path) {
 Status write_file_atomically(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
   UniqueFd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd.valid()) return errno_error("cannot create a file beside '" + path + "'", "check that the folder exists and can be written");
+  if (!fd.valid())
+    return errno_error("cannot create a file beside '" + path + "'",
+                       "check that the folder exists and can be written");
   const auto fail = [&](const char* action) -> Status {
-    Error error = errno_error(std::string(action) + " '" + path + "'", "check free disk space and permissions");
+    Error error =
+        errno_error(std::string(action) + " '" + path + "'", "check free disk space and permissions");
     ::unlink(temporary.c_str());
     return error;
   };
@@ -56,7 +59,9 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
 Status make_directories(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);
-  if (code) return Error{ErrorCode::kIo, "cannot create folder '" + path + "': " + code.message(), "check permissions and free disk space"};
+  if (code)
+    return Error{ErrorCode::kIo, "cannot create folder '" + path + "': " + code.message(),
+                 "check permissions and free disk space"};
   return Ok{};
 }
 

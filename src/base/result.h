@@ -81,13 +81,13 @@ Error errno_error(std::string action, std::string hint = {});
 
 /// `LATHE_TRY(auto x, f());` binds x to the value of f(), or returns its error from the enclosing function.
 #define LATHE_TRY(decl, expr) LATHE_TRY_(LATHE_CONCAT(lathe_try_, __COUNTER__), decl, expr)
-#define LATHE_TRY_(tmp, decl, expr)            \
-  auto tmp = (expr);                           \
+#define LATHE_TRY_(tmp, decl, expr)             \
+  auto tmp = (expr);                            \
   if (!tmp.ok()) return std::move(tmp).error(); \
   decl = *std::move(tmp)
 
 /// Returns the error of a Status-valued expression from the enclosing function, if there is one.
-#define LATHE_CHECK_OK(expr)                                                        \
-  do {                                                                              \
+#define LATHE_CHECK_OK(expr)                                                                    \
+  do {                                                                                          \
     if (auto lathe_status = (expr); !lathe_status.ok()) return std::move(lathe_status).error(); \
   } while (false)

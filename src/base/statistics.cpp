@@ -93,8 +93,10 @@ double student_t(double dof, double alpha) {
     y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
     y = std::expm1(a * y * y);
   } else {
-    y = ((1.0 / (((dof + 6.0) / (dof * y) - 0.089 * d - 0.822) * (dof + 2.0) * 3.0) + 0.5 / (dof + 4.0)) * y - 1.0) *
-            (dof + 1.0) / (dof + 2.0) + 1.0 / y;
+    y = ((1.0 / (((dof + 6.0) / (dof * y) - 0.089 * d - 0.822) * (dof + 2.0) * 3.0) + 0.5 / (dof + 4.0)) * y -
+         1.0) *
+            (dof + 1.0) / (dof + 2.0) +
+        1.0 / y;
   }
   return std::sqrt(dof * y);
 }

@@ -23,7 +23,8 @@ double geometric_mean(std::span<const double> xs);
 /// coverage >= 1 - alpha. With too few values for that coverage it is (-inf, median, +inf).
 Interval median_interval(std::span<const double> xs, double alpha);
 
-/// Two-sided Student t quantile: t with P(|T_dof| <= t) = 1 - alpha. Hill's expansion (CACM 396), |error| < 1e-3.
+/// Two-sided Student t quantile: t with P(|T_dof| <= t) = 1 - alpha. Hill's expansion (CACM 396), |error| <
+/// 1e-3.
 double student_t(double dof, double alpha);
 
 }  // namespace lathe

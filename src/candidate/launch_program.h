@@ -10,7 +10,8 @@
 
 namespace lathe {
 
-/// Where a buffer argument comes from. `index` counts inputs, outputs or scratch buffers in declaration order.
+/// Where a buffer argument comes from. `index` counts inputs, outputs or scratch buffers in declaration
+/// order.
 struct BufferRef {
   enum class Kind : std::uint8_t { kInput, kOutput, kScratch };
   Kind kind = Kind::kInput;

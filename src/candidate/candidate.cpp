@@ -1,0 +1,137 @@
+#include "candidate/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace lathe {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = 1 << 20;
+constexpr std::string_view kOpen = "/*lathe";
+
+SourcePos position_of(std::string_view text, std::size_t offset, const std::string& file) {
+  SourcePos pos{file, 1, 1};
+  for (char c : text.substr(0, offset)) {
+    if (c == '\n')
+      ++pos.line, pos.column = 1;
+    else
+      ++pos.column;
+  }
+  return pos;
+}
+
+/// The names a plan's arguments may use, gathered once.
+struct Names {
+  std::set<std::string, std::less<>> buffers;
+  std::set<std::string, std::less<>> integers;
+
+  Names(const Candidate& candidate, const TaskSpec& task) {
+    for (const TensorDecl& tensor : task.tensors) buffers.insert(tensor.name);
+    for (const OutputDecl& output : task.outputs) buffers.insert(output.name);
+    for (const ScratchDecl& scratch : candidate.plan.scratch) buffers.insert(scratch.name);
+    integers.insert(task.dim_names.begin(), task.dim_names.end());
+    for (const char* fact : {"threads", "cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bytes"})
+      integers.insert(fact);
+  }
+};
+
+Status check_expr(const Expr& expr, const Names& names, const std::string& index, const SourcePos& where) {
+  for (const std::string& symbol : expr.symbols())
+    if (symbol != index && !names.integers.contains(symbol))
+      return invalid(
+          fmt::format("unknown name '{}' in an expression", symbol),
+          fmt::format("known: {}{}", fmt::join(names.integers, ", "), index.empty() ? "" : ", " + index),
+          where);
+  return Ok{};
+}
+
+Status check_launch(const PlanStep& step, const Names& names) {
+  for (const Arg& arg : step.args) {
+    if (arg.expr) {
+      LATHE_CHECK_OK(check_expr(*arg.expr, names, step.index, step.where));
+    } else if (!names.buffers.contains(arg.name) && !names.integers.contains(arg.name) &&
+               arg.name != step.index) {
+      return invalid(fmt::format("unknown argument '{}' of kernel '{}'", arg.name, step.kernel),
+                     fmt::format("buffers: {}; integers: {}", fmt::join(names.buffers, ", "),
+                                 fmt::join(names.integers, ", ")),
+                     step.where);
+    }
+  }
+  LATHE_CHECK_OK(check_expr(step.items, names, step.index, step.where));
+  for (const auto* extents : {&step.grid, &step.block})
+    for (const Expr& extent : *extents) LATHE_CHECK_OK(check_expr(extent, names, step.index, step.where));
+  return Ok{};
+}
+
+Status check_step(const PlanStep& step, const Names& names, const TaskSpec& task) {
+  if (step.kind == PlanStep::Kind::kLaunch) {
+    LATHE_CHECK_OK(check_launch(step, names));
+  } else {
+    for (const std::string& node : step.nodes)
+      if (!task.find_node(node))
+        return invalid(fmt::format("the task '{}' has no node '{}'", task.name, node),
+                       "name nodes of the task's graph", step.where);
+  }
+  if (step.when) LATHE_CHECK_OK(check_expr(*step.when, names, step.index, step.where));
+  if (step.repeat) LATHE_CHECK_OK(check_expr(*step.repeat, names, "", step.where));
+  return Ok{};
+}
+
+}  // namespace
+
+bool Candidate::has_kernels() const {
+  return std::any_of(plan.steps.begin(), plan.steps.end(),
+                     [](const PlanStep& step) { return step.kind == PlanStep::Kind::kLaunch; });
+}
+
+Result<Candidate> parse_candidate(std::string text, std::string name) {
+  if (text.size() > kMaxTextBytes)
+    return invalid(fmt::format("{} bytes are too many for a candidate", text.size()), "at most 1 MiB",
+                   {name});
+  if (text.find('\0') != std::string::npos)
+    return invalid("the candidate holds a zero byte", "it must be text", {name});
+  const std::size_t open = text.find_first_not_of(" \t\r\n");
+  if (open == std::string::npos || text.compare(open, kOpen.size(), kOpen) != 0)
+    return invalid("the candidate does not start with a /*lathe comment",
+                   "begin with /*lathe, the plan in TOML, then */", {name, 1, 1});
+  const std::size_t begin = open + kOpen.size();
+  const std::size_t end = text.find("*/", begin);
+  if (end == std::string::npos)
+    return invalid("the /*lathe comment has no end", "close it with */ before the code",
+                   position_of(text, open, name));
+  LATHE_TRY(Plan plan,
+            parse_plan(std::string_view(text).substr(begin, end - begin), position_of(text, begin, name)));
+  const Digest digest = digest_of(text);
+  return Candidate{std::move(text), std::move(name), std::move(plan), digest};
+}
+
+Status check_plan(const Candidate& candidate, const TaskSpec& task) {
+  const Names names(candidate, task);
+  const SourcePos top{candidate.name, 1, 1};
+  for (const ScratchDecl& scratch : candidate.plan.scratch) {
+    if (task.find_tensor(scratch.name))
+      return invalid(fmt::format("scratch '{}' has an input's name", scratch.name), "rename it", top);
+    LATHE_CHECK_OK(check_expr(scratch.bytes, names, "", top));
+  }
+  for (const std::string& constant : candidate.plan.constants)
+    if (std::find(task.dim_names.begin(), task.dim_names.end(), constant) == task.dim_names.end())
+      return invalid(fmt::format("constant '{}' is no dim of task '{}'", constant, task.name),
+                     fmt::format("dims: {}", fmt::join(task.dim_names, ", ")), top);
+  if (candidate.plan.requires_) LATHE_CHECK_OK(check_expr(*candidate.plan.requires_, names, "", top));
+  for (const PlanStep& step : candidate.plan.steps) LATHE_CHECK_OK(check_step(step, names, task));
+  for (const OutputDecl& output : task.outputs) {
+    const bool written =
+        std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(), [&](const PlanStep& step) {
+          const bool as_arg = std::any_of(step.args.begin(), step.args.end(),
+                                          [&](const Arg& arg) { return arg.name == output.name; });
+          return as_arg || std::find(step.nodes.begin(), step.nodes.end(), output.name) != step.nodes.end();
+        });
+    if (!written)
+      return invalid(fmt::format("no step takes the output '{}'", output.name), "pass it to a kernel", top);
+  }
+  return Ok{};
+}
+
+}  // namespace lathe

@@ -1,0 +1,192 @@
+#include "candidate/launch_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kMaxRepeat = 4096;
+constexpr std::size_t kMaxSteps = 4096;
+constexpr std::int64_t kMaxItems = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxScratchBytes = std::int64_t{4} << 30;
+
+nlohmann::json attrs_json(const Attrs& attrs) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : attrs.all())
+    std::visit([&, key = name](const auto& v) { json[key] = v; }, value);
+  return json;
+}
+
+/// Turns the plan's names and expressions into indices and numbers for one shape.
+class PlanCompiler {
+ public:
+  PlanCompiler(const Candidate& candidate, const BoundTask& task, const Dims& facts)
+      : candidate_(candidate), task_(task), names_(facts) {
+    for (const auto& [name, value] : task.dims) names_.insert_or_assign(name, value);
+  }
+
+  Result<LaunchProgram> compile() {
+    const Plan& plan = candidate_.plan;
+    if (plan.requires_) {
+      LATHE_TRY(const std::int64_t holds, plan.requires_->evaluate(names_));
+      if (!holds)
+        return Error{
+            ErrorCode::kUnavailable,
+            fmt::format("the shape is outside the candidate's domain: {}", plan.requires_->to_string()),
+            {},
+            {candidate_.name}};
+    }
+    LATHE_CHECK_OK(compile_scratch());
+    for (const PlanStep& step : plan.steps) LATHE_CHECK_OK(compile_step(step));
+    return std::move(program_);
+  }
+
+ private:
+  Status compile_scratch() {
+    std::int64_t total = 0;
+    for (const ScratchDecl& scratch : candidate_.plan.scratch) {
+      LATHE_TRY(const std::int64_t bytes, scratch.bytes.evaluate(names_));
+      if (bytes < 0 || bytes > kMaxScratchBytes - total)
+        return invalid(fmt::format("scratch '{}' wants {} bytes", scratch.name, bytes),
+                       "all scratch together may take 4 GiB", {candidate_.name});
+      total += bytes;
+      program_.scratch.push_back({bytes, scratch.init});
+    }
+    return Ok{};
+  }
+
+  Status compile_step(const PlanStep& step) {
+    std::int64_t repeat = 1;
+    if (step.repeat) {
+      LATHE_TRY(repeat, step.repeat->evaluate(names_));
+      if (repeat < 0 || repeat > kMaxRepeat)
+        return invalid(fmt::format("repeat is {}", repeat), "it must lie in 0..4096", step.where);
+    }
+    for (std::int64_t i = 0; i < repeat; ++i) {
+      if (!step.index.empty()) names_.insert_or_assign(step.index, i);
+      if (step.when) {
+        LATHE_TRY(const std::int64_t holds, step.when->evaluate(names_));
+        if (!holds) continue;
+      }
+      LATHE_TRY(BoundStep bound,
+                step.kind == PlanStep::Kind::kLaunch ? compile_launch(step) : compile_node(step));
+      program_.steps.push_back(std::move(bound));
+      if (program_.steps.size() > kMaxSteps)
+        return invalid("the plan unrolls to more than 4096 steps", "merge launches", step.where);
+    }
+    if (!step.index.empty()) names_.erase(step.index);
+    return Ok{};
+  }
+
+  Result<BoundStep> compile_launch(const PlanStep& step) {
+    BoundStep bound;
+    bound.kernel = step.kernel;
+    LATHE_TRY(bound.items, step.items.evaluate(names_));
+    if (bound.items < 0 || bound.items > kMaxItems)
+      return invalid(fmt::format("items is {}", bound.items), "it must lie in 0..2^40", step.where);
+    for (const Expr& extent : step.grid) {
+      LATHE_TRY(const std::int64_t value, extent.evaluate(names_));
+      bound.grid.push_back(value);
+    }
+    for (const Expr& extent : step.block) {
+      LATHE_TRY(const std::int64_t value, extent.evaluate(names_));
+      bound.block.push_back(value);
+    }
+    for (const Arg& arg : step.args) {
+      LATHE_TRY(BoundArg value, compile_arg(arg, step));
+      bound.args.push_back(value);
+    }
+    return bound;
+  }
+
+  Result<BoundArg> compile_arg(const Arg& arg, const PlanStep& step) {
+    if (arg.expr) {
+      LATHE_TRY(const std::int64_t value, arg.expr->evaluate(names_));
+      return BoundArg(value);
+    }
+    if (const auto found = names_.find(arg.name); found != names_.end()) return BoundArg(found->second);
+    const auto& tensors = task_.spec->tensors;
+    const auto tensor =
+        std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl& t) { return t.name == arg.name; });
+    if (tensor != tensors.end() && tensor->role == Role::kScalar)
+      return BoundArg(ScalarRef{static_cast<std::int32_t>(tensor - tensors.begin())});
+    const auto buffer = find_buffer(arg.name);
+    if (!buffer) return invalid(fmt::format("unknown argument '{}'", arg.name), {}, step.where);
+    return BoundArg(*buffer);
+  }
+
+  /// An output shadows an input of the same name: an inout tensor is passed as its output.
+  std::optional<BufferRef> find_buffer(const std::string& name) const {
+    const auto search = [&](const auto& declarations, BufferRef::Kind kind) -> std::optional<BufferRef> {
+      for (std::size_t i = 0; i < declarations.size(); ++i)
+        if (declarations[i].name == name) return BufferRef{kind, static_cast<std::int32_t>(i)};
+      return std::nullopt;
+    };
+    if (auto found = search(task_.spec->outputs, BufferRef::Kind::kOutput)) return found;
+    if (auto found = search(task_.spec->tensors, BufferRef::Kind::kInput)) return found;
+    return search(candidate_.plan.scratch, BufferRef::Kind::kScratch);
+  }
+
+  Result<BoundStep> compile_node(const PlanStep& step) {
+    BoundStep bound;
+    bound.kind = PlanStep::Kind::kNode;
+    nlohmann::json call = {{"library", step.library}, {"nodes", nlohmann::json::array()}};
+    for (const std::string& name : step.nodes) {
+      const NodeDecl& node = *task_.spec->find_node(name);
+      nlohmann::json entry = {
+          {"op", node.op_name}, {"attrs", attrs_json(node.attrs)}, {"in", nlohmann::json::array()}};
+      for (const std::string& input : node.in) {
+        const auto inner = std::find(step.nodes.begin(), step.nodes.end(), input);
+        if (inner != step.nodes.end())
+          entry["in"].push_back({{"node", inner - step.nodes.begin()}});
+        else {
+          LATHE_TRY(auto operand, operand_json(input, bound, step));
+          entry["in"].push_back(std::move(operand));
+        }
+      }
+      if (find_buffer(name)) {
+        LATHE_TRY(entry["out"], operand_json(name, bound, step));
+      } else {
+        entry["out"] = {{"shape", task_.shape_of(name)}, {"dtype", info(node.type.dtype).name}};
+      }
+      call["nodes"].push_back(std::move(entry));
+    }
+    bound.node_text = call.dump();
+    return bound;
+  }
+
+  Result<nlohmann::json> operand_json(const std::string& name, BoundStep& bound, const PlanStep& step) const {
+    const auto buffer = find_buffer(name);
+    if (!buffer)
+      return invalid(fmt::format("the library step needs '{}', which has no buffer", name),
+                     fmt::format("declare [[scratch]] name = \"{}\", or compute it in the same step", name),
+                     step.where);
+    nlohmann::json operand = {{"buffer", bound.args.size()}, {"shape", task_.shape_of(name)}};
+    operand["dtype"] = info(dtype_of(name, *buffer)).name;
+    bound.args.emplace_back(*buffer);
+    return operand;
+  }
+
+  DType dtype_of(const std::string& name, BufferRef buffer) const {
+    if (buffer.kind == BufferRef::Kind::kOutput)
+      return task_.spec->outputs[static_cast<std::size_t>(buffer.index)].dtype;
+    const TensorDecl* tensor = task_.spec->find_tensor(name);
+    return tensor ? tensor->dtype : task_.spec->find_node(name)->type.dtype;
+  }
+
+  const Candidate& candidate_;
+  const BoundTask& task_;
+  Dims names_;
+  LaunchProgram program_;
+};
+
+}  // namespace
+
+Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts) {
+  return PlanCompiler(candidate, task, facts).compile();
+}
+
+}  // namespace lathe
