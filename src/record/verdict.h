@@ -79,7 +79,7 @@ struct Verdict {
   Evidence evidence;
   std::vector<Timing> timings;
   std::vector<Speedup> speedups;
-  std::map<std::string, double> profile;       ///< counters, joules
+  std::map<std::string, double> profile;        ///< counters, joules
   std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
 
   bool passed() const { return outcome == Outcome::kPass; }

@@ -1,0 +1,148 @@
+#include "record/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "record/json_reader.h"
+
+namespace lathe {
+
+using nlohmann::json;
+
+namespace {
+
+json to_json(const BuildFacts& build) {
+  return {{"log", build.log},
+          {"seconds", build.seconds},
+          {"code_bytes", build.code_bytes},
+          {"facts", json(build.facts)}};
+}
+
+void read_build(JsonReader& reader, BuildFacts& build) {
+  reader.read("log", build.log);
+  reader.read("seconds", build.seconds);
+  reader.read("code_bytes", build.code_bytes);
+  reader.read("facts", build.facts);
+}
+
+json to_json(const CaseEvidence& c) {
+  return {{"shape", c.shape},   {"distribution", c.distribution}, {"hidden", c.hidden},      {"pass", c.pass},
+          {"reason", c.reason}, {"worst_ratio", c.worst_ratio},   {"rms_error", c.rms_error}};
+}
+
+void read_case(JsonReader& reader, CaseEvidence& c) {
+  reader.read("shape", c.shape);
+  reader.read("distribution", c.distribution);
+  reader.read("hidden", c.hidden);
+  reader.read("pass", c.pass);
+  reader.read("reason", c.reason);
+  reader.read("worst_ratio", c.worst_ratio);
+  reader.read("rms_error", c.rms_error);
+}
+
+json to_json(const Timing& t) {
+  return {{"shape", t.shape},
+          {"median_ns", t.median_ns},
+          {"spread", t.spread},
+          {"pairs", t.pairs},
+          {"processes", t.processes}};
+}
+
+void read_timing(JsonReader& reader, Timing& t) {
+  reader.read("shape", t.shape);
+  reader.read("median_ns", t.median_ns);
+  reader.read("spread", t.spread);
+  reader.read("pairs", t.pairs);
+  reader.read("processes", t.processes);
+}
+
+json to_json(const Speedup& s) {
+  return {{"baseline", s.baseline}, {"shape", s.shape},     {"low", s.ratio.low},
+          {"mid", s.ratio.mid},     {"high", s.ratio.high}, {"ambiguous", s.ambiguous}};
+}
+
+void read_speedup(JsonReader& reader, Speedup& s) {
+  reader.read("baseline", s.baseline);
+  reader.read("shape", s.shape);
+  reader.read("low", s.ratio.low);
+  reader.read("mid", s.ratio.mid);
+  reader.read("high", s.ratio.high);
+  reader.read("ambiguous", s.ambiguous);
+}
+
+template <class T>
+json list(const std::vector<T>& values) {
+  json array = json::array();
+  for (const T& value : values) array.push_back(to_json(value));
+  return array;
+}
+
+}  // namespace
+
+json to_json(const Verdict& v) {
+  return {{"outcome", name(v.outcome)},
+          {"reason", v.reason},
+          {"detail", v.detail},
+          {"depth", name(v.depth)},
+          {"candidate", v.candidate.hex()},
+          {"task", v.task.hex()},
+          {"build", to_json(v.build)},
+          {"evidence", {{"cases", list(v.evidence.cases)}}},
+          {"timings", list(v.timings)},
+          {"speedups", list(v.speedups)},
+          {"profile", json(v.profile)},
+          {"stage_seconds", json(v.stage_seconds)}};
+}
+
+Result<Verdict> verdict_from_json(const json& object) {
+  Verdict v;
+  JsonReader reader(object, "verdict");
+  reader.read_name("outcome", v.outcome, parse_outcome);
+  reader.read("reason", v.reason);
+  reader.read("detail", v.detail);
+  reader.read_name("depth", v.depth, parse_depth);
+  reader.read("candidate", v.candidate);
+  reader.read("task", v.task);
+  reader.read_object("build", [&](JsonReader& inner) { read_build(inner, v.build); });
+  reader.read_object("evidence",
+                     [&](JsonReader& inner) { inner.read_list("cases", v.evidence.cases, read_case); });
+  reader.read_list("timings", v.timings, read_timing);
+  reader.read_list("speedups", v.speedups, read_speedup);
+  reader.read("profile", v.profile);
+  reader.read("stage_seconds", v.stage_seconds);
+  LATHE_CHECK_OK(reader.status());
+  return v;
+}
+
+json to_json(const Lineage& lineage) {
+  json parents = json::array();
+  for (const Digest& parent : lineage.parents) parents.push_back(parent.hex());
+  return {{"parents", std::move(parents)},
+          {"policy", lineage.policy},
+          {"operation", lineage.operation},
+          {"description", lineage.description}};
+}
+
+Result<Lineage> lineage_from_json(const json& object) {
+  Lineage lineage;
+  JsonReader reader(object, "lineage");
+  reader.read("parents", lineage.parents);
+  reader.read("policy", lineage.policy);
+  reader.read("operation", lineage.operation);
+  reader.read("description", lineage.description);
+  LATHE_CHECK_OK(reader.status());
+  return lineage;
+}
+
+std::string json_text(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+Result<json> parse_json(std::string_view text, std::string_view what) {
+  try {
+    return json::parse(text);
+  } catch (const json::exception& e) {
+    return invalid(std::string(what) + ": " + e.what());
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,149 @@
+#include "record/json.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace lathe {
+namespace {
+
+using nlohmann::json;
+
+Verdict full_verdict() {
+  Verdict v;
+  v.outcome = Outcome::kPass;
+  v.reason = "ok";
+  v.detail = "8 cases\nworst 0.31 of the bound";
+  v.depth = Depth::kFinal;
+  v.candidate = digest_of("candidate");
+  v.task = digest_of("task");
+  v.build = {.log = "warning: unused", .seconds = 0.125, .code_bytes = 4096, .facts = {{"spills", 3}}};
+  v.evidence.cases = {{.shape = "rows=4096", .distribution = "normal", .worst_ratio = 0.1, .rms_error = 1e-7},
+                      {.shape = "rows=31",
+                       .distribution = "spikes",
+                       .hidden = true,
+                       .pass = false,
+                       .reason = "bound",
+                       .worst_ratio = 12,
+                       .rms_error = 0.5}};
+  v.timings = {
+      {.shape = "rows=4096", .median_ns = 1234.5678901234567, .spread = 0.01, .pairs = 30, .processes = 3}};
+  v.speedups = {{.baseline = "naive", .shape = "rows=4096", .ratio = {3.0, 3.1, 3.3}, .ambiguous = true}};
+  v.profile = {{"joules", 0.5}};
+  v.stage_seconds = {{"build", 0.2}, {"verify", 0.3}};
+  return v;
+}
+
+std::string error_of(const json& object) {
+  const auto verdict = verdict_from_json(object);
+  return verdict.ok() ? "" : verdict.error().message;
+}
+
+TEST(VerdictJson, RoundTripsThroughTextWithoutLosingABit) {
+  const json first = to_json(full_verdict());
+  const auto parsed = parse_json(json_text(first), "verdict");
+  ASSERT_TRUE(parsed.ok());
+  const auto verdict = verdict_from_json(*parsed);
+  ASSERT_TRUE(verdict.ok()) << verdict.error().to_string();
+  EXPECT_EQ(to_json(*verdict), first);
+  EXPECT_EQ(verdict->timings[0].median_ns, 1234.5678901234567);
+  EXPECT_EQ(verdict->evidence.cases[1].reason, "bound");
+  EXPECT_TRUE(verdict->speedups[0].ambiguous);
+}
+
+TEST(VerdictJson, ToleratesFieldsOfANewerWriter) {
+  json object = to_json(full_verdict());
+  object["invented_later"] = {{"x", 1}};
+  object["timings"][0]["clock_hz"] = 4e9;
+  EXPECT_EQ(error_of(object), "");
+}
+
+TEST(VerdictJson, NamesTheMissingField) {
+  const json whole = to_json(full_verdict());
+  for (const auto& item : whole.items()) {
+    json object = to_json(full_verdict());
+    object.erase(item.key());
+    EXPECT_EQ(error_of(object), "verdict." + item.key() + ": missing");
+  }
+  json object = to_json(full_verdict());
+  object["evidence"]["cases"][1].erase("hidden");
+  EXPECT_EQ(error_of(object), "verdict.evidence.cases[1].hidden: missing");
+}
+
+TEST(VerdictJson, RefusesNumbersThatAreNotFinite) {
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    Verdict verdict = full_verdict();
+    verdict.speedups[0].ratio.high = bad;
+    EXPECT_EQ(error_of(to_json(verdict)), "verdict.speedups[0].high: expected a finite number");
+    verdict = full_verdict();
+    verdict.profile["joules"] = bad;
+    EXPECT_EQ(error_of(to_json(verdict)), "verdict.profile.joules: expected a finite number");
+  }
+}
+
+TEST(VerdictJson, RefusesNonFiniteNumbersAfterTextTurnedThemIntoNull) {
+  Verdict verdict = full_verdict();
+  verdict.timings[0].median_ns = HUGE_VAL;
+  EXPECT_EQ(error_of(*parse_json(json_text(to_json(verdict)), "v")),
+            "verdict.timings[0].median_ns: expected a finite number");
+}
+
+TEST(VerdictJson, RefusesWrongKindsAndUnknownNames) {
+  const std::vector<std::pair<json::json_pointer, json>> damages = {
+      {json::json_pointer("/outcome"), "SPLENDID"},
+      {json::json_pointer("/depth"), 3},
+      {json::json_pointer("/candidate"), "abc"},
+      {json::json_pointer("/build"), json::array()},
+      {json::json_pointer("/build/code_bytes"), 1.5},
+      {json::json_pointer("/build/code_bytes"), 18446744073709551615u},
+      {json::json_pointer("/timings"), json::object()},
+      {json::json_pointer("/timings/0"), 7},
+      {json::json_pointer("/timings/0/pairs"), 3000000000},
+      {json::json_pointer("/evidence/cases/0/pass"), "yes"},
+      {json::json_pointer("/profile"), json::array({1, 2})},
+  };
+  for (const auto& [where, value] : damages) {
+    json object = to_json(full_verdict());
+    object[where] = value;
+    EXPECT_THAT(error_of(object), testing::StartsWith("verdict")) << where.to_string();
+  }
+  EXPECT_EQ(error_of(json(3)), "verdict: expected an object");
+}
+
+TEST(LineageJson, RoundTrips) {
+  const Lineage lineage{.parents = {digest_of("a"), digest_of("b")},
+                        .policy = "catalog",
+                        .operation = "crossover",
+                        .description = "rows from a, \"unroll\" from b"};
+  const auto back = lineage_from_json(to_json(lineage));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->parents, lineage.parents);
+  EXPECT_EQ(back->description, lineage.description);
+}
+
+TEST(LineageJson, NamesABadParent) {
+  json object = to_json(Lineage{.parents = {digest_of("a")}});
+  object["parents"].push_back("zz");
+  const auto lineage = lineage_from_json(object);
+  ASSERT_FALSE(lineage.ok());
+  EXPECT_THAT(lineage.error().message, testing::StartsWith("lineage.parents[1]: "));
+}
+
+TEST(JsonText, NeverThrowsOnBytesThatAreNotText) {
+  Verdict verdict = full_verdict();
+  verdict.build.log = std::string("caf\xe9 \0 \xff\xfe", 9);
+  const auto parsed = parse_json(json_text(to_json(verdict)), "verdict");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_THAT((*parsed)["build"]["log"].get<std::string>(), testing::StartsWith("caf\xef\xbf\xbd"));
+}
+
+TEST(ParseJson, SaysWhichTextAndWhere) {
+  const auto parsed = parse_json("{\"a\": }", "run.config");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_THAT(parsed.error().message,
+              testing::AllOf(testing::StartsWith("run.config"), testing::HasSubstr("column 7")));
+}
+
+}  // namespace
+}  // namespace lathe
