@@ -1,0 +1,5 @@
+#pragma once
+
+#include "lathe/cpu/transpose.h"
+
+namespace lathe {}  // namespace lathe

@@ -1,0 +1,67 @@
+#pragma once
+
+namespace lathe {
+
+// libm, so that one C expression serves scalars and vectors alike.
+#define LATHE_UNARY(name)                                       \
+  inline float name(float x) { return __builtin_##name##f(x); } \
+  inline double name(double x) { return __builtin_##name(x); }
+LATHE_UNARY(exp)
+LATHE_UNARY(exp2)
+LATHE_UNARY(expm1)
+LATHE_UNARY(log)
+LATHE_UNARY(log2)
+LATHE_UNARY(log1p)
+LATHE_UNARY(tanh)
+LATHE_UNARY(erf)
+LATHE_UNARY(sin)
+LATHE_UNARY(cos)
+LATHE_UNARY(floor)
+LATHE_UNARY(ceil)
+LATHE_UNARY(sqrt)
+#undef LATHE_UNARY
+inline float abs(float x) { return __builtin_fabsf(x); }
+inline double abs(double x) { return __builtin_fabs(x); }
+/// To nearest, ties to even.
+inline float round(float x) { return __builtin_rintf(x); }
+inline double round(double x) { return __builtin_rint(x); }
+inline float pow(float x, float y) { return __builtin_powf(x, y); }
+inline double pow(double x, double y) { return __builtin_pow(x, y); }
+inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
+inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
+inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+template <class T>
+concept Real = __is_same(T, float) || __is_same(T, double);
+template <Real T>
+inline T rsqrt(T x) {
+  return T(1) / sqrt(x);
+}
+template <Real T>
+inline T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+/// A NaN in either operand gives NaN.
+inline float max(float a, float b) { return a > b || a != a ? a : b; }
+inline double max(double a, double b) { return a > b || a != a ? a : b; }
+inline float min(float a, float b) { return a < b || a != a ? a : b; }
+inline double min(double a, double b) { return a < b || a != a ? a : b; }
+template <Real T>
+inline bool is_nan(T x) {
+  return x != x;
+}
+#define LATHE_COMPARE(name, op)                         \
+  inline bool name(float a, float b) { return a op b; } \
+  inline bool name(double a, double b) { return a op b; }
+LATHE_COMPARE(lt, <)
+LATHE_COMPARE(le, <=)
+LATHE_COMPARE(gt, >)
+LATHE_COMPARE(ge, >=)
+LATHE_COMPARE(eq, ==)
+LATHE_COMPARE(ne, !=)
+#undef LATHE_COMPARE
+inline float select(bool m, float yes, float no) { return m ? yes : no; }
+inline double select(bool m, double yes, double no) { return m ? yes : no; }
+
+}  // namespace lathe

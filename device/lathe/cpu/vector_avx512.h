@@ -1,0 +1,113 @@
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+namespace lathe {
+
+inline constexpr int64_t kLanes = 16;
+
+/// One bit a lane.
+struct maskv {
+  __mmask16 m;
+};
+inline maskv operator&(maskv a, maskv b) { return {static_cast<__mmask16>(a.m & b.m)}; }
+inline maskv operator|(maskv a, maskv b) { return {static_cast<__mmask16>(a.m | b.m)}; }
+inline maskv operator~(maskv a) { return {static_cast<__mmask16>(~a.m)}; }
+inline maskv all_lanes() { return {0xffff}; }
+/// Lanes [0, n); all of them for n >= kLanes, none for n <= 0.
+inline maskv first_lanes(int64_t n) {
+  return {static_cast<__mmask16>(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u)};
+}
+inline bool any(maskv a) { return a.m != 0; }
+/// The lowest lane that is set; kLanes if there is none.
+inline int64_t first_set(maskv a) { return __builtin_ctz(a.m | 0x10000u); }
+
+/// kLanes fp32 values.
+struct f32v {
+  __m512 v;
+  f32v() = default;
+  f32v(__m512 x) : v(x) {}
+  f32v(float x) : v(_mm512_set1_ps(x)) {}
+};
+inline f32v operator+(f32v a, f32v b) { return _mm512_add_ps(a.v, b.v); }
+inline f32v operator-(f32v a, f32v b) { return _mm512_sub_ps(a.v, b.v); }
+inline f32v operator*(f32v a, f32v b) { return _mm512_mul_ps(a.v, b.v); }
+inline f32v operator/(f32v a, f32v b) { return _mm512_div_ps(a.v, b.v); }
+inline f32v operator-(f32v a) { return _mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f)); }
+inline f32v fma(f32v a, f32v b, f32v c) { return _mm512_fmadd_ps(a.v, b.v, c.v); }
+/// A NaN in either operand gives NaN.
+inline f32v max(f32v a, f32v b) {
+  return _mm512_mask_mov_ps(_mm512_max_ps(a.v, b.v), _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), a.v);
+}
+inline f32v min(f32v a, f32v b) {
+  return _mm512_mask_mov_ps(_mm512_min_ps(a.v, b.v), _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), a.v);
+}
+/// b where either is NaN: one instruction.
+inline f32v fast_max(f32v a, f32v b) { return _mm512_max_ps(a.v, b.v); }
+inline f32v fast_min(f32v a, f32v b) { return _mm512_min_ps(a.v, b.v); }
+inline f32v abs(f32v a) { return _mm512_abs_ps(a.v); }
+inline f32v sqrt(f32v a) { return _mm512_sqrt_ps(a.v); }
+inline f32v round(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline f32v floor(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+inline f32v ceil(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+/// |a| with the sign of b.
+inline f32v copysign(f32v a, f32v b) {
+  const __m512i sign = _mm512_set1_epi32(INT32_MIN);
+  return _mm512_castsi512_ps(
+      _mm512_ternarylogic_epi32(sign, _mm512_castps_si512(b.v), _mm512_castps_si512(a.v), 0xca));
+}
+/// 1 / a within about 1 ulp for normal a below 2^126.
+inline f32v fast_reciprocal(f32v a) {
+  const f32v r = _mm512_rcp14_ps(a.v);
+  return _mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r.v, _mm512_set1_ps(1.0f)), r.v, r.v);
+}
+/// a * 2^n for integral n; overflow, underflow and denormals as in exact arithmetic.
+inline f32v ldexp(f32v a, f32v n) { return _mm512_scalef_ps(a.v, n.v); }
+/// x = m * 2^e with m in [2/3, 4/3), for positive finite x, denormal or not.
+inline void split_log(f32v x, f32v& m, f32v& e) {
+  e = _mm512_getexp_ps(x.v);
+  m = _mm512_getmant_ps(x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+  const __mmask16 high = _mm512_cmp_ps_mask(m.v, _mm512_set1_ps(1.33333337f), _CMP_GE_OQ);
+  m = _mm512_mask_mul_ps(m.v, high, m.v, _mm512_set1_ps(0.5f));
+  e = _mm512_mask_add_ps(e.v, high, e.v, _mm512_set1_ps(1.0f));
+}
+
+inline maskv lt(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline maskv le(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+inline maskv gt(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
+inline maskv ge(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ)}; }
+inline maskv eq(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline maskv ne(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NEQ_UQ)}; }
+inline maskv is_nan(f32v a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
+inline f32v select(maskv m, f32v yes, f32v no) { return _mm512_mask_mov_ps(no.v, m.m, yes.v); }
+
+inline f32v load(const float* p) { return _mm512_loadu_ps(p); }
+inline f32v load(const float* p, maskv m) { return _mm512_maskz_loadu_ps(m.m, p); }
+inline void store(float* p, f32v a) { _mm512_storeu_ps(p, a.v); }
+inline void store(float* p, f32v a, maskv m) { _mm512_mask_storeu_ps(p, m.m, a.v); }
+/// Past the caches; p is 64-byte aligned. The step's end orders it before its readers.
+inline void stream(float* p, f32v a) { _mm512_stream_ps(p, a.v); }
+inline f32v load(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si512(p)); }
+inline f32v load(const int32_t* p, maskv m) { return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m.m, p)); }
+inline void store(int32_t* p, f32v a) { _mm512_storeu_si512(p, _mm512_cvttps_epi32(a.v)); }
+inline void store(int32_t* p, f32v a, maskv m) { _mm512_mask_storeu_epi32(p, m.m, _mm512_cvttps_epi32(a.v)); }
+/// p[stride * lane].
+inline f32v load_strided(const float* p, int64_t stride, maskv m) {
+  const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(stride)));
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m.m, at, p, 4);
+}
+
+inline float reduce_add(f32v a) { return _mm512_reduce_add_ps(a.v); }
+inline float reduce_mul(f32v a) { return _mm512_reduce_mul_ps(a.v); }
+inline f32v lane_index() { return _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0); }
+inline float first_lane(f32v a) { return _mm512_cvtss_f32(a.v); }
+/// Lane i becomes lane i - N; the lowest N lanes become 0.
+template <int N>
+inline f32v shift_up(f32v a) {
+  return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(a.v), _mm512_setzero_si512(), 16 - N));
+}
+inline f32v broadcast_last(f32v a) { return _mm512_permutexvar_ps(_mm512_set1_epi32(15), a.v); }
+
+}  // namespace lathe

@@ -1,0 +1,143 @@
+#pragma once
+
+#include "lathe/cpu/vector.h"
+
+namespace lathe {
+
+// Coefficients: minimax fits in fp32 with FMA after N. Juffa's published implementations; measured errors are
+// in docs/catalogue.md and asserted by tests/policy/vector_math_test.cpp.
+
+inline constexpr float kInfinity = __builtin_inff();
+
+/// x = n * ln2 + r, |r| <= ln2 / 2, for |x| < 2^15.
+inline f32v reduce_ln2(f32v x, f32v& n) {
+  n = round(x * f32v(1.44269504f));
+  return fma(n, f32v(-1.42860677e-6f), fma(n, f32v(-6.93145752e-1f), x));
+}
+
+/// 1 ulp; 0 below -103.97, infinity above 88.73.
+inline f32v exp(f32v x) {
+  f32v n;
+  const f32v r = reduce_ln2(fast_max(f32v(-104.0f), fast_min(f32v(89.0f), x)), n);
+  f32v p = f32v(1.37805939e-3f);
+  p = fma(p, r, 8.37312452e-3f);
+  p = fma(p, r, 4.16695364e-2f);
+  p = fma(p, r, 1.66664720e-1f);
+  p = fma(p, r, 4.99999851e-1f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  return ldexp(p, n);
+}
+
+inline f32v exp2(f32v x) {
+  x = fast_max(f32v(-151.0f), fast_min(f32v(129.0f), x));
+  const f32v n = round(x);
+  const f32v r = (x - n) * f32v(6.93147182e-1f);
+  f32v p = f32v(1.37805939e-3f);
+  p = fma(p, r, 8.37312452e-3f);
+  p = fma(p, r, 4.16695364e-2f);
+  p = fma(p, r, 1.66664720e-1f);
+  p = fma(p, r, 4.99999851e-1f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  return ldexp(p, n);
+}
+
+/// exp(x) - 1 without cancellation.
+inline f32v expm1(f32v x) {
+  f32v n;
+  const f32v r = reduce_ln2(fast_max(f32v(-30.0f), fast_min(f32v(88.7f), x)), n);
+  f32v p = f32v(1.98423862e-4f);
+  p = fma(p, r, 1.39304332e-3f);
+  p = fma(p, r, 8.33333377e-3f);
+  p = fma(p, r, 4.16666470e-2f);
+  p = fma(p, r, 1.66666667e-1f);
+  p = fma(p, r, 5.00000000e-1f);
+  p = fma(p, r * r, r);
+  const f32v half_scale = ldexp(0.5f, n);
+  const f32v y = fma(p, half_scale, half_scale - f32v(0.5f));
+  return select(gt(x, 88.7f), exp(x), select(eq(x, 0.0f), x, y + y));
+}
+
+/// 1 ulp.
+inline f32v log(f32v x) {
+  f32v m, e;
+  split_log(x, m, e);
+  m = m - f32v(1.0f);
+  const f32v s = m * m;
+  f32v r = f32v(-0.130310059f);
+  f32v t = f32v(0.140869141f);
+  r = fma(r, s, -0.121483710f);
+  t = fma(t, s, 0.139814854f);
+  r = fma(r, s, -0.166846126f);
+  t = fma(t, s, 0.200120345f);
+  r = fma(r, s, -0.249996200f);
+  r = fma(t, m, r);
+  r = fma(r, m, 0.333331972f);
+  r = fma(r, m, -0.5f);
+  r = fma(r, s, m);
+  r = fma(e, 0.693147182f, r);
+  r = select(gt(x, 0.0f) & lt(x, kInfinity), r, x + x);
+  r = select(lt(x, 0.0f), f32v(__builtin_nanf("")), r);
+  return select(eq(x, 0.0f), f32v(-kInfinity), r);
+}
+
+inline f32v log2(f32v x) { return log(x) * f32v(1.44269504f); }
+
+/// 2 ulp: log(u) plus what u = 1 + x lost.
+inline f32v log1p(f32v x) {
+  const f32v u = x + f32v(1.0f);
+  const f32v lost = x - (u - f32v(1.0f));
+  const f32v y = log(u) + lost / u;
+  return select(eq(x, 0.0f) | eq(x, kInfinity), x, select(eq(u, 0.0f), f32v(-kInfinity), y));
+}
+
+/// 2 ulp, also where it is tiny.
+inline f32v sigmoid(f32v x) {
+  const f32v e = exp(-abs(x));
+  const f32v r = fast_reciprocal(e + f32v(1.0f));
+  return select(lt(x, 0.0f), e * r, r);
+}
+
+/// 2 ulp.
+inline f32v tanh(f32v x) {
+  const f32v t = abs(x);
+  const f32v s = x * x;
+  f32v small = f32v(-6.61022784e-3f);
+  small = fma(small, s, 2.13093887e-2f);
+  small = fma(small, s, -5.39094288e-2f);
+  small = fma(small, s, 1.33331137e-1f);
+  small = fma(small, s, -3.33333320e-1f);
+  small = fma(small * s, x, x);
+  const f32v e = exp(fast_min(f32v(20.0f), t + t));
+  const f32v large = fma(f32v(-2.0f), fast_reciprocal(e + f32v(1.0f)), 1.0f);
+  return select(lt(t, 0.55f), small, copysign(large, x));
+}
+
+/// 1 ulp.
+inline f32v erf(f32v x) {
+  const f32v t = abs(x);
+  const f32v s = x * x;
+  f32v r = fma(f32v(-1.72853470e-5f), t, 3.83197126e-4f);
+  const f32v u = fma(f32v(-3.88396438e-3f), t, 2.42546219e-2f);
+  r = fma(r, s, u);
+  r = fma(r, t, -1.06777877e-1f);
+  r = fma(r, t, -6.34846687e-1f);
+  r = fma(r, t, -1.28717512e-1f);
+  r = fma(r, t, -t);
+  const f32v large = f32v(1.0f) - exp(select(gt(t, 4.0f), f32v(-20.0f), r));
+  f32v small = f32v(-5.96761703e-4f);
+  small = fma(small, s, 4.99119423e-3f);
+  small = fma(small, s, -2.67681349e-2f);
+  small = fma(small, s, 1.12819925e-1f);
+  small = fma(small, s, -3.76125336e-1f);
+  small = fma(small, s, 1.28379166e-1f);
+  small = fma(small, x, x);
+  const f32v y = select(gt(t, 0.927734375f), copysign(large, x), small);
+  return select(is_nan(x), x, y);
+}
+
+/// 1 / sqrt(x), correctly rounded twice.
+inline f32v rsqrt(f32v x) { return f32v(1.0f) / sqrt(x); }
+
+}  // namespace lathe

@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/policy/shared_object.h"
+
+namespace lathe {
+namespace {
+
+using Kernel = void(const float*, const float*, float*, std::int64_t);
+
+struct Function {
+  std::string name;
+  double (*exact)(double);
+  double max_ulp;
+};
+
+double sigmoid_exact(double x) { return 1 / (1 + std::exp(-x)); }
+double rsqrt_exact(double x) { return 1 / std::sqrt(x); }
+double exact_tanh(double x) { return std::tanh(x); }
+
+const std::vector<Function>& functions() {
+  static const std::vector<Function> all = {
+      {"exp", [](double x) { return std::exp(x); }, 1.1},
+      {"exp2", [](double x) { return std::exp2(x); }, 1.3},
+      {"expm1", [](double x) { return std::expm1(x); }, 2.0},
+      {"log", [](double x) { return std::log(x); }, 1.1},
+      {"log2", [](double x) { return std::log2(x); }, 2.0},
+      {"log1p", [](double x) { return std::log1p(x); }, 2.0},
+      {"sigmoid", sigmoid_exact, 2.5},
+      {"tanh", exact_tanh, 2.0},
+      {"erf", [](double x) { return std::erf(x); }, 1.5},
+      {"rsqrt", rsqrt_exact, 1.5},
+      {"sqrt", [](double x) { return std::sqrt(x); }, 0.51},
+      {"sin", [](double x) { return std::sin(x); }, 2.0},
+      {"cos", [](double x) { return std::cos(x); }, 2.0},
+  };
+  return all;
+}
+
+const SharedObject& library() {
+  static const SharedObject built = [] {
+    std::string text = "#include <lathe/cpu.h>\nusing namespace lathe;\n";
+    const auto add = [&](const std::string& name, const std::string& call) {
+      text += "extern \"C\" void f_" + name +
+              "(const float* x, const float* y, float* z, int64_t n) {\n"
+              "  for (int64_t i = 0; i < n; i += kLanes) {\n    const maskv m = first_lanes(n - i);\n"
+              "    const f32v a = load(x + i, m), b = load(y + i, m);\n    (void)b;\n    store(z + i, " +
+              call + ", m);\n  }\n}\n";
+    };
+    for (const Function& f : functions()) add(f.name, f.name + "(a)");
+    add("pow", "pow(a, b)");
+    add("max", "max(a, b)");
+    add("min", "min(a, b)");
+    add("prefix_sum", "prefix_sum(a)");
+    add("reduce_max", "f32v(reduce_max(a))");
+    add("reduce_add", "f32v(reduce_add(a))");
+    text +=
+        "extern \"C\" void f_transpose(const float* x, const float* y, float* z, int64_t n) {\n"
+        "  transpose_block(x, int64_t(y[0]), z, int64_t(y[1]), int64_t(y[2]), int64_t(y[3])); (void)n;\n}\n"
+        "extern \"C\" int64_t lanes() { return kLanes; }\n";
+    return SharedObject(text);
+  }();
+  return built;
+}
+
+std::vector<float> run(const std::string& name, const std::vector<float>& x, std::vector<float> y = {}) {
+  y.resize(x.size());
+  std::vector<float> z(x.size());
+  library().function<Kernel>("f_" + name)(x.data(), y.data(), z.data(), static_cast<std::int64_t>(x.size()));
+  return z;
+}
+
+/// |got - want| in units of the last place of fp32 at `want`; denormals count in the smallest denormal.
+double ulps(float got, double want) {
+  const float rounded = static_cast<float>(want);
+  if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
+  if (std::isinf(rounded) || std::isinf(got)) {
+    if (got == rounded) return 0;
+    return std::abs(want) > 3.40282e38 ? 0.5 : 1e30;
+  }
+  if (std::isnan(got)) return 1e30;
+  const int exponent = want == 0 ? -149 : std::max(std::ilogb(want) - 23, -149);
+  return std::abs(got - want) / std::ldexp(1.0, exponent);
+}
+
+class VectorMath : public testing::TestWithParam<Function> {};
+
+TEST_P(VectorMath, StaysWithinItsErrorOverAllMagnitudes) {
+  const Function& f = GetParam();
+  const bool periodic = f.name == "sin" || f.name == "cos";
+  std::vector<float> x;
+  for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 4093) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    if (!periodic || std::abs(value) < 30000.0f) x.push_back(value);
+  }
+  for (int i = -200000; i < 200000; ++i) x.push_back(static_cast<float>(i) * 0.00061f);
+  const std::vector<float> y = run(f.name, x);
+  double worst = 0;
+  float at = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double error = ulps(y[i], f.exact(x[i]));
+    // Near a zero of sin the relative error grows with the reduced argument's; count against 2^-24 there.
+    if (periodic) error = std::min(error, std::abs(y[i] - f.exact(x[i])) * 0x1p24);
+    if (error > worst) worst = error, at = x[i];
+  }
+  std::printf("%-8s max %.3f ulp at %g\n", f.name.c_str(), worst, static_cast<double>(at));
+  EXPECT_LE(worst, f.max_ulp) << "at " << at;
+}
+
+TEST_P(VectorMath, HandlesSpecialValuesLikeLibm) {
+  const Function& f = GetParam();
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {0.0f, inf, std::nanf(""), 1.0f, -1.0f, 1e-45f, 1e-39f, 88.8f, -104.5f};
+  if (f.name != "rsqrt") x.insert(x.end(), {-0.0f, -inf});
+  const std::vector<float> y = run(f.name, x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_LE(ulps(y[i], f.exact(x[i])), f.max_ulp) << f.name << "(" << x[i] << ") = " << y[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, VectorMath, testing::ValuesIn(functions()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Pow, StaysWithinOneUlpAndFollowsTheSpecialCases) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  std::vector<float> x, y;
+  for (float a : {0.0f, 1.0f, -1.0f, 2.0f, -2.0f, -2.5f, 0.3f, inf, -inf, nan, 1e-40f, 3e38f})
+    for (float b : {0.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, -0.5f, 2.5f, 100.0f, inf, nan})
+      x.push_back(a), y.push_back(b);
+  for (int i = 1; i < 300000; ++i) {
+    x.push_back(std::exp(static_cast<float>(i % 1777) * 0.05f - 44.0f));
+    y.push_back(static_cast<float>(i % 997) * 0.01f - 5.0f);
+  }
+  const std::vector<float> z = run("pow", x, y);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = ulps(z[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i])));
+    worst = std::max(worst, error);
+    ASSERT_LE(error, 1.0) << x[i] << " ^ " << y[i] << " = " << z[i];
+  }
+  std::printf("pow      max %.3f ulp\n", worst);
+}
+
+TEST(VectorOperations, PropagateNanInMaxAndMin) {
+  const float nan = std::nanf("");
+  for (const char* name : {"max", "min"}) {
+    const std::vector<float> z = run(name, {nan, 1.0f, 2.0f}, {1.0f, nan, 3.0f});
+    EXPECT_TRUE(std::isnan(z[0]) && std::isnan(z[1])) << name;
+    EXPECT_EQ(z[2], std::string(name) == "max" ? 3.0f : 2.0f);
+  }
+}
+
+TEST(VectorOperations, ReduceAndScanTheLanes) {
+  const auto lanes = static_cast<std::size_t>(library().function<std::int64_t()>("lanes")());
+  std::vector<float> x(lanes);
+  for (std::size_t i = 0; i < lanes; ++i) x[i] = static_cast<float>((i * 7) % 11);
+  const std::vector<float> prefix = run("prefix_sum", x);
+  float sum = 0, largest = 0;
+  for (std::size_t i = 0; i < lanes; ++i) {
+    sum += x[i];
+    largest = std::max(largest, x[i]);
+    EXPECT_EQ(prefix[i], sum);
+  }
+  EXPECT_EQ(run("reduce_add", x)[0], sum);
+  EXPECT_EQ(run("reduce_max", x)[0], largest);
+  x[3] = std::nanf("");
+  EXPECT_TRUE(std::isnan(run("reduce_max", x)[0]));
+}
+
+TEST(VectorOperations, TransposeBlocksOfAnySize) {
+  const int lanes = static_cast<int>(library().function<std::int64_t()>("lanes")());
+  for (int rows = 1; rows <= lanes; ++rows) {
+    for (int cols = 1; cols <= lanes; ++cols) {
+      std::vector<float> x(static_cast<std::size_t>(rows * 33)),
+          z(static_cast<std::size_t>(cols * 37), -1.0f);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+      const float how[] = {33, 37, static_cast<float>(rows), static_cast<float>(cols)};
+      library().function<Kernel>("f_transpose")(x.data(), how, z.data(), 0);
+      for (int j = 0; j < cols; ++j)
+        for (int i = 0; i < 37; ++i)
+          ASSERT_EQ(z[static_cast<std::size_t>(j * 37 + i)],
+                    i < rows ? static_cast<float>(i * 33 + j) : -1.0f);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe
