@@ -1,13 +1,17 @@
 #ifndef LATHE_BASELINE_VENDOR_VENDOR_H_
 #define LATHE_BASELINE_VENDOR_VENDOR_H_
 
-/* The C interface of liblathe_vendor.so: trusted library implementations of graph nodes. A runner loads it only
- * for plans that have `node` steps, and calls prepare() before it locks itself down: afterwards execute() may
- * neither allocate, open files nor start threads. */
+/* The C interface of liblathe_vendor.so: trusted library implementations of graph nodes. A runner loads it
+ * only for plans that have `node` steps, and calls prepare() before it locks itself down: afterwards
+ * execute() may neither open files nor start threads. Both libraries keep worker threads: set
+ * OPENBLAS_NUM_THREADS and OMP_NUM_THREADS to the plan's threads before loading this one, and execute on the
+ * thread that prepared. */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#define LATHE_VENDOR_API __attribute__((visibility("default")))
 
 typedef struct lathe_vendor_call lathe_vendor_call;
 
@@ -16,12 +20,14 @@ typedef struct lathe_vendor_call lathe_vendor_call;
  *    {"node":0}],"out":{"buffer":3,"shape":[M,N],"dtype":"fp32"}}]}
  * where "buffer" indexes the pointer array given to execute and "node" an earlier node of the same call.
  * A null return leaves the reason in `error` (always terminated). */
-lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error, unsigned long error_size);
+LATHE_VENDOR_API lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
+                                                         unsigned long error_size);
 
-/* Runs one call on 64-byte-aligned buffers. Returns 0, or a library's error code. Not thread-safe a handle. */
-int lathe_vendor_execute(lathe_vendor_call* call, void* const* buffers);
+/* Runs one call on 64-byte-aligned buffers. Returns 0, or a library's error code. Not thread-safe a handle.
+ */
+LATHE_VENDOR_API int lathe_vendor_execute(lathe_vendor_call* call, void* const* buffers);
 
-void lathe_vendor_release(lathe_vendor_call* call);
+LATHE_VENDOR_API void lathe_vendor_release(lathe_vendor_call* call);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace lathe::vendor {
+
+using Extents = std::vector<std::int64_t>;
+
+/// An operand of a node: an earlier node of the call, or one of the caller's buffers.
+struct Operand {
+  int node = -1;    ///< index into NodeCall::nodes; -1: `buffer`
+  int buffer = -1;  ///< index into the pointers given to execute
+  Extents shape;
+  std::string dtype;
+};
+
+struct Node {
+  std::string op;
+  nlohmann::json attrs;
+  std::vector<Operand> in;
+  Operand out;  ///< `buffer` is -1 for a value that stays inside the call
+};
+
+/// BoundStep::node_text, parsed and checked: operands refer to earlier nodes, and only the last node's value
+/// leaves the call.
+struct NodeCall {
+  std::string library;
+  std::vector<Node> nodes;
+};
+
+Result<NodeCall> parse_node_call(std::string_view json);
+
+/// A library call with all its memory and code made. `execute` returns 0 or the library's error code.
+class PreparedCall {
+ public:
+  virtual ~PreparedCall() = default;
+  virtual int execute(void* const* buffers) = 0;
+};
+
+Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int threads);
+Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads);
+
+std::int64_t count(const Extents& shape);
+
+}  // namespace lathe::vendor

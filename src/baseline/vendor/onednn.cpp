@@ -1,0 +1,112 @@
+#include "baseline/vendor/onednn.h"
+
+/// Of the libgomp that oneDNN runs on, whichever compiler builds this file.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace lathe::vendor {
+namespace {
+
+dnnl::memory::dims row_major_strides(const Extents& shape) {
+  dnnl::memory::dims strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+}  // namespace
+
+dnnl::memory::desc plain_desc(const Extents& shape) {
+  const Extents dims = shape.empty() ? Extents{1} : shape;
+  return {dims, dnnl::memory::data_type::f32, row_major_strides(dims)};
+}
+
+dnnl::memory::desc transposed_desc(const Extents& stored) {
+  Extents dims = stored;
+  dnnl::memory::dims strides = row_major_strides(stored);
+  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return {dims, dnnl::memory::data_type::f32, strides};
+}
+
+class OnednnBuilder::Call final : public PreparedCall {
+ public:
+  explicit Call(const dnnl::engine& engine) : stream_(engine) {}
+
+  /// Without allocation of our own: the C call on argument lists made in advance.
+  int execute(void* const* buffers) override {
+    for (const auto& [memory, buffer] : callers_)
+      if (dnnl_memory_set_data_handle(memory.get(), buffers[buffer]) != dnnl_success)
+        return dnnl_runtime_error;
+    for (const Stage& stage : stages_) {
+      const dnnl_status_t status = dnnl_primitive_execute(
+          stage.primitive.get(), stream_.get(), static_cast<int>(stage.args.size()), stage.args.data());
+      if (status != dnnl_success) return status;
+    }
+    return dnnl_stream_wait(stream_.get());
+  }
+
+  struct Stage {
+    dnnl::primitive primitive;
+    std::vector<dnnl::memory> keep_alive;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+  dnnl::stream stream_;
+  std::vector<std::pair<dnnl::memory, int>> callers_;
+  std::vector<Stage> stages_;
+};
+
+OnednnBuilder::OnednnBuilder()
+    : engine_(dnnl::engine::kind::cpu, 0), call_(std::make_unique<Call>(engine_)) {}
+OnednnBuilder::~OnednnBuilder() = default;
+
+dnnl::memory OnednnBuilder::caller(const Operand& operand, const dnnl::memory::desc& desc) {
+  dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
+  call_->callers_.emplace_back(memory, operand.buffer);
+  return memory;
+}
+
+dnnl::memory OnednnBuilder::own(const dnnl::memory::desc& desc) { return {desc, engine_}; }
+
+dnnl::memory OnednnBuilder::to_layout(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
+  if (memory.get_desc() == desc) return memory;
+  const dnnl::memory copy = own(desc);
+  reorder(memory, copy);
+  return copy;
+}
+
+void OnednnBuilder::reorder(const dnnl::memory& from, const dnnl::memory& to) {
+  const dnnl::reorder::primitive_desc desc(engine_, from.get_desc(), engine_, to.get_desc(), attributes());
+  add(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+dnnl::primitive_attr OnednnBuilder::attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+void OnednnBuilder::append(dnnl::primitive primitive, std::vector<std::pair<int, dnnl::memory>> args) {
+  Call::Stage stage{std::move(primitive), {}, {}};
+  for (auto& [index, memory] : args) {
+    stage.args.push_back({index, memory.get()});
+    stage.keep_alive.push_back(std::move(memory));
+  }
+  call_->stages_.push_back(std::move(stage));
+}
+
+std::unique_ptr<PreparedCall> OnednnBuilder::finish() { return std::move(call_); }
+
+Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads) {
+  for (const Node& node : call.nodes) {
+    bool all_float = node.out.dtype == "fp32";
+    for (const Operand& operand : node.in) all_float = all_float && operand.dtype == "fp32";
+    if (!all_float) return invalid("the oneDNN adapter takes fp32 alone");
+  }
+  omp_set_num_threads(threads);
+  for (const auto prepare : {onednn_matmul}) {
+    LATHE_TRY(auto prepared, prepare(call));
+    if (prepared) return prepared;
+  }
+  return invalid("oneDNN has no primitive for op '" + call.nodes[0].op + "' at these shapes");
+}
+
+}  // namespace lathe::vendor

@@ -1,0 +1,106 @@
+#include "baseline/vendor/vendor.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "baseline/vendor/node_call.h"
+
+struct lathe_vendor_call {
+  std::unique_ptr<lathe::vendor::PreparedCall> call;
+};
+
+namespace lathe::vendor {
+namespace {
+
+std::size_t element_bytes(const std::string& dtype) {
+  if (dtype == "fp64" || dtype == "int64") return 8;
+  if (dtype == "fp16" || dtype == "bf16") return 2;
+  if (dtype == "int8" || dtype == "bool" || dtype == "fp8e4m3") return 1;
+  return 4;
+}
+
+/// Zeroed stand-ins for the caller's buffers: what a rehearsal runs on. They come from mmap, because memory
+/// freed to malloc stays with the process (see lathe_vendor_prepare).
+class RehearsalBuffers {
+ public:
+  explicit RehearsalBuffers(const NodeCall& call) {
+    for (const Node& node : call.nodes) {
+      for (const Operand& operand : node.in) note_size(operand);
+      note_size(node.out);
+    }
+    for (std::size_t bytes : sizes_) {
+      void* memory = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) throw std::bad_alloc();
+      pointers_.push_back(memory);
+    }
+  }
+  RehearsalBuffers(const RehearsalBuffers&) = delete;
+  RehearsalBuffers& operator=(const RehearsalBuffers&) = delete;
+  ~RehearsalBuffers() {
+    for (std::size_t i = 0; i < pointers_.size(); ++i) munmap(pointers_[i], sizes_[i] + 1);
+  }
+  void* const* pointers() const { return pointers_.data(); }
+
+ private:
+  void note_size(const Operand& operand) {
+    if (operand.buffer < 0) return;
+    const auto index = static_cast<std::size_t>(operand.buffer);
+    if (sizes_.size() <= index) sizes_.resize(index + 1);
+    const std::size_t bytes = static_cast<std::size_t>(count(operand.shape)) * element_bytes(operand.dtype);
+    sizes_[index] = std::max(sizes_[index], bytes);
+  }
+
+  std::vector<std::size_t> sizes_;
+  std::vector<void*> pointers_;
+};
+
+Result<std::unique_ptr<PreparedCall>> prepare(const char* json, int threads) {
+  const auto parsed = parse_node_call(json);
+  if (!parsed.ok()) return parsed.error();
+  const NodeCall& call = *parsed;
+  const auto prepare_in = call.library == "openblas" ? prepare_openblas : prepare_onednn;
+  if (call.library != "openblas" && call.library != "onednn")
+    return invalid("unknown library '" + call.library + "'", "known: openblas, onednn");
+  LATHE_TRY(auto prepared, prepare_in(call, threads));
+  const RehearsalBuffers buffers(call);
+  for (int i = 0; i < 3; ++i)
+    if (const int status = prepared->execute(buffers.pointers()))
+      return invalid("the rehearsal of a library call failed with code " + std::to_string(status));
+  return prepared;
+}
+
+}  // namespace
+}  // namespace lathe::vendor
+
+lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
+                                        unsigned long error_size) {
+  // The libraries take small workspaces from malloc at each call: freed memory must stay with the process,
+  // or they would enter the kernel.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  std::string message;
+  try {
+    auto prepared = lathe::vendor::prepare(json, threads);
+    if (prepared.ok()) return new lathe_vendor_call{std::move(*prepared)};
+    message = prepared.error().message;
+  } catch (const std::exception& exception) {
+    message = exception.what();
+  }
+  if (error_size > 0) {
+    const std::size_t length = std::min<std::size_t>(message.size(), error_size - 1);
+    std::memcpy(error, message.data(), length);
+    error[length] = 0;
+  }
+  return nullptr;
+}
+
+int lathe_vendor_execute(lathe_vendor_call* call, void* const* buffers) {
+  return call->call->execute(buffers);
+}
+
+void lathe_vendor_release(lathe_vendor_call* call) { delete call; }
