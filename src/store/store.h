@@ -16,14 +16,16 @@ struct RunRecord {
   std::string task_text;
   Digest task;
   std::string config;
-  std::string status;  ///< "running", "done", "interrupted"
+  std::string status;   ///< "running", "done", "interrupted"
   std::string summary;  ///< JSON, written when the run ends
   std::int64_t created_unix = 0;
   std::int64_t experiences = 0;
 };
 
 /// Lathe's memory on one machine: SQLite in WAL mode, content-addressed artefacts in files. Any number of
-/// processes may share one. Thread-safe. What append() has returned Ok for survives kill -9.
+/// processes may share one. Thread-safe. What append() has returned Ok for survives kill -9. Each commit is
+/// synced (an evaluation costs 100 ms or more, a sync a few), so a power cut costs only what had not
+/// returned, if the disk keeps its promises; a blob's name may be lost with it, never its bytes mixed up.
 class Store {
  public:
   /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says how to
@@ -37,9 +39,10 @@ class Store {
   virtual Result<std::vector<RunRecord>> runs(int limit) = 0;
 
   /// Appends one evaluation. (run, sequence) is unique: a second append of the same pair is refused, so
-  /// nothing is counted twice.
+  /// nothing is counted twice. Errors: an unknown run, a verdict with a number that is not finite.
   virtual Result<std::int64_t> append(const Experience& experience) = 0;
   virtual Result<std::vector<Experience>> experiences(const std::string& run) = 0;  ///< by sequence
+  /// The passed experience whose speedup over `baseline` has the highest lower bound.
   virtual Result<std::optional<Experience>> best(const Digest& task, const std::string& baseline) = 0;
 
   /// Content-addressed bytes, published by atomic rename.

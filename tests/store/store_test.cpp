@@ -1,0 +1,139 @@
+#include "store/store.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "record/json.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+class StoreTest : public testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+  const std::unique_ptr<Store> store_ = open_or_fail(folder_.path());
+};
+
+TEST_F(StoreTest, GivesBackARunWithItsProgress) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  ASSERT_TRUE(store_->append(make_experience("r", 0)).ok());
+  ASSERT_TRUE(store_->update_run("r", "done", R"({"best":3})").ok());
+  const auto run = store_->run("r");
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->status, "done");
+  EXPECT_EQ(run->summary, R"({"best":3})");
+  EXPECT_EQ(run->config, R"({"seed":7})");
+  EXPECT_EQ(run->task, digest_of("softmax"));
+  EXPECT_EQ(run->experiences, 1);
+}
+
+TEST_F(StoreTest, FindsRunsByPrefixAndByAge) {
+  ASSERT_TRUE(store_->create_run(make_run("20261121-a", 100)).ok());
+  ASSERT_TRUE(store_->create_run(make_run("20261121-ab", 300)).ok());
+  ASSERT_TRUE(store_->create_run(make_run("20261020-c", 200)).ok());
+  EXPECT_EQ(store_->run("last")->id, "20261121-ab");
+  EXPECT_EQ(store_->run("202610")->id, "20261020-c");
+  EXPECT_EQ(store_->run("20261121-a")->id, "20261121-a") << "a whole name beats a longer one";
+  const auto runs = store_->runs(2);
+  ASSERT_EQ(runs->size(), 2u);
+  EXPECT_EQ((*runs)[1].id, "20261020-c");
+
+  const auto ambiguous = store_->run("2026");
+  ASSERT_FALSE(ambiguous.ok());
+  EXPECT_THAT(ambiguous.error().hint, HasSubstr("20261121-ab"));
+  EXPECT_EQ(store_->run("%").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreTest, AnEmptyStoreSaysHowToFillIt) {
+  EXPECT_THAT(store_->run("last").error().hint, HasSubstr("lathe optimize"));
+}
+
+TEST_F(StoreTest, RefusesARunTwiceAndUpdatesOfNone) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  EXPECT_EQ(store_->create_run(make_run("r")).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(store_->update_run("s", "done", "").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreTest, GivesBackExperiencesBySequenceWithEveryByte) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  Experience odd = make_experience("r", 3);
+  odd.candidate_text = std::string("a\0b\xff", 4);
+  odd.prompt = "'; DROP TABLE runs; --";
+  ASSERT_TRUE(store_->append(odd).ok());
+  ASSERT_TRUE(store_->append(make_experience("r", 1)).ok());
+  const auto rows = store_->experiences("r");
+  ASSERT_TRUE(rows.ok()) << rows.error().to_string();
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].sequence, 1);
+  const Experience& back = (*rows)[1];
+  EXPECT_EQ(back.candidate_text, odd.candidate_text);
+  EXPECT_EQ(back.prompt, odd.prompt);
+  EXPECT_EQ(back.candidate, odd.candidate);
+  EXPECT_EQ(back.lineage.parents, odd.lineage.parents);
+  EXPECT_EQ(to_json(back.verdict), to_json(odd.verdict));
+  EXPECT_EQ(back.cost_seconds, odd.cost_seconds);
+  EXPECT_EQ(back.created_unix, odd.created_unix);
+  EXPECT_GT(back.id, 0);
+}
+
+TEST_F(StoreTest, RefusesASequenceNumberTwice) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  ASSERT_TRUE(store_->append(make_experience("r", 0)).ok());
+  const auto again = store_->append(make_experience("r", 0));
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(again.error().message, HasSubstr("experience 0 of run 'r' is stored already"));
+  EXPECT_EQ(store_->experiences("r")->size(), 1u);
+}
+
+TEST_F(StoreTest, RefusesAnExperienceOfNoRun) {
+  EXPECT_EQ(store_->append(make_experience("nobody", 0)).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(StoreTest, RefusesAVerdictThatCouldNotBeReadBack) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  Experience endless = make_experience("r", 0);
+  endless.verdict.speedups[0].ratio.high = HUGE_VAL;
+  const auto appended = store_->append(endless);
+  ASSERT_FALSE(appended.ok());
+  EXPECT_THAT(appended.error().message, HasSubstr("speedups[0].high"));
+  EXPECT_TRUE(store_->experiences("r")->empty());
+}
+
+TEST_F(StoreTest, BestHasTheHighestLowerBoundAmongThosePassed) {
+  ASSERT_TRUE(store_->create_run(make_run("r")).ok());
+  EXPECT_FALSE(store_->best(digest_of("softmax"), "naive")->has_value());
+  Experience wrong = make_experience("r", 0, 2.99);
+  wrong.verdict.outcome = Outcome::kWrong;
+  ASSERT_TRUE(store_->append(wrong).ok());
+  ASSERT_TRUE(store_->append(make_experience("r", 1, 2.5)).ok());
+  ASSERT_TRUE(store_->append(make_experience("r", 2, 2.8)).ok());
+  const auto best = store_->best(digest_of("softmax"), "naive");
+  ASSERT_TRUE(best.ok()) << best.error().to_string();
+  ASSERT_TRUE(best->has_value());
+  EXPECT_EQ((*best)->sequence, 2);
+  EXPECT_FALSE(store_->best(digest_of("softmax"), "onednn")->has_value());
+  EXPECT_FALSE(store_->best(digest_of("gemm"), "naive")->has_value());
+}
+
+TEST_F(StoreTest, KeepsFactsAcrossProcesses) {
+  EXPECT_FALSE(store_->get_fact("peak")->has_value());
+  ASSERT_TRUE(store_->put_fact("peak", "1").ok());
+  ASSERT_TRUE(store_->put_fact("peak", "2").ok());
+  EXPECT_EQ(**open_or_fail(folder_.path())->get_fact("peak"), "2");
+}
+
+TEST_F(StoreTest, BlobsAreNamedByTheirBytes) {
+  const std::string bytes(100'000, '\0');
+  const auto digest = store_->put_blob(bytes);
+  ASSERT_TRUE(digest.ok());
+  EXPECT_EQ(*digest, digest_of(bytes));
+  EXPECT_EQ(*store_->put_blob(bytes), *digest);
+  EXPECT_EQ(*store_->get_blob(*digest), bytes);
+}
+
+}  // namespace
+}  // namespace lathe
