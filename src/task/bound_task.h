@@ -14,11 +14,14 @@ struct BoundTask {
   const TaskSpec* spec = nullptr;  ///< must outlive this value
   Dims dims;
   std::map<std::string, Shape> shapes;  ///< of inputs, nodes and outputs
+  std::vector<Attrs> attrs;             ///< of each node, expressions evaluated
   double flops = 0;
-  double essential_flops = 0;
-  double bytes_min = 0;  ///< every input read once and every output written once
+  double essential_flops = 0;  ///< arithmetic that no algebra can avoid, as far as the ops know
+  double bytes_min = 0;  ///< every output written once, every input read once (of gathered tables nothing)
 
   const Shape& shape_of(const std::string& value) const { return shapes.at(value); }
+  /// The extents of spec->nodes[node]; refers to this value's attributes.
+  OpSite site(std::size_t node) const;
 };
 
 /// Errors: a dim without value, an extent <= 0, dims outside the domain, more than 2^31 elements.

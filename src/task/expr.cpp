@@ -132,7 +132,7 @@ Ptr Node::constant(Int value) { return std::make_shared<const Node>(Node{.value 
 
 Ptr Node::unary(ExprOp op, Ptr a) {
   if (a->op == ExprOp::kConstant) {
-    if (const Evaluated folded = compute_unary(op, a->value); folded.fault == Fault::kNone) {
+    if (const ExprValue folded = compute_expr_unary(op, a->value); folded.fault == ExprFault::kNone) {
       return constant(folded.value);
     }
   }
@@ -141,7 +141,7 @@ Ptr Node::unary(ExprOp op, Ptr a) {
 
 Ptr Node::binary(ExprOp op, Ptr a, Ptr b) {
   if (a->op == ExprOp::kConstant && b->op == ExprOp::kConstant) {
-    if (const Evaluated folded = compute(op, a->value, b->value); folded.fault == Fault::kNone) {
+    if (const ExprValue folded = compute_expr(op, a->value, b->value); folded.fault == ExprFault::kNone) {
       return constant(folded.value);
     }
   }
@@ -191,22 +191,22 @@ Expr Expr::symbol(std::string name) {
 }
 
 Result<Int> Expr::evaluate(const Dims& names) const {
-  const Evaluated result = evaluate_node(*node_, names);
+  const ExprValue result = evaluate_node(*node_, names);
   const auto text = [&] {
     Printer printer{" "};
     printer.write(*result.at, 0);
     return "\"" + printer.text.substr(0, 120) + "\"";
   };
   switch (result.fault) {
-    case Fault::kNone:
+    case ExprFault::kNone:
       return result.value;
-    case Fault::kUnbound:
+    case ExprFault::kUnbound:
       return invalid("no value for " + result.at->symbol);
-    case Fault::kZeroDivision:
+    case ExprFault::kZeroDivision:
       return invalid("division by zero (or cdiv, align by <= 0) in " + text());
-    case Fault::kShift:
+    case ExprFault::kShift:
       return invalid("shift by less than 0 or more than 62 in " + text());
-    case Fault::kOverflow:
+    case ExprFault::kOverflow:
       break;
   }
   return invalid("64-bit overflow in " + text());

@@ -9,45 +9,45 @@ namespace {
 using Node = Expr::Node;
 using Int = std::int64_t;
 
-Evaluated fault(Fault kind) { return {0, kind, nullptr}; }
-Evaluated truth(bool value) { return {value ? 1 : 0}; }
+ExprValue fault(ExprFault kind) { return {0, kind, nullptr}; }
+ExprValue truth(bool value) { return {value ? 1 : 0}; }
 
-Evaluated ceil_divide(Int a, Int b) {
-  if (b <= 0) return fault(Fault::kZeroDivision);
+ExprValue ceil_divide(Int a, Int b) {
+  if (b <= 0) return fault(ExprFault::kZeroDivision);
   const Int quotient = a / b;
   return {a % b > 0 ? quotient + 1 : quotient};
 }
 
-Evaluated multiply(Int a, Int b) {
+ExprValue multiply(Int a, Int b) {
   Int product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? fault(Fault::kOverflow) : Evaluated{product};
+  return __builtin_mul_overflow(a, b, &product) ? fault(ExprFault::kOverflow) : ExprValue{product};
 }
 
-Evaluated shift(ExprOp op, Int a, Int b) {
-  if (b < 0 || b > 62) return fault(Fault::kShift);
+ExprValue shift(ExprOp op, Int a, Int b) {
+  if (b < 0 || b > 62) return fault(ExprFault::kShift);
   if (op == ExprOp::kShr) return {a >> b};
   return multiply(a, Int{1} << b);
 }
 
-Evaluated divide(ExprOp op, Int a, Int b) {
-  if (b == 0) return fault(Fault::kZeroDivision);
-  if (a == std::numeric_limits<Int>::min() && b == -1) return fault(Fault::kOverflow);
+ExprValue divide(ExprOp op, Int a, Int b) {
+  if (b == 0) return fault(ExprFault::kZeroDivision);
+  if (a == std::numeric_limits<Int>::min() && b == -1) return fault(ExprFault::kOverflow);
   return {op == ExprOp::kDiv ? a / b : a % b};
 }
 
-Evaluated evaluate_binary(const Node& node, const Dims& names) {
-  const Evaluated a = evaluate_node(*node.a, names);
-  if (a.fault != Fault::kNone) return a;
+ExprValue evaluate_binary(const Node& node, const Dims& names) {
+  const ExprValue a = evaluate_node(*node.a, names);
+  if (a.fault != ExprFault::kNone) return a;
   if (node.op == ExprOp::kAnd && a.value == 0) return truth(false);
   if (node.op == ExprOp::kOr && a.value != 0) return truth(true);
-  const Evaluated b = evaluate_node(*node.b, names);
-  if (b.fault != Fault::kNone) return b;
-  return compute(node.op, a.value, b.value);
+  const ExprValue b = evaluate_node(*node.b, names);
+  if (b.fault != ExprFault::kNone) return b;
+  return compute_expr(node.op, a.value, b.value);
 }
 
 }  // namespace
 
-Evaluated compute(ExprOp op, Int a, Int b) {
+ExprValue compute_expr(ExprOp op, Int a, Int b) {
   Int result = 0;
   switch (op) {
     case ExprOp::kOr:
@@ -70,9 +70,9 @@ Evaluated compute(ExprOp op, Int a, Int b) {
     case ExprOp::kShr:
       return shift(op, a, b);
     case ExprOp::kAdd:
-      return __builtin_add_overflow(a, b, &result) ? fault(Fault::kOverflow) : Evaluated{result};
+      return __builtin_add_overflow(a, b, &result) ? fault(ExprFault::kOverflow) : ExprValue{result};
     case ExprOp::kSub:
-      return __builtin_sub_overflow(a, b, &result) ? fault(Fault::kOverflow) : Evaluated{result};
+      return __builtin_sub_overflow(a, b, &result) ? fault(ExprFault::kOverflow) : ExprValue{result};
     case ExprOp::kMul:
       return multiply(a, b);
     case ExprOp::kDiv:
@@ -85,44 +85,45 @@ Evaluated compute(ExprOp op, Int a, Int b) {
     case ExprOp::kMax:
       return {a > b ? a : b};
     case ExprOp::kAlign: {
-      const Evaluated blocks = ceil_divide(a, b);
-      return blocks.fault == Fault::kNone ? multiply(blocks.value, b) : blocks;
+      const ExprValue blocks = ceil_divide(a, b);
+      return blocks.fault == ExprFault::kNone ? multiply(blocks.value, b) : blocks;
     }
     default:
       break;
   }
   assert(false);
-  return fault(Fault::kOverflow);
+  return fault(ExprFault::kOverflow);
 }
 
-Evaluated compute_unary(ExprOp op, Int a) {
+ExprValue compute_expr_unary(ExprOp op, Int a) {
   if (op == ExprOp::kNot) return truth(a == 0);
-  return compute(ExprOp::kSub, 0, a);
+  return compute_expr(ExprOp::kSub, 0, a);
 }
 
-Evaluated evaluate_node(const Node& node, const Dims& names) {
-  Evaluated result;
+ExprValue evaluate_node(const Node& node, const Dims& names) {
+  ExprValue result;
   switch (node.op) {
     case ExprOp::kConstant:
       return {node.value};
     case ExprOp::kSymbol: {
       const auto found = names.find(node.symbol);
-      result = found == names.end() ? fault(Fault::kUnbound) : Evaluated{found->second};
+      result = found == names.end() ? fault(ExprFault::kUnbound) : ExprValue{found->second};
       break;
     }
     case ExprOp::kNegate:
     case ExprOp::kNot:
       result = evaluate_node(*node.a, names);
-      if (result.fault == Fault::kNone) result = compute_unary(node.op, result.value);
+      if (result.fault == ExprFault::kNone) result = compute_expr_unary(node.op, result.value);
       break;
     case ExprOp::kSelect:
       result = evaluate_node(*node.a, names);
-      if (result.fault == Fault::kNone) return evaluate_node(result.value != 0 ? *node.b : *node.c, names);
+      if (result.fault == ExprFault::kNone)
+        return evaluate_node(result.value != 0 ? *node.b : *node.c, names);
       break;
     default:
       result = evaluate_binary(node, names);
   }
-  if (result.fault != Fault::kNone && result.at == nullptr) result.at = &node;
+  if (result.fault != ExprFault::kNone && result.at == nullptr) result.at = &node;
   return result;
 }
 

@@ -87,19 +87,19 @@ struct Expr::Node {
   static Ptr select(Ptr condition, Ptr if_true, Ptr if_false);
 };
 
-enum class Fault { kNone, kUnbound, kZeroDivision, kOverflow, kShift };
+enum class ExprFault { kNone, kUnbound, kZeroDivision, kOverflow, kShift };
 
 /// A value or the first fault met; cheaper than a Result at every node.
-struct Evaluated {
+struct ExprValue {
   std::int64_t value = 0;
-  Fault fault = Fault::kNone;
+  ExprFault fault = ExprFault::kNone;
   const Expr::Node* at = nullptr;
 };
 
 /// Binary operators on values; `at` stays null.
-Evaluated compute(ExprOp op, std::int64_t a, std::int64_t b);
-Evaluated compute_unary(ExprOp op, std::int64_t a);
-Evaluated evaluate_node(const Expr::Node& node, const Dims& names);
+ExprValue compute_expr(ExprOp op, std::int64_t a, std::int64_t b);
+ExprValue compute_expr_unary(ExprOp op, std::int64_t a);
+ExprValue evaluate_node(const Expr::Node& node, const Dims& names);
 
 /// The parser behind Expr::parse.
 Result<Expr::Node::Ptr> parse_expr(std::string_view text, const SourcePos& where);

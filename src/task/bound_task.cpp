@@ -1,0 +1,125 @@
+#include "task/bound_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
+
+Result<Shape> bind_shape(const std::vector<Expr>& extents, const Dims& dims, const std::string& name,
+                         const SourcePos& where) {
+  Shape shape;
+  std::int64_t count = 1;
+  for (const Expr& extent : extents) {
+    Result<std::int64_t> value = extent.evaluate(dims);
+    if (!value.ok()) return invalid(fmt::format("'{}': {}", name, value.error().message), {}, where);
+    if (*value < 1) {
+      return invalid(fmt::format("'{}' has extent {} = {}", name, extent.to_string(), *value),
+                     "every extent is at least 1", where);
+    }
+    if (__builtin_mul_overflow(count, *value, &count) || count > kMaxElements) {
+      return invalid(fmt::format("'{}' has more than 2^31 elements", name), "choose smaller dims", where);
+    }
+    shape.push_back(*value);
+  }
+  return shape;
+}
+
+Status check_domain(const TaskSpec& spec, const Dims& dims) {
+  for (const std::string& dim : spec.dim_names) {
+    if (!dims.contains(dim)) return invalid(fmt::format("dim '{}' has no value", dim));
+  }
+  if (!spec.where.has_value()) return Ok{};
+  LATHE_TRY(const std::int64_t inside, spec.where->evaluate(dims));
+  if (inside == 0) {
+    return invalid(fmt::format("outside the task's domain: {}", spec.where->to_string()),
+                   "change the dims or 'where'");
+  }
+  return Ok{};
+}
+
+double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
+  return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
+}
+
+/// What every kernel must read of an input. Ops that move data may skip parts of their operands, so these
+/// count no more than what they write, and tables read through indices count nothing: rows may repeat.
+double bytes_read(const BoundTask& task, const TensorDecl& tensor) {
+  const double whole = bytes_of(task, tensor.name, tensor.dtype);
+  double moved = 0;
+  for (const NodeDecl& node : task.spec->nodes) {
+    const auto used = std::ranges::find(node.in, tensor.name);
+    if (used == node.in.end()) continue;
+    if (node.op->op_class() == OpClass::kStencil) return 0.25 * whole;  // strides may step over elements
+    if (node.op->op_class() != OpClass::kMove && node.op->op_class() != OpClass::kOther) return whole;
+    const bool indexed = std::ranges::any_of(node.in, [&](const std::string& name) {
+      const TensorDecl* other = task.spec->find_tensor(name);
+      return other != nullptr && other->role == Role::kIndex;
+    });
+    if (indexed && tensor.role == Role::kIndex) return whole;
+    if (!indexed) moved += bytes_of(task, node.out, tensor.dtype);
+  }
+  return task.spec->nodes.empty() ? whole : std::min(whole, moved);
+}
+
+void count_bytes(BoundTask& task) {
+  for (const TensorDecl& tensor : task.spec->tensors) task.bytes_min += bytes_read(task, tensor);
+  for (const OutputDecl& output : task.spec->outputs) {
+    task.bytes_min += bytes_of(task, output.name, output.dtype);
+  }
+}
+
+/// A contraction whose operand has structure (a diagonal), or whose result is only reduced, can be computed
+/// with far less arithmetic than its own.
+bool algebra_may_shrink(const TaskSpec& spec, const NodeDecl& node) {
+  if (node.op->op_class() != OpClass::kContraction) return false;
+  const auto structured = [&](const std::string& name) {
+    const NodeDecl* maker = spec.find_node(name);
+    return maker != nullptr &&
+           (maker->op->op_class() == OpClass::kMove || maker->op->op_class() == OpClass::kOther);
+  };
+  if (std::ranges::any_of(node.in, structured)) return true;
+  return std::ranges::any_of(spec.nodes, [&](const NodeDecl& reader) {
+    const bool reads = std::ranges::find(reader.in, node.out) != reader.in.end();
+    const OpClass kind = reader.op->op_class();
+    return reads && (kind == OpClass::kReduce || kind == OpClass::kContraction);
+  });
+}
+
+}  // namespace
+
+OpSite BoundTask::site(std::size_t node) const {
+  OpSite site{attrs[node], {}, shape_of(spec->nodes[node].out)};
+  for (const std::string& name : spec->nodes[node].in) site.in.push_back(shape_of(name));
+  return site;
+}
+
+Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims) {
+  LATHE_CHECK_OK(check_domain(spec, dims));
+  BoundTask task{.spec = &spec, .dims = dims};
+  for (const TensorDecl& tensor : spec.tensors) {
+    LATHE_TRY(task.shapes[tensor.name], bind_shape(tensor.shape, dims, tensor.name, tensor.where));
+  }
+  for (const NodeDecl& node : spec.nodes) {
+    LATHE_TRY(task.shapes[node.out], bind_shape(node.type.shape, dims, node.out, node.where));
+    LATHE_TRY(Attrs attrs, node.attrs.bind(node.op->attr_rules(), dims));
+    task.attrs.push_back(std::move(attrs));
+  }
+  for (const OutputDecl& output : spec.outputs) {
+    LATHE_TRY(task.shapes[output.name], bind_shape(output.shape, dims, output.name, output.where));
+  }
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    const OpSite site = task.site(i);
+    task.flops += spec.nodes[i].op->flops(site);
+    if (!algebra_may_shrink(spec, spec.nodes[i])) {
+      task.essential_flops += spec.nodes[i].op->essential_flops(site);
+    }
+  }
+  count_bytes(task);
+  return task;
+}
+
+}  // namespace lathe

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "task/bound_task.h"
+#include "task/spec_parse.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kTriesPerShape = 400;
+constexpr double kMaxElements = 1 << 23;  ///< of all values together: verification stays quick
+constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
+constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
+                                                  61, 97, 127, 131, 257, 509, 521, 1021};
+constexpr std::array<std::int64_t, 5> kAlignments = {2, 8, 16, 32, 64};
+
+enum class Style { kTileEdge, kPrime, kOdd, kTiny, kAligned, kAny, kCount };
+
+/// An integer with a uniform logarithm.
+std::int64_t log_uniform(Rng& rng, std::int64_t low, std::int64_t high) {
+  const double drawn = std::log(static_cast<double>(low)) +
+                       rng.uniform() * std::log(static_cast<double>(high + 1) / static_cast<double>(low));
+  return std::clamp(static_cast<std::int64_t>(std::exp(drawn)), low, high);
+}
+
+std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
+  std::int64_t extent = log_uniform(rng, range.low, range.high);
+  switch (style) {
+    case Style::kTileEdge:
+      extent = kTiles[rng.below(kTiles.size())] * rng.between(1, 5) + rng.between(-1, 1);
+      break;
+    case Style::kPrime:
+      extent = kPrimes[rng.below(kPrimes.size())];
+      break;
+    case Style::kOdd:
+      extent |= 1;
+      break;
+    case Style::kTiny:
+      extent = range.low + rng.between(0, 2);
+      break;
+    case Style::kAligned: {
+      const std::int64_t tile = kAlignments[rng.below(kAlignments.size())];
+      extent = (extent + tile - 1) / tile * tile;
+      break;
+    }
+    case Style::kAny:
+    case Style::kCount:
+      break;
+  }
+  return std::clamp(extent, range.low, range.high);
+}
+
+/// Mixes styles over the dims, so that a shape is tiny or odd in one dim and ordinary in another.
+Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
+  Dims dims;
+  const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());
+  for (std::size_t i = 0; i < spec.dim_names.size(); ++i) {
+    const bool main = i == favoured || rng.chance(0.4);
+    const auto other = static_cast<Style>(rng.below(static_cast<std::uint64_t>(Style::kCount)));
+    dims[spec.dim_names[i]] =
+        draw_extent(rng, spec.dim_ranges.at(spec.dim_names[i]), main ? main_style : other);
+  }
+  return dims;
+}
+
+bool inside(const TaskSpec& spec, const Dims& dims) {
+  if (!spec.where.has_value()) return true;
+  const Result<std::int64_t> value = spec.where->evaluate(dims);
+  return value.ok() && *value != 0;
+}
+
+/// Halves the largest dim until the shape can be verified quickly.
+Dims shrink(const TaskSpec& spec, Dims dims, double max_flops) {
+  for (int round = 0; round < 64; ++round) {
+    const Result<BoundTask> bound = lathe::bind(spec, dims);
+    if (!bound.ok()) return dims;
+    double elements = 0;
+    for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
+    if (bound->flops <= max_flops && elements <= kMaxElements) return dims;
+    const auto largest = std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; });
+    if (largest == dims.end()) return dims;
+    const std::int64_t low = spec.dim_ranges.at(largest->first).low;
+    if (largest->second <= low) return dims;
+    largest->second = std::max(low, largest->second / 2);
+  }
+  return dims;
+}
+
+bool quick_enough(const TaskSpec& spec, const Dims& dims, double max_flops) {
+  if (!inside(spec, dims)) return false;
+  const Result<BoundTask> bound = lathe::bind(spec, dims);
+  if (!bound.ok() || bound->flops > max_flops) return false;
+  double elements = 0;
+  for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
+  return elements <= kMaxElements;
+}
+
+}  // namespace
+
+std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops) {
+  std::vector<Dims> shapes;
+  if (spec.fixed || spec.dim_names.empty()) return shapes;
+  std::set<Dims> seen;
+  for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
+  constexpr std::array kOrder = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
+  Rng rng(seed.derive("hidden shapes"));
+  for (int i = 0; i < count; ++i) {
+    for (int tries = 0; tries < kTriesPerShape; ++tries) {
+      Style style = kOrder[static_cast<std::size_t>(i) % kOrder.size()];
+      if (tries >= kTriesPerShape / 4) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
+      const Dims dims = shrink(spec, draw_dims(spec, rng, style), max_flops);
+      if (!quick_enough(spec, dims, max_flops) || !seen.insert(dims).second) continue;
+      shapes.push_back(dims);
+      break;
+    }
+  }
+  return shapes;
+}
+
+std::vector<Dims> probe_shapes(const TaskSpec& spec) {
+  std::vector<Dims> probes;
+  for (const NamedShape& shape : spec.shapes) probes.push_back(shape.dims);
+  if (spec.fixed || spec.dim_names.empty()) return probes;
+  constexpr int kProbes = 6;
+  Rng rng(Seed::from_number(0x70726f6265));
+  for (int tries = 0; tries < kTriesPerShape && probes.size() < spec.shapes.size() + kProbes; ++tries) {
+    const Dims dims = draw_dims(spec, rng, tries % 2 == 0 ? Style::kAny : Style::kAligned);
+    if (inside(spec, dims)) probes.push_back(dims);
+  }
+  return probes;
+}
+
+}  // namespace lathe

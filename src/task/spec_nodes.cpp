@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "task/near_name.h"
+#include "task/spec_parse.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kKindNames[] = {"an integer", "a number", "true or false", "a text",
+                                           "a list of integers"};
+
+/// TOML's kind of value against the rule's. Integers serve as reals and as lists of one; expressions in
+/// quotes serve as integers.
+bool fits(const AttrValue& value, AttrKind kind) {
+  const bool integer = std::holds_alternative<std::int64_t>(value);
+  switch (kind) {
+    case AttrKind::kInteger:
+      return integer || std::holds_alternative<std::string>(value);
+    case AttrKind::kReal:
+      return integer || std::holds_alternative<double>(value);
+    case AttrKind::kFlag:
+      return std::holds_alternative<bool>(value);
+    case AttrKind::kText:
+      return std::holds_alternative<std::string>(value);
+    case AttrKind::kIntegers:
+      return integer || std::holds_alternative<std::vector<std::int64_t>>(value) ||
+             std::holds_alternative<std::vector<std::string>>(value);
+  }
+  return false;
+}
+
+/// Expressions inside an attribute must parse and name dims only.
+Status check_expressions(const AttrValue& value, AttrKind kind, const TaskSpec& spec,
+                         const SourcePos& where) {
+  std::vector<std::string> texts;
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) texts = *list;
+  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && kind == AttrKind::kInteger) {
+    texts.push_back(*text);
+  }
+  for (const std::string& text : texts) {
+    LATHE_TRY(const Expr expr, Expr::parse(text, where));
+    for (const std::string& symbol : expr.symbols()) {
+      if (std::ranges::find(spec.dim_names, symbol) != spec.dim_names.end()) continue;
+      return invalid(fmt::format("'{}' is not a dim", symbol), near_name_hint(symbol, spec.dim_names), where);
+    }
+  }
+  return Ok{};
+}
+
+Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, const TaskSpec& spec,
+                    NodeDecl& node) {
+  const auto rule = std::ranges::find(rules, attr.name, &AttrRule::name);
+  if (rule == rules.end()) {
+    std::vector<std::string> names;
+    for (const AttrRule& known : rules) names.emplace_back(known.name);
+    return invalid(fmt::format("op {} has no attribute '{}'", node.op_name, attr.name),
+                   near_name_hint(attr.name, names), attr.where);
+  }
+  if (node.attrs.has(attr.name)) {
+    return invalid(fmt::format("attribute '{}' is given twice", attr.name), {}, attr.where);
+  }
+  if (!fits(attr.value, rule->kind)) {
+    return invalid(
+        fmt::format("attribute '{}' must be {}", attr.name, kKindNames[static_cast<std::size_t>(rule->kind)]),
+        {}, attr.where);
+  }
+  LATHE_CHECK_OK(check_expressions(attr.value, rule->kind, spec, attr.where));
+  if (rule->kind == AttrKind::kText && !rule->choices.empty()) {
+    const auto& chosen = std::get<std::string>(attr.value);
+    if (std::ranges::find(rule->choices, chosen) == rule->choices.end()) {
+      return invalid(
+          fmt::format("attribute '{}' cannot be '{}'", attr.name, chosen),
+          near_name_hint(chosen, std::vector<std::string>(rule->choices.begin(), rule->choices.end())),
+          attr.where);
+    }
+  }
+  node.attrs.set(attr.name, attr.value);
+  return Ok{};
+}
+
+Status resolve_op(const RawNode& raw, NodeDecl& node) {
+  node.op = find_op(raw.op);
+  if (node.op == nullptr) {
+    std::vector<std::string> names;
+    for (const Op* op : all_ops()) names.emplace_back(op->name());
+    return invalid(fmt::format("unknown op '{}'", raw.op), near_name_hint(raw.op, names), raw.where);
+  }
+  const int count = static_cast<int>(raw.in.size());
+  if (count < node.op->min_inputs() || count > node.op->max_inputs()) {
+    const int low = node.op->min_inputs();
+    const int high = node.op->max_inputs();
+    return invalid(fmt::format("op {} takes {} inputs, not {}", raw.op,
+                               low == high ? std::to_string(low) : fmt::format("{} to {}", low, high), count),
+                   {}, raw.where);
+  }
+  return Ok{};
+}
+
+/// Types of the values known so far, by name.
+using Types = std::map<std::string, SymbolicType, std::less<>>;
+
+Status check_result_name(const RawNode& raw, const TaskSpec& spec) {
+  if (!is_usable_name(raw.out)) {
+    return invalid(fmt::format("'{}' cannot name a result", raw.out.substr(0, 80)),
+                   "use a C identifier that is no keyword, such as h or y", raw.where);
+  }
+  const TensorDecl* tensor = spec.find_tensor(raw.out);
+  const bool taken = spec.find_node(raw.out) != nullptr ||
+                     std::ranges::find(spec.dim_names, raw.out) != spec.dim_names.end() ||
+                     (tensor != nullptr && tensor->role != Role::kInOut);
+  if (!taken) return Ok{};
+  return invalid(fmt::format("'{}' is declared twice", raw.out),
+                 "only an inout tensor can be written by a node, and only once", raw.where);
+}
+
+Result<std::vector<SymbolicType>> input_types(const RawNode& raw, const Types& types,
+                                              const std::vector<RawNode>& all) {
+  std::vector<SymbolicType> list;
+  for (const RawInput& input : raw.in) {
+    const auto found = types.find(input.name);
+    if (found != types.end()) {
+      list.push_back(found->second);
+      continue;
+    }
+    if (std::ranges::any_of(all, [&](const RawNode& node) { return node.out == input.name; })) {
+      return invalid(fmt::format("'{}' is used before it is computed", input.name),
+                     "nodes stand in the order in which they are evaluated", input.where);
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, type] : types) names.push_back(name);
+    return invalid(fmt::format("unknown input '{}'", input.name), near_name_hint(input.name, names),
+                   input.where);
+  }
+  return list;
+}
+
+bool same_everywhere(const Expr& a, const Expr& b, const std::vector<Dims>& probes) {
+  if (a.to_string() == b.to_string()) return true;
+  return std::ranges::all_of(probes, [&](const Dims& dims) {
+    const Result<std::int64_t> left = a.evaluate(dims);
+    const Result<std::int64_t> right = b.evaluate(dims);
+    return left.ok() && right.ok() && *left == *right;
+  });
+}
+
+Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const std::vector<Dims>& probes,
+                    Types& types, TaskSpec& spec) {
+  NodeDecl node{.out = raw.out, .op_name = raw.op, .where = raw.where};
+  LATHE_CHECK_OK(check_result_name(raw, spec));
+  LATHE_CHECK_OK(resolve_op(raw, node));
+  const std::vector<AttrRule> rules = node.op->attr_rules();
+  for (const RawAttr& attr : raw.attrs) LATHE_CHECK_OK(resolve_attr(attr, rules, spec, node));
+  for (const AttrRule& rule : rules) {
+    if (rule.required && !node.attrs.has(rule.name)) {
+      return invalid(fmt::format("op {} needs the attribute '{}'", raw.op, rule.name),
+                     fmt::format("add {} = ...", rule.name), raw.where);
+    }
+  }
+  const auto same = [&](const Expr& a, const Expr& b) { return same_everywhere(a, b, probes); };
+  LATHE_TRY(std::vector<SymbolicType> in, input_types(raw, types, all));
+  for (const RawInput& input : raw.in) node.in.push_back(input.name);
+  Result<SymbolicType> type = node.op->infer({node.attrs, std::move(in), same});
+  if (!type.ok()) {
+    Error error = std::move(type).error();
+    error.message = fmt::format("{}: {}", raw.op, error.message);
+    if (error.where.line == 0) error.where = raw.where;
+    return error;
+  }
+  node.type = *type;
+  if (const TensorDecl* tensor = spec.find_tensor(raw.out)) {
+    if (tensor->dtype != type->dtype || !std::ranges::equal(tensor->shape, type->shape, same)) {
+      return invalid(fmt::format("'{}' is written with another shape or dtype than it is declared", raw.out),
+                     {}, raw.where);
+    }
+  }
+  types[raw.out] = *type;
+  spec.nodes.push_back(std::move(node));
+  return Ok{};
+}
+
+}  // namespace
+
+Status resolve_nodes(const std::vector<RawNode>& raw, TaskSpec& spec) {
+  if (spec.reference != ReferenceKind::kGraph) {
+    if (raw.empty()) return Ok{};
+    return invalid("a native task has no nodes", "drop them, or reference = \"native\"", raw.front().where);
+  }
+  const std::vector<Dims> probes = probe_shapes(spec);
+  Types types;
+  for (const TensorDecl& tensor : spec.tensors) types[tensor.name] = {tensor.dtype, tensor.shape};
+  for (const RawNode& node : raw) LATHE_CHECK_OK(resolve_node(node, raw, probes, types, spec));
+  return Ok{};
+}
+
+}  // namespace lathe
