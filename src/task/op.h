@@ -41,6 +41,8 @@ struct Numerics {
 };
 
 /// A wrong variant of an op that a sound task must reject ("dropped_bias", "shrunk_k", "skipped_tile").
+/// `evaluate` leaves `out.data` empty where the variant does not apply (no bias was given), else writes
+/// `data`.
 struct OpMutant {
   std::string_view name;
   std::function<void(const OpSite&, std::span<const Value* const> in, Value& out)> evaluate;
@@ -75,8 +77,16 @@ class Op {
 
   virtual std::vector<OpMutant> mutants() const { return {}; }
 
+  /// For kElementwise: operands broadcast as in numpy, except that those of rank 1 lie along this axis of the
+  /// result where it is given (a bias over the channels of NCHW).
+  virtual std::optional<std::int64_t> channel_axis(const Attrs& attrs) const {
+    (void)attrs;
+    return std::nullopt;
+  }
+
   /// For kElementwise: the C expression on scalars or vectors named by `operands`, in terms of operators and
-  /// device/lathe/cpu.h functions (lathe::exp(x), lathe::max(a, b)); constants are written `1.5f`. Empty otherwise.
+  /// device/lathe/cpu.h functions (lathe::exp(x), lathe::max(a, b)); constants are written `1.5f` and may
+  /// stand where a vector is expected. An operand may occur several times, so name it. Empty otherwise.
   virtual std::string c_expression(const Attrs& attrs, std::span<const std::string> operands) const {
     (void)attrs, (void)operands;
     return {};

@@ -1,0 +1,182 @@
+#include <numbers>
+
+#include "task/ops/support/elementwise.h"
+
+namespace lathe::ops {
+namespace {
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+struct Relu : UnaryDefaults {
+  static constexpr std::string_view kName = "relu";
+  explicit Relu(const Attrs&) {}
+  double f(double x) const { return x < 0 ? 0 : x; }
+  double slope(double, double) const { return 1; }
+  double own(double, double) const { return 0; }
+  std::string c(const std::string& x) const { return "lathe::max(" + x + ", 0.0f)"; }
+};
+
+struct LeakyRelu : UnaryDefaults {
+  static constexpr std::string_view kName = "leaky_relu";
+  static constexpr double kFlops = 2;
+  static std::vector<AttrRule> rules() { return {{"slope", AttrKind::kReal}}; }
+  explicit LeakyRelu(const Attrs& attrs) : negative(attrs.real("slope", 0.01)) {}
+  double f(double x) const { return x < 0 ? negative * x : x; }
+  double slope(double, double) const { return std::max(1.0, std::fabs(negative)); }
+  double own(double x, double y) const { return x < 0 ? 2 * std::fabs(y) : 0; }
+  std::string c(const std::string& x) const {
+    return "lathe::select(lathe::gt(" + x + ", 0.0f), " + x + ", " + x + " * " + float_literal(negative) +
+           ")";
+  }
+  double negative;
+};
+
+struct Sigmoid : UnaryDefaults {
+  static constexpr std::string_view kName = "sigmoid";
+  static constexpr double kFlops = 4;
+  static constexpr double kFloor = kFlush;
+  explicit Sigmoid(const Attrs&) {}
+  double f(double x) const { return logistic(x); }
+  double slope(double, double y) const { return y * (1 - y); }
+  double own(double x, double y) const { return (kTranscendental + 3 + std::fabs(x) * (1 - y)) * y; }
+  std::string c(const std::string& x) const { return "lathe::sigmoid(" + x + ")"; }
+};
+
+/// By way of exp its error is absolute, not relative, near 0.
+struct Tanh : UnaryDefaults {
+  static constexpr std::string_view kName = "tanh";
+  static constexpr double kFloor = kFlush;
+  explicit Tanh(const Attrs&) {}
+  double f(double x) const { return std::tanh(x); }
+  double slope(double, double y) const { return 1 - y * y; }
+  double own(double, double y) const { return kTranscendental * (1 + std::fabs(y)); }
+  std::string c(const std::string& x) const { return "lathe::tanh(" + x + ")"; }
+};
+
+/// Both forms of GELU: the exact one and the one of GPT-2.
+struct Gelu : UnaryDefaults {
+  static constexpr std::string_view kName = "gelu";
+  static constexpr double kFlops = 6;
+  static constexpr double kFloor = kFlush;
+  static constexpr double kRootTwoOverPi = 0.79788456080286536;
+  static constexpr double kCubic = 0.044715;
+  static std::vector<AttrRule> rules() { return {{"approximate", AttrKind::kText, false, {"none", "tanh"}}}; }
+  explicit Gelu(const Attrs& attrs) : by_tanh(attrs.text("approximate", "none") == "tanh") {}
+  explicit Gelu(bool use_tanh) : by_tanh(use_tanh) {}
+
+  double f(double x) const {
+    if (by_tanh) return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
+    return 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2);
+  }
+  double slope(double x, double) const {
+    if (!by_tanh) {
+      const double density = std::exp(-0.5 * x * x) * kRootTwoOverPi * 0.5;
+      return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) + x * density;
+    }
+    const double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
+  }
+  double own(double x, double y) const { return kTranscendental * (std::fabs(x) + std::fabs(y)); }
+  std::string c(const std::string& x) const {
+    const std::string half = "0.5f * " + x + " * (1.0f + ";
+    if (!by_tanh) return half + "lathe::erf(" + x + " * 0.70710678f))";
+    return half + "lathe::tanh(0.79788456f * (" + x + " + 0.044715f * " + x + " * " + x + " * " + x + ")))";
+  }
+  static std::vector<OpMutant> mutants() {
+    return {{"other_approximation", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               const Gelu other(!Gelu(site.attrs).by_tanh);
+               prepare(site.out, false, out);
+               for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = other.f(in[0]->data[i]);
+             }}};
+  }
+  bool by_tanh;
+};
+
+struct Silu : UnaryDefaults {
+  static constexpr std::string_view kName = "silu";
+  static constexpr double kFlops = 5;
+  static constexpr double kFloor = kFlush;
+  explicit Silu(const Attrs&) {}
+  double f(double x) const { return x * logistic(x); }
+  double slope(double x, double y) const {
+    const double s = logistic(x);
+    return s + y * (1 - s);
+  }
+  double own(double x, double y) const {
+    return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y);
+  }
+  std::string c(const std::string& x) const { return x + " * lathe::sigmoid(" + x + ")"; }
+};
+
+struct Elu : UnaryDefaults {
+  static constexpr std::string_view kName = "elu";
+  static constexpr double kFlops = 3;
+  static constexpr double kFloor = kFlush;
+  static std::vector<AttrRule> rules() { return {{"alpha", AttrKind::kReal}}; }
+  explicit Elu(const Attrs& attrs) : alpha(attrs.real("alpha", 1)) {}
+  double f(double x) const { return x < 0 ? alpha * std::expm1(x) : x; }
+  double slope(double x, double y) const {
+    return x < 0 ? std::fabs(y + alpha) : std::max(1.0, std::fabs(alpha));
+  }
+  /// exp(x) - 1 loses what cancels.
+  double own(double x, double y) const {
+    return x < 0 ? (kTranscendental + 1) * std::fabs(y + alpha) + 3 * std::fabs(y) : 0;
+  }
+  std::string c(const std::string& x) const {
+    return "lathe::select(lathe::gt(" + x + ", 0.0f), " + x + ", " + float_literal(alpha) +
+           " * lathe::expm1(" + x + "))";
+  }
+  double alpha;
+};
+
+struct Softplus : UnaryDefaults {
+  static constexpr std::string_view kName = "softplus";
+  static constexpr double kFlops = 3;
+  static constexpr double kFloor = kFlush;
+  explicit Softplus(const Attrs&) {}
+  double f(double x) const { return softplus_of(x); }
+  double slope(double x, double) const { return logistic(x); }
+  /// log(1 + exp(x)) rounds to a multiple of u.
+  double own(double x, double y) const { return kTranscendental + 1 + kTranscendental * y + std::fabs(x); }
+  std::string c(const std::string& x) const {
+    return "lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x + ")))";
+  }
+};
+
+struct Mish : UnaryDefaults {
+  static constexpr std::string_view kName = "mish";
+  static constexpr double kFlops = 5;
+  static constexpr double kFloor = kFlush;
+  explicit Mish(const Attrs&) {}
+  double f(double x) const { return x * std::tanh(softplus_of(x)); }
+  double slope(double x, double) const {
+    const double t = std::tanh(softplus_of(x));
+    return t + x * (1 - t * t) * logistic(x);
+  }
+  double own(double x, double y) const { return (2 * kTranscendental + 1) * (std::fabs(x) + std::fabs(y)); }
+  std::string c(const std::string& x) const {
+    return x + " * lathe::tanh(lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x +
+           "))))";
+  }
+};
+
+struct Hardswish : UnaryDefaults {
+  static constexpr std::string_view kName = "hardswish";
+  static constexpr double kFlops = 5;
+  explicit Hardswish(const Attrs&) {}
+  double f(double x) const { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }
+  double slope(double x, double) const { return x <= -3 ? 0.5 : x >= 3 ? 1.5 : (2 * x + 3) / 6; }
+  double own(double x, double y) const { return std::fabs(x) + 4 * std::fabs(y); }
+  std::string c(const std::string& x) const {
+    return x + " * lathe::min(lathe::max(" + x + " + 3.0f, 0.0f), 6.0f) * 0.16666667f";
+  }
+};
+
+}  // namespace
+
+void add_activations(OpList& list) {
+  add_unary<Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Silu, Elu, Softplus, Mish, Hardswish>(list);
+}
+
+}  // namespace lathe::ops

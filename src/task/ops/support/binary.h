@@ -1,0 +1,60 @@
+#pragma once
+
+#include "task/ops/support/elementwise.h"
+#include "task/ops/support/indexing.h"
+
+namespace lathe::ops {
+
+/// A broadcasting op from its formula F, without attributes:
+///   static kName, kFlops, kFloatOnly, f(a, b), c(a, b)
+///   static double propagated(a, b, ea, eb, y)    what the inputs' errors grow to
+///   static double own(a, b, y)                   in units of u
+template <class F>
+class BinaryOp final : public NamedOp {
+ public:
+  BinaryOp() : NamedOp({F::kName, OpClass::kElementwise, 2, 2}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(F::kFloatOnly ? check_float(context) : check_numeric(context));
+    LATHE_TRY(auto shape, broadcast(context, context.in[0].shape, context.in[1].shape));
+    return SymbolicType{context.in[0].dtype, std::move(shape)};
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    prepare(site.out, needs_error(in, numerics), out);
+    const Value& a = *in[0];
+    const Value& b = *in[1];
+    for_each_row<2>(site.out, {site.in[0], site.in[1]}, [&](const BroadcastRow<2>& row) {
+      for (std::size_t i = 0; i < row.length; ++i) {
+        out.data[row.out + i] =
+            F::f(a.data[row.in[0] + i * row.step[0]], b.data[row.in[1] + i * row.step[1]]);
+      }
+      if (!out.err.empty()) bound_row(row, a, b, numerics, out);
+    });
+  }
+
+  double flops(const OpSite& site) const override {
+    return F::kFlops * static_cast<double>(element_count(site.out));
+  }
+
+  std::string c_expression(const Attrs&, std::span<const std::string> operands) const override {
+    return F::c(operands[0], operands[1]);
+  }
+
+ private:
+  static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
+                        Value& out) {
+    const double u = numerics.unit_roundoff;
+    const double floor = u > 0 ? kTiny : 0;
+    for (std::size_t i = 0; i < row.length; ++i) {
+      const std::size_t ia = row.in[0] + i * row.step[0];
+      const std::size_t ib = row.in[1] + i * row.step[1];
+      const double y = out.data[row.out + i];
+      const double own = F::kExact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
+      out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], a.error_at(ia), b.error_at(ib), y);
+    }
+  }
+};
+
+}  // namespace lathe::ops

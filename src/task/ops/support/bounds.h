@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "task/op.h"
+
+/// The pieces of first-order error bounds. An honest kernel rounds every operation to `unit_roundoff`, sums
+/// in any order, contracts to FMA, and uses transcendental functions good to kTranscendental roundings.
+namespace lathe::ops {
+
+/// Relative error of exp, log, erf, ... in units of u: 2 ulp.
+inline constexpr double kTranscendental = 4;
+/// fp32's denormal spacing: what arithmetic loses where it underflows.
+inline constexpr double kTiny = 0x1p-149;
+/// Vectorised exp and its like flush denormal results to zero.
+inline constexpr double kFlush = 0x1p-126;
+
+/// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
+inline double sum_error(const Numerics& numerics, double terms, double magnitude) {
+  if (numerics.unit_roundoff == 0) return 0;
+  return numerics.lambda * std::sqrt(terms) * numerics.unit_roundoff * magnitude + terms * kTiny;
+}
+
+/// The error of one rounded operation with result y.
+inline double rounding(const Numerics& numerics, double y) {
+  return numerics.unit_roundoff == 0 ? 0 : std::max(numerics.unit_roundoff * std::fabs(y), kTiny);
+}
+
+/// How far sqrt(s) can be from the root of a value within `error` of s: finite also where s is 0.
+inline double sqrt_error(double s, double error) {
+  const double root = std::sqrt(s);
+  return std::max(std::sqrt(s + error) - root, root - std::sqrt(std::max(0.0, s - error)));
+}
+
+/// Sums a row's terms while it counts what the bound needs.
+struct SumBound {
+  double magnitude = 0;
+  double propagated = 0;
+  double nonzero = 0;
+  double count = 0;
+
+  void add(double term, double error) {
+    magnitude += std::fabs(term);
+    propagated += error;
+    nonzero += term != 0 ? 1 : 0;
+    count += 1;
+  }
+  double own(const Numerics& numerics) const {
+    return sum_error(numerics, numerics.sparse_sums ? nonzero : count, magnitude);
+  }
+  double total(const Numerics& numerics) const { return propagated + own(numerics); }
+};
+
+/// Allocates `err` if an error can arise: from arithmetic, or from inputs that have some.
+inline bool needs_error(std::span<const Value* const> in, const Numerics& numerics) {
+  return numerics.unit_roundoff > 0 ||
+         std::ranges::any_of(in, [](const Value* value) { return value != nullptr && !value->err.empty(); });
+}
+
+inline void prepare(const Shape& shape, bool with_error, Value& out) {
+  out.shape = shape;
+  const auto count = static_cast<std::size_t>(element_count(shape));
+  out.data.assign(count, 0);
+  out.err.assign(with_error ? count : 0, 0);
+}
+
+}  // namespace lathe::ops

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <type_traits>
+
+#include "task/ops/factories.h"
+#include "task/ops/support/bounds.h"
+#include "task/ops/support/named_op.h"
+#include "task/ops/support/shape_rules.h"
+
+namespace lathe::ops {
+
+/// A float literal that C reads back as the fp32 nearest to `value`: "0.70710677f".
+std::string float_literal(double value);
+
+/// What an elementwise formula may leave out.
+struct UnaryDefaults {
+  static std::vector<AttrRule> rules() { return {}; }
+  static constexpr double kFlops = 1;
+  static constexpr double kFloor = kTiny;  ///< absolute error that underflow may cost
+};
+
+/// An elementwise op from its formula F, made anew for a node from its attributes:
+///   F(const Attrs&)                static kName, kFlops, kFloor, rules()
+///   double f(double x) const
+///   double slope(double x, double y) const           df/dx, which carries the input's error
+///   double own(double x, double y) const             the error of an honest fp32 formula in units of u
+///   std::string c(const std::string& x) const        the C expression
+/// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead of
+/// `slope`:
+///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
+template <class F>
+class UnaryOp final : public NamedOp {
+ public:
+  UnaryOp() : NamedOp({F::kName, OpClass::kElementwise, 1, 1, F::rules()}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(check_float(context));
+    return context.in[0];
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    const F formula(site.attrs);
+    const Value& x = *in[0];
+    prepare(site.out, needs_error(in, numerics), out);
+    for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.f(x.data[i]);
+    if (out.err.empty()) return;
+    const double u = numerics.unit_roundoff;
+    const double floor = u > 0 ? F::kFloor : 0;
+    for (std::size_t i = 0; i < out.err.size(); ++i) {
+      out.err[i] = std::max(u * formula.own(x.data[i], out.data[i]), floor);
+    }
+    if (!x.err.empty()) propagate(formula, x, out);
+  }
+
+  double flops(const OpSite& site) const override {
+    return F::kFlops * static_cast<double>(element_count(site.out));
+  }
+
+  std::string c_expression(const Attrs& attrs, std::span<const std::string> operands) const override {
+    return F(attrs).c(operands[0]);
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    if constexpr (requires { F::mutants(); }) return F::mutants();
+    return {};
+  }
+
+ private:
+  static void propagate(const F& formula, const Value& x, Value& out) {
+    for (std::size_t i = 0; i < out.err.size(); ++i) {
+      if constexpr (requires { formula.spread(0.0, 0.0, 0.0); }) {
+        out.err[i] += formula.spread(x.data[i], x.err[i], out.data[i]);
+      } else if (x.err[i] > 0) {
+        out.err[i] += std::fabs(formula.slope(x.data[i], out.data[i])) * x.err[i];
+      }
+    }
+  }
+};
+
+/// A mutant that evaluates another formula.
+template <class F>
+OpMutant formula_mutant(std::string_view name) {
+  return {name, [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+            const F formula(site.attrs);
+            prepare(site.out, false, out);
+            for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.f(in[0]->data[i]);
+          }};
+}
+
+template <class... Formulas>
+void add_unary(OpList& list) {
+  (list.push_back(std::make_unique<UnaryOp<Formulas>>()), ...);
+}
+
+}  // namespace lathe::ops

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "task/ops/support/bounds.h"
+#include "task/ops/support/indexing.h"
+
+namespace lathe::ops {
+
+/// One line of a rowwise op, gathered into contiguous memory. Error spans are empty where there is no error
+/// to carry (e) or to state (ey).
+struct RowView {
+  std::span<const double> x;
+  std::span<const double> e;
+  std::span<double> y;
+  std::span<double> ey;
+
+  double error_at(std::size_t i) const { return e.empty() ? 0 : e[i]; }
+};
+
+/// Calls compute(const RowView&) for each line of x and stores what it wrote to y and ey. `out` is prepared.
+template <class Compute>
+void for_each_line(const Lines& lines, const Value& x, Value& out, Compute compute) {
+  std::vector<double> values(lines.length);
+  std::vector<double> errors(x.err.empty() ? 0 : lines.length);
+  std::vector<double> result(lines.length);
+  std::vector<double> result_error(out.err.empty() ? 0 : lines.length);
+  for (std::size_t line = 0; line < lines.count; ++line) {
+    const std::size_t start = lines.start(line);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = x.data[start + i * lines.stride];
+    for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = x.err[start + i * lines.stride];
+    compute(RowView{values, errors, result, result_error});
+    for (std::size_t i = 0; i < result.size(); ++i) out.data[start + i * lines.stride] = result[i];
+    for (std::size_t i = 0; i < result_error.size(); ++i) out.err[start + i * lines.stride] = result_error[i];
+  }
+}
+
+/// Mean, variance and their error bounds, for a two-pass or Welford's algorithm:
+///   mean  avg(e) + lambda sqrt(n) u avg|x|
+///   var   2 avg(|d| e) + (lambda sqrt(n) + 3) u var + 2 avg|d| dm + dm^2, dm the mean's own rounding error,
+/// because every deviation d is rounded and sees the mean's error; in a two-pass algorithm that cancels to
+/// first order, in Welford's it does not.
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+  double mean_error = 0;
+  double variance_error = 0;
+};
+Moments moments(std::span<const double> x, std::span<const double> e, const Numerics& numerics);
+
+/// The relative error of 1 / sqrt(s) when s errs by `error`, roundings included; finite only if s > error.
+double rsqrt_relative_error(double s, double error, const Numerics& numerics);
+
+}  // namespace lathe::ops

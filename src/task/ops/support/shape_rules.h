@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "task/op.h"
+
+/// What shape rules share. Extents are compared by InferContext::same; messages name operands from 1.
+namespace lathe::ops {
+
+std::string describe(const SymbolicType& type);  ///< "fp32 [M, K / 2]"
+std::string describe(const std::vector<Expr>& shape);
+
+/// Every input has in[0]'s dtype, which is a floating-point one.
+Status check_float(const InferContext& context);
+/// Every input has in[0]'s dtype, which is not bool.
+Status check_numeric(const InferContext& context);
+
+/// Attributes that must be numbers, not expressions over dims.
+Result<std::int64_t> fixed_integer(const Attrs& attrs, std::string_view name, std::int64_t fallback);
+Result<std::vector<std::int64_t>> fixed_integers(const Attrs& attrs, std::string_view name,
+                                                 std::vector<std::int64_t> fallback);
+
+/// An axis in [-rank, rank) as one in [0, rank).
+Result<std::size_t> check_axis(std::int64_t axis, std::size_t rank);
+Result<std::size_t> axis_attr(const Attrs& attrs, std::int64_t fallback, std::size_t rank);
+std::size_t wrap_axis(std::int64_t axis, std::size_t rank);
+
+Status check_rank(const InferContext& context, std::size_t input, std::size_t rank);
+/// Input `input` has exactly this shape; `meaning` says what it must equal ("the normalised axes of input
+/// 1").
+Status check_shape(const InferContext& context, std::size_t input, const std::vector<Expr>& shape,
+                   const std::string& meaning);
+
+bool is_one(const Expr& extent);
+/// numpy's rule; an extent of 1 must be the constant 1 to stretch.
+Result<std::vector<Expr>> broadcast(const InferContext& context, const std::vector<Expr>& a,
+                                    const std::vector<Expr>& b);
+Expr product(const std::vector<Expr>& extents);
+
+}  // namespace lathe::ops
