@@ -7,15 +7,15 @@
 
 namespace lathe {
 
-/// A peer that every claim is made against. It is an ordinary candidate, so it is built, verified and timed by
-/// the same machinery as everything else.
+/// A peer that every claim is made against. It is an ordinary candidate, so it is built, verified and timed
+/// by the same machinery as everything else.
 struct Baseline {
   std::string name;  ///< "naive", "openblas", "onednn"
   Candidate candidate;
 };
 
-/// One loop nest a node, intermediates in scratch buffers, compiled with -O3 -march=native: what a careful but
-/// unambitious person would write. Every op has an emitter. The text is parametric in the task's dims.
+/// One loop nest a node, intermediates in scratch buffers, compiled with -O3 -march=native: what a careful
+/// but unambitious person would write. Every op has an emitter. The text is parametric in the task's dims.
 Result<Candidate> naive_candidate(const TaskSpec& task);
 
 /// The naive build and, for each library that implements at least one node of the task, a candidate whose

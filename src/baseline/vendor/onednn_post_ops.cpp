@@ -54,8 +54,8 @@ std::optional<algorithm> binary_algorithm(const std::string& op) {
   if (op == "mul") return algorithm::binary_mul;
   if (op == "sub") return algorithm::binary_sub;
   if (op == "div") return algorithm::binary_div;
-  if (op == "maximum") return algorithm::binary_max;
-  if (op == "minimum") return algorithm::binary_min;
+  if (op == "max") return algorithm::binary_max;
+  if (op == "min") return algorithm::binary_min;
   return std::nullopt;
 }
 
@@ -70,7 +70,7 @@ std::optional<Eltwise> eltwise_of(const Node& node) {
     return Eltwise{node.attrs.value("approximate", std::string("none")) == "tanh"
                        ? algorithm::eltwise_gelu_tanh
                        : algorithm::eltwise_gelu_erf};
-  if (node.op == "leaky_relu") return Eltwise{algorithm::eltwise_relu, number("alpha", 0.01)};
+  if (node.op == "leaky_relu") return Eltwise{algorithm::eltwise_relu, number("slope", 0.01)};
   if (node.op == "elu") return Eltwise{algorithm::eltwise_elu, number("alpha", 1)};
   if (node.op == "clamp") return Eltwise{algorithm::eltwise_clip, number("low", 0), number("high", 0)};
   return std::nullopt;

@@ -1,0 +1,27 @@
+#include "baseline/baseline.h"
+
+#include <algorithm>
+
+#include "baseline/compose.h"
+
+namespace lathe {
+
+Result<Candidate> naive_candidate(const TaskSpec& task) { return compose_candidate(task, {}, "naive"); }
+
+Result<std::vector<Baseline>> make_baselines(const TaskSpec& task) {
+  std::vector<Baseline> baselines;
+  LATHE_TRY(Candidate naive, naive_candidate(task));
+  baselines.push_back({"naive", std::move(naive)});
+  for (const std::string_view library : vendor_libraries()) {
+    const auto wanted = [&](const std::string& name) { return name == library; };
+    if (!task.baselines.empty() && std::none_of(task.baselines.begin(), task.baselines.end(), wanted))
+      continue;
+    const std::vector<VendorGroup> groups = vendor_groups(task, library);
+    if (groups.empty()) continue;
+    LATHE_TRY(Candidate candidate, compose_candidate(task, groups, std::string(library)));
+    baselines.push_back({std::string(library), std::move(candidate)});
+  }
+  return baselines;
+}
+
+}  // namespace lathe

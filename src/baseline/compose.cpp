@@ -1,0 +1,64 @@
+#include "baseline/compose.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "baseline/naive/kernel.h"
+
+namespace lathe {
+namespace {
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "\"" : ", \"") + word + "\"";
+  return "[" + text + "]";
+}
+
+const VendorGroup* group_of(std::span<const VendorGroup> groups, const std::string& node) {
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const VendorGroup& group) {
+    return std::find(group.nodes.begin(), group.nodes.end(), node) != group.nodes.end();
+  });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+bool has_buffer(const TaskSpec& task, const std::string& node) {
+  return task.find_tensor(node) != nullptr ||
+         std::any_of(task.outputs.begin(), task.outputs.end(),
+                     [&](const OutputDecl& output) { return output.name == node; });
+}
+
+std::string scratch_table(const NodeDecl& node) {
+  Expr bytes = Expr::constant(static_cast<std::int64_t>(info(node.type.dtype).bytes));
+  for (const Expr& extent : node.type.shape) bytes = bytes * extent;
+  return fmt::format("\n[[scratch]]\nname = \"{}\"\nbytes = \"{}\"\n", node.out, bytes.to_string());
+}
+
+}  // namespace
+
+Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const VendorGroup> groups,
+                                    const std::string& name) {
+  std::string scratch;
+  std::string steps;
+  std::string kernels;
+  for (const NodeDecl& node : task.nodes) {
+    const VendorGroup* group = group_of(groups, node.out);
+    if (group && group->nodes.back() != node.out) continue;
+    if (!has_buffer(task, node.out)) scratch += scratch_table(node);
+    if (group) {
+      steps +=
+          fmt::format("\n[[node]]\nlibrary = \"{}\"\nnodes = {}\n", group->library, quoted(group->nodes));
+      continue;
+    }
+    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node));
+    steps += fmt::format("\n[[launch]]\nkernel = \"{}\"\nitems = \"{}\"\nargs = {}\n", kernel.name,
+                         kernel.items.to_string(), quoted(kernel.args));
+    kernels += "\n" + kernel.code;
+  }
+  std::string text = fmt::format("/*lathe\npattern = \"{}\"\n{}{}*/\n", name, scratch, steps);
+  if (!kernels.empty()) text += "#include <stdint.h>\n\n" + naive::helpers_for(kernels) + kernels;
+  return parse_candidate(std::move(text), name);
+}
+
+}  // namespace lathe

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "baseline/naive/nest.h"
+
+namespace lathe::naive {
+
+/// One node as a kernel: its code, and the [[launch]] that runs it.
+struct Kernel {
+  std::string name;
+  Expr items;
+  std::vector<std::string> args;
+  std::string code;
+};
+
+/// Errors: the op has no emitter.
+Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node);
+
+/// Definitions of the lathe:: and integer functions that `code` calls: plain libm, one value at a time.
+std::string helpers_for(std::string_view code);
+
+}  // namespace lathe::naive

@@ -1,0 +1,57 @@
+#include "baseline/naive/nest.h"
+
+namespace lathe::naive {
+namespace {
+
+/// Where operand element (row, column) of the current batch lies; `stored` swapped when transposed.
+std::string matrix_position(const Operand& operand, std::vector<std::string> batch, std::string row,
+                            std::string column, bool transposed) {
+  if (transposed) std::swap(row, column);
+  batch.push_back(row);
+  batch.push_back(column);
+  return broadcast_position(operand, batch);
+}
+
+}  // namespace
+
+/// One row of the result an item. The inner loop runs over columns, so that it vectorises; over a transposed
+/// right operand, or into a result too narrow to accumulate in, it is a dot product.
+LoopNest emit_matmul(const Site& site) {
+  const Operand& out = site.out;
+  const bool transpose_a = site.attrs.flag("transpose_a", false);
+  const bool transpose_b = site.attrs.flag("transpose_b", false);
+  std::vector<std::string> indices = index_names(out.rank() - 1);
+  const std::vector<Expr> rows(out.shape.begin(), out.shape.end() - 1);
+  const std::vector<std::string> batch(indices.begin(), indices.end() - 1);
+  const Fields fields = {
+      {"indices", unflatten("item", rows, indices)},
+      {"n", out.extent(-1)},
+      {"depth", site.in[0].extent(transpose_a ? -2 : -1)},
+      {"left", site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a))},
+      {"right", site.in[1].at(matrix_position(site.in[1], batch, "k", "j", transpose_b))},
+      {"type", out.compute_type()},
+      {"stored", out.c_type()},
+      {"out", out.name},
+  };
+  const bool accumulates_in_place = out.compute_type() == out.c_type();
+  if (transpose_b || !accumulates_in_place)
+    return {out.count(0, out.rank() - 1), fill(R"($indices
+for (int64_t j = 0; j < $n; ++j) {
+$type sum = 0;
+for (int64_t k = 0; k < $depth; ++k) sum += static_cast<$type>($left) * static_cast<$type>($right);
+$out[item * $n + j] = static_cast<$stored>(sum);
+}
+)",
+                                               fields)};
+  return {out.count(0, out.rank() - 1), fill(R"($indices
+$stored* row = $out + item * $n;
+for (int64_t j = 0; j < $n; ++j) row[j] = 0;
+for (int64_t k = 0; k < $depth; ++k) {
+const $type left = $left;
+for (int64_t j = 0; j < $n; ++j) row[j] += left * $right;
+}
+)",
+                                             fields)};
+}
+
+}  // namespace lathe::naive

@@ -1,0 +1,142 @@
+#include "baseline/naive/nest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace lathe::naive {
+
+std::string Operand::extent(int axis) const {
+  return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
+}
+
+std::string Operand::compute_type() const {
+  if (dtype == DType::kF64) return "double";
+  if (info(dtype).is_float) return "float";
+  return dtype == DType::kI64 ? "int64_t" : "int32_t";
+}
+
+Expr Operand::count(int from, int to) const {
+  Expr product = Expr::constant(1);
+  for (int axis = from; axis < to; ++axis) product = product * shape.at(static_cast<std::size_t>(axis));
+  return product;
+}
+
+std::string Operand::at(std::string_view index) const {
+  return by_value ? name : name + "[" + std::string(index) + "]";
+}
+
+std::string fill(std::string_view pattern, const Fields& fields) {
+  std::string text;
+  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (std::size_t i = 0; i < pattern.size();) {
+    if (pattern[i] != '$') {
+      text += pattern[i++];
+      continue;
+    }
+    const std::size_t begin = ++i;
+    while (i < pattern.size() && is_name(pattern[i])) ++i;
+    const std::string_view name = pattern.substr(begin, i - begin);
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.first == name; });
+    assert(field != fields.end());
+    text += field->second;
+  }
+  return text;
+}
+
+bool is_one(const Expr& extent) { return extent.is_constant() && extent.to_string() == "1"; }
+
+std::string factor(const Expr& expr) {
+  const std::string text = expr.to_string();
+  const bool simple =
+      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return simple ? text : "(" + text + ")";
+}
+
+std::string position(const std::vector<Expr>& shape, const std::vector<std::string>& indices) {
+  assert(shape.size() == indices.size());
+  std::string text;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (indices[axis] == "0" && text.empty()) continue;
+    if (text.empty()) {
+      text = indices[axis];
+      continue;
+    }
+    const bool product = text.find(" + ") != std::string::npos;
+    text = (product ? "(" + text + ")" : text) + " * " + factor(shape[axis]);
+    if (indices[axis] != "0") text += " + " + indices[axis];
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string broadcast_position(const Operand& operand, const std::vector<std::string>& indices) {
+  std::vector<std::string> own(indices.end() - operand.rank(), indices.end());
+  for (std::size_t axis = 0; axis < own.size(); ++axis)
+    if (is_one(operand.shape[axis])) own[axis] = "0";
+  return position(operand.shape, own);
+}
+
+std::vector<std::string> index_names(int count) {
+  std::vector<std::string> names;
+  for (int axis = 0; axis < count; ++axis) names.push_back("i" + std::to_string(axis));
+  return names;
+}
+
+std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
+                      const std::vector<std::string>& names) {
+  std::string code;
+  Expr inner = Expr::constant(1);
+  for (std::size_t axis = shape.size(); axis-- > 0; inner = inner * shape[axis]) {
+    std::string value(number);
+    if (!is_one(inner)) value += " / " + factor(inner);
+    if (axis > 0) value += " % " + factor(shape[axis]);
+    code = "const int64_t " + names[axis] + " = " + value + ";\n" + code;
+  }
+  return code;
+}
+
+std::string indent(std::string_view code) {
+  std::string text;
+  int depth = 0;
+  while (!code.empty()) {
+    const std::size_t end = std::min(code.find('\n'), code.size());
+    std::string_view line = code.substr(0, end);
+    code.remove_prefix(std::min(end + 1, code.size()));
+    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+    if (line.starts_with('}')) --depth;
+    if (!line.empty()) text += std::string(static_cast<std::size_t>(2 * depth), ' ') + std::string(line);
+    text += '\n';
+    if (line.ends_with('{')) ++depth;
+  }
+  return text;
+}
+
+Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t last_axis) {
+  const int first = static_cast<int>(first_axis);
+  const int behind = static_cast<int>(last_axis) + 1;
+  const Expr length = operand.count(first, behind);
+  const Expr inner = operand.count(behind, operand.rank());
+  if (is_one(inner))
+    return {operand.count(0, first), length, "const int64_t base = item * " + factor(length) + ";\n", ""};
+  const Fields fields = {{"length", factor(length)}, {"inner", factor(inner)}};
+  return {operand.count(0, first) * inner, length,
+          fill("const int64_t base = item / $inner * $length * $inner + item % $inner;\n", fields),
+          " * " + factor(inner)};
+}
+
+std::size_t axis_of(const Site& site, std::string_view name, std::int64_t fallback, int rank) {
+  const std::int64_t axis = site.attrs.integer(name, fallback);
+  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+}
+
+std::string literal(double value) {
+  if (std::isinf(value)) return value < 0 ? "-__builtin_inff()" : "__builtin_inff()";
+  std::string text = fmt::format("{:.9g}", value);
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  return text + "f";
+}
+
+}  // namespace lathe::naive
