@@ -40,7 +40,8 @@ struct DevicePeaks {
 /// What a build gave: an artefact, or the candidate's fault (facts.log says which).
 struct BuildResult {
   bool ok = false;
-  std::string reason = {};  ///< "compile_error", "forbidden_symbol", "constructor", "timeout", ... when not ok
+  std::string reason =
+      {};  ///< "compile_error", "forbidden_symbol", "constructor", "timeout", ... when not ok
   Outcome outcome = Outcome::kBuildFailed;
   Artifact artifact = {};
   BuildFacts facts = {};
@@ -66,19 +67,20 @@ enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };
 
 /// One uninterrupted series of calls in a process that has run no candidate code before.
 struct BlockRequest {
-  std::vector<int> trials;          ///< indices into the workload, in call order; no index twice
-  double check_fraction = 1;        ///< share of each output compared, at secret places; 1 for all
-  std::uint8_t poison = 0xff;       ///< byte pattern of outputs and scratch before the block
+  std::vector<int> trials;     ///< indices into the workload, in call order; no index twice
+  double check_fraction = 1;   ///< share of each output compared, at secret places; 1 for all
+  std::uint8_t poison = 0xff;  ///< byte pattern of outputs and scratch before the block
   double timeout_seconds = 10;
-  std::uint64_t secret = 0;         ///< draws the places checked
+  std::uint64_t secret = 0;  ///< draws the places checked
 };
 
 struct BlockOutcome {
   BlockStatus status = BlockStatus::kInfra;
-  std::string reason = {};  ///< stable code when not kOk: "sigsegv", "input_written", "redzone", "late_write", ...
+  std::string reason =
+      {};  ///< stable code when not kOk: "sigsegv", "input_written", "redzone", "late_write", ...
   std::string detail = {};
-  double wall_ns = 0;     ///< for all calls, by the broker's clock, less the empty block
-  bool disturbed = false; ///< the machine took the core away: drop the pair
+  double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
+  bool disturbed = false;  ///< the machine took the core away: drop the pair
   std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
 };
 

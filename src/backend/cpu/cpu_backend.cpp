@@ -1,0 +1,237 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "backend/cpu/peaks.h"
+#include "backend/cpu/session.h"
+#include "backend/cpu/slots.h"
+#include "backend/cpu/toolchain.h"
+#include "candidate/launch_program.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kEmptyBlocks = 25;
+constexpr int kCoresForQuietCompiles = 4;
+
+std::int64_t cache_bytes(int name, std::int64_t fallback) {
+  const long bytes = ::sysconf(name);
+  return bytes > 0 ? bytes : fallback;
+}
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+/// The processors this process may use.
+std::vector<std::int32_t> usable_cpus() {
+  cpu_set_t set;
+  std::vector<std::int32_t> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (std::int32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+protocol::ArgKind scalar_kind(DType dtype) {
+  if (dtype == DType::kF64) return protocol::ArgKind::kScalarF64;
+  if (dtype == DType::kI32) return protocol::ArgKind::kScalarI32;
+  if (dtype == DType::kI64) return protocol::ArgKind::kScalarI64;
+  return protocol::ArgKind::kScalarF32;
+}
+
+protocol::Arg to_protocol(const BoundArg& arg, const TaskSpec& spec) {
+  if (const auto* integer = std::get_if<std::int64_t>(&arg)) return {protocol::ArgKind::kInteger, *integer};
+  if (const auto* scalar = std::get_if<ScalarRef>(&arg))
+    return {scalar_kind(spec.tensors[static_cast<std::size_t>(scalar->input)].dtype), scalar->input};
+  const auto& buffer = std::get<BufferRef>(arg);
+  if (buffer.kind == BufferRef::Kind::kInput) return {protocol::ArgKind::kInput, buffer.index};
+  if (buffer.kind == BufferRef::Kind::kOutput) return {protocol::ArgKind::kOutput, buffer.index};
+  return {protocol::ArgKind::kScratch, buffer.index};
+}
+
+protocol::ScratchFill to_protocol(ScratchInit init) {
+  if (init == ScratchInit::kZero) return protocol::ScratchFill::kZero;
+  return init == ScratchInit::kCounter ? protocol::ScratchFill::kCounter : protocol::ScratchFill::kPoison;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(CpuBackendOptions options, std::unique_ptr<Toolchain> toolchain)
+      : options_(std::move(options)), toolchain_(std::move(toolchain)) {
+    device_.kind = "cpu";
+    device_.name = processor_name();
+    device_.digest_text = toolchain_->version();
+    device_.threads = options_.threads;
+    cpus_ = usable_cpus();
+    device_.cores = static_cast<int>(cpus_.size());
+    device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
+    device_.facts = {{"threads", options_.threads},
+                     {"cores", device_.cores},
+                     {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
+                     {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
+                     {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)},
+                     {"vector_bytes", __builtin_cpu_supports("avx512f") ? 64 : 32}};
+    session_.spin = device_.cores > options_.threads;
+  }
+
+  const DeviceInfo& device() const override { return device_; }
+
+  Result<DevicePeaks> peaks() override {
+    std::lock_guard lock(mutex_);
+    if (peaks_.levels.empty()) peaks_ = measure_cpu_peaks(options_.threads, device_.facts);
+    return peaks_;
+  }
+
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) override {
+    if (!candidate.has_kernels()) {
+      BuildResult nothing{.ok = true};
+      nothing.artifact.key = candidate.digest;
+      return nothing;
+    }
+    Dims constants;
+    for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
+    return toolchain_->build(candidate.text, constants);
+  }
+
+  Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
+    LATHE_TRY(auto made, CpuWorkload::make(std::move(workload)));
+    return std::shared_ptr<const Workload>(std::move(made));
+  }
+
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload) override {
+    auto cpu_workload = std::dynamic_pointer_cast<const CpuWorkload>(std::move(workload));
+    if (!cpu_workload) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
+    LATHE_TRY(const LaunchProgram program, compile_plan(candidate, cpu_workload->task, device_.facts));
+    const protocol::Load load = make_load(program, *cpu_workload);
+    const bool needs_vendor =
+        std::any_of(load.steps.begin(), load.steps.end(), [](const auto& step) { return step.is_node; });
+    LATHE_TRY(HelperProcess runner, take_runner(needs_vendor));
+    LATHE_TRY(auto session,
+              CpuSession::open(std::move(runner), load, artifact, std::move(cpu_workload), session_));
+    return std::unique_ptr<Session>(std::move(session));
+  }
+
+  /// Measures what a block costs that calls nothing: later blocks are charged without it.
+  Status calibrate() {
+    TaskSpec spec;
+    spec.outputs.push_back({"y"});
+    Expected anything;
+    anything.value = {{1}, {0.0}, {1e300}};
+    Workload workload;
+    workload.task.spec = &spec;
+    workload.trials.resize(1);
+    workload.trials[0].expected = {anything};
+    LATHE_TRY(auto made, CpuWorkload::make(std::move(workload)));
+    const protocol::Load load = make_load({}, *made);
+    LATHE_TRY(HelperProcess runner, take_runner(false));
+    LATHE_TRY(auto session, CpuSession::open(std::move(runner), load, {}, std::move(made), session_));
+    BlockRequest request;
+    request.trials = {0};
+    request.poison = 0;
+    double least_ns = 1e18;
+    for (int i = 0; i < kEmptyBlocks; ++i) {
+      const BlockOutcome outcome = session->run(request);
+      if (outcome.status != BlockStatus::kOk)
+        return Error{ErrorCode::kUnavailable,
+                     fmt::format("an empty block failed: {} ({})", outcome.reason, outcome.detail),
+                     "run lathe doctor"};
+      least_ns = std::min(least_ns, outcome.wall_ns);
+    }
+    session_.empty_block_ns = least_ns;
+    return Ok{};
+  }
+
+ private:
+  protocol::Load make_load(const LaunchProgram& program, const CpuWorkload& workload) const {
+    protocol::Load load;
+    load.threads = options_.threads;
+    for (int i = 0; i < options_.threads && i < device_.cores; ++i)
+      load.cpus.push_back(cpus_[cpus_.size() - 1 - static_cast<std::size_t>(i)]);
+    load.trials = static_cast<std::uint32_t>(workload.trials.size());
+    load.inputs = workload.inputs();
+    load.outputs = workload.outputs();
+    for (const BoundScratch& scratch : program.scratch)
+      load.scratch.push_back({static_cast<std::uint64_t>(scratch.bytes), to_protocol(scratch.init)});
+    for (const BoundStep& step : program.steps) {
+      protocol::Step& to = load.steps.emplace_back();
+      to.is_node = step.kind == PlanStep::Kind::kNode;
+      to.kernel = to.is_node ? step.node_text : step.kernel;
+      to.items = step.items;
+      for (const BoundArg& arg : step.args) to.args.push_back(to_protocol(arg, *workload.task.spec));
+    }
+    return load;
+  }
+
+  /// A spare runner that has already confined itself, so that opening a session does not wait for it; another
+  /// spare is started in its place.
+  Result<HelperProcess> take_runner(bool with_vendor) {
+    if (with_vendor) return HelperProcess::spawn(options_.runner_program, {"run", options_.vendor_library});
+    std::lock_guard lock(mutex_);
+    while (spares_.size() < 2) {
+      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(options_.runner_program, {"run", "-"}));
+      spares_.push_back(std::move(spare));
+    }
+    HelperProcess runner = std::move(spares_.front());
+    spares_.erase(spares_.begin());
+    return runner;
+  }
+
+  CpuBackendOptions options_;
+  std::unique_ptr<Toolchain> toolchain_;
+  DeviceInfo device_;
+  std::vector<std::int32_t> cpus_;
+  SessionOptions session_;
+  std::mutex mutex_;
+  DevicePeaks peaks_;
+  std::vector<HelperProcess> spares_;
+};
+
+/// Sets an empty `path` to the first of `choices` that exists.
+Status find_if_empty(std::string& path, const std::vector<std::string>& choices) {
+  std::error_code code;
+  if (!path.empty()) return Ok{};
+  const auto found = std::find_if(choices.begin(), choices.end(), [&](const std::string& choice) {
+    return std::filesystem::exists(choice, code);
+  });
+  if (found == choices.end())
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("a part of Lathe is missing; looked for {}", fmt::join(choices, ", ")),
+                 "build or install Lathe whole"};
+  path = *found;
+  return Ok{};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given) {
+  CpuBackendOptions options = given;
+  LATHE_TRY(const std::string beside, sibling_program(""));
+  LATHE_CHECK_OK(
+      find_if_empty(options.runner_program, {beside + "lathe-runner", beside + "../libexec/lathe-runner"}));
+  LATHE_CHECK_OK(find_if_empty(options.vendor_library,
+                               {beside + "../lib/liblathe_vendor.so", beside + "liblathe_vendor.so"}));
+  LATHE_CHECK_OK(
+      find_if_empty(options.include_folder, {beside + "../share/lathe/device", LATHE_DEVICE_FOLDER}));
+  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
+  LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
+                                               options.cache_folder, options.build_timeout_seconds}));
+  auto backend = std::make_unique<CpuBackend>(options, std::move(toolchain));
+  LATHE_CHECK_OK(backend->calibrate());
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace lathe

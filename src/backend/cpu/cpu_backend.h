@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace lathe {
+
+struct CpuBackendOptions {
+  int threads = 1;             ///< for candidates and baselines alike
+  std::string runner_program;  ///< empty: lathe-runner beside the running program
+  std::string vendor_library;  ///< empty: liblathe_vendor.so beside it, or in ../lib
+  std::string include_folder;  ///< empty: the device folder of the source tree or of the installation
+  std::string cache_folder;    ///< empty: default_cache_folder()
+  double build_timeout_seconds = 30;
+};
+
+/// The machine's own processor. Errors: no compiler, no runner, a sandbox feature that is required and
+/// missing.
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);
+
+}  // namespace lathe

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace lathe {
+
+/// A shared object as the compile jail gave it: parsed without trust, every offset checked.
+struct ElfImage {
+  struct Segment {
+    std::uint64_t offset = 0;
+    std::uint64_t address = 0;
+    std::uint64_t file_bytes = 0;
+    std::uint64_t memory_bytes = 0;
+    bool readable = false;
+    bool writable = false;
+    bool executable = false;
+  };
+  struct Relocation {
+    std::uint64_t address = 0;
+    std::int64_t addend = 0;
+    std::string symbol;  ///< empty: relative to the load address
+  };
+
+  std::vector<Segment> segments;
+  std::vector<Relocation> relocations;
+  std::map<std::string, std::uint64_t, std::less<>> functions;  ///< defined, global
+  std::vector<std::string> imports;
+  std::uint64_t relro_address = 0;
+  std::uint64_t relro_bytes = 0;
+  std::uint64_t memory_bytes = 0;  ///< of the whole image, from address 0
+  std::uint64_t code_bytes = 0;
+  std::uint64_t writable_bytes = 0;  ///< outside RELRO: what calls could keep state in
+};
+
+/// Why an image may not be loaded, as a stable reason code and a text for people.
+struct ElfRefusal {
+  std::string reason;  ///< "bad_elf", "constructor", "ifunc", "thread_local", "forbidden_symbol",
+                       ///< "writable_code", "writable_state"
+  std::string detail;
+};
+
+/// Functions that a candidate may import: C memory functions and scalar libm.
+std::span<const std::string_view> allowed_imports();
+
+/// Parses and checks. On refusal the Error's message is "<reason>: <detail>".
+Result<ElfImage> parse_elf(std::string_view bytes);
+/// Splits such an error again.
+ElfRefusal refusal_of(const Error& error);
+
+}  // namespace lathe

@@ -1,0 +1,220 @@
+#include "backend/cpu/protocol.h"
+
+#include "sandbox/wire.h"
+
+namespace lathe::protocol {
+namespace {
+
+constexpr std::uint32_t kMaxTrials = 1 << 16;
+constexpr std::size_t kMaxText = 4u << 20;
+
+template <class T>
+void put_all(WireWriter& out, const std::vector<T>& items) {
+  out.put(static_cast<std::uint32_t>(items.size()));
+  for (const T& item : items) out.put(item);
+}
+
+template <class T>
+std::vector<T> get_all(WireReader& in) {
+  std::vector<T> items(in.count(sizeof(T)));
+  for (T& item : items) item = in.get<T>();
+  return items;
+}
+
+void put_region(WireWriter& out, const Region& region) {
+  out.put(region.total_bytes).put(region.stride);
+  put_all(out, region.offsets);
+  put_all(out, region.sizes);
+  put_all(out, region.guards);
+}
+
+Region get_region(WireReader& in) {
+  Region region;
+  region.total_bytes = in.get<std::uint64_t>();
+  region.stride = in.get<std::uint64_t>();
+  region.offsets = get_all<std::uint64_t>(in);
+  region.sizes = get_all<std::uint64_t>(in);
+  region.guards = get_all<std::uint64_t>(in);
+  return region;
+}
+
+/// Every buffer of every trial lies inside the memory.
+bool fits(const Region& region, std::uint32_t trials) {
+  if (region.offsets.size() != region.sizes.size()) return false;
+  if (region.stride > 0 && trials > region.total_bytes / region.stride) return false;
+  for (std::size_t i = 0; i < region.offsets.size(); ++i)
+    if (region.sizes[i] > region.stride || region.offsets[i] > region.stride - region.sizes[i]) return false;
+  for (const std::uint64_t guard : region.guards)
+    if (guard % 4096 != 0 || region.stride < 4096 || guard > region.stride - 4096) return false;
+  return region.stride % 4096 == 0;
+}
+
+bool arg_fits(const Arg& arg, const Load& load) {
+  const auto below = [&](std::size_t size) {
+    return arg.value >= 0 && static_cast<std::uint64_t>(arg.value) < size;
+  };
+  switch (arg.kind) {
+    case ArgKind::kInteger:
+      return true;
+    case ArgKind::kOutput:
+      return below(load.outputs.sizes.size());
+    case ArgKind::kScratch:
+      return below(load.scratch.size());
+    case ArgKind::kInput:
+      return below(load.inputs.sizes.size());
+    case ArgKind::kScalarF32:
+    case ArgKind::kScalarI32:
+      return below(load.inputs.sizes.size()) && load.inputs.sizes[static_cast<std::size_t>(arg.value)] >= 4;
+    case ArgKind::kScalarF64:
+    case ArgKind::kScalarI64:
+      return below(load.inputs.sizes.size()) && load.inputs.sizes[static_cast<std::size_t>(arg.value)] >= 8;
+  }
+  return false;
+}
+
+Error damaged(const char* what) { return {ErrorCode::kCorrupt, std::string("a damaged frame: ") + what}; }
+
+template <class Message>
+Result<Message> finish(const WireReader& in, Message message, const char* what) {
+  if (!in.finished()) return damaged(what);
+  return message;
+}
+
+}  // namespace
+
+std::string encode(const Load& load) {
+  WireWriter out;
+  out.put(load.threads).put(load.trials);
+  put_all(out, load.cpus);
+  put_region(out, load.inputs);
+  put_region(out, load.outputs);
+  out.put(static_cast<std::uint32_t>(load.scratch.size()));
+  for (const Scratch& scratch : load.scratch) out.put(scratch.bytes).put(scratch.fill);
+  out.put(static_cast<std::uint32_t>(load.steps.size()));
+  for (const Step& step : load.steps) {
+    out.put(static_cast<std::uint8_t>(step.is_node)).text(step.kernel).put(step.items);
+    out.put(static_cast<std::uint32_t>(step.args.size()));
+    for (const Arg& arg : step.args) out.put(arg.kind).put(arg.value);
+  }
+  return out.take();
+}
+
+Result<Load> decode_load(std::string_view bytes) {
+  WireReader in(bytes);
+  Load load;
+  load.threads = in.get<std::int32_t>();
+  load.trials = in.get<std::uint32_t>();
+  load.cpus = get_all<std::int32_t>(in);
+  load.inputs = get_region(in);
+  load.outputs = get_region(in);
+  load.scratch.resize(in.count(9));
+  for (Scratch& scratch : load.scratch) {
+    scratch.bytes = in.get<std::uint64_t>();
+    scratch.fill = in.get<ScratchFill>();
+  }
+  load.steps.resize(in.count(17));
+  for (Step& step : load.steps) {
+    step.is_node = in.get<std::uint8_t>() != 0;
+    step.kernel = in.text(kMaxText);
+    step.items = in.get<std::int64_t>();
+    step.args.resize(in.count(9));
+    for (Arg& arg : step.args) {
+      arg.kind = in.get<ArgKind>();
+      arg.value = in.get<std::int64_t>();
+    }
+  }
+  if (!in.finished()) return damaged("load");
+  if (load.threads < 1 || load.threads > 1024 || load.trials == 0 || load.trials > kMaxTrials)
+    return damaged("load counts");
+  if (!fits(load.inputs, load.trials) || !fits(load.outputs, load.trials)) return damaged("load regions");
+  for (const Scratch& scratch : load.scratch)
+    if (scratch.bytes > (std::uint64_t{4} << 30) || scratch.fill > ScratchFill::kCounter)
+      return damaged("load scratch");
+  for (const Step& step : load.steps) {
+    if (step.items < 0 || step.args.size() > (step.is_node ? 256u : 24u)) return damaged("load step");
+    for (const Arg& arg : step.args)
+      if (!arg_fits(arg, load)) return damaged("load argument");
+  }
+  return load;
+}
+
+std::string encode(const LoadReply& reply) {
+  return WireWriter()
+      .put(static_cast<std::uint8_t>(reply.ok))
+      .put(static_cast<std::uint8_t>(reply.candidate_fault))
+      .text(reply.text)
+      .take();
+}
+
+Result<LoadReply> decode_load_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  LoadReply reply;
+  reply.ok = in.get<std::uint8_t>() != 0;
+  reply.candidate_fault = in.get<std::uint8_t>() != 0;
+  reply.text = in.text();
+  return finish(in, std::move(reply), "load reply");
+}
+
+std::string encode(const Block& block) {
+  WireWriter out;
+  out.put(block.poison);
+  put_all(out, block.trials);
+  return out.take();
+}
+
+Result<Block> decode_block(std::string_view bytes) {
+  WireReader in(bytes);
+  Block block;
+  block.poison = in.get<std::uint8_t>();
+  block.trials = get_all<std::uint32_t>(in);
+  return finish(in, std::move(block), "block");
+}
+
+std::string encode(const BlockReply& reply) {
+  return WireWriter().put(reply.wait_status).put(reply.involuntary_switches).put(reply.cpu_ns).take();
+}
+
+Result<BlockReply> decode_block_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  BlockReply reply;
+  reply.wait_status = in.get<std::int32_t>();
+  reply.involuntary_switches = in.get<std::int64_t>();
+  reply.cpu_ns = in.get<std::int64_t>();
+  return finish(in, reply, "block reply");
+}
+
+std::string encode(const CompileJob& job) {
+  WireWriter out;
+  out.text(job.source).put(job.timeout_seconds).put(static_cast<std::uint32_t>(job.flags.size()));
+  for (const std::string& flag : job.flags) out.text(flag);
+  return out.take();
+}
+
+Result<CompileJob> decode_compile_job(std::string_view bytes) {
+  WireReader in(bytes);
+  CompileJob job;
+  job.source = in.text(kMaxText);
+  job.timeout_seconds = in.get<double>();
+  job.flags.resize(in.count(4));
+  for (std::string& flag : job.flags) flag = in.text();
+  return finish(in, std::move(job), "compile job");
+}
+
+std::string encode(const CompileReply& reply) {
+  WireWriter out;
+  for (const bool flag : {reply.ok, reply.timed_out, reply.infra}) out.put(static_cast<std::uint8_t>(flag));
+  return out.text(reply.log).put(reply.seconds).take();
+}
+
+Result<CompileReply> decode_compile_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  CompileReply reply;
+  reply.ok = in.get<std::uint8_t>() != 0;
+  reply.timed_out = in.get<std::uint8_t>() != 0;
+  reply.infra = in.get<std::uint8_t>() != 0;
+  reply.log = in.text();
+  reply.seconds = in.get<double>();
+  return finish(in, std::move(reply), "compile reply");
+}
+
+}  // namespace lathe::protocol

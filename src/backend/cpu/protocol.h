@@ -1,0 +1,132 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+/// What the broker and a runner say to each other. The runner is trusted until it forks a child for a block;
+/// nothing that such a child says can raise a score.
+namespace lathe::protocol {
+
+/// Tensors of all trials lie in two shared memories, one for inputs (read-only in the runner) and one for
+/// outputs; trial t's buffer b starts at t * stride + offset[b].
+struct Region {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t stride = 0;
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::uint64_t> guards;  ///< offsets inside a trial of pages that must fault
+};
+
+enum class ArgKind : std::uint8_t {
+  kInput,
+  kOutput,
+  kScratch,
+  kInteger,
+  kScalarF32,
+  kScalarF64,
+  kScalarI32,
+  kScalarI64
+};
+
+struct Arg {
+  ArgKind kind = ArgKind::kInteger;
+  std::int64_t value = 0;  ///< an index, or the integer itself
+};
+
+struct Step {
+  bool is_node = false;
+  std::string kernel;  ///< or the node's JSON
+  std::int64_t items = 0;
+  std::vector<Arg> args;
+};
+
+enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };
+
+struct Scratch {
+  std::uint64_t bytes = 0;
+  ScratchFill fill = ScratchFill::kPoison;
+};
+
+/// Comes with descriptors: control, inputs, outputs, artefact (absent for plans of library nodes only).
+struct Load {
+  std::int32_t threads = 1;
+  std::vector<std::int32_t> cpus;  ///< to pin to, one a thread; empty: not pinned
+  std::uint32_t trials = 0;
+  Region inputs;
+  Region outputs;
+  std::vector<Scratch> scratch;
+  std::vector<Step> steps;
+};
+std::string encode(const Load& load);
+Result<Load> decode_load(std::string_view bytes);
+
+struct LoadReply {
+  bool ok = false;
+  bool candidate_fault = false;
+  std::string text;  ///< "<reason>: <detail>" when not ok
+};
+std::string encode(const LoadReply& reply);
+Result<LoadReply> decode_load_reply(std::string_view bytes);
+
+struct Block {
+  std::uint8_t poison = 0xff;
+  std::vector<std::uint32_t> trials;
+};
+std::string encode(const Block& block);
+Result<Block> decode_block(std::string_view bytes);
+
+/// What the runner's parent process saw of the child; the child cannot write it.
+struct BlockReply {
+  std::int32_t wait_status = 0;
+  std::int64_t involuntary_switches = 0;
+  std::int64_t cpu_ns = 0;
+};
+std::string encode(const BlockReply& reply);
+Result<BlockReply> decode_block_reply(std::string_view bytes);
+
+inline constexpr std::string_view kKill = "kill";
+
+enum class FaultPlace : std::uint32_t { kElsewhere, kInputs, kOutputs, kScratch };
+/// Exit codes of a block's child: 128 + signal after a fault, or the machine failed before the first call.
+inline constexpr int kExitFault = 128;
+inline constexpr int kExitBeforeCalls = 3;
+
+/// The page that the broker and a block's child share. The child may write anything into it: the broker
+/// believes `done` only as a reason to stop the clock, after which it looks at the outputs.
+struct Control {
+  alignas(128) std::atomic<std::uint32_t> ready;
+  alignas(128) std::atomic<std::uint32_t> go;
+  alignas(128) std::atomic<std::uint32_t> done;
+  std::atomic<std::uint32_t> counter_dirty;
+  std::atomic<std::uint32_t> library_error;
+  std::atomic<std::uint32_t> fault_place;  ///< a FaultPlace; for messages only
+  std::atomic<std::uint32_t> fault_write;
+  std::atomic<std::uint64_t> fault_offset;  ///< inside the region
+};
+static_assert(sizeof(Control) <= 4096);
+
+struct CompileJob {
+  std::string source;
+  std::vector<std::string> flags;
+  double timeout_seconds = 30;
+};
+std::string encode(const CompileJob& job);
+Result<CompileJob> decode_compile_job(std::string_view bytes);
+
+/// Comes with the object in a memfd when ok.
+struct CompileReply {
+  bool ok = false;
+  bool timed_out = false;
+  bool infra = false;
+  std::string log;
+  double seconds = 0;
+};
+std::string encode(const CompileReply& reply);
+Result<CompileReply> decode_compile_reply(std::string_view bytes);
+
+}  // namespace lathe::protocol

@@ -1,0 +1,122 @@
+#include "backend/cpu/runner/compile_worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "backend/cpu/protocol.h"
+#include "base/clock.h"
+#include "sandbox/jail.h"
+#include "sandbox/memfd.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::size_t kMaxLogBytes = 16 * 1024;
+constexpr std::size_t kMaxObjectBytes = 64u << 20;
+
+[[noreturn]] void exec_compiler(const std::string& folder, const std::string& include_folder,
+                                const protocol::CompileJob& job) {
+  JailSpec spec;
+  spec.readable = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", include_folder};
+  spec.writable = {folder, "/dev/null"};
+  spec.max_address_bytes = std::uint64_t{4} << 30;
+  spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
+  const int log = ::open("log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(log, 1);
+  ::dup2(log, 2);
+  ::setpgid(0, 0);
+  if (!restrict_resources(spec).ok() || !restrict_files(spec).ok() || !deny_dangerous_calls().ok())
+    ::_exit(126);
+
+  std::vector<const char*> argv{"g++"};
+  for (const std::string& flag : job.flags) argv.push_back(flag.c_str());
+  for (const char* last : {"-o", "out.so", "candidate.cpp"}) argv.push_back(last);
+  argv.push_back(nullptr);
+  const char* const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=.", "LC_ALL=C", nullptr};
+  ::execve("/usr/bin/g++", const_cast<char* const*>(argv.data()), const_cast<char* const*>(environment));
+  ::_exit(127);
+}
+
+/// Waits for the child; kills its process group at the deadline. Returns the wait status, or -1 on timeout.
+int wait_until(pid_t child, double timeout_seconds) {
+  const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd waiting{child_fd.get(), POLLIN, 0};
+  const int ready = ::poll(&waiting, 1, static_cast<int>(timeout_seconds * 1000));
+  ::kill(-child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  return ready > 0 ? status : -1;
+}
+
+protocol::CompileReply compile(const std::string& folder, const std::string& include_folder,
+                               const protocol::CompileJob& job) {
+  protocol::CompileReply reply;
+  const auto begin = steady_clock().now_ns();
+  if (::chdir(folder.c_str()) != 0 || !write_file_atomically(folder + "/candidate.cpp", job.source).ok()) {
+    reply.infra = true;
+    reply.log = "cannot write the job's folder " + folder;
+    return reply;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) exec_compiler(folder, include_folder, job);
+  const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds);
+  reply.timed_out = status == -1;
+  reply.ok = status == 0;
+  reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
+  if (auto log = read_file(folder + "/log"); log.ok()) reply.log = log->substr(0, kMaxLogBytes);
+  if (reply.infra && reply.log.empty()) reply.log = "cannot start /usr/bin/g++ in the compile jail";
+  reply.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  return reply;
+}
+
+void answer(const Channel& channel, protocol::CompileReply reply, const std::string& object_path) {
+  std::error_code code;
+  std::string object;
+  if (reply.ok && std::filesystem::file_size(object_path, code) <= kMaxObjectBytes && !code) {
+    auto bytes = read_file(object_path);
+    if (bytes.ok()) object = *std::move(bytes);
+  }
+  if (reply.ok && object.empty()) {
+    reply.ok = false;
+    reply.log = "the object is missing or larger than 64 MiB";
+  }
+  if (!reply.ok) return void(channel.send(protocol::encode(reply)));
+  const auto memory = make_sealed_memfd("object", object);
+  if (memory.ok()) (void)channel.send(protocol::encode(reply), {memory->get()});
+}
+
+}  // namespace
+
+void serve_compiles(const Channel& channel, const std::string& work_folder,
+                    const std::string& include_folder) {
+  for (;;) {
+    auto frame = channel.receive(-1);
+    if (!frame.ok() || frame->fds.size() != 1) return;
+    const off_t size = ::lseek(frame->fds[0].get(), 0, SEEK_END);
+    const auto bytes = map_shared(frame->fds[0], static_cast<std::size_t>(size), false);
+    if (!bytes.ok()) return;
+    const auto job =
+        protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    if (!job.ok()) return;
+    std::string folder = work_folder + "/job-XXXXXX";
+    if (!::mkdtemp(folder.data())) return;
+    const auto reply = compile(folder, include_folder, *job);
+    answer(channel, reply, folder + "/out.so");
+    std::error_code code;
+    if (::chdir("/") != 0) return;
+    std::filesystem::remove_all(folder, code);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,107 @@
+// The program that confines itself before anything untrusted reaches it. `run` serves a candidate's blocks,
+// `compile` serves compile jobs. Both are started by the broker and end when it closes the channel.
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "backend/cpu/runner/compile_worker.h"
+#include "backend/cpu/runner/zygote.h"
+#include "sandbox/process.h"
+
+namespace lathe {
+namespace {
+
+/// What a runner needs of the machine before it locks itself in: libraries, and the filter for its children.
+struct Preparations {
+  std::optional<VendorLibrary> vendor;
+  std::optional<LockDown> lock_down;
+};
+
+Result<Preparations> prepare(const std::string& vendor_path) {
+  Preparations preparations;
+  if (vendor_path != "-") {
+    // One thread until a block asks for more: a runner must be single-threaded to enter namespaces.
+    ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    LATHE_TRY(preparations.vendor, VendorLibrary::open(vendor_path));
+  }
+  LATHE_TRY(preparations.lock_down, LockDown::prepare());
+  return preparations;
+}
+
+Status confine() {
+  JailSpec spec;
+  spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/cpuinfo"};
+  LATHE_CHECK_OK(restrict_resources(spec));
+  LATHE_CHECK_OK(restrict_files(spec));
+  return deny_dangerous_calls();
+}
+
+Result<Zygote> load(Frame frame, const Preparations& preparations) {
+  if (frame.fds.empty()) return Error{ErrorCode::kCorrupt, "a load frame came without its payload"};
+  const off_t size = ::lseek(frame.fds[0].get(), 0, SEEK_END);
+  LATHE_TRY(const Mapping payload, map_shared(frame.fds[0], static_cast<std::size_t>(size), false));
+  LATHE_TRY(auto request,
+            protocol::decode_load({reinterpret_cast<const char*>(payload.data()), payload.size()}));
+  frame.fds.erase(frame.fds.begin());
+  return Zygote::load(std::move(request), std::move(frame.fds), *preparations.lock_down,
+                      preparations.vendor ? &*preparations.vendor : nullptr);
+}
+
+int serve_run(const Channel& channel, const Preparations& preparations) {
+  const Status confined = confine();
+  auto frame = channel.receive(-1);
+  if (!frame.ok()) return 0;
+  auto zygote = confined.ok() ? load(*std::move(frame), preparations) : Result<Zygote>(confined.error());
+  protocol::LoadReply reply;
+  reply.ok = zygote.ok();
+  if (!zygote.ok()) {
+    reply.candidate_fault = zygote.error().code == ErrorCode::kInvalid;
+    reply.text = zygote.error().message;
+  }
+  if (channel.send(protocol::encode(reply)).ok() && reply.ok) zygote->serve(channel);
+  return 0;
+}
+
+/// Runs `serve` as the first process of a new PID namespace, and dies with it.
+template <class Serve>
+int in_namespaces(Serve serve) {
+  if (!enter_namespaces().ok()) return 2;
+  const pid_t inner = ::fork();
+  if (inner < 0) return 2;
+  if (inner == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(serve());
+  }
+  ::close(kHelperChannelFd);
+  int status = 0;
+  ::waitpid(inner, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int run_main(int argc, char** argv) {
+  const Channel channel{UniqueFd(kHelperChannelFd)};
+  if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
+    const auto preparations = prepare(argv[2]);
+    if (!preparations.ok()) return 2;
+    return in_namespaces([&] { return serve_run(channel, *preparations); });
+  }
+  if (argc == 4 && std::strcmp(argv[1], "compile") == 0)
+    return in_namespaces([&] {
+      serve_compiles(channel, argv[2], argv[3]);
+      return 0;
+    });
+  constexpr char kUsage[] = "lathe-runner is started by lathe; it is not meant to be run by hand\n";
+  return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;
+}
+
+}  // namespace
+}  // namespace lathe
+
+int main(int argc, char** argv) { return lathe::run_main(argc, argv); }

@@ -1,0 +1,102 @@
+#include "backend/cpu/runner/program.h"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace lathe {
+namespace {
+
+constexpr unsigned kDefaultMxcsr = 0x1f80;  // all exceptions masked, denormals kept, round to nearest
+
+std::byte* input_at(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
+                    std::int64_t index) {
+  return memory.inputs + trial * load.inputs.stride + load.inputs.offsets[static_cast<std::size_t>(index)];
+}
+
+void* buffer_at(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
+                const protocol::Arg& arg) {
+  const auto index = static_cast<std::size_t>(arg.value);
+  if (arg.kind == protocol::ArgKind::kOutput)
+    return memory.outputs + trial * load.outputs.stride + load.outputs.offsets[index];
+  if (arg.kind == protocol::ArgKind::kInput) return input_at(load, memory, trial, arg.value);
+  const auto bytes = load.scratch[index].bytes;
+  // The end of the buffer, not its start, meets the guard page: overruns are the common fault.
+  return memory.scratch[index].data() + (round_to_pages(bytes) - (bytes + 63) / 64 * 64);
+}
+
+template <class T>
+T scalar_at(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+void push_arg(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
+              const protocol::Arg& arg, CallFrame& frame) {
+  using protocol::ArgKind;
+  switch (arg.kind) {
+    case ArgKind::kInteger:
+      frame.words.push_back(static_cast<std::uint64_t>(arg.value));
+      return;
+    case ArgKind::kScalarF32: {
+      double slot = 0;
+      std::memcpy(&slot, input_at(load, memory, trial, arg.value), sizeof(float));
+      frame.reals.push_back(slot);
+      return;
+    }
+    case ArgKind::kScalarF64:
+      frame.reals.push_back(scalar_at<double>(input_at(load, memory, trial, arg.value)));
+      return;
+    case ArgKind::kScalarI32:
+      frame.words.push_back(static_cast<std::uint64_t>(
+          std::int64_t{scalar_at<std::int32_t>(input_at(load, memory, trial, arg.value))}));
+      return;
+    case ArgKind::kScalarI64:
+      frame.words.push_back(scalar_at<std::uint64_t>(input_at(load, memory, trial, arg.value)));
+      return;
+    default:
+      frame.words.push_back(reinterpret_cast<std::uint64_t>(buffer_at(load, memory, trial, arg)));
+      return;
+  }
+}
+
+}  // namespace
+
+TrialCalls::TrialCalls(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
+                       const LoadedImage* image, std::span<lathe_vendor_call* const> vendor_calls) {
+  steps_.resize(load.steps.size());
+  for (std::size_t i = 0; i < load.steps.size(); ++i) {
+    const protocol::Step& from = load.steps[i];
+    Step& to = steps_[i];
+    if (from.is_node) {
+      to.vendor_call = vendor_calls[i];
+      for (const protocol::Arg& arg : from.args) to.buffers.push_back(buffer_at(load, memory, trial, arg));
+      continue;
+    }
+    to.frame.function = image->function(from.kernel);
+    to.frame.items = from.items;
+    for (const protocol::Arg& arg : from.args) push_arg(load, memory, trial, arg, to.frame);
+  }
+}
+
+int TrialCalls::run(const protocol::Load& load, const BlockMemory& memory, ThreadTeam& team,
+                    const LoadedImage* image, const VendorLibrary* vendor) const {
+  if (image) image->restore_writable();
+  for (std::size_t i = 0; i < load.scratch.size(); ++i)
+    if (load.scratch[i].fill == protocol::ScratchFill::kZero)
+      std::memset(memory.scratch[i].data(), 0, round_to_pages(load.scratch[i].bytes));
+  for (const Step& step : steps_) {
+    if (step.vendor_call) {
+      if (const int error = vendor->execute(step.vendor_call, step.buffers.data()); error != 0) return error;
+      continue;
+    }
+    team.run(step.frame.items, [&step](std::int64_t begin, std::int64_t end) {
+      _mm_setcsr(kDefaultMxcsr);
+      step.frame.run(begin, end);
+    });
+  }
+  return 0;
+}
+
+}  // namespace lathe

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/cpu/protocol.h"
+#include "backend/cpu/runner/call.h"
+#include "backend/cpu/runner/loaded_image.h"
+#include "backend/cpu/runner/thread_team.h"
+#include "backend/cpu/runner/vendor_library.h"
+
+namespace lathe {
+
+/// Where a block's data lies in this process.
+struct BlockMemory {
+  std::byte* inputs = nullptr;
+  std::byte* outputs = nullptr;
+  std::span<const Mapping> scratch;
+};
+
+/// One trial's calls with every pointer resolved, so that the timed loop only calls.
+class TrialCalls {
+ public:
+  TrialCalls(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
+             const LoadedImage* image, std::span<lathe_vendor_call* const> vendor_calls);
+
+  /// Returns a library's error code, or 0.
+  int run(const protocol::Load& load, const BlockMemory& memory, ThreadTeam& team, const LoadedImage* image,
+          const VendorLibrary* vendor) const;
+
+ private:
+  struct Step {
+    CallFrame frame;
+    lathe_vendor_call* vendor_call = nullptr;
+    std::vector<void*> buffers;
+  };
+  std::vector<Step> steps_;
+};
+
+}  // namespace lathe

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace lathe {
+
+/// The harness's own threads: made before the lock-down, spinning between steps so that a step costs no
+/// system call. Thread 0 is the caller. Lives until the process is killed.
+class ThreadTeam {
+ public:
+  ThreadTeam(int threads, const std::vector<std::int32_t>& cpus);
+  ~ThreadTeam();
+
+  /// Calls `part(begin, end)` on every thread with its share of [0, items), and returns when all are done.
+  void run(std::int64_t items, const std::function<void(std::int64_t, std::int64_t)>& part);
+
+ private:
+  void work(int self);
+  void run_share(int self);
+
+  int threads_;
+  std::vector<std::thread> workers_;
+  const std::function<void(std::int64_t, std::int64_t)>* part_ = nullptr;
+  std::int64_t items_ = 0;
+  std::atomic<std::uint64_t> round_{0};
+  std::atomic<int> running_{0};
+  std::atomic<bool> stop_{false};
+};
+
+/// Pins the calling thread; without effect where the kernel refuses.
+void pin_to_cpu(int cpu);
+
+}  // namespace lathe

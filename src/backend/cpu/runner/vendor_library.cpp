@@ -1,0 +1,31 @@
+#include "backend/cpu/runner/vendor_library.h"
+
+#include <dlfcn.h>
+
+#include <array>
+
+namespace lathe {
+
+Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return Error{ErrorCode::kUnavailable, ::dlerror(),
+                 "install OpenBLAS and oneDNN (libopenblas0, libdnnl2)"};
+  VendorLibrary library;
+  library.prepare_ =
+      reinterpret_cast<decltype(&lathe_vendor_prepare)>(::dlsym(handle, "lathe_vendor_prepare"));
+  library.execute_ =
+      reinterpret_cast<decltype(&lathe_vendor_execute)>(::dlsym(handle, "lathe_vendor_execute"));
+  if (!library.prepare_ || !library.execute_)
+    return Error{ErrorCode::kCorrupt, "'" + path + "' is no Lathe vendor library"};
+  return library;
+}
+
+Result<lathe_vendor_call*> VendorLibrary::prepare(const std::string& json, int threads) const {
+  std::array<char, 512> error{};
+  lathe_vendor_call* call = prepare_(json.c_str(), threads, error.data(), error.size());
+  if (!call) return invalid(error.data());
+  return call;
+}
+
+}  // namespace lathe

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "baseline/vendor/vendor.h"
+
+namespace lathe {
+
+/// liblathe_vendor.so, opened at run time so that only runners that need it pay for it.
+class VendorLibrary {
+ public:
+  static Result<VendorLibrary> open(const std::string& path);
+
+  Result<lathe_vendor_call*> prepare(const std::string& json, int threads) const;
+  int execute(lathe_vendor_call* call, void* const* buffers) const { return execute_(call, buffers); }
+
+ private:
+  decltype(&lathe_vendor_prepare) prepare_ = nullptr;
+  decltype(&lathe_vendor_execute) execute_ = nullptr;
+};
+
+}  // namespace lathe

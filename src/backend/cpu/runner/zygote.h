@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/protocol.h"
+#include "backend/cpu/runner/loaded_image.h"
+#include "backend/cpu/runner/vendor_library.h"
+#include "sandbox/channel.h"
+#include "sandbox/jail.h"
+
+namespace lathe {
+
+/// A runner after its load: holds one candidate's code and one workload's memory and runs none of the
+/// candidate's code itself. Every block runs in a fork that is locked down before the first call and killed
+/// after the last, so nothing that a candidate does outlives its block.
+class Zygote {
+ public:
+  /// `vendor` may be null when no step is a library node.
+  static Result<Zygote> load(protocol::Load load, std::vector<UniqueFd> fds, const LockDown& lock_down,
+                             const VendorLibrary* vendor);
+
+  /// Serves blocks until the broker closes the channel.
+  void serve(const Channel& channel);
+
+ private:
+  [[noreturn]] void run_child(const protocol::Block& block);
+  Status populate(const protocol::Block& block) const;
+  Status prepare_library_calls(int threads);
+  bool run_block(const Channel& channel, const protocol::Block& block);
+
+  protocol::Load load_;
+  const LockDown* lock_down_ = nullptr;
+  Mapping control_, inputs_, outputs_;
+  std::vector<Mapping> scratch_;
+  std::shared_ptr<const LoadedImage> image_;
+  const VendorLibrary* vendor_ = nullptr;
+  std::vector<lathe_vendor_call*> vendor_calls_;  ///< one a step; null for launches
+};
+
+}  // namespace lathe

@@ -1,0 +1,227 @@
+#include "backend/cpu/session.h"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace lathe {
+namespace {
+
+constexpr int kSamples = 64;
+constexpr int kInvoluntarySwitchesAllowed = 2;
+constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
+constexpr std::int64_t kAfterDoneTimeoutNs = 200'000'000;
+constexpr int kReplyTimeoutMs = 10'000;
+
+BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
+  return {status, std::move(reason), std::move(detail)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CpuSession>> CpuSession::open(HelperProcess runner, const protocol::Load& load,
+                                                     const Artifact& artifact,
+                                                     std::shared_ptr<const CpuWorkload> workload,
+                                                     const SessionOptions& options) {
+  std::unique_ptr<CpuSession> session(new CpuSession(std::move(runner), std::move(workload), options));
+  LATHE_TRY(session->control_fd_, make_memfd("control", kPageBytes));
+  LATHE_TRY(session->control_, map_shared(session->control_fd_, kPageBytes, true));
+  session->has_counters_ = std::any_of(load.scratch.begin(), load.scratch.end(), [](const auto& scratch) {
+    return scratch.fill == protocol::ScratchFill::kCounter;
+  });
+  LATHE_TRY(const UniqueFd payload, make_sealed_memfd("load", protocol::encode(load)));
+  std::vector<int> fds = {payload.get(), session->control_fd_.get(),
+                          session->workload_->read_only_inputs().get(),
+                          session->workload_->output_memory().get()};
+  UniqueFd object;
+  if (!artifact.bytes.empty()) {
+    LATHE_TRY(object, make_sealed_memfd("artifact", artifact.bytes));
+    fds.push_back(object.get());
+  }
+  LATHE_CHECK_OK(session->runner_.channel().send("load", fds));
+  LATHE_TRY(const Frame frame, session->runner_.channel().receive(kReplyTimeoutMs));
+  LATHE_TRY(const auto reply, protocol::decode_load_reply(frame.bytes));
+  if (!reply.ok)
+    return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+  return session;
+}
+
+bool CpuSession::reply_waits() const {
+  pollfd waiting{runner_.channel().fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value,
+                          std::int64_t deadline_ns) const {
+  for (;;) {
+    if (!options_.spin) {
+      pollfd waiting{runner_.channel().fd(), POLLIN, 0};
+      const timespec nap{0, 20'000};
+      ::ppoll(&waiting, 1, &nap, nullptr);
+    }
+    for (int i = 0; i < 4096; ++i) {
+      if (flag.load(std::memory_order_acquire) >= value) return true;
+      if (!options_.spin) break;
+      _mm_pause();
+    }
+    if (steady_clock().now_ns() > deadline_ns || reply_waits())
+      return flag.load(std::memory_order_acquire) >= value;
+  }
+}
+
+std::vector<CpuSession::Sample> CpuSession::take_samples(const BlockRequest& request) const {
+  Rng rng(Seed::from_number(request.secret).derive("samples"));
+  std::vector<Sample> samples(kSamples);
+  const int outputs = static_cast<int>(workload_->outputs().sizes.size());
+  for (Sample& sample : samples) {
+    sample.trial = request.trials[rng.below(request.trials.size())];
+    sample.output = static_cast<int>(rng.below(static_cast<std::uint64_t>(outputs)));
+    const auto bytes = workload_->output(sample.trial, sample.output);
+    sample.offset = bytes.size() > sample.bytes.size() ? rng.below(bytes.size() - sample.bytes.size()) : 0;
+    std::memcpy(sample.bytes.data(), bytes.data() + sample.offset,
+                std::min(sample.bytes.size(), bytes.size()));
+  }
+  return samples;
+}
+
+CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
+  Wait wait;
+  const auto now = [] { return steady_clock().now_ns(); };
+  if (!wait_for(control().ready, 1, now() + kReadyTimeoutNs)) {
+    wait.died = true;
+    return wait;
+  }
+  const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
+  wait.begin_ns = now();
+  control().go.store(1, std::memory_order_release);
+  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns);
+  wait.end_ns = now();
+  if (!wait.done) {
+    wait.died = reply_waits();
+    return wait;
+  }
+  wait.samples = take_samples(request);
+  if (has_counters_) wait_for(control().done, 2, now() + kAfterDoneTimeoutNs);
+  return wait;
+}
+
+BlockOutcome CpuSession::run(const BlockRequest& request) {
+  if (broken_) return failed(BlockStatus::kInfra, "runner_lost", "the runner ended unexpectedly");
+  std::memset(control_.data(), 0, control_.size());
+  protocol::Block block;
+  block.poison = request.poison;
+  for (const int trial : request.trials) {
+    workload_->reset_outputs(trial, request.poison);
+    block.trials.push_back(static_cast<std::uint32_t>(trial));
+  }
+  broken_ = true;
+  if (const auto sent = runner_.channel().send(protocol::encode(block)); !sent.ok())
+    return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
+  const Wait wait = run_calls(request);
+  (void)runner_.channel().send(protocol::kKill);
+  const auto frame = runner_.channel().receive(kReplyTimeoutMs);
+  if (!frame.ok()) return failed(BlockStatus::kInfra, "runner_lost", frame.error().message);
+  const auto reply = protocol::decode_block_reply(frame->bytes);
+  if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
+  broken_ = false;
+  return judge(request, wait, *reply);
+}
+
+BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
+                               const protocol::BlockReply& reply) const {
+  if (!wait.done && wait.died) return describe_death(wait, reply);
+  if (!wait.done)
+    return failed(BlockStatus::kTimeout, "timeout",
+                  fmt::format("no end after {:.1f} s", request.timeout_seconds));
+  if (!WIFSIGNALED(reply.wait_status) || WTERMSIG(reply.wait_status) != SIGKILL)
+    return describe_death(wait, reply);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.wall_ns = std::max(1.0, static_cast<double>(wait.end_ns - wait.begin_ns) - options_.empty_block_ns);
+  outcome.disturbed = reply.involuntary_switches > kInvoluntarySwitchesAllowed;
+  if (const auto code = control().library_error.load(); code != 0)
+    return failed(BlockStatus::kInfra, "library_error", fmt::format("a library call returned {}", code));
+  if (control().counter_dirty.load() != 0)
+    return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
+  for (const Sample& sample : wait.samples) {
+    const auto bytes = workload_->output(sample.trial, sample.output);
+    if (std::memcmp(bytes.data() + sample.offset, sample.bytes.data(),
+                    std::min(sample.bytes.size(), bytes.size())) != 0)
+      return failed(BlockStatus::kTampered, "late_write",
+                    "outputs changed after the kernel had said that it was done");
+  }
+  check_outputs(request, outcome);
+  return outcome;
+}
+
+BlockOutcome CpuSession::describe_death(const Wait& wait, const protocol::BlockReply& reply) const {
+  const int status = reply.wait_status;
+  if (wait.begin_ns == 0)
+    return failed(BlockStatus::kInfra, "not_ready", "the runner could not prepare a block");
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+    return failed(BlockStatus::kTampered, "forbidden_syscall", "the kernel made a system call");
+  if (WIFSIGNALED(status))
+    return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
+                  fmt::format("killed by signal {}", WTERMSIG(status)));
+  const int code = WEXITSTATUS(status);
+  if (code > protocol::kExitFault) return describe_fault(code - protocol::kExitFault);
+  return failed(BlockStatus::kTampered, "exit",
+                fmt::format("the kernel ended its process with code {}", code));
+}
+
+BlockOutcome CpuSession::describe_fault(int signal) const {
+  using protocol::FaultPlace;
+  const auto place = static_cast<FaultPlace>(control().fault_place.load());
+  const bool write = control().fault_write.load() != 0;
+  const char* const verb = write ? "wrote" : "read";
+  if (signal == SIGILL)
+    return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction this machine does not have");
+  if (signal == SIGFPE)
+    return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
+  if (place == FaultPlace::kElsewhere)
+    return failed(BlockStatus::kCrash, "segfault", fmt::format("{} outside every buffer", verb));
+  if (place == FaultPlace::kScratch)
+    return failed(BlockStatus::kCrash, write ? "oob_write" : "oob_read",
+                  fmt::format("{} past the end of a scratch buffer", verb));
+
+  const protocol::Region& region = place == FaultPlace::kInputs ? workload_->inputs() : workload_->outputs();
+  const std::uint64_t at = control().fault_offset.load() % region.stride;
+  std::size_t index = 0;
+  for (std::size_t i = 0; i < region.offsets.size(); ++i)
+    if (region.offsets[i] <= at) index = i;
+  if (index >= region.offsets.size()) return failed(BlockStatus::kCrash, "segfault", "outside every buffer");
+  const auto& spec = *workload_->task.spec;
+  const std::string& name =
+      place == FaultPlace::kInputs ? spec.tensors[index].name : spec.outputs[index].name;
+  if (write && place == FaultPlace::kInputs && at >= region.offsets[index] &&
+      at < region.offsets[index] + region.sizes[index])
+    return failed(BlockStatus::kTampered, "input_written", fmt::format("wrote to the input '{}'", name));
+  return failed(
+      BlockStatus::kCrash, write ? "oob_write" : "oob_read",
+      fmt::format("{} {} bytes past the start of '{}', which has {}", verb,
+                  static_cast<std::int64_t>(at - region.offsets[index]), name, region.sizes[index]));
+}
+
+void CpuSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
+  for (const int trial : request.trials) {
+    if (const int broken = workload_->broken_canary(trial); broken >= 0) {
+      outcome = failed(BlockStatus::kTampered, "redzone",
+                       fmt::format("wrote around the output '{}'",
+                                   workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
+      return;
+    }
+    const Trial& expected = workload_->trials[static_cast<std::size_t>(trial)];
+    auto& comparisons = outcome.outputs.emplace_back();
+    for (std::size_t i = 0; i < expected.expected.size(); ++i)
+      comparisons.push_back(compare(expected.expected[i], workload_->output(trial, static_cast<int>(i)),
+                                    expected.rms.empty() ? nullptr : &expected.rms[i]));
+  }
+}
+
+}  // namespace lathe

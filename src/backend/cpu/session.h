@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "backend/cpu/slots.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "sandbox/process.h"
+
+namespace lathe {
+
+/// How the broker waits for a runner.
+struct SessionOptions {
+  bool spin = true;           ///< false when the candidate's threads need every core
+  double empty_block_ns = 0;  ///< what a block without calls takes: subtracted
+};
+
+/// One candidate in one runner. See runner/zygote.h for the other side.
+class CpuSession final : public Session {
+ public:
+  /// `runner` has not been loaded yet. Errors with kInvalid are the candidate's fault ("<reason>: <detail>").
+  static Result<std::unique_ptr<CpuSession>> open(HelperProcess runner, const protocol::Load& load,
+                                                  const Artifact& artifact,
+                                                  std::shared_ptr<const CpuWorkload> workload,
+                                                  const SessionOptions& options);
+
+  BlockOutcome run(const BlockRequest& request) override;
+
+ private:
+  /// A line of some output, copied the moment the clock stopped.
+  struct Sample {
+    int trial;
+    int output;
+    std::size_t offset;
+    std::array<std::byte, 64> bytes;
+  };
+  struct Wait {
+    bool done = false;
+    bool died = false;
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+    std::vector<Sample> samples;
+  };
+
+  CpuSession(HelperProcess runner, std::shared_ptr<const CpuWorkload> workload, const SessionOptions& options)
+      : runner_(std::move(runner)), workload_(std::move(workload)), options_(options) {}
+
+  protocol::Control& control() const { return *reinterpret_cast<protocol::Control*>(control_.data()); }
+  bool reply_waits() const;
+  /// Waits until the flag is at least `value`; false when the child died or time is over.
+  bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns) const;
+  std::vector<Sample> take_samples(const BlockRequest& request) const;
+  Wait run_calls(const BlockRequest& request) const;
+  BlockOutcome judge(const BlockRequest& request, const Wait& wait, const protocol::BlockReply& reply) const;
+  BlockOutcome describe_death(const Wait& wait, const protocol::BlockReply& reply) const;
+  BlockOutcome describe_fault(int signal) const;
+  void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
+
+  HelperProcess runner_;
+  std::shared_ptr<const CpuWorkload> workload_;
+  SessionOptions options_;
+  UniqueFd control_fd_;
+  Mapping control_;
+  bool has_counters_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace lathe

@@ -1,0 +1,123 @@
+#include "backend/cpu/slots.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lathe {
+namespace {
+
+constexpr std::uint64_t kAlign = 64;
+constexpr std::uint64_t kRedzoneBytes = 128;
+constexpr std::size_t kMaxGuards = 1024;  // every guard splits a mapping; the kernel allows 65530 a process
+constexpr std::uint8_t kCanary = 0xa5;
+
+constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+protocol::Region lay_out(const std::vector<std::uint64_t>& sizes, std::size_t trials, bool guards) {
+  protocol::Region region;
+  region.sizes = sizes;
+  std::uint64_t at = 0;
+  for (const std::uint64_t size : sizes) {
+    if (guards) {
+      const std::uint64_t pages = round_to_pages(aligned(size) + kRedzoneBytes);
+      region.offsets.push_back(at + pages - aligned(size));
+      region.guards.push_back(at + pages);
+      at += pages + kPageBytes;
+    } else {
+      region.offsets.push_back(at + kRedzoneBytes);
+      at += kRedzoneBytes + aligned(size) + kRedzoneBytes;
+    }
+  }
+  region.stride = round_to_pages(at);
+  region.total_bytes = region.stride * trials;
+  return region;
+}
+
+bool all_canary(const std::byte* from, const std::byte* to) {
+  return std::all_of(from, to, [](std::byte b) { return b == std::byte{kCanary}; });
+}
+
+std::vector<std::uint64_t> input_sizes(const Trial& trial) {
+  std::vector<std::uint64_t> sizes;
+  for (const HostTensor& tensor : trial.inputs) sizes.push_back(tensor.bytes.size());
+  return sizes;
+}
+
+std::vector<std::uint64_t> output_sizes(const Trial& trial) {
+  std::vector<std::uint64_t> sizes;
+  for (const Expected& output : trial.expected)
+    sizes.push_back(static_cast<std::uint64_t>(element_count(output.value.shape)) * info(output.dtype).bytes);
+  return sizes;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) {
+  if (workload.trials.empty()) return Error{ErrorCode::kInternal, "a workload needs a trial"};
+  auto made = std::make_shared<CpuWorkload>();
+  static_cast<Workload&>(*made) = std::move(workload);
+  const Trial& first = made->trials.front();
+  const std::size_t buffers = first.inputs.size() + first.expected.size();
+  const bool guards = made->trials.size() * buffers <= kMaxGuards;
+  made->inputs_ = lay_out(input_sizes(first), made->trials.size(), guards);
+  made->outputs_ = lay_out(output_sizes(first), made->trials.size(), guards);
+  LATHE_TRY(made->inputs_fd_, make_memfd("inputs", made->inputs_.total_bytes));
+  LATHE_TRY(made->outputs_fd_, make_memfd("outputs", made->outputs_.total_bytes));
+  LATHE_TRY(made->inputs_read_only_, reopen_read_only(made->inputs_fd_));
+  LATHE_TRY(made->input_map_, map_shared(made->inputs_fd_, made->inputs_.total_bytes, true));
+  LATHE_TRY(made->output_map_, map_shared(made->outputs_fd_, made->outputs_.total_bytes, true));
+  std::memset(made->output_map_.data(), kCanary, made->output_map_.size());
+  for (std::size_t t = 0; t < made->trials.size(); ++t) {
+    auto& inputs = made->trials[t].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::memcpy(made->input_map_.data() + t * made->inputs_.stride + made->inputs_.offsets[i],
+                  inputs[i].bytes.data(), inputs[i].bytes.size());
+      inputs[i].bytes = {};
+    }
+  }
+  const auto& tensors = made->task.spec->tensors;
+  for (const OutputDecl& output : made->task.spec->outputs) {
+    const auto source = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const TensorDecl& tensor) { return tensor.name == output.name; });
+    made->inout_source_.push_back(source == tensors.end() ? -1 : static_cast<int>(source - tensors.begin()));
+  }
+  return std::shared_ptr<const CpuWorkload>(std::move(made));
+}
+
+std::byte* CpuWorkload::output_at(int trial, int index) const {
+  return output_map_.data() + static_cast<std::size_t>(trial) * outputs_.stride +
+         outputs_.offsets[static_cast<std::size_t>(index)];
+}
+
+std::span<const std::byte> CpuWorkload::output(int trial, int index) const {
+  return {output_at(trial, index), outputs_.sizes[static_cast<std::size_t>(index)]};
+}
+
+void CpuWorkload::reset_outputs(int trial, std::uint8_t poison) const {
+  for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
+    std::byte* const at = output_at(trial, static_cast<int>(i));
+    if (const int source = inout_source_[i]; source >= 0)
+      std::memcpy(at,
+                  input_map_.data() + static_cast<std::size_t>(trial) * inputs_.stride +
+                      inputs_.offsets[static_cast<std::size_t>(source)],
+                  outputs_.sizes[i]);
+    else
+      std::memset(at, poison, outputs_.sizes[i]);
+  }
+}
+
+int CpuWorkload::broken_canary(int trial) const {
+  std::uint64_t previous_end = 0;
+  for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
+    const std::byte* const base = output_map_.data() + static_cast<std::size_t>(trial) * outputs_.stride;
+    const std::uint64_t begin = outputs_.offsets[i], end = begin + outputs_.sizes[i];
+    const std::uint64_t after =
+        outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes : outputs_.guards[i];
+    if (!all_canary(base + previous_end, base + begin) || !all_canary(base + end, base + after))
+      return static_cast<int>(i);
+    previous_end = outputs_.guards.empty() ? after : after + kPageBytes;
+  }
+  return -1;
+}
+
+}  // namespace lathe

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "sandbox/process.h"
+
+namespace lathe {
+
+struct ToolchainOptions {
+  std::string runner_program;  ///< lathe-runner
+  std::string include_folder;  ///< holds lathe/cpu.h
+  std::string cache_folder;    ///< where the precompiled header and artefacts are kept
+  double timeout_seconds = 30;
+};
+
+/// g++ behind compile jails: one persistent jailed worker for each concurrent build. Compiled objects are
+/// cached by content, so equal candidates are built once, in any process. Thread-safe.
+class Toolchain {
+ public:
+  /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
+  static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
+
+  /// `constants` are compiled in as #define NAME value. An Error is the machine's fault.
+  Result<BuildResult> build(const std::string& source, const Dims& constants);
+  const std::string& version() const { return version_; }
+
+ private:
+  explicit Toolchain(ToolchainOptions options) : options_(std::move(options)) {}
+  Status install_headers();
+  Result<HelperProcess> borrow_worker();
+  void return_worker(HelperProcess worker);
+  Result<BuildResult> compile(const std::string& unit, double timeout_seconds);
+
+  ToolchainOptions options_;
+  std::string version_;        ///< compiler, its target, flags
+  std::string header_folder_;  ///< readable by the jail: copies of include_folder and the precompiled header
+  std::string work_folder_;
+  std::mutex mutex_;
+  std::vector<HelperProcess> idle_;
+};
+
+/// $LATHE_CACHE, else /var/cache/lathe for root, else $XDG_CACHE_HOME/lathe or ~/.cache/lathe.
+std::string default_cache_folder();
+
+}  // namespace lathe

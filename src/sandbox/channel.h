@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace lathe {
+
+struct Frame {
+  std::string bytes;
+  std::vector<UniqueFd> fds;
+};
+
+inline constexpr std::size_t kMaxFrameBytes = 96 * 1024;
+inline constexpr std::size_t kMaxFrameFds = 8;
+
+/// One end of a SOCK_SEQPACKET pair: frames keep their borders, and file descriptors travel with them.
+/// Payloads beyond kMaxFrameBytes go in a memfd. Not thread-safe.
+class Channel {
+ public:
+  explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
+  static Result<std::pair<Channel, Channel>> make_pair();
+
+  Status send(std::string_view bytes, const std::vector<int>& fds = {}) const;
+  /// Errors: kTimeout after `timeout_ms` (-1 waits forever), kIo when the peer is gone, kCorrupt for an
+  /// over-long frame. Descriptors arrive close-on-exec.
+  Result<Frame> receive(int timeout_ms) const;
+  int fd() const { return fd_.get(); }
+  int release() { return fd_.release(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+}  // namespace lathe

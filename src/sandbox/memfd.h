@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "base/fd.h"
+
+namespace lathe {
+
+/// A memory mapping, unmapped at the end of its life.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Mapping();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+inline constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t round_to_pages(std::size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+/// Anonymous shared memory of a fixed size: it can neither shrink nor grow once made.
+Result<UniqueFd> make_memfd(const char* name, std::size_t bytes);
+/// A memfd with these bytes, sealed against every change.
+Result<UniqueFd> make_sealed_memfd(const char* name, std::string_view bytes);
+/// A second descriptor of the same memory that can only be mapped for reading.
+Result<UniqueFd> reopen_read_only(const UniqueFd& fd);
+Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable);
+
+}  // namespace lathe

@@ -1,0 +1,72 @@
+#include "sandbox/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace lathe {
+
+Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std::vector<std::string>& args) {
+  LATHE_TRY(auto ends, Channel::make_pair());
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends.second.fd(), kHelperChannelFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kHelperChannelFd + 1);
+  // A Ctrl-C at the terminal is for Lathe, which ends its helpers itself: they get their own process group.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+  char* environment[] = {path, nullptr};
+  pid_t pid = -1;
+  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0)
+    return Error{ErrorCode::kUnavailable, "cannot start '" + program + "': " + std::strerror(failed),
+                 "build or install Lathe whole: its helper programs stand beside it"};
+  return HelperProcess(pid, std::move(ends.first));
+}
+
+HelperProcess::HelperProcess(HelperProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), channel_(std::move(other.channel_)) {}
+
+HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(channel_, other.channel_);
+  return *this;
+}
+
+HelperProcess::~HelperProcess() { kill(); }
+
+void HelperProcess::kill() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+}
+
+Result<std::string> sibling_program(const std::string& name) {
+  std::error_code code;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", code);
+  if (code)
+    return Error{ErrorCode::kUnavailable, "cannot find the running program's folder: " + code.message(),
+                 "/proc must be mounted"};
+  return (self.parent_path() / name).string();
+}
+
+}  // namespace lathe
