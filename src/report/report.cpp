@@ -1,0 +1,48 @@
+#include "report/report.h"
+
+#include <algorithm>
+
+#include "report/charts.h"
+#include "report/html.h"
+#include "report/page_style.h"
+#include "report/sections.h"
+
+namespace lathe {
+namespace {
+
+std::string section(const char* title, const std::string& body) {
+  return std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
+}
+
+std::string head(const RunRecord& run) {
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+         "'unsafe-inline'\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         escape_html(run.task_name) + " · Lathe</title>\n<style>" + kPageStyle +
+         "</style>\n</head>\n<body>\n";
+}
+
+}  // namespace
+
+Result<std::string> render_report(const RunRecord& run, const std::vector<Experience>& experiences,
+                                  const ReportExtras& extras) {
+  const bool timed = std::any_of(extras.baselines.begin(), extras.baselines.end(),
+                                 [&](const BaselineTime& b) { return b.name == extras.best_baseline; });
+  if (!timed && !(extras.baselines.empty() && extras.best_baseline.empty()))
+    return invalid("the best baseline '" + extras.best_baseline + "' is not among those timed");
+
+  const RunView view(run, experiences, extras);
+  return head(run) + page_header(view) + "<main>\n" + summary_cards(view) +
+         section("Against the baselines", baseline_table(view)) +
+         section("Speedup at each shape", interval_chart(view)) +
+         section("Search progress", progress_chart(view)) + section("Roofline", roofline_chart(view)) +
+         section("Verdicts", verdict_table(view)) + section("The winning kernel", kernel_listing(view)) +
+         section("Where it came from", lineage_chart(view)) +
+         section("Evidence that it is correct", evidence_table(view)) +
+         section("The run", details_section(view)) +
+         "</main>\n<footer><p>Made by Lathe. This page is one file and loads "
+         "nothing.</p></footer>\n</body>\n</html>\n";
+}
+
+}  // namespace lathe

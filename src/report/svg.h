@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe {
+
+/// Maps values to pixels, linearly or by logarithm.
+struct Axis {
+  double low = 0;
+  double high = 1;
+  bool logarithmic = false;
+  double pixel_low = 0;
+  double pixel_high = 1;
+
+  double operator()(double value) const;  ///< clamped to the axis
+  std::vector<double> ticks() const;      ///< round numbers, at most about eight
+};
+
+/// One chart as an SVG element. Text is escaped here; colours are CSS classes of the page's style.
+class Svg {
+ public:
+  /// `title` is read by screen readers. The chart scales with the page between `min_width` pixels, below
+  /// which its box scrolls, and `max_width`.
+  Svg(double width, double height, std::string_view title, int min_width, int max_width = 1200);
+
+  void line(double x1, double y1, double x2, double y2, std::string_view css_class);
+  void path(const std::string& commands, std::string_view css_class);
+  /// `tip` is shown under the pointer; none if empty.
+  void circle(double x, double y, double radius, std::string_view css_class, std::string_view tip = {});
+  void rect(double x, double y, double width, double height, std::string_view css_class,
+            std::string_view tip = {});
+  /// `anchor`: start, middle, end. `degrees` turns it about its place.
+  void text(double x, double y, std::string_view text, std::string_view css_class,
+            std::string_view anchor = "start", double degrees = 0);
+  std::string finish();
+
+ private:
+  void close(std::string_view element, std::string_view tip);
+  std::string body_;
+};
+
+}  // namespace lathe
