@@ -8,30 +8,6 @@ namespace {
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-struct Relu : UnaryDefaults {
-  static constexpr std::string_view kName = "relu";
-  explicit Relu(const Attrs&) {}
-  double f(double x) const { return x < 0 ? 0 : x; }
-  double slope(double, double) const { return 1; }
-  double own(double, double) const { return 0; }
-  std::string c(const std::string& x) const { return "lathe::max(" + x + ", 0.0f)"; }
-};
-
-struct LeakyRelu : UnaryDefaults {
-  static constexpr std::string_view kName = "leaky_relu";
-  static constexpr double kFlops = 2;
-  static std::vector<AttrRule> rules() { return {{"slope", AttrKind::kReal}}; }
-  explicit LeakyRelu(const Attrs& attrs) : negative(attrs.real("slope", 0.01)) {}
-  double f(double x) const { return x < 0 ? negative * x : x; }
-  double slope(double, double) const { return std::max(1.0, std::fabs(negative)); }
-  double own(double x, double y) const { return x < 0 ? 2 * std::fabs(y) : 0; }
-  std::string c(const std::string& x) const {
-    return "lathe::select(lathe::gt(" + x + ", 0.0f), " + x + ", " + x + " * " + float_literal(negative) +
-           ")";
-  }
-  double negative;
-};
-
 struct Sigmoid : UnaryDefaults {
   static constexpr std::string_view kName = "sigmoid";
   static constexpr double kFlops = 4;
@@ -161,22 +137,20 @@ struct Mish : UnaryDefaults {
   }
 };
 
-struct Hardswish : UnaryDefaults {
-  static constexpr std::string_view kName = "hardswish";
-  static constexpr double kFlops = 5;
-  explicit Hardswish(const Attrs&) {}
-  double f(double x) const { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }
-  double slope(double x, double) const { return x <= -3 ? 0.5 : x >= 3 ? 1.5 : (2 * x + 3) / 6; }
-  double own(double x, double y) const { return std::fabs(x) + 4 * std::fabs(y); }
-  std::string c(const std::string& x) const {
-    return x + " * lathe::min(lathe::max(" + x + " + 3.0f, 0.0f), 6.0f) * 0.16666667f";
-  }
+struct Softsign : UnaryDefaults {
+  static constexpr std::string_view kName = "softsign";
+  static constexpr double kFlops = 3;
+  explicit Softsign(const Attrs&) {}
+  double f(double x) const { return x / (1 + std::fabs(x)); }
+  double slope(double x, double) const { return 1 / ((1 + std::fabs(x)) * (1 + std::fabs(x))); }
+  double own(double, double y) const { return 3 * std::fabs(y); }
+  std::string c(const std::string& x) const { return x + " / (1.0f + lathe::abs(" + x + "))"; }
 };
 
 }  // namespace
 
 void add_activations(OpList& list) {
-  add_unary<Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Silu, Elu, Softplus, Mish, Hardswish>(list);
+  add_unary<Sigmoid, Tanh, Gelu, Silu, Elu, Softplus, Mish, Softsign>(list);
 }
 
 }  // namespace lathe::ops

@@ -6,7 +6,31 @@
 namespace lathe::ops {
 namespace {
 
-/// y = (x - mean) / sqrt(var + eps) * gamma + beta over the axes from `axis` (default: the last) to the end.
+constexpr Numerics kExact{.unit_roundoff = 0};
+
+double eps_of(const OpSite& site) { return site.attrs.real("eps", 1e-5); }
+
+Lines normalised_lines(const OpSite& site) {
+  const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
+  return lines_along(site.out, axis, site.out.size() - 1);
+}
+
+void apply_affine(const RowView& row, std::span<const Value* const> in, const Numerics& numerics) {
+  if (in.size() < 2) return;
+  const Value* beta = in.size() > 2 ? in[2] : nullptr;
+  for (std::size_t i = 0; i < row.y.size(); ++i) scale_and_shift(row, i, in[1], beta, i, numerics);
+}
+
+void without_mean(const OpSite& site, std::span<const Value* const> in, Value& out) {
+  prepare(site.out, false, out);
+  for_each_line(normalised_lines(site), *in[0], out, [&](const RowView& row) {
+    const double scale = 1 / std::sqrt(moments(row.x, {}, kExact).variance + eps_of(site));
+    for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = row.x[i] * scale;
+    apply_affine(row, in, kExact);
+  });
+}
+
+/// (x - mean) / sqrt(var + eps) * gamma + beta over the axes from `axis` (default: the last) to the end.
 /// Inputs: x; gamma and beta with the shape of those axes, if given.
 class LayerNorm final : public NamedOp {
  public:
@@ -31,11 +55,9 @@ class LayerNorm final : public NamedOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
     prepare(site.out, needs_error(in, numerics), out);
-    const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
-    const double eps = site.attrs.real("eps", 1e-5);
-    for_each_line(lines_along(site.out, axis, site.out.size() - 1), *in[0], out, [&](const RowView& row) {
-      normalise(row, eps, numerics);
-      scale_and_shift(row, in, numerics);
+    for_each_line(normalised_lines(site), *in[0], out, [&](const RowView& row) {
+      standardise(row, eps_of(site), numerics);
+      apply_affine(row, in, numerics);
     });
   }
 
@@ -47,57 +69,9 @@ class LayerNorm final : public NamedOp {
   std::vector<OpMutant> mutants() const override {
     return {{"dropped_bias",
              [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               if (in.size() == 3) evaluate(site, in.first(2), Numerics{.unit_roundoff = 0}, out);
+               if (in.size() == 3) evaluate(site, in.first(2), kExact, out);
              }},
-            {"dropped_mean", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               const Numerics exact{.unit_roundoff = 0};
-               const double eps = site.attrs.real("eps", 1e-5);
-               const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
-               prepare(site.out, false, out);
-               for_each_line(lines_along(site.out, axis, site.out.size() - 1), *in[0], out,
-                             [&](const RowView& row) {
-                               const double scale = 1 / std::sqrt(moments(row.x, {}, exact).variance + eps);
-                               for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = row.x[i] * scale;
-                               scale_and_shift(row, in, exact);
-                             });
-             }}};
-  }
-
- private:
-  /// h = (x - mean) r. The deviation errs by e_i + dm + u|d|, and where a kernel folds the mean into a shift,
-  /// by u|x| besides; r relatively as rsqrt does.
-  static void normalise(const RowView& row, double eps, const Numerics& numerics) {
-    const Moments m = moments(row.x, row.e, numerics);
-    const double u = numerics.unit_roundoff;
-    const double scale = 1 / std::sqrt(m.variance + eps);
-    for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = (row.x[i] - m.mean) * scale;
-    if (row.ey.empty()) return;
-    const double relative = rsqrt_relative_error(
-        m.variance + eps, m.variance_error + rounding(numerics, m.variance + eps), numerics);
-    for (std::size_t i = 0; i < row.x.size(); ++i) {
-      const double deviation = row.error_at(i) + m.mean_error + u * std::fabs(row.x[i]);
-      const double h = std::fabs(row.y[i]);
-      row.ey[i] = deviation * scale + (h + deviation * scale) * relative + 2 * u * h;
-      if (u > 0) row.ey[i] += kTiny;
-    }
-  }
-
-  static void scale_and_shift(const RowView& row, std::span<const Value* const> in,
-                              const Numerics& numerics) {
-    for (std::size_t i = 0; i < row.y.size(); ++i) {
-      const double h = row.y[i];
-      double error = row.ey.empty() ? 0 : row.ey[i];
-      if (in.size() > 1) {
-        row.y[i] *= in[1]->data[i];
-        error = error * std::fabs(in[1]->data[i]) + (std::fabs(h) + error) * in[1]->error_at(i) +
-                rounding(numerics, row.y[i]);
-      }
-      if (in.size() > 2) {
-        row.y[i] += in[2]->data[i];
-        error += in[2]->error_at(i) + rounding(numerics, row.y[i]);
-      }
-      if (!row.ey.empty()) row.ey[i] = error;
-    }
+            {"dropped_mean", without_mean}};
   }
 };
 

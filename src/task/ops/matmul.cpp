@@ -107,15 +107,18 @@ class Matmul final : public NamedOp {
   }
 
   double flops(const OpSite& site) const override {
-    return 2 * static_cast<double>(element_count(site.out)) * static_cast<double>(Sizes(site).k);
+    const Shape& a = site.in[0];
+    const std::int64_t k = a[a.size() - (site.attrs.flag("transpose_a", false) ? 2 : 1)];
+    return 2 * static_cast<double>(element_count(site.out)) * static_cast<double>(k);
   }
+  double essential_flops(const OpSite& site) const override { return flops(site); }
 
   std::vector<OpMutant> mutants() const override {
     return {{"shrunk_k", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
                const Sizes sizes(site);
                const bool transposed = site.attrs.flag("transpose_a", false);
                const std::size_t axis = site.in[0].size() - (transposed ? 2 : 1);
-               const Value a = zero_tail(*in[0], axis, std::max<std::int64_t>(1, site.in[0][axis] / 8));
+               const Value a = zero_tail(*in[0], axis, shrinkage(site.in[0][axis]));
                prepare(site.out, false, out);
                multiply(sizes, a.data.data(), in[1]->data.data(), out.data.data());
              }}};

@@ -29,6 +29,15 @@ double largest_magnitude(const Value& x, bool with_error) {
   return largest;
 }
 
+void add_bias(const Value& bias, std::size_t stride, const Numerics& numerics, Value& out) {
+  if (!bias.err.empty()) out.err.resize(out.data.size(), 0.0);
+  for (std::size_t i = 0; i < out.data.size(); ++i) {
+    const std::size_t channel = i / stride % bias.data.size();
+    out.data[i] += bias.data[channel];
+    if (!out.err.empty()) out.err[i] += bias.error_at(channel) + rounding(numerics, out.data[i]);
+  }
+}
+
 Value zero_tail(const Value& x, std::size_t axis, std::int64_t count) {
   Value result{x.shape, x.data, {}};
   const Lines lines = lines_along(x.shape, axis);

@@ -59,6 +59,12 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
   for (double& error : out.err) error += floor;
 }
 
+/// out += bias[c] for every element i, c = i / stride % channels.
+void add_bias(const Value& bias, std::size_t stride, const Numerics& numerics, Value& out);
+
+/// How much of a contraction's extent the mutant "shrunk_k" leaves out: an eighth.
+inline std::int64_t shrinkage(std::int64_t extent) { return std::max<std::int64_t>(1, extent / 8); }
+
 /// A copy whose last `count` entries along `axis` are zero: a contraction that stops early.
 Value zero_tail(const Value& x, std::size_t axis, std::int64_t count);
 

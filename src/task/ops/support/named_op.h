@@ -25,6 +25,8 @@ class NamedOp : public Op {
   int min_inputs() const final { return traits_.min_inputs; }
   int max_inputs() const final { return traits_.max_inputs; }
   std::vector<AttrRule> attr_rules() const final { return traits_.attr_rules; }
+  /// Contractions say more; for all else, memory is what no algebra can avoid.
+  double essential_flops(const OpSite&) const override { return 0; }
 
  private:
   OpTraits traits_;

@@ -37,4 +37,36 @@ double rsqrt_relative_error(double s, double error, const Numerics& numerics) {
   return std::sqrt(s / (s - error)) - 1 + kTranscendental * numerics.unit_roundoff;
 }
 
+void standardise(const RowView& row, double eps, const Numerics& numerics) {
+  const Moments m = moments(row.x, row.e, numerics);
+  const double u = numerics.unit_roundoff;
+  const double spread = m.variance + eps;
+  const double scale = 1 / std::sqrt(spread);
+  for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = (row.x[i] - m.mean) * scale;
+  if (row.ey.empty()) return;
+  const double relative =
+      rsqrt_relative_error(spread, m.variance_error + rounding(numerics, spread), numerics);
+  for (std::size_t i = 0; i < row.x.size(); ++i) {
+    const double deviation = (row.error_at(i) + m.mean_error + u * std::fabs(row.x[i])) * scale;
+    const double h = std::fabs(row.y[i]);
+    row.ey[i] = deviation + (h + deviation) * relative + 2 * u * h + (u > 0 ? kTiny : 0);
+  }
+}
+
+void scale_and_shift(const RowView& row, std::size_t i, const Value* gamma, const Value* beta,
+                     std::size_t channel, const Numerics& numerics) {
+  const double h = std::fabs(row.y[i]);
+  double error = row.ey.empty() ? 0 : row.ey[i];
+  if (gamma != nullptr) {
+    row.y[i] *= gamma->data[channel];
+    error = error * std::fabs(gamma->data[channel]) + (h + error) * gamma->error_at(channel) +
+            rounding(numerics, row.y[i]);
+  }
+  if (beta != nullptr) {
+    row.y[i] += beta->data[channel];
+    error += beta->error_at(channel) + rounding(numerics, row.y[i]);
+  }
+  if (!row.ey.empty()) row.ey[i] = error;
+}
+
 }  // namespace lathe::ops

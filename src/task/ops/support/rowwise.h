@@ -52,4 +52,12 @@ Moments moments(std::span<const double> x, std::span<const double> e, const Nume
 /// The relative error of 1 / sqrt(s) when s errs by `error`, roundings included; finite only if s > error.
 double rsqrt_relative_error(double s, double error, const Numerics& numerics);
 
+/// y = (x - mean) / sqrt(var + eps). A deviation errs by e_i + dm + u|d|, and where a kernel folds the mean
+/// into a shift, by u|x| besides.
+void standardise(const RowView& row, double eps, const Numerics& numerics);
+
+/// y[i] * gamma + beta in place. Either may be null; `channel` indexes them.
+void scale_and_shift(const RowView& row, std::size_t i, const Value* gamma, const Value* beta,
+                     std::size_t channel, const Numerics& numerics);
+
 }  // namespace lathe::ops

@@ -1,0 +1,165 @@
+#include "task/ops/factories.h"
+#include "task/ops/support/bilinear.h"
+#include "task/ops/support/gemm.h"
+#include "task/ops/support/named_op.h"
+#include "task/ops/support/shape_rules.h"
+#include "task/ops/support/softmax_row.h"
+
+namespace lathe::ops {
+namespace {
+
+struct Sizes {
+  std::size_t heads, queries, keys, depth, width;
+
+  explicit Sizes(const OpSite& site) {
+    const auto extent = [&](std::size_t input, std::size_t from_end) {
+      return static_cast<std::size_t>(site.in[input][site.in[input].size() - from_end]);
+    };
+    queries = extent(0, 2);
+    depth = extent(0, 1);
+    keys = extent(1, 2);
+    width = extent(2, 1);
+    heads = static_cast<std::size_t>(element_count(site.in[0])) / (queries * depth);
+  }
+};
+
+Value slice(const Value& from, std::size_t index, std::size_t rows, std::size_t columns) {
+  const auto at = static_cast<std::ptrdiff_t>(index * rows * columns);
+  const auto count = static_cast<std::ptrdiff_t>(rows * columns);
+  Value result{{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, {}, {}};
+  result.data.assign(from.data.begin() + at, from.data.begin() + at + count);
+  if (!from.err.empty()) result.err.assign(from.err.begin() + at, from.err.begin() + at + count);
+  return result;
+}
+
+/// q k^T scale, softmax over the keys (row i sees the first visible(i) of them), times v; for one head.
+class Head {
+ public:
+  Head(const Sizes& sizes, double scale, bool causal, const Numerics& numerics)
+      : sizes_(sizes), scale_(scale), causal_(causal), numerics_(numerics) {}
+
+  Value evaluate(const Value& q, const Value& k, const Value& v) const {
+    const auto queries = static_cast<std::int64_t>(sizes_.queries);
+    Value scores{.shape = {queries, static_cast<std::int64_t>(sizes_.keys)}, .data = {}, .err = {}};
+    evaluate_bilinear(
+        q, k, static_cast<double>(sizes_.depth), numerics_,
+        [&](const auto* a, const auto* b, auto* c) { scores_of(a, b, c); }, scores);
+    Value weights;
+    prepare(scores.shape, !scores.err.empty(), weights);
+    for (std::size_t row = 0; row < sizes_.queries; ++row) weigh(row, scores, weights);
+    Value out{.shape = {queries, static_cast<std::int64_t>(sizes_.width)}, .data = {}, .err = {}};
+    evaluate_bilinear(
+        weights, v, static_cast<double>(sizes_.keys), numerics_,
+        [&](const auto* a, const auto* b, auto* c) { mix(a, b, c); }, out);
+    return out;
+  }
+
+ private:
+  template <class T>
+  void scores_of(const T* q, const T* k, T* scores) const {
+    gemm(sizes_.queries, sizes_.keys, sizes_.depth, MatrixView<T>{q, sizes_.depth, 1},
+         MatrixView<T>{k, 1, sizes_.depth}, scores, sizes_.keys);
+  }
+  template <class T>
+  void mix(const T* weights, const T* v, T* out) const {
+    gemm(sizes_.queries, sizes_.width, sizes_.keys, MatrixView<T>{weights, sizes_.keys, 1},
+         MatrixView<T>{v, sizes_.width, 1}, out, sizes_.width);
+  }
+
+  /// Causal: the last query sees every key.
+  std::size_t visible(std::size_t row) const {
+    if (!causal_) return sizes_.keys;
+    const std::size_t hidden = sizes_.queries - 1 - row;
+    return hidden < sizes_.keys ? sizes_.keys - hidden : 0;
+  }
+
+  void weigh(std::size_t row, Value& scores, Value& weights) const {
+    const std::size_t count = visible(row);
+    if (count == 0) return;
+    const std::size_t first = row * sizes_.keys;
+    const std::size_t errors = scores.err.empty() ? 0 : count;
+    for (std::size_t i = first; i < first + count; ++i) {
+      scores.data[i] *= scale_;
+      if (errors != 0)
+        scores.err[i] = scores.err[i] * std::fabs(scale_) + 2 * rounding(numerics_, scores.data[i]);
+    }
+    softmax_row(RowView{{scores.data.data() + first, count},
+                        {scores.err.data() + (errors != 0 ? first : 0), errors},
+                        {weights.data.data() + first, count},
+                        {weights.err.data() + (errors != 0 ? first : 0), errors}},
+                numerics_);
+  }
+
+  const Sizes& sizes_;
+  double scale_;
+  bool causal_;
+  const Numerics& numerics_;
+};
+
+/// softmax(q k^T scale) v for q [..., L, D], k [..., S, D], v [..., S, E]; scale is 1 / sqrt(D) unless given;
+/// `causal` hides from query i the keys after i + S - L.
+class Attention final : public NamedOp {
+ public:
+  Attention()
+      : NamedOp(
+            {"attention", OpClass::kOther, 3, 3, {{"causal", AttrKind::kFlag}, {"scale", AttrKind::kReal}}}) {
+  }
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(check_float(context));
+    const std::vector<Expr>& q = context.in[0].shape;
+    if (q.size() < 2) return invalid("input 1 must have rank 2 or more, got " + describe(context.in[0]));
+    LATHE_CHECK_OK(check_rank(context, 1, q.size()));
+    LATHE_CHECK_OK(check_rank(context, 2, q.size()));
+    std::vector<Expr> k = q;
+    k[k.size() - 2] = context.in[1].shape[k.size() - 2];
+    LATHE_CHECK_OK(check_shape(context, 1, k, "to fit input 1's heads and depth"));
+    std::vector<Expr> v = k;
+    v.back() = context.in[2].shape.back();
+    LATHE_CHECK_OK(check_shape(context, 2, v, "a row for each key"));
+    SymbolicType result = context.in[0];
+    result.shape.back() = v.back();
+    return result;
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    run(site, in, numerics, site.attrs.flag("causal", false), out);
+  }
+
+  double flops(const OpSite& site) const override {
+    const Sizes s(site);
+    const double pairs =
+        static_cast<double>(s.heads * s.queries * s.keys) * (site.attrs.flag("causal", false) ? 0.5 : 1.0);
+    return pairs * (2 * static_cast<double>(s.depth + s.width) + 5);
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    return {{"other_mask", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               run(site, in, Numerics{.unit_roundoff = 0}, !site.attrs.flag("causal", false), out);
+             }}};
+  }
+
+ private:
+  static void run(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics, bool causal,
+                  Value& out) {
+    const Sizes s(site);
+    prepare(site.out, needs_error(in, numerics), out);
+    const double scale = site.attrs.real("scale", 1 / std::sqrt(static_cast<double>(s.depth)));
+    const Head head(s, scale, causal, numerics);
+    for (std::size_t i = 0; i < s.heads; ++i) {
+      const Value result =
+          head.evaluate(slice(*in[0], i, s.queries, s.depth), slice(*in[1], i, s.keys, s.depth),
+                        slice(*in[2], i, s.keys, s.width));
+      const auto at = static_cast<std::ptrdiff_t>(i * s.queries * s.width);
+      std::copy(result.data.begin(), result.data.end(), out.data.begin() + at);
+      std::copy(result.err.begin(), result.err.end(), out.err.begin() + at);
+    }
+  }
+};
+
+}  // namespace
+
+void add_attention(OpList& list) { list.push_back(std::make_unique<Attention>()); }
+
+}  // namespace lathe::ops

@@ -1,0 +1,144 @@
+#include <limits>
+
+#include "task/ops/factories.h"
+#include "task/ops/support/bounds.h"
+#include "task/ops/support/named_op.h"
+#include "task/ops/support/shape_rules.h"
+#include "task/ops/support/window.h"
+
+namespace lathe::ops {
+namespace {
+
+enum class PoolKind { kMax, kAverage };
+
+std::vector<AttrRule> rules(PoolKind kind) {
+  std::vector<AttrRule> rules{{"kernel", AttrKind::kIntegers, true},
+                              {"stride", AttrKind::kIntegers},
+                              {"padding", AttrKind::kIntegers}};
+  if (kind == PoolKind::kAverage) rules.push_back({"count_padding", AttrKind::kFlag});
+  return rules;
+}
+
+/// Over the last axes of x [N, C, ...]; stride is the kernel's extent unless given. Padding is -infinity for
+/// a maximum, 0 for an average, whose divisor counts it unless count_padding = false.
+class Pool final : public NamedOp {
+ public:
+  Pool(std::string_view name, PoolKind kind, std::size_t axes)
+      : NamedOp({name, OpClass::kStencil, 1, 1, rules(kind)}), kind_(kind), axes_(axes) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(check_float(context));
+    LATHE_CHECK_OK(check_rank(context, 0, axes_ + 2));
+    LATHE_CHECK_OK(check_window(context.attrs, axes_));
+    LATHE_TRY(const auto given, fixed_integers(context.attrs, "kernel", {1}));
+    if (given.size() != 1 && given.size() != axes_) return invalid("attribute 'kernel' has a wrong length");
+    const auto kernel = per_axis(context.attrs, "kernel", axes_, 1);
+    const auto stride = strides(context.attrs);
+    const auto padding = per_axis(context.attrs, "padding", axes_, 0);
+    SymbolicType result = context.in[0];
+    for (std::size_t i = 0; i < axes_; ++i) {
+      if (kernel[i] < 1 || kernel[i] > 1 << 20) return invalid("attribute 'kernel' must be 1 or more");
+      if (2 * padding[i] > kernel[i]) return invalid("attribute 'padding' must be at most half the kernel");
+      Expr& extent = result.shape[i + 2];
+      extent = window_positions(extent, Expr::constant(kernel[i]), {stride[i], padding[i], 1});
+    }
+    return result;
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    prepare(site.out, needs_error(in, numerics), out);
+    Window window =
+        make_window(site.attrs, site.in[0], per_axis(site.attrs, "kernel", axes_, 1), site.out, axes_);
+    const auto stride = strides(site.attrs);
+    std::copy(stride.begin(), stride.end(), window.stride.end() - static_cast<std::ptrdiff_t>(axes_));
+    const bool count_padding = site.attrs.flag("count_padding", true);
+    const std::int64_t plane = Window::volume(window.in);
+    const std::int64_t positions = Window::volume(window.out);
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(out.data.size()); ++i) {
+      const auto to = static_cast<std::size_t>(i);
+      const Taps taps{*in[0], window, i / positions * plane, i % positions};
+      double error = 0;
+      out.data[to] =
+          kind_ == PoolKind::kMax ? maximum(taps, error) : average(taps, count_padding, numerics, error);
+      if (!out.err.empty()) out.err[to] = error;
+    }
+  }
+
+  double flops(const OpSite& site) const override {
+    double taps = 1;
+    for (const std::int64_t extent : per_axis(site.attrs, "kernel", axes_, 1))
+      taps *= static_cast<double>(extent);
+    return taps * static_cast<double>(element_count(site.out));
+  }
+
+ private:
+  struct Taps {
+    const Value& x;
+    const Window& window;
+    std::int64_t plane;     ///< where the channel starts
+    std::int64_t position;  ///< of the window, flat
+
+    template <class Visit>
+    void visit(Visit visit_element) const {
+      const Window::Extents& out = window.out;
+      const std::int64_t at[3] = {position / (out[1] * out[2]), position / out[2] % out[1],
+                                  position % out[2]};
+      for (std::int64_t a = 0; a < window.kernel[0]; ++a) {
+        const std::int64_t d = window.source(0, at[0], a);
+        for (std::int64_t b = 0; b < window.kernel[1]; ++b) {
+          const std::int64_t h = window.source(1, at[1], b);
+          for (std::int64_t c = 0; c < window.kernel[2]; ++c) {
+            const std::int64_t w = window.source(2, at[2], c);
+            if (!window.inside(0, d) || !window.inside(1, h) || !window.inside(2, w)) continue;
+            visit_element(static_cast<std::size_t>(plane + (d * window.in[1] + h) * window.in[2] + w));
+          }
+        }
+      }
+    }
+  };
+
+  std::vector<std::int64_t> strides(const Attrs& attrs) const {
+    const auto kernel = per_axis(attrs, "kernel", axes_, 1);
+    return attrs.has("stride") ? per_axis(attrs, "stride", axes_, 1) : kernel;
+  }
+
+  static double maximum(const Taps& taps, double& error) {
+    double result = -std::numeric_limits<double>::infinity();
+    taps.visit([&](std::size_t i) {
+      const double value = taps.x.data[i];
+      if (value > result || std::isnan(value)) result = value;
+      error = std::max(error, taps.x.error_at(i));
+    });
+    return result;
+  }
+
+  static double average(const Taps& taps, bool count_padding, const Numerics& numerics, double& error) {
+    double sum = 0;
+    SumBound bound;
+    taps.visit([&](std::size_t i) {
+      sum += taps.x.data[i];
+      bound.add(taps.x.data[i], taps.x.error_at(i));
+    });
+    const double divisor =
+        count_padding ? static_cast<double>(Window::volume(taps.window.kernel)) : bound.count;
+    error = bound.total(numerics) / divisor + 2 * rounding(numerics, sum / divisor);
+    return sum / divisor;
+  }
+
+  PoolKind kind_;
+  std::size_t axes_;
+};
+
+}  // namespace
+
+void add_pool(OpList& list) {
+  list.push_back(std::make_unique<Pool>("max_pool1d", PoolKind::kMax, 1));
+  list.push_back(std::make_unique<Pool>("max_pool2d", PoolKind::kMax, 2));
+  list.push_back(std::make_unique<Pool>("max_pool3d", PoolKind::kMax, 3));
+  list.push_back(std::make_unique<Pool>("avg_pool1d", PoolKind::kAverage, 1));
+  list.push_back(std::make_unique<Pool>("avg_pool2d", PoolKind::kAverage, 2));
+  list.push_back(std::make_unique<Pool>("avg_pool3d", PoolKind::kAverage, 3));
+}
+
+}  // namespace lathe::ops

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "task/ops/support/gemm.h"
+#include "task/ops/support/window.h"
+
+namespace lathe::ops {
+
+/// Sizes of a convolution x [batch, groups * inputs, ...] by w [groups * outputs, inputs, kernel...].
+struct ConvSizes {
+  Window window;
+  std::int64_t batch = 1;
+  std::int64_t groups = 1;
+  std::int64_t inputs = 1;   ///< channels a group reads
+  std::int64_t outputs = 1;  ///< channels a group writes
+
+  std::int64_t taps() const { return Window::volume(window.kernel); }
+};
+
+/// Visits every (tap, position, input element) of one channel for the rows [first, last) of positions, a row
+/// being the innermost axis: visit(tap, index of the position within those rows, offset in the input).
+template <class Visit>
+void for_each_tap(const Window& window, std::int64_t first, std::int64_t last, Visit visit) {
+  const Window::Extents& k = window.kernel;
+  std::int64_t tap = 0;
+  for (std::int64_t a = 0; a < k[0]; ++a) {
+    for (std::int64_t b = 0; b < k[1]; ++b) {
+      for (std::int64_t c = 0; c < k[2]; ++c, ++tap) {
+        for (std::int64_t row = first; row < last; ++row) {
+          const std::int64_t x = window.source(0, row / window.out[1], a);
+          const std::int64_t y = window.source(1, row % window.out[1], b);
+          if (!window.inside(0, x) || !window.inside(1, y)) continue;
+          const std::int64_t line = (x * window.in[1] + y) * window.in[2];
+          for (std::int64_t i = 0; i < window.out[2]; ++i) {
+            const std::int64_t z = window.source(2, i, c);
+            if (window.inside(2, z)) visit(tap, (row - first) * window.out[2] + i, line + z);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// How many rows of positions at once keep the unrolled columns near 16 MB.
+inline std::int64_t rows_per_chunk(const Window& window, std::int64_t column_height) {
+  const std::int64_t rows = window.out[0] * window.out[1];
+  return std::clamp<std::int64_t>((std::int64_t{1} << 21) / (column_height * window.out[2]), 1, rows);
+}
+
+/// y[o, p] = sum over inputs and taps of w[o, c, t] x[c, p's tap t], by unrolled columns and a product.
+template <class T>
+void convolve(const ConvSizes& sizes, const T* x, const T* w, T* y) {
+  const Window& window = sizes.window;
+  const std::int64_t height = sizes.inputs * sizes.taps();
+  const std::int64_t plane = Window::volume(window.in);
+  const std::int64_t positions = Window::volume(window.out);
+  const std::int64_t rows = window.out[0] * window.out[1];
+  const std::int64_t chunk = rows_per_chunk(window, height);
+  std::vector<T> columns;
+  for (std::int64_t image = 0; image < sizes.batch * sizes.groups; ++image) {
+    const std::int64_t group = image % sizes.groups;
+    for (std::int64_t first = 0; first < rows; first += chunk) {
+      const std::int64_t last = std::min(rows, first + chunk);
+      const std::int64_t width = (last - first) * window.out[2];
+      columns.assign(static_cast<std::size_t>(height * width), T(0));
+      for (std::int64_t c = 0; c < sizes.inputs; ++c) {
+        const T* channel = x + (image * sizes.inputs + c) * plane;
+        T* to = columns.data() + c * sizes.taps() * width;
+        for_each_tap(window, first, last, [&](std::int64_t tap, std::int64_t position, std::int64_t offset) {
+          to[tap * width + position] = channel[offset];
+        });
+      }
+      gemm(static_cast<std::size_t>(sizes.outputs), static_cast<std::size_t>(width),
+           static_cast<std::size_t>(height),
+           MatrixView<T>{w + group * sizes.outputs * height, static_cast<std::size_t>(height), 1},
+           MatrixView<T>{columns.data(), static_cast<std::size_t>(width), 1},
+           y + image * sizes.outputs * positions + first * window.out[2],
+           static_cast<std::size_t>(positions));
+    }
+  }
+}
+
+/// The adjoint in x: x [batch, groups * outputs, positions] spreads through w [groups * outputs, inputs, ...]
+/// into y [batch, groups * inputs, in...]. The window describes the forward convolution.
+template <class T>
+void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
+  const Window& window = sizes.window;
+  const std::int64_t height = sizes.inputs * sizes.taps();
+  const std::int64_t plane = Window::volume(window.in);
+  const std::int64_t positions = Window::volume(window.out);
+  const std::int64_t rows = window.out[0] * window.out[1];
+  const std::int64_t chunk = rows_per_chunk(window, height);
+  std::fill_n(y, sizes.batch * sizes.groups * sizes.inputs * plane, T(0));
+  std::vector<T> columns;
+  for (std::int64_t image = 0; image < sizes.batch * sizes.groups; ++image) {
+    const std::int64_t group = image % sizes.groups;
+    for (std::int64_t first = 0; first < rows; first += chunk) {
+      const std::int64_t last = std::min(rows, first + chunk);
+      const std::int64_t width = (last - first) * window.out[2];
+      columns.resize(static_cast<std::size_t>(height * width));
+      gemm(static_cast<std::size_t>(height), static_cast<std::size_t>(width),
+           static_cast<std::size_t>(sizes.outputs),
+           MatrixView<T>{w + group * sizes.outputs * height, 1, static_cast<std::size_t>(height)},
+           MatrixView<T>{x + image * sizes.outputs * positions + first * window.out[2],
+                         static_cast<std::size_t>(positions), 1},
+           columns.data(), static_cast<std::size_t>(width));
+      for (std::int64_t c = 0; c < sizes.inputs; ++c) {
+        T* channel = y + (image * sizes.inputs + c) * plane;
+        const T* from = columns.data() + c * sizes.taps() * width;
+        for_each_tap(window, first, last, [&](std::int64_t tap, std::int64_t position, std::int64_t offset) {
+          channel[offset] += from[tap * width + position];
+        });
+      }
+    }
+  }
+}
+
+}  // namespace lathe::ops

@@ -1,0 +1,67 @@
+#include "task/ops/support/window.h"
+
+#include <algorithm>
+
+#include "task/ops/support/shape_rules.h"
+
+namespace lathe::ops {
+namespace {
+
+Status check_each(const Attrs& attrs, std::string_view name, std::size_t axes, std::int64_t least) {
+  LATHE_TRY(const auto values, fixed_integers(attrs, name, {least}));
+  if (values.size() != 1 && values.size() != axes) {
+    return invalid("attribute '" + std::string(name) + "' has " + std::to_string(values.size()) + " numbers",
+                   "give one, or one for each of the " + std::to_string(axes) + " axes");
+  }
+  if (std::ranges::all_of(values, [&](std::int64_t value) { return value >= least && value <= 1 << 20; }))
+    return Ok{};
+  return invalid("attribute '" + std::string(name) + "' must be " + std::to_string(least) + " or more");
+}
+
+}  // namespace
+
+std::vector<AttrRule> window_rules() {
+  return {
+      {"stride", AttrKind::kIntegers}, {"padding", AttrKind::kIntegers}, {"dilation", AttrKind::kIntegers}};
+}
+
+Status check_window(const Attrs& attrs, std::size_t axes) {
+  LATHE_CHECK_OK(check_each(attrs, "stride", axes, 1));
+  LATHE_CHECK_OK(check_each(attrs, "padding", axes, 0));
+  return check_each(attrs, "dilation", axes, 1);
+}
+
+std::vector<std::int64_t> per_axis(const Attrs& attrs, std::string_view name, std::size_t axes,
+                                   std::int64_t fallback) {
+  Result<std::vector<std::int64_t>> values = fixed_integers(attrs, name, {fallback});
+  assert(values.ok());
+  if (values->size() == 1) values->resize(axes, values->front());
+  return *std::move(values);
+}
+
+Expr window_positions(const Expr& in, const Expr& kernel, const AxisWindow& window) {
+  const auto number = [](std::int64_t value) { return Expr::constant(value); };
+  const Expr reach = number(window.dilation) * (kernel - number(1)) + number(1);
+  const Expr room = in + number(2 * window.padding) - reach;
+  return (room + number(window.stride)) / number(window.stride);
+}
+
+Window make_window(const Attrs& attrs, const Shape& in, const Shape& kernel, const Shape& out,
+                   std::size_t axes) {
+  const auto stride = per_axis(attrs, "stride", axes, 1);
+  const auto padding = per_axis(attrs, "padding", axes, 0);
+  const auto dilation = per_axis(attrs, "dilation", axes, 1);
+  Window window;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::size_t axis = 3 - axes + i;
+    window.in[axis] = in[in.size() - axes + i];
+    window.out[axis] = out[out.size() - axes + i];
+    window.kernel[axis] = kernel[kernel.size() - axes + i];
+    window.stride[axis] = stride[i];
+    window.padding[axis] = padding[i];
+    window.dilation[axis] = dilation[i];
+  }
+  return window;
+}
+
+}  // namespace lathe::ops

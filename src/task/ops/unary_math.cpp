@@ -1,0 +1,125 @@
+#include <limits>
+#include <numbers>
+
+#include "task/ops/support/elementwise.h"
+
+namespace lathe::ops {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// |f(x') - y| is largest at an end of [x - e, x + e] for a monotone f.
+template <class F>
+double spread_of_monotone(const F& formula, double x, double e, double y) {
+  if (e == 0) return 0;
+  const double low = std::fabs(formula.f(x - e) - y);
+  const double high = std::fabs(formula.f(x + e) - y);
+  return std::isnan(low) || std::isnan(high) ? kInfinity : std::max(low, high);
+}
+
+struct Transcendental : UnaryDefaults {
+  static constexpr double kFloor = kFlush;
+};
+
+/// Also where the argument is scaled by log2(e) first, which rounds it.
+struct Exp : Transcendental {
+  static constexpr std::string_view kName = "exp";
+  explicit Exp(const Attrs&) {}
+  double f(double x) const { return std::exp(x); }
+  double slope(double, double y) const { return y; }
+  double own(double x, double y) const { return (kTranscendental + std::fabs(x)) * y; }
+  std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
+};
+
+/// Near 1 its error is absolute: one rounding of the argument.
+struct Log : Transcendental {
+  static constexpr std::string_view kName = "log";
+  explicit Log(const Attrs&) {}
+  double f(double x) const { return std::log(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  double own(double, double y) const { return kTranscendental * std::fabs(y) + 1; }
+  std::string c(const std::string& x) const { return "lathe::log(" + x + ")"; }
+};
+
+struct Log1p : Transcendental {
+  static constexpr std::string_view kName = "log1p";
+  explicit Log1p(const Attrs&) {}
+  double f(double x) const { return std::log1p(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  double own(double, double y) const { return kTranscendental * std::fabs(y) + 1; }
+  std::string c(const std::string& x) const { return "lathe::log1p(" + x + ")"; }
+};
+
+/// By Abramowitz and Stegun's 7.1.26 it is good to an absolute 2.5 u.
+struct Erf : Transcendental {
+  static constexpr std::string_view kName = "erf";
+  explicit Erf(const Attrs&) {}
+  double f(double x) const { return std::erf(x); }
+  double slope(double x, double) const { return 2 * std::numbers::inv_sqrtpi * std::exp(-x * x); }
+  double own(double, double y) const { return kTranscendental * (1 + std::fabs(y)); }
+  std::string c(const std::string& x) const { return "lathe::erf(" + x + ")"; }
+};
+
+struct Sin : Transcendental {
+  static constexpr std::string_view kName = "sin";
+  explicit Sin(const Attrs&) {}
+  double f(double x) const { return std::sin(x); }
+  double slope(double x, double) const { return std::cos(x); }
+  double own(double x, double) const { return kTranscendental + std::fabs(x); }
+  std::string c(const std::string& x) const { return "lathe::sin(" + x + ")"; }
+};
+
+struct Cos : Transcendental {
+  static constexpr std::string_view kName = "cos";
+  explicit Cos(const Attrs&) {}
+  double f(double x) const { return std::cos(x); }
+  double slope(double x, double) const { return std::sin(x); }
+  double own(double x, double) const { return kTranscendental + std::fabs(x); }
+  std::string c(const std::string& x) const { return "lathe::cos(" + x + ")"; }
+};
+
+struct Sqrt : UnaryDefaults {
+  static constexpr std::string_view kName = "sqrt";
+  explicit Sqrt(const Attrs&) {}
+  double f(double x) const { return std::sqrt(x); }
+  double spread(double x, double e, double) const { return e == 0 ? 0 : sqrt_error(x, e); }
+  double own(double, double y) const { return 2 * y; }
+  std::string c(const std::string& x) const { return "lathe::sqrt(" + x + ")"; }
+};
+
+struct Rsqrt : UnaryDefaults {
+  static constexpr std::string_view kName = "rsqrt";
+  explicit Rsqrt(const Attrs&) {}
+  double f(double x) const { return 1 / std::sqrt(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  double own(double, double y) const { return kTranscendental * y; }
+  std::string c(const std::string& x) const { return "lathe::rsqrt(" + x + ")"; }
+};
+
+struct Reciprocal : UnaryDefaults {
+  static constexpr std::string_view kName = "reciprocal";
+  explicit Reciprocal(const Attrs&) {}
+  double f(double x) const { return 1 / x; }
+  double spread(double x, double e, double y) const {
+    return e > 0 && e >= std::fabs(x) ? kInfinity : spread_of_monotone(*this, x, e, y);
+  }
+  double own(double, double y) const { return 2 * std::fabs(y); }
+  std::string c(const std::string& x) const { return "1.0f / " + x; }
+};
+
+struct Square : UnaryDefaults {
+  static constexpr std::string_view kName = "square";
+  explicit Square(const Attrs&) {}
+  double f(double x) const { return x * x; }
+  double spread(double x, double e, double) const { return (2 * std::fabs(x) + e) * e; }
+  double own(double, double y) const { return y; }
+  std::string c(const std::string& x) const { return x + " * " + x; }
+};
+
+}  // namespace
+
+void add_unary_math(OpList& list) {
+  add_unary<Exp, Log, Log1p, Erf, Sin, Cos, Sqrt, Rsqrt, Reciprocal, Square>(list);
+}
+
+}  // namespace lathe::ops
