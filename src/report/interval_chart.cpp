@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kWidth = 860, kLeft = 300, kRight = 130, kRow = 26, kTop = 10, kBottom = 34;
+constexpr double kWidth = 800, kLeft = 260, kRight = 130, kRow = 26, kTop = 10, kBottom = 34;
 
 Axis ratio_axis(const std::vector<Speedup>& rows) {
   Axis x{.low = 1, .high = 1, .logarithmic = true, .pixel_low = kLeft, .pixel_high = kWidth - kRight};
@@ -28,7 +28,7 @@ void draw_row(Svg& svg, const Axis& x, const Speedup& row, double y) {
       fmt::format("{} against {} at {}{}", format_interval(row.ratio), row.baseline, row.shape,
                   row.ambiguous ? " (interval wider than its depth promises)" : "");
   const bool loses = row.ratio.mid < 1;
-  svg.text(kLeft - 14, y + 4, shorten(label, 40), "label", "end");
+  svg.text(kLeft - 14, y + 4, shorten(label, 36), "label", "end");
   const double low = x(row.ratio.low), high = x(row.ratio.high);
   svg.line(low, y, high, y, loses ? "whisker loss" : "whisker");
   svg.line(low, y - 5, low, y + 5, loses ? "whisker loss" : "whisker");
@@ -47,7 +47,7 @@ std::string interval_chart(const RunView& view) {
                    [](const Speedup& a, const Speedup& b) { return a.ratio.mid < b.ratio.mid; });
   const Axis x = ratio_axis(rows);
   const double height = kTop + kRow * static_cast<double>(rows.size()) + kBottom;
-  Svg svg(kWidth, height, "Speedup of the best kernel over each peer at each shape, with intervals", 640);
+  Svg svg(kWidth, height, "Speedup of the best kernel over each peer at each shape, with intervals", 560);
   for (const double tick : x.ticks()) {
     svg.line(x(tick), kTop, x(tick), height - kBottom, "grid");
     svg.text(x(tick), height - kBottom + 18, fmt::format("{:g}×", tick), "tick", "middle");

@@ -75,9 +75,9 @@ std::string kernel_listing(const RunView& view) {
   const auto ratio = view.speedup(*parent);
   return fmt::format(
              "<p>Against its parent, evaluation {}{}: <span class=\"plus\">{} lines added</span>, "
-             "<span class=\"minus\">{} removed</span>. {}</p>\n",
+             "<span class=\"minus\">{} removed</span>{}{}</p>\n",
              parent->sequence + 1, ratio ? " (" + format_ratio(ratio->mid) + ")" : "", added, removed,
-             escape_html(best.lineage.description)) +
+             best.lineage.description.empty() ? "" : " – ", escape_html(best.lineage.description)) +
          diff_table(lines) + "<details><summary>The whole kernel</summary>" + whole + "</details>\n";
 }
 

@@ -11,7 +11,8 @@
 namespace lathe {
 namespace {
 
-constexpr double kNodeWidth = 190, kNodeHeight = 46, kGapX = 22, kGapY = 34, kMargin = 10;
+constexpr double kNodeWidth = 190, kNodeHeight = 46, kGapX = 22, kGapY = 22, kMargin = 10;
+constexpr double kSide = 60;  // room for edges that skip generations
 constexpr std::size_t kMaxNodes = 60;
 
 struct Node {
@@ -50,34 +51,47 @@ Node* find(std::vector<Node>& nodes, const Digest& candidate) {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-/// Generations run downwards. Returns the picture's size.
+/// The best kernel on top, older generations below. Returns the picture's size.
 std::pair<double, double> place(std::vector<Node>& nodes) {
   std::vector<int> width_of;
   for (Node& node : nodes) {
     for (const Digest& parent : node.experience->lineage.parents) {
-      if (const Node* above = find(nodes, parent); above && above < &node)
-        node.generation = std::max(node.generation, above->generation + 1);
+      if (const Node* older = find(nodes, parent); older && older < &node)
+        node.generation = std::max(node.generation, older->generation + 1);
     }
     if (width_of.size() <= static_cast<std::size_t>(node.generation)) width_of.resize(node.generation + 1, 0);
     node.x = kMargin + (kNodeWidth + kGapX) * width_of[node.generation]++;
-    node.y = kMargin + (kNodeHeight + kGapY) * node.generation;
   }
+  const int last = static_cast<int>(width_of.size()) - 1;
   const int widest = *std::max_element(width_of.begin(), width_of.end());
-  for (Node& node : nodes) node.x += (widest - width_of[node.generation]) * (kNodeWidth + kGapX) / 2;
-  return {2 * kMargin + widest * (kNodeWidth + kGapX) - kGapX,
-          2 * kMargin + static_cast<double>(width_of.size()) * (kNodeHeight + kGapY) - kGapY};
+  for (Node& node : nodes) {
+    node.x += kSide + (widest - width_of[node.generation]) * (kNodeWidth + kGapX) / 2;
+    node.y = kMargin + (kNodeHeight + kGapY) * (last - node.generation);
+  }
+  return {2 * (kMargin + kSide) + widest * (kNodeWidth + kGapX) - kGapX,
+          2 * kMargin + (last + 1) * (kNodeHeight + kGapY) - kGapY};
+}
+
+/// An edge to the generation before is a short curve; one that skips generations goes around at the side.
+std::string edge_path(const Node& older, const Node& node) {
+  if (node.generation == older.generation + 1) {
+    const double x1 = node.x + kNodeWidth / 2, y1 = node.y + kNodeHeight, x2 = older.x + kNodeWidth / 2;
+    const double bend = (y1 + older.y) / 2;
+    return fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x1, y1, x1, bend, x2, bend,
+                       x2, older.y);
+  }
+  const double x1 = node.x + kNodeWidth, y1 = node.y + kNodeHeight / 2;
+  const double x2 = older.x + kNodeWidth, y2 = older.y + kNodeHeight / 2;
+  const double out = std::max(x1, x2) + std::min(kSide, 14.0 + 8 * (node.generation - older.generation));
+  return fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x1, y1, out, y1, out, y2, x2,
+                     y2);
 }
 
 void draw_edges(Svg& svg, std::vector<Node>& nodes) {
   for (const Node& node : nodes) {
     for (const Digest& parent : node.experience->lineage.parents) {
-      const Node* above = find(nodes, parent);
-      if (above == nullptr || above >= &node) continue;
-      const double x1 = above->x + kNodeWidth / 2, y1 = above->y + kNodeHeight;
-      const double x2 = node.x + kNodeWidth / 2, bend = (y1 + node.y) / 2;
-      svg.path(fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x1, y1, x1, bend, x2,
-                           bend, x2, node.y),
-               "edge");
+      if (const Node* older = find(nodes, parent); older && older < &node)
+        svg.path(edge_path(*older, node), "edge");
     }
   }
 }
@@ -103,11 +117,11 @@ std::string lineage_chart(const RunView& view) {
   if (view.best == nullptr) return "<p class=\"empty\">No kernel has passed.</p>\n";
   std::vector<Node> nodes = ancestry(view);
   const auto [width, height] = place(nodes);
-  Svg svg(width, height, "Ancestors of the best kernel, the oldest at the top", static_cast<int>(0.8 * width),
-          static_cast<int>(width));
+  Svg svg(width, height, "The best kernel and its ancestors, the oldest at the bottom",
+          static_cast<int>(0.8 * width), static_cast<int>(width));
   draw_edges(svg, nodes);
   for (const Node& node : nodes) draw_node(svg, view, node);
-  return svg.finish();
+  return "<div class=\"lineage\">" + svg.finish() + "</div>\n";
 }
 
 }  // namespace lathe

@@ -35,8 +35,8 @@ section { margin: 28px 0; padding: 22px 24px; background: var(--panel); border: 
 .card dt { color: var(--soft); font-size: .82rem; }
 .card dd { margin: 2px 0 0; font-size: 1.75rem; font-weight: 620; line-height: 1.25; letter-spacing: -.02em;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
-.card p { margin: 2px 0 0; color: var(--soft); font-size: .8rem; }
-.card:first-child dd { color: var(--accent); }
+.card .note { color: var(--soft); font-size: .8rem; font-weight: 400; line-height: 1.5; letter-spacing: 0; white-space: normal; }
+.card:first-child dd:not(.note) { color: var(--accent); }
 .scroll { overflow-x: auto; }
 table { width: 100%; border-collapse: collapse; font-size: .92rem; }
 th, td { padding: 7px 12px; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: baseline; }
@@ -75,6 +75,7 @@ svg .halo { paint-order: stroke; stroke: var(--panel); stroke-width: 4px; stroke
 .whisker { stroke: var(--accent); stroke-width: 1.5; } .whisker.loss { stroke: var(--bad); }
 .edge { fill: none; stroke: var(--soft); stroke-width: 1.3; opacity: .7; }
 .node { fill: var(--paper); stroke: var(--rule); } .node-best { stroke: var(--accent); stroke-width: 2; }
+.lineage { max-height: 640px; overflow-y: auto; }
 .series-0 { fill: var(--naive); background: var(--naive); } .series-1 { fill: var(--peer-1); background: var(--peer-1); }
 .series-2 { fill: var(--peer-2); background: var(--peer-2); } .series-3 { fill: var(--peer-3); background: var(--peer-3); }
 .series-best { fill: var(--accent); background: var(--accent); }
@@ -102,7 +103,15 @@ footer { padding-bottom: 40px; color: var(--soft); font-size: .85rem; }
   section { padding: 18px 14px; margin: 18px 0; }
   h1 { font-size: 1.6rem; }
   .cards { grid-template-columns: repeat(2, 1fr); gap: 8px; }
-  .card { padding: 12px; } .card dd { font-size: 1.4rem; }
+  .card { padding: 12px; } .card dd:not(.note) { font-size: 1.4rem; }
+  .card:last-child:nth-child(odd) { grid-column: 1 / -1; }
+  table { font-size: .84rem; } th, td { padding: 7px 6px; } thead th { white-space: normal; }
+  .bar { width: auto; min-width: 48px; }
+  pre, code, .diff { font-size: 12px; }
+}
+@media print {
+  .lineage, pre, .code.scroll { max-height: none; }
+  section { break-inside: avoid; }
 }
 )css";
 

@@ -59,7 +59,7 @@ void draw_frame(Svg& svg, const Axis& x, const Axis& y, const std::string& peer)
   }
   svg.text((kLeft + kWidth - kRight) / 2, kHeight - 8, "evaluations", "axis", "middle");
   svg.line(kLeft, y(1), kWidth - kRight, y(1), "reference");
-  svg.text(kWidth - kRight, y(1) - 6, "1× = " + peer, "tick halo", "end");
+  svg.text(kLeft + 6, y(1) - 6, peer, "tick halo");
 }
 
 /// The staircase of the best so far, and its last point.

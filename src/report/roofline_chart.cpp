@@ -11,6 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr double kWidth = 860, kHeight = 400, kLeft = 70, kRight = 20, kTop = 16, kBottom = 50;
+constexpr double kAside = 12;  // pixels between contenders
 
 /// One contender at one shape.
 struct Point {
@@ -74,10 +75,18 @@ Plane make_plane(const std::vector<Point>& points, const DevicePeaks& peaks) {
   return plane;
 }
 
+/// "50 G": ticks are round, so they need no decimals.
+std::string tick_label(double value) {
+  const char* const prefixes[] = {"", " k", " M", " G", " T", " P"};
+  std::size_t prefix = 0;
+  for (; value >= 999.5 && prefix < 5; ++prefix) value /= 1000;
+  return fmt::format("{:g}{}", value, prefixes[prefix]);
+}
+
 void draw_grid(Svg& svg, const Plane& plane) {
   for (const double tick : plane.y.ticks()) {
     svg.line(kLeft, plane.y(tick), kWidth - kRight, plane.y(tick), "grid");
-    svg.text(kLeft - 8, plane.y(tick) + 4, format_si(tick, ""), "tick", "end");
+    svg.text(kLeft - 8, plane.y(tick) + 4, tick_label(tick), "tick", "end");
   }
   for (const double tick : plane.x.ticks()) {
     svg.line(plane.x(tick), kTop, plane.x(tick), kHeight - kBottom, "grid");
@@ -117,16 +126,25 @@ void draw_roofs(Svg& svg, const Plane& plane, const DevicePeaks& peaks) {
            "end");
 }
 
-std::string legend(const std::vector<Point>& points) {
-  std::string items;
-  std::string last;
+/// Contenders share intensities, so each is drawn a little aside.
+std::string draw_points(Svg& svg, const Plane& plane, const std::vector<Point>& points) {
+  std::vector<std::string> contenders;
+  std::string legend;
   for (const Point& point : points) {
-    if (point.contender == last) continue;
-    last = point.contender;
-    items +=
+    if (!contenders.empty() && contenders.back() == point.contender) continue;
+    contenders.push_back(point.contender);
+    legend +=
         fmt::format("<span><i class=\"{}\"></i>{}</span>", point.css_class, escape_html(point.contender));
   }
-  return "<p class=\"legend\">" + items + "</p>\n";
+  const double middle = (static_cast<double>(contenders.size()) - 1) / 2;
+  for (const Point& point : points) {
+    const auto index = std::find(contenders.begin(), contenders.end(), point.contender) - contenders.begin();
+    svg.circle(plane.x(point.intensity) + kAside * (static_cast<double>(index) - middle), plane.y(point.rate),
+               5.5, point.css_class,
+               fmt::format("{} at {}: {}, {:.3g} flop per byte", point.contender, point.shape,
+                           format_si(point.rate, "FLOP/s"), point.intensity));
+  }
+  return "<p class=\"legend\">" + legend + "</p>\n";
 }
 
 /// For tasks without arithmetic, which a roofline cannot show: bytes per second against each level's peak.
@@ -165,12 +183,10 @@ std::string roofline_chart(const RunView& view) {
           "Roofline: achieved rate against arithmetic intensity, with the device's measured peaks", 600);
   draw_grid(svg, plane);
   draw_roofs(svg, plane, view.extras.peaks);
-  for (const Point& point : points) {
-    svg.circle(plane.x(point.intensity), plane.y(point.rate), 5.5, point.css_class,
-               fmt::format("{} at {}: {}, {:.3g} flop per byte", point.contender, point.shape,
-                           format_si(point.rate, "FLOP/s"), point.intensity));
-  }
-  return legend(points) + svg.finish();
+  const std::string legend = draw_points(svg, plane, points);
+  return legend + svg.finish() +
+         "<p class=\"caption\">One point a scored shape; contenders are set side by side to stay "
+         "apart.</p>\n";
 }
 
 }  // namespace lathe

@@ -22,8 +22,8 @@ std::string utc_date(std::int64_t unix_seconds) {
 }
 
 std::string card(std::string_view label, const std::string& value, const std::string& note) {
-  return fmt::format("<div class=\"card\"><dt>{}</dt><dd>{}</dd><p>{}</p></div>\n", label, escape_html(value),
-                     escape_html(note));
+  return fmt::format("<div class=\"card\"><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n", label,
+                     escape_html(value), escape_html(note));
 }
 
 std::string cell(const std::string& text) { return "<td>" + escape_html(text) + "</td>"; }
@@ -49,11 +49,11 @@ double share_of_floor(const RunView& view) {
   return count > 0 ? std::exp(sum / count) : 0;
 }
 
-/// "faster" and "slower" only when the interval says so.
+/// A win or a loss only when the whole interval says so.
 std::pair<const char*, const char*> standing(const Interval& ratio) {
-  if (ratio.low > 1) return {"faster", "good"};
-  if (ratio.high < 1) return {"slower", "bad"};
-  return {"not told apart", "even"};
+  if (ratio.low > 1) return {"win", "good"};
+  if (ratio.high < 1) return {"loss", "bad"};
+  return {"tie", "even"};
 }
 
 std::string interval_note(const std::optional<Interval>& ratio, const std::string& peer) {
@@ -123,12 +123,12 @@ std::string baseline_table(const RunView& view) {
   }
   if (body.empty()) return "<p class=\"empty\">No baseline has been timed.</p>\n";
   return "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">contender</th><th scope=\"col\" "
-         "class=\"num\">time</th><th scope=\"col\" class=\"num\">speedup of the best kernel</th>"
-         "<th scope=\"col\">it is</th></tr></thead><tbody>\n" +
+         "class=\"num\">time</th><th scope=\"col\" class=\"num\">best kernel's speedup</th>"
+         "<th scope=\"col\">result</th></tr></thead><tbody>\n" +
          body +
          "</tbody></table></div>\n<p class=\"caption\">Times are geometric means of medians over the scored "
          "shapes. "
-         "Losses come first.</p>\n";
+         "Losses come first; a tie is an interval that holds 1.</p>\n";
 }
 
 std::string verdict_table(const RunView& view) {

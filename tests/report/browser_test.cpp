@@ -49,10 +49,10 @@ TEST_F(Browser, ParsesThePageAsItWasMeant) {
 }
 
 TEST_F(Browser, PaintsItWideAndNarrow) {
-  for (const char* size : {"1280,5200", "420,6400"}) {
-    const std::string picture = folder_ + "/report-" + std::string(size).substr(0, 4) + ".png";
+  for (const int width : {1280, 420}) {
+    const std::string picture = folder_ + "/report-" + std::to_string(width) + ".png";
     std::filesystem::remove(picture);
-    browse("--window-size=" + std::string(size) + " --screenshot='" + picture + "'");
+    browse("--window-size=" + std::to_string(width) + ",5200 --screenshot='" + picture + "'");
     ASSERT_TRUE(std::filesystem::exists(picture));
     EXPECT_GT(std::filesystem::file_size(picture), 50'000u) << "an empty page compresses to less";
   }

@@ -16,7 +16,7 @@ struct Peer {
 };
 constexpr Peer kPeers[] = {{"naive", 1}, {"onednn", 3.1}, {"openblas", 1.4}};
 
-constexpr const char* kKernel = R"cpp(/*lathe
+constexpr const char* kKernel = R"text(/*lathe
 [[launch]]
 kernel = "softmax_rows"
 items  = "cdiv(rows, $ROWS)"
@@ -24,21 +24,20 @@ args   = ["x", "y", "rows", "cols"]
 */
 #include <lathe/cpu.h>
 
-                                      extern "C" void softmax_rows(const float* x, float* y, int64_t rows,
-                                                                   int64_t cols, int64_t begin, int64_t end) {
-                                        for (int64_t block = begin; block < end; ++block) {
-                                          const int64_t first = block * $ROWS;
-                                          const int64_t last = lathe::min(first + $ROWS, rows);
-                                          for (int64_t row = first; row < last; ++row) {
-                                            $PASS
+extern "C" void softmax_rows(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t first = block * $ROWS;
+    const int64_t last = lathe::min(first + $ROWS, rows);
+    for (int64_t row = first; row < last; ++row) {
+$PASS
 #pragma GCC unroll $UNROLL
-                                            for (int64_t i = 0; i < cols; i += lathe::kWidth) {
-                                              lathe::store(y + row * cols + i, lathe::exp(lathe::load(x + row * cols + i) - top) / sum);
-                                            }
-                                          }
-                                        }
-                                      }
-)cpp";
+      for (int64_t i = 0; i < cols; i += lathe::kWidth) {
+        lathe::store(y + row * cols + i, lathe::exp(lathe::load(x + row * cols + i) - top) / sum);
+      }
+    }
+  }
+}
+)text";
 constexpr const char* kOnePass = "      const auto [top, sum] = lathe::online_max_sum(x + row * cols, cols);";
 constexpr const char* kTwoPasses =
     "      const float top = lathe::max_of(x + row * cols, cols);\n"
