@@ -15,7 +15,6 @@ void add_argmax(OpList& list);
 void add_attention(OpList& list);
 void add_batch_norm(OpList& list);
 void add_bias_add(OpList& list);
-void add_binary(OpList& list);
 void add_binary_math(OpList& list);
 void add_cast(OpList& list);
 void add_concat(OpList& list);

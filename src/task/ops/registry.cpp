@@ -14,7 +14,6 @@ const ops::OpList& registry() {
     ops::add_attention(ops);
     ops::add_batch_norm(ops);
     ops::add_bias_add(ops);
-    ops::add_binary(ops);
     ops::add_binary_math(ops);
     ops::add_cast(ops);
     ops::add_concat(ops);
