@@ -7,6 +7,7 @@
 #include "lathe/cpu/gemm.h"
 #include "lathe/cpu/integer.h"
 #include "lathe/cpu/pow.h"
+#include "lathe/cpu/reduce.h"
 #include "lathe/cpu/scalar_math.h"
 #include "lathe/cpu/transpose.h"
 #include "lathe/cpu/vector.h"

@@ -1,0 +1,64 @@
+#include "policy/catalog/emit.h"
+
+#include <algorithm>
+
+#include "policy/catalog/group.h"
+#include "policy/catalog/patterns.h"
+
+namespace lathe::catalog {
+namespace {
+
+Status emit_group(const Site& site) {
+  switch (site.node(0).kind) {
+    case Kind::kApply:
+    case Kind::kReduce:
+      return emit_nest(site);
+    case Kind::kContract:
+      return emit_contraction(site);
+    case Kind::kView:
+      break;
+    default:
+      return Error{ErrorCode::kUnavailable, "no pattern"};
+  }
+  return Error{ErrorCode::kInternal, "a view is no kernel"};
+}
+
+/// Outputs that are views of inputs or of other outputs have no kernel: they are copied.
+void copy_aliases(Graph& graph) {
+  std::vector<std::string> owners;
+  for (const OutputDecl& output : graph.task->outputs) {
+    const std::string root = root_of(graph, output.name);
+    const bool first = std::ranges::find(owners, root) == owners.end();
+    owners.push_back(root);
+    if (root == output.name || (first && !graph.is_input(root))) continue;
+    for (Primitive& node : graph.nodes) {
+      if (node.out != output.name) continue;
+      node.kind = Kind::kApply;
+      const std::string view = output.name + "_view";
+      Primitive source{.kind = Kind::kView, .out = view, .in = node.in, .type = node.type};
+      graph.types[view] = node.type;
+      node.in = {view};
+      node.formula = [](std::span<const std::string> names) { return names[0]; };
+      graph.nodes.insert(graph.nodes.begin() + (&node - graph.nodes.data()), source);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random) {
+  Graph graph = given;
+  copy_aliases(graph);
+  Choices choices(schedule, random);
+  const Partition parts = partition(graph, choices.pick("fuse", {0, 1}, 1) == 1);
+  Writer writer(graph);
+  for (std::size_t g = 0; g < parts.groups.size(); ++g) {
+    const Site site{parts.groups[g], writer, choices, "g" + std::to_string(g)};
+    LATHE_CHECK_OK(emit_group(site));
+  }
+  return Emission{writer.finish(choices.taken()), writer.pattern(), choices.taken(), choices.space(),
+                  writer.work()};
+}
+
+}  // namespace lathe::catalog

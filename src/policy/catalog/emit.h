@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/catalog/choices.h"
+#include "policy/catalog/primitive.h"
+#include "policy/catalog/writer.h"
+
+namespace lathe::catalog {
+
+/// A candidate and what its emitter asked on the way.
+struct Emission {
+  std::string text;
+  std::string pattern;
+  Schedule schedule;                              ///< every knob with its value
+  std::map<std::string, std::vector<int>> space;  ///< every knob with its allowed values
+  std::vector<Work> work;                         ///< one entry a kernel, at the headline shape
+};
+
+/// The typed skeletons' front door: a graph and a schedule to one candidate text. Unknown knobs are ignored,
+/// missing ones take their default, or a random value if `random` is given. Pure otherwise.
+Result<Emission> emit(const Graph& graph, const Schedule& schedule, Rng* random = nullptr);
+
+}  // namespace lathe::catalog

@@ -1,0 +1,153 @@
+#include "policy/catalog/nest.h"
+
+#include <algorithm>
+
+namespace lathe::catalog {
+
+NestEmitter::NestEmitter(const Site& site)
+    : site_(site),
+      group_(site.group),
+      writer_(site.writer),
+      loops_(merge_loops(site.graph(), site.group)),
+      terms_(collect_terms(site.graph(), site.group, loops_)) {
+  if (!group_.reduces()) {
+    mode_ = loops_.size() == 1 ? NestMode::kFlat : NestMode::kMap;
+  } else {
+    mode_ = loops_.back().reduced ? NestMode::kRows : NestMode::kColumns;
+  }
+  for (std::size_t l = 0; l + 1 < loops_.size(); ++l) indices_.push_back("ix" + std::to_string(l));
+  indices_.emplace_back("j");
+}
+
+bool NestEmitter::inner(const Term& term) const {
+  if (mode_ == NestMode::kFlat || mode_ == NestMode::kMap) return term.runs.back();
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (loops_[l].reduced && term.runs[l]) return true;
+  return false;
+}
+
+void NestEmitter::choose() {
+  if (mode_ == NestMode::kColumns) {
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, 4);
+  } else {
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, mode_ == NestMode::kRows ? 4 : 2);
+  }
+  streaming_ = mode_ == NestMode::kFlat && site_.knob("stream", {0, 1}, 0) == 1;
+  choose_cache();
+}
+
+/// A costly value that a later pass needs again is left in the output that the last pass overwrites.
+void NestEmitter::choose_cache() {
+  if (terms_.stages < 2) return;
+  std::string place;
+  for (const Term& term : terms_.list) {
+    const bool full = std::ranges::find(term.runs, false) == term.runs.end();
+    if (!term.stored || !full || term.stage != terms_.stages - 1 || term.node->type.dtype != DType::kF32)
+      continue;
+    if (!site_.graph().is_input(writer_.buffer(term.value))) place = term.value;
+  }
+  if (place.empty()) return;
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    const bool full = std::ranges::find(term.runs, false) == term.runs.end();
+    if (!term.heavy || !full || term.stage >= terms_.stages - 1) continue;
+    for (int later = term.stage + 1; later < terms_.stages; ++later) {
+      const std::vector<int> needed = closure(wanted(later), later);
+      if (std::ranges::find(needed, static_cast<int>(t)) == needed.end()) continue;
+      if (site_.knob("cache", {0, 1}, 1) == 0) return;
+      cached_ = static_cast<int>(t);
+      cache_ = place;
+      return;
+    }
+  }
+}
+
+std::string NestEmitter::address(const std::string& value) const {
+  return element(site_.graph(), group_, loops_, value, indices_);
+}
+
+std::string NestEmitter::read(int t, bool inside) const {
+  const Term& term = terms_.list[static_cast<std::size_t>(t)];
+  const std::string at = writer_.parameter(term.value);
+  const TensorDecl* tensor = site_.graph().task->find_tensor(term.value);
+  if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
+  const bool lanes = lanewise(term) && (inside || mode_ == NestMode::kColumns);
+  if (lanes) return "load(" + at + " + " + address(term.value) + ", lanes)";
+  return "static_cast<float>(" + at + "[" + address(term.value) + "])";
+}
+
+std::string NestEmitter::declare(int t, int stage, bool inside) {
+  const Term& term = terms_.list[static_cast<std::size_t>(t)];
+  std::string value;
+  if (t == cached_ && term.stage < stage) {
+    value = "load(" + writer_.parameter(cache_) + " + " + address(cache_) + ", lanes)";
+  } else {
+    value = term.kind == Term::Kind::kLeaf ? read(t, inside) : formula_text(terms_, term);
+  }
+  const bool lanes = lanewise(term) && (inside || mode_ == NestMode::kColumns);
+  return "const " + std::string(lanes ? "f32v " : "float ") + terms_.name(t) + " = " + value + ";\n";
+}
+
+std::vector<int> NestEmitter::reductions(int stage) const {
+  std::vector<int> found;
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    if (term.kind == Term::Kind::kReduce && term.stage == stage + 1) found.push_back(static_cast<int>(t));
+  }
+  return found;
+}
+
+/// What pass `stage` must compute: operands of its reductions, values stored as soon as they are known, and
+/// the value to be cached.
+std::vector<int> NestEmitter::wanted(int stage) const {
+  std::vector<int> targets;
+  for (const int reduce : reductions(stage))
+    targets.push_back(terms_.list[static_cast<std::size_t>(reduce)].operands[0]);
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    const bool now = term.stored && term.stage == stage && inner(term);
+    if (now || (static_cast<int>(t) == cached_ && term.stage == stage))
+      targets.push_back(static_cast<int>(t));
+  }
+  return targets;
+}
+
+/// The inner terms that `targets` need, operands first. A cached term of an earlier pass needs nothing.
+std::vector<int> NestEmitter::closure(const std::vector<int>& targets, int stage) const {
+  std::vector<bool> needed(terms_.list.size(), false);
+  for (const int target : targets) needed[static_cast<std::size_t>(target)] = true;
+  for (std::size_t t = terms_.list.size(); t-- > 0;) {
+    const Term& term = terms_.list[t];
+    if (!needed[t] || !inner(term)) continue;
+    if (static_cast<int>(t) == cached_ && term.stage < stage) continue;
+    for (const int operand : term.operands) needed[static_cast<std::size_t>(operand)] = true;
+  }
+  std::vector<int> order;
+  for (std::size_t t = 0; t < terms_.list.size(); ++t)
+    if (needed[t] && inner(terms_.list[t])) order.push_back(static_cast<int>(t));
+  return order;
+}
+
+std::string NestEmitter::store_text(int t, bool inside) {
+  const Term& term = terms_.list[static_cast<std::size_t>(t)];
+  const std::string place = t == cached_ && !term.stored ? cache_ : term.value;
+  written_.insert(writer_.buffer(place));
+  const std::string at = writer_.parameter(place);
+  std::string guard;
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (!loops_[l].reduced && !term.runs[l] && l + 1 < loops_.size() && mode_ != NestMode::kFlat)
+      guard += (guard.empty() ? "if (" : " && ") + indices_[l] + " == 0";
+  if (!guard.empty()) guard += ") ";
+  if (lanewise(term) && (inside || mode_ == NestMode::kColumns)) {
+    const std::string function = streaming_ && !is_input_buffer(place) ? "store_past_cache" : "store";
+    return guard + function + "(" + at + " + " + address(place) + ", " + terms_.name(t) + ", lanes);\n";
+  }
+  const std::string type(info(term.node->type.dtype).c_name);
+  return guard + at + "[" + address(place) + "] = static_cast<" + type + ">(" + terms_.name(t) + ");\n";
+}
+
+bool NestEmitter::is_input_buffer(const std::string& value) const {
+  return site_.graph().is_input(writer_.buffer(value));
+}
+
+}  // namespace lathe::catalog

@@ -1,0 +1,142 @@
+#include <algorithm>
+
+#include "policy/catalog/nest.h"
+
+namespace lathe::catalog {
+
+/// Terms of the item itself that pass `stage` - 1 made known, with their stores. In column mode they are
+/// computed anew for each vector where they are used, so only scalars appear here.
+std::string NestEmitter::outer_terms(int stage) {
+  std::string code;
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    if (inner(term) || term.stage != stage) continue;
+    if (mode_ == NestMode::kColumns && lanewise(term)) continue;
+    if (term.kind != Term::Kind::kReduce) code += declare(static_cast<int>(t), stage, false);
+    if (term.stored) code += store_text(static_cast<int>(t), false);
+  }
+  return code;
+}
+
+/// Prefixes `code` with the lane-wise terms outside the reduced loops that it needs: every vector of a column
+/// block computes them where they are used, and the compiler hoists them.
+std::string NestEmitter::with_column_terms(int stage, std::string code) {
+  for (std::size_t t = terms_.list.size(); t-- > 0;) {
+    const Term& term = terms_.list[t];
+    if (inner(term) || !lanewise(term) || term.stage > stage || term.kind == Term::Kind::kReduce) continue;
+    if (mentions(code, terms_.name(static_cast<int>(t))))
+      code = declare(static_cast<int>(t), stage, false) + code;
+  }
+  return code;
+}
+
+std::string NestEmitter::pass(int stage) {
+  const std::vector<int> reduces = reductions(stage);
+  if (wanted(stage).empty()) return {};
+  const bool columns = mode_ == NestMode::kColumns;
+  std::string body = pass_body(stage);
+  for (const int t : reduces) body += accumulate(t, "a_" + terms_.name(t) + (columns ? "[u]" : ""));
+  std::string code = declare_accumulators(reduces);
+  std::string closing;
+  for (std::size_t l = 0; l < loops_.size(); ++l) {
+    const bool vector = l + 1 == loops_.size() && !columns;
+    if (!loops_[l].reduced || vector) continue;
+    code += "for (int64_t " + indices_[l] + " = 0; " + indices_[l] + " < " + loops_[l].extent.to_string() +
+            "; ++" + indices_[l] + ") {\n";
+    closing += "}\n";
+  }
+  if (columns) {
+    code += per_block(with_column_terms(stage, body));
+  } else {
+    code += "{\n" + vector_loop(body, reduces, "0", loops_.back().extent.to_string()) + "}\n";
+  }
+  return code + closing + finish_reductions(reduces);
+}
+
+std::string NestEmitter::passes() {
+  std::string code;
+  for (int stage = 0; stage < terms_.stages; ++stage) {
+    code += outer_terms(stage);
+    if (mode_ == NestMode::kColumns) {
+      std::string stores;
+      for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+        const Term& term = terms_.list[t];
+        if (term.stored && !inner(term) && lanewise(term) && term.stage == stage)
+          stores += store_text(static_cast<int>(t), false);
+      }
+      if (!stores.empty()) code += per_block(with_column_terms(stage, stores));
+    }
+    code += pass(stage);
+  }
+  return code;
+}
+
+Status NestEmitter::run() {
+  if (mode_ == NestMode::kColumns)
+    for (const Term& term : terms_.list)
+      if (term.kind == Term::Kind::kReduce && !lanewise(term))
+        return Error{ErrorCode::kUnavailable, "a reduction whose operand does not run along the vectors"};
+  choose();
+  const std::string kernel = site_.prefix + (mode_ == NestMode::kRows      ? "_rows"
+                                             : mode_ == NestMode::kColumns ? "_columns"
+                                                                           : "_map");
+  writer_.add_pattern(mode_ == NestMode::kRows      ? "row_reduce"
+                      : mode_ == NestMode::kColumns ? "column_reduce"
+                                                    : "map");
+  account();
+  const Expr& last = loops_.back().extent;
+  if (mode_ == NestMode::kFlat) {
+    const std::string block = std::to_string(kFlatBlock);
+    std::string code = outer_terms(0);
+    code += vector_loop(pass_body(0), {}, "begin * " + block,
+                        "min(end * " + block + ", " + last.to_string() + ")");
+    writer_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(kFlatBlock)), written_, code);
+    return Ok{};
+  }
+  std::vector<Loop> outer;
+  std::vector<std::string> names;
+  for (std::size_t l = 0; l < loops_.size(); ++l) {
+    if (loops_[l].reduced || (l + 1 == loops_.size())) continue;
+    outer.push_back(loops_[l]);
+    names.push_back(indices_[l]);
+  }
+  std::vector<Expr> extents;
+  for (const Loop& loop : outer) extents.push_back(loop.extent);
+  Expr items = product(extents);
+  std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
+  if (mode_ == NestMode::kColumns) {
+    const std::string count = "cdiv(" + last.to_string() + ", kBlock)";
+    code = "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n" + code;
+    code += "const int64_t j0 = item % " + count + " * kBlock;\n";
+    if (!outer.empty())
+      code += "const int64_t outer = item / " + count + ";\n" + unflatten("outer", outer, names);
+    items = items * Expr::apply("cdiv", last, Expr::constant(block_floats()));
+  } else if (!outer.empty()) {
+    code += unflatten("item", outer, names);
+  }
+  code += passes() + "}\n";
+  writer_.launch(kernel, items, written_, code);
+  return Ok{};
+}
+
+void NestEmitter::account() const {
+  Work work;
+  std::vector<Expr> extents;
+  for (const Loop& loop : loops_) extents.push_back(loop.extent);
+  const double elements = writer_.count(extents);
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    if (term.kind == Term::Kind::kLeaf || term.stored)
+      work.bytes += 4 * writer_.count(site_.graph().type_of(term.value).shape);
+    if (!inner(term)) continue;
+    work.flops += elements * terms_.stages;
+    if (term.heavy)
+      work.special += elements * (cached_ == static_cast<int>(t) || term.stage + 1 >= terms_.stages ? 1 : 2);
+  }
+  work.flops += elements * (4.0 - std::min(unroll_, 4)) * 0.2;
+  writer_.add_work(work);
+}
+
+Status emit_nest(const Site& site) { return NestEmitter(site).run(); }
+
+}  // namespace lathe::catalog

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "policy/catalog/terms.h"
+
+namespace lathe::catalog {
+
+/// What an emitter gets: one group, where its text goes, and who decides its knobs. Knob names start with
+/// `prefix`, kernel names too.
+struct Site {
+  const Group& group;
+  Writer& writer;
+  Choices& choices;
+  std::string prefix;  ///< "g0"
+
+  const Graph& graph() const { return writer.graph(); }
+  const Primitive& node(std::size_t i) const {
+    return graph().nodes[static_cast<std::size_t>(group.nodes[i])];
+  }
+  int knob(const std::string& name, const std::vector<int>& allowed, int fallback) const {
+    return choices.pick(prefix + "." + name, allowed, fallback);
+  }
+};
+
+/// Loops over elements and, in passes, reductions over the same axes: maps, softmax, norms, sums, argmax.
+Status emit_nest(const Site& site);
+/// Packed, register-tiled matrix products with an elementwise epilogue.
+Status emit_contraction(const Site& site);
+Status emit_convolution(const Site& site);
+Status emit_pool(const Site& site);
+Status emit_scan(const Site& site);
+Status emit_permute(const Site& site);
+Status emit_concat(const Site& site);
+Status emit_slice(const Site& site);
+Status emit_gather(const Site& site);
+Status emit_pick(const Site& site);
+
+}  // namespace lathe::catalog

@@ -1,0 +1,132 @@
+#include "policy/catalog/writer.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "policy/catalog/group.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// The identifiers of a C text, in order of first appearance.
+std::vector<std::string> identifiers(const std::string& text) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto is_word = [&](std::size_t at) {
+      return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    };
+    std::size_t end = i;
+    while (is_word(end)) ++end;
+    if (end == i) {
+      ++i;
+      continue;
+    }
+    std::string word = text.substr(i, end - i);
+    if (std::ranges::find(found, word) == found.end()) found.push_back(std::move(word));
+    i = end;
+  }
+  return found;
+}
+
+std::string indent(const std::string& code) {
+  std::string text;
+  std::size_t depth = 1;
+  for (std::size_t at = 0; at < code.size();) {
+    const std::size_t end = std::min(code.find('\n', at), code.size());
+    const std::string line = code.substr(at, end - at);
+    const auto opened = static_cast<std::size_t>(std::ranges::count(line, '{'));
+    const auto closed = static_cast<std::size_t>(std::ranges::count(line, '}'));
+    if (line.starts_with('}') && depth > 0) --depth;
+    if (!line.empty() && line[0] != '#') text.append(2 * depth, ' ');
+    text += line + '\n';
+    const std::size_t net = depth + opened + (line.starts_with('}') ? 1 : 0);
+    depth = net > closed ? net - closed : 0;
+    at = end + 1;
+  }
+  return text;
+}
+
+std::string c_type(DType dtype) { return std::string(info(dtype).c_name); }
+
+}  // namespace
+
+Writer::Writer(const Graph& graph) : graph_(graph) {
+  for (const TensorDecl& tensor : graph.task->tensors) dtypes_[tensor.name] = tensor.dtype;
+  for (const OutputDecl& output : graph.task->outputs) dtypes_[output.name] = output.dtype;
+  for (const OutputDecl& output : graph.task->outputs) {
+    const std::string root = root_of(graph, output.name);
+    if (!graph.is_input(root)) buffers_.emplace(root, output.name);
+  }
+}
+
+std::string Writer::scratch_name(std::string name) const {
+  while (dtypes_.contains(name) || graph_.types.contains(name)) name += '_';
+  return name;
+}
+
+std::string Writer::buffer(const std::string& value) {
+  const std::string root = root_of(graph_, value);
+  if (const auto found = buffers_.find(root); found != buffers_.end()) return found->second;
+  if (graph_.is_input(root)) return root;
+  const SymbolicType& type = graph_.type_of(root);
+  const std::string name = scratch_name("s_" + root);
+  buffers_[root] = name;
+  dtypes_[name] = type.dtype;
+  scratch_.push_back(
+      {name, product(type.shape) * Expr::constant(static_cast<std::int64_t>(info(type.dtype).bytes))});
+  return name;
+}
+
+std::string Writer::scratch(const std::string& name, const Expr& floats) {
+  const std::string unique = scratch_name("s_" + name);
+  dtypes_[unique] = DType::kF32;
+  scratch_.push_back({unique, floats * Expr::constant(4)});
+  return unique;
+}
+
+std::string Writer::declaration(const std::string& buffer, bool written) const {
+  const TensorDecl* tensor = graph_.task->find_tensor(buffer);
+  const std::string type = c_type(dtypes_.at(buffer));
+  if (tensor != nullptr && tensor->role == Role::kScalar) return type + " p_" + buffer;
+  return (written ? "" : "const ") + type + "* __restrict__ p_" + buffer;
+}
+
+void Writer::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
+                    const std::string& body) {
+  std::string parameters, args;
+  for (const std::string& word : identifiers(body)) {
+    const bool dim = std::ranges::find(graph_.task->dim_names, word) != graph_.task->dim_names.end();
+    const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
+    if (!dim && !buffer) continue;
+    const std::string name = dim ? word : word.substr(2);
+    parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
+    args += (args.empty() ? "\"" : ", \"") + name + "\"";
+  }
+  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + items.to_string() + "\"\nargs = [" +
+               args + "]\n";
+  kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
+              indent(body) + "}\n";
+}
+
+void Writer::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
+
+std::int64_t Writer::headline(const Expr& expr) const {
+  if (graph_.task->shapes.empty()) return 1;
+  const auto value = expr.evaluate(graph_.task->shapes[0].dims);
+  return value.ok() ? *value : 1;
+}
+
+double Writer::count(std::span<const Expr> shape) const {
+  double total = 1;
+  for (const Expr& extent : shape) total *= static_cast<double>(headline(extent));
+  return total;
+}
+
+std::string Writer::finish(const Schedule& schedule) const {
+  std::string text = "/*lathe\npattern = \"" + pattern_ + "\"\nknobs = \"" + to_text(schedule) + "\"\n";
+  for (const Scratch& scratch : scratch_)
+    text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" + scratch.bytes.to_string() + "\"\n";
+  return text + launches_ + "*/\n#include <lathe/cpu.h>\n\nusing namespace lathe;\n" + kernels_;
+}
+
+}  // namespace lathe::catalog

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/catalog/choices.h"
+#include "policy/catalog/primitive.h"
+
+namespace lathe::catalog {
+
+/// What one step costs at the headline shape.
+struct Work {
+  double bytes = 0;
+  double flops = 0;    ///< by well-used vector units
+  double special = 0;  ///< exp, tanh, ...: evaluations
+};
+
+/// Collects kernels, launches and scratch into one candidate text.
+class Writer {
+ public:
+  explicit Writer(const Graph& graph);
+
+  const Graph& graph() const { return graph_; }
+
+  /// The argument that holds `value`: an input, an output, or a scratch buffer made on first use.
+  std::string buffer(const std::string& value);
+  /// Scratch that is no value of the graph: packed or padded copies. The name is made unique.
+  std::string scratch(const std::string& name, const Expr& floats);
+  /// "p_x": how a kernel's body names the buffer of a value.
+  std::string parameter(const std::string& value) { return "p_" + buffer(value); }
+
+  /// Adds `extern "C" void kernel(..., begin, end) { body }` and its launch. Parameters are what the body
+  /// names: buffers as p_<name>, and dims. `written` lists buffers (not values).
+  void launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
+              const std::string& body);
+
+  void add_work(const Work& work) { work_.push_back(work); }
+  const std::vector<Work>& work() const { return work_; }
+  void add_pattern(const std::string& name);
+  const std::string& pattern() const { return pattern_; }
+  /// The number of elements of `shape` at the task's headline shape; 1 if unknown.
+  double count(std::span<const Expr> shape) const;
+  std::int64_t headline(const Expr& expr) const;
+
+  std::string finish(const Schedule& schedule) const;
+
+ private:
+  struct Scratch {
+    std::string name;
+    Expr bytes;
+  };
+  std::string declaration(const std::string& buffer, bool written) const;
+  std::string scratch_name(std::string name) const;
+
+  const Graph& graph_;
+  std::map<std::string, std::string> buffers_;  ///< of root values
+  std::map<std::string, DType> dtypes_;         ///< of buffers
+  std::vector<Scratch> scratch_;
+  std::vector<Work> work_;
+  std::string launches_;
+  std::string kernels_;
+  std::string pattern_;
+};
+
+}  // namespace lathe::catalog

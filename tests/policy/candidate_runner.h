@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "candidate/launch_program.h"
+#include "task/reference.h"
+#include "tests/policy/shared_object.h"
+
+namespace lathe {
+
+/// Candidates compiled together, since the compiler's start costs more than a kernel.
+class CandidateRunner {
+ public:
+  int add(const Candidate& candidate);
+  void build();
+  /// Runs the whole plan with one call a launch, split in `threads` ranges. Buffers end at a page that
+  /// faults; writes outside the outputs abort. Returns the outputs' bytes in order.
+  std::vector<std::vector<std::byte>> run(int index, const BoundTask& task,
+                                          const std::vector<HostTensor>& inputs, int threads = 1) const;
+
+ private:
+  std::vector<Candidate> candidates_;
+  std::string text_ = "#include <lathe/cpu.h>\n";
+  std::unique_ptr<SharedObject> library_;
+};
+
+}  // namespace lathe
