@@ -24,6 +24,7 @@ struct BoundTask {
   OpSite site(std::size_t node) const;
 };
 
+/// Write lathe::bind: argument-dependent lookup also finds std::bind, which wins for temporaries.
 /// Errors: a dim without value, an extent <= 0, dims outside the domain, more than 2^31 elements.
 Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 

@@ -1,0 +1,251 @@
+#include "task/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+namespace lathe {
+namespace {
+
+/// A candidate may have this much of the naive build's RMS error.
+constexpr double kRmsFactor = 8;
+/// A tile of fewer elements says too little about an RMS.
+constexpr std::size_t kMinRmsCount = 512;
+/// The naive build may be right by luck: its RMS counts as at least this share of the bound's.
+constexpr double kBoundShare = 1.0 / 256;
+constexpr std::size_t kLanes = 8;
+
+/// One tile's elements, decoded.
+struct Tile {
+  std::size_t begin = 0;
+  std::span<const double> want;
+  std::span<const double> err;
+  std::span<const double> got;
+};
+
+/// Calls `visit` with every tile of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
+template <class Visit>
+void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit) {
+  const DTypeInfo& type = info(expected.dtype);
+  const std::size_t count = expected.value.data.size();
+  assert(got.size() == count * type.bytes);
+  std::array<double, kRmsTile> decoded;
+  static constexpr std::array<double, kRmsTile> kNoError{};
+  for (std::size_t begin = 0; begin < count; begin += kRmsTile) {
+    const std::size_t size = std::min<std::size_t>(kRmsTile, count - begin);
+    const std::span<double> values(decoded.data(), size);
+    type.decode(got.data() + begin * type.bytes, values);
+    const std::span<const double> err = expected.value.err.empty()
+                                            ? std::span(kNoError).first(size)
+                                            : std::span(expected.value.err).subspan(begin, size);
+    visit(Tile{begin, std::span(expected.value.data).subspan(begin, size), err, values});
+  }
+}
+
+double square_sum_of_differences(const Tile& tile) {
+  std::array<double, kLanes> sums{};
+  const std::size_t size = tile.want.size();
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double difference = tile.got[i + lane] - tile.want[i + lane];
+      sums[lane] += difference * difference;
+    }
+  }
+  double total = 0;
+  for (; i < size; ++i) total += (tile.got[i] - tile.want[i]) * (tile.got[i] - tile.want[i]);
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+/// The same where some values are not finite: those count nothing (the masks are compared elsewhere).
+double finite_square_sum(const Tile& tile) {
+  double total = 0;
+  for (std::size_t i = 0; i < tile.want.size(); ++i) {
+    const double difference = tile.got[i] - tile.want[i];
+    if (std::isfinite(difference)) total += difference * difference;
+  }
+  return total;
+}
+
+double square_sum(const Tile& tile) {
+  const double total = square_sum_of_differences(tile);
+  return std::isfinite(total) ? total : finite_square_sum(tile);
+}
+
+/// Elements outside `scale` times their tolerance; NaN counts as outside.
+std::size_t count_outside(const Tile& tile, double scale) {
+  std::size_t outside = 0;
+  for (std::size_t i = 0; i < tile.want.size(); ++i) {
+    outside += std::fabs(tile.got[i] - tile.want[i]) <= scale * tile.err[i] ? 0 : 1;
+  }
+  return outside;
+}
+
+/// Collects what compare() reports while tiles go by.
+class BoundCheck {
+ public:
+  BoundCheck(const Expected& expected, const RmsLimit* limit)
+      : largest_(info(expected.dtype).largest), limit_(limit) {}
+
+  void visit(const Tile& tile) {
+    if (count_outside(tile, 1) > 0) inspect(tile);
+    if (count_outside(tile, result_.worst_ratio) > 0) raise_worst(tile);
+    const double sum = square_sum(tile);
+    total_ += sum;
+    count_ += tile.want.size();
+    if (limit_ == nullptr || tile.want.size() < kMinRmsCount) return;
+    const std::size_t index = tile.begin / kRmsTile;
+    const double rms = std::sqrt(sum / static_cast<double>(tile.want.size()));
+    if (index < limit_->tiles.size() && rms > kRmsFactor * limit_->tiles[index] && bad_tile_ < 0) {
+      bad_tile_ = static_cast<std::int64_t>(tile.begin);
+    }
+  }
+
+  Comparison finish() {
+    result_.rms_error = count_ == 0 ? 0 : std::sqrt(total_ / static_cast<double>(count_));
+    if (result_.bad_count > 0) return fail(masks_differ_ ? "nan_mask" : "bound");
+    if (limit_ != nullptr && count_ >= kMinRmsCount && result_.rms_error > kRmsFactor * limit_->global) {
+      return fail("rms");
+    }
+    if (bad_tile_ >= 0) {
+      result_.first_bad = bad_tile_;
+      return fail("tile_rms");
+    }
+    return result_;
+  }
+
+ private:
+  Comparison fail(const char* reason) {
+    result_.pass = false;
+    result_.reason = reason;
+    return result_;
+  }
+
+  /// NaN where NaN is wanted, the right infinity, or an overflow that the bound allows.
+  bool special_match(double want, double err, double got) const {
+    if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
+    if (std::isinf(got)) return std::signbit(got) == std::signbit(want) && std::fabs(want) + err >= largest_;
+    return std::isinf(want) && std::fabs(got) >= largest_ && std::signbit(got) == std::signbit(want);
+  }
+
+  void inspect(const Tile& tile) {
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      const double want = tile.want[i];
+      const double got = tile.got[i];
+      if (std::fabs(got - want) <= tile.err[i]) continue;
+      const bool special = !std::isfinite(want) || !std::isfinite(got) || std::fabs(want) > largest_;
+      if (special && special_match(want, tile.err[i], got)) continue;
+      masks_differ_ = masks_differ_ || special;
+      if (result_.bad_count++ > 0) continue;
+      result_.first_bad = static_cast<std::int64_t>(tile.begin + i);
+      result_.got = got;
+      result_.want = want;
+    }
+  }
+
+  void raise_worst(const Tile& tile) {
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      const double error = std::fabs(tile.got[i] - tile.want[i]);
+      if (!(error > 0) || !std::isfinite(error)) continue;
+      result_.worst_ratio = std::max(result_.worst_ratio, tile.err[i] > 0 ? error / tile.err[i] : INFINITY);
+    }
+  }
+
+  double largest_;
+  const RmsLimit* limit_;
+  Comparison result_;
+  bool masks_differ_ = false;
+  std::int64_t bad_tile_ = -1;
+  double total_ = 0;
+  std::size_t count_ = 0;
+};
+
+Comparison compare_exact(const Expected& expected, std::span<const std::byte> got) {
+  Comparison result;
+  for_tiles(expected, got, [&](const Tile& tile) {
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      const double want = tile.want[i];
+      if (tile.got[i] == want || (std::isnan(want) && std::isnan(tile.got[i]))) continue;
+      result.worst_ratio = INFINITY;
+      if (result.bad_count++ > 0) continue;
+      result.first_bad = static_cast<std::int64_t>(tile.begin + i);
+      result.got = tile.got[i];
+      result.want = want;
+    }
+  });
+  result.pass = result.bad_count == 0;
+  if (!result.pass) result.reason = "exact";
+  return result;
+}
+
+/// How far the value at the returned index lies below the largest, in units of what the bound allows.
+double argmax_ratio(const Value& source, std::size_t row, std::size_t length, double index,
+                    double want_index) {
+  if (!(index >= 0) || index >= static_cast<double>(length) || index != std::floor(index)) return INFINITY;
+  const std::size_t got = row * length + static_cast<std::size_t>(index);
+  const std::size_t want = row * length + static_cast<std::size_t>(want_index);
+  if (got == want) return 0;
+  const double allowed = source.error_at(got) + source.error_at(want);
+  const double short_of = source.data[want] - source.data[got];
+  if (std::isnan(short_of)) return INFINITY;
+  if (short_of <= 0) return 0;
+  return allowed > 0 ? short_of / allowed : INFINITY;
+}
+
+Comparison compare_argmax(const Expected& expected, std::span<const std::byte> got) {
+  Comparison result;
+  const std::size_t length =
+      expected.value.data.empty() ? 0 : expected.source.data.size() / expected.value.data.size();
+  for_tiles(expected, got, [&](const Tile& tile) {
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      const double ratio = argmax_ratio(expected.source, tile.begin + i, length, tile.got[i], tile.want[i]);
+      result.worst_ratio = std::max(result.worst_ratio, ratio);
+      if (ratio <= 1 || result.bad_count++ > 0) continue;
+      result.first_bad = static_cast<std::int64_t>(tile.begin + i);
+      result.got = tile.got[i];
+      result.want = tile.want[i];
+    }
+  });
+  result.pass = result.bad_count == 0;
+  if (!result.pass) result.reason = "argmax";
+  return result;
+}
+
+}  // namespace
+
+Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit) {
+  if (expected.compare == CompareKind::kExact) return compare_exact(expected, got);
+  if (expected.compare == CompareKind::kArgmax) return compare_argmax(expected, got);
+  BoundCheck check(expected, limit);
+  for_tiles(expected, got, [&](const Tile& tile) { check.visit(tile); });
+  return check.finish();
+}
+
+RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
+  RmsLimit limit;
+  const double rounding = info(expected.dtype).unit_roundoff;
+  double total = 0;
+  double floor_total = 0;
+  for_tiles(expected, got, [&](const Tile& tile) {
+    const auto size = static_cast<double>(tile.want.size());
+    double outputs = 0;
+    double bounds = 0;
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      if (!std::isfinite(tile.want[i])) continue;
+      outputs += tile.want[i] * tile.want[i];
+      if (std::isfinite(tile.err[i])) bounds += tile.err[i] * tile.err[i];
+    }
+    const double floor = std::max(rounding * rounding * outputs, kBoundShare * kBoundShare * bounds);
+    const double sum = square_sum(tile);
+    total += sum;
+    floor_total += floor;
+    limit.tiles.push_back(std::sqrt(std::max(sum, floor) / size));
+  });
+  const auto count = static_cast<double>(std::max<std::size_t>(1, expected.value.data.size()));
+  limit.global = std::sqrt(std::max(total, floor_total) / count);
+  return limit;
+}
+
+}  // namespace lathe

@@ -1,0 +1,278 @@
+#include "task/fill_tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace lathe {
+namespace {
+
+using Request = FillRequest;
+
+constexpr std::size_t kChunk = 4096;
+constexpr std::size_t kMinRow = 16;
+
+/// A tensor as rows of its last extent; short last extents are joined with those before them.
+struct Rows {
+  std::size_t count = 1;
+  std::size_t length = 1;
+};
+
+Rows rows_of(const Shape& shape, std::size_t min_length) {
+  Rows rows;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[axis]);
+    if (axis + 1 == shape.size() || rows.length < min_length) {
+      rows.length *= extent;
+    } else {
+      rows.count *= extent;
+    }
+  }
+  return rows;
+}
+
+/// Encodes `value(i)` for every element, chunk by chunk.
+template <class Fill>
+void write(const Request& request, HostTensor& out, Fill fill) {
+  const DTypeInfo& type = info(request.decl.dtype);
+  const auto count = static_cast<std::size_t>(element_count(request.shape));
+  std::array<double, kChunk> chunk;
+  for (std::size_t begin = 0; begin < count; begin += kChunk) {
+    const std::size_t size = std::min(kChunk, count - begin);
+    fill(begin, std::span<double>(chunk.data(), size));
+    if (request.decl.generator.bounded) {
+      for (double& x : std::span(chunk.data(), size)) {
+        x = std::clamp(x, request.decl.generator.low, request.decl.generator.high);
+      }
+    }
+    type.encode(std::span<const double>(chunk.data(), size), out.bytes.data() + begin * type.bytes);
+  }
+}
+
+/// Encodes `value(i, row, column)` for every element; `start(row)` prepares each row.
+template <class Start, class Element>
+void write_rows(const Request& request, HostTensor& out, const Rows& rows, Start start, Element element) {
+  write(request, out, [&](std::size_t begin, std::span<double> chunk) {
+    for (std::size_t i = 0; i < chunk.size();) {
+      const std::size_t row = (begin + i) / rows.length;
+      const std::size_t column = (begin + i) % rows.length;
+      const std::size_t run = std::min(chunk.size() - i, rows.length - column);
+      const auto state = start(row);
+      for (std::size_t k = 0; k < run; ++k) chunk[i + k] = element(state, begin + i + k, row, column + k);
+      i += run;
+    }
+  });
+}
+
+template <class Element>
+void write_elements(const Request& request, HostTensor& out, Element element) {
+  write(request, out, [&](std::size_t begin, std::span<double> chunk) {
+    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = element(begin + i);
+  });
+}
+
+struct RowScale {
+  double shift;
+  double scale;
+};
+
+void fill_normal(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow),
+      [&](std::size_t row) {
+        const double scale = gen.scale * std::exp2(2 * request.row_random.uniform(2 * row) - 1);
+        return RowScale{gen.mean + gen.scale * (request.row_random.uniform(2 * row + 1) - 0.5), scale};
+      },
+      [&](const RowScale& row, std::size_t i, std::size_t, std::size_t) {
+        return row.shift + row.scale * request.random.normal(i);
+      });
+}
+
+/// One value in 64 is 64 times as large as the others.
+void fill_heavy_tail(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  write_elements(request, out, [&](std::size_t i) {
+    const double scale = (request.row_random.bits(i) & 63) == 0 ? 8 * gen.scale : gen.scale / 8;
+    return gen.mean + scale * request.random.normal(i);
+  });
+}
+
+void fill_one_hot(const Request& request, HostTensor& out, double background, double spike) {
+  const Rows rows = rows_of(request.shape, 1);
+  write_rows(
+      request, out, rows, [&](std::size_t row) { return request.row_random.bits(row) % rows.length; },
+      [&](std::size_t hot, std::size_t, std::size_t, std::size_t column) {
+        return column == hot ? spike : background;
+      });
+}
+
+/// Signs alternate along rows and columns over nearly equal magnitudes; parameters keep one sign, so that
+/// their products with the others nearly cancel too.
+void fill_cancellation(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  const double keep_sign = request.decl.role == Role::kParameter ? 1 : -1;
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow), [](std::size_t row) { return (row & 1) != 0; },
+      [&](bool odd_row, std::size_t i, std::size_t, std::size_t column) {
+        const double sign = odd_row != ((column & 1) != 0) ? keep_sign : 1;
+        return sign * gen.scale * (1 + 0x1p-10 * request.random.normal(i));
+      });
+}
+
+/// Denormals of the tensor's own dtype; parameters stay ordinary, so that products stay near the denormals.
+void fill_denormal(const Request& request, HostTensor& out) {
+  if (request.decl.role == Role::kParameter) return fill_normal(request, out);
+  const double unit = info(request.decl.dtype).smallest_normal;
+  write_elements(request, out, [&](std::size_t i) { return 2 * unit * request.random.normal(i); });
+}
+
+void fill_mantissas(const Request& request, HostTensor& out) {
+  const double scale = request.decl.generator.scale;
+  write_elements(request, out, [&](std::size_t i) {
+    return request.random.sign(i) * scale * (1 + request.row_random.uniform(i));
+  });
+}
+
+/// Ones at (p(t) mod rows, q(t) mod columns) of each matrix: every row and every column has one, so whichever
+/// axis is contracted, each result picks one or a few elements of the other operand.
+void fill_permutation(const Request& request, HostTensor& out) {
+  Shape matrix = request.shape;
+  if (matrix.size() > 3) matrix = {matrix[0], element_count(matrix) / matrix[0]};
+  const auto columns = static_cast<std::size_t>(matrix.back());
+  const std::size_t rows = matrix.size() < 2 ? 1 : static_cast<std::size_t>(matrix[matrix.size() - 2]);
+  const std::size_t total = static_cast<std::size_t>(element_count(request.shape));
+  std::vector<double> values(total, 0.0);
+  std::vector<std::size_t> row_order(rows);
+  std::vector<std::size_t> column_order(columns);
+  std::iota(row_order.begin(), row_order.end(), 0);
+  std::iota(column_order.begin(), column_order.end(), 0);
+  for (std::size_t begin = 0; begin < total; begin += rows * columns) {
+    Seed seed;
+    for (std::size_t k = 0; k < seed.bytes.size(); ++k) {
+      seed.bytes[k] = static_cast<std::uint8_t>(request.random.bits(begin + k));
+    }
+    Rng rng(seed);
+    rng.shuffle(row_order);
+    rng.shuffle(column_order);
+    for (std::size_t t = 0; t < std::max(rows, columns); ++t) {
+      values[begin + row_order[t % rows] * columns + column_order[t % columns]] = 1;
+    }
+  }
+  write(request, out, [&](std::size_t begin, std::span<double> chunk) {
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(begin), chunk.size(), chunk.begin());
+  });
+}
+
+/// Values in [low, high] in a way that suits the distribution.
+void fill_bounded(const Request& request, HostTensor& out) {
+  const double low = request.decl.generator.low;
+  const double high = request.decl.generator.high;
+  const auto spread = [&](double width) {
+    write_elements(request, out, [&, width](std::size_t i) {
+      const double middle = 0.5 * (low + high);
+      return middle + width * (high - low) * (request.random.uniform(i) - 0.5);
+    });
+  };
+  const double first = std::ceil(low);
+  const double last = std::min(std::floor(high), first + 8);
+  switch (request.distribution) {
+    case Distribution::kOneHot:
+      return fill_one_hot(request, out, low, high);
+    case Distribution::kCancellation:
+      return spread(0x1p-10);
+    case Distribution::kIntegers:
+      if (last <= first) return spread(1);
+      return write_elements(request, out, [&](std::size_t i) {
+        return first + std::floor(request.random.uniform(i) * (last - first + 1));
+      });
+    case Distribution::kHeavyTail:
+      return write_elements(request, out, [&](std::size_t i) {
+        const double u = request.random.uniform(i);
+        return (request.row_random.bits(i) & 63) == 0 ? high - 0.01 * u * (high - low)
+                                                      : low + 0.1 * u * (high - low);
+      });
+    default:
+      return spread(1);
+  }
+}
+
+void fill_positive(const Request& request, HostTensor& out) {
+  const double scale = request.decl.generator.scale;
+  const auto magnitude = [&](std::size_t i) { return 0.05 + std::fabs(request.random.normal(i)); };
+  switch (request.distribution) {
+    case Distribution::kOneHot:
+      return fill_one_hot(request, out, 0x1p-7 * scale, scale);
+    case Distribution::kCancellation:
+      return write_elements(request, out,
+                            [&](std::size_t i) { return scale * (1 + 0x1p-10 * request.random.uniform(i)); });
+    case Distribution::kIntegers:
+      return write_elements(
+          request, out, [&](std::size_t i) { return static_cast<double>(1 + request.random.bits(i) % 8); });
+    case Distribution::kProbe:
+      return write_elements(request, out,
+                            [&](std::size_t i) { return scale * (1 + request.random.uniform(i)); });
+    case Distribution::kHeavyTail:
+      return write_elements(request, out, [&](std::size_t i) {
+        const double spike = (request.row_random.bits(i) & 63) == 0 ? 8 : 0.125;
+        return scale * spike * magnitude(i);
+      });
+    default:
+      return write_elements(request, out, [&](std::size_t i) { return scale * magnitude(i); });
+  }
+}
+
+void fill_integers(const Request& request, HostTensor& out) {
+  write_elements(request, out,
+                 [&](std::size_t i) { return static_cast<double>(request.random.bits(i) % 9) - 4; });
+}
+
+void fill_by_distribution(const Request& request, HostTensor& out) {
+  switch (request.distribution) {
+    case Distribution::kNormal:
+      return fill_normal(request, out);
+    case Distribution::kHeavyTail:
+      return fill_heavy_tail(request, out);
+    case Distribution::kOneHot:
+      if (request.decl.role == Role::kParameter) return fill_normal(request, out);
+      return fill_one_hot(request, out, 0, request.decl.generator.scale);
+    case Distribution::kCancellation:
+      return fill_cancellation(request, out);
+    case Distribution::kDenormal:
+      return fill_denormal(request, out);
+    case Distribution::kIntegers:
+      return fill_integers(request, out);
+    case Distribution::kProbe:
+      return request.probe == ProbeRole::kPermutation ? fill_permutation(request, out)
+                                                      : fill_mantissas(request, out);
+  }
+}
+
+}  // namespace
+
+void fill_tensor(const FillRequest& request, HostTensor& out) {
+  const TensorDecl& decl = request.decl;
+  if (decl.value.has_value()) {
+    return write_elements(request, out, [&](std::size_t) { return *decl.value; });
+  }
+  const std::string& kind = decl.generator.kind;
+  if (kind == "index") {
+    const auto limit = static_cast<std::uint64_t>(request.index_limit);
+    return write_elements(request, out,
+                          [&](std::size_t i) { return static_cast<double>(request.random.bits(i) % limit); });
+  }
+  if (kind == "zeros_ones" || decl.dtype == DType::kBool) {
+    return write_elements(request, out,
+                          [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); });
+  }
+  if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);
+  if (!info(decl.dtype).is_float && !decl.generator.bounded) return fill_integers(request, out);
+  if (decl.generator.bounded) return fill_bounded(request, out);
+  if (kind == "positive") return fill_positive(request, out);
+  if (decl.role == Role::kScalar) return fill_mantissas(request, out);
+  fill_by_distribution(request, out);
+}
+
+}  // namespace lathe

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "task/generate_inputs.h"
+
+namespace lathe {
+
+/// Random bits addressed by a counter, so that loops over elements have no dependence: splitmix64's finaliser
+/// over a keyed counter. Predictable from its own output, so every tensor has its own key from the seed.
+class RandomCounter {
+ public:
+  explicit RandomCounter(const Seed& seed) {
+    Rng rng(seed);
+    offset_ = rng.next();
+    mask_ = rng.next();
+  }
+  std::uint64_t bits(std::uint64_t index) const {
+    std::uint64_t z = (index * 0x9e3779b97f4a7c15U + offset_) ^ mask_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+  }
+  /// In [0, 1).
+  double uniform(std::uint64_t index) const { return static_cast<double>(bits(index) >> 11) * 0x1p-53; }
+  /// Nearly normal, mean 0, variance 1, within +-3: a sum of three uniforms (Irwin-Hall) of 21 bits each.
+  double normal(std::uint64_t index) const {
+    constexpr std::uint64_t kField = (std::uint64_t{1} << 21) - 1;
+    const std::uint64_t z = bits(index);
+    const auto sum = static_cast<std::int64_t>((z & kField) + ((z >> 21) & kField) + ((z >> 42) & kField));
+    return static_cast<double>(sum) * 0x1p-20 - 3;
+  }
+  /// +-1.
+  double sign(std::uint64_t index) const { return (bits(index) >> 63) != 0 ? -1.0 : 1.0; }
+
+ private:
+  std::uint64_t offset_ = 0;
+  std::uint64_t mask_ = 0;
+};
+
+/// How one contraction operand is filled by the probe.
+enum class ProbeRole { kMantissa, kPermutation };
+
+struct FillRequest {
+  const TensorDecl& decl;
+  const Shape& shape;
+  Distribution distribution;
+  ProbeRole probe;
+  std::int64_t index_limit;
+  RandomCounter random;
+  RandomCounter row_random;
+};
+
+/// Encodes a tensor's elements as its declaration and the distribution ask.
+void fill_tensor(const FillRequest& request, HostTensor& out);
+
+}  // namespace lathe

@@ -1,0 +1,60 @@
+#include "task/generate_inputs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "task/fill_tensor.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::array kDistributions = {
+    Distribution::kNormal,   Distribution::kHeavyTail, Distribution::kOneHot, Distribution::kCancellation,
+    Distribution::kDenormal, Distribution::kIntegers,  Distribution::kProbe};
+
+/// The second operand of a contraction is the permutation, unless it is also some contraction's first.
+ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
+  ProbeRole role = ProbeRole::kMantissa;
+  for (const NodeDecl& node : spec.nodes) {
+    if (node.op->op_class() != OpClass::kContraction) continue;
+    if (node.in[0] == decl.name) return ProbeRole::kMantissa;
+    if (node.in.size() > 1 && node.in[1] == decl.name) role = ProbeRole::kPermutation;
+  }
+  return role;
+}
+
+}  // namespace
+
+std::string_view name(Distribution distribution) {
+  static constexpr std::array<std::string_view, kDistributions.size()> kNames = {
+      "normal", "heavy_tail", "one_hot", "cancellation", "denormal", "integers", "probe"};
+  return kNames[static_cast<std::size_t>(distribution)];
+}
+
+std::span<const Distribution> all_distributions() { return kDistributions; }
+
+std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed) {
+  std::vector<HostTensor> inputs;
+  for (const TensorDecl& decl : task.spec->tensors) {
+    const Shape& shape = task.shape_of(decl.name);
+    std::int64_t limit = 1;
+    if (decl.generator.index_limit.has_value()) {
+      const Result<std::int64_t> value = decl.generator.index_limit->evaluate(task.dims);
+      if (value.ok()) limit = std::max<std::int64_t>(1, *value);
+    }
+    const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
+    const FillRequest request{decl,
+                              shape,
+                              distribution,
+                              probe_role(*task.spec, decl),
+                              limit,
+                              RandomCounter(own),
+                              RandomCounter(own.derive("rows"))};
+    HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
+    fill_tensor(request, tensor);
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
+}
+
+}  // namespace lathe

@@ -1,0 +1,146 @@
+#include "task/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "task/native_reference.h"
+
+namespace lathe {
+namespace {
+
+using Values = std::map<std::string, Value>;
+
+/// A task whose floats are all fp64 is held to fp64 arithmetic.
+Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
+  const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
+  const bool narrow = std::ranges::any_of(spec.tensors, [&](const auto& t) { return narrower(t.dtype); }) ||
+                      std::ranges::any_of(spec.nodes, [&](const auto& n) { return narrower(n.type.dtype); });
+  if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
+  return numerics;
+}
+
+/// A kernel may store an intermediate value in its own dtype, if that is narrower than the arithmetic.
+void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
+  const double rounding = info(node.type.dtype).unit_roundoff;
+  if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0) return;
+  value.err.resize(value.data.size(), 0.0);
+  for (std::size_t i = 0; i < value.data.size(); ++i) value.err[i] += rounding * std::fabs(value.data[i]);
+}
+
+Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& numerics,
+                     const OpMutant* mutant, Values& values) {
+  const NodeDecl& node = task.spec->nodes[index];
+  std::vector<const Value*> in;
+  for (const std::string& name : node.in) in.push_back(&values.at(name));
+  const OpSite site = task.site(index);
+  Value out;
+  out.shape = site.out;
+  if (mutant != nullptr) {
+    mutant->evaluate(site, in, out);
+    if (out.data.empty()) {
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("mutant {} does not apply to {}", mutant->name, node.out)};
+    }
+  } else {
+    node.op->evaluate(site, in, numerics, out);
+    add_storage_error(node, numerics, out);
+  }
+  assert(out.data.size() == static_cast<std::size_t>(element_count(site.out)));
+  values[node.out] = std::move(out);
+  return Ok{};
+}
+
+/// The full tolerance: what the graph may have accumulated, the rounding of the output's dtype and its
+/// smallest step, scaled by the task.
+void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
+  if (expected.compare != CompareKind::kBound) return;
+  const DTypeInfo& type = info(expected.dtype);
+  const double smallest_step = 2 * type.unit_roundoff * type.smallest_normal;
+  Value& value = expected.value;
+  value.err.resize(value.data.size(), 0.0);
+  for (std::size_t i = 0; i < value.data.size(); ++i) {
+    const double rounding = type.unit_roundoff * std::fabs(value.data[i]) + smallest_step;
+    value.err[i] = spec.tolerance * (value.err[i] + rounding);
+  }
+}
+
+/// The values that an argmax compared, its axis last; negated for argmin.
+Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& values) {
+  const Value& in = values.at(node.in[0]);
+  const auto index = static_cast<std::size_t>(&node - task.spec->nodes.data());
+  const auto rank = static_cast<std::int64_t>(in.shape.size());
+  const std::int64_t written = task.attrs[index].integer("axis", -1);
+  const auto axis = static_cast<std::size_t>(written < 0 ? written + rank : written);
+  std::size_t inner = 1;
+  for (std::size_t i = axis + 1; i < in.shape.size(); ++i) inner *= static_cast<std::size_t>(in.shape[i]);
+  const auto length = static_cast<std::size_t>(in.shape[axis]);
+  const double sign = node.op_name == "argmin" ? -1 : 1;
+  Value source{.shape = in.shape, .data = std::vector<double>(in.data.size()), .err = {}};
+  source.err.resize(in.data.size());
+  for (std::size_t i = 0; i < in.data.size(); ++i) {
+    const std::size_t outer = i / (length * inner);
+    const std::size_t k = i / inner % length;
+    const std::size_t to = (outer * inner + i % inner) * length + k;
+    source.data[to] = sign * in.data[i];
+    source.err[to] = task.spec->tolerance * in.error_at(i);
+  }
+  return source;
+}
+
+class GraphReference final : public Reference {
+ public:
+  Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
+                                         const Numerics& numerics) const override {
+    LATHE_TRY(const Values values, evaluate_graph(task, inputs, numerics));
+    std::vector<Expected> all;
+    for (const OutputDecl& output : task.spec->outputs) {
+      Expected expected{.name = output.name,
+                        .dtype = output.dtype,
+                        .compare = output.compare,
+                        .value = values.at(output.name),
+                        .source = {}};
+      if (output.compare == CompareKind::kArgmax) {
+        expected.source = argmax_source(task, *task.spec->find_node(output.name), values);
+      }
+      add_output_tolerance(*task.spec, expected);
+      all.push_back(std::move(expected));
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::span<const HostTensor> inputs,
+                                                    const Numerics& numerics, std::string_view override_node,
+                                                    const OpMutant* mutant) {
+  const TaskSpec& spec = *task.spec;
+  if (inputs.size() != spec.tensors.size()) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("{} inputs for {} tensors", inputs.size(), spec.tensors.size())};
+  }
+  Values values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[spec.tensors[i].name] = {.shape = inputs[i].shape, .data = inputs[i].decode(), .err = {}};
+  }
+  const Numerics own = numerics_of(spec, numerics);
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    const bool overridden = spec.nodes[i].out == override_node;
+    LATHE_CHECK_OK(evaluate_node(task, i, own, overridden ? mutant : nullptr, values));
+  }
+  return values;
+}
+
+Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) {
+  if (spec.reference == ReferenceKind::kNative) return make_native_reference(spec);
+  if (spec.reference == ReferenceKind::kGraph) return std::unique_ptr<Reference>(new GraphReference);
+  return Error{ErrorCode::kUnavailable,
+               "process references are not supported",
+               "use reference = \"graph\" or \"native\"",
+               {spec.path, 0, 0}};
+}
+
+}  // namespace lathe

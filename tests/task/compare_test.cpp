@@ -1,0 +1,112 @@
+#include "task/compare.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "base/random.h"
+#include "tests/task/example_tasks.h"
+
+namespace lathe {
+namespace {
+
+Expected expected_of(std::vector<double> values, double err) {
+  Expected expected;
+  expected.value.shape = {static_cast<std::int64_t>(values.size())};
+  expected.value.err.assign(values.size(), err);
+  expected.value.data = std::move(values);
+  return expected;
+}
+
+Comparison check(const Expected& expected, std::vector<double> got, const RmsLimit* limit = nullptr) {
+  const HostTensor tensor = HostTensor::encode(expected.dtype, expected.value.shape, got);
+  return compare(expected, tensor.bytes, limit);
+}
+
+TEST(Compare, AcceptsWhatLiesInsideTheBound) {
+  const Expected expected = expected_of({1, 2, 3}, 0.25);
+  const Comparison result = check(expected, {1.125, 2, 2.875});
+  EXPECT_TRUE(result.pass);
+  EXPECT_DOUBLE_EQ(result.worst_ratio, 0.5);
+}
+
+TEST(Compare, NamesTheFirstBadElement) {
+  const Comparison result = check(expected_of({1, 2, 3, 4}, 0.25), {1, 2.5, 3, 9});
+  EXPECT_FALSE(result.pass);
+  EXPECT_EQ(result.reason, "bound");
+  EXPECT_EQ(result.first_bad, 1);
+  EXPECT_EQ(result.bad_count, 2);
+  EXPECT_EQ(result.got, 2.5);
+  EXPECT_EQ(result.want, 2);
+}
+
+TEST(Compare, NaNIsNoWildcard) {
+  EXPECT_EQ(check(expected_of({1, 2}, 0.25), {1, NAN}).reason, "nan_mask");
+  EXPECT_EQ(check(expected_of({1, NAN}, 0.25), {1, 2}).reason, "nan_mask");
+  EXPECT_EQ(check(expected_of({1, INFINITY}, 0.25), {1, -INFINITY}).reason, "nan_mask");
+  EXPECT_EQ(check(expected_of({1, 2}, 0.25), {1, INFINITY}).reason, "nan_mask");
+  EXPECT_TRUE(check(expected_of({NAN, INFINITY, -INFINITY}, 0.25), {NAN, INFINITY, -INFINITY}).pass);
+  EXPECT_TRUE(check(expected_of({1e39}, 1e30), {INFINITY}).pass) << "fp32 overflows here";
+}
+
+TEST(Compare, HoldsTheRmsToEightTimesTheNaiveBuilds) {
+  std::vector<double> want(10000);
+  Rng rng(Seed::from_number(1));
+  for (double& x : want) x = rng.normal();
+  const Expected expected = expected_of(want, 1e-2);
+  const auto noisy = [&](double size) {
+    std::vector<double> got = want;
+    for (double& x : got) x += size * rng.normal();
+    return got;
+  };
+  const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, noisy(1e-4));
+  const RmsLimit limit = measure_rms(expected, naive.bytes);
+  EXPECT_NEAR(limit.global, 1e-4, 2e-5);
+  ASSERT_EQ(limit.tiles.size(), 3U);
+  EXPECT_TRUE(check(expected, noisy(4e-4), &limit).pass);
+  EXPECT_EQ(check(expected, noisy(1.5e-3), &limit).reason, "rms");
+  std::vector<double> bad_tile = want;
+  for (std::size_t i = 4096; i < 8192; ++i) bad_tile[i] += 1.2e-3;
+  EXPECT_EQ(check(expected, bad_tile, &limit).reason, "tile_rms");
+  EXPECT_TRUE(check(expected, bad_tile).pass) << "the bound alone would let it through";
+}
+
+TEST(Compare, ALuckyNaiveBuildIsFlooredAtTheOutputsRounding) {
+  const Expected expected = expected_of(std::vector<double>(1000, 1.0), 1e-5);
+  const HostTensor exact = HostTensor::encode(DType::kF32, expected.value.shape, expected.value.data);
+  EXPECT_GE(measure_rms(expected, exact.bytes).global, 0x1p-24);
+}
+
+TEST(Compare, ExactMeansEveryElement) {
+  Expected expected = expected_of({1, 2, 3}, 0);
+  expected.compare = CompareKind::kExact;
+  expected.dtype = DType::kI32;
+  EXPECT_TRUE(check(expected, {1, 2, 3}).pass);
+  EXPECT_EQ(check(expected, {1, 2, 4}).reason, "exact");
+}
+
+TEST(Compare, ArgmaxIsJudgedByValue) {
+  Expected expected = expected_of({0, 2}, 0);
+  expected.compare = CompareKind::kArgmax;
+  expected.dtype = DType::kI64;
+  expected.source = {{2, 3}, {5, 5, 1, 0, 1, 1.5}, {0, 0, 0, 0.3, 0.3, 0.3}};
+  EXPECT_TRUE(check(expected, {0, 2}).pass);
+  EXPECT_TRUE(check(expected, {1, 2}).pass) << "a tie";
+  EXPECT_TRUE(check(expected, {0, 1}).pass) << "within both elements' bounds";
+  EXPECT_EQ(check(expected, {2, 2}).reason, "argmax");
+  EXPECT_EQ(check(expected, {0, 3}).reason, "argmax");
+  EXPECT_EQ(check(expected, {-1, 2}).reason, "argmax");
+}
+
+TEST(Compare, TakesMillisecondsForFourMillionElements) {
+  const Expected expected = expected_of(std::vector<double>(1 << 22, 1.0), 1e-6);
+  const HostTensor tensor = HostTensor::encode(DType::kF32, expected.value.shape, expected.value.data);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(compare(expected, tensor.bytes, nullptr).pass);
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  RecordProperty("milliseconds", std::to_string(spent.count()));
+  EXPECT_LT(spent.count(), 200) << "10 ms on a quiet machine";
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,103 @@
+#include "task/generate_inputs.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "base/statistics.h"
+#include "tests/task/example_tasks.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kKindsTask = R"toml(
+name = "kinds"
+dims = ["n"]
+tensor = [
+  { name = "plain", shape = ["n", "n"] },
+  { name = "bounded", shape = ["n", "n"], gen = { low = 0.25, high = 0.75 } },
+  { name = "positive", shape = ["n", "n"], gen = { kind = "positive" } },
+  { name = "mask", shape = ["n", "n"], gen = { kind = "zeros_ones" } },
+  { name = "alpha", role = "scalar", value = 2.5 },
+]
+graph = """
+a = add(plain, bounded)
+b = add(positive, mask)
+c = add(a, b)
+y = mul(c, alpha)
+"""
+shape = [{ n = 64 }]
+)toml";
+
+TEST(GenerateInputs, AreEqualForEqualSeedsOnly) {
+  const TaskSpec spec = task_of(kLinearTask);
+  const BoundTask task = bind_first(spec);
+  for (const Distribution distribution : all_distributions()) {
+    const auto first = generate_inputs(task, distribution, Seed::from_number(1));
+    const auto again = generate_inputs(task, distribution, Seed::from_number(1));
+    const auto other = generate_inputs(task, distribution, Seed::from_number(2));
+    EXPECT_EQ(first[0].bytes, again[0].bytes) << name(distribution);
+    EXPECT_NE(first[0].bytes, other[0].bytes) << name(distribution);
+  }
+}
+
+TEST(GenerateInputs, KeepEveryTensorsRangeUnderEveryDistribution) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const BoundTask task = bind_first(spec);
+  for (const Distribution distribution : all_distributions()) {
+    const auto inputs = generate_inputs(task, distribution, Seed::from_number(3));
+    for (const double x : inputs[0].decode()) EXPECT_TRUE(std::isfinite(x));
+    for (const double x : inputs[1].decode()) EXPECT_TRUE(x >= 0.25 && x <= 0.75) << name(distribution);
+    for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-4) << name(distribution);
+    for (const double x : inputs[3].decode()) EXPECT_TRUE(x == 0 || x == 1) << name(distribution);
+    EXPECT_EQ(inputs[4].decode(), std::vector<double>{2.5});
+  }
+}
+
+TEST(GenerateInputs, EachDistributionIsWhatItSays) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const BoundTask task = bind_first(spec);
+  const auto values = [&](Distribution distribution) {
+    return generate_inputs(task, distribution, Seed::from_number(4))[0].decode();
+  };
+  const std::vector<double> normal = values(Distribution::kNormal);
+  EXPECT_NEAR(mean(normal), 0, 0.2);
+  EXPECT_NEAR(stddev(normal), 1.2, 0.4);
+  const std::vector<double> one_hot = values(Distribution::kOneHot);
+  for (std::size_t row = 0; row < 64; ++row) {
+    EXPECT_EQ(std::count(one_hot.begin() + row * 64, one_hot.begin() + (row + 1) * 64, 0.0), 63);
+  }
+  const std::vector<double> cancelling = values(Distribution::kCancellation);
+  EXPECT_LT(std::fabs(mean(std::span(cancelling).first(64))), 1e-3);
+  for (const double x : values(Distribution::kDenormal)) EXPECT_LT(std::fabs(x), 1e-36);
+  for (const double x : values(Distribution::kIntegers)) EXPECT_EQ(x, std::floor(x));
+}
+
+TEST(GenerateInputs, TheProbePairsFullMantissasWithAPermutation) {
+  const TaskSpec spec = task_of(kLinearTask);
+  const BoundTask task = bind_first(spec);
+  const auto inputs = generate_inputs(task, Distribution::kProbe, Seed::from_number(5));
+  int full = 0;
+  for (const double x : inputs[0].decode()) full += std::fmod(std::fabs(x) * 0x1p12, 1.0) != 0 ? 1 : 0;
+  EXPECT_GT(full, 32 * 64 * 9 / 10);
+  const std::vector<double> weights = inputs[1].decode();
+  for (std::size_t column = 0; column < 48; ++column) {
+    double ones = 0;
+    for (std::size_t row = 0; row < 64; ++row) ones += weights[row * 48 + column];
+    EXPECT_TRUE(ones >= 1 && ones <= 2) << column;
+  }
+}
+
+TEST(GenerateInputs, TakesMillisecondsForSixteenMegabytes) {
+  const TaskSpec spec = task_of(
+      "name = \"big\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n"
+      "graph = \"y = relu(x)\"\nshape = [{ n = 4194304 }]");
+  const BoundTask task = bind_first(spec);
+  const auto start = std::chrono::steady_clock::now();
+  const auto inputs = generate_inputs(task, Distribution::kNormal, Seed::from_number(6));
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  RecordProperty("milliseconds", std::to_string(spent.count()));
+  EXPECT_LT(spent.count(), 500) << "50 ms on a quiet machine";
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,142 @@
+#include "task/spec.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/task/example_tasks.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+/// kLinearTask with one piece replaced.
+std::string edited(std::string_view from, std::string_view to) {
+  std::string text(kLinearTask);
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Error error_of(std::string_view text) {
+  const Result<TaskSpec> spec = parse_task(text, "t.toml");
+  if (spec.ok()) {
+    ADD_FAILURE() << "parsed, but should not:\n" << text;
+    return {};
+  }
+  return spec.error();
+}
+
+TEST(ParseTask, ReadsATaskOfFifteenLines) {
+  const TaskSpec spec = task_of(kLinearTask);
+  EXPECT_EQ(spec.name, "linear");
+  EXPECT_EQ(spec.dim_names, (std::vector<std::string>{"M", "N", "K"}));
+  EXPECT_EQ(spec.dim_ranges.at("K").high, 64);
+  ASSERT_EQ(spec.tensors.size(), 3U);
+  EXPECT_EQ(spec.tensors[1].role, Role::kParameter);
+  ASSERT_EQ(spec.nodes.size(), 2U);
+  EXPECT_EQ(spec.nodes[0].type.shape[1].to_string(), "N");
+  ASSERT_EQ(spec.outputs.size(), 1U);
+  EXPECT_EQ(spec.outputs[0].name, "y");
+  EXPECT_EQ(spec.outputs[0].compare, CompareKind::kBound);
+  EXPECT_EQ(spec.digest, digest_of(kLinearTask));
+}
+
+TEST(ParseTask, NodeTablesMeanTheSameAsGraphText) {
+  const TaskSpec spec = task_of(edited("graph = \"\"\"\nh = matmul(x, w)\ny = bias_add(h, b)\n\"\"\"",
+                                       "node = [{ out = \"h\", op = \"matmul\", in = [\"x\", \"w\"] },\n"
+                                       "  { out = \"y\", op = \"bias_add\", in = [\"h\", \"b\"] }]"));
+  ASSERT_EQ(spec.nodes.size(), 2U);
+  EXPECT_EQ(spec.nodes[1].in, (std::vector<std::string>{"h", "b"}));
+}
+
+struct Mistake {
+  std::string_view what;
+  std::string_view from;
+  std::string_view to;
+  std::string_view message;
+  std::string_view hint;
+  int line = 0;
+};
+
+class Mistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreReportedWithPlaceAndHint) {
+  const Mistake& mistake = GetParam();
+  const Error error = error_of(edited(mistake.from, mistake.to));
+  EXPECT_THAT(error.message, HasSubstr(mistake.message));
+  EXPECT_THAT(error.hint, HasSubstr(mistake.hint));
+  EXPECT_EQ(error.where.file, "t.toml");
+  EXPECT_EQ(error.where.line, mistake.line) << error.to_string();
+  EXPECT_GT(error.where.column, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ParseTask, Mistakes,
+    testing::Values(
+        Mistake{"unknown_key", "name = \"linear\"", "nam = \"linear\"", "unknown key 'nam'",
+                "did you mean 'name'", 2},
+        Mistake{"bad_toml", "name = \"linear\"", "name = linear", "", "not valid TOML", 2},
+        Mistake{"unknown_op", "matmul(x, w)", "matmull(x, w)", "unknown op 'matmull'",
+                "did you mean 'matmul'", 10},
+        Mistake{"unknown_input", "bias_add(h, b)", "bias_add(hh, b)", "unknown input 'hh'", "did you mean",
+                11},
+        Mistake{"later_input", "h = matmul(x, w)", "h = matmul(y, w)", "'y' is used before", "order", 10},
+        Mistake{"unknown_attr", "matmul(x, w)", "matmul(x, w, transpos_b = true)",
+                "no attribute 'transpos_b'", "did you mean", 10},
+        Mistake{"wrong_count", "matmul(x, w)", "matmul(x)", "takes", "", 10},
+        Mistake{"garbage_in_graph", "h = matmul(x, w)", "h = matmul(x, w) w", "unexpected text", "written",
+                10},
+        Mistake{"shape_mismatch", "bias_add(h, b)", "bias_add(x, b)", "", "", 11},
+        Mistake{"unused_node", "y = bias_add(h, b)", "y = bias_add(h, b)\nz = relu(h)", "'y' is never used",
+                "list it under", 11},
+        Mistake{"unused_tensor", "y = bias_add(h, b)", "y = relu(h)", "tensor 'b' is never used", "drop it",
+                7},
+        Mistake{"twice", "y = bias_add(h, b)", "h = bias_add(h, b)", "'h' is declared twice", "", 11},
+        Mistake{"unknown_dim", "[\"M\", \"K\"]", "[\"M\", \"KK\"]", "'KK' is not a dim", "did you mean", 5},
+        Mistake{"bad_expression", "[\"M\", \"K\"]", "[\"M\", \"K+\"]", "ends early", "expressions have", 5},
+        Mistake{"bad_dtype", "name = \"x\",", "name = \"x\", dtype = \"fp33\",", "fp33", "", 5},
+        Mistake{"bad_role", "role = \"parameter\"", "role = \"param\"", "unknown role", "", 6},
+        Mistake{"keyword", "name = \"x\",", "name = \"float\",", "cannot name", "C identifier", 5},
+        Mistake{"missing_dim", "M = 32, ", "", "needs an integer for dim 'M'", "add M", 13},
+        Mistake{"outside_domain", "name = \"linear\"", "name = \"linear\"\nwhere = \"K % 128 == 0\"",
+                "outside the task's domain", "", 14},
+        Mistake{"extent_zero", "[\"M\", \"K\"]", "[\"M - 32\", \"K\"]", "extent", "at least 1", 5},
+        Mistake{"index_without_limit", "role = \"parameter\"", "role = \"index\"", "needs a limit", "gen", 6},
+        Mistake{"no_such_output", "shape = [{ name = \"small\"",
+                "output = [{ name = \"q\" }]\nshape = [{ name = \"s\"", "no node computes 'q'", "", 13}),
+    [](const auto& mistake) { return std::string(mistake.param.what); });
+
+TEST(ParseTask, PointsIntoGraphTextByColumn) {
+  const Error error = error_of(edited("y = bias_add(h, b)", "y = bias_add(h, bb)"));
+  EXPECT_EQ(error.where.line, 11);
+  EXPECT_EQ(error.where.column, 17);
+}
+
+TEST(ParseTask, TellsApartExtentsThatAreEqualOnlyByAccident) {
+  std::string text = edited("[\"K\", \"N\"]", "[\"M\", \"N\"]");
+  text.replace(text.find("M = 32"), 6, "M = 64");
+  EXPECT_EQ(error_of(text).where.line, 10) << "K = M = 64 at the scored shape alone";
+  EXPECT_TRUE(parse_task("fixed = true\n" + text, "t.toml").ok());
+}
+
+TEST(ParseTask, SurvivesRubbish) {
+  for (const char* text :
+       {"", "a", "[[node]]", "name = 1", "name = \"a\"\ntensor = 3", "graph = \"\"\"\n=\n\"\"\"",
+        "name = \"a\"\ngraph = \"y = relu(\"", "name=\"a\"\ngraph='y = relu(x, a=[1,'"}) {
+    EXPECT_FALSE(parse_task(text, "t.toml").ok()) << text;
+  }
+  EXPECT_FALSE(parse_task(std::string(300 * 1024, '#'), "t.toml").ok());
+}
+
+TEST(ParseTask, AnInoutTensorIsWrittenByANode) {
+  const TaskSpec spec = task_of(R"toml(
+name = "accumulate"
+dims = ["n"]
+tensor = [{ name = "sum", shape = ["n"], role = "inout" }, { name = "x", shape = ["n"] }]
+graph = "sum = add(sum, x)"
+shape = [{ n = 100 }])toml");
+  EXPECT_EQ(spec.outputs.front().name, "sum");
+}
+
+}  // namespace
+}  // namespace lathe
