@@ -1,5 +1,132 @@
 #pragma once
 
+#include "lathe/cpu/reduce.h"
 #include "lathe/cpu/transpose.h"
 
-namespace lathe {}  // namespace lathe
+// The pieces of a register-tiled matrix product C[i][j] += A[i][k] B[k][j]. Panels hold, for each k, R rows
+// of A or a row segment of B side by side, so that the tile reads both in order.
+
+namespace lathe {
+
+/// acc[r][v] += sum over k of a[k * a_step + r] * b[k * b_step + v * kLanes ...]. R * V accumulators and V +
+/// 1 more must fit the registers: 14 x 2 with AVX-512's 32, 6 x 2 with AVX2's 16.
+template <int R, int V>
+inline void gemm_tile(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t depth,
+                      f32v (&acc)[R][V]) {
+  for (int64_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
+    f32v row[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) row[v] = load(b + v * kLanes);
+#pragma GCC unroll 32
+    for (int r = 0; r < R; ++r) {
+      const f32v left(a[r]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) acc[r][v] = fma(left, row[v], acc[r][v]);
+    }
+  }
+}
+
+/// The same for B in place, of which only the lanes of `mask` may be read.
+template <int R, int V>
+inline void gemm_tile_masked(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t depth,
+                             const maskv (&mask)[V], f32v (&acc)[R][V]) {
+  for (int64_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
+    f32v row[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) row[v] = load(b + v * kLanes, mask[v]);
+#pragma GCC unroll 32
+    for (int r = 0; r < R; ++r) {
+      const f32v left(a[r]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) acc[r][v] = fma(left, row[v], acc[r][v]);
+    }
+  }
+}
+
+template <int R, int V>
+inline void gemm_clear(f32v (&acc)[R][V]) {
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) acc[r][v] = f32v(0.0f);
+}
+
+/// Continues sums that `from` (row-major, `stride`) holds for the first `rows` rows and `cols` columns.
+template <int R, int V>
+inline void gemm_resume(f32v (&acc)[R][V], const float* from, int64_t stride, int64_t rows, int64_t cols) {
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      acc[r][v] = load(from + r * stride + v * kLanes, first_lanes(r < rows ? cols - v * kLanes : 0));
+}
+template <int R, int V>
+inline void gemm_suspend(const f32v (&acc)[R][V], float* to, int64_t stride, int64_t rows, int64_t cols) {
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      store(to + r * stride + v * kLanes, acc[r][v], first_lanes(r < rows ? cols - v * kLanes : 0));
+}
+
+/// put(r, v * kLanes, acc[r][v], lanes) for the first `rows` rows and `cols` columns.
+template <int R, int V, class Put>
+inline __attribute__((always_inline)) void gemm_put(const f32v (&acc)[R][V], int64_t rows, int64_t cols,
+                                                    const Put& put) {
+  if (rows >= R && cols >= V * kLanes) {
+#pragma GCC unroll 32
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) put(r, v * kLanes, acc[r][v], whole());
+    return;
+  }
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r) {
+    if (r >= rows) continue;
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) put(r, v * kLanes, acc[r][v], first_lanes(cols - v * kLanes));
+  }
+}
+
+/// Through the stack, for epilogues too long to be repeated R * V times.
+template <int R, int V, class Put>
+inline __attribute__((always_inline)) void gemm_put_looped(const f32v (&acc)[R][V], int64_t rows,
+                                                           int64_t cols, const Put& put) {
+  alignas(64) float tile[R][V * kLanes];
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) store(&tile[r][v * kLanes], acc[r][v]);
+  for (int64_t r = 0; r < min(R, rows); ++r) {
+    int64_t j = 0;
+    for (; j + kLanes <= min(V * kLanes, cols); j += kLanes) put(r, j, load(&tile[r][j]), whole());
+    if (j < min(V * kLanes, cols)) put(r, j, load(&tile[r][j]), first_lanes(cols - j));
+  }
+}
+
+/// A panel of `width` neighbours, W places wide and zero beyond, where neighbours lie side by side in memory:
+/// get(k, i, lanes) reads elements i, i + 1, ... of step k.
+template <int W, class Get>
+inline void pack_side_by_side(float* to, int64_t width, int64_t depth, const Get& get) {
+  for (int64_t k = 0; k < depth; ++k, to += W)
+    for (int64_t i = 0; i < W; i += kLanes)
+      store(to + i, get(k, i, first_lanes(width - i)), first_lanes(W - i));
+}
+
+/// The same where steps lie side by side: get(i, k, lanes) reads steps k, k + 1, ... of neighbour i.
+template <int W, class Get>
+inline void pack_across(float* to, int64_t width, int64_t depth, const Get& get) {
+  for (int64_t i = 0; i < W; i += kLanes) {
+    const maskv columns = first_lanes(W - i);
+    for (int64_t k = 0; k < depth; k += kLanes) {
+      const int64_t steps = min(kLanes, depth - k);
+      f32v v[kLanes];
+      for (int64_t r = 0; r < kLanes; ++r)
+        v[r] = i + r < width ? get(i + r, k, first_lanes(steps)) : f32v(0.0f);
+      transpose(v);
+      for (int64_t r = 0; r < steps; ++r) store(to + (k + r) * W + i, v[r], columns);
+    }
+  }
+}
+
+}  // namespace lathe

@@ -47,12 +47,12 @@ void copy_aliases(Graph& graph) {
 
 }  // namespace
 
-Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random) {
+Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random, int lanes) {
   Graph graph = given;
   copy_aliases(graph);
   Choices choices(schedule, random);
   const Partition parts = partition(graph, choices.pick("fuse", {0, 1}, 1) == 1);
-  Writer writer(graph);
+  Writer writer(graph, lanes);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
     const Site site{parts.groups[g], writer, choices, "g" + std::to_string(g)};
     LATHE_CHECK_OK(emit_group(site));

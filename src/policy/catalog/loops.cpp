@@ -45,20 +45,24 @@ bool runs_along(const Group& group, const std::string& value, const Loop& loop) 
   return !loop.axes.empty() && own_axis(group.places.at(value), loop.axes.back()) >= 0;
 }
 
-std::string element(const Graph& graph, const Group& group, const std::vector<Loop>& loops,
-                    const std::string& value, const std::vector<std::string>& indices) {
-  const Placement& place = group.places.at(value);
-  const std::vector<Expr>& shape = graph.type_of(value).shape;
+std::string element(const std::vector<Expr>& shape, const Placement& place, const std::vector<Loop>& loops,
+                    const std::vector<std::string>& indices) {
   std::string text;
   for (std::size_t l = 0; l < loops.size(); ++l) {
-    if (indices[l].empty() || !runs_along(group, value, loops[l])) continue;
-    const auto last = static_cast<std::size_t>(own_axis(place, loops[l].axes.back()));
-    const Expr stride = product(std::span(shape).subspan(last + 1));
+    if (indices[l].empty() || loops[l].axes.empty()) continue;
+    const int own = own_axis(place, loops[l].axes.back());
+    if (own < 0) continue;
+    const Expr stride = product(std::span(shape).subspan(static_cast<std::size_t>(own) + 1));
     if (!text.empty()) text += " + ";
     text += indices[l];
     if (!is_one(stride)) text += " * " + factor(stride);
   }
   return text.empty() ? "0" : text;
+}
+
+std::string element(const Graph& graph, const Group& group, const std::vector<Loop>& loops,
+                    const std::string& value, const std::vector<std::string>& indices) {
+  return element(graph.type_of(value).shape, group.places.at(value), loops, indices);
 }
 
 std::string unflatten(const std::string& number, const std::vector<Loop>& loops,

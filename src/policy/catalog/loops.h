@@ -26,6 +26,9 @@ bool runs_along(const Group& group, const std::string& value, const Loop& loop);
 std::string element(const Graph& graph, const Group& group, const std::vector<Loop>& loops,
                     const std::string& value, const std::vector<std::string>& indices);
 
+std::string element(const std::vector<Expr>& shape, const Placement& place, const std::vector<Loop>& loops,
+                    const std::vector<std::string>& indices);
+
 /// Declares the indices of the item numbered `number` in the extents of `loops`.
 std::string unflatten(const std::string& number, const std::vector<Loop>& loops,
                       const std::vector<std::string>& names);

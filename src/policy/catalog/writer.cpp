@@ -50,7 +50,7 @@ std::string c_type(DType dtype) { return std::string(info(dtype).c_name); }
 
 }  // namespace
 
-Writer::Writer(const Graph& graph) : graph_(graph) {
+Writer::Writer(const Graph& graph, int lanes) : graph_(graph), lanes_(lanes) {
   for (const TensorDecl& tensor : graph.task->tensors) dtypes_[tensor.name] = tensor.dtype;
   for (const OutputDecl& output : graph.task->outputs) dtypes_[output.name] = output.dtype;
   for (const OutputDecl& output : graph.task->outputs) {

@@ -19,9 +19,10 @@ struct Work {
 /// Collects kernels, launches and scratch into one candidate text.
 class Writer {
  public:
-  explicit Writer(const Graph& graph);
+  Writer(const Graph& graph, int lanes);
 
   const Graph& graph() const { return graph_; }
+  int lanes() const { return lanes_; }  ///< fp32 in a vector register of the target
 
   /// The argument that holds `value`: an input, an output, or a scratch buffer made on first use.
   std::string buffer(const std::string& value);
@@ -54,6 +55,7 @@ class Writer {
   std::string scratch_name(std::string name) const;
 
   const Graph& graph_;
+  int lanes_;
   std::map<std::string, std::string> buffers_;  ///< of root values
   std::map<std::string, DType> dtypes_;         ///< of buffers
   std::vector<Scratch> scratch_;
