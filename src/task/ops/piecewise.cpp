@@ -69,7 +69,9 @@ struct Clamp : UnaryDefaults {
   Clamp(const Attrs& attrs, double limit) : low(attrs.real("low", -limit)), high(attrs.real("high", limit)) {}
   double f(double x) const { return x < low ? low : x > high ? high : x; }
   double slope(double, double) const { return 1; }
-  double own(double, double y) const { return y == low || y == high ? std::fabs(y) : 0; }
+  double own(double, double y) const {
+    return y == low || y == high ? std::fabs(y - static_cast<float>(y)) / 0x1p-24 : 0;
+  }
   std::string c(const std::string& x) const {
     std::string text = low == -kUnbounded ? x : "lathe::max(" + x + ", " + float_literal(low) + ")";
     return high == kUnbounded ? text : "lathe::min(" + text + ", " + float_literal(high) + ")";

@@ -64,7 +64,7 @@ struct Sin : Transcendental {
   static constexpr std::string_view kName = "sin";
   explicit Sin(const Attrs&) {}
   double f(double x) const { return std::sin(x); }
-  double slope(double x, double) const { return std::cos(x); }
+  double spread(double x, double e, double) const { return (std::fabs(std::cos(x)) + 0.5 * e) * e; }
   double own(double x, double) const { return kTranscendental + std::fabs(x); }
   std::string c(const std::string& x) const { return "lathe::sin(" + x + ")"; }
 };
@@ -73,7 +73,7 @@ struct Cos : Transcendental {
   static constexpr std::string_view kName = "cos";
   explicit Cos(const Attrs&) {}
   double f(double x) const { return std::cos(x); }
-  double slope(double x, double) const { return std::sin(x); }
+  double spread(double x, double e, double) const { return (std::fabs(std::sin(x)) + 0.5 * e) * e; }
   double own(double x, double) const { return kTranscendental + std::fabs(x); }
   std::string c(const std::string& x) const { return "lathe::cos(" + x + ")"; }
 };

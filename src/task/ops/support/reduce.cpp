@@ -73,19 +73,30 @@ void ReduceOp::evaluate(const OpSite& site, std::span<const Value* const> in, co
 void ReduceOp::reduce_rows(const OpSite& site, const Value& x, const Numerics& numerics, std::int64_t skipped,
                            Value& out) const {
   std::vector<bool> reduced = *reduced_axes(site.attrs, site.in[0].size());
-  std::vector<std::size_t> inner = offsets_along(site.in[0], reduced);
-  reduced.flip();
-  const std::vector<std::size_t> outer = offsets_along(site.in[0], reduced);
-  inner.resize(inner.size() - std::min(inner.size() - 1, static_cast<std::size_t>(skipped)));
-
-  std::vector<double> values(inner.size());
-  std::vector<double> errors(x.err.empty() ? 0 : inner.size());
-  for (std::size_t row = 0; row < outer.size(); ++row) {
-    for (std::size_t i = 0; i < inner.size(); ++i) values[i] = x.data[outer[row] + inner[i]];
-    for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = x.err[outer[row] + inner[i]];
-    const Bounded result = reduction_.reduce({values, errors}, site.attrs, numerics);
+  const auto store = [&](std::size_t row, const ReduceRow& values) {
+    const Bounded result = reduction_.reduce(values, site.attrs, numerics);
     out.data[row] = result.value;
     if (!out.err.empty()) out.err[row] = result.error;
+  };
+  const std::size_t length = x.data.size() / out.data.size();
+  const std::size_t used = length - std::min(length - 1, static_cast<std::size_t>(skipped));
+  if (std::ranges::is_sorted(reduced)) {
+    for (std::size_t row = 0; row < out.data.size(); ++row) {
+      store(row, {{x.data.data() + row * length, used},
+                  {x.err.data() + (x.err.empty() ? 0 : row * length), x.err.empty() ? 0 : used}});
+    }
+    return;
+  }
+
+  const std::vector<std::size_t> inner = offsets_along(site.in[0], reduced);
+  reduced.flip();
+  const std::vector<std::size_t> outer = offsets_along(site.in[0], reduced);
+  std::vector<double> values(used);
+  std::vector<double> errors(x.err.empty() ? 0 : used);
+  for (std::size_t row = 0; row < outer.size(); ++row) {
+    for (std::size_t i = 0; i < used; ++i) values[i] = x.data[outer[row] + inner[i]];
+    for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = x.err[outer[row] + inner[i]];
+    store(row, {values, errors});
   }
 }
 

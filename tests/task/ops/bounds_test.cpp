@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "task/ops/support/gemm.h"
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+OpCase matmul_case(std::int64_t m, std::int64_t n, std::int64_t k) {
+  OpCase result;
+  result.op = "matmul";
+  result.in = {{m, k}, {k, n}};
+  return result;
+}
+
+std::vector<Value> scaled(std::vector<Value> values, double factor) {
+  for (Value& value : values) {
+    for (double& x : value.data) x = static_cast<double>(static_cast<float>(x * factor));
+  }
+  return values;
+}
+
+TEST(ContractionBound, IsLambdaRootKTimesTheAbsoluteProduct) {
+  Rng rng(Seed::from_number(2));
+  const OpCase op_case = matmul_case(5, 6, 300);
+  const std::vector<Value> in = draw_inputs(op_case, rng);
+  const Value out = evaluate(op_case, in, Numerics{});
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 6; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < 300; ++k) sum += std::fabs(in[0].data[i * 300 + k] * in[1].data[k * 6 + j]);
+      const double want = 5 * std::sqrt(300.0) * 0x1p-24 * sum;
+      EXPECT_NEAR(out.err[i * 6 + j], want, 1e-3 * want);
+      EXPECT_GE(out.err[i * 6 + j], want);
+    }
+  }
+}
+
+/// The precision probe: a permutation picks one element, so tf32's rounding no longer hides among K terms.
+TEST(ContractionBound, CountsOnlyNonZeroTermsForTheProbe) {
+  Rng rng(Seed::from_number(3));
+  const OpCase op_case = matmul_case(16, 64, 64);
+  std::vector<Value> in = draw_inputs(op_case, rng);
+  std::fill(in[1].data.begin(), in[1].data.end(), 0.0);
+  for (std::size_t k = 0; k < 64; ++k) in[1].data[k * 64 + (k * 7 + 3) % 64] = 1;
+  const Value dense = evaluate(op_case, in, Numerics{});
+  const Value sparse = evaluate(op_case, in, Numerics{.sparse_sums = true});
+  double seen_as_wrong = 0;
+  for (std::size_t i = 0; i < sparse.err.size(); ++i) {
+    EXPECT_NEAR(sparse.err[i], 5 * 0x1p-24 * std::fabs(sparse.data[i]), 1e-3 * sparse.err[i]);
+    EXPECT_NEAR(dense.err[i], 8 * sparse.err[i], 1e-2 * dense.err[i]);
+    const double tf32 = std::ldexp(std::nearbyint(std::ldexp(sparse.data[i], 10)), -10);
+    seen_as_wrong += std::fabs(tf32 - sparse.data[i]) > sparse.err[i];
+  }
+  EXPECT_GT(seen_as_wrong, 0.9 * static_cast<double>(sparse.err.size()));
+}
+
+/// The bound is computed in scaled fp32; extreme inputs must neither overflow nor vanish in it.
+TEST(ContractionBound, SurvivesExtremeScales) {
+  Rng rng(Seed::from_number(4));
+  const OpCase op_case = matmul_case(3, 4, 50);
+  const std::vector<Value> in = draw_inputs(op_case, rng);
+  const Value unit = evaluate(op_case, in, Numerics{});
+  const std::vector<Value> large = scaled(in, 0x1p100);
+  const Value huge = evaluate(op_case, large, Numerics{});
+  const Value tiny = evaluate(op_case, scaled(in, 0x1p-100), Numerics{});
+  for (std::size_t i = 0; i < unit.err.size(); ++i) {
+    EXPECT_NEAR(huge.err[i] * 0x1p-200, unit.err[i], 1e-3 * unit.err[i]);
+    EXPECT_GE(tiny.err[i], 50 * 0x1p-149) << "products underflow in fp32";
+    EXPECT_LE(tiny.err[i], 101 * 0x1p-149);
+  }
+}
+
+TEST(ContractionBound, AddsWhatTheOperandsCarry) {
+  Value a{{1, 2}, {3, 4}, {0.5, 0}};
+  Value b{{2, 1}, {10, 20}, {0, 0.25}};
+  OpCase op_case = matmul_case(1, 1, 2);
+  const Value out = evaluate(op_case, {a, b}, Numerics{.unit_roundoff = 0});
+  EXPECT_NEAR(out.err[0], 0.5 * 10 + 4 * 0.25, 1e-5);
+}
+
+TEST(Gemm, EqualsTheDefinitionAtEveryRemainder) {
+  Rng rng(Seed::from_number(5));
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto m = static_cast<std::size_t>(rng.between(1, 210));
+    const auto n = static_cast<std::size_t>(rng.between(1, 40));
+    const auto k = static_cast<std::size_t>(rng.between(1, 600));
+    std::vector<double> a(m * k), b(k * n), c(m * (n + 3), -1);
+    for (double& x : a) x = static_cast<double>(rng.between(-8, 8));
+    for (double& x : b) x = static_cast<double>(rng.between(-8, 8));
+    ops::gemm(m, n, k, ops::MatrixView<double>{a.data(), k, 1}, ops::MatrixView<double>{b.data(), 1, k},
+              c.data(), n + 3);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < n + 3; ++j) {
+        double want = j < n ? 0 : -1;
+        for (std::size_t p = 0; j < n && p < k; ++p) want += a[i * k + p] * b[j * k + p];
+        ASSERT_EQ(c[i * (n + 3) + j], want);
+      }
+    }
+  }
+}
+
+TEST(OneSidedFunctions, StayFiniteOrSayInfinityAtTheirEdge) {
+  OpCase op_case;
+  op_case.op = "sqrt";
+  op_case.in = {{1}};
+  EXPECT_DOUBLE_EQ(evaluate(op_case, {Value{{1}, {0}, {1e-8}}}, Numerics{.unit_roundoff = 0}).err[0], 1e-4);
+  op_case.op = "reciprocal";
+  EXPECT_TRUE(std::isinf(evaluate(op_case, {Value{{1}, {1e-9}, {1e-8}}}, Numerics{}).err[0]));
+  op_case.op = "relu";
+  EXPECT_DOUBLE_EQ(evaluate(op_case, {Value{{1}, {-1}, {1e-8}}}, Numerics{}).err[0], 1e-8);
+}
+
+TEST(Gather, AnIndexOutsideTheAxisIsNotANumber) {
+  OpCase op_case;
+  op_case.op = "gather";
+  op_case.in = {{2, 1}, {3}};
+  op_case.draws = {Draw{}, Draw{.index_limit = 2}};
+  const Value out = evaluate(op_case, {Value{{2, 1}, {5, 6}, {}}, Value{{3}, {1, 2, -1}, {}}}, Numerics{});
+  EXPECT_EQ(out.data[0], 6);
+  EXPECT_TRUE(std::isnan(out.data[1]));
+  EXPECT_TRUE(std::isnan(out.data[2]));
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+template <class F>
+OpCase unary(std::string op, Attrs attrs, Draw draw, F f) {
+  OpCase result = make_case(std::move(op), {{7, 30}}, std::move(attrs), [f](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (auto& x : out) x = f(x);
+    return out;
+  });
+  result.draws = {draw};
+  return result;
+}
+
+/// [4, 1, 6] against [5, 1]: both stretch.
+template <class F>
+OpCase binary(std::string op, Draw a, Draw b, F f) {
+  OpCase result = make_case(std::move(op), {{4, 1, 6}, {5, 1}}, {}, [f](const auto& in, Summer&) {
+    auto out = in[0].data;
+    out.clear();
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 5; ++j) {
+        for (int k = 0; k < 6; ++k) out.push_back(f(in[0].at(i, 0, k), in[1].at(j, 0)));
+      }
+    }
+    return out;
+  });
+  result.draws = {a, b};
+  return result;
+}
+
+template <class T>
+T number(double x) {
+  return static_cast<T>(x);
+}
+
+std::vector<OpCase> activation_cases() {
+  const Draw wide{-6, 6};
+  return {
+      unary("relu", {}, wide, [](auto x) { return std::max(x, decltype(x)(0)); }),
+      unary("leaky_relu", attrs({{"slope", 0.1}}), wide,
+            [](auto x) { return x > 0 ? x : x * number<decltype(x)>(0.1); }),
+      unary("sigmoid", {}, wide, [](auto x) { return 1 / (1 + std::exp(-x)); }),
+      unary("tanh", {}, wide, [](auto x) { return 1 - 2 / (std::exp(2 * x) + 1); }),
+      unary("gelu", {}, wide,
+            [](auto x) {
+              using T = decltype(x);
+              return x * (1 + std::erf(x * number<T>(std::sqrt(0.5)))) / 2;
+            }),
+      unary("gelu", attrs({{"approximate", "tanh"}}), wide,
+            [](auto x) {
+              using T = decltype(x);
+              const T inner = number<T>(std::sqrt(2 / M_PI)) * (x + number<T>(0.044715) * x * x * x);
+              return x * (1 + std::tanh(inner)) / 2;
+            }),
+      unary("silu", {}, wide, [](auto x) { return x / (1 + std::exp(-x)); }),
+      unary("elu", attrs({{"alpha", 1.3}}), wide,
+            [](auto x) { return x > 0 ? x : number<decltype(x)>(1.3) * (std::exp(x) - 1); }),
+      unary("softplus", {}, wide, [](auto x) { return std::log(1 + std::exp(x)); }),
+      unary("mish", {}, wide, [](auto x) { return x * std::tanh(std::log(1 + std::exp(x))); }),
+      unary("softsign", {}, wide, [](auto x) { return x / (1 + std::abs(x)); }),
+      unary("hardswish", {}, wide,
+            [](auto x) {
+              using T = decltype(x);
+              return x * std::clamp(x / 6 + number<T>(0.5), T(0), T(1));
+            }),
+      unary("hardsigmoid", {}, wide,
+            [](auto x) {
+              using T = decltype(x);
+              return std::clamp((x + 3) / 6, T(0), T(1));
+            }),
+      unary("clamp", attrs({{"low", -0.7}}), wide,
+            [](auto x) { return std::max(x, number<decltype(x)>(-0.7)); }),
+      unary("clamp", attrs({{"low", -0.7}, {"high", 2.1}}), wide,
+            [](auto x) {
+              using T = decltype(x);
+              return std::clamp(x, number<T>(-0.7), number<T>(2.1));
+            }),
+      unary("hardtanh", {}, wide, [](auto x) { return std::clamp(x, decltype(x)(-1), decltype(x)(1)); }),
+  };
+}
+
+std::vector<OpCase> math_cases() {
+  const Draw wide{-6, 6};
+  const Draw positive{0.05, 9};
+  return {
+      unary("abs", {}, wide, [](auto x) { return x < 0 ? -x : x; }),
+      unary("neg", {}, wide, [](auto x) { return -x; }),
+      unary("exp", {}, wide, [](auto x) { return std::exp(x); }),
+      unary("log", {}, positive, [](auto x) { return std::log(x); }),
+      unary("log1p", {}, positive, [](auto x) { return std::log(1 + x); }),
+      unary("erf", {}, wide, [](auto x) { return std::erf(x); }),
+      unary("sin", {}, wide, [](auto x) { return std::sin(x); }),
+      unary("cos", {}, wide, [](auto x) { return std::cos(x); }),
+      unary("sqrt", {}, positive, [](auto x) { return std::sqrt(x); }),
+      unary("rsqrt", {}, positive, [](auto x) { return 1 / std::sqrt(x); }),
+      unary("reciprocal", {}, positive, [](auto x) { return 1 / x; }),
+      unary("square", {}, wide, [](auto x) { return x * x; }),
+      unary("scale", attrs({{"by", 0.1}}), wide, [](auto x) { return x * number<decltype(x)>(0.1); }),
+      unary("add_scalar", attrs({{"by", 0.1}}), wide, [](auto x) { return x + number<decltype(x)>(0.1); }),
+      unary("pow_scalar", attrs({{"exponent", 2.3}}), positive,
+            [](auto x) { return std::exp(number<decltype(x)>(2.3) * std::log(x)); }),
+      unary("pow_scalar", attrs({{"exponent", 3}}), wide, [](auto x) { return x * x * x; }),
+  };
+}
+
+}  // namespace
+
+std::vector<OpCase> elementwise_cases() {
+  const Draw any{-3, 3};
+  const Draw positive{0.1, 4};
+  std::vector<OpCase> cases = activation_cases();
+  for (OpCase& op_case : math_cases()) cases.push_back(std::move(op_case));
+  cases.push_back(binary("add", any, any, [](auto a, auto b) { return a + b; }));
+  cases.push_back(binary("sub", any, any, [](auto a, auto b) { return a - b; }));
+  cases.push_back(binary("mul", any, any, [](auto a, auto b) { return a * b; }));
+  cases.push_back(binary("div", any, positive, [](auto a, auto b) { return a * (1 / b); }));
+  cases.push_back(binary("max", any, any, [](auto a, auto b) { return std::max(a, b); }));
+  cases.push_back(binary("min", any, any, [](auto a, auto b) { return std::min(a, b); }));
+  cases.push_back(binary("pow", positive, any, [](auto a, auto b) { return std::exp(b * std::log(a)); }));
+
+  cases.push_back(make_case("cast", {{9}}, attrs({{"dtype", "fp64"}}),
+                            [](const auto& in, Summer&) { return in[0].data; }));
+  cases.push_back(make_case("where", {{3, 4}, {3, 4}, {4}}, {}, [](const auto& in, Summer&) {
+    auto out = in[1].data;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = in[0].data[i] != 0 ? out[i] : in[2].data[i % 4];
+    return out;
+  }));
+  cases.back().draws = {Draw{.binary = true}, any};
+  cases.push_back(make_case("bias_add", {{3, 4}, {4}}, {}, [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += in[1].data[i % 4];
+    return out;
+  }));
+  cases.push_back(make_case("bias_add", {{2, 3, 4}, {3}}, attrs({{"axis", 1}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += in[1].data[i / 4 % 3];
+    return out;
+  }));
+  cases.push_back(make_case("batch_norm", {{2, 3, 5}, {3}, {3}, {3}, {3}}, attrs({{"eps", 1e-3}}),
+                            [](const auto& in, Summer&) {
+                              auto out = in[0].data;
+                              using T = std::decay_t<decltype(out[0])>;
+                              for (std::size_t i = 0; i < out.size(); ++i) {
+                                const std::size_t c = i / 5 % 3;
+                                const T scale = in[1].data[c] / std::sqrt(in[4].data[c] + T(1e-3));
+                                const T shift = in[2].data[c] - in[3].data[c] * scale;
+                                out[i] = out[i] * scale + shift;
+                              }
+                              return out;
+                            }));
+  cases.back().draws = {any, any, any, any, positive};
+  return cases;
+}
+
+}  // namespace lathe

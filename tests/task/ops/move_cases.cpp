@@ -1,0 +1,83 @@
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+/// An op that copies: out[i] = in[0][source(i)], or 0 where source is negative.
+template <class Source>
+OpCase copy(std::string op, Shape in, Attrs given, std::int64_t count, Source source) {
+  return make_case(std::move(op), {std::move(in)}, std::move(given), [=](const auto& arrays, Summer&) {
+    auto out = arrays[0].data;
+    out.clear();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t from = source(i);
+      out.push_back(from < 0 ? 0 : arrays[0][from]);
+    }
+    return out;
+  });
+}
+
+OpCase gather(std::string op, Attrs given, bool middle) {
+  OpCase result =
+      make_case(std::move(op), {{5, 6, 4}, {2, 3}}, std::move(given), [middle](const auto& in, Summer&) {
+        auto out = in[0].data;
+        out.clear();
+        for (std::int64_t outer = 0; outer < (middle ? 5 : 1); ++outer) {
+          for (const auto index : in[1].data) {
+            const auto row = static_cast<std::int64_t>(index);
+            const std::int64_t length = middle ? 4 : 24;
+            const std::int64_t first = middle ? (outer * 6 + row) * 4 : row * 24;
+            for (std::int64_t i = 0; i < length; ++i) out.push_back(in[0][first + i]);
+          }
+        }
+        return out;
+      });
+  result.draws = {Draw{}, Draw{.index_limit = 5}};
+  return result;
+}
+
+}  // namespace
+
+std::vector<OpCase> move_cases() {
+  const auto same = [](std::int64_t i) { return i; };
+  std::vector<OpCase> cases = {
+      copy("transpose", {3, 4, 5}, {}, 60,
+           [](std::int64_t i) { return i / 20 * 20 + i % 4 * 5 + i / 4 % 5; }),
+      copy("transpose", {3, 4, 5}, attrs({{"perm", std::vector<std::int64_t>{2, 0, 1}}}), 60,
+           [](std::int64_t i) { return i / 4 % 3 * 20 + i % 4 * 5 + i / 12; }),
+      copy("reshape", {3, 4, 5}, attrs({{"shape", std::vector<std::int64_t>{6, -1}}}), 60, same),
+      copy("reshape", {3, 4, 5}, attrs({{"shape", std::vector<std::string>{"3*2", "10"}}}), 60, same),
+      copy("flatten", {3, 4, 5}, {}, 60, same),
+      copy("slice", {3, 8}, attrs({{"start", 2}, {"stop", 7}}), 15,
+           [](std::int64_t i) { return i / 5 * 8 + i % 5 + 2; }),
+      copy("slice", {6, 4}, attrs({{"axis", 0}, {"start", 4}}), 8, [](std::int64_t i) { return i + 16; }),
+      copy("pad", {3, 4}, attrs({{"before", 2}, {"after", 1}}), 21,
+           [](std::int64_t i) { return i % 7 < 2 || i % 7 > 5 ? -1 : i / 7 * 4 + i % 7 - 2; }),
+      copy("flip", {3, 4, 2}, attrs({{"axis", 1}}), 24,
+           [](std::int64_t i) { return i / 8 * 8 + (3 - i / 2 % 4) * 2 + i % 2; }),
+      copy("diag", {2, 5}, {}, 50,
+           [](std::int64_t i) { return i / 5 % 5 == i % 5 ? i / 25 * 5 + i % 5 : -1; }),
+      copy("triu", {2, 4, 5}, {}, 40, [](std::int64_t i) { return i % 5 >= i / 5 % 4 ? i : -1; }),
+      copy("tril", {4, 5}, attrs({{"diagonal", 1}}), 20,
+           [](std::int64_t i) { return i % 5 <= i / 5 + 1 ? i : -1; }),
+      gather("gather", attrs({{"axis", 1}}), true),
+      gather("gather", {}, false),
+      gather("embedding", {}, false),
+  };
+  cases.push_back(make_case("concat", {{3, 2, 4}, {3, 5, 4}, {3, 1, 4}}, attrs({{"axis", 1}}),
+                            [](const auto& in, Summer&) {
+                              auto out = in[0].data;
+                              out.clear();
+                              for (std::size_t i = 0; i < 3; ++i) {
+                                for (const auto& part : in) {
+                                  const std::size_t length = part.data.size() / 3;
+                                  for (std::size_t k = 0; k < length; ++k)
+                                    out.push_back(part.data[i * length + k]);
+                                }
+                              }
+                              return out;
+                            }));
+  return cases;
+}
+
+}  // namespace lathe

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+/// Reduces axis 1 of [3, 40, 2] by `f(row, summer)`.
+template <class F>
+OpCase middle_axis(std::string op, Attrs attrs, Draw draw, F f) {
+  attrs.set("axis", std::int64_t{1});
+  OpCase result =
+      make_case(std::move(op), {{3, 40, 2}}, std::move(attrs), [f](const auto& in, Summer& summer) {
+        auto out = in[0].data;
+        out.clear();
+        for (int i = 0; i < 3; ++i) {
+          for (int k = 0; k < 2; ++k) {
+            auto row = in[0].data;
+            row.clear();
+            for (int j = 0; j < 40; ++j) row.push_back(in[0].at(i, j, k));
+            out.push_back(f(row, summer));
+          }
+        }
+        return out;
+      });
+  result.draws = {draw};
+  return result;
+}
+
+template <class Row>
+auto variance(const Row& row, Summer& summer) {
+  using T = typename Row::value_type;
+  const T n = static_cast<T>(row.size());
+  const T mean = summer.sum(row) / n;
+  Row squares;
+  for (const T x : row) squares.push_back((x - mean) * (x - mean));
+  return summer.sum(squares) / n;
+}
+
+template <class Row>
+auto logsumexp(const Row& row, Summer& summer) {
+  const auto top = *std::max_element(row.begin(), row.end());
+  Row terms;
+  for (const auto x : row) terms.push_back(std::exp(x - top));
+  return top + std::log(summer.sum(terms));
+}
+
+}  // namespace
+
+std::vector<OpCase> reduction_cases() {
+  const Draw positive{0.1, 4};
+  const Draw any{-4, 4};
+  std::vector<OpCase> cases = {
+      middle_axis("sum", {}, positive, [](const auto& row, Summer& summer) { return summer.sum(row); }),
+      middle_axis("sum", {}, any, [](const auto& row, Summer& summer) { return summer.sum(row); }),
+      middle_axis("mean", attrs({{"keepdims", true}}), positive,
+                  [](const auto& row, Summer& summer) { return summer.sum(row) / 40; }),
+      middle_axis("prod", {}, Draw{0.6, 1.6},
+                  [](const auto& row, Summer&) {
+                    return std::accumulate(row.rbegin(), row.rend(),
+                                           typename std::decay_t<decltype(row)>::value_type(1),
+                                           std::multiplies<>());
+                  }),
+      middle_axis("reduce_max", {}, any,
+                  [](const auto& row, Summer&) { return *std::ranges::max_element(row); }),
+      middle_axis("reduce_min", {}, any,
+                  [](const auto& row, Summer&) { return *std::ranges::min_element(row); }),
+      middle_axis("var", {}, Draw{3, 9},
+                  [](const auto& row, Summer& summer) { return variance(row, summer); }),
+      middle_axis("var", attrs({{"unbiased", true}}), any,
+                  [](const auto& row, Summer& summer) { return variance(row, summer) * 40 / 39; }),
+      middle_axis("std", {}, any,
+                  [](const auto& row, Summer& summer) { return std::sqrt(variance(row, summer)); }),
+      middle_axis("l1_norm", {}, any,
+                  [](auto row, Summer& summer) {
+                    for (auto& x : row) x = std::abs(x);
+                    return summer.sum(row);
+                  }),
+      middle_axis("norm", {}, any,
+                  [](auto row, Summer& summer) {
+                    for (auto& x : row) x = x * x;
+                    return std::sqrt(summer.sum(row));
+                  }),
+      middle_axis("logsumexp", {}, any,
+                  [](const auto& row, Summer& summer) { return logsumexp(row, summer); }),
+      middle_axis("argmax", {}, any,
+                  [](const auto& row, Summer&) {
+                    const auto at = std::ranges::max_element(row) - row.begin();
+                    return static_cast<typename std::decay_t<decltype(row)>::value_type>(at);
+                  }),
+      middle_axis("argmin", attrs({{"keepdims", true}}), any,
+                  [](const auto& row, Summer&) {
+                    const auto at = std::ranges::min_element(row) - row.begin();
+                    return static_cast<typename std::decay_t<decltype(row)>::value_type>(at);
+                  }),
+  };
+  cases[1].ill_conditioned = true;
+  cases.push_back(make_case("sum", {{3, 4, 5}}, attrs({{"axes", std::vector<std::int64_t>{0, -1}}}),
+                            [](const auto& in, Summer& summer) {
+                              auto out = in[0].data;
+                              out.clear();
+                              for (int j = 0; j < 4; ++j) {
+                                auto row = in[0].data;
+                                row.clear();
+                                for (int i = 0; i < 3; ++i) {
+                                  for (int k = 0; k < 5; ++k) row.push_back(in[0].at(i, j, k));
+                                }
+                                out.push_back(summer.sum(row));
+                              }
+                              return out;
+                            }));
+  cases.back().draws = {positive};
+  cases.push_back(make_case("mean", {{6, 7}}, {}, [](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    const auto mean = summer.sum(out) / 42;
+    out.assign(1, mean);
+    return out;
+  }));
+  cases.back().draws = {positive};
+  return cases;
+}
+
+}  // namespace lathe

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+/// Applies `f(row, summer) -> row` to rows of `length` contiguous elements.
+template <class Data, class F>
+Data each_row(Data data, std::size_t length, Summer& summer, F f) {
+  for (std::size_t first = 0; first < data.size(); first += length) {
+    const auto begin = data.begin() + static_cast<std::ptrdiff_t>(first);
+    const Data row = f(Data(begin, begin + static_cast<std::ptrdiff_t>(length)), summer);
+    std::copy(row.begin(), row.end(), begin);
+  }
+  return data;
+}
+
+template <class Row>
+Row softmax(Row row, Summer& summer) {
+  const auto top = *std::ranges::max_element(row);
+  for (auto& x : row) x = std::exp(x - top);
+  const auto total = summer.sum(row);
+  for (auto& x : row) x /= total;
+  return row;
+}
+
+template <class Row>
+Row log_softmax(Row row, Summer& summer) {
+  const auto top = *std::ranges::max_element(row);
+  Row terms = row;
+  for (auto& x : terms) x = std::exp(x - top);
+  const auto lse = top + std::log(summer.sum(terms));
+  for (auto& x : row) x -= lse;
+  return row;
+}
+
+/// Two passes.
+template <class Row>
+Row standardise(Row row, Summer& summer, double eps) {
+  using T = typename Row::value_type;
+  const T n = static_cast<T>(row.size());
+  const T mean = summer.sum(row) / n;
+  Row squares = row;
+  for (auto& x : squares) x = (x - mean) * (x - mean);
+  const T scale = 1 / std::sqrt(summer.sum(squares) / n + static_cast<T>(eps));
+  for (auto& x : row) x = (x - mean) * scale;
+  return row;
+}
+
+/// One pass, in order.
+template <class Row>
+Row welford(Row row, Summer&, double eps) {
+  using T = typename Row::value_type;
+  T mean = 0;
+  T squares = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const T before = row[i] - mean;
+    mean += before / static_cast<T>(i + 1);
+    squares += before * (row[i] - mean);
+  }
+  const T scale = 1 / std::sqrt(squares / static_cast<T>(row.size()) + static_cast<T>(eps));
+  for (auto& x : row) x = (x - mean) * scale;
+  return row;
+}
+
+OpCase layer_norm(Draw draw, bool by_welford) {
+  OpCase result = make_case("layer_norm", {{6, 64}, {64}, {64}}, attrs({{"eps", 1e-5}}),
+                            [by_welford](const auto& in, Summer& summer) {
+                              auto out = each_row(in[0].data, 64, summer, [&](auto row, Summer& s) {
+                                return by_welford ? welford(row, s, 1e-5) : standardise(row, s, 1e-5);
+                              });
+                              for (std::size_t i = 0; i < out.size(); ++i) {
+                                out[i] = out[i] * in[1].data[i % 64] + in[2].data[i % 64];
+                              }
+                              return out;
+                            });
+  result.draws = {draw, Draw{}};
+  return result;
+}
+
+template <class F>
+OpCase along_columns(std::string op, F f) {
+  return make_case(std::move(op), {{30, 4}}, attrs({{"axis", 0}}), [f](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    for (std::size_t column = 0; column < 4; ++column) {
+      auto row = in[0].data;
+      row.clear();
+      for (std::size_t i = 0; i < 30; ++i) row.push_back(in[0].data[i * 4 + column]);
+      row = f(row, summer);
+      for (std::size_t i = 0; i < 30; ++i) out[i * 4 + column] = row[i];
+    }
+    return out;
+  });
+}
+
+std::vector<OpCase> scan_cases() {
+  std::vector<OpCase> cases;
+  for (const bool product : {false, true}) {
+    cases.push_back(
+        make_case(product ? "cumprod" : "cumsum", {{3, 50}}, {}, [product](const auto& in, Summer& summer) {
+          return each_row(in[0].data, 50, summer, [product](auto row, Summer&) {
+            for (std::size_t i = 1; i < row.size(); ++i)
+              row[i] = product ? row[i] * row[i - 1] : row[i] + row[i - 1];
+            return row;
+          });
+        }));
+    cases.back().draws = {Draw{0.7, 1.4}};
+  }
+  cases.push_back(make_case("cumsum", {{4, 5}}, attrs({{"axis", 0}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 5; i < out.size(); ++i) out[i] += out[i - 5];
+    return out;
+  }));
+  return cases;
+}
+
+std::vector<OpCase> group_cases() {
+  std::vector<OpCase> cases;
+  for (const std::size_t groups : {2u, 6u}) {
+    const std::size_t length = 6 / groups * 8;
+    Attrs given;
+    if (groups == 2) given.set("groups", std::int64_t{2});
+    cases.push_back(make_case(groups == 2 ? "group_norm" : "instance_norm", {{2, 6, 4, 2}, {6}, {6}}, given,
+                              [length](const auto& in, Summer& summer) {
+                                auto out = each_row(in[0].data, length, summer, [](auto row, Summer& s) {
+                                  return standardise(row, s, 1e-5);
+                                });
+                                for (std::size_t i = 0; i < out.size(); ++i) {
+                                  out[i] = out[i] * in[1].data[i / 8 % 6] + in[2].data[i / 8 % 6];
+                                }
+                                return out;
+                              }));
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::vector<OpCase> rowwise_cases() {
+  std::vector<OpCase> cases = {
+      make_case("softmax", {{5, 70}}, {},
+                [](const auto& in, Summer& summer) {
+                  return each_row(in[0].data, 70, summer,
+                                  [](auto row, Summer& s) { return softmax(row, s); });
+                }),
+      along_columns("softmax", [](auto row, Summer& s) { return softmax(row, s); }),
+      make_case("log_softmax", {{5, 70}}, {},
+                [](const auto& in, Summer& summer) {
+                  return each_row(in[0].data, 70, summer,
+                                  [](auto row, Summer& s) { return log_softmax(row, s); });
+                }),
+      layer_norm(Draw{}, false),
+      layer_norm(Draw{50, 53}, false),
+      layer_norm(Draw{50, 53}, true),
+      make_case("layer_norm", {{2, 3, 20}}, attrs({{"axis", 1}}),
+                [](const auto& in, Summer& summer) {
+                  return each_row(in[0].data, 60, summer,
+                                  [](auto row, Summer& s) { return standardise(row, s, 1e-5); });
+                }),
+      make_case("rms_norm", {{5, 64}, {64}}, {},
+                [](const auto& in, Summer& summer) {
+                  auto out = each_row(in[0].data, 64, summer, [](auto row, Summer& s) {
+                    auto squares = row;
+                    for (auto& x : squares) x *= x;
+                    const auto mean = s.sum(squares) / 64;
+                    for (auto& x : row) x /= std::sqrt(mean + static_cast<std::decay_t<decltype(x)>>(1e-5));
+                    return row;
+                  });
+                  for (std::size_t i = 0; i < out.size(); ++i) out[i] *= in[1].data[i % 64];
+                  return out;
+                }),
+      make_case("l2_normalize", {{5, 64}}, {},
+                [](const auto& in, Summer& summer) {
+                  return each_row(in[0].data, 64, summer, [](auto row, Summer& s) {
+                    auto squares = row;
+                    for (auto& x : squares) x *= x;
+                    const auto norm = std::sqrt(s.sum(squares));
+                    for (auto& x : row) x /= std::max(norm, static_cast<std::decay_t<decltype(x)>>(1e-12));
+                    return row;
+                  });
+                }),
+  };
+  cases[0].draws = cases[1].draws = {Draw{-8, 8}};
+  cases[4].looseness = cases[5].looseness = 400;
+  for (auto make : {group_cases, scan_cases}) {
+    for (OpCase& op_case : make()) cases.push_back(std::move(op_case));
+  }
+  return cases;
+}
+
+}  // namespace lathe

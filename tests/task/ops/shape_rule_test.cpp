@@ -1,0 +1,142 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+/// infer() with symbolic extents: "M" and "N" are dims, numbers are numbers. Equal means equal at two points.
+Result<SymbolicType> infer_symbolic(std::string_view op, const Attrs& given,
+                                    const std::vector<std::vector<std::string>>& shapes,
+                                    DType dtype = DType::kF32) {
+  InferContext context{given, {}, [](const Expr& a, const Expr& b) {
+                         for (const Dims& dims : {Dims{{"M", 24}, {"N", 36}}, Dims{{"M", 48}, {"N", 132}}}) {
+                           const auto left = a.evaluate(dims);
+                           const auto right = b.evaluate(dims);
+                           if (!left.ok() || !right.ok() || *left != *right) return false;
+                         }
+                         return true;
+                       }};
+  for (const auto& shape : shapes) {
+    SymbolicType type{dtype, {}};
+    for (const std::string& extent : shape) type.shape.push_back(*Expr::parse(extent));
+    context.in.push_back(type);
+  }
+  return find_op(op)->infer(context);
+}
+
+std::string inferred(std::string_view op, const Attrs& given,
+                     const std::vector<std::vector<std::string>>& shapes, DType dtype = DType::kF32) {
+  const Result<SymbolicType> type = infer_symbolic(op, given, shapes, dtype);
+  if (!type.ok()) return type.error().message;
+  std::string text;
+  for (const Expr& extent : type->shape) text += (text.empty() ? "" : ", ") + extent.to_string();
+  return text;
+}
+
+TEST(ShapeRules, StaySymbolic) {
+  EXPECT_EQ(inferred("add", {}, {{"M", "1"}, {"N"}}), "M, N");
+  EXPECT_EQ(inferred("matmul", {}, {{"M", "N"}, {"N", "64"}}), "M, 64");
+  EXPECT_EQ(inferred("matmul", attrs({{"transpose_a", true}}), {{"8", "N", "M"}, {"N", "4"}}), "8, M, 4");
+  EXPECT_EQ(inferred("linear", {}, {{"M", "N"}, {"5", "N"}, {"5"}}), "M, 5");
+  EXPECT_EQ(inferred("sum", attrs({{"axis", -1}, {"keepdims", true}}), {{"M", "N"}}), "M, 1");
+  EXPECT_EQ(inferred("sum", {}, {{"M", "N"}}), "");
+  EXPECT_EQ(inferred("diag", {}, {{"N"}}), "N, N");
+  EXPECT_EQ(inferred("gather", {}, {{"M", "N"}, {"4"}}, DType::kI32), "4, N");
+}
+
+TEST(ShapeRules, AttributesMayBeExpressions) {
+  EXPECT_EQ(inferred("slice", attrs({{"start", "N / 2"}}), {{"M", "N"}}), "M, N - N / 2");
+  EXPECT_EQ(inferred("pad", attrs({{"before", "M"}}), {{"M"}}), "M + M");
+  const Attrs shape = attrs({{"shape", std::vector<std::string>{"M", "2", "-1"}}});
+  EXPECT_EQ(inferred("reshape", shape, {{"M", "N"}}), "M, 2, M * N / (M * 2)");
+}
+
+TEST(ShapeRules, WindowsFollowTheTextbook) {
+  const Attrs strided = attrs({{"stride", 2}, {"padding", 1}});
+  EXPECT_EQ(
+      shape_of(*infer(*find_op("conv2d"), strided, {fixed_type({1, 3, 7, 8}), fixed_type({4, 3, 3, 3})})),
+      (Shape{1, 4, 4, 4}));
+  EXPECT_EQ(shape_of(*infer(*find_op("max_pool2d"), attrs({{"kernel", 2}}), {fixed_type({1, 3, 7, 8})})),
+            (Shape{1, 3, 3, 4}));
+  const auto too_small =
+      infer(*find_op("conv1d"), attrs({{"stride", 2}}), {fixed_type({1, 1, 2}), fixed_type({1, 1, 3})});
+  EXPECT_LE(shape_of(*too_small)[2], 0) << "a window that does not fit has no position";
+}
+
+TEST(ShapeRules, SayWhatIsWrong) {
+  EXPECT_THAT(inferred("add", {}, {{"M"}, {"N"}}), HasSubstr("[M] and [N] do not broadcast"));
+  EXPECT_THAT(inferred("matmul", {}, {{"M", "N"}, {"M", "N"}}), HasSubstr("N against M"));
+  EXPECT_THAT(inferred("matmul", {}, {{"M", "N"}, {"N"}}), HasSubstr("rank 2 or more"));
+  EXPECT_THAT(inferred("linear", {}, {{"M", "N"}, {"4", "M"}}), HasSubstr("the weight is [4, M]"));
+  EXPECT_THAT(inferred("bias_add", {}, {{"M", "N"}, {"M"}}), HasSubstr("must have [N]"));
+  EXPECT_THAT(inferred("softmax", attrs({{"axis", 2}}), {{"M", "N"}}), HasSubstr("axis 2 is outside"));
+  EXPECT_THAT(inferred("softmax", {}, {{}}), HasSubstr("scalar"));
+  EXPECT_THAT(inferred("softmax", attrs({{"axis", "M"}}), {{"M", "N"}}), HasSubstr("must be a number"));
+  EXPECT_THAT(inferred("relu", {}, {{"M"}}, DType::kI32), HasSubstr("floating-point"));
+  EXPECT_THAT(inferred("transpose", attrs({{"perm", std::vector<std::int64_t>{0, 0}}}), {{"M", "N"}}),
+              HasSubstr("twice"));
+  EXPECT_THAT(inferred("sum", attrs({{"axes", std::vector<std::int64_t>{1, -1}}}), {{"M", "N"}}),
+              HasSubstr("twice"));
+  EXPECT_THAT(inferred("sum", attrs({{"axis", 0}, {"axes", std::vector<std::int64_t>{1}}}), {{"M", "N"}}),
+              HasSubstr("both"));
+  EXPECT_THAT(inferred("reshape", attrs({{"shape", std::vector<std::int64_t>{7, -1}}}), {{"M", "4"}}),
+              HasSubstr("does not have the elements"));
+  EXPECT_THAT(inferred("slice", attrs({{"start", 3}, {"stop", 3}}), {{"8"}}), HasSubstr("does not lie"));
+  EXPECT_THAT(inferred("concat", attrs({{"axis", 0}}), {{"M", "N"}, {"M", "M"}}), HasSubstr("beside axis 0"));
+  EXPECT_THAT(inferred("group_norm", attrs({{"groups", 5}}), {{"M", "8", "N"}}), HasSubstr("do not divide"));
+  EXPECT_THAT(inferred("conv2d", {}, {{"1", "3", "9", "9"}, {"4", "2", "3", "3"}}),
+              HasSubstr("input channels"));
+  EXPECT_THAT(inferred("conv2d", attrs({{"stride", 0}}), {{"1", "3", "9", "9"}, {"4", "3", "3", "3"}}),
+              HasSubstr("'stride' must be 1 or more"));
+  EXPECT_THAT(inferred("max_pool2d", attrs({{"kernel", 2}, {"padding", 2}}), {{"1", "3", "9", "9"}}),
+              HasSubstr("half the kernel"));
+  EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("attention", {}, {{"2", "M", "8"}, {"3", "N", "8"}, {"2", "N", "8"}}),
+              HasSubstr("heads"));
+  EXPECT_THAT(inferred("mse_loss", {}, {{"M"}, {"N"}}), HasSubstr("must have [M]"));
+  EXPECT_THAT(inferred("huber_loss", attrs({{"delta", 0.0}}), {{"M"}, {"M"}}), HasSubstr("positive"));
+}
+
+/// Whatever inputs a task names, a shape rule answers and does not crash.
+TEST(ShapeRules, SurviveEveryRank) {
+  for (const Op* op : all_ops()) {
+    Attrs required;
+    for (const AttrRule& rule : op->attr_rules()) {
+      if (!rule.required) continue;
+      if (rule.kind == AttrKind::kReal || rule.kind == AttrKind::kInteger)
+        required.set(std::string(rule.name), 2L);
+      if (rule.kind == AttrKind::kIntegers)
+        required.set(std::string(rule.name), std::vector<std::int64_t>{2, -1});
+      if (rule.kind == AttrKind::kText) required.set(std::string(rule.name), std::string(rule.choices[0]));
+    }
+    for (int inputs = op->min_inputs(); inputs <= op->max_inputs(); ++inputs) {
+      for (std::size_t rank = 0; rank <= 6; ++rank) {
+        for (const DType dtype : {DType::kF32, DType::kI64, DType::kBool}) {
+          const std::vector<SymbolicType> in(static_cast<std::size_t>(inputs),
+                                             fixed_type(Shape(rank, 4), dtype));
+          const Result<SymbolicType> type = infer(*op, required, in);
+          EXPECT_TRUE(type.ok() || !type.error().message.empty()) << op->name();
+        }
+      }
+    }
+  }
+}
+
+TEST(ShapeRules, DtypesFollowTheInputs) {
+  EXPECT_EQ(infer_symbolic("matmul", {}, {{"4", "4"}, {"4", "4"}}, DType::kI8)->dtype, DType::kI32);
+  EXPECT_EQ(
+      infer_symbolic("matmul", attrs({{"out_dtype", "fp32"}}), {{"4", "4"}, {"4", "4"}}, DType::kF16)->dtype,
+      DType::kF32);
+  EXPECT_EQ(infer_symbolic("argmax", {}, {{"4", "4"}})->dtype, DType::kI64);
+  EXPECT_EQ(infer_symbolic("cast", attrs({{"dtype", "bf16"}}), {{"4"}})->dtype, DType::kBF16);
+  const auto mixed = infer(*find_op("add"), {}, {fixed_type({4}), fixed_type({4}, DType::kF16)});
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_THAT(mixed.error().message, HasSubstr("fp32 [4] and fp16 [4]"));
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/task/ops/harness.h"
+
+namespace lathe {
+namespace {
+
+constexpr Draw kPositive{0.1, 2};
+
+struct Geometry {
+  int stride = 1;
+  int padding = 0;
+  int dilation = 1;
+  int groups = 1;
+};
+
+Attrs attrs_of(const Geometry& g) {
+  return attrs(
+      {{"stride", g.stride}, {"padding", g.padding}, {"dilation", g.dilation}, {"groups", g.groups}});
+}
+
+/// Every product of an output: calls visit(output index, product) for x [N, C, H, W] and w [O, C/g, k, k].
+template <class T, class Visit>
+void conv2d_products(const Array<T>& x, const Array<T>& w, const Geometry& g, std::int64_t oh,
+                     std::int64_t ow, Visit visit) {
+  const std::int64_t per_group = w.extent(0) / g.groups;
+  for (std::int64_t n = 0; n < x.extent(0); ++n) {
+    for (std::int64_t o = 0; o < w.extent(0); ++o) {
+      for (std::int64_t p = 0; p < oh * ow; ++p) {
+        for (std::int64_t c = 0; c < w.extent(1); ++c) {
+          for (std::int64_t t = 0; t < w.extent(2) * w.extent(3); ++t) {
+            const std::int64_t a = t / w.extent(3);
+            const std::int64_t b = t % w.extent(3);
+            const std::int64_t i = p / ow * g.stride - g.padding + a * g.dilation;
+            const std::int64_t j = p % ow * g.stride - g.padding + b * g.dilation;
+            if (i < 0 || j < 0 || i >= x.extent(2) || j >= x.extent(3)) continue;
+            visit((n * w.extent(0) + o) * oh * ow + p,
+                  x.at(n, o / per_group * w.extent(1) + c, i, j) * w.at(o, c, a, b));
+          }
+        }
+      }
+    }
+  }
+}
+
+OpCase conv2d(const Geometry& g, Shape x, Shape w, std::int64_t oh, std::int64_t ow) {
+  OpCase result = make_case("conv2d", {x, w, {w[0]}}, attrs_of(g), [=](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    std::vector<decltype(out)> terms(static_cast<std::size_t>(in[0].extent(0) * in[1].extent(0) * oh * ow));
+    conv2d_products(in[0], in[1], g, oh, ow, [&](std::int64_t at, auto product) {
+      terms[static_cast<std::size_t>(at)].push_back(product);
+    });
+    out.clear();
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const std::size_t channel =
+          i / static_cast<std::size_t>(oh * ow) % static_cast<std::size_t>(in[1].extent(0));
+      out.push_back(summer.sum(terms[i]) + in[2].data[channel]);
+    }
+    return out;
+  });
+  result.draws = {kPositive};
+  return result;
+}
+
+/// One spatial axis, by the definition; also serves as axis 2 of conv3d with extents of 1 before it.
+OpCase conv1d(std::string op, Shape x, Shape w) {
+  OpCase result =
+      make_case(std::move(op), {x, w}, attrs({{"padding", std::vector<std::int64_t>(x.size() - 2, 0)}}),
+                [](const auto& in, Summer& summer) {
+                  auto out = in[0].data;
+                  out.clear();
+                  const std::int64_t channels = in[0].extent(1);
+                  const std::int64_t length = in[0].extent(-1);
+                  const std::int64_t kernel = in[1].extent(-1);
+                  for (std::int64_t o = 0; o < in[1].extent(0); ++o) {
+                    for (std::int64_t p = 0; p + kernel <= length; ++p) {
+                      auto terms = in[0].data;
+                      terms.clear();
+                      for (std::int64_t c = 0; c < channels; ++c) {
+                        for (std::int64_t t = 0; t < kernel; ++t) {
+                          terms.push_back(in[0][c * length + p + t] * in[1][(o * channels + c) * kernel + t]);
+                        }
+                      }
+                      out.push_back(summer.sum(terms));
+                    }
+                  }
+                  return out;
+                });
+  result.draws = {kPositive};
+  return result;
+}
+
+/// Scatters x [1, C, 1.., L] through w [C, O, 1.., k] with stride 2.
+OpCase conv_transpose_line(std::string op, Shape x, Shape w) {
+  Attrs given = attrs({{"stride", 2}, {"output_padding", std::vector<std::int64_t>(x.size() - 2, 0)}});
+  OpCase result = make_case(std::move(op), {x, w}, given, [](const auto& in, Summer& summer) {
+    const std::int64_t channels = in[0].extent(1);
+    const std::int64_t length = in[0].extent(-1);
+    const std::int64_t outputs = in[1].extent(1);
+    const std::int64_t kernel = in[1].extent(-1);
+    const std::int64_t wide = (length - 1) * 2 + kernel;
+    auto out = in[0].data;
+    std::vector<decltype(out)> terms(static_cast<std::size_t>(outputs * wide));
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        for (std::int64_t o = 0; o < outputs; ++o) {
+          for (std::int64_t t = 0; t < kernel; ++t) {
+            terms[static_cast<std::size_t>(o * wide + 2 * i + t)].push_back(
+                in[0][c * length + i] * in[1][(c * outputs + o) * kernel + t]);
+          }
+        }
+      }
+    }
+    out.clear();
+    for (const auto& term : terms) out.push_back(summer.sum(term));
+    return out;
+  });
+  result.draws = {kPositive};
+  return result;
+}
+
+/// Grouped, padded, dilated and with output padding: by the adjoint of conv2d's products.
+OpCase conv_transpose2d(const Geometry& g) {
+  const Shape x{2, 4, 3, 4};
+  const Shape w{4, 3, 3, 3};
+  Attrs given = attrs_of(g);
+  given.set("output_padding", std::int64_t{1});
+  const std::int64_t height = 2 * g.stride - 2 * g.padding + 2 * g.dilation + 2;
+  const std::int64_t width = 3 * g.stride - 2 * g.padding + 2 * g.dilation + 2;
+  OpCase result =
+      make_case("conv_transpose2d", {x, w, {3 * g.groups}}, given, [=](const auto& in, Summer& summer) {
+        auto out = in[0].data;
+        const std::int64_t outputs = 3 * g.groups;
+        std::vector<decltype(out)> terms(static_cast<std::size_t>(2 * outputs * height * width));
+        for (std::int64_t flat = 0; flat < in[0].size(); ++flat) {
+          const std::int64_t n = flat / 48, c = flat / 12 % 4, i = flat / 4 % 3, j = flat % 4;
+          for (std::int64_t o = 0; o < 3; ++o) {
+            for (std::int64_t t = 0; t < 9; ++t) {
+              const std::int64_t y = i * g.stride - g.padding + t / 3 * g.dilation;
+              const std::int64_t z = j * g.stride - g.padding + t % 3 * g.dilation;
+              if (y < 0 || z < 0 || y >= height || z >= width) continue;
+              const std::int64_t channel = c / (4 / g.groups) * 3 + o;
+              terms[static_cast<std::size_t>(((n * outputs + channel) * height + y) * width + z)].push_back(
+                  in[0][flat] * in[1].at(c, o, t / 3, t % 3));
+            }
+          }
+        }
+        out.clear();
+        for (std::size_t i = 0; i < terms.size(); ++i) {
+          const std::size_t channel =
+              i / static_cast<std::size_t>(height * width) % static_cast<std::size_t>(outputs);
+          out.push_back(summer.sum(terms[i]) + in[2].data[channel]);
+        }
+        return out;
+      });
+  result.draws = {kPositive};
+  return result;
+}
+
+/// Kernel 3, stride 2, padding 1 over the last axis of x.
+OpCase pool_line(std::string op, Shape x, Attrs given) {
+  const bool maximum = op.starts_with("max");
+  const bool count_padding = given.flag("count_padding", true);
+  OpCase result = make_case(std::move(op), {x}, std::move(given), [=](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    out.clear();
+    const std::int64_t length = in[0].extent(-1);
+    for (std::int64_t line = 0; line < in[0].size() / length; ++line) {
+      for (std::int64_t p = 0; p < (length - 1) / 2 + 1; ++p) {
+        auto taps = in[0].data;
+        taps.clear();
+        for (std::int64_t i = std::max<std::int64_t>(0, 2 * p - 1); i <= std::min(length - 1, 2 * p + 1);
+             ++i) {
+          taps.push_back(in[0][line * length + i]);
+        }
+        using T = std::decay_t<decltype(taps[0])>;
+        const T count = count_padding ? T(3) : static_cast<T>(taps.size());
+        out.push_back(maximum ? *std::ranges::max_element(taps) : summer.sum(taps) / count);
+      }
+    }
+    return out;
+  });
+  result.draws = {kPositive};
+  return result;
+}
+
+Attrs pool_attrs(std::size_t axes) {
+  std::vector<std::int64_t> kernel(axes, 1), stride(axes, 1), padding(axes, 0);
+  kernel.back() = 3;
+  stride.back() = 2;
+  padding.back() = 1;
+  return attrs({{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
+}
+
+/// 2 x 2 windows side by side, as by default.
+OpCase pool_square(std::string op) {
+  const bool maximum = op.starts_with("max");
+  OpCase result =
+      make_case(std::move(op), {{2, 3, 6, 8}}, attrs({{"kernel", 2}}), [=](const auto& in, Summer& summer) {
+        auto out = in[0].data;
+        out.clear();
+        for (int n = 0; n < 2; ++n) {
+          for (int c = 0; c < 3; ++c) {
+            for (int i = 0; i < 3; ++i) {
+              for (int j = 0; j < 4; ++j) {
+                auto taps = in[0].data;
+                taps.clear();
+                for (int t = 0; t < 4; ++t) taps.push_back(in[0].at(n, c, 2 * i + t / 2, 2 * j + t % 2));
+                out.push_back(maximum ? *std::ranges::max_element(taps) : summer.sum(taps) / 4);
+              }
+            }
+          }
+        }
+        return out;
+      });
+  result.draws = {kPositive};
+  return result;
+}
+
+}  // namespace
+
+std::vector<OpCase> stencil_cases() {
+  Attrs uncounted = pool_attrs(1);
+  uncounted.set("count_padding", false);
+  return {
+      conv2d({}, {2, 3, 6, 7}, {4, 3, 3, 2}, 4, 6),
+      conv2d({.stride = 2, .padding = 1}, {1, 2, 7, 8}, {3, 2, 3, 3}, 4, 4),
+      conv2d({.padding = 2, .dilation = 2, .groups = 2}, {2, 4, 6, 6}, {6, 2, 3, 3}, 6, 6),
+      conv2d({.padding = 1, .groups = 4}, {2, 4, 5, 5}, {4, 1, 3, 3}, 5, 5),
+      conv1d("conv1d", {1, 3, 20}, {5, 3, 4}),
+      conv1d("conv3d", {1, 3, 1, 1, 12}, {5, 3, 1, 1, 4}),
+      conv_transpose_line("conv_transpose1d", {1, 3, 9}, {3, 4, 5}),
+      conv_transpose_line("conv_transpose2d", {1, 3, 1, 9}, {3, 4, 1, 5}),
+      conv_transpose_line("conv_transpose3d", {1, 3, 1, 1, 9}, {3, 4, 1, 1, 5}),
+      conv_transpose2d({.stride = 2, .padding = 1}),
+      conv_transpose2d({.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
+      pool_line("max_pool1d", {2, 3, 9}, pool_attrs(1)),
+      pool_line("max_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
+      pool_line("avg_pool1d", {2, 3, 9}, pool_attrs(1)),
+      pool_line("avg_pool1d", {2, 3, 9}, uncounted),
+      pool_line("avg_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
+      pool_square("max_pool2d"),
+      pool_square("avg_pool2d"),
+  };
+}
+
+}  // namespace lathe
