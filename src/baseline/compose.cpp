@@ -29,10 +29,14 @@ bool has_buffer(const TaskSpec& task, const std::string& node) {
                      [&](const OutputDecl& output) { return output.name == node; });
 }
 
-std::string scratch_table(const NodeDecl& node) {
-  Expr bytes = Expr::constant(static_cast<std::int64_t>(info(node.type.dtype).bytes));
-  for (const Expr& extent : node.type.shape) bytes = bytes * extent;
-  return fmt::format("\n[[scratch]]\nname = \"{}\"\nbytes = \"{}\"\n", node.out, bytes.to_string());
+std::string scratch_table(const std::string& name, const Expr& bytes) {
+  return fmt::format("\n[[scratch]]\nname = \"{}\"\nbytes = \"{}\"\n", name, bytes.to_string());
+}
+
+Expr bytes_of(const SymbolicType& type) {
+  Expr bytes = Expr::constant(static_cast<std::int64_t>(info(type.dtype).bytes));
+  for (const Expr& extent : type.shape) bytes = bytes * extent;
+  return bytes;
 }
 
 }  // namespace
@@ -45,13 +49,14 @@ Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const Vendor
   for (const NodeDecl& node : task.nodes) {
     const VendorGroup* group = group_of(groups, node.out);
     if (group && group->nodes.back() != node.out) continue;
-    if (!has_buffer(task, node.out)) scratch += scratch_table(node);
+    if (!has_buffer(task, node.out)) scratch += scratch_table(node.out, bytes_of(node.type));
     if (group) {
       steps +=
           fmt::format("\n[[node]]\nlibrary = \"{}\"\nnodes = {}\n", group->library, quoted(group->nodes));
       continue;
     }
     LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node));
+    if (!kernel.work_name.empty()) scratch += scratch_table(kernel.work_name, kernel.work_bytes);
     steps += fmt::format("\n[[launch]]\nkernel = \"{}\"\nitems = \"{}\"\nargs = {}\n", kernel.name,
                          kernel.items.to_string(), quoted(kernel.args));
     kernels += "\n" + kernel.code;

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "baseline/naive/nest.h"
+#include "baseline/naive/emitters.h"
 
 namespace lathe::naive {
 namespace {

@@ -1,7 +1,7 @@
+#include "baseline/naive/emitters.h"
+
 #include <algorithm>
 #include <array>
-
-#include "baseline/naive/nest.h"
 
 namespace lathe::naive {
 namespace {
@@ -12,8 +12,56 @@ struct Entry {
 };
 
 constexpr std::array kEmitters = {
-    Entry{"matmul", emit_matmul},   Entry{"sum", emit_reduction},         Entry{"mean", emit_reduction},
-    Entry{"softmax", emit_softmax}, Entry{"layer_norm", emit_layer_norm},
+    Entry{"argmax", emit_arg_extremum},
+    Entry{"argmin", emit_arg_extremum},
+    Entry{"attention", emit_attention},
+    Entry{"avg_pool1d", emit_pool},
+    Entry{"avg_pool2d", emit_pool},
+    Entry{"avg_pool3d", emit_pool},
+    Entry{"concat", emit_concat},
+    Entry{"conv1d", emit_conv},
+    Entry{"conv2d", emit_conv},
+    Entry{"conv3d", emit_conv},
+    Entry{"conv_transpose1d", emit_conv_transpose},
+    Entry{"conv_transpose2d", emit_conv_transpose},
+    Entry{"conv_transpose3d", emit_conv_transpose},
+    Entry{"cross_entropy", emit_cross_entropy},
+    Entry{"cumprod", emit_scan},
+    Entry{"cumsum", emit_scan},
+    Entry{"diag", emit_diag},
+    Entry{"embedding", emit_gather},
+    Entry{"flatten", emit_same_elements},
+    Entry{"flip", emit_flip},
+    Entry{"gather", emit_gather},
+    Entry{"group_norm", emit_group_norm},
+    Entry{"instance_norm", emit_group_norm},
+    Entry{"l1_norm", emit_reduction},
+    Entry{"l2_normalize", emit_l2_normalize},
+    Entry{"layer_norm", emit_layer_norm},
+    Entry{"linear", emit_linear},
+    Entry{"log_softmax", emit_log_softmax},
+    Entry{"logsumexp", emit_logsumexp},
+    Entry{"matmul", emit_matmul},
+    Entry{"max_pool1d", emit_pool},
+    Entry{"max_pool2d", emit_pool},
+    Entry{"max_pool3d", emit_pool},
+    Entry{"mean", emit_reduction},
+    Entry{"norm", emit_reduction},
+    Entry{"outer", emit_outer},
+    Entry{"pad", emit_pad},
+    Entry{"prod", emit_reduction},
+    Entry{"reduce_max", emit_reduction},
+    Entry{"reduce_min", emit_reduction},
+    Entry{"reshape", emit_same_elements},
+    Entry{"rms_norm", emit_rms_norm},
+    Entry{"slice", emit_slice},
+    Entry{"softmax", emit_softmax},
+    Entry{"std", emit_variance},
+    Entry{"sum", emit_reduction},
+    Entry{"transpose", emit_transpose},
+    Entry{"tril", emit_triangle},
+    Entry{"triu", emit_triangle},
+    Entry{"var", emit_variance},
 };
 
 }  // namespace
@@ -22,6 +70,7 @@ Emitter find_emitter(const Op& op) {
   const auto entry =
       std::find_if(kEmitters.begin(), kEmitters.end(), [&](const Entry& e) { return e.op == op.name(); });
   if (entry != kEmitters.end()) return entry->emitter;
+  if (op.op_class() == OpClass::kLoss) return emit_loss;
   return op.op_class() == OpClass::kElementwise ? emit_elementwise : nullptr;
 }
 

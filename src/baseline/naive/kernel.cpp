@@ -1,7 +1,6 @@
 #include "baseline/naive/kernel.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <set>
 
@@ -11,38 +10,63 @@ namespace {
 /// The locals of emitted code: a value of such a name gets an underscore. (Tasks refuse C++'s own words.)
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = {
-      "item", "base", "i", "j", "k", "row", "left", "sum", "peak", "mean", "scale", "best", "lathe"};
+      "item", "base", "i",     "j",    "k",    "row",    "left",    "sum",
+      "peak", "mean", "scale", "best", "work", "hidden", "visible", "lathe"};
   return names;
 }
 
 /// Letters followed by digits (i0, v1) are the emitters' own, too.
 std::string c_name(const std::string& name) {
   const bool numbered =
-      name.size() > 1 && (name[0] == 'i' || name[0] == 'v') &&
+      name.size() > 1 && std::string_view("iorstv").find(name[0]) != std::string_view::npos &&
       std::all_of(name.begin() + 1, name.end(), [](unsigned char c) { return std::isdigit(c); });
   return numbered || reserved_names().contains(name) ? name + "_" : name;
 }
 
-std::vector<Expr> renamed(const TaskSpec& task, const std::vector<Expr>& shape) {
-  std::map<std::string, Expr> names;
-  for (const std::string& dim : task.dim_names) names.insert_or_assign(dim, Expr::symbol(c_name(dim)));
-  std::vector<Expr> result;
-  for (const Expr& extent : shape) result.push_back(extent.substitute(names));
-  return result;
-}
+/// Renames dims between the task and the C code.
+class DimNames {
+ public:
+  explicit DimNames(const TaskSpec& task) {
+    for (const std::string& dim : task.dim_names) {
+      to_c_.insert_or_assign(dim, Expr::symbol(c_name(dim)));
+      from_c_.insert_or_assign(c_name(dim), Expr::symbol(dim));
+    }
+  }
+  Expr to_task(const Expr& expr) const { return expr.substitute(from_c_); }
+  std::vector<Expr> to_c(const std::vector<Expr>& shape) const {
+    std::vector<Expr> result;
+    for (const Expr& extent : shape) result.push_back(extent.substitute(to_c_));
+    return result;
+  }
+  /// Texts that are expressions are renamed, or become numbers.
+  Attrs to_c(const Attrs& attrs, const Op& op) const {
+    Attrs result = attrs;
+    for (const AttrRule& rule : op.attr_rules()) {
+      const auto value = attrs.all().find(rule.name);
+      if (value == attrs.all().end()) continue;
+      if (rule.kind == AttrKind::kInteger && std::holds_alternative<std::string>(value->second)) {
+        const Expr expr = to_c({*attrs.expression(rule.name, {})}).front();
+        expr.is_constant() ? result.set(value->first, *expr.evaluate({}))
+                           : result.set(value->first, expr.to_string());
+      } else if (std::holds_alternative<std::vector<std::string>>(value->second)) {
+        std::vector<std::string> texts;
+        for (const Expr& expr : to_c(*attrs.expressions(rule.name, {}))) texts.push_back(expr.to_string());
+        result.set(value->first, std::move(texts));
+      }
+    }
+    return result;
+  }
 
-Operand operand_of(const TaskSpec& task, const std::string& name) {
+ private:
+  std::map<std::string, Expr> to_c_;
+  std::map<std::string, Expr> from_c_;
+};
+
+Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name) {
   if (const TensorDecl* tensor = task.find_tensor(name))
-    return {c_name(name), tensor->dtype, renamed(task, tensor->shape), tensor->role == Role::kScalar};
+    return {c_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar};
   const NodeDecl& node = *task.find_node(name);
-  return {c_name(name), node.type.dtype, renamed(task, node.type.shape), false};
-}
-
-/// An expression over C names back in the task's.
-Expr restored(const TaskSpec& task, const Expr& expr) {
-  std::map<std::string, Expr> names;
-  for (const std::string& dim : task.dim_names) names.insert_or_assign(c_name(dim), Expr::symbol(dim));
-  return expr.substitute(names);
+  return {c_name(name), node.type.dtype, names.to_c(node.type.shape), false};
 }
 
 bool mentions(std::string_view code, std::string_view word) {
@@ -66,7 +90,7 @@ struct Parameters {
 };
 
 Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site& site,
-                         const std::string& body) {
+                         const std::string& body, const std::string& work) {
   Parameters parameters;
   std::set<std::string> seen{node.out};
   bool in_place = false;
@@ -78,81 +102,36 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
                                                 : "const " + operand.c_type() + "* " + operand.name);
   }
   parameters.add(node.out, site.out.c_type() + (in_place ? "* " : "* __restrict ") + site.out.name);
+  if (!work.empty()) parameters.add(work, "float* __restrict work");
   for (const std::string& dim : task.dim_names)
     if (mentions(body, c_name(dim))) parameters.add(dim, "int64_t " + c_name(dim));
   return parameters;
 }
-
-/// Whether `code` calls `function` outside any namespace.
-bool calls_plainly(std::string_view code, std::string_view function) {
-  const auto is_word = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':';
-  };
-  for (std::size_t at = code.find(function); at != code.npos; at = code.find(function, at + 1))
-    if ((at == 0 || !is_word(code[at - 1])) && code.substr(at + function.size()).starts_with('('))
-      return true;
-  return false;
-}
-
-struct Helper {
-  std::string_view call;
-  std::string_view definition;
-};
-
-constexpr std::array kHelpers = {
-    Helper{"lathe::exp(", "inline float exp(float x) { return __builtin_expf(x); }"},
-    Helper{"lathe::exp2(", "inline float exp2(float x) { return __builtin_exp2f(x); }"},
-    Helper{"lathe::expm1(", "inline float expm1(float x) { return __builtin_expm1f(x); }"},
-    Helper{"lathe::log(", "inline float log(float x) { return __builtin_logf(x); }"},
-    Helper{"lathe::log2(", "inline float log2(float x) { return __builtin_log2f(x); }"},
-    Helper{"lathe::log1p(", "inline float log1p(float x) { return __builtin_log1pf(x); }"},
-    Helper{"lathe::tanh(", "inline float tanh(float x) { return __builtin_tanhf(x); }"},
-    Helper{"lathe::erf(", "inline float erf(float x) { return __builtin_erff(x); }"},
-    Helper{"lathe::sin(", "inline float sin(float x) { return __builtin_sinf(x); }"},
-    Helper{"lathe::cos(", "inline float cos(float x) { return __builtin_cosf(x); }"},
-    Helper{"lathe::floor(", "inline float floor(float x) { return __builtin_floorf(x); }"},
-    Helper{"lathe::ceil(", "inline float ceil(float x) { return __builtin_ceilf(x); }"},
-    Helper{"lathe::round(", "inline float round(float x) { return __builtin_rintf(x); }"},
-    Helper{"lathe::sqrt(", "inline float sqrt(float x) { return __builtin_sqrtf(x); }"},
-    Helper{"lathe::rsqrt(", "inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }"},
-    Helper{"lathe::sigmoid(", "inline float sigmoid(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }"},
-    Helper{"lathe::abs(", "inline float abs(float x) { return __builtin_fabsf(x); }"},
-    Helper{"lathe::pow(", "inline float pow(float x, float y) { return __builtin_powf(x, y); }"},
-    Helper{"lathe::copysign(",
-           "inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }"},
-    Helper{"lathe::fma(", "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }"},
-    Helper{"lathe::max(", "template <class T> T max(T x, T y) { return x > y || x != x ? x : y; }"},
-    Helper{"lathe::min(", "template <class T> T min(T x, T y) { return x < y || x != x ? x : y; }"},
-    Helper{"lathe::is_nan(", "inline bool is_nan(float x) { return x != x; }"},
-    Helper{"lathe::lt(", "inline bool lt(float x, float y) { return x < y; }"},
-    Helper{"lathe::le(", "inline bool le(float x, float y) { return x <= y; }"},
-    Helper{"lathe::gt(", "inline bool gt(float x, float y) { return x > y; }"},
-    Helper{"lathe::ge(", "inline bool ge(float x, float y) { return x >= y; }"},
-    Helper{"lathe::eq(", "inline bool eq(float x, float y) { return x == y; }"},
-    Helper{"lathe::ne(", "inline bool ne(float x, float y) { return x != y; }"},
-    Helper{"lathe::select(", "inline float select(bool m, float x, float y) { return m ? x : y; }"},
-};
-
-constexpr std::array kIntegerHelpers = {
-    Helper{"cdiv", "static inline int64_t cdiv(int64_t x, int64_t y) { return (x + y - 1) / y; }"},
-    Helper{"min", "static inline int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }"},
-    Helper{"max", "static inline int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }"},
-    Helper{"align", "static inline int64_t align(int64_t x, int64_t y) { return (x + y - 1) / y * y; }"},
-};
 
 }  // namespace
 
 Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node) {
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
-  Site site{*node.op, node.attrs, {}, operand_of(task, node.out)};
-  for (const std::string& name : node.in) site.in.push_back(operand_of(task, name));
-  site.out.dtype = node.type.dtype;
-  site.out.shape = renamed(task, node.type.shape);
-  site.out.by_value = false;
+  const DimNames names(task);
+  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out)};
+  for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name));
+  site.in.push_back(site.out);
+  for (const Operand& operand : site.in)
+    if (operand.c_type().empty())
+      return invalid(
+          "C has no type for " + std::string(info(operand.dtype).name) + " of '" + operand.name + "'", {},
+          node.where);
+  site.in.pop_back();
   const LoopNest nest = emit(site);
-  const Parameters parameters = parameters_of(task, node, site, nest.body);
-  Kernel kernel{"naive_" + node.out, restored(task, nest.items), parameters.args, {}};
+  const bool has_work = mentions(nest.body, "work");
+  Kernel kernel{"naive_" + node.out, names.to_task(nest.items), {}, {}};
+  if (has_work) {
+    kernel.work_name = node.out + "_work";
+    kernel.work_bytes = Expr::constant(4) * names.to_task(nest.work);
+  }
+  const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name);
+  kernel.args = parameters.args;
   kernel.code = indent(fill(R"(extern "C" void $name($parameters) {
 for (int64_t item = begin; item < end; ++item) {
 $body}
@@ -162,17 +141,6 @@ $body}
                              {"parameters", parameters.text + "int64_t begin, int64_t end"},
                              {"body", nest.body}}));
   return kernel;
-}
-
-std::string helpers_for(std::string_view code) {
-  std::string text;
-  for (const Helper& helper : kIntegerHelpers)
-    if (calls_plainly(code, helper.call)) text += std::string(helper.definition) + "\n";
-  std::string named;
-  for (const Helper& helper : kHelpers)
-    if (code.find(helper.call) != code.npos) named += std::string(helper.definition) + "\n";
-  if (!named.empty()) text += "namespace lathe {\n" + named + "}  // namespace lathe\n";
-  return text;
 }
 
 }  // namespace lathe::naive

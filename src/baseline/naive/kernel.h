@@ -10,6 +10,8 @@ struct Kernel {
   Expr items;
   std::vector<std::string> args;
   std::string code;
+  std::string work_name = {};  ///< of a scratch buffer of its own, if it needs one
+  Expr work_bytes = Expr::constant(0);
 };
 
 /// Errors: the op has no emitter.

@@ -1,4 +1,4 @@
-#include "baseline/naive/nest.h"
+#include "baseline/naive/emitters.h"
 
 namespace lathe::naive {
 namespace {
@@ -35,16 +35,14 @@ LoopNest emit_matmul(const Site& site) {
   };
   const bool accumulates_in_place = out.compute_type() == out.c_type();
   if (transpose_b || !accumulates_in_place)
-    return {out.count(0, out.rank() - 1), fill(R"($indices
-for (int64_t j = 0; j < $n; ++j) {
+    return {out.count(0, out.rank() - 1), fill(R"(${indices}for (int64_t j = 0; j < $n; ++j) {
 $type sum = 0;
 for (int64_t k = 0; k < $depth; ++k) sum += static_cast<$type>($left) * static_cast<$type>($right);
 $out[item * $n + j] = static_cast<$stored>(sum);
 }
 )",
                                                fields)};
-  return {out.count(0, out.rank() - 1), fill(R"($indices
-$stored* row = $out + item * $n;
+  return {out.count(0, out.rank() - 1), fill(R"(${indices}$stored* row = $out + item * $n;
 for (int64_t j = 0; j < $n; ++j) row[j] = 0;
 for (int64_t k = 0; k < $depth; ++k) {
 const $type left = $left;
@@ -52,6 +50,30 @@ for (int64_t j = 0; j < $n; ++j) row[j] += left * $right;
 }
 )",
                                              fields)};
+}
+
+LoopNest emit_linear(const Site& site) {
+  const Operand& x = site.in[0];
+  const Operand& weight = site.in[1];
+  return {x.count(0, x.rank() - 1), fill(R"(for (int64_t j = 0; j < $n; ++j) {
+$type sum = 0;
+for (int64_t k = 0; k < $depth; ++k) sum += static_cast<$type>($x) * static_cast<$type>($weight);
+$out = sum$bias;
+}
+)",
+                                         {{"n", weight.extent(0)},
+                                          {"depth", weight.extent(1)},
+                                          {"type", site.out.compute_type()},
+                                          {"x", x.at("item * " + weight.extent(1) + " + k")},
+                                          {"weight", weight.at("j * " + weight.extent(1) + " + k")},
+                                          {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
+                                          {"out", site.out.at("item * " + weight.extent(0) + " + j")}})};
+}
+
+LoopNest emit_outer(const Site& site) {
+  const std::string to = site.out.at("item * " + site.out.extent(1) + " + j");
+  return {site.out.shape[0], loop("j", site.out.shape[1],
+                                  to + " = " + site.in[0].at("item") + " * " + site.in[1].at("j") + ";\n")};
 }
 
 }  // namespace lathe::naive

@@ -28,6 +28,28 @@ std::string Operand::at(std::string_view index) const {
   return by_value ? name : name + "[" + std::string(index) + "]";
 }
 
+Expr Site::expression(std::string_view name, const Expr& fallback) const {
+  const Result<Expr> value = attrs.expression(name, fallback);
+  assert(value.ok());
+  return *value;
+}
+
+std::size_t Site::axis(std::string_view name, std::int64_t fallback, int rank) const {
+  const auto axis = expression(name, Expr::constant(fallback)).evaluate({});
+  assert(axis.ok());
+  return static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis);
+}
+
+std::vector<std::int64_t> Site::integers(std::string_view name, std::size_t count,
+                                         std::int64_t fallback) const {
+  const auto list = attrs.expressions(name, {Expr::constant(fallback)});
+  assert(list.ok());
+  std::vector<std::int64_t> values;
+  for (const Expr& expr : *list) values.push_back(*expr.evaluate({}));
+  if (values.size() == 1) values.resize(count, values.front());
+  return values;
+}
+
 std::string fill(std::string_view pattern, const Fields& fields) {
   std::string text;
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -36,9 +58,11 @@ std::string fill(std::string_view pattern, const Fields& fields) {
       text += pattern[i++];
       continue;
     }
-    const std::size_t begin = ++i;
-    while (i < pattern.size() && is_name(pattern[i])) ++i;
+    const bool braced = pattern.substr(i + 1).starts_with('{');
+    const std::size_t begin = i + (braced ? 2 : 1);
+    for (i = begin; i < pattern.size() && is_name(pattern[i]);) ++i;
     const std::string_view name = pattern.substr(begin, i - begin);
+    i += braced ? 1 : 0;
     const auto field =
         std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.first == name; });
     assert(field != fields.end());
@@ -114,6 +138,15 @@ std::string indent(std::string_view code) {
   return text;
 }
 
+std::string loop(const std::string& index, const Expr& extent, const std::string& body) {
+  return fill("for (int64_t $i = 0; $i < $n; ++$i) {\n$body}\n",
+              {{"i", index}, {"n", extent.to_string()}, {"body", body}});
+}
+
+std::string Lines::at(std::string_view index) const {
+  return index == "0" ? "base" : "base + " + std::string(index) + stride;
+}
+
 Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t last_axis) {
   const int first = static_cast<int>(first_axis);
   const int behind = static_cast<int>(last_axis) + 1;
@@ -125,11 +158,6 @@ Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t la
   return {operand.count(0, first) * inner, length,
           fill("const int64_t base = item / $inner * $length * $inner + item % $inner;\n", fields),
           " * " + factor(inner)};
-}
-
-std::size_t axis_of(const Site& site, std::string_view name, std::int64_t fallback, int rank) {
-  const std::int64_t axis = site.attrs.integer(name, fallback);
-  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
 }
 
 std::string literal(double value) {

@@ -29,18 +29,26 @@ struct Operand {
   std::string at(std::string_view index) const;
 };
 
-/// One node as an emitter sees it.
+/// One node as an emitter sees it: names and expressions are those of the C code.
 struct Site {
   const Op& op;
-  const Attrs& attrs;
+  Attrs attrs;
   std::vector<Operand> in;
   Operand out;
+
+  /// An integer attribute, which may be an expression over dims.
+  Expr expression(std::string_view name, const Expr& fallback) const;
+  /// An axis attribute, counted from the front of a tensor of this rank.
+  std::size_t axis(std::string_view name, std::int64_t fallback, int rank) const;
+  /// A list attribute of `count` numbers; one number stands for all.
+  std::vector<std::int64_t> integers(std::string_view name, std::size_t count, std::int64_t fallback) const;
 };
 
 /// The code of one work item, which it finds in `item`. Lines need no indentation.
 struct LoopNest {
   Expr items = Expr::constant(1);
   std::string body;
+  Expr work = Expr::constant(0);  ///< fp32 elements of scratch, which the body calls `work`
 };
 
 using Emitter = LoopNest (*)(const Site&);
@@ -48,11 +56,34 @@ using Emitter = LoopNest (*)(const Site&);
 /// nullptr when the op has no emitter, which tests/baseline forbids for registered ops.
 Emitter find_emitter(const Op& op);
 
-LoopNest emit_elementwise(const Site& site);
-LoopNest emit_matmul(const Site& site);
-LoopNest emit_reduction(const Site& site);
-LoopNest emit_softmax(const Site& site);
-LoopNest emit_layer_norm(const Site& site);
+/// Replaces each $name or ${name} of `pattern` by its text: C code stays readable without doubled braces.
+using Fields = std::vector<std::pair<std::string_view, std::string>>;
+std::string fill(std::string_view pattern, const Fields& fields);
+
+bool is_one(const Expr& extent);
+
+/// An expression in parentheses unless it is a name or a number.
+std::string factor(const Expr& expr);
+
+/// "1e-05f": C reads back the nearest fp32.
+std::string literal(double value);
+
+/// "i0", "i1", ...: reserved for indices of axes.
+std::vector<std::string> index_names(int count);
+
+/// The row-major position of an element: "(i * N + j) * K + k".
+std::string position(const std::vector<Expr>& shape, const std::vector<std::string>& indices);
+
+/// The operand's element for the result's `indices`, aligned at the last axis as in NumPy; constant extents
+/// of 1 are stretched.
+std::string broadcast_position(const Operand& operand, const std::vector<std::string>& indices);
+
+/// Declares `names`, the indices of the element numbered `number` in extents `shape`.
+std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
+                      const std::vector<std::string>& names);
+
+/// A loop over [0, extent) around `body`.
+std::string loop(const std::string& index, const Expr& extent, const std::string& body);
 
 /// A tensor as lines along some neighbouring axes, one line an item.
 struct Lines {
@@ -62,51 +93,9 @@ struct Lines {
   std::string stride;  ///< " * inner", or empty where the line is contiguous
 
   /// The position of element `index` of the line.
-  std::string at(std::string_view index) const { return "base + " + std::string(index) + stride; }
+  std::string at(std::string_view index) const;
 };
 Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t last_axis);
-
-/// A reduction's loops: over the reduced axes from outside in, around the results of one item that lie side
-/// by side behind the last reduced axis.
-struct ReductionLoops {
-  Expr items = Expr::constant(1);
-  Expr length = Expr::constant(1);  ///< elements that one result combines
-  Expr inner = Expr::constant(1);   ///< results side by side, numbered by `j` unless it is 1
-  std::string begin;                ///< declares the indices of the kept axes
-  std::string open;
-  std::string close;
-  std::string element;  ///< the input inside the loops
-};
-ReductionLoops reduction_loops(const Site& site);
-
-/// An axis attribute, counted from the front.
-std::size_t axis_of(const Site& site, std::string_view name, std::int64_t fallback, int rank);
-
-/// "1e-05f": C reads back the nearest fp32.
-std::string literal(double value);
-
-/// Replaces each $name of `pattern` by its text: C code stays readable without doubled braces.
-using Fields = std::vector<std::pair<std::string_view, std::string>>;
-std::string fill(std::string_view pattern, const Fields& fields);
-
-bool is_one(const Expr& extent);
-
-/// An expression in parentheses unless it is a name or a number.
-std::string factor(const Expr& expr);
-
-/// The row-major position of an element: "(i * N + j) * K + k".
-std::string position(const std::vector<Expr>& shape, const std::vector<std::string>& indices);
-
-/// The operand's element for the result's `indices`, aligned at the last axis as in NumPy; constant extents
-/// of 1 are stretched.
-std::string broadcast_position(const Operand& operand, const std::vector<std::string>& indices);
-
-/// "i0", "i1", ...: reserved for indices of axes.
-std::vector<std::string> index_names(int count);
-
-/// Declares `names`, the indices of the element numbered `number` in extents `shape`.
-std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
-                      const std::vector<std::string>& names);
 
 /// Two spaces for each open brace.
 std::string indent(std::string_view code);

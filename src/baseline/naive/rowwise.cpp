@@ -1,27 +1,41 @@
-#include "baseline/naive/nest.h"
+#include "baseline/naive/emitters.h"
 
 namespace lathe::naive {
 namespace {
 
-/// What every body may name: $x and $y at element i, the length, and the types.
+/// What every body may name: $x and $y are element i of the line, $n is its length.
 Fields line_fields(const Site& site, const Lines& lines) {
   return {{"begin", lines.begin},
           {"n", lines.length.to_string()},
-          {"x0", site.in[0].at(lines.at("0"))},
+          {"count", factor(lines.length)},
+          {"first", site.in[0].at(lines.at("0"))},
           {"x", site.in[0].at(lines.at("i"))},
           {"y", site.out.at(lines.at("i"))},
-          {"type", site.out.compute_type()}};
+          {"type", site.out.compute_type()},
+          {"eps", literal(site.attrs.real("eps", 1e-5))}};
 }
+
+Lines lines_of(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  return lines_along(site.out, axis, axis);
+}
+
+/// From `axis` to the end: what layer_norm and rms_norm normalise.
+Lines tail_lines_of(const Site& site) {
+  return lines_along(site.out, site.axis("axis", -1, site.out.rank()),
+                     static_cast<std::size_t>(site.out.rank() - 1));
+}
+
+constexpr std::string_view kPeak = R"($begin$type peak = $first;
+for (int64_t i = 1; i < $n; ++i) peak = $x > peak ? $x : peak;
+$type sum = 0;
+)";
 
 }  // namespace
 
 LoopNest emit_softmax(const Site& site) {
-  const std::size_t axis = axis_of(site, "axis", -1, site.out.rank());
-  const Lines lines = lines_along(site.out, axis, axis);
-  return {lines.count, fill(R"($begin$type peak = $x0;
-for (int64_t i = 1; i < $n; ++i) peak = $x > peak ? $x : peak;
-$type sum = 0;
-for (int64_t i = 0; i < $n; ++i) {
+  const Lines lines = lines_of(site);
+  return {lines.count, fill(std::string(kPeak) + R"(for (int64_t i = 0; i < $n; ++i) {
 $y = lathe::exp($x - peak);
 sum += $y;
 }
@@ -30,20 +44,96 @@ for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
                             line_fields(site, lines))};
 }
 
+LoopNest emit_log_softmax(const Site& site) {
+  const Lines lines = lines_of(site);
+  return {lines.count,
+          fill(std::string(kPeak) + R"(for (int64_t i = 0; i < $n; ++i) sum += lathe::exp($x - peak);
+const $type scale = lathe::log(sum);
+for (int64_t i = 0; i < $n; ++i) $y = $x - peak - scale;
+)",
+               line_fields(site, lines))};
+}
+
 LoopNest emit_layer_norm(const Site& site) {
-  const std::size_t axis = axis_of(site, "axis", -1, site.out.rank());
-  const Lines lines = lines_along(site.out, axis, static_cast<std::size_t>(site.out.rank() - 1));
+  const Lines lines = tail_lines_of(site);
   Fields fields = line_fields(site, lines);
-  fields.emplace_back("eps", literal(site.attrs.real("eps", 1e-5)));
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
   fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("i") : "");
   return {lines.count, fill(R"($begin$type sum = 0;
 for (int64_t i = 0; i < $n; ++i) sum += $x;
-const $type mean = sum / $n;
+const $type mean = sum / $count;
 sum = 0;
 for (int64_t i = 0; i < $n; ++i) sum += ($x - mean) * ($x - mean);
-const $type scale = 1 / lathe::sqrt(sum / $n + $eps);
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) $y = ($x - mean) * scale$gamma$beta;
+)",
+                            fields)};
+}
+
+LoopNest emit_rms_norm(const Site& site) {
+  const Lines lines = tail_lines_of(site);
+  Fields fields = line_fields(site, lines);
+  fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
+  return {lines.count, fill(R"($begin$type sum = 0;
+for (int64_t i = 0; i < $n; ++i) sum += $x * $x;
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+for (int64_t i = 0; i < $n; ++i) $y = $x * scale$gamma;
+)",
+                            fields)};
+}
+
+LoopNest emit_l2_normalize(const Site& site) {
+  const Lines lines = lines_of(site);
+  Fields fields = line_fields(site, lines);
+  fields.emplace_back("least", literal(site.attrs.real("eps", 1e-12)));
+  return {lines.count, fill(R"($begin$type sum = 0;
+for (int64_t i = 0; i < $n; ++i) sum += $x * $x;
+const $type scale = lathe::max(lathe::sqrt(sum), $least);
+for (int64_t i = 0; i < $n; ++i) $y = $x / scale;
+)",
+                            fields)};
+}
+
+/// One group of channels of one image an item; they lie side by side.
+LoopNest emit_group_norm(const Site& site) {
+  const Expr channels = site.out.shape[1];
+  const Expr groups =
+      site.op.name() == "instance_norm" ? channels : site.expression("groups", Expr::constant(1));
+  const Expr group_channels = site.op.name() == "instance_norm" ? Expr::constant(1) : channels / groups;
+  const Expr area = site.out.count(2, site.out.rank());
+  const Lines lines{site.out.shape[0] * groups, group_channels * area,
+                    "const int64_t base = item * " + factor(group_channels * area) + ";\n", ""};
+  Fields fields = line_fields(site, lines);
+  fields.emplace_back("groups", factor(groups));
+  fields.emplace_back("channels", factor(group_channels));
+  fields.emplace_back("area", factor(area));
+  fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("k") : "");
+  fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("k") : "");
+  return {lines.count, fill(R"($begin$type sum = 0;
+for (int64_t i = 0; i < $n; ++i) sum += $x;
+const $type mean = sum / $count;
+sum = 0;
+for (int64_t i = 0; i < $n; ++i) sum += ($x - mean) * ($x - mean);
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+for (int64_t i = 0; i < $n; ++i) {
+const int64_t k = item % $groups * $channels + i / $area;
+$y = ($x - mean) * scale$gamma$beta;
+}
+)",
+                            fields)};
+}
+
+LoopNest emit_scan(const Site& site) {
+  const Lines lines = lines_of(site);
+  Fields fields = line_fields(site, lines);
+  const bool product = site.op.name() == "cumprod";
+  fields.emplace_back("start", product ? "1" : "0");
+  fields.emplace_back("combine", product ? "*=" : "+=");
+  return {lines.count, fill(R"($begin$type sum = $start;
+for (int64_t i = 0; i < $n; ++i) {
+sum $combine $x;
+$y = sum;
+}
 )",
                             fields)};
 }

@@ -1,0 +1,155 @@
+#include "baseline/naive/emitters.h"
+
+namespace lathe::naive {
+namespace {
+
+/// A window over the last axes of a tensor [N, C, ...]; its geometry is fixed, its extents are expressions.
+struct Window {
+  std::size_t axes;
+  std::vector<std::int64_t> stride, padding, dilation;
+  std::vector<Expr> kernel;
+
+  /// The names of a coordinate of each axis: positions 'o', taps 't', sources 's'.
+  std::vector<std::string> names(char kind) const {
+    std::vector<std::string> list;
+    for (std::size_t axis = 0; axis < axes; ++axis)
+      list.push_back(std::string(1, kind) + std::to_string(axis));
+    return list;
+  }
+};
+
+Window window_of(const Site& site, std::vector<Expr> kernel) {
+  const std::size_t axes = kernel.size();
+  return {axes, site.integers("stride", axes, 1), site.integers("padding", axes, 0),
+          site.integers("dilation", axes, 1), std::move(kernel)};
+}
+
+std::string scaled(const std::string& name, std::int64_t factor) {
+  return factor == 1 ? name : name + " * " + std::to_string(factor);
+}
+
+/// Loops over the taps of one window position around `body`, which sees the coordinates s0, s1, ... inside
+/// [0, extents). Taps that fall outside are skipped.
+std::string tap_loops(const Window& window, const std::vector<Expr>& extents, std::string body) {
+  for (std::size_t axis = window.axes; axis-- > 0;) {
+    const std::string source = scaled("o" + std::to_string(axis), window.stride[axis]) + " + " +
+                               scaled("t" + std::to_string(axis), window.dilation[axis]) + " - " +
+                               std::to_string(window.padding[axis]);
+    body = loop(
+        "t" + std::to_string(axis), window.kernel[axis],
+        fill("const int64_t $s = $source;\nif ($s < 0 || $s >= $extent) continue;\n",
+             {{"s", "s" + std::to_string(axis)}, {"source", source}, {"extent", factor(extents[axis])}}) +
+            body);
+  }
+  return body;
+}
+
+/// The transposed convolution's taps: those whose coordinate divides by the stride.
+std::string adjoint_tap_loops(const Window& window, const std::vector<Expr>& extents, std::string body) {
+  for (std::size_t axis = window.axes; axis-- > 0;) {
+    const std::string number = std::to_string(axis);
+    body = loop("t" + number, window.kernel[axis],
+                fill(R"(const int64_t r$axis = o$axis + $padding - $tap;
+if (r$axis < 0 || r$axis % $stride != 0 || r$axis / $stride >= $extent) continue;
+const int64_t s$axis = r$axis / $stride;
+)",
+                     {{"axis", number},
+                      {"padding", std::to_string(window.padding[axis])},
+                      {"tap", scaled("t" + number, window.dilation[axis])},
+                      {"stride", std::to_string(window.stride[axis])},
+                      {"extent", factor(extents[axis])}}) +
+                    body);
+  }
+  return body;
+}
+
+/// Loops over all positions of one plane of the result; `body` stores at $out.
+std::string position_loops(const Operand& out, const std::string& body) {
+  std::string code = body;
+  for (std::size_t axis = out.shape.size(); axis-- > 2;)
+    code = loop("o" + std::to_string(axis - 2), out.shape[axis], code);
+  return code;
+}
+
+std::vector<Expr> spatial(const Operand& operand) { return {operand.shape.begin() + 2, operand.shape.end()}; }
+
+std::string element(const Operand& operand, const std::string& first, const std::string& second,
+                    const std::vector<std::string>& rest) {
+  std::vector<std::string> indices{first, second};
+  indices.insert(indices.end(), rest.begin(), rest.end());
+  return operand.at(position(operand.shape, indices));
+}
+
+/// What is common to both convolutions: one plane of the result an item, a sum over channels and taps.
+LoopNest convolution(const Site& site, const Window& window, const std::string& channel_loop) {
+  const Operand& out = site.out;
+  const std::string begin = unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"});
+  const std::string start = site.in.size() > 2 ? site.in[2].at("i1") : "0";
+  const std::string body = fill("$type sum = $start;\n$channels$out = sum;\n",
+                                {{"type", out.compute_type()},
+                                 {"start", start},
+                                 {"channels", channel_loop},
+                                 {"out", element(out, "i0", "i1", window.names('o'))}});
+  return {out.shape[0] * out.shape[1], begin + position_loops(out, body)};
+}
+
+}  // namespace
+
+LoopNest emit_conv(const Site& site) {
+  const Operand& x = site.in[0];
+  const Operand& weight = site.in[1];
+  const Window window = window_of(site, spatial(weight));
+  const Expr groups = site.expression("groups", Expr::constant(1));
+  const std::string channel =
+      is_one(groups) ? "k"
+                     : "(i1 / " + factor(site.out.shape[1] / groups) + " * " + weight.extent(1) + " + k)";
+  const std::string product = "sum += " + element(x, "i0", channel, window.names('s')) + " * " +
+                              element(weight, "i1", "k", window.names('t')) + ";\n";
+  return convolution(site, window, loop("k", weight.shape[1], tap_loops(window, spatial(x), product)));
+}
+
+LoopNest emit_conv_transpose(const Site& site) {
+  const Operand& x = site.in[0];
+  const Operand& weight = site.in[1];
+  const Window window = window_of(site, spatial(weight));
+  const Expr groups = site.expression("groups", Expr::constant(1));
+  const Expr channels = x.shape[1] / groups;
+  const bool grouped = !is_one(groups);
+  const std::string channel =
+      grouped ? "(i1 / " + weight.extent(1) + " * " + factor(channels) + " + k)" : "k";
+  const std::string output = grouped ? "i1 % " + weight.extent(1) : "i1";
+  const std::string product = "sum += " + element(x, "i0", channel, window.names('s')) + " * " +
+                              element(weight, channel, output, window.names('t')) + ";\n";
+  return convolution(site, window, loop("k", channels, adjoint_tap_loops(window, spatial(x), product)));
+}
+
+LoopNest emit_pool(const Site& site) {
+  const Operand& x = site.in[0];
+  const Operand& out = site.out;
+  std::vector<Expr> kernel;
+  Expr taps = Expr::constant(1);
+  for (const std::int64_t extent : site.integers("kernel", x.shape.size() - 2, 1)) {
+    kernel.push_back(Expr::constant(extent));
+    taps = taps * kernel.back();
+  }
+  Window window = window_of(site, kernel);
+  if (!site.attrs.has("stride")) window.stride = site.integers("kernel", kernel.size(), 1);
+  const std::string value = element(x, "i0", "i1", window.names('s'));
+  const bool is_max = site.op.name().starts_with("max");
+  const bool counts = !is_max && !site.attrs.flag("count_padding", true);
+  std::string step = is_max ? "sum = $x > sum || $x != $x ? $x : sum;\n" : "sum += $x;\n";
+  if (counts) step += "++k;\n";
+  const std::string body = fill("$type sum = $start;\n$counter$taps$out = $finish;\n",
+                                {{"type", out.compute_type()},
+                                 {"start", is_max ? "-__builtin_inff()" : "0"},
+                                 {"counter", counts ? "int64_t k = 0;\n" : ""},
+                                 {"taps", tap_loops(window, spatial(x), fill(step, {{"x", value}}))},
+                                 {"out", element(out, "i0", "i1", window.names('o'))},
+                                 {"finish", is_max   ? "sum"
+                                            : counts ? "sum / k"
+                                                     : "sum / " + taps.to_string()}});
+  return {out.shape[0] * out.shape[1],
+          unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + position_loops(out, body)};
+}
+
+}  // namespace lathe::naive

@@ -1,0 +1,79 @@
+#include <array>
+#include <cctype>
+
+#include "baseline/naive/kernel.h"
+
+namespace lathe::naive {
+namespace {
+
+/// Whether `code` calls `function` outside any namespace.
+bool calls_plainly(std::string_view code, std::string_view function) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':';
+  };
+  for (std::size_t at = code.find(function); at != code.npos; at = code.find(function, at + 1))
+    if ((at == 0 || !is_word(code[at - 1])) && code.substr(at + function.size()).starts_with('('))
+      return true;
+  return false;
+}
+
+struct Helper {
+  std::string_view call;
+  std::string_view definition;
+};
+
+constexpr std::array kHelpers = {
+    Helper{"lathe::exp(", "inline float exp(float x) { return __builtin_expf(x); }"},
+    Helper{"lathe::exp2(", "inline float exp2(float x) { return __builtin_exp2f(x); }"},
+    Helper{"lathe::expm1(", "inline float expm1(float x) { return __builtin_expm1f(x); }"},
+    Helper{"lathe::log(", "inline float log(float x) { return __builtin_logf(x); }"},
+    Helper{"lathe::log2(", "inline float log2(float x) { return __builtin_log2f(x); }"},
+    Helper{"lathe::log1p(", "inline float log1p(float x) { return __builtin_log1pf(x); }"},
+    Helper{"lathe::tanh(", "inline float tanh(float x) { return __builtin_tanhf(x); }"},
+    Helper{"lathe::erf(", "inline float erf(float x) { return __builtin_erff(x); }"},
+    Helper{"lathe::sin(", "inline float sin(float x) { return __builtin_sinf(x); }"},
+    Helper{"lathe::cos(", "inline float cos(float x) { return __builtin_cosf(x); }"},
+    Helper{"lathe::floor(", "inline float floor(float x) { return __builtin_floorf(x); }"},
+    Helper{"lathe::ceil(", "inline float ceil(float x) { return __builtin_ceilf(x); }"},
+    Helper{"lathe::round(", "inline float round(float x) { return __builtin_rintf(x); }"},
+    Helper{"lathe::sqrt(", "inline float sqrt(float x) { return __builtin_sqrtf(x); }"},
+    Helper{"lathe::rsqrt(", "inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }"},
+    Helper{"lathe::sigmoid(", "inline float sigmoid(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }"},
+    Helper{"lathe::abs(", "inline float abs(float x) { return __builtin_fabsf(x); }"},
+    Helper{"lathe::pow(", "inline float pow(float x, float y) { return __builtin_powf(x, y); }"},
+    Helper{"lathe::copysign(",
+           "inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }"},
+    Helper{"lathe::fma(", "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }"},
+    Helper{"lathe::max(", "template <class T> T max(T x, T y) { return x > y || x != x ? x : y; }"},
+    Helper{"lathe::min(", "template <class T> T min(T x, T y) { return x < y || x != x ? x : y; }"},
+    Helper{"lathe::is_nan(", "inline bool is_nan(float x) { return x != x; }"},
+    Helper{"lathe::lt(", "inline bool lt(float x, float y) { return x < y; }"},
+    Helper{"lathe::le(", "inline bool le(float x, float y) { return x <= y; }"},
+    Helper{"lathe::gt(", "inline bool gt(float x, float y) { return x > y; }"},
+    Helper{"lathe::ge(", "inline bool ge(float x, float y) { return x >= y; }"},
+    Helper{"lathe::eq(", "inline bool eq(float x, float y) { return x == y; }"},
+    Helper{"lathe::ne(", "inline bool ne(float x, float y) { return x != y; }"},
+    Helper{"lathe::select(", "inline float select(bool m, float x, float y) { return m ? x : y; }"},
+};
+
+constexpr std::array kIntegerHelpers = {
+    Helper{"cdiv", "static inline int64_t cdiv(int64_t x, int64_t y) { return (x + y - 1) / y; }"},
+    Helper{"min", "static inline int64_t min(int64_t x, int64_t y) { return x < y ? x : y; }"},
+    Helper{"max", "static inline int64_t max(int64_t x, int64_t y) { return x > y ? x : y; }"},
+    Helper{"align", "static inline int64_t align(int64_t x, int64_t y) { return (x + y - 1) / y * y; }"},
+};
+
+}  // namespace
+
+std::string helpers_for(std::string_view code) {
+  std::string text;
+  for (const Helper& helper : kIntegerHelpers)
+    if (calls_plainly(code, helper.call)) text += std::string(helper.definition) + "\n";
+  std::string named;
+  for (const Helper& helper : kHelpers)
+    if (code.find(helper.call) != code.npos) named += std::string(helper.definition) + "\n";
+  if (!named.empty()) text += "namespace lathe {\n" + named + "}  // namespace lathe\n";
+  return text;
+}
+
+}  // namespace lathe::naive

@@ -1,0 +1,46 @@
+#include "tests/baseline/graph_case.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace lathe {
+
+TaskSpec make_task(const GraphCase& graph_case) {
+  std::string names;
+  for (std::size_t at = 0; at < graph_case.dims.size();) {
+    const std::size_t equals = graph_case.dims.find(" = ", at);
+    names += (names.empty() ? "\"" : ", \"") + graph_case.dims.substr(at, equals - at) + "\"";
+    const std::size_t comma = graph_case.dims.find(", ", equals);
+    at = comma == std::string::npos ? graph_case.dims.size() : comma + 2;
+  }
+  std::string text = fmt::format("name = \"{}\"\ndims = [{}]\ngraph = \"\"\"\n{}\n\"\"\"\n", graph_case.name,
+                                 names, graph_case.graph);
+  for (const std::string& input : graph_case.inputs) {
+    const std::size_t colon = input.find(": ");
+    const std::size_t semicolon = std::min(input.find("; "), input.size());
+    std::string shape = input.substr(colon + 2, semicolon - colon - 2);
+    std::string quoted;
+    for (std::size_t at = 0; at < shape.size();) {
+      const std::size_t comma = std::min(shape.find(", ", at), shape.size());
+      quoted += (quoted.empty() ? "\"" : ", \"") + shape.substr(at, comma - at) + "\"";
+      at = comma + 2;
+    }
+    text += fmt::format("[[tensor]]\nname = \"{}\"\n", input.substr(0, colon));
+    if (shape != "scalar") text += fmt::format("shape = [{}]\n", quoted);
+    if (semicolon < input.size()) text += input.substr(semicolon + 2) + "\n";
+  }
+  for (const std::string& output : graph_case.outputs)
+    text += fmt::format("[[output]]\nname = \"{}\"\n", output);
+  text += "[[shape]]\n";
+  for (char c : graph_case.dims) text += c == ',' ? '\n' : c;
+  auto task = parse_task(text + "\n", graph_case.name + ".toml");
+  if (!task.ok()) {
+    std::fprintf(stderr, "%s\n%s\n", task.error().to_string().c_str(), text.c_str());
+    std::abort();
+  }
+  return *std::move(task);
+}
+
+}  // namespace lathe

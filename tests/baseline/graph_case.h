@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "task/spec.h"
+
+namespace lathe {
+
+/// A small task written in a line or two: inputs as "name: shape" (with a dtype, a role or a generator behind
+/// a semicolon, as TOML), the graph, and one scored shape.
+struct GraphCase {
+  std::string name;
+  std::vector<std::string> inputs;
+  std::string graph;
+  std::string dims;                       ///< "M = 5, N = 17"
+  std::vector<std::string> outputs = {};  ///< empty: the last node
+};
+
+/// Aborts the test program if the case is no valid task.
+TaskSpec make_task(const GraphCase& graph_case);
+
+/// Every op in the variants that its emitters tell apart.
+const std::vector<GraphCase>& op_cases();
+
+/// What the vendor libraries fuse, group by group.
+const std::vector<GraphCase>& vendor_cases();
+
+}  // namespace lathe

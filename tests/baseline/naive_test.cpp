@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "baseline/baseline.h"
+#include "baseline/naive/nest.h"
+#include "task/compare.h"
+#include "task/generate_inputs.h"
+#include "tests/baseline/candidate_library.h"
+#include "tests/baseline/graph_case.h"
+
+namespace lathe {
+namespace {
+
+struct Case {
+  TaskSpec task;
+  std::size_t candidate = 0;
+};
+
+/// All op cases, compiled together once.
+class NaiveBuild : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::vector<Candidate> candidates;
+    for (const GraphCase& graph_case : op_cases()) {
+      tasks_.push_back(make_task(graph_case));
+      auto candidate = naive_candidate(tasks_.back());
+      ASSERT_TRUE(candidate.ok()) << graph_case.name << ": " << candidate.error().to_string();
+      candidates.push_back(*std::move(candidate));
+    }
+    library_ = std::make_unique<CandidateLibrary>(std::move(candidates));
+  }
+  static void TearDownTestSuite() {
+    library_.reset();
+    tasks_.clear();
+  }
+
+  inline static std::vector<TaskSpec> tasks_;
+  inline static std::unique_ptr<CandidateLibrary> library_;
+};
+
+TEST(NaiveEmitters, ExistForEveryRegisteredOp) {
+  for (const Op* op : all_ops()) EXPECT_NE(naive::find_emitter(*op), nullptr) << op->name();
+}
+
+TEST(NaiveEmitters, AreAllTriedByTheCases) {
+  std::set<std::string_view> tried;
+  for (const GraphCase& graph_case : op_cases())
+    for (const NodeDecl& node : make_task(graph_case).nodes) tried.insert(node.op->name());
+  for (const Op* op : all_ops()) EXPECT_TRUE(tried.contains(op->name())) << op->name();
+}
+
+TEST_F(NaiveBuild, IsWithinTheBoundForEveryOpAndDistribution) {
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const auto bound = lathe::bind(tasks_[i], tasks_[i].shapes[0].dims);
+    ASSERT_TRUE(bound.ok());
+    const auto reference = make_reference(tasks_[i]);
+    ASSERT_TRUE(reference.ok());
+    for (const Distribution distribution : all_distributions()) {
+      SCOPED_TRACE(tasks_[i].name + " on " + std::string(name(distribution)));
+      const auto inputs = generate_inputs(*bound, distribution, Seed::from_number(i));
+      const auto expected = (*reference)->evaluate(*bound, inputs, Numerics{});
+      ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+      const auto outputs = library_->run(i, *bound, inputs);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().to_string();
+      for (std::size_t k = 0; k < outputs->size(); ++k) {
+        const Comparison comparison = compare((*expected)[k], (*outputs)[k], nullptr);
+        EXPECT_TRUE(comparison.pass) << comparison.reason << " at " << comparison.first_bad << ": got "
+                                     << comparison.got << ", want " << comparison.want << "\n"
+                                     << library_->candidate(i).text;
+      }
+    }
+  }
+}
+
+TEST_F(NaiveBuild, PassesItsPlanCheck) {
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const Status status = check_plan(library_->candidate(i), tasks_[i]);
+    EXPECT_TRUE(status.ok()) << status.error().to_string();
+  }
+}
+
+}  // namespace
+}  // namespace lathe
