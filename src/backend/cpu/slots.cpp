@@ -33,10 +33,6 @@ protocol::Region lay_out(const std::vector<std::uint64_t>& sizes, std::size_t tr
   return region;
 }
 
-bool all_canary(const std::byte* from, const std::byte* to) {
-  return std::all_of(from, to, [](std::byte b) { return b == std::byte{kCanary}; });
-}
-
 std::vector<std::uint64_t> input_sizes(const Trial& trial) {
   std::vector<std::uint64_t> sizes;
   for (const HostTensor& tensor : trial.inputs) sizes.push_back(tensor.bytes.size());
@@ -66,7 +62,6 @@ Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) 
   LATHE_TRY(made->inputs_read_only_, reopen_read_only(made->inputs_fd_));
   LATHE_TRY(made->input_map_, map_shared(made->inputs_fd_, made->inputs_.total_bytes, true));
   LATHE_TRY(made->output_map_, map_shared(made->outputs_fd_, made->outputs_.total_bytes, true));
-  std::memset(made->output_map_.data(), kCanary, made->output_map_.size());
   for (std::size_t t = 0; t < made->trials.size(); ++t) {
     auto& inputs = made->trials[t].inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -94,6 +89,7 @@ std::span<const std::byte> CpuWorkload::output(int trial, int index) const {
 }
 
 void CpuWorkload::reset_outputs(int trial, std::uint8_t poison) const {
+  for (const auto& gap : gaps(trial)) std::memset(gap.data(), kCanary, gap.size());
   for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
     std::byte* const at = output_at(trial, static_cast<int>(i));
     if (const int source = inout_source_[i]; source >= 0)
@@ -106,18 +102,28 @@ void CpuWorkload::reset_outputs(int trial, std::uint8_t poison) const {
   }
 }
 
-int CpuWorkload::broken_canary(int trial) const {
-  std::uint64_t previous_end = 0;
+std::vector<std::span<std::byte>> CpuWorkload::gaps(int trial) const {
+  std::vector<std::span<std::byte>> found;
+  std::byte* const base = output_map_.data() + static_cast<std::size_t>(trial) * outputs_.stride;
+  std::byte* previous_end = base;
   for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
-    const std::byte* const base = output_map_.data() + static_cast<std::size_t>(trial) * outputs_.stride;
-    const std::uint64_t begin = outputs_.offsets[i], end = begin + outputs_.sizes[i];
-    const std::uint64_t after =
-        outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes : outputs_.guards[i];
-    if (!all_canary(base + previous_end, base + begin) || !all_canary(base + end, base + after))
-      return static_cast<int>(i);
+    std::byte* const begin = base + outputs_.offsets[i];
+    std::byte* const end = begin + outputs_.sizes[i];
+    std::byte* const after =
+        outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes : base + outputs_.guards[i];
+    found.emplace_back(previous_end, begin);
+    found.emplace_back(end, after);
     previous_end = outputs_.guards.empty() ? after : after + kPageBytes;
   }
-  return -1;
+  return found;
+}
+
+int CpuWorkload::broken_canary(int trial) const {
+  const auto around = gaps(trial);
+  const auto broken = std::find_if(around.begin(), around.end(), [](const auto& gap) {
+    return std::any_of(gap.begin(), gap.end(), [](std::byte b) { return b != std::byte{kCanary}; });
+  });
+  return broken == around.end() ? -1 : static_cast<int>((broken - around.begin()) / 2);
 }
 
 }  // namespace lathe

@@ -23,7 +23,7 @@ class CpuWorkload final : public Workload {
   const UniqueFd& read_only_inputs() const { return inputs_read_only_; }
   const UniqueFd& output_memory() const { return outputs_fd_; }
 
-  /// Fills a trial's outputs with `poison` (an inout output with its input instead).
+  /// Fills a trial's outputs with `poison` (an inout output with its input instead) and renews the canaries.
   void reset_outputs(int trial, std::uint8_t poison) const;
   std::span<const std::byte> output(int trial, int index) const;
   /// The first output whose surroundings were written to; -1 if none.
@@ -31,6 +31,8 @@ class CpuWorkload final : public Workload {
 
  private:
   std::byte* output_at(int trial, int index) const;
+  /// The strips before and after each output, two an output.
+  std::vector<std::span<std::byte>> gaps(int trial) const;
 
   protocol::Region inputs_, outputs_;
   UniqueFd inputs_fd_, inputs_read_only_, outputs_fd_;

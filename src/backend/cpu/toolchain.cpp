@@ -119,10 +119,13 @@ Status Toolchain::install_headers() {
   if (code)
     return Error{ErrorCode::kIo, "cannot copy '" + options_.include_folder + "': " + code.message(),
                  "reinstall Lathe"};
-  LATHE_TRY(
-      const std::string log,
-      run_command(fmt::format("cd {} && /usr/bin/g++ {} -x c++-header lathe/cpu.h -o lathe/cpu.h.gch 2>&1",
-                              shell_quoted(staging), joined(kCompileFlags))));
+  const auto log = run_command(
+      fmt::format("cd {} && /usr/bin/g++ {} -I. -x c++-header lathe/cpu.h -o lathe/cpu.h.gch 2>&1",
+                  shell_quoted(staging), joined(kCompileFlags)));
+  if (!log.ok()) {
+    fs::remove_all(staging, code);
+    return log.error();
+  }
   fs::rename(staging, header_folder_, code);
   if (code) fs::remove_all(staging, code);  // another process was faster
   return fs::exists(precompiled, code)

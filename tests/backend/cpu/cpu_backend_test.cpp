@@ -1,0 +1,234 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <gtest/gtest.h>
+
+#include "candidate/candidate.h"
+#include "task/spec.h"
+
+namespace lathe {
+namespace {
+
+constexpr const char* kDoubleTask = R"(
+name = "twice"
+dims = ["n"]
+[[tensor]]
+name = "x"
+shape = ["n"]
+[[node]]
+out = "y"
+op = "add"
+in = ["x", "x"]
+[[output]]
+name = "y"
+[[shape]]
+name = "small"
+n = 1000
+)";
+
+std::string candidate_text(const std::string& body) {
+  return "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"n\"]\n*/\n" + body;
+}
+
+constexpr const char* kRight = R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
+})";
+
+/// One backend for all cases: making it measures the machine.
+class CpuBackendTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    CpuBackendOptions options;
+    options.cache_folder = testing::TempDir() + "lathe-cache";
+    auto made = make_cpu_backend(options);
+    ASSERT_TRUE(made.ok()) << made.error().to_string();
+    backend_ = std::move(*made).release();
+    auto task = parse_task(kDoubleTask, "double.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    task_ = new TaskSpec(*task);
+    auto bound = lathe::bind(*task_, task_->shapes[0].dims);
+    ASSERT_TRUE(bound.ok());
+    Workload workload;
+    workload.task = *bound;
+    const auto reference = make_reference(*task_);
+    ASSERT_TRUE(reference.ok());
+    for (std::uint64_t t = 0; t < 8; ++t) {
+      Trial trial;
+      trial.inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(t));
+      auto expected = (*reference)->evaluate(*bound, trial.inputs, {});
+      ASSERT_TRUE(expected.ok());
+      trial.expected = *std::move(expected);
+      workload.trials.push_back(std::move(trial));
+    }
+    auto prepared = backend_->prepare(std::move(workload));
+    ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
+    workload_ = new std::shared_ptr<const Workload>(*prepared);
+  }
+  static void TearDownTestSuite() {
+    delete workload_;
+    delete task_;
+    delete backend_;
+  }
+
+  static Result<BuildResult> build(const std::string& body) {
+    auto candidate = parse_candidate(candidate_text(body), "test");
+    return backend_->build(*candidate, (*workload_)->task);
+  }
+
+  static BlockOutcome run(const std::string& body, double timeout_seconds = 5, std::vector<int> trials = {0, 1, 2, 3}) {
+    const auto candidate = parse_candidate(candidate_text(body), "test");
+    const auto built = backend_->build(*candidate, (*workload_)->task);
+    if (!built.ok()) return {BlockStatus::kInfra, "build", built.error().to_string()};
+    if (!built->ok) return {BlockStatus::kInfra, built->reason, built->facts.log};
+    auto session = backend_->open(*candidate, built->artifact, *workload_);
+    if (!session.ok()) return {BlockStatus::kInfra, "open", session.error().to_string()};
+    BlockRequest request;
+    request.trials = std::move(trials);
+    request.timeout_seconds = timeout_seconds;
+    request.secret = 7;
+    return (*session)->run(request);
+  }
+
+  static Backend* backend_;
+  static TaskSpec* task_;
+  static std::shared_ptr<const Workload>* workload_;
+};
+Backend* CpuBackendTest::backend_ = nullptr;
+TaskSpec* CpuBackendTest::task_ = nullptr;
+std::shared_ptr<const Workload>* CpuBackendTest::workload_ = nullptr;
+
+TEST_F(CpuBackendTest, RunsARightKernelAndComparesEveryOutput) {
+  const BlockOutcome outcome = run(kRight);
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+  ASSERT_EQ(outcome.outputs.size(), 4u);
+  for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass) << trial[0].reason;
+  EXPECT_GT(outcome.wall_ns, 0);
+  EXPECT_LT(outcome.wall_ns, 1e7);
+}
+
+TEST_F(CpuBackendTest, SeesAWrongElement) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = i == 500 ? 0.0f : x[i] + x[i];
+})");
+  ASSERT_EQ(outcome.status, BlockStatus::kOk);
+  EXPECT_FALSE(outcome.outputs[0][0].pass);
+  EXPECT_EQ(outcome.outputs[0][0].first_bad, 500);
+}
+
+TEST_F(CpuBackendTest, SeesAnElementThatWasNeverWritten) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end - 1; ++i) y[i] = x[i] + x[i];
+})");
+  ASSERT_EQ(outcome.status, BlockStatus::kOk);
+  EXPECT_FALSE(outcome.outputs[0][0].pass);
+}
+
+TEST_F(CpuBackendTest, NamesTheBufferThatWasOverrun) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end + 64; ++i) y[i] = 1;
+})");
+  EXPECT_EQ(outcome.status, BlockStatus::kCrash);
+  EXPECT_EQ(outcome.reason, "oob_write");
+  EXPECT_NE(outcome.detail.find("'y'"), std::string::npos) << outcome.detail;
+}
+
+TEST_F(CpuBackendTest, SeesAWriteIntoTheGapBeforeTheGuardPage) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
+  y[-1] = 0;
+})");
+  EXPECT_EQ(outcome.status, BlockStatus::kTampered);
+  EXPECT_EQ(outcome.reason, "redzone");
+}
+
+TEST_F(CpuBackendTest, RefusesAWriteToAnInput) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  const_cast<float*>(x)[3] = 0;
+})");
+  EXPECT_EQ(outcome.status, BlockStatus::kTampered);
+  EXPECT_EQ(outcome.reason, "input_written");
+}
+
+TEST_F(CpuBackendTest, EndsAKernelThatSpins) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (volatile int i = 0;; i = i + 1) {}
+})", 0.2);
+  EXPECT_EQ(outcome.status, BlockStatus::kTimeout);
+}
+
+TEST_F(CpuBackendTest, KillsAKernelThatMakesASystemCall) {
+  const BlockOutcome outcome = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  long result;
+  asm volatile("syscall" : "=a"(result) : "a"(57L) : "rcx", "r11", "memory");
+})");
+  EXPECT_EQ(outcome.status, BlockStatus::kTampered);
+  EXPECT_EQ(outcome.reason, "forbidden_syscall");
+}
+
+TEST_F(CpuBackendTest, ASessionSurvivesACrash) {
+  const auto candidate = parse_candidate(candidate_text(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) { *(volatile int*)0 = 1; })"), "test");
+  const auto built = backend_->build(*candidate, (*workload_)->task);
+  ASSERT_TRUE(built.ok() && built->ok);
+  auto session = backend_->open(*candidate, built->artifact, *workload_);
+  ASSERT_TRUE(session.ok());
+  for (int i = 0; i < 3; ++i) {
+    BlockRequest request;
+    request.trials = {0};
+    const auto outcome = (*session)->run(request);
+    EXPECT_EQ(outcome.status, BlockStatus::kCrash);
+    EXPECT_EQ(outcome.reason, "segfault");
+  }
+}
+
+TEST_F(CpuBackendTest, ReportsACompileErrorWithTheCandidatesOwnLines) {
+  const auto built = build("extern \"C\" void f() { nonsense; }");
+  ASSERT_TRUE(built.ok()) << built.error().to_string();
+  EXPECT_FALSE(built->ok);
+  EXPECT_EQ(built->reason, "compile_error");
+  EXPECT_NE(built->facts.log.find("candidate:7:"), std::string::npos) << built->facts.log;
+}
+
+TEST_F(CpuBackendTest, ACompileCannotReadTheHostsFiles) {
+  const auto built = build("#include \"/etc/passwd\"\nextern \"C\" void f() {}");
+  ASSERT_TRUE(built.ok());
+  EXPECT_FALSE(built->ok);
+  EXPECT_NE(built->facts.log.find("ermission denied"), std::string::npos) << built->facts.log;
+}
+
+TEST_F(CpuBackendTest, RefusesConstructorsForeignSymbolsAndThreadLocals) {
+  EXPECT_EQ(build("struct S { S() { asm volatile(\"\"); } }; S s; extern \"C\" void f() {}")->reason, "constructor");
+  EXPECT_EQ(build("extern \"C\" int system(const char*); extern \"C\" void f() { system(\"true\"); }")->reason, "forbidden_symbol");
+  EXPECT_EQ(build("thread_local int kept; extern \"C\" void f() { kept = kept + 1; }")->reason, "thread_local");
+}
+
+TEST_F(CpuBackendTest, GlobalsStartAfreshInEveryCall) {
+  const BlockOutcome outcome = run(R"(
+static int calls = 0;
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  ++*const_cast<volatile int*>(&calls);
+  for (int64_t i = begin; i < end; ++i) y[i] = calls == 1 ? x[i] + x[i] : 0;
+})");
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.detail;
+  for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass);
+}
+
+TEST_F(CpuBackendTest, AMissingKernelIsTheCandidatesFault) {
+  const auto candidate = parse_candidate(candidate_text("extern \"C\" void g() {}"), "test");
+  const auto built = backend_->build(*candidate, (*workload_)->task);
+  ASSERT_TRUE(built.ok() && built->ok);
+  const auto session = backend_->open(*candidate, built->artifact, *workload_);
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().code, ErrorCode::kInvalid);
+  EXPECT_NE(session.error().message.find("undefined_kernel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe
