@@ -86,7 +86,8 @@ class Op {
 
   /// For kElementwise: the C expression on scalars or vectors named by `operands`, in terms of operators and
   /// device/lathe/cpu.h functions (lathe::exp(x), lathe::max(a, b)); constants are written `1.5f` and may
-  /// stand where a vector is expected. An operand may occur several times, so name it. Empty otherwise.
+  /// stand where a vector is expected. An operand may occur several times, so name it; put the
+  /// result in parentheses before operating on it. Empty otherwise.
   virtual std::string c_expression(const Attrs& attrs, std::span<const std::string> operands) const {
     (void)attrs, (void)operands;
     return {};

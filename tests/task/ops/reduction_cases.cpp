@@ -38,6 +38,21 @@ auto variance(const Row& row, Summer& summer) {
   return summer.sum(squares) / n;
 }
 
+/// Welford's, over the sorted row: its running mean's errors then go along with the deviations.
+template <class Row>
+auto sorted_welford(Row row) {
+  using T = typename Row::value_type;
+  std::ranges::sort(row);
+  T mean = 0;
+  T squares = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const T before = row[i] - mean;
+    mean += before / static_cast<T>(i + 1);
+    squares += before * (row[i] - mean);
+  }
+  return squares / static_cast<T>(row.size());
+}
+
 template <class Row>
 auto logsumexp(const Row& row, Summer& summer) {
   const auto top = *std::max_element(row.begin(), row.end());
@@ -68,6 +83,7 @@ std::vector<OpCase> reduction_cases() {
                   [](const auto& row, Summer&) { return *std::ranges::min_element(row); }),
       middle_axis("var", {}, Draw{3, 9},
                   [](const auto& row, Summer& summer) { return variance(row, summer); }),
+      middle_axis("var", {}, Draw{1000, 1003}, [](const auto& row, Summer&) { return sorted_welford(row); }),
       middle_axis("var", attrs({{"unbiased", true}}), any,
                   [](const auto& row, Summer& summer) { return variance(row, summer) * 40 / 39; }),
       middle_axis("std", {}, any,
@@ -96,6 +112,7 @@ std::vector<OpCase> reduction_cases() {
                   }),
   };
   cases[1].ill_conditioned = true;
+  cases[7].ill_conditioned = true;
   cases.push_back(make_case("sum", {{3, 4, 5}}, attrs({{"axes", std::vector<std::int64_t>{0, -1}}}),
                             [](const auto& in, Summer& summer) {
                               auto out = in[0].data;
@@ -110,6 +127,13 @@ std::vector<OpCase> reduction_cases() {
                               }
                               return out;
                             }));
+  cases.back().draws = {positive};
+  cases.push_back(make_case("sum", {{1 << 15}}, {}, [](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    const auto total = summer.sum(out);
+    out.assign(1, total);
+    return out;
+  }));
   cases.back().draws = {positive};
   cases.push_back(make_case("mean", {{6, 7}}, {}, [](const auto& in, Summer& summer) {
     auto out = in[0].data;

@@ -66,18 +66,29 @@ Row welford(Row row, Summer&, double eps) {
   return row;
 }
 
-OpCase layer_norm(Draw draw, bool by_welford) {
-  OpCase result = make_case("layer_norm", {{6, 64}, {64}, {64}}, attrs({{"eps", 1e-5}}),
-                            [by_welford](const auto& in, Summer& summer) {
-                              auto out = each_row(in[0].data, 64, summer, [&](auto row, Summer& s) {
+OpCase layer_norm(Draw draw, std::int64_t length, bool by_welford) {
+  OpCase result = make_case("layer_norm", {{3, length}, {length}, {length}}, attrs({{"eps", 1e-5}}),
+                            [=](const auto& in, Summer& summer) {
+                              const auto n = static_cast<std::size_t>(length);
+                              auto out = each_row(in[0].data, n, summer, [&](auto row, Summer& s) {
                                 return by_welford ? welford(row, s, 1e-5) : standardise(row, s, 1e-5);
                               });
                               for (std::size_t i = 0; i < out.size(); ++i) {
-                                out[i] = out[i] * in[1].data[i % 64] + in[2].data[i % 64];
+                                out[i] = out[i] * in[1].data[i % n] + in[2].data[i % n];
                               }
                               return out;
                             });
   result.draws = {draw, Draw{}};
+  result.ill_conditioned = draw.low > 10;
+  return result;
+}
+
+OpCase softmax_rows(Draw draw, std::int64_t length) {
+  OpCase result = make_case("softmax", {{5, length}}, {}, [length](const auto& in, Summer& summer) {
+    return each_row(in[0].data, static_cast<std::size_t>(length), summer,
+                    [](auto row, Summer& s) { return softmax(row, s); });
+  });
+  result.draws = {draw};
   return result;
 }
 
@@ -141,20 +152,21 @@ std::vector<OpCase> group_cases() {
 
 std::vector<OpCase> rowwise_cases() {
   std::vector<OpCase> cases = {
-      make_case("softmax", {{5, 70}}, {},
-                [](const auto& in, Summer& summer) {
-                  return each_row(in[0].data, 70, summer,
-                                  [](auto row, Summer& s) { return softmax(row, s); });
-                }),
+      softmax_rows(Draw{-8, 8}, 70),
+      softmax_rows(Draw{-0.01, 0.01}, 8192),
       along_columns("softmax", [](auto row, Summer& s) { return softmax(row, s); }),
       make_case("log_softmax", {{5, 70}}, {},
                 [](const auto& in, Summer& summer) {
                   return each_row(in[0].data, 70, summer,
                                   [](auto row, Summer& s) { return log_softmax(row, s); });
                 }),
-      layer_norm(Draw{}, false),
-      layer_norm(Draw{50, 53}, false),
-      layer_norm(Draw{50, 53}, true),
+      layer_norm(Draw{}, 64, false),
+      layer_norm(Draw{}, 8192, false),
+      layer_norm(Draw{}, 8192, true),
+      layer_norm(Draw{50, 53}, 64, false),
+      layer_norm(Draw{50, 53}, 64, true),
+      layer_norm(Draw{1000, 1003}, 8192, false),
+      layer_norm(Draw{1000, 1003}, 8192, true),
       make_case("layer_norm", {{2, 3, 20}}, attrs({{"axis", 1}}),
                 [](const auto& in, Summer& summer) {
                   return each_row(in[0].data, 60, summer,
@@ -183,8 +195,6 @@ std::vector<OpCase> rowwise_cases() {
                   });
                 }),
   };
-  cases[0].draws = cases[1].draws = {Draw{-8, 8}};
-  cases[4].looseness = cases[5].looseness = 400;
   for (auto make : {group_cases, scan_cases}) {
     for (OpCase& op_case : make()) cases.push_back(std::move(op_case));
   }
