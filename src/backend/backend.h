@@ -52,8 +52,10 @@ struct Trial {
   Distribution distribution = Distribution::kNormal;
   std::vector<HostTensor> inputs;
   std::vector<Expected> expected;
-  std::vector<RmsLimit> rms;  ///< one an output, or empty
 };
+
+/// RMS limits of a workload's trials, [trial][output].
+using RmsLimits = std::vector<std::vector<RmsLimit>>;
 
 /// A task at one shape with its trials: made once, shared by all candidates, never seen by one before its
 /// call. A backend subclasses it to keep device copies.
@@ -71,17 +73,20 @@ struct BlockRequest {
   double check_fraction = 1;   ///< share of each output compared, at secret places; 1 for all
   std::uint8_t poison = 0xff;  ///< byte pattern of outputs and scratch before the block
   double timeout_seconds = 10;
-  std::uint64_t secret = 0;  ///< draws the places checked
+  std::uint64_t secret = 0;        ///< draws the places checked
+  const RmsLimits* rms = nullptr;  ///< checked where given, when everything is compared
+  bool measure_rms = false;        ///< fill BlockOutcome::rms: for the naive build
 };
 
 struct BlockOutcome {
   BlockStatus status = BlockStatus::kInfra;
   std::string reason =
-      {};  ///< stable code when not kOk: "sigsegv", "input_written", "redzone", "late_write", ...
+      {};  ///< stable code when not kOk: "segfault", "input_written", "redzone", "late_write"
   std::string detail = {};
   double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
   bool disturbed = false;  ///< the machine took the core away: drop the pair
   std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
+  RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for
 };
 
 /// A candidate loaded for one workload, behind a jail. Not thread-safe.

@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "base/random.h"
+
 namespace lathe {
 namespace {
 
@@ -24,15 +26,29 @@ struct Tile {
   std::span<const double> got;
 };
 
-/// Calls `visit` with every tile of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
+/// Which tiles of an output are looked at.
+struct TileChoice {
+  double fraction = 1;
+  std::uint64_t secret = 0;
+
+  bool includes(std::size_t tile, std::size_t tiles) const {
+    if (fraction >= 1 || tile == secret % tiles) return true;
+    return Rng(Seed::from_number(secret).derive("tile", tile)).chance(fraction);
+  }
+};
+
+/// Calls `visit` with tiles of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
 template <class Visit>
-void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit) {
+void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit,
+               TileChoice choice = {}) {
   const DTypeInfo& type = info(expected.dtype);
   const std::size_t count = expected.value.data.size();
   assert(got.size() == count * type.bytes);
   std::array<double, kRmsTile> decoded;
   static constexpr std::array<double, kRmsTile> kNoError{};
+  const std::size_t tiles = (count + kRmsTile - 1) / kRmsTile;
   for (std::size_t begin = 0; begin < count; begin += kRmsTile) {
+    if (!choice.includes(begin / kRmsTile, tiles)) continue;
     const std::size_t size = std::min<std::size_t>(kRmsTile, count - begin);
     const std::span<double> values(decoded.data(), size);
     type.decode(got.data() + begin * type.bytes, values);
@@ -162,19 +178,22 @@ class BoundCheck {
   std::size_t count_ = 0;
 };
 
-Comparison compare_exact(const Expected& expected, std::span<const std::byte> got) {
+Comparison compare_exact(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
   Comparison result;
-  for_tiles(expected, got, [&](const Tile& tile) {
-    for (std::size_t i = 0; i < tile.want.size(); ++i) {
-      const double want = tile.want[i];
-      if (tile.got[i] == want || (std::isnan(want) && std::isnan(tile.got[i]))) continue;
-      result.worst_ratio = INFINITY;
-      if (result.bad_count++ > 0) continue;
-      result.first_bad = static_cast<std::int64_t>(tile.begin + i);
-      result.got = tile.got[i];
-      result.want = want;
-    }
-  });
+  for_tiles(
+      expected, got,
+      [&](const Tile& tile) {
+        for (std::size_t i = 0; i < tile.want.size(); ++i) {
+          const double want = tile.want[i];
+          if (tile.got[i] == want || (std::isnan(want) && std::isnan(tile.got[i]))) continue;
+          result.worst_ratio = INFINITY;
+          if (result.bad_count++ > 0) continue;
+          result.first_bad = static_cast<std::int64_t>(tile.begin + i);
+          result.got = tile.got[i];
+          result.want = want;
+        }
+      },
+      choice);
   result.pass = result.bad_count == 0;
   if (!result.pass) result.reason = "exact";
   return result;
@@ -194,33 +213,48 @@ double argmax_ratio(const Value& source, std::size_t row, std::size_t length, do
   return allowed > 0 ? short_of / allowed : INFINITY;
 }
 
-Comparison compare_argmax(const Expected& expected, std::span<const std::byte> got) {
+Comparison compare_argmax(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
   Comparison result;
   const std::size_t length =
       expected.value.data.empty() ? 0 : expected.source.data.size() / expected.value.data.size();
-  for_tiles(expected, got, [&](const Tile& tile) {
-    for (std::size_t i = 0; i < tile.want.size(); ++i) {
-      const double ratio = argmax_ratio(expected.source, tile.begin + i, length, tile.got[i], tile.want[i]);
-      result.worst_ratio = std::max(result.worst_ratio, ratio);
-      if (ratio <= 1 || result.bad_count++ > 0) continue;
-      result.first_bad = static_cast<std::int64_t>(tile.begin + i);
-      result.got = tile.got[i];
-      result.want = tile.want[i];
-    }
-  });
+  for_tiles(
+      expected, got,
+      [&](const Tile& tile) {
+        for (std::size_t i = 0; i < tile.want.size(); ++i) {
+          const double ratio =
+              argmax_ratio(expected.source, tile.begin + i, length, tile.got[i], tile.want[i]);
+          result.worst_ratio = std::max(result.worst_ratio, ratio);
+          if (ratio <= 1 || result.bad_count++ > 0) continue;
+          result.first_bad = static_cast<std::int64_t>(tile.begin + i);
+          result.got = tile.got[i];
+          result.want = tile.want[i];
+        }
+      },
+      choice);
   result.pass = result.bad_count == 0;
   if (!result.pass) result.reason = "argmax";
   return result;
 }
 
+Comparison compare_tiles(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit,
+                         TileChoice choice) {
+  if (expected.compare == CompareKind::kExact) return compare_exact(expected, got, choice);
+  if (expected.compare == CompareKind::kArgmax) return compare_argmax(expected, got, choice);
+  BoundCheck check(expected, limit);
+  for_tiles(
+      expected, got, [&](const Tile& tile) { check.visit(tile); }, choice);
+  return check.finish();
+}
+
 }  // namespace
 
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit) {
-  if (expected.compare == CompareKind::kExact) return compare_exact(expected, got);
-  if (expected.compare == CompareKind::kArgmax) return compare_argmax(expected, got);
-  BoundCheck check(expected, limit);
-  for_tiles(expected, got, [&](const Tile& tile) { check.visit(tile); });
-  return check.finish();
+  return compare_tiles(expected, got, limit, {});
+}
+
+Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, double fraction,
+                          std::uint64_t secret) {
+  return compare_tiles(expected, got, nullptr, {fraction, secret});
 }
 
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {

@@ -216,12 +216,26 @@ void CpuSession::check_outputs(const BlockRequest& request, BlockOutcome& outcom
                                    workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
       return;
     }
-    const Trial& expected = workload_->trials[static_cast<std::size_t>(trial)];
-    auto& comparisons = outcome.outputs.emplace_back();
-    for (std::size_t i = 0; i < expected.expected.size(); ++i)
-      comparisons.push_back(compare(expected.expected[i], workload_->output(trial, static_cast<int>(i)),
-                                    expected.rms.empty() ? nullptr : &expected.rms[i]));
+    check_trial(request, trial, outcome);
   }
+}
+
+void CpuSession::check_trial(const BlockRequest& request, int trial, BlockOutcome& outcome) const {
+  const auto& expected = workload_->trials[static_cast<std::size_t>(trial)].expected;
+  auto& comparisons = outcome.outputs.emplace_back();
+  std::vector<RmsLimit> measured;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto bytes = workload_->output(trial, static_cast<int>(i));
+    if (request.check_fraction < 1) {
+      comparisons.push_back(compare_sample(expected[i], bytes, request.check_fraction,
+                                           request.secret + static_cast<std::uint64_t>(trial)));
+      continue;
+    }
+    comparisons.push_back(compare(
+        expected[i], bytes, request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr));
+    if (request.measure_rms) measured.push_back(measure_rms(expected[i], bytes));
+  }
+  if (request.measure_rms) outcome.rms.push_back(std::move(measured));
 }
 
 }  // namespace lathe

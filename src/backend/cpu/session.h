@@ -56,6 +56,7 @@ class CpuSession final : public Session {
   BlockOutcome judge(const BlockRequest& request, const Wait& wait, const protocol::BlockReply& reply) const;
   BlockOutcome describe_death(const Wait& wait, const protocol::BlockReply& reply) const;
   BlockOutcome describe_fault(int signal) const;
+  void check_trial(const BlockRequest& request, int trial, BlockOutcome& outcome) const;
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
 
   HelperProcess runner_;
