@@ -12,8 +12,9 @@
 namespace lathe {
 
 struct EvaluatorOptions {
-  Seed secret = Seed::from_system();  ///< draws hidden shapes, inputs and checked places; never stored or shown
-  int build_workers = 0;              ///< 0: as many as the machine allows
+  Seed secret =
+      Seed::from_system();  ///< draws hidden shapes, inputs and checked places; never stored or shown
+  int build_workers = 0;    ///< 0: as many as the machine allows
   int hidden_shapes = 3;
   double build_timeout_seconds = 30;
   double block_timeout_seconds = 20;
@@ -34,16 +35,17 @@ struct Evaluated {
 /// The time of one verified peer at each scored shape.
 struct BaselineTime {
   std::string name;
-  double median_ns = 0;                ///< geometric mean over the scored shapes
+  double median_ns = 0;  ///< geometric mean over the scored shapes
   std::vector<Timing> timings;
 };
 
-/// The gym for one task on one backend: submit many candidates, take verdicts as they finish. A candidate that
-/// dies, hangs, forks or floods costs only its own verdict. Builds run on workers, timing on one device lane.
-/// All members are thread-safe.
+/// The gym for one task on one backend: submit many candidates, take verdicts as they finish. A candidate
+/// that dies, hangs, forks or floods costs only its own verdict. Builds run on workers, timing on one device
+/// lane. All members are thread-safe.
 class Evaluator {
  public:
-  /// Prepares workloads and times the baselines (seconds). Errors: the task cannot be bound, or no baseline passes.
+  /// Prepares workloads and times the baselines (seconds). Errors: the task cannot be bound, or no baseline
+  /// passes.
   static Result<std::unique_ptr<Evaluator>> create(const TaskSpec& task, Backend& backend,
                                                    const EvaluatorOptions& options, EventSink& events);
   virtual ~Evaluator() = default;

@@ -1,0 +1,83 @@
+#include "gym/bench_shape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lathe {
+namespace {
+
+constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
+                                           Distribution::kProbe};
+constexpr double kExpectedBytes = 16;  // an fp64 value and its bound an element
+
+double bytes_of_trial(const BoundTask& task) {
+  double bytes = 0;
+  for (const TensorDecl& tensor : task.spec->tensors)
+    bytes += static_cast<double>(element_count(task.shape_of(tensor.name)) *
+                                 static_cast<std::int64_t>(info(tensor.dtype).bytes));
+  for (const OutputDecl& output : task.spec->outputs)
+    bytes += static_cast<double>(element_count(task.shape_of(output.name))) *
+             (kExpectedBytes + static_cast<double>(info(output.dtype).bytes));
+  return bytes;
+}
+
+Result<Trial> make_trial(const Reference& reference, const BoundTask& task, Distribution distribution,
+                         const Seed& seed) {
+  Trial trial;
+  trial.distribution = distribution;
+  trial.inputs = generate_inputs(task, distribution, seed);
+  Numerics numerics = numerics_for(*task.spec);
+  numerics.sparse_sums = distribution == Distribution::kProbe;
+  LATHE_TRY(trial.expected, reference.evaluate(task, trial.inputs, numerics));
+  return trial;
+}
+
+}  // namespace
+
+std::string shape_name(const Dims& dims, const TaskSpec& spec) {
+  std::string text;
+  for (const std::string& dim : spec.dim_names)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", dim, dims.at(dim));
+  return text;
+}
+
+Numerics numerics_for(const TaskSpec& spec) {
+  Numerics numerics;
+  for (const TensorDecl& tensor : spec.tensors)
+    if (tensor.dtype == DType::kF64)
+      numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
+  return numerics;
+}
+
+Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
+                                                             const BoundTask& task, const Seed& seed,
+                                                             bool all) {
+  Workload workload;
+  workload.task = task;
+  const auto distributions = all ? all_distributions() : std::span<const Distribution>(kMainDistributions);
+  for (std::size_t i = 0; i < distributions.size(); ++i) {
+    LATHE_TRY(Trial trial, make_trial(reference, task, distributions[i], seed.derive("verify", i)));
+    workload.trials.push_back(std::move(trial));
+  }
+  return backend.prepare(std::move(workload));
+}
+
+Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, const Reference& reference,
+                                                             const BoundTask& task, const Seed& seed,
+                                                             int wanted, const WorkloadOptions& limits) {
+  const double by_memory = static_cast<double>(limits.max_bytes) / bytes_of_trial(task);
+  const double by_flops = limits.max_reference_flops / std::max(1.0, task.flops);
+  const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
+  Workload workload;
+  workload.task = task;
+  for (int i = 0; i < count; ++i) {
+    LATHE_TRY(Trial trial, make_trial(reference, task, Distribution::kNormal,
+                                      seed.derive("timing", static_cast<std::uint64_t>(i))));
+    workload.trials.push_back(std::move(trial));
+  }
+  return backend.prepare(std::move(workload));
+}
+
+}  // namespace lathe

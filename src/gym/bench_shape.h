@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/random.h"
+
+namespace lathe {
+
+/// One shape of a task with the data that candidates are verified and timed on. Made once a run, shared by
+/// all candidates. The trials come from secret seeds.
+struct BenchShape {
+  std::string name;  ///< "rows=1024,cols=512"
+  bool hidden = false;
+  BoundTask task;
+  std::shared_ptr<const Workload> verify;
+  RmsLimits rms;                           ///< of the naive build on `verify`; empty when not measured
+  std::shared_ptr<const Workload> timing;  ///< null for hidden shapes
+};
+
+std::string shape_name(const Dims& dims, const TaskSpec& spec);
+
+/// What the reference may assume of kernels for this task: the widest accumulator a kernel may use.
+Numerics numerics_for(const TaskSpec& spec);
+
+struct WorkloadOptions {
+  std::int64_t max_bytes = 256 << 20;  ///< of inputs, outputs and expectations together
+  double max_reference_flops = 4e9;    ///< of all trials together
+};
+
+/// One trial a distribution. `all` is for small shapes; otherwise the three that catch most.
+Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
+                                                             const BoundTask& task, const Seed& seed,
+                                                             bool all);
+
+/// As many trials as a block needs so that no input is seen twice, within the limits; at least two.
+Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, const Reference& reference,
+                                                             const BoundTask& task, const Seed& seed,
+                                                             int wanted, const WorkloadOptions& limits);
+
+}  // namespace lathe

@@ -1,0 +1,166 @@
+#include "gym/pair_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace lathe {
+namespace {
+
+constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
+
+/// Trials in a secret order, `count` of them.
+std::vector<int> draw_trials(const Workload& workload, int count, Rng& rng) {
+  std::vector<int> trials(workload.trials.size());
+  std::iota(trials.begin(), trials.end(), 0);
+  rng.shuffle(trials);
+  trials.resize(static_cast<std::size_t>(count));
+  return trials;
+}
+
+int calls_for(double block_ns, double call_ns, const Workload& workload) {
+  const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
+  return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(workload.trials.size())));
+}
+
+BlockOutcome run_block(Session& session, const std::vector<int>& trials, double check_fraction,
+                       double timeout_seconds, Rng& rng) {
+  BlockRequest request;
+  request.trials = trials;
+  request.check_fraction = check_fraction;
+  request.timeout_seconds = timeout_seconds;
+  request.secret = rng.next();
+  return session.run(request);
+}
+
+/// Blocks of one ABBA pair, the anchor's and the candidate's times summed.
+struct Pair {
+  double anchor_ns = 0;
+  double candidate_ns = 0;
+  bool disturbed = false;
+};
+
+struct PairRun {
+  Finding finding;
+  Pair pair;
+};
+
+class PairTimer {
+ public:
+  PairTimer(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
+            const Seed& secret)
+      : anchor_(anchor), candidate_(candidate), workload_(workload), rule_(rule), rng_(secret) {}
+
+  PairOutcome run() {
+    PairOutcome result;
+    const QuickTime quick =
+        time_quickly(candidate_, workload_, rule_.timeout_seconds, Seed::from_number(rng_.next()));
+    if (!quick.finding.passed()) return result.finding = quick.finding, result;
+    calls_ = calls_for(rule_.block_ns, quick.call_ns, workload_);
+    for (const int look : rule_.looks) {
+      while (static_cast<int>(result.estimate.samples.size()) < look) {
+        const PairRun run = run_pair();
+        if (!run.finding.passed()) return result.finding = run.finding, result;
+        take(run.pair, result.estimate);
+      }
+      examine(result.estimate);
+      if (result.estimate.converged) break;
+    }
+    summarise(result.estimate);
+    return result;
+  }
+
+ private:
+  PairRun run_pair() {
+    PairRun result;
+    const std::vector<int> trials = draw_trials(workload_, calls_, rng_);
+    const bool anchor_first = rng_.chance(0.5);
+    for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
+      const BlockOutcome outcome =
+          run_block(anchor ? anchor_ : candidate_, trials, rule_.check_fraction, rule_.timeout_seconds, rng_);
+      result.finding = judge_block(outcome, workload_, trials);
+      if (!result.finding.passed()) {
+        if (anchor)
+          result.finding = {Outcome::kInfra, "anchor_failed",
+                            result.finding.reason + ": " + result.finding.detail};
+        return result;
+      }
+      (anchor ? result.pair.anchor_ns : result.pair.candidate_ns) += outcome.wall_ns;
+      result.pair.disturbed |= outcome.disturbed;
+    }
+    return result;
+  }
+
+  void take(const Pair& pair, RatioEstimate& estimate) {
+    if (pair.disturbed &&
+        estimate.dropped < kMaxDroppedShare * static_cast<int>(estimate.samples.size() + 4)) {
+      ++estimate.dropped;
+      return;
+    }
+    estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
+    anchor_calls_.push_back(pair.anchor_ns / 2 / calls_);
+    candidate_calls_.push_back(pair.candidate_ns / 2 / calls_);
+  }
+
+  void examine(RatioEstimate& estimate) const {
+    estimate.log_ratio =
+        median_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
+    estimate.converged = (estimate.log_ratio.high - estimate.log_ratio.low) / 2 <= rule_.half_width;
+  }
+
+  void summarise(RatioEstimate& estimate) const {
+    estimate.anchor_ns = median(anchor_calls_);
+    estimate.candidate_ns = median(candidate_calls_);
+    std::vector<double> deviations;
+    for (const double call : candidate_calls_) deviations.push_back(std::fabs(call - estimate.candidate_ns));
+    estimate.spread = median(deviations) / estimate.candidate_ns;
+  }
+
+  Session& anchor_;
+  Session& candidate_;
+  const Workload& workload_;
+  const TimingRule& rule_;
+  Rng rng_;
+  int calls_ = 1;
+  std::vector<double> anchor_calls_, candidate_calls_;
+};
+
+}  // namespace
+
+TimingRule screen_rule() {
+  TimingRule rule;
+  rule.looks = {8, 16, 32};
+  return rule;
+}
+
+TimingRule final_rule() {
+  TimingRule rule;
+  rule.block_ns = 2e6;
+  rule.looks = {10, 20, 40};
+  rule.half_width = 0.004;
+  return rule;
+}
+
+PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
+                      const Seed& secret) {
+  return PairTimer(anchor, candidate, workload, rule, secret).run();
+}
+
+QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
+                       const Seed& secret) {
+  Rng rng(secret);
+  QuickTime result;
+  int calls = 1;
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<int> trials = draw_trials(workload, calls, rng);
+    const BlockOutcome outcome = run_block(session, trials, 1, timeout_seconds, rng);
+    result.finding = judge_block(outcome, workload, trials);
+    if (!result.finding.passed()) return result;
+    const double call_ns = outcome.wall_ns / calls;
+    result.call_ns = round == 0 ? call_ns : std::min(result.call_ns, call_ns);
+    calls = calls_for(3e5, result.call_ns, workload);
+  }
+  return result;
+}
+
+}  // namespace lathe

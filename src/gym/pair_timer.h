@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gym/verify.h"
+
+namespace lathe {
+
+/// How long to look before saying how fast a kernel is.
+struct TimingRule {
+  double block_ns = 1e6;          ///< a block has as many calls as fill this
+  std::vector<int> looks = {};    ///< pairs after which the interval is examined; the last is the end
+  double half_width = 0.025;      ///< of the log ratio: stop once reached
+  double alpha = 0.05;            ///< spent equally on the looks
+  double check_fraction = 0.125;  ///< of each timed output
+  double timeout_seconds = 20;
+};
+TimingRule screen_rule();
+TimingRule final_rule();
+
+/// t_anchor / t_candidate, in logarithms.
+struct RatioEstimate {
+  Interval log_ratio;
+  std::vector<double> samples;  ///< one a pair
+  double anchor_ns = 0;         ///< a call, median
+  double candidate_ns = 0;
+  double spread = 0;  ///< relative median absolute deviation of the candidate's calls
+  int dropped = 0;    ///< pairs that the machine disturbed
+  bool converged = false;
+};
+
+/// Times two loaded kernels against each other on the same trials: ABBA blocks in fresh processes, a secret
+/// order of trials, the candidate's outputs checked after every block. A failed block of the candidate ends
+/// it with a Finding; one of the anchor is the machine's fault.
+struct PairOutcome {
+  Finding finding;
+  RatioEstimate estimate;
+};
+PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
+                      const Seed& secret);
+
+/// One call's time from a few blocks, for choosing an anchor and a block's length.
+struct QuickTime {
+  Finding finding;
+  double call_ns = 0;
+};
+QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
+                       const Seed& secret);
+
+}  // namespace lathe

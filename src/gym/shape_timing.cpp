@@ -1,0 +1,169 @@
+#include "gym/shape_timing.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lathe {
+namespace {
+
+constexpr double kAnchorReach = 3;       // an anchor serves candidates within this factor of its time
+constexpr int kFinalRounds = 5;          // fresh allocations and inputs of a final
+constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
+constexpr double kFinalPromise = 0.015;
+constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
+
+Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
+
+/// log a + log b with independent errors: half-widths add in quadrature.
+Interval plus(const Interval& a, const Interval& b) {
+  return {a.mid + b.mid - std::hypot(a.mid - a.low, b.mid - b.low), a.mid + b.mid,
+          a.mid + b.mid + std::hypot(a.high - a.mid, b.high - b.mid)};
+}
+
+Interval minus(const Interval& a, const Interval& b) { return plus(a, {-b.high, -b.mid, -b.low}); }
+
+/// Where one more round would fall, 95 times in 100 (Student t, normal rounds).
+Interval prediction_interval(const std::vector<double>& rounds) {
+  const auto n = static_cast<double>(rounds.size());
+  const double half = student_t(n - 1, 0.05) * stddev(rounds) * std::sqrt(1 + 1 / n);
+  const double center = mean(rounds);
+  return {center - half, center, center + half};
+}
+
+TimingRule with_timeout(TimingRule rule, double timeout_seconds) {
+  rule.timeout_seconds = timeout_seconds;
+  return rule;
+}
+
+}  // namespace
+
+Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
+                         std::shared_ptr<const Workload> workload, std::unique_ptr<Session>& session) const {
+  auto opened = backend_.open(candidate, artifact, std::move(workload));
+  if (opened.ok()) {
+    session = *std::move(opened);
+    return {};
+  }
+  const Error& error = opened.error();
+  const bool faulty = error.code == ErrorCode::kInvalid;
+  return {faulty ? Outcome::kBuildFailed : Outcome::kInfra, error.message.substr(0, error.message.find(':')),
+          error.to_string()};
+}
+
+Finding ShapeTimer::add_baseline(const std::string& name, const Candidate& candidate,
+                                 const Artifact& artifact) {
+  Anchor anchor;
+  anchor.name = name;
+  anchor.candidate = candidate;
+  anchor.artifact = artifact;
+  if (const Finding opened = open(candidate, artifact, shape_.timing, anchor.session); !opened.passed())
+    return opened;
+  const Seed secret = secret_.derive("baseline", anchors_.size());
+  if (anchors_.empty()) {
+    const QuickTime quick = time_quickly(*anchor.session, *shape_.timing, timeout_seconds_, secret);
+    if (!quick.finding.passed()) return quick.finding;
+    anchor.call_ns = quick.call_ns;
+  } else {
+    TimingRule rule = with_timeout(screen_rule(), timeout_seconds_);
+    rule.half_width = 0.01;
+    const PairOutcome pair =
+        time_pair(*anchors_.front().session, *anchor.session, *shape_.timing, rule, secret);
+    if (!pair.finding.passed()) return pair.finding;
+    anchor.log_vs_naive = pair.estimate.log_ratio;
+    anchor.call_ns = pair.estimate.candidate_ns;
+    anchor.spread = pair.estimate.spread;
+    anchor.pairs = static_cast<int>(pair.estimate.samples.size());
+    anchors_.front().call_ns = pair.estimate.anchor_ns;
+  }
+  anchors_.push_back(std::move(anchor));
+  return {};
+}
+
+const Anchor& ShapeTimer::choose_anchor(double call_ns) const {
+  const auto fastest =
+      std::min_element(anchors_.begin(), anchors_.end(),
+                       [](const Anchor& a, const Anchor& b) { return a.call_ns < b.call_ns; });
+  if (call_ns < kAnchorReach * fastest->call_ns) return *fastest;
+  return *std::min_element(anchors_.begin(), anchors_.end(), [&](const Anchor& a, const Anchor& b) {
+    return std::fabs(std::log(a.call_ns / call_ns)) < std::fabs(std::log(b.call_ns / call_ns));
+  });
+}
+
+ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
+  ShapeTiming result;
+  std::unique_ptr<Session> session;
+  result.finding = open(candidate, artifact, shape_.timing, session);
+  if (!result.finding.passed()) return result;
+  const Seed secret = secret_.derive("screen", ++rounds_);
+  const QuickTime quick = time_quickly(*session, *shape_.timing, timeout_seconds_, secret.derive("quick"));
+  if (!quick.finding.passed()) return result.finding = quick.finding, result;
+  const Anchor& anchor = choose_anchor(quick.call_ns);
+  const PairOutcome pair = time_pair(*anchor.session, *session, *shape_.timing,
+                                     with_timeout(screen_rule(), timeout_seconds_), secret);
+  if (!pair.finding.passed()) return result.finding = pair.finding, result;
+  return compose(anchor, pair.estimate, false);
+}
+
+ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
+  ShapeTiming result;
+  std::vector<double> rounds;
+  std::vector<double> candidate_ns;
+  RatioEstimate estimate;
+  const Anchor* anchor = nullptr;
+  for (int round = 0; round < kFinalRounds; ++round) {
+    const Seed secret = secret_.derive("final", ++rounds_);
+    const auto workload = make_timing_workload(backend_, reference_, shape_.task, secret,
+                                               static_cast<int>(shape_.timing->trials.size()), {});
+    if (!workload.ok())
+      return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
+    std::unique_ptr<Session> session, anchor_session;
+    result.finding = open(candidate, artifact, *workload, session);
+    if (!result.finding.passed()) return result;
+    if (!anchor) {
+      const QuickTime quick = time_quickly(*session, **workload, timeout_seconds_, secret.derive("quick"));
+      if (!quick.finding.passed()) return result.finding = quick.finding, result;
+      anchor = &choose_anchor(quick.call_ns);
+    }
+    result.finding = open(anchor->candidate, anchor->artifact, *workload, anchor_session);
+    if (!result.finding.passed()) return result;
+    const PairOutcome pair = time_pair(*anchor_session, *session, **workload,
+                                       with_timeout(final_rule(), timeout_seconds_), secret);
+    if (!pair.finding.passed()) return result.finding = pair.finding, result;
+    rounds.push_back(median(pair.estimate.samples));
+    candidate_ns.push_back(pair.estimate.candidate_ns);
+    estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),
+                            pair.estimate.samples.end());
+    estimate.spread = std::max(estimate.spread, pair.estimate.spread);
+  }
+  estimate.log_ratio = prediction_interval(rounds);
+  estimate.candidate_ns = median(candidate_ns);
+  return compose(*anchor, estimate, true);
+}
+
+ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const {
+  ShapeTiming result;
+  result.timing = {shape_.name, estimate.candidate_ns, estimate.spread,
+                   static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
+  const double promise = final_depth ? kFinalPromise : kScreenPromise;
+  for (const Anchor& baseline : anchors_) {
+    Interval log = estimate.log_ratio;
+    if (&baseline != &anchor) log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
+    Speedup speedup{baseline.name, shape_.name, exp_of(log)};
+    speedup.ambiguous = (log.high - log.low) / 2 > promise;
+    result.speedups.push_back(std::move(speedup));
+  }
+  const auto peaks = backend_.peaks();
+  if (!peaks.ok()) return result;
+  const double floor_ns = kRoofMargin * 1e9 * peaks->memory_floor_seconds(shape_.task.bytes_min);
+  const double flops_floor_ns = kRoofMargin * 1e9 * shape_.task.essential_flops / peaks->flops_per_second;
+  if (estimate.candidate_ns < floor_ns) {
+    result.finding = {Outcome::kTampered, "roofline",
+                      "faster than its mandatory bytes can move at " + shape_.name};
+  } else if (estimate.candidate_ns < flops_floor_ns) {
+    result.finding = {Outcome::kSuspect, "flops_floor",
+                      "faster than the textbook arithmetic allows at " + shape_.name};
+  }
+  return result;
+}
+
+}  // namespace lathe

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gym/build_stage.h"
+#include "gym/pair_timer.h"
+
+namespace lathe {
+
+/// A verified kernel that others are timed against, and how fast it is compared with the naive build.
+struct Anchor {
+  std::string name;
+  Candidate candidate;
+  Artifact artifact;
+  std::unique_ptr<Session> session;
+  Interval log_vs_naive;  ///< log(t_naive / t_anchor)
+  double call_ns = 0;
+  double spread = 0;
+  int pairs = 0;
+};
+
+/// What timing one candidate at one shape gave.
+struct ShapeTiming {
+  Finding finding;
+  Timing timing;
+  std::vector<Speedup> speedups;  ///< one a baseline
+};
+
+/// All timing at one scored shape. Baselines are tied to the naive build once; a candidate is timed against
+/// one anchor, and its speedup over every baseline is composed from the two intervals.
+class ShapeTimer {
+ public:
+  ShapeTimer(Backend& backend, const Reference& reference, const BenchShape& shape, const Seed& secret,
+             double timeout_seconds)
+      : backend_(backend),
+        reference_(reference),
+        shape_(shape),
+        secret_(secret),
+        timeout_seconds_(timeout_seconds) {}
+
+  /// The first call brings the naive build. Later ones are tied to what is there already.
+  Finding add_baseline(const std::string& name, const Candidate& candidate, const Artifact& artifact);
+  ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
+  /// Fresh inputs, allocations and processes several times over; the interval predicts a further one.
+  ShapeTiming final(const Candidate& candidate, const Artifact& artifact);
+  const std::vector<Anchor>& anchors() const { return anchors_; }
+
+ private:
+  Finding open(const Candidate& candidate, const Artifact& artifact, std::shared_ptr<const Workload> workload,
+               std::unique_ptr<Session>& session) const;
+  const Anchor& choose_anchor(double call_ns) const;
+  ShapeTiming compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const;
+
+  Backend& backend_;
+  const Reference& reference_;
+  const BenchShape& shape_;
+  Seed secret_;
+  double timeout_seconds_;
+  std::uint64_t rounds_ = 0;
+  std::vector<Anchor> anchors_;
+};
+
+}  // namespace lathe

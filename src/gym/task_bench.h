@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gym/evaluator.h"
+#include "gym/quiet_gate.h"
+#include "gym/shape_timing.h"
+
+namespace lathe {
+
+/// A task made ready for evaluation on one backend: shapes, secret inputs, references, verified and timed
+/// baselines. Synchronous; the Evaluator puts queues and workers around it. evaluate() is for one thread.
+class TaskBench {
+ public:
+  static Result<std::unique_ptr<TaskBench>> create(const TaskSpec& task, Backend& backend,
+                                                   const EvaluatorOptions& options, EventSink& events);
+
+  std::span<const BenchShape> shapes() const { return shapes_; }
+  /// Verifies, then times to the depth asked for while it holds the gate. Fills everything of the verdict but
+  /// queue and build seconds.
+  Verdict evaluate(const BuiltCandidate& built, Depth depth, QuietGate& gate);
+
+  const std::vector<BaselineTime>& baselines() const { return baselines_; }
+  const std::string& best_baseline() const { return best_baseline_; }
+
+ private:
+  TaskBench(const TaskSpec& task, Backend& backend, const EvaluatorOptions& options)
+      : spec_(task), backend_(backend), options_(options) {}
+  Status make_shapes();
+  Status add_shape(const Dims& dims, bool hidden, const Seed& seed);
+  Status measure_rms(const BuiltCandidate& naive);
+  Status make_timing_data(const BuiltCandidate& naive);
+  Status add_baselines(EventSink& events);
+  void summarise_baselines();
+  Finding verify(const BuiltCandidate& built, Evidence& evidence);
+  Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
+  Finding reverify(const BuiltCandidate& built, Evidence& evidence);
+  bool covers(const Candidate& candidate, const BenchShape& shape) const;
+
+  TaskSpec spec_;
+  Backend& backend_;
+  EvaluatorOptions options_;
+  std::unique_ptr<Reference> reference_;
+  std::vector<BenchShape> shapes_;                   ///< scored, then hidden
+  std::vector<std::unique_ptr<ShapeTimer>> timers_;  ///< one a scored shape
+  std::vector<BaselineTime> baselines_;
+  std::string best_baseline_;
+  std::uint64_t reverified_ = 0;
+  std::uint64_t evaluated_ = 0;
+};
+
+}  // namespace lathe

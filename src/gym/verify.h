@@ -1,0 +1,27 @@
+#pragma once
+
+#include "gym/bench_shape.h"
+
+namespace lathe {
+
+/// The first thing that went wrong, or a pass.
+struct Finding {
+  Outcome outcome = Outcome::kPass;
+  std::string reason = "ok";
+  std::string detail;
+
+  bool passed() const { return outcome == Outcome::kPass; }
+};
+
+/// A block's outcome in the verdict's terms.
+Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
+
+/// Runs every trial of the shape's verification workload, each in a process of its own, with alternating
+/// poison, and appends what it saw to `evidence`. Stops at the first failure.
+Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
+                     Evidence& evidence);
+
+/// The naive build's RMS errors on every trial. Errors: the naive build itself fails.
+Result<RmsLimits> measure_naive_rms(Session& session, const Workload& workload, double timeout_seconds);
+
+}  // namespace lathe
