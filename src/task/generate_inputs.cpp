@@ -12,13 +12,19 @@ constexpr std::array kDistributions = {
     Distribution::kNormal,   Distribution::kHeavyTail, Distribution::kOneHot, Distribution::kCancellation,
     Distribution::kDenormal, Distribution::kIntegers,  Distribution::kProbe};
 
+bool multiplies_matrices(const NodeDecl& node) {
+  const OpClass kind = node.op->op_class();
+  return kind == OpClass::kContraction || (kind == OpClass::kStencil && node.in.size() > 1) ||
+         node.op_name == "attention";
+}
+
 /// The second operand of a contraction is the permutation, unless it is also some contraction's first.
 ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
   ProbeRole role = ProbeRole::kMantissa;
   for (const NodeDecl& node : spec.nodes) {
-    if (node.op->op_class() != OpClass::kContraction) continue;
+    if (!multiplies_matrices(node)) continue;
     if (node.in[0] == decl.name) return ProbeRole::kMantissa;
-    if (node.in.size() > 1 && node.in[1] == decl.name) role = ProbeRole::kPermutation;
+    if (node.in[1] == decl.name) role = ProbeRole::kPermutation;
   }
   return role;
 }

@@ -1,0 +1,61 @@
+#include "task/lint/cases.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+constexpr double kMaxFlops = 1e6;
+constexpr double kMaxElements = 1e5;
+constexpr std::int64_t kSmallExtent = 8;
+
+bool small_enough(const BoundTask& task) {
+  double elements = 0;
+  for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
+  return task.flops <= kMaxFlops && elements <= kMaxElements;
+}
+
+/// The dims with one dim halved, or all of them where the domain ties them together; `dims` if neither binds.
+Dims halved(const TaskSpec& spec, const Dims& dims) {
+  std::vector<std::string> order = spec.dim_names;
+  std::ranges::sort(order, std::greater{}, [&](const std::string& name) { return dims.at(name); });
+  for (const std::string& name : order) {
+    Dims smaller = dims;
+    smaller[name] = std::max(spec.dim_ranges.at(name).low, dims.at(name) / 2);
+    if (dims.at(name) > kSmallExtent && smaller != dims && lathe::bind(spec, smaller).ok()) return smaller;
+  }
+  Dims smaller = dims;
+  for (auto& [name, extent] : smaller) extent = std::max(spec.dim_ranges.at(name).low, extent / 2);
+  return lathe::bind(spec, smaller).ok() ? smaller : dims;
+}
+
+}  // namespace
+
+Dims lint_shape(const TaskSpec& spec) {
+  Dims dims = spec.shapes.front().dims;
+  if (spec.fixed) return dims;
+  for (int round = 0; round < 64; ++round) {
+    const Result<BoundTask> task = lathe::bind(spec, dims);
+    if (!task.ok() || small_enough(*task)) return dims;
+    Dims smaller = halved(spec, dims);
+    if (smaller == dims) return dims;
+    dims = std::move(smaller);
+  }
+  return dims;
+}
+
+Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Distribution distribution,
+                           const Seed& seed) {
+  LintCase made{.distribution = distribution, .numerics = {}, .inputs = {}, .expected = {}};
+  made.numerics.sparse_sums = distribution == Distribution::kProbe;
+  made.inputs = generate_inputs(task, distribution, seed);
+  LATHE_TRY(made.expected, reference.evaluate(task, made.inputs, made.numerics));
+  return made;
+}
+
+Comparison judge(const Expected& expected, std::span<const double> values) {
+  const HostTensor tensor = HostTensor::encode(expected.dtype, expected.value.shape, values);
+  return compare(expected, tensor.bytes, nullptr);
+}
+
+}  // namespace lathe

@@ -1,0 +1,294 @@
+#include "task/lint/lint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/statistics.h"
+#include "task/lint/cases.h"
+#include "task/lint/mutants.h"
+#include "task/lint/rounded_run.h"
+
+namespace lathe {
+namespace {
+
+/// A mutant nearer to the truth than this part of the tolerance is the same computation in other words.
+constexpr double kEquivalentRatio = 1e-3;
+/// An output is almost constant if so many of its elements lie within a guesser's reach of their median.
+constexpr double kConstantShare = 0.98;
+constexpr double kConstantReach = 16;  ///< in tolerances
+/// A bound that exceeds this part of the output's RMS on so many elements says nothing.
+constexpr double kLooseRatio = 0.25;
+constexpr double kLooseShare = 0.1;
+/// The headline shape is checked too where one evaluation is this cheap.
+constexpr double kHeadlineFlops = 2e8;
+constexpr double kHeadlineElements = 4e6;
+
+/// What users' data looks like; the other distributions are there to corner clever kernels.
+bool ordinary(Distribution distribution) {
+  return distribution == Distribution::kNormal || distribution == Distribution::kHeavyTail;
+}
+
+/// The largest error over tolerance.
+double distance(const Expected& expected, std::span<const double> values) {
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double want = expected.value.data[i];
+    if (values[i] == want || (std::isnan(values[i]) && std::isnan(want))) continue;
+    const double ratio = std::fabs(values[i] - want) / expected.value.error_at(i);
+    largest = std::isnan(ratio) ? INFINITY : std::max(largest, ratio);
+  }
+  return largest;
+}
+
+/// All that the checks share.
+class Linter {
+ public:
+  Linter(const BoundTask& task, const Reference& reference, const Seed& seed)
+      : task_(task), spec_(*task.spec), reference_(reference), seed_(seed) {}
+
+  Status prepare() {
+    for (const Distribution distribution : all_distributions()) {
+      LATHE_TRY(LintCase made, make_case(task_, reference_, distribution, seed_));
+      cases_.push_back(std::move(made));
+    }
+    for (std::uint64_t i = 1; i <= 2; ++i) {
+      LATHE_TRY(LintCase made, make_case(task_, reference_, Distribution::kNormal, seed_.derive("again", i)));
+      repeats_.push_back(std::move(made));
+    }
+    return Ok{};
+  }
+
+  Result<LintReport> run() {
+    check_outputs();
+    for (const Mutant& mutant : generic_mutants(spec_)) try_mutant(mutant);
+    if (!spec_.nodes.empty()) {
+      for (const Mutant& mutant : op_mutants(task_)) try_op_mutant(mutant);
+      LATHE_CHECK_OK(check_rounded_runs());
+    }
+    LATHE_CHECK_OK(check_inputs_matter());
+    return std::move(report_);
+  }
+
+  /// What one evaluation at another shape can tell.
+  Result<LintReport> run_outputs_only() {
+    LATHE_TRY(LintCase made, make_case(task_, reference_, Distribution::kNormal, seed_));
+    cases_.push_back(std::move(made));
+    check_outputs();
+    for (const Mutant& mutant : generic_mutants(spec_)) {
+      if (mutant.name != "low_precision") try_mutant(mutant);
+    }
+    report_.skipped.clear();
+    return std::move(report_);
+  }
+
+ private:
+  void fatal(std::string check, std::string text) {
+    report_.findings.push_back({true, std::move(check), std::move(text)});
+  }
+  void remark(std::string check, std::string text) {
+    report_.findings.push_back({false, std::move(check), std::move(text)});
+  }
+
+  /// Whether some inputs give the mutant away; nullopt if it never applies. `near`, if given, receives the
+  /// largest error over tolerance before rounding to the output's dtype.
+  std::optional<bool> caught(const Mutant& mutant, double* near) const {
+    std::optional<bool> result;
+    for (const LintCase& sample : cases_) {
+      if (mutant.ordinary_inputs_only && !ordinary(sample.distribution)) continue;
+      const auto values = mutant.run(sample);
+      if (!values.has_value()) continue;
+      const Expected& expected = sample.expected[mutant.output];
+      if (near != nullptr) *near = std::max(*near, distance(expected, *values));
+      result = !judge(expected, *values).pass;
+      if (*result) break;
+    }
+    return result;
+  }
+
+  void try_mutant(const Mutant& mutant) {
+    const std::string& output = spec_.outputs[mutant.output].name;
+    const std::optional<bool> result = caught(mutant, nullptr);
+    if (!result.has_value()) {
+      report_.skipped.push_back(fmt::format("{}: does not apply to {}", mutant.name, output));
+    } else if (!*result) {
+      fatal("mutant:" + mutant.name,
+            fmt::format("a kernel that makes the mistake '{}' in {} would pass", mutant.name, output));
+    }
+  }
+
+  void try_op_mutant(const Mutant& mutant) {
+    const std::string& output = spec_.outputs[mutant.output].name;
+    double near = 0;
+    const std::optional<bool> result = caught(mutant, &near);
+    if (!result.has_value() || *result) return;
+    if (near <= kEquivalentRatio) {
+      report_.skipped.push_back(fmt::format("{}: makes no difference to {}", mutant.name, output));
+    } else {
+      fatal("mutant:" + mutant.name,
+            fmt::format("the tolerance of {} hides the mistake '{}'", output, mutant.name));
+    }
+  }
+
+  void check_outputs() {
+    for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
+      check_finite(i);
+      check_not_constant(i);
+      check_bound_is_tight(i);
+    }
+  }
+
+  void check_finite(std::size_t output) {
+    for (const LintCase& sample : cases_) {
+      const Value& value = sample.expected[output].value;
+      std::int64_t values = 0;
+      std::int64_t bounds = 0;
+      for (std::size_t i = 0; i < value.data.size(); ++i) {
+        if (!std::isfinite(value.data[i]))
+          ++values;
+        else if (!std::isfinite(value.error_at(i)))
+          ++bounds;
+      }
+      const std::string& out = spec_.outputs[output].name;
+      if (values > 0) {
+        const std::string text = fmt::format("{} values of {} are not finite on {} inputs", values, out,
+                                             name(sample.distribution));
+        sample.distribution == Distribution::kNormal ? fatal("finite_output", text)
+                                                     : remark("finite_output", text);
+      }
+      if (bounds > 0) {
+        fatal("finite_bound", fmt::format("{} elements of {} have no finite error bound on {} inputs", bounds,
+                                          out, name(sample.distribution)));
+      }
+    }
+  }
+
+  void check_not_constant(std::size_t output) {
+    std::vector<double> values;
+    std::vector<double> tolerances;
+    const auto pool = [&](const LintCase& sample) {
+      const Value& value = sample.expected[output].value;
+      values.insert(values.end(), value.data.begin(), value.data.end());
+      for (std::size_t i = 0; i < value.data.size(); ++i) tolerances.push_back(value.error_at(i));
+    };
+    pool(cases_.front());
+    for (const LintCase& sample : repeats_) pool(sample);
+    if (values.size() < 3) return;
+    const double middle = median(values);
+    std::size_t near = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      near += std::fabs(values[i] - middle) <= kConstantReach * tolerances[i] ? 1 : 0;
+    }
+    const double share = static_cast<double>(near) / static_cast<double>(values.size());
+    if (share < kConstantShare) return;
+    fatal("constant_output", fmt::format("{:.1f}% of {} is {:g}, whatever the inputs", 100 * share,
+                                         spec_.outputs[output].name, middle));
+  }
+
+  void check_bound_is_tight(std::size_t output) {
+    const Expected& expected = cases_.front().expected[output];
+    if (expected.compare != CompareKind::kBound || expected.value.data.empty()) return;
+    double squares = 0;
+    for (const double x : expected.value.data) squares += std::isfinite(x) ? x * x : 0;
+    const auto count = static_cast<double>(expected.value.data.size());
+    const double limit = kLooseRatio * std::sqrt(squares / count);
+    const auto loose = std::ranges::count_if(expected.value.err, [&](double err) { return err > limit; });
+    if (static_cast<double>(loose) <= kLooseShare * count) return;
+    fatal("loose_bound", fmt::format("the error bound of {} exceeds {:g} of its RMS on {} of {} elements",
+                                     expected.name, kLooseRatio, loose, expected.value.data.size()));
+  }
+
+  Status check_rounded_runs() {
+    Rng rng(seed_.derive("rounded runs"));
+    for (const LintCase& sample : cases_) {
+      LATHE_TRY(const auto values, rounded_run(task_, sample, rng));
+      for (const Expected& expected : sample.expected) {
+        if (expected.compare != CompareKind::kBound) continue;
+        const Comparison result = judge(expected, values.at(expected.name).data);
+        if (result.pass) continue;
+        fatal("rounded_run",
+              fmt::format(
+                  "an honestly rounded kernel would fail on {} inputs: {}[{}] is {:.9g} for {:.9g} ({})",
+                  name(sample.distribution), expected.name, result.first_bad, result.got, result.want,
+                  result.reason));
+      }
+    }
+    return Ok{};
+  }
+
+  /// Other data for one input alone must move some output beyond its tolerance.
+  Status check_inputs_matter() {
+    for (std::size_t input = 0; input < spec_.tensors.size(); ++input) {
+      bool matters = false;
+      for (const LintCase& sample : cases_) {
+        if (!ordinary(sample.distribution)) continue;
+        std::vector<HostTensor> changed = sample.inputs;
+        changed[input] = changed_input(input, sample);
+        LATHE_TRY(const std::vector<Expected> moved, reference_.evaluate(task_, changed, sample.numerics));
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+          matters = matters || !judge(sample.expected[i], moved[i].value.data).pass;
+        }
+        if (matters) break;
+      }
+      if (matters) continue;
+      const std::string& tensor = spec_.tensors[input].name;
+      fatal("input_matters:" + tensor, fmt::format("no output depends on {} beyond its tolerance", tensor));
+    }
+    return Ok{};
+  }
+
+  HostTensor changed_input(std::size_t input, const LintCase& sample) const {
+    if (!spec_.tensors[input].value.has_value()) {
+      return generate_inputs(task_, sample.distribution, seed_.derive("changed"))[input];
+    }
+    std::vector<double> values = sample.inputs[input].decode();
+    for (double& x : values) x = 1.5 * x + 0.25;
+    return HostTensor::encode(sample.inputs[input].dtype, sample.inputs[input].shape, values);
+  }
+
+  const BoundTask& task_;
+  const TaskSpec& spec_;
+  const Reference& reference_;
+  const Seed& seed_;
+  std::vector<LintCase> cases_;    ///< one a distribution, kNormal first
+  std::vector<LintCase> repeats_;  ///< kNormal with other seeds
+  LintReport report_;
+};
+
+/// Adds the headline's findings that the small shape did not show.
+void merge(LintReport& report, const LintReport& headline) {
+  std::set<std::string> known;
+  for (const LintFinding& finding : report.findings) known.insert(finding.check);
+  for (const LintFinding& finding : headline.findings) {
+    if (!known.contains(finding.check)) report.findings.push_back(finding);
+  }
+}
+
+}  // namespace
+
+bool LintReport::sound() const {
+  return std::ranges::none_of(findings, [](const LintFinding& finding) { return finding.fatal; });
+}
+
+Result<LintReport> lint(const TaskSpec& spec, const Seed& seed) {
+  LATHE_TRY(const std::unique_ptr<Reference> reference, make_reference(spec));
+  const Dims& headline = spec.shapes.front().dims;
+  const Dims small = lint_shape(spec);
+  LATHE_TRY(const BoundTask task, lathe::bind(spec, small));
+  Linter linter(task, *reference, seed);
+  LATHE_CHECK_OK(linter.prepare());
+  LATHE_TRY(LintReport report, linter.run());
+  if (small == headline) return report;
+  LATHE_TRY(const BoundTask large, lathe::bind(spec, headline));
+  double elements = 0;
+  for (const auto& [name, shape] : large.shapes) elements += static_cast<double>(element_count(shape));
+  if (large.flops > kHeadlineFlops || elements > kHeadlineElements) return report;
+  Linter again(large, *reference, seed);
+  LATHE_TRY(const LintReport at_headline, again.run_outputs_only());
+  merge(report, at_headline);
+  return report;
+}
+
+}  // namespace lathe

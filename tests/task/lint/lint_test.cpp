@@ -1,0 +1,86 @@
+#include "task/lint/lint.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/task/example_tasks.h"
+
+namespace lathe {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+LintReport lint_of(const TaskSpec& spec) {
+  Result<LintReport> report = lint(spec, Seed::from_number(1));
+  if (!report.ok()) {
+    ADD_FAILURE() << report.error().to_string();
+    return {};
+  }
+  return *std::move(report);
+}
+
+std::vector<std::string> fatal_checks(const LintReport& report) {
+  std::vector<std::string> checks;
+  for (const LintFinding& finding : report.findings) {
+    if (finding.fatal) checks.push_back(finding.check);
+  }
+  return checks;
+}
+
+/// y = graph of x and a second tensor b, both [n, n].
+std::string square_task(std::string_view graph, std::string_view x_generator = "") {
+  return "name = \"square\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"]" +
+         std::string(x_generator) + " }, { name = \"b\", shape = [\"n\", \"n\"] }]\ngraph = '''\n" +
+         std::string(graph) + "\n'''\nshape = [{ n = 32 }]\n";
+}
+
+TEST(Lint, ASoundTaskPasses) {
+  const LintReport report = lint_of(task_of(kLinearTask));
+  EXPECT_TRUE(report.sound());
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+TEST(Lint, RefusesAConvolutionThatItsClampHides) {
+  const Result<TaskSpec> spec = load_task(LATHE_SOURCE_DIR "/tests/task/lint/degenerate_conv_transpose.toml");
+  ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+  const LintReport report = lint_of(*spec);
+  EXPECT_FALSE(report.sound());
+  EXPECT_THAT(fatal_checks(report), Contains("mutant:zero"));
+  EXPECT_THAT(fatal_checks(report), Contains("constant_output"));
+  EXPECT_THAT(fatal_checks(report), Contains("input_matters:x"));
+  EXPECT_THAT(fatal_checks(report), Contains("input_matters:w"));
+}
+
+TEST(Lint, RefusesAnInputThatDoesNotMatter) {
+  const LintReport report = lint_of(task_of(square_task("s = scale(b, by = 1e-12)\ny = add(x, s)")));
+  EXPECT_THAT(fatal_checks(report), Contains("input_matters:b"));
+  EXPECT_THAT(fatal_checks(report), Not(Contains("input_matters:x")));
+}
+
+TEST(Lint, RefusesTheIdentity) {
+  const LintReport report = lint_of(task_of(square_task("s = scale(b, by = 1e-30)\ny = add(x, s)")));
+  EXPECT_THAT(fatal_checks(report), Contains("mutant:input_copy"));
+}
+
+TEST(Lint, RefusesABoundThatHidesPrecision) {
+  const LintReport report = lint_of(task_of("tolerance = 1e5\n" + std::string(kLinearTask)));
+  EXPECT_THAT(fatal_checks(report), Contains("mutant:low_precision"));
+}
+
+TEST(Lint, RefusesOutputsThatAreNotNumbers) {
+  const LintReport report = lint_of(task_of(square_task("l = log(x)\ny = add(l, b)")));
+  EXPECT_THAT(fatal_checks(report), Contains("finite_output"));
+}
+
+TEST(Lint, ListsWhatMakesNoDifference) {
+  const LintReport report = lint_of(
+      task_of("name = \"shifted\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"] }]\n"
+              "graph = '''\ni = argmax(x)\n'''\nshape = [{ n = 32 }]\n"));
+  EXPECT_TRUE(report.sound());
+  EXPECT_THAT(report.skipped, Contains(HasSubstr("low_precision")));
+}
+
+}  // namespace
+}  // namespace lathe
