@@ -6,6 +6,7 @@
 
 #include "lathe/cpu/gemm.h"
 #include "lathe/cpu/integer.h"
+#include "lathe/cpu/move.h"
 #include "lathe/cpu/pow.h"
 #include "lathe/cpu/reduce.h"
 #include "lathe/cpu/scalar_math.h"

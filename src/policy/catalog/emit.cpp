@@ -15,10 +15,18 @@ Status emit_group(const Site& site) {
       return emit_nest(site);
     case Kind::kContract:
       return emit_contraction(site);
+    case Kind::kConvolve:
+      return emit_convolution(site);
+    case Kind::kPool:
+      return emit_pool(site);
+    case Kind::kScan:
+      return emit_scan(site);
+    case Kind::kPermute:
+      return emit_permute(site);
+    case Kind::kMove:
+      return emit_move(site);
     case Kind::kView:
       break;
-    default:
-      return Error{ErrorCode::kUnavailable, "no pattern"};
   }
   return Error{ErrorCode::kInternal, "a view is no kernel"};
 }

@@ -37,6 +37,11 @@ bool lower_contraction(Lowering& to) {
     if (node.in.size() > 2) to.apply("{0} + {1}", {y, node.in[2]}, true);
     return true;
   }
+  if (node.op_name == "outer") {
+    to.apply("{0} * {1}", {to.view(node.in[0], {to.shape(node.in[0])[0], Expr::constant(1)}), node.in[1]},
+             true);
+    return true;
+  }
   if (node.op_name != "matmul" && node.op_name != "bmm") return false;
   if (lower_diagonal_product(to, to.task())) return true;
   Primitive product{.kind = Kind::kContract, .out = {}, .in = node.in, .type = node.type};

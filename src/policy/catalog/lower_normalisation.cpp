@@ -55,20 +55,11 @@ void lower_group_norm(Lowering& to, const Expr& groups) {
   lower_norm(to, to.view(node.in[0], split), axes, true, node.attrs.real("eps", 1e-5), affine, false);
 }
 
-/// Inference: y = (x - mean) / sqrt(var + eps) * gamma + beta with given statistics per channel (axis 1).
-void lower_batch_norm(Lowering& to) {
-  const NodeDecl& node = to.node();
-  std::vector<std::string> channel;
-  for (std::size_t i = 1; i < node.in.size(); ++i) {
-    std::vector<Expr> shape(node.type.shape.size() - 1, Expr::constant(1));
-    shape[0] = to.shape(node.in[i])[0];
-    channel.push_back(to.view(node.in[i], shape));
-  }
-  const std::string& gamma = channel[0];
-  const std::string& beta = channel[1];
-  const std::string scale = to.apply(
-      "{0} * lathe::rsqrt({1} + " + float_text(node.attrs.real("eps", 1e-5)) + ")", {gamma, channel[3]});
-  to.apply("({0} - {1}) * {2} + {3}", {node.in[0], channel[2], scale, beta}, true);
+void lower_l2_normalize(Lowering& to) {
+  const std::string& x = to.node().in[0];
+  const std::string squares = to.reduce("sum", to.apply("{0} * {0}", {x}), {to.axis("axis", -1)}, true);
+  const std::string eps = float_text(to.attrs().real("eps", 1e-12));
+  to.apply("{0} * {1}", {x, to.apply("1.0f / lathe::max(lathe::sqrt({0}), " + eps + ")", {squares})}, true);
 }
 
 }  // namespace
@@ -78,11 +69,11 @@ bool lower_normalisation(Lowering& to) {
   const std::string& op = node.op_name;
   if (op == "softmax" || op == "log_softmax") return lower_softmax(to, op == "log_softmax"), true;
   if (op == "group_norm") {
-    Expr groups = Expr::constant(node.attrs.integer("groups", node.attrs.integer("num_groups", 1)));
-    return lower_group_norm(to, groups), true;
+    const auto groups = to.expression("groups", 1);
+    return groups.ok() && (lower_group_norm(to, *groups), true);
   }
   if (op == "instance_norm") return lower_group_norm(to, to.shape(node.in[0])[1]), true;
-  if (op == "batch_norm" && node.in.size() == 5) return lower_batch_norm(to), true;
+  if (op == "l2_normalize") return lower_l2_normalize(to), true;
   if (op != "layer_norm" && op != "rms_norm") return false;
   std::vector<int> axes(static_cast<std::size_t>(to.rank(node.in[0]) - to.axis("axis", -1)));
   std::iota(axes.begin(), axes.end(), to.axis("axis", -1));

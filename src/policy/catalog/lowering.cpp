@@ -28,6 +28,11 @@ int Lowering::axis(std::string_view name, int fallback) const {
   return value < 0 ? value + rank(node_.in[0]) : value;
 }
 
+Result<Expr> Lowering::expression(std::string_view name, std::int64_t fallback) const {
+  LATHE_TRY(const Expr given, attrs().expression(name, Expr::constant(fallback)));
+  return to_code(graph_, given);
+}
+
 std::string Lowering::add(Primitive primitive, bool last) {
   primitive.out = last ? node_.out : node_.out + "_t" + std::to_string(temporaries_++);
   if (last) primitive.type = node_.type;
@@ -84,6 +89,15 @@ std::string Lowering::apply(const std::string& pattern, std::vector<std::string>
     return text;
   };
   return apply(Formula(formula), std::move(operands), last);
+}
+
+std::string Lowering::iota(const Expr& extent, int behind) {
+  const std::string name = node_.out + "_i" + std::to_string(temporaries_++);
+  std::vector<Expr> shape = {extent};
+  shape.resize(static_cast<std::size_t>(1 + behind), Expr::constant(1));
+  graph_.types[name] = {DType::kF32, shape};
+  graph_.iotas.insert(name);
+  return name;
 }
 
 std::string Lowering::reciprocal_count(std::span<const Expr> extents) {

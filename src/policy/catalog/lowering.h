@@ -16,6 +16,9 @@ class Lowering {
   int rank(const std::string& value) const { return static_cast<int>(shape(value).size()); }
   int axis(std::string_view name, int fallback) const;  ///< attribute as an axis of the first input, >= 0
 
+  /// An integer attribute, with dims named as in the kernels' code. Errors: text that does not parse.
+  Result<Expr> expression(std::string_view name, std::int64_t fallback) const;
+
   /// Adds a primitive whose result is a temporary, or the node's own result if `last`.
   std::string add(Primitive primitive, bool last = false);
 
@@ -25,6 +28,8 @@ class Lowering {
   /// `pattern` has {0}, {1}, ... for the operands.
   std::string apply(const std::string& pattern, std::vector<std::string> operands, bool last = false);
   std::string apply(Formula formula, std::vector<std::string> operands, bool last = false);
+  /// 0, 1, ... along an axis of extent `extent` that has `behind` axes of extent 1 behind it.
+  std::string iota(const Expr& extent, int behind);
   /// One over the number of elements along the axes, as a C expression.
   static std::string reciprocal_count(std::span<const Expr> extents);
 
@@ -45,5 +50,6 @@ bool lower_loss(Lowering& to);
 bool lower_contraction(Lowering& to);
 bool lower_stencil(Lowering& to);
 bool lower_move(Lowering& to);
+bool lower_attention(Lowering& to);
 
 }  // namespace lathe::catalog

@@ -68,6 +68,7 @@ std::string NestEmitter::address(const std::string& value) const {
 
 std::string NestEmitter::read(int t, bool inside) const {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
+  if (site_.graph().iotas.contains(term.value)) return iota_text(group_, loops_, term, indices_);
   const std::string at = writer_.parameter(term.value);
   const TensorDecl* tensor = site_.graph().task->find_tensor(term.value);
   if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";

@@ -126,7 +126,7 @@ void NestEmitter::account() const {
   const double elements = writer_.count(extents);
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
-    if (term.kind == Term::Kind::kLeaf || term.stored)
+    if ((term.kind == Term::Kind::kLeaf && !site_.graph().iotas.contains(term.value)) || term.stored)
       work.bytes += 4 * writer_.count(site_.graph().type_of(term.value).shape);
     if (!inner(term)) continue;
     work.flops += elements * terms_.stages;

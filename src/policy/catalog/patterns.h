@@ -25,13 +25,14 @@ struct Site {
 Status emit_nest(const Site& site);
 /// Packed, register-tiled matrix products with an elementwise epilogue.
 Status emit_contraction(const Site& site);
+/// Direct convolutions and transposed ones on register tiles, with an elementwise epilogue.
 Status emit_convolution(const Site& site);
+/// Sliding maxima and means, lanes along the output's rows.
 Status emit_pool(const Site& site);
 Status emit_scan(const Site& site);
+/// Transpositions and other permutations of axes.
 Status emit_permute(const Site& site);
-Status emit_concat(const Site& site);
-Status emit_slice(const Site& site);
-Status emit_gather(const Site& site);
-Status emit_pick(const Site& site);
+/// Copies: concat, slice, pad, flip, gather.
+Status emit_move(const Site& site);
 
 }  // namespace lathe::catalog

@@ -1,6 +1,7 @@
 #include "policy/catalog/primitive.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "policy/catalog/lowering.h"
@@ -41,26 +42,58 @@ bool is_supported(DType dtype, bool computed) {
   return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
 }
 
+/// Names that the skeletons' code declares.
+bool is_local(const std::string& name) {
+  static constexpr std::array<std::string_view, 52> kLocals = {
+      "a",     "acc",  "at",    "b",      "begin", "blocks", "body", "c",     "carry", "channel", "counted",
+      "depth", "end",  "first", "from",   "group", "h",      "i",    "ih",    "image", "in",      "item",
+      "iw",    "j",    "j0",    "k",      "k0",    "kh",     "kw",   "lanes", "n",     "oc",      "oh",
+      "outer", "p",    "p0",    "packed", "ph",    "plane",  "pw",   "r",     "row",   "rows",    "run",
+      "s",     "stop", "t",     "tail",   "tap",   "tile",   "to",   "u"};
+  static constexpr std::array<std::string_view, 14> kMore = {"v",     "w",     "weight", "weights", "x",
+                                                             "x_",    "whole", "min",    "max",     "cdiv",
+                                                             "align", "load",  "store",  "exp"};
+  const bool numbered = name.size() > 1 && (name[0] == 't' || name.starts_with("ix")) &&
+                        std::isdigit(static_cast<unsigned char>(name.back())) != 0;
+  return numbered || std::ranges::find(kLocals, name) != kLocals.end() ||
+         std::ranges::find(kMore, name) != kMore.end();
+}
+
+Expr renamed(const Expr& expr, const std::map<std::string, std::string>& names, bool back) {
+  std::map<std::string, Expr> replacements;
+  for (const auto& [code, task] : names)
+    if (code != task) replacements.emplace(back ? code : task, Expr::symbol(back ? task : code));
+  return replacements.empty() ? expr : expr.substitute(replacements);
+}
+
 }  // namespace
+
+Expr to_code(const Graph& graph, const Expr& expr) { return renamed(expr, graph.dims, false); }
+Expr to_task(const Graph& graph, const Expr& expr) { return renamed(expr, graph.dims, true); }
 
 Result<Graph> lower(const TaskSpec& task) {
   if (task.reference != ReferenceKind::kGraph)
     return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
-  Graph graph{&task, {}, {}};
+  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .dims = {}};
+  for (const std::string& dim : task.dim_names) graph.dims[is_local(dim) ? dim + "_" : dim] = dim;
   for (const TensorDecl& tensor : task.tensors) {
     if (!is_supported(tensor.dtype, false))
       return Error{ErrorCode::kUnavailable,
                    "the catalogue has no kernels for " + std::string(info(tensor.dtype).name)};
     graph.types[tensor.name] = {tensor.dtype, tensor.shape};
+    for (Expr& extent : graph.types[tensor.name].shape) extent = to_code(graph, extent);
   }
-  for (const NodeDecl& node : task.nodes) {
+  for (const NodeDecl& declared : task.nodes) {
+    NodeDecl node = declared;
+    for (Expr& extent : node.type.shape) extent = to_code(graph, extent);
     const bool index = node.op_name == "argmax" || node.op_name == "argmin";
     if (!is_supported(node.type.dtype, !index))
       return Error{ErrorCode::kUnavailable,
                    "the catalogue does not compute " + std::string(info(node.type.dtype).name)};
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
-                      lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to);
+                      lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||
+                      lower_attention(to);
     if (!done) return Error{ErrorCode::kUnavailable, "the catalogue does not know op " + node.op_name};
     graph.types[node.out] = node.type;
   }

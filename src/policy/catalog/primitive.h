@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,32 +18,40 @@ enum class Kind {
   kReduce,    ///< over `axes`; how says "sum", "max", "min", "prod", "argmax", "argmin"
   kView,      ///< the same elements under another shape
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
-  kConvolve,  ///< sliding products; attrs as the task gave them
-  kPool,      ///< sliding max or mean
-  kScan,      ///< prefix sums along axes[0]
-  kPermute,   ///< axes[i] is the source of output axis i
-  kConcat,    ///< along axes[0]
-  kSlice,     ///< in[0] from offsets[i] on in every axis, in steps of `steps[i]`
-  kGather,    ///< rows of in[0] along axes[0], numbered by in[1]
-  kPick,      ///< in[0] at [..., in[1][...]]: one element of the last axis for each index
+  kConvolve,  ///< sliding products over the last two axes, `window` says how
+  kPool,      ///< sliding "max" or "mean" over the last two axes
+  kScan,      ///< running "sum" or "prod" along axes[0]
+  kPermute,   ///< output axis i is input axis axes[i]
+  kMove,      ///< along axes[0]: "concat", "slice" and "pad" by offsets, "flip", "gather" by in[1]
 };
 
 /// A C expression from the names of its operands.
 using Formula = std::function<std::string(std::span<const std::string>)>;
+
+/// A window that slides over two axes.
+struct Window {
+  std::array<std::int64_t, 2> kernel{1, 1};  ///< of a pool
+  std::array<std::int64_t, 2> stride{1, 1};
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  Expr groups = Expr::constant(1);
+  bool transposed = false;    ///< a transposed convolution: strides spread the input
+  bool count_padding = true;  ///< a mean divides by the whole kernel
+};
 
 struct Primitive {
   Kind kind = Kind::kApply;
   std::string out;
   std::vector<std::string> in;
   SymbolicType type;
-  Formula formula = {};        ///< kApply
-  std::string how = {};        ///< kReduce, kPool, kConvolve ("conv2d", "conv_transpose2d")
+  Formula formula = {};  ///< kApply
+  std::string how = {};
   std::vector<int> axes = {};  ///< of the first input
   std::vector<Expr> offsets = {};
-  std::vector<Expr> steps = {};
+  Window window = {};
+  double fill = 0;  ///< of a pad
   bool transpose_a = false;
   bool transpose_b = false;
-  Attrs attrs = {};
 };
 
 /// A task as primitives, in an order in which they can be computed.
@@ -49,6 +59,11 @@ struct Graph {
   const TaskSpec* task = nullptr;
   std::vector<Primitive> nodes;
   std::map<std::string, SymbolicType> types;  ///< of inputs and of every primitive's result
+  std::set<std::string> iotas;  ///< values that are an index: 0, 1, ... along their one axis, not in memory
+
+  /// Dims as the kernels' code names them, with their own names: those that emitters use for locals get a
+  /// trailing underscore there.
+  std::map<std::string, std::string> dims;
 
   const SymbolicType& type_of(const std::string& value) const { return types.at(value); }
   bool is_input(const std::string& value) const { return task->find_tensor(value) != nullptr; }
@@ -58,6 +73,10 @@ struct Graph {
 
 /// Errors: an op or a dtype that the catalogue does not know.
 Result<Graph> lower(const TaskSpec& task);
+
+/// The expression with dims named as in the kernels' code, and as in the task.
+Expr to_code(const Graph& graph, const Expr& expr);
+Expr to_task(const Graph& graph, const Expr& expr);
 
 bool is_one(const Expr& extent);
 bool equal(const Expr& a, const Expr& b);

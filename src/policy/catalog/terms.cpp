@@ -77,6 +77,16 @@ std::string formula_text(const Terms& terms, const Term& term) {
   return term.node->formula(names);
 }
 
+std::string iota_text(const Group&, const std::vector<Loop>& loops, const Term& term,
+                      const std::vector<std::string>& indices) {
+  for (std::size_t l = 0; l < loops.size(); ++l) {
+    if (!term.runs[l]) continue;
+    const std::string first = "static_cast<float>(" + indices[l] + ")";
+    return l + 1 == loops.size() ? "f32v(" + first + ") + lane_index()" : first;
+  }
+  return "0.0f";
+}
+
 Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loop>& loops,
                        const std::vector<std::string>& indices, const std::string& given,
                        const std::string& x) {
@@ -86,7 +96,8 @@ Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loo
   for (std::size_t t = 0; t < terms.list.size(); ++t) {
     const Term& term = terms.list[t];
     const std::string name = terms.name(static_cast<int>(t));
-    const bool in_memory = term.kind == Term::Kind::kLeaf || term.stored;
+    const bool iota = graph.iotas.contains(term.value);
+    const bool in_memory = (term.kind == Term::Kind::kLeaf && !iota) || term.stored;
     const std::string at = in_memory ? writer.parameter(term.value) : "";
     const std::string where = element(graph, group, loops, term.value, indices);
     const bool scalar =
@@ -96,6 +107,8 @@ Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loo
     } else if (term.kind == Term::Kind::kApply) {
       epilogue.code += "const f32v " + name + " = " + formula_text(terms, term) + ";\n";
       epilogue.heavy = epilogue.heavy || term.heavy;
+    } else if (iota) {
+      epilogue.code += "const f32v " + name + " = " + iota_text(group, loops, term, indices) + ";\n";
     } else if (scalar) {
       epilogue.code += "const f32v " + name + "(static_cast<float>(" + at + "));\n";
     } else if (term.runs.back()) {
@@ -103,7 +116,8 @@ Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loo
     } else {
       epilogue.code += "const f32v " + name + "(static_cast<float>(" + at + "[" + where + "]));\n";
     }
-    if (term.kind == Term::Kind::kLeaf) epilogue.bytes += 4 * writer.count(graph.type_of(term.value).shape);
+    if (term.kind == Term::Kind::kLeaf && !iota)
+      epilogue.bytes += 4 * writer.count(graph.type_of(term.value).shape);
     if (!term.stored) continue;
     epilogue.code += "store(" + at + " + " + where + ", " + name + ", lanes);\n";
     epilogue.written.insert(writer.buffer(term.value));

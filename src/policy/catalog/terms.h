@@ -37,6 +37,10 @@ Terms collect_terms(const Graph& graph, const Group& group, const std::vector<Lo
 /// The C expression of an apply term.
 std::string formula_text(const Terms& terms, const Term& term);
 
+/// An index value: the position along the one loop that it runs along.
+std::string iota_text(const Group& group, const std::vector<Loop>& loops, const Term& term,
+                      const std::vector<std::string>& indices);
+
 /// Statements of an elementwise epilogue: from the given value `given` (a vector named `x`), at `indices`, of
 /// which the last is the vector's first element; lanes named `lanes`. Stores what is needed outside.
 struct Epilogue {

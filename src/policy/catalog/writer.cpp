@@ -95,15 +95,15 @@ void Writer::launch(const std::string& kernel, const Expr& items, const std::set
                     const std::string& body) {
   std::string parameters, args;
   for (const std::string& word : identifiers(body)) {
-    const bool dim = std::ranges::find(graph_.task->dim_names, word) != graph_.task->dim_names.end();
+    const bool dim = graph_.dims.contains(word);
     const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
     if (!dim && !buffer) continue;
-    const std::string name = dim ? word : word.substr(2);
+    const std::string name = dim ? graph_.dims.at(word) : word.substr(2);
     parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
     args += (args.empty() ? "\"" : ", \"") + name + "\"";
   }
-  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + items.to_string() + "\"\nargs = [" +
-               args + "]\n";
+  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + to_task(graph_, items).to_string() +
+               "\"\nargs = [" + args + "]\n";
   kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
               indent(body) + "}\n";
 }
@@ -112,7 +112,7 @@ void Writer::add_pattern(const std::string& name) { pattern_ += (pattern_.empty(
 
 std::int64_t Writer::headline(const Expr& expr) const {
   if (graph_.task->shapes.empty()) return 1;
-  const auto value = expr.evaluate(graph_.task->shapes[0].dims);
+  const auto value = to_task(graph_, expr).evaluate(graph_.task->shapes[0].dims);
   return value.ok() ? *value : 1;
 }
 
@@ -125,7 +125,8 @@ double Writer::count(std::span<const Expr> shape) const {
 std::string Writer::finish(const Schedule& schedule) const {
   std::string text = "/*lathe\npattern = \"" + pattern_ + "\"\nknobs = \"" + to_text(schedule) + "\"\n";
   for (const Scratch& scratch : scratch_)
-    text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" + scratch.bytes.to_string() + "\"\n";
+    text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" +
+            to_task(graph_, scratch.bytes).to_string() + "\"\n";
   return text + launches_ + "*/\n#include <lathe/cpu.h>\n\nusing namespace lathe;\n" + kernels_;
 }
 

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "policy/catalog/patterns.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// One output axis, after neighbours that stay neighbours were merged.
+struct Axis {
+  Expr extent;
+  Expr from_stride;
+  Expr to_stride;
+};
+
+std::vector<Axis> merged_axes(const Site& site) {
+  const Primitive& node = site.node(0);
+  const std::vector<Expr>& from = site.graph().type_of(node.in[0]).shape;
+  const std::vector<Expr>& to = node.type.shape;
+  std::vector<Axis> axes;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto source = static_cast<std::size_t>(node.axes[i]);
+    const Axis axis{to[i], product(std::span(from).subspan(source + 1)),
+                    product(std::span(to).subspan(i + 1))};
+    if (i > 0 && node.axes[i] == node.axes[i - 1] + 1) {
+      axes.back() = {axes.back().extent * axis.extent, axis.from_stride, axis.to_stride};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+std::string times(const std::string& index, const Expr& stride) {
+  return is_one(stride) ? index : index + " * " + factor(stride);
+}
+
+}  // namespace
+
+/// Rows are copied when the last axis stays last; else blocks of kLanes x kLanes are transposed in registers
+/// between the output's last axis and the input's.
+Status emit_permute(const Site& site) {
+  const Primitive& node = site.node(0);
+  const std::vector<Axis> axes = merged_axes(site);
+  Work work;
+  work.bytes = 8 * site.writer.count(node.type.shape);
+  site.writer.add_work(work);
+  site.writer.add_pattern("transpose");
+  const auto inner = std::ranges::find_if(axes, [](const Axis& axis) { return is_one(axis.from_stride); });
+  const bool rows = is_one(axes.back().from_stride) || inner == axes.end();
+  std::vector<Loop> loops;
+  std::vector<std::string> names;
+  std::vector<Expr> extents;
+  std::string from = "0", to = "0";
+  for (std::size_t i = 0; i + 1 < axes.size(); ++i) {
+    if (!rows && &axes[i] == &*inner) continue;
+    names.push_back("ix" + std::to_string(i));
+    loops.push_back({{}, axes[i].extent, false});
+    extents.push_back(axes[i].extent);
+    from += " + " + times(names.back(), axes[i].from_stride);
+    to += " + " + times(names.back(), axes[i].to_stride);
+  }
+  const std::string x = site.writer.parameter(node.in[0]), y = site.writer.parameter(node.out);
+  const std::string n = axes.back().extent.to_string();
+  std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
+  if (rows) {
+    code += unflatten("item", loops, names) + "copy_row(" + y + " + " + to + ", " + x + " + " + from + ", " +
+            n + ");\n}\n";
+    site.writer.launch(site.prefix + "_rows", product(extents), {site.writer.buffer(node.out)}, code);
+    return Ok{};
+  }
+  const int block = 16 * site.knob("block", {1, 2, 4, 8}, 2);
+  const bool down = site.knob("order", {0, 1}, 0) == 1;
+  const std::string p = inner->extent.to_string();
+  const Expr items = product(extents) * Expr::apply("cdiv", inner->extent, Expr::constant(block));
+  code = "constexpr int64_t kBlock = " + std::to_string(block) + ";\n" + code;
+  code +=
+      "const int64_t outer = item / cdiv(" + p + ", kBlock), p0 = item % cdiv(" + p + ", kBlock) * kBlock;\n";
+  if (!loops.empty()) code += unflatten("outer", loops, names);
+  const std::string over_rows = "for (int64_t i = 0; i < " + n + "; i += kLanes)\n";
+  const std::string over_columns = "for (int64_t p = p0; p < min(p0 + kBlock, " + p + "); p += kLanes)\n";
+  code += down ? over_columns + over_rows : over_rows + over_columns;
+  code += "transpose_block(" + x + " + " + from + " + " + times("i", axes.back().from_stride) + " + p, " +
+          axes.back().from_stride.to_string() + ", " + y + " + " + to + " + " + times("p", inner->to_stride) +
+          " + i, " + inner->to_stride.to_string() + ", min(kLanes, " + n + " - i), min(kLanes, " + p +
+          " - p));\n}\n";
+  site.writer.launch(site.prefix + "_transpose", items, {site.writer.buffer(node.out)}, code);
+  return Ok{};
+}
+
+}  // namespace lathe::catalog
