@@ -22,7 +22,9 @@ class GroupNorm final : public NamedOp {
     }
     if (!one_channel_) {
       LATHE_TRY(const Expr groups, context.attrs.expression("groups", Expr::constant(1)));
-      if (!context.same(x.shape[1] / groups * groups, x.shape[1])) {
+      const Expr positive = Expr::apply(">=", groups, Expr::constant(1));
+      if (!context.same(positive, Expr::constant(1)) ||
+          !context.same(x.shape[1] / groups * groups, x.shape[1])) {
         return invalid(x.shape[1].to_string() + " channels do not divide into " + groups.to_string() +
                        " groups");
       }

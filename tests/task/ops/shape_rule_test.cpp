@@ -88,6 +88,8 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("slice", attrs({{"start", 3}, {"stop", 3}}), {{"8"}}), HasSubstr("does not lie"));
   EXPECT_THAT(inferred("concat", attrs({{"axis", 0}}), {{"M", "N"}, {"M", "M"}}), HasSubstr("beside axis 0"));
   EXPECT_THAT(inferred("group_norm", attrs({{"groups", 5}}), {{"M", "8", "N"}}), HasSubstr("do not divide"));
+  EXPECT_THAT(inferred("group_norm", attrs({{"groups", -2}}), {{"M", "8", "N"}}), HasSubstr("do not divide"));
+  EXPECT_THAT(inferred("group_norm", attrs({{"groups", 0}}), {{"M", "8", "N"}}), HasSubstr("do not divide"));
   EXPECT_THAT(inferred("conv2d", {}, {{"1", "3", "9", "9"}, {"4", "2", "3", "3"}}),
               HasSubstr("input channels"));
   EXPECT_THAT(inferred("conv2d", attrs({{"stride", 0}}), {{"1", "3", "9", "9"}, {"4", "3", "3", "3"}}),
