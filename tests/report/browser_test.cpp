@@ -35,7 +35,8 @@ class Browser : public testing::Test {
     return read_file(out).ok() ? *read_file(out) : "";
   }
 
-  const std::string folder_ = std::string(LATHE_BINARY_DIR) + "/report_browser";
+  const std::string folder_ = std::string(LATHE_BINARY_DIR) + "/report_browser/" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string page_ = folder_ + "/report.html";
 };
 

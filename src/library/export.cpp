@@ -1,0 +1,90 @@
+#include "library/export.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/fd.h"
+#include "library/dispatcher_source.h"
+#include "library/package_files.h"
+
+namespace lathe {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_identifier(const std::string& text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+Status check(const ExportRequest& request, const std::string& package) {
+  if (!is_identifier(package))
+    return invalid("'" + package + "' cannot name a C function", "give a name of letters, digits and _");
+  if (!request.verdict->passed())
+    return invalid("the kernel's verdict is " + std::string(name(request.verdict->outcome)),
+                   "only a kernel that passed can be exported");
+  if (request.verdict->candidate != request.candidate->digest)
+    return invalid("the verdict is not this candidate's", "evaluate the candidate first");
+  if (request.task->shapes.empty()) return invalid("the task '" + request.task->name + "' has no shape");
+  for (const PlanStep& step : request.candidate->plan.steps) {
+    if (step.kind == PlanStep::Kind::kNode)
+      return Error{ErrorCode::kUnavailable,
+                   "the kernel calls " + step.library + ", which a package cannot carry",
+                   "export a kernel whose plan has only [[launch]] steps", step.where};
+  }
+  return check_plan(*request.candidate, *request.task);
+}
+
+Status prepare_folder(const std::string& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder, ignored) && !fs::is_empty(folder, ignored) &&
+      !fs::exists(folder + "/evidence.json", ignored))
+    return invalid("'" + folder + "' is not empty and holds no earlier export", "name a new folder");
+  return make_directories(folder);
+}
+
+Status copy_headers(const std::string& from, const std::string& to) {
+  std::error_code code;
+  for (fs::recursive_directory_iterator it(from + "/lathe", code), end; !code && it != end;
+       it.increment(code)) {
+    if (!it->is_regular_file() || it->path().extension() != ".h") continue;
+    const std::string target = to + "/" + fs::relative(it->path(), from).string();
+    LATHE_TRY(const std::string bytes, read_file(it->path().string()));
+    LATHE_CHECK_OK(make_directories(fs::path(target).parent_path().string()));
+    LATHE_CHECK_OK(write_file_atomically(target, bytes));
+  }
+  if (code)
+    return Error{ErrorCode::kIo, "cannot read the device headers in '" + from + "': " + code.message(),
+                 "check the installation"};
+  return Ok{};
+}
+
+}  // namespace
+
+Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
+  const std::string package = request.name.empty() ? request.task->name : request.name;
+  LATHE_CHECK_OK(check(request, package));
+  const std::vector<KernelVariant> variants = kernel_variants(request);
+  LATHE_TRY(const std::string dispatcher, dispatcher_source(request, package, variants));
+
+  LATHE_CHECK_OK(prepare_folder(out_dir));
+  for (const char* folder : {"/include", "/src", "/device"})
+    LATHE_CHECK_OK(make_directories(out_dir + folder));
+  LATHE_CHECK_OK(copy_headers(request.device_headers, out_dir + "/device"));
+  std::vector<std::pair<std::string, std::string>> files = {
+      {"include/lathe_" + package + ".h", header_source(request, package)},
+      {"src/dispatch.cpp", dispatcher},
+      {"src/" + package + ".lathe.cpp", request.candidate->text},
+      {"CMakeLists.txt", cmake_lists(package)},
+      {"lathe_" + package + "Config.cmake", cmake_config(package, variants)},
+      {"README.md", readme(request, package, variants)},
+      {"evidence.json", evidence_json(request, package)},
+  };
+  for (const KernelVariant& variant : variants)
+    files.emplace_back("src/kernel" + variant.suffix + ".cpp", variant_source(request, package, variant));
+  for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_file_atomically(out_dir + "/" + path, bytes));
+  return Ok{};
+}
+
+}  // namespace lathe

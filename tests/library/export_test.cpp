@@ -1,0 +1,212 @@
+#include "library/export.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "record/json.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTask = R"(name = "shift"
+dims = { n = [1, 4096], m = [1, 64] }
+where = "n % 4 == 0"
+tensor = [{ name = "alpha", role = "scalar" }, { name = "x", shape = ["n", "m"] }]
+graph = """
+t = mul(x, alpha)
+y = relu(t)
+"""
+[[shape]]
+name = "a"
+n = 64
+m = 8
+[[shape]]
+name = "b"
+n = 32
+m = 16
+)";
+
+/// Uses every feature of a plan: constants, a narrowed domain, zeroed scratch, a loop, a condition, facts,
+/// integer and scalar arguments. y ends as max(alpha * x, 0) + 3, once for each of the loop's steps 0, 1, 2.
+constexpr const char* kKernel = R"(/*lathe
+requires  = "n / (m - 4) > 0"
+constants = ["m"]
+[[scratch]]
+name  = "count"
+bytes = "4 * n * threads"
+init  = "zero"
+[[launch]]
+kernel = "add_one"
+items  = "n"
+args   = ["count", "k", "cdiv(n, 4) * 4", "l2_bytes"]
+repeat = "4"
+index  = "k"
+when   = "k < 3 && n / (k + 1) > 0"
+[[launch]]
+kernel = "finish"
+items  = "n"
+args   = ["x", "count", "alpha", "y", "m"]
+*/
+#include <lathe/cpu.h>
+
+static float helper(float value) { return value > 0 ? value : 0; }
+
+extern "C" void add_one(float* count, int64_t k, int64_t rounded, int64_t l2, int64_t begin, int64_t end) {
+  if (rounded != 64 && rounded != 32) return;
+  if (k > 2 || l2 != 1048576) return;
+  for (int64_t i = begin; i < end; ++i) count[i] += 1;
+}
+extern "C" void finish(const float* x, const float* count, float alpha, float* y, int64_t cols, int64_t begin,
+                       int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < m; ++j) y[i * m + j] = helper(alpha * x[i * m + j]) + count[i] + (cols - m);
+}
+)";
+
+class Export : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    auto task = parse_task(kTask, "shift.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    task_ = *task;
+    use(kKernel);
+  }
+  void use(const std::string& text) {
+    auto candidate = parse_candidate(text, "kernel");
+    ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+    candidate_ = *candidate;
+    verdict_.outcome = Outcome::kPass;
+    verdict_.reason = "ok";
+    verdict_.candidate = candidate_.digest;
+    verdict_.speedups = {{.baseline = "naive", .shape = "n=64,m=8", .ratio = {1.9, 2, 2.1}}};
+  }
+  ExportRequest request() const {
+    return {.task = &task_,
+            .candidate = &candidate_,
+            .verdict = &verdict_,
+            .device = "a test machine",
+            .facts = {{"l2_bytes", 1 << 20}, {"threads", 1}},
+            .device_headers = std::string(LATHE_SOURCE_DIR) + "/device"};
+  }
+  Error refusal() const {
+    const Status status = export_kernel(request(), folder_);
+    EXPECT_FALSE(status.ok());
+    return status.ok() ? Error{} : status.error();
+  }
+
+  const std::string folder_ = std::string(LATHE_BINARY_DIR) + "/export_test/" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name();
+  TaskSpec task_;
+  Candidate candidate_;
+  Verdict verdict_;
+};
+
+struct Parallel {
+  std::int64_t threads;
+  void* context;
+  void (*run)(void*, std::int64_t, void (*)(void*, std::int64_t, std::int64_t), void*);
+};
+using Workspace = std::int64_t (*)(std::int64_t n, std::int64_t m, const Parallel*);
+using Kernel = int (*)(float alpha, const float* x, float* y, std::int64_t n, std::int64_t m, void*,
+                       const Parallel*);
+
+TEST_F(Export, DispatchesAPlanWithEveryFeature) {
+  ASSERT_TRUE(export_kernel(request(), folder_).ok());
+  const std::string library = folder_ + "/shift.so";
+  const std::string command =
+      "cd '" + folder_ +
+      "' && g++ -std=c++20 -O1 -march=native -Wall -Wextra -Wshadow -Werror -fPIC -shared "
+      "-Iinclude -Idevice -o '" +
+      library + "' src/dispatch.cpp src/kernel_v0.cpp src/kernel_v1.cpp";
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  const auto workspace_bytes = reinterpret_cast<Workspace>(::dlsym(handle, "lathe_shift_workspace_bytes"));
+  const auto kernel = reinterpret_cast<Kernel>(::dlsym(handle, "lathe_shift"));
+  ASSERT_TRUE(workspace_bytes && kernel);
+
+  static int shares = 0;
+  const Parallel parallel = {3, nullptr, [](void*, std::int64_t items, auto body, void* state) {
+                               for (std::int64_t i = 0; i < items; i += 5, ++shares)
+                                 body(state, i, std::min(items, i + 5));
+                             }};
+  alignas(64) float x[64 * 8], y[64 * 8], workspace[3 * 64];
+  for (int i = 0; i < 64 * 8; ++i) x[i] = static_cast<float>(i % 7 - 3);
+  for (const auto& [n, m] : {std::pair(64, 8), std::pair(32, 16)}) {
+    for (const Parallel* p : {static_cast<const Parallel*>(nullptr), &parallel}) {
+      EXPECT_EQ(workspace_bytes(n, m, p), 4 * n * (p ? 3 : 1));
+      std::fill(std::begin(workspace), std::end(workspace), 1e9f);
+      ASSERT_EQ(kernel(2, x, y, n, m, workspace, p), 0);
+      for (int i = 0; i < n * m; ++i) ASSERT_EQ(y[i], std::max(2 * x[i], 0.0f) + 3) << i;
+    }
+  }
+  EXPECT_GT(shares, 0);
+
+  constexpr int kOutside = 1, kNoWorkspace = 2, kMisaligned = 3;
+  EXPECT_EQ(kernel(2, x, y, 63, 8, workspace, nullptr), kOutside) << "the task's where";
+  EXPECT_EQ(kernel(2, x, y, 64, 9, workspace, nullptr), kOutside) << "no such constant";
+  EXPECT_EQ(kernel(2, x, y, 64, 4, workspace, nullptr), kOutside) << "requires divides by zero";
+  EXPECT_EQ(kernel(2, x, y, -64, 8, workspace, nullptr), kOutside);
+  EXPECT_EQ(kernel(2, x, y, std::int64_t{1} << 62, 8, workspace, nullptr), kOutside) << "workspace overflows";
+  EXPECT_EQ(workspace_bytes(63, 8, nullptr), -1);
+  EXPECT_EQ(kernel(2, x, y, 64, 8, nullptr, nullptr), kNoWorkspace);
+  EXPECT_EQ(kernel(2, x + 1, y, 64, 8, workspace, nullptr), kMisaligned);
+  ::dlclose(handle);
+}
+
+TEST_F(Export, WritesEvidenceAndAReadme) {
+  ASSERT_TRUE(export_kernel(request(), folder_).ok());
+  const auto evidence = parse_json(*read_file(folder_ + "/evidence.json"), "evidence");
+  ASSERT_TRUE(evidence.ok());
+  EXPECT_EQ((*evidence)["schema"], "lathe.evidence/1");
+  EXPECT_EQ((*evidence)["candidate_digest"], candidate_.digest.hex());
+  EXPECT_TRUE(verdict_from_json((*evidence)["verdict"]).ok());
+  const std::string readme = *read_file(folder_ + "/README.md");
+  EXPECT_THAT(readme, HasSubstr("compiled for m=8 or m=16"));
+  EXPECT_THAT(readme, HasSubstr("| naive | 2.00 | 1.90 to 2.10 |"));
+  EXPECT_EQ(*read_file(folder_ + "/src/shift.lathe.cpp"), kKernel) << "the candidate, byte for byte";
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/device/lathe/cpu.h"));
+}
+
+TEST_F(Export, MayBeRepeatedButNeverIntoAFolderOfSomethingElse) {
+  ASSERT_TRUE(export_kernel(request(), folder_).ok());
+  EXPECT_TRUE(export_kernel(request(), folder_).ok());
+  std::filesystem::remove(folder_ + "/evidence.json");
+  EXPECT_THAT(refusal().message, HasSubstr("not empty"));
+}
+
+TEST_F(Export, RefusesAKernelThatDidNotPassOrAnothersVerdict) {
+  verdict_.outcome = Outcome::kSuspect;
+  EXPECT_THAT(refusal().message, HasSubstr("SUSPECT"));
+  verdict_.outcome = Outcome::kPass;
+  verdict_.candidate = digest_of("another");
+  EXPECT_THAT(refusal().message, HasSubstr("not this candidate's"));
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+}
+
+TEST_F(Export, RefusesLibraryCallsItCannotCarry) {
+  use("/*lathe\n[[node]]\nlibrary = \"onednn\"\nnodes = [\"t\", \"y\"]\n*/\n");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message, HasSubstr("onednn"));
+}
+
+TEST_F(Export, RefusesANameThatIsNoIdentifierAndAFactItDoesNotKnow) {
+  ExportRequest wanted = request();
+  wanted.name = "soft-max";
+  EXPECT_THAT(export_kernel(wanted, folder_).error().message, HasSubstr("soft-max"));
+  wanted = request();
+  wanted.facts.clear();
+  EXPECT_THAT(export_kernel(wanted, folder_).error().message, HasSubstr("l2_bytes"));
+}
+
+}  // namespace
+}  // namespace lathe
