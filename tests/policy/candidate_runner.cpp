@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,12 +45,6 @@ class GuardedBuffer {
   std::byte* base_ = nullptr;
 };
 
-/// Integers and pointers travel apart from floats in the System V ABI, so one type calls every kernel.
-using AnyKernel = void(float, float, float, float, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, std::int64_t, std::int64_t, std::int64_t);
-
 struct Call {
   std::array<std::int64_t, 20> words{};
   std::size_t count = 0;
@@ -87,53 +82,102 @@ int CandidateRunner::add(const Candidate& candidate) {
 
 void CandidateRunner::build() { library_ = std::make_unique<SharedObject>(text_); }
 
-std::vector<std::vector<std::byte>> CandidateRunner::run(int index, const BoundTask& task,
-                                                         const std::vector<HostTensor>& inputs,
-                                                         int threads) const {
-  const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
-  const auto program = compile_plan(candidate, task, {{"threads", threads}});
-  if (!program.ok()) fail(program.error().to_string());
-  std::vector<std::unique_ptr<GuardedBuffer>> in, out, scratch;
-  for (const HostTensor& tensor : inputs) {
-    in.push_back(std::make_unique<GuardedBuffer>(tensor.bytes.size()));
-    std::ranges::copy(tensor.bytes, in.back()->data());
+namespace {
+
+/// One launch program's buffers and calls, ready to be made.
+class Frame {
+ public:
+  Frame(const Candidate& candidate, const BoundTask& task, const std::vector<HostTensor>& inputs, int threads)
+      : inputs_(inputs) {
+    auto program = compile_plan(candidate, task, {{"threads", threads}});
+    if (!program.ok()) fail(program.error().to_string());
+    program_ = std::move(*program);
+    for (const HostTensor& tensor : inputs) {
+      in_.push_back(std::make_unique<GuardedBuffer>(tensor.bytes.size()));
+      std::ranges::copy(tensor.bytes, in_.back()->data());
+    }
+    for (const OutputDecl& output : task.spec->outputs) {
+      const auto count = static_cast<std::size_t>(element_count(task.shape_of(output.name)));
+      sizes_.push_back(count * info(output.dtype).bytes);
+      out_.push_back(std::make_unique<GuardedBuffer>(sizes_.back()));
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (task.spec->tensors[i].name == output.name) std::ranges::copy(inputs[i].bytes, out_.back()->data());
+    }
+    for (const BoundScratch& buffer : program_.scratch)
+      scratch_.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(buffer.bytes)));
   }
-  std::vector<std::size_t> sizes;
-  for (const OutputDecl& output : task.spec->outputs) {
-    sizes.push_back(static_cast<std::size_t>(element_count(task.shape_of(output.name))) *
-                    info(output.dtype).bytes);
-    out.push_back(std::make_unique<GuardedBuffer>(sizes.back()));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (task.spec->tensors[i].name == output.name) std::ranges::copy(inputs[i].bytes, out.back()->data());
+
+  template <class Find>
+  void call(const Find& find, int threads) {
+    for (const BoundStep& step : program_.steps) {
+      Call call = arguments(step);
+      AnyKernel* kernel = find(step.kernel);
+      for (int t = 0; t < threads; ++t)
+        call.invoke(kernel, step.items * t / threads, step.items * (t + 1) / threads);
+    }
   }
-  for (const BoundScratch& buffer : program->scratch)
-    scratch.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(buffer.bytes)));
-  for (const BoundStep& step : program->steps) {
+
+  std::vector<std::vector<std::byte>> results() const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      if (std::memcmp(in_[i]->data(), inputs_[i].bytes.data(), inputs_[i].bytes.size()) != 0)
+        fail("an input was written");
+    std::vector<std::vector<std::byte>> results;
+    for (std::size_t i = 0; i < out_.size(); ++i)
+      results.emplace_back(out_[i]->data(), out_[i]->data() + sizes_[i]);
+    return results;
+  }
+
+ private:
+  Call arguments(const BoundStep& step) const {
     Call call;
     for (const BoundArg& arg : step.args) {
       if (const auto* buffer = std::get_if<BufferRef>(&arg)) {
-        const auto& from = buffer->kind == BufferRef::Kind::kInput    ? in
-                           : buffer->kind == BufferRef::Kind::kOutput ? out
-                                                                      : scratch;
+        const auto& from = buffer->kind == BufferRef::Kind::kInput    ? in_
+                           : buffer->kind == BufferRef::Kind::kOutput ? out_
+                                                                      : scratch_;
         call.add(reinterpret_cast<std::int64_t>(from[static_cast<std::size_t>(buffer->index)]->data()));
       } else if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
-        std::memcpy(&call.reals[call.real_count++],
-                    inputs[static_cast<std::size_t>(scalar->input)].bytes.data(), 4);
+        const auto& bytes = inputs_[static_cast<std::size_t>(scalar->input)].bytes;
+        std::memcpy(&call.reals[call.real_count++], bytes.data(), sizeof(float));
       } else {
         call.add(std::get<std::int64_t>(arg));
       }
     }
-    auto* kernel = library_->function<AnyKernel>("c" + std::to_string(index) + "_" + step.kernel);
-    for (int t = 0; t < threads; ++t)
-      call.invoke(kernel, step.items * t / threads, step.items * (t + 1) / threads);
+    return call;
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (std::memcmp(in[i]->data(), inputs[i].bytes.data(), inputs[i].bytes.size()) != 0)
-      fail("an input was written");
-  std::vector<std::vector<std::byte>> results;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    results.emplace_back(out[i]->data(), out[i]->data() + sizes[i]);
-  return results;
+
+  const std::vector<HostTensor>& inputs_;
+  LaunchProgram program_;
+  std::vector<std::size_t> sizes_;
+  std::vector<std::unique_ptr<GuardedBuffer>> in_, out_, scratch_;
+};
+
+}  // namespace
+
+std::vector<std::vector<std::byte>> CandidateRunner::run(int index, const BoundTask& task,
+                                                         const std::vector<HostTensor>& inputs, int threads) const {
+  Frame frame(candidates_[static_cast<std::size_t>(index)], task, inputs, threads);
+  frame.call([&](const std::string& kernel) { return find(index, kernel); }, threads);
+  return frame.results();
+}
+
+AnyKernel* CandidateRunner::find(int index, const std::string& kernel) const {
+  return library_->function<AnyKernel>("c" + std::to_string(index) + "_" + kernel);
+}
+
+double CandidateRunner::best_ns(int index, const BoundTask& task, const std::vector<HostTensor>& inputs,
+                                double seconds) const {
+  Frame frame(candidates_[static_cast<std::size_t>(index)], task, inputs, 1);
+  const auto look = [&](const std::string& kernel) { return find(index, kernel); };
+  using Clock = std::chrono::steady_clock;
+  double best = 1e18;
+  for (const auto start = Clock::now(); std::chrono::duration<double>(Clock::now() - start).count() < seconds;) {
+    const auto before = Clock::now();
+    int calls = 0;
+    for (; calls < 1000 && Clock::now() - before < std::chrono::milliseconds(1); ++calls) frame.call(look, 1);
+    best = std::min(best, std::chrono::duration<double, std::nano>(Clock::now() - before).count() / calls);
+  }
+  return best;
 }
 
 }  // namespace lathe

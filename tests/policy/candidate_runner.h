@@ -11,6 +11,12 @@
 
 namespace lathe {
 
+/// Integers and pointers travel apart from floats in the System V ABI, so one type calls every kernel.
+using AnyKernel = void(float, float, float, float, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+
 /// Candidates compiled together, since the compiler's start costs more than a kernel.
 class CandidateRunner {
  public:
@@ -21,9 +27,13 @@ class CandidateRunner {
   std::vector<std::vector<std::byte>> run(int index, const BoundTask& task,
                                           const std::vector<HostTensor>& inputs, int threads = 1) const;
 
+  /// The least time of one call among blocks of about 1 ms, on one thread with warm caches.
+  double best_ns(int index, const BoundTask& task, const std::vector<HostTensor>& inputs, double seconds) const;
+
  private:
+  AnyKernel* find(int index, const std::string& kernel) const;
   std::vector<Candidate> candidates_;
-  std::string text_ = "#include <lathe/cpu.h>\n";
+  std::string text_;
   std::unique_ptr<SharedObject> library_;
 };
 

@@ -104,6 +104,8 @@ void check_all_tasks(int random, int hidden) {
   std::printf("%d of %zu tasks have candidates\n", known, task_files().size());
 }
 
+TEST(CatalogSlow, RandomSchedulesAreCorrectAtAwkwardShapes) { check_all_tasks(4, 2); }
+
 TEST(Catalog, DefaultSchedulesAreCorrectAtAwkwardShapes) { check_all_tasks(0, 4); }
 
 }  // namespace

@@ -20,7 +20,7 @@ SharedObject::SharedObject(const std::string& text) {
       "-I" LATHE_SOURCE_DIR "/device " +
       base + ".cpp -w -o " + base + ".so -Wl,--no-as-needed -lm";
   if (std::system(command.c_str()) != 0) {
-    std::fprintf(stderr, "cannot compile:\n%s\n", text.c_str());
+    std::fprintf(stderr, "cannot compile:\n%.4000s\n", text.c_str());
     std::abort();
   }
   handle_ = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);

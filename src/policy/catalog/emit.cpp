@@ -59,7 +59,10 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
   Graph graph = given;
   copy_aliases(graph);
   Choices choices(schedule, random);
-  const Partition parts = partition(graph, choices.pick("fuse", {0, 1}, 1) == 1);
+  Partition parts = partition(graph, true);
+  Partition apart = partition(graph, false);
+  const bool matters = parts.groups.size() != apart.groups.size();
+  if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
   Writer writer(graph, lanes);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
     const Site site{parts.groups[g], writer, choices, "g" + std::to_string(g)};

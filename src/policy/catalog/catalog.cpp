@@ -1,0 +1,141 @@
+#include "policy/catalog/catalog.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "policy/catalog/cost_model.h"
+#include "policy/catalog/emit.h"
+
+namespace lathe {
+namespace {
+
+using catalog::Emission;
+using catalog::Graph;
+using catalog::Schedule;
+
+int lanes_of(const DeviceInfo& device) {
+  const auto found = device.facts.find("vector_bytes");
+  return found != device.facts.end() && found->second >= 32 ? static_cast<int>(found->second / 4) : 16;
+}
+
+class CatalogPolicy final : public Policy {
+ public:
+  std::string name() const override { return "catalog"; }
+
+  /// The default schedule and single changes of it rank by predicted time; a few random schedules follow, for
+  /// the cost model is only a model.
+  Result<std::vector<Proposal>> propose(const PolicyContext& context, int count, Rng& rng) override {
+    LATHE_TRY(const Graph graph, catalog::lower(context.task));
+    std::vector<Proposal> proposals;
+    std::set<std::string> seen;
+    const auto add = [&](const Result<Emission>& emission, const std::string& operation) {
+      if (!emission.ok() || !seen.insert(emission->text).second) return;
+      proposals.push_back(make(context, *emission, operation, catalog::to_text(emission->schedule), {}));
+    };
+    LATHE_TRY(const Emission first, emit(context, graph, {}, nullptr));
+    add(first, "default");
+    for (const auto& [knob, allowed] : first.space) {
+      for (const int value : allowed) {
+        Schedule changed = first.schedule;
+        changed[knob] = value;
+        add(emit(context, graph, changed, nullptr), "variant");
+      }
+    }
+    std::stable_sort(proposals.begin() + 1, proposals.end(), faster);
+    const auto wanted = static_cast<std::size_t>(std::max(count, 1));
+    const std::size_t kept = std::min(proposals.size(), std::max<std::size_t>(1, wanted * 3 / 4));
+    proposals.resize(kept);
+    for (std::size_t tries = 0; proposals.size() < wanted && tries < 8 * wanted; ++tries)
+      add(emit(context, graph, {}, &rng), "random");
+    return proposals;
+  }
+
+  Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
+                        Rng& rng) override {
+    LATHE_TRY(const Graph graph, catalog::lower(context.task));
+    LATHE_TRY(const Schedule own, schedule_of(parent.candidate_text));
+    Schedule child = own;
+    std::vector<Digest> parents = {parent.candidate};
+    std::string operation = "mutate";
+    if (mate != nullptr) {
+      if (const auto other = schedule_of(mate->candidate_text); other.ok()) {
+        for (const auto& [knob, value] : *other)
+          if (rng.chance(0.5)) child[knob] = value;
+        parents.push_back(mate->candidate);
+        operation = "crossover";
+      }
+    }
+    Result<Emission> emission = emit(context, graph, child, nullptr);
+    for (int tries = 0; tries < 16; ++tries) {
+      if (emission.ok() && emission->text != parent.candidate_text) break;
+      emission = mutate(context, graph, child, rng);
+    }
+    LATHE_CHECK_OK(emission.ok() ? Status(Ok{}) : Status(emission.error()));
+    return make(context, *emission, operation, difference(own, emission->schedule), std::move(parents));
+  }
+
+  /// Kernels in the plan, a class of what they do, tile or unroll class, cache block class.
+  std::vector<int> behaviour(const PolicyContext&, const Candidate& candidate) override {
+    int patterns = 0;
+    for (const char* name : {"map", "row_reduce", "column_reduce", "contraction", "conv", "stencil", "scan", "transpose"})
+      patterns = patterns * 2 + (candidate.plan.pattern.find(name) != std::string::npos ? 1 : 0);
+    int tile = 0, block = 0;
+    for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan.knobs)) {
+      const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
+      if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
+      if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
+      if (ends(".kc") || ends(".block") || ends(".nc")) block = std::max(block, static_cast<int>(std::log2(value)));
+    }
+    return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
+  }
+
+ private:
+  static bool faster(const Proposal& a, const Proposal& b) { return a.predicted_ns < b.predicted_ns; }
+
+  static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
+                               Rng* random) {
+    return catalog::emit(graph, schedule, random, lanes_of(context.device));
+  }
+
+  static Result<Schedule> schedule_of(const std::string& text) {
+    LATHE_TRY(const Candidate candidate, parse_candidate(text, "parent"));
+    return catalog::parse_schedule(candidate.plan.knobs);
+  }
+
+  /// One knob takes another of its values; sometimes a second one too.
+  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, Schedule schedule, Rng& rng) {
+    LATHE_TRY(const Emission current, emit(context, graph, schedule, nullptr));
+    schedule = current.schedule;
+    for (int changes = rng.chance(0.3) ? 2 : 1; changes > 0; --changes) {
+      auto knob = current.space.begin();
+      std::advance(knob, static_cast<std::ptrdiff_t>(rng.below(current.space.size())));
+      schedule[knob->first] = knob->second[rng.below(knob->second.size())];
+    }
+    return emit(context, graph, schedule, nullptr);
+  }
+
+  static std::string difference(const Schedule& before, const Schedule& after) {
+    Schedule changed;
+    for (const auto& [knob, value] : after) {
+      const auto old = before.find(knob);
+      if (old == before.end() || old->second != value) changed[knob] = value;
+    }
+    return catalog::to_text(changed);
+  }
+
+  Proposal make(const PolicyContext& context, const Emission& emission, const std::string& operation,
+                std::string description, std::vector<Digest> parents) const {
+    Proposal proposal;
+    proposal.text = emission.text;
+    proposal.lineage = {std::move(parents), name(), operation, std::move(description)};
+    proposal.predicted_ns = catalog::predict_ns(emission.work, context.peaks, context.device.threads);
+    return proposal;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_catalog_policy() { return std::make_unique<CatalogPolicy>(); }
+
+}  // namespace lathe
