@@ -32,7 +32,7 @@ struct BoundStep {
   std::vector<std::int64_t> grid;
   std::vector<std::int64_t> block;
   std::vector<BoundArg> args;
-  std::string node_text;  ///< kNode: the library call as JSON, see baseline/vendor/vendor.h
+  std::string node_text;  ///< kNode: the library call as JSON, see candidate/vendor.h
 };
 
 struct BoundScratch {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/fd.h"
-#include "baseline/vendor/vendor.h"
+#include "candidate/vendor.h"
 
 namespace lathe {
 namespace {

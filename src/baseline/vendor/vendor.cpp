@@ -1,4 +1,4 @@
-#include "baseline/vendor/vendor.h"
+#include "candidate/vendor.h"
 
 #include <malloc.h>
 #include <sys/mman.h>

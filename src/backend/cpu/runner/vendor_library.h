@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "baseline/vendor/vendor.h"
+#include "candidate/vendor.h"
 
 namespace lathe {
 

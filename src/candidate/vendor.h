@@ -1,5 +1,5 @@
-#ifndef LATHE_BASELINE_VENDOR_VENDOR_H_
-#define LATHE_BASELINE_VENDOR_VENDOR_H_
+#ifndef LATHE_CANDIDATE_VENDOR_H_
+#define LATHE_CANDIDATE_VENDOR_H_
 
 /* The C interface of liblathe_vendor.so: trusted library implementations of graph nodes. A runner loads it
  * only for plans that have `node` steps, and calls prepare() before it locks itself down: afterwards

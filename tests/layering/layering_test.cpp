@@ -1,0 +1,71 @@
+#include <gmock/gmock.h>
+
+#include "base/fd.h"
+#include "tests/layering/include_rules.h"
+
+namespace lathe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+FolderOrder real_order() {
+  return read_folder_order(read_file(std::string(LATHE_SOURCE_DIR) + "/src/CMakeLists.txt").value());
+}
+
+std::vector<std::string> check(const std::string& path, const std::string& line) {
+  return include_violations({{path, "#pragma once\n" + line + "\n"}}, real_order());
+}
+
+TEST(Layering, TheOrderIsTheHouses) {
+  EXPECT_THAT(real_order(), ElementsAre("base", "task", "candidate", "record", "store", "sandbox", "backend",
+                                        "baseline", "gym", "library", "policy", "search", "report", "cli"));
+}
+
+TEST(Layering, NoFileOfTheTreeIncludesUpwards) {
+  const SourceTree tree = read_source_tree(std::string(LATHE_SOURCE_DIR) + "/src");
+  ASSERT_GT(tree.size(), 100u);
+  EXPECT_THAT(include_violations(tree, real_order()), IsEmpty());
+}
+
+TEST(Layering, AnUpwardIncludeIsNamedWithItsLine) {
+  EXPECT_THAT(check("base/clock.h", "#include \"task/spec.h\""),
+              ElementsAre("base/clock.h:2: includes task/spec.h, which stands above it"));
+  EXPECT_THAT(check("backend/cpu/session.cpp", "  #  include <gym/verify.h>"),
+              ElementsAre(HasSubstr("stands above")));
+}
+
+TEST(Layering, DownwardAndForeignIncludesAreFine) {
+  EXPECT_THAT(check("gym/verify.cpp", "#include \"base/result.h\""), IsEmpty());
+  EXPECT_THAT(check("gym/verify.cpp", "#include \"gym/verify.h\""), IsEmpty());
+  EXPECT_THAT(check("gym/verify.cpp", "#include <sys/wait.h>"), IsEmpty());
+  EXPECT_THAT(check("base/clock.h", "// #include \"task/spec.h\""), IsEmpty());
+}
+
+TEST(Layering, BackendsDoNotKnowEachOther) {
+  EXPECT_THAT(check("backend/cpu/session.cpp", "#include \"backend/fake/fake.h\""),
+              ElementsAre(HasSubstr("cli")));
+  EXPECT_THAT(check("backend/backend.cpp", "#include \"backend/cpu/slots.h\""),
+              ElementsAre(HasSubstr("cli")));
+  EXPECT_THAT(check("backend/cpu/runner/main.cpp", "#include \"backend/cpu/protocol.h\""), IsEmpty());
+}
+
+TEST(Layering, OnlyTheCliChoosesABackendOrAPolicyByName) {
+  EXPECT_THAT(check("gym/evaluator.cpp", "#include \"backend/cpu/cpu_backend.h\""),
+              ElementsAre(HasSubstr("cli")));
+  EXPECT_THAT(check("search/search.cpp", "#include \"policy/catalog/catalog.h\""),
+              ElementsAre(HasSubstr("cli")));
+  EXPECT_THAT(check("cli/optimize.cpp", "#include \"backend/cpu/cpu_backend.h\""), IsEmpty());
+}
+
+TEST(Layering, OpsDoNotKnowWhatIsBuiltOnThem) {
+  EXPECT_THAT(check("task/ops/matmul.cpp", "#include \"task/lint/lint.h\""),
+              ElementsAre(HasSubstr("inside task/")));
+  EXPECT_THAT(check("task/spec.cpp", "#include \"task/ops/factories.h\""),
+              ElementsAre(HasSubstr("inside task/")));
+  EXPECT_THAT(check("task/generate/generate.cpp", "#include \"task/lint/lint.h\""), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lathe
