@@ -62,7 +62,7 @@ Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const Vendor
     kernels += "\n" + kernel.code;
   }
   std::string text = fmt::format("/*lathe\npattern = \"{}\"\n{}{}*/\n", name, scratch, steps);
-  if (!kernels.empty()) text += "#include <stdint.h>\n\n" + naive::helpers_for(kernels) + kernels;
+  if (!kernels.empty()) text += "#include <stdint.h>\n" + naive::helpers_for(kernels) + kernels;
   return parse_candidate(std::move(text), name);
 }
 

@@ -26,8 +26,9 @@ class Graph {
     const TensorDecl* tensor = task_.find_tensor(value);
     return tensor != nullptr && tensor->role == Role::kScalar;
   }
-  bool all_fp32(const NodeDecl& node) const {
-    return node.type.dtype == DType::kF32 &&
+  /// fp32 alone, all in buffers, and no input overwritten.
+  bool is_plain(const NodeDecl& node) const {
+    return node.type.dtype == DType::kF32 && task_.find_tensor(node.out) == nullptr &&
            std::all_of(node.in.begin(), node.in.end(), [&](const auto& name) {
              return type_of(name).dtype == DType::kF32 && !is_scalar(name);
            });
@@ -92,32 +93,102 @@ bool openblas_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& 
   return length == 1 && !has_bias && adds_row_bias(graph, node, value);
 }
 
-const Names kEltwise = {"relu", "leaky_relu", "sigmoid", "tanh", "gelu", "silu",   "elu", "softplus",
-                        "mish", "hardswish",  "exp",     "log",  "sqrt", "square", "abs", "neg"};
+const Names kEltwise = {"relu",     "leaky_relu", "sigmoid",   "tanh",     "gelu",  "silu",      "elu",
+                        "softplus", "mish",       "hardswish", "exp",      "log",   "sqrt",      "square",
+                        "abs",      "neg",        "clamp",     "hardtanh", "scale", "add_scalar"};
+const Names kCommutative = {"add", "mul", "max", "min", "bias_add"};
+const Names kOrdered = {"sub", "div"};
 
-/// Post-operations take a tensor of the result's shape, or one value a column.
-bool onednn_combines(const Graph& graph, const NodeDecl& node, const std::string& value) {
-  static const Names commutative = {"add", "mul", "max", "min", "bias_add"};
-  static const Names ordered = {"sub", "div"};
-  const bool usable =
-      commutative.contains(node.op_name) || (ordered.contains(node.op_name) && node.in[0] == value);
-  if (!usable) return false;
-  const std::vector<Expr> shape = graph.type_of(other_operand(node, value)).shape;
-  const std::vector<Expr> own = graph.type_of(value).shape;
-  if (shape.size() == 1 && own.size() > 1)
-    return !is_one(shape[0]) && !(node.op_name == "bias_add" && !adds_row_bias(graph, node, value));
-  if (shape.size() != own.size() || own.size() != node.type.shape.size()) return false;
-  for (std::size_t axis = 0; axis < own.size(); ++axis)
-    if (is_one(shape[axis]) != is_one(own[axis])) return false;
+/// An operand's extents at the rank of the node's result: ones in front, or around a bias along an axis.
+std::vector<Expr> aligned_shape(const NodeDecl& node, const std::vector<Expr>& shape) {
+  const std::size_t rank = node.type.shape.size();
+  std::vector<Expr> aligned(rank, Expr::constant(1));
+  if (node.op_name == "bias_add" && shape.size() == 1) {
+    const std::int64_t axis = node.attrs.integer("axis", -1);
+    aligned[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] = shape[0];
+  } else {
+    std::copy_backward(shape.begin(), shape.end(), aligned.end());
+  }
+  return aligned;
+}
+
+/// Whether extents that are known to broadcast to `out` are equal to it, so that nothing is stretched.
+bool fills(const std::vector<Expr>& aligned, const std::vector<Expr>& out) {
+  return std::equal(aligned.begin(), aligned.end(), out.begin(),
+                    [](const Expr& a, const Expr& b) { return is_one(a) == is_one(b); });
+}
+
+bool is_channel(const std::vector<Expr>& aligned, std::size_t axis) {
+  for (std::size_t i = 0; i < aligned.size(); ++i)
+    if (i != axis && !is_one(aligned[i])) return false;
   return true;
 }
 
-bool onednn_starts(const Graph& graph, const NodeDecl& node) { return is_matrix_product(graph, node); }
+/// Post-operations take a tensor of the result's shape (`whole`), or one value for each index of an axis.
+bool onednn_combines(const Graph& graph, const NodeDecl& node, const std::string& value, std::size_t axis,
+                     bool whole) {
+  const bool usable =
+      kCommutative.contains(node.op_name) || (kOrdered.contains(node.op_name) && node.in[0] == value);
+  if (!usable || graph.type_of(value).shape.size() != node.type.shape.size()) return false;
+  if (!fills(graph.type_of(value).shape, node.type.shape)) return false;
+  const std::vector<Expr> other = aligned_shape(node, graph.type_of(other_operand(node, value)).shape);
+  return is_channel(other, axis) || (whole && fills(other, node.type.shape));
+}
 
-bool onednn_appends(const Graph& graph, const NodeDecl&, const NodeDecl& node, const std::string& value,
+bool starts_with(const NodeDecl& node, std::string_view prefix) {
+  return std::string_view(node.op_name).starts_with(prefix);
+}
+bool is_convolution(const NodeDecl& node) {
+  return starts_with(node, "conv1d") || starts_with(node, "conv2d") || starts_with(node, "conv3d");
+}
+bool is_deconvolution(const NodeDecl& node) { return starts_with(node, "conv_transpose"); }
+
+/// oneDNN derives output_padding from the extents, below one stride.
+bool has_small_output_padding(const NodeDecl& node) {
+  const auto added = node.attrs.integers("output_padding", {0});
+  const auto stride = node.attrs.integers("stride", {1});
+  return *std::max_element(added.begin(), added.end()) < *std::min_element(stride.begin(), stride.end());
+}
+
+/// oneDNN's softmax of a row without a visible key is not zero, so a causal mask must show every query one.
+bool is_attention(const Graph& graph, const NodeDecl& node) {
+  if (node.op_name != "attention") return false;
+  const std::vector<Expr> q = graph.type_of(node.in[0]).shape;
+  const std::vector<Expr> k = graph.type_of(node.in[1]).shape;
+  const std::size_t length = q.size() - 2;
+  return !node.attrs.flag("causal", false) || q[length].to_string() == k[length].to_string();
+}
+
+bool starts_binary(const Graph& graph, const NodeDecl& node) {
+  const auto whole = [&](std::size_t i) {
+    return fills(aligned_shape(node, graph.type_of(node.in[i]).shape), node.type.shape);
+  };
+  return (kCommutative.contains(node.op_name) && (whole(0) || whole(1))) ||
+         (kOrdered.contains(node.op_name) && whole(0));
+}
+
+/// Not log_softmax: it errs by 50 units of roundoff in a logarithm near 3, more than the bound of fp32.
+bool onednn_starts(const Graph& graph, const NodeDecl& node) {
+  static const Names alone = {"softmax", "layer_norm", "batch_norm", "sum",
+                              "mean",    "reduce_max",  "reduce_min", "transpose",  "concat"};
+  return is_matrix_product(graph, node) || is_convolution(node) ||
+         (is_deconvolution(node) && has_small_output_padding(node)) || is_attention(graph, node) ||
+         starts_with(node, "max_pool") || starts_with(node, "avg_pool") || alone.contains(node.op_name) ||
+         kEltwise.contains(node.op_name) || starts_binary(graph, node);
+}
+
+bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& node, const std::string& value,
                     int length) {
   constexpr int kMostPostOps = 31;
-  return length <= kMostPostOps && (kEltwise.contains(node.op_name) || onednn_combines(graph, node, value));
+  if (length > kMostPostOps) return false;
+  const std::size_t last = head.type.shape.size() - 1;
+  if (is_matrix_product(graph, head) || kCommutative.contains(head.op_name) ||
+      kOrdered.contains(head.op_name))
+    return kEltwise.contains(node.op_name) || onednn_combines(graph, node, value, last, true);
+  if (is_convolution(head) || is_deconvolution(head))
+    return kEltwise.contains(node.op_name) || onednn_combines(graph, node, value, 1, false);
+  if (kEltwise.contains(head.op_name)) return onednn_combines(graph, node, value, last, true);
+  return head.op_name == "batch_norm" && node.op_name == "relu" && length == 1;
 }
 
 Library find_library(std::string_view name) {
@@ -136,11 +207,11 @@ std::vector<VendorGroup> vendor_groups(const TaskSpec& task, std::string_view li
   std::vector<VendorGroup> groups;
   std::set<std::string> taken;
   for (const NodeDecl& head : task.nodes) {
-    if (taken.contains(head.out) || !graph.all_fp32(head) || !able.starts(graph, head)) continue;
+    if (taken.contains(head.out) || !graph.is_plain(head) || !able.starts(graph, head)) continue;
     VendorGroup group{std::string(library), {head.out}};
     for (const NodeDecl* next = graph.sole_reader(head.out); next; next = graph.sole_reader(next->out)) {
       const auto length = static_cast<int>(group.nodes.size());
-      const bool fits = !taken.contains(next->out) && graph.all_fp32(*next) &&
+      const bool fits = !taken.contains(next->out) && graph.is_plain(*next) &&
                         able.appends(graph, head, *next, group.nodes.back(), length);
       if (!fits) break;
       group.nodes.push_back(next->out);

@@ -12,11 +12,6 @@
 namespace lathe {
 namespace {
 
-struct Case {
-  TaskSpec task;
-  std::size_t candidate = 0;
-};
-
 /// All op cases, compiled together once.
 class NaiveBuild : public testing::Test {
  protected:
@@ -71,6 +66,19 @@ TEST_F(NaiveBuild, IsWithinTheBoundForEveryOpAndDistribution) {
       }
     }
   }
+}
+
+TEST(NaiveCheck, CatchesAWrongKernel) {
+  const TaskSpec task = make_task({"softmax", {"x: M, N"}, "y = softmax(x)", "M = 7, N = 31"});
+  std::string text = naive_candidate(task)->text;
+  const std::string right = "i < N";
+  text.replace(text.rfind(right), right.size(), "i < 16");
+  std::vector<Candidate> candidates{*parse_candidate(text, "wrong")};
+  const CandidateLibrary library(std::move(candidates));
+  const auto bound = lathe::bind(task, task.shapes[0].dims);
+  const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
+  const auto expected = (*make_reference(task))->evaluate(*bound, inputs, Numerics{});
+  EXPECT_FALSE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
 }
 
 TEST_F(NaiveBuild, PassesItsPlanCheck) {

@@ -73,7 +73,7 @@ std::string helpers_for(std::string_view code) {
   for (const Helper& helper : kHelpers)
     if (code.find(helper.call) != code.npos) named += std::string(helper.definition) + "\n";
   if (!named.empty()) text += "namespace lathe {\n" + named + "}  // namespace lathe\n";
-  return text;
+  return text.empty() ? text : "\n" + text;
 }
 
 }  // namespace lathe::naive

@@ -12,6 +12,11 @@ std::string matrix_position(const Operand& operand, std::vector<std::string> bat
   return broadcast_position(operand, batch);
 }
 
+/// `value` of an operand in the type that the sum has.
+std::string in_type(const Operand& operand, const std::string& value, const std::string& type) {
+  return operand.c_type() == type ? value : "static_cast<" + type + ">(" + value + ")";
+}
+
 }  // namespace
 
 /// One row of the result an item. The inner loop runs over columns, so that it vectorises; over a transposed
@@ -23,13 +28,17 @@ LoopNest emit_matmul(const Site& site) {
   std::vector<std::string> indices = index_names(out.rank() - 1);
   const std::vector<Expr> rows(out.shape.begin(), out.shape.end() - 1);
   const std::vector<std::string> batch(indices.begin(), indices.end() - 1);
+  const std::string type = out.compute_type();
   const Fields fields = {
       {"indices", unflatten("item", rows, indices)},
       {"n", out.extent(-1)},
       {"depth", site.in[0].extent(transpose_a ? -2 : -1)},
-      {"left", site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a))},
-      {"right", site.in[1].at(matrix_position(site.in[1], batch, "k", "j", transpose_b))},
-      {"type", out.compute_type()},
+      {"left",
+       in_type(site.in[0],
+               site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a)), type)},
+      {"right",
+       in_type(site.in[1], site.in[1].at(matrix_position(site.in[1], batch, "k", "j", transpose_b)), type)},
+      {"type", type},
       {"stored", out.c_type()},
       {"out", out.name},
   };
@@ -37,8 +46,8 @@ LoopNest emit_matmul(const Site& site) {
   if (transpose_b || !accumulates_in_place)
     return {out.count(0, out.rank() - 1), fill(R"(${indices}for (int64_t j = 0; j < $n; ++j) {
 $type sum = 0;
-for (int64_t k = 0; k < $depth; ++k) sum += static_cast<$type>($left) * static_cast<$type>($right);
-$out[item * $n + j] = static_cast<$stored>(sum);
+for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
+$out[item * $n + j] = sum;
 }
 )",
                                                fields)};
@@ -55,19 +64,21 @@ for (int64_t j = 0; j < $n; ++j) row[j] += left * $right;
 LoopNest emit_linear(const Site& site) {
   const Operand& x = site.in[0];
   const Operand& weight = site.in[1];
-  return {x.count(0, x.rank() - 1), fill(R"(for (int64_t j = 0; j < $n; ++j) {
+  const std::string type = site.out.compute_type();
+  return {x.count(0, x.rank() - 1),
+          fill(R"(for (int64_t j = 0; j < $n; ++j) {
 $type sum = 0;
-for (int64_t k = 0; k < $depth; ++k) sum += static_cast<$type>($x) * static_cast<$type>($weight);
+for (int64_t k = 0; k < $depth; ++k) sum += $x * $weight;
 $out = sum$bias;
 }
 )",
-                                         {{"n", weight.extent(0)},
-                                          {"depth", weight.extent(1)},
-                                          {"type", site.out.compute_type()},
-                                          {"x", x.at("item * " + weight.extent(1) + " + k")},
-                                          {"weight", weight.at("j * " + weight.extent(1) + " + k")},
-                                          {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
-                                          {"out", site.out.at("item * " + weight.extent(0) + " + j")}})};
+               {{"n", weight.extent(0)},
+                {"depth", weight.extent(1)},
+                {"type", type},
+                {"x", in_type(x, x.at("item * " + weight.extent(1) + " + k"), type)},
+                {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
+                {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
+                {"out", site.out.at("item * " + weight.extent(0) + " + j")}})};
 }
 
 LoopNest emit_outer(const Site& site) {

@@ -84,14 +84,10 @@ std::string position(const std::vector<Expr>& shape, const std::vector<std::stri
   assert(shape.size() == indices.size());
   std::string text;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (indices[axis] == "0" && text.empty()) continue;
-    if (text.empty()) {
-      text = indices[axis];
-      continue;
-    }
-    const bool product = text.find(" + ") != std::string::npos;
-    text = (product ? "(" + text + ")" : text) + " * " + factor(shape[axis]);
-    if (indices[axis] != "0") text += " + " + indices[axis];
+    const bool sum = text.find(" + ") != std::string::npos;
+    if (!text.empty() && !is_one(shape[axis]))
+      text = (sum ? "(" + text + ")" : text) + " * " + factor(shape[axis]);
+    if (indices[axis] != "0") text += (text.empty() ? "" : " + ") + indices[axis];
   }
   return text.empty() ? "0" : text;
 }

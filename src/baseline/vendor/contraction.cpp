@@ -60,6 +60,8 @@ std::optional<Contraction> contraction_of(const Node& node) {
 
 const Operand* row_bias(const Node& node, int previous, std::int64_t n) {
   if ((node.op != "bias_add" && node.op != "add") || node.in.size() != 2) return nullptr;
+  const std::int64_t axis = node.attrs.value("axis", std::int64_t{-1});
+  if (axis != -1 && axis + 1 != static_cast<std::int64_t>(node.out.shape.size())) return nullptr;
   for (std::size_t i = 0; i < 2; ++i)
     if (node.in[i].node == previous && node.in[1 - i].buffer >= 0 && node.in[1 - i].shape == Extents{n})
       return &node.in[1 - i];

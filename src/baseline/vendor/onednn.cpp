@@ -4,27 +4,20 @@
 extern "C" void omp_set_num_threads(int threads);
 
 namespace lathe::vendor {
-namespace {
 
-dnnl::memory::dims row_major_strides(const Extents& shape) {
-  dnnl::memory::dims strides(shape.size(), 1);
+Extents row_major_strides(const Extents& shape) {
+  Extents strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
 }
 
-}  // namespace
-
-dnnl::memory::desc plain_desc(const Extents& shape) {
+Desc plain_desc(const Extents& shape) {
   const Extents dims = shape.empty() ? Extents{1} : shape;
   return {dims, dnnl::memory::data_type::f32, row_major_strides(dims)};
 }
 
-dnnl::memory::desc transposed_desc(const Extents& stored) {
-  Extents dims = stored;
-  dnnl::memory::dims strides = row_major_strides(stored);
-  std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
-  return {dims, dnnl::memory::data_type::f32, strides};
+Desc any_desc(const Extents& shape) {
+  return {shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
 }
 
 class OnednnBuilder::Call final : public PreparedCall {
@@ -58,15 +51,15 @@ OnednnBuilder::OnednnBuilder()
     : engine_(dnnl::engine::kind::cpu, 0), call_(std::make_unique<Call>(engine_)) {}
 OnednnBuilder::~OnednnBuilder() = default;
 
-dnnl::memory OnednnBuilder::caller(const Operand& operand, const dnnl::memory::desc& desc) {
+dnnl::memory OnednnBuilder::caller(const Operand& operand, const Desc& desc) {
   dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
   call_->callers_.emplace_back(memory, operand.buffer);
   return memory;
 }
 
-dnnl::memory OnednnBuilder::own(const dnnl::memory::desc& desc) { return {desc, engine_}; }
+dnnl::memory OnednnBuilder::own(const Desc& desc) { return {desc, engine_}; }
 
-dnnl::memory OnednnBuilder::to_layout(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
+dnnl::memory OnednnBuilder::to_layout(const dnnl::memory& memory, const Desc& desc) {
   if (memory.get_desc() == desc) return memory;
   const dnnl::memory copy = own(desc);
   reorder(memory, copy);
@@ -84,7 +77,7 @@ dnnl::primitive_attr OnednnBuilder::attributes() {
   return attr;
 }
 
-void OnednnBuilder::append(dnnl::primitive primitive, std::vector<std::pair<int, dnnl::memory>> args) {
+void OnednnBuilder::append(dnnl::primitive primitive, ExecArgs args) {
   Call::Stage stage{std::move(primitive), {}, {}};
   for (auto& [index, memory] : args) {
     stage.args.push_back({index, memory.get()});
@@ -102,7 +95,9 @@ Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int t
     if (!all_float) return invalid("the oneDNN adapter takes fp32 alone");
   }
   omp_set_num_threads(threads);
-  for (const auto prepare : {onednn_matmul}) {
+  for (const auto prepare : {onednn_matmul, onednn_attention, onednn_convolution, onednn_deconvolution,
+                             onednn_pooling, onednn_softmax, onednn_layer_norm, onednn_batch_norm,
+                             onednn_reduction, onednn_transpose, onednn_concat, onednn_pointwise}) {
     LATHE_TRY(auto prepared, prepare(call));
     if (prepared) return prepared;
   }

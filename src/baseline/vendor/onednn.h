@@ -9,9 +9,15 @@
 
 namespace lathe::vendor {
 
-dnnl::memory::desc plain_desc(const Extents& shape);
-/// Row-major memory of `stored` extents seen with its last two axes swapped.
-dnnl::memory::desc transposed_desc(const Extents& stored);
+using Desc = dnnl::memory::desc;
+
+/// Row-major fp32.
+Desc plain_desc(const Extents& shape);
+Extents row_major_strides(const Extents& shape);
+/// fp32 in whatever layout the primitive likes best.
+Desc any_desc(const Extents& shape);
+
+using ExecArgs = std::vector<std::pair<int, dnnl::memory>>;
 
 /// Collects the primitives of one call with their memory. All memory that oneDNN itself would take at
 /// execution (scratchpads) is made here.
@@ -21,16 +27,16 @@ class OnednnBuilder {
   ~OnednnBuilder();
 
   /// The caller's buffer, seen through `desc`.
-  dnnl::memory caller(const Operand& operand, const dnnl::memory::desc& desc);
+  dnnl::memory caller(const Operand& operand, const Desc& desc);
   dnnl::memory caller(const Operand& operand) { return caller(operand, plain_desc(operand.shape)); }
   /// Memory that lives in the call.
-  dnnl::memory own(const dnnl::memory::desc& desc);
+  dnnl::memory own(const Desc& desc);
   /// `memory` itself if it has the layout already, else a copy that each execution reorders.
-  dnnl::memory to_layout(const dnnl::memory& memory, const dnnl::memory::desc& desc);
+  dnnl::memory to_layout(const dnnl::memory& memory, const Desc& desc);
   void reorder(const dnnl::memory& from, const dnnl::memory& to);
   /// Appends a primitive whose attributes came from `attributes()`.
   template <class PrimitiveDesc>
-  void add(const PrimitiveDesc& desc, std::vector<std::pair<int, dnnl::memory>> args) {
+  void add(const PrimitiveDesc& desc, ExecArgs args) {
     args.emplace_back(DNNL_ARG_SCRATCHPAD, own(desc.scratchpad_desc()));
     append(dnnl::primitive(desc.get()), std::move(args));
   }
@@ -41,7 +47,7 @@ class OnednnBuilder {
 
  private:
   class Call;
-  void append(dnnl::primitive primitive, std::vector<std::pair<int, dnnl::memory>> args);
+  void append(dnnl::primitive primitive, ExecArgs args);
 
   dnnl::engine engine_;
   std::unique_ptr<Call> call_;
@@ -53,24 +59,36 @@ struct Eltwise {
   float beta = 0;
 };
 std::optional<Eltwise> eltwise_of(const Node& node);
+std::optional<dnnl::algorithm> binary_of(const Node& node);
+
+/// The operand's extents at the rank of the node's result: ones in front, or around a bias along an axis.
+Extents aligned_extents(const Node& node, const Operand& operand);
 
 /// What follows a call's first primitive: its attributes, and the tensors that these read.
 struct PostOps {
   dnnl::primitive_attr attr = OnednnBuilder::attributes();
-  std::vector<std::pair<int, dnnl::memory>> args;
+  ExecArgs args;
 };
 
 /// The nodes from `first` on as post-operations: activations, and sums or products with a tensor of the
 /// result's shape or with one value for each index of `channel_axis`. `result` are the primitive's own
-/// extents.
+/// extents, which may merge leading axes of the nodes'.
 Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size_t first,
                          const Extents& result, std::size_t channel_axis);
 
 /// Each returns null when the call's first node is none of its ops.
-Result<std::unique_ptr<PreparedCall>> onednn_matmul(const NodeCall& call);
-Result<std::unique_ptr<PreparedCall>> onednn_convolution(const NodeCall& call);
-Result<std::unique_ptr<PreparedCall>> onednn_normalization(const NodeCall& call);
-Result<std::unique_ptr<PreparedCall>> onednn_pooling(const NodeCall& call);
-Result<std::unique_ptr<PreparedCall>> onednn_pointwise(const NodeCall& call);
+using PreparedResult = Result<std::unique_ptr<PreparedCall>>;
+PreparedResult onednn_matmul(const NodeCall& call);
+PreparedResult onednn_attention(const NodeCall& call);
+PreparedResult onednn_convolution(const NodeCall& call);
+PreparedResult onednn_deconvolution(const NodeCall& call);
+PreparedResult onednn_pooling(const NodeCall& call);
+PreparedResult onednn_softmax(const NodeCall& call);
+PreparedResult onednn_layer_norm(const NodeCall& call);
+PreparedResult onednn_batch_norm(const NodeCall& call);
+PreparedResult onednn_reduction(const NodeCall& call);
+PreparedResult onednn_pointwise(const NodeCall& call);
+PreparedResult onednn_transpose(const NodeCall& call);
+PreparedResult onednn_concat(const NodeCall& call);
 
 }  // namespace lathe::vendor

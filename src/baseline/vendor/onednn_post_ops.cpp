@@ -1,3 +1,4 @@
+#include <limits>
 #include <map>
 
 #include "baseline/vendor/onednn.h"
@@ -13,15 +14,15 @@ const std::map<std::string, Eltwise, std::less<>>& fixed_eltwise() {
       {"tanh", {algorithm::eltwise_tanh}},
       {"sigmoid", {algorithm::eltwise_logistic}},
       {"silu", {algorithm::eltwise_swish, 1}},
-      {"softplus", {algorithm::eltwise_soft_relu, 1}},
+      {"softplus", {algorithm::eltwise_soft_relu}},
       {"mish", {algorithm::eltwise_mish}},
+      {"hardswish", {algorithm::eltwise_hardswish}},
       {"exp", {algorithm::eltwise_exp}},
       {"log", {algorithm::eltwise_log}},
       {"sqrt", {algorithm::eltwise_sqrt}},
       {"square", {algorithm::eltwise_square}},
       {"abs", {algorithm::eltwise_abs}},
-      {"neg", {algorithm::eltwise_linear, -1}},
-      {"hardswish", {algorithm::eltwise_hardswish}},
+      {"neg", {algorithm::eltwise_linear, -1, 0}},
   };
   return table;
 }
@@ -35,33 +36,24 @@ const Operand* other_operand(const Node& node, int previous) {
 }
 
 /// The extents under which the primitive must see `operand`, or nullopt if it does not broadcast that way.
-std::optional<Extents> broadcast_extents(const Operand& operand, const Extents& out, const Extents& result,
+std::optional<Extents> broadcast_extents(const Node& node, const Operand& operand, const Extents& result,
                                          std::size_t channel_axis) {
-  if (operand.shape == out) return result;
+  const Extents& out = node.out.shape;
+  const Extents aligned = aligned_extents(node, operand);
+  if (aligned == out) return result;
   Extents channel(result.size(), 1);
   channel[channel_axis] = result[channel_axis];
-  const std::size_t leading = out.size() - operand.shape.size();
-  if (operand.shape.size() > out.size()) return std::nullopt;
-  // Right-aligned as in NumPy: all extents 1 but the channel's.
+  // Axes are merged in front alone, so the channel keeps its distance from the end.
   const std::size_t axis_in_out = out.size() - (result.size() - channel_axis);
-  for (std::size_t i = 0; i < operand.shape.size(); ++i)
-    if (operand.shape[i] != (i + leading == axis_in_out ? result[channel_axis] : 1)) return std::nullopt;
-  return axis_in_out >= leading ? std::optional(channel) : std::nullopt;
-}
-
-std::optional<algorithm> binary_algorithm(const std::string& op) {
-  if (op == "add" || op == "bias_add") return algorithm::binary_add;
-  if (op == "mul") return algorithm::binary_mul;
-  if (op == "sub") return algorithm::binary_sub;
-  if (op == "div") return algorithm::binary_div;
-  if (op == "max") return algorithm::binary_max;
-  if (op == "min") return algorithm::binary_min;
-  return std::nullopt;
+  for (std::size_t i = 0; i < aligned.size(); ++i)
+    if (aligned[i] != (i == axis_in_out ? result[channel_axis] : 1)) return std::nullopt;
+  return channel;
 }
 
 }  // namespace
 
 std::optional<Eltwise> eltwise_of(const Node& node) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto number = [&](const char* name, double fallback) {
     return static_cast<float>(node.attrs.value(name, fallback));
   };
@@ -72,8 +64,35 @@ std::optional<Eltwise> eltwise_of(const Node& node) {
                        : algorithm::eltwise_gelu_erf};
   if (node.op == "leaky_relu") return Eltwise{algorithm::eltwise_relu, number("slope", 0.01)};
   if (node.op == "elu") return Eltwise{algorithm::eltwise_elu, number("alpha", 1)};
-  if (node.op == "clamp") return Eltwise{algorithm::eltwise_clip, number("low", 0), number("high", 0)};
+  if (node.op == "clamp")
+    return Eltwise{algorithm::eltwise_clip, number("low", -kInfinity), number("high", kInfinity)};
+  if (node.op == "hardtanh") return Eltwise{algorithm::eltwise_clip, number("low", -1), number("high", 1)};
+  if (node.op == "scale") return Eltwise{algorithm::eltwise_linear, number("by", 1), 0};
+  if (node.op == "add_scalar") return Eltwise{algorithm::eltwise_linear, 1, number("by", 0)};
   return std::nullopt;
+}
+
+std::optional<algorithm> binary_of(const Node& node) {
+  if (node.op == "add" || node.op == "bias_add") return algorithm::binary_add;
+  if (node.op == "mul") return algorithm::binary_mul;
+  if (node.op == "sub") return algorithm::binary_sub;
+  if (node.op == "div") return algorithm::binary_div;
+  if (node.op == "max") return algorithm::binary_max;
+  if (node.op == "min") return algorithm::binary_min;
+  return std::nullopt;
+}
+
+Extents aligned_extents(const Node& node, const Operand& operand) {
+  const std::size_t rank = node.out.shape.size();
+  Extents aligned(rank, 1);
+  if (node.op == "bias_add" && operand.shape.size() == 1) {
+    const std::int64_t axis = node.attrs.value("axis", std::int64_t{-1});
+    aligned[axis < 0 ? static_cast<std::size_t>(axis) + rank : static_cast<std::size_t>(axis)] =
+        operand.shape[0];
+    return aligned;
+  }
+  std::copy_backward(operand.shape.begin(), operand.shape.end(), aligned.end());
+  return aligned;
 }
 
 Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size_t first,
@@ -83,19 +102,17 @@ Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size
   for (std::size_t i = first; i < call.nodes.size(); ++i) {
     const Node& node = call.nodes[i];
     const int previous = static_cast<int>(i) - 1;
-    if (const auto eltwise = eltwise_of(node);
-        eltwise && node.in.size() == 1 && node.in[0].node == previous) {
+    if (const auto eltwise = eltwise_of(node); eltwise && node.in[0].node == previous) {
       list.append_eltwise(1, eltwise->algorithm, eltwise->alpha, eltwise->beta);
       continue;
     }
-    const auto algorithm = binary_algorithm(node.op);
+    const auto algorithm = binary_of(node);
     const Operand* other = other_operand(node, previous);
     const bool ordered = node.op == "sub" || node.op == "div";
-    const auto extents = other && (!ordered || other == &node.in[1])
-                             ? broadcast_extents(*other, node.out.shape, result, channel_axis)
-                             : std::nullopt;
-    if (!algorithm || !extents) return invalid("oneDNN cannot fuse op '" + node.op + "' at these shapes");
-    const auto desc = plain_desc(*extents);
+    const bool usable = algorithm && other && (!ordered || other == &node.in[1]);
+    const auto extents = usable ? broadcast_extents(node, *other, result, channel_axis) : std::nullopt;
+    if (!extents) return invalid("oneDNN cannot fuse op '" + node.op + "' at these shapes");
+    const Desc desc = plain_desc(*extents);
     const int index = list.len();
     list.append_binary(*algorithm, desc);
     made.args.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1,

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include "baseline/compose.h"
+#include "task/compare.h"
+#include "task/generate_inputs.h"
+#include "tests/baseline/candidate_library.h"
+#include "tests/baseline/graph_case.h"
+
+namespace lathe {
+namespace {
+
+std::vector<GraphCase> all_cases() {
+  std::vector<GraphCase> cases = vendor_cases();
+  cases.insert(cases.end(), op_cases().begin(), op_cases().end());
+  return cases;
+}
+
+std::vector<std::vector<std::string>> nodes_of(const GraphCase& graph_case, std::string_view library) {
+  std::vector<std::vector<std::string>> list;
+  for (const VendorGroup& group : vendor_groups(make_task(graph_case), library)) list.push_back(group.nodes);
+  return list;
+}
+
+const GraphCase& case_named(std::string_view name) {
+  for (const GraphCase& graph_case : vendor_cases())
+    if (graph_case.name == name) return graph_case;
+  ADD_FAILURE() << name;
+  return vendor_cases().front();
+}
+
+using Groups = std::vector<std::vector<std::string>>;
+
+TEST(VendorGroups, FuseAsMuchAsTheLibraryCan) {
+  EXPECT_EQ(nodes_of(case_named("gemm_bias_gelu"), "onednn"), (Groups{{"h", "g", "y"}}));
+  EXPECT_EQ(nodes_of(case_named("gemm_bias_gelu"), "openblas"), (Groups{{"h", "g"}}));
+  EXPECT_EQ(nodes_of(case_named("gemm_add_residual"), "onednn"), (Groups{{"h", "g", "f", "y"}}));
+  EXPECT_EQ(nodes_of(case_named("conv_bias_behind"), "onednn"), (Groups{{"h", "g", "y"}}));
+  EXPECT_EQ(nodes_of(case_named("conv_bias_behind"), "openblas"), Groups{});
+  EXPECT_EQ(nodes_of(case_named("binary_chain"), "onednn"), (Groups{{"h", "g", "f", "y"}}));
+}
+
+TEST(VendorGroups, KeepValuesThatOthersRead) {
+  EXPECT_EQ(nodes_of(case_named("shared_value"), "onednn"), (Groups{{"h"}, {"g", "y"}}));
+  EXPECT_EQ(nodes_of(case_named("naive_between"), "onednn"), (Groups{{"h"}, {"f", "y"}}));
+  GraphCase output = case_named("gemm_bias_gelu");
+  output.outputs = {"g", "y"};
+  EXPECT_EQ(nodes_of(output, "onednn"), (Groups{{"h", "g"}, {"y"}}));
+}
+
+class VendorBuild : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(VendorBuild, IsWithinTheBoundForEveryGroupAndDistribution) {
+  std::vector<TaskSpec> tasks;
+  std::vector<Candidate> candidates;
+  for (const GraphCase& graph_case : all_cases()) {
+    TaskSpec task = make_task(graph_case);
+    const auto groups = vendor_groups(task, GetParam());
+    if (groups.empty()) continue;
+    auto candidate = compose_candidate(task, groups, std::string(GetParam()));
+    ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+    ASSERT_TRUE(check_plan(*candidate, task).ok());
+    candidates.push_back(*std::move(candidate));
+    tasks.push_back(std::move(task));
+  }
+  ASSERT_GT(tasks.size(), 5u);
+  const CandidateLibrary library(std::move(candidates));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto bound = lathe::bind(tasks[i], tasks[i].shapes[0].dims);
+    const auto reference = make_reference(tasks[i]);
+    for (const Distribution distribution : all_distributions()) {
+      SCOPED_TRACE(tasks[i].name + " on " + std::string(name(distribution)));
+      const auto inputs = generate_inputs(*bound, distribution, Seed::from_number(i));
+      const auto expected = (*reference)->evaluate(*bound, inputs, Numerics{});
+      const auto outputs = library.run(i, *bound, inputs);
+      if (!outputs.ok()) {
+        ADD_FAILURE() << outputs.error().to_string();
+        break;
+      }
+      for (std::size_t k = 0; k < outputs->size(); ++k) {
+        const Comparison comparison = compare((*expected)[k], (*outputs)[k], nullptr);
+        EXPECT_TRUE(comparison.pass) << comparison.reason << " at " << comparison.first_bad << ": got "
+                                     << comparison.got << ", want " << comparison.want << ", ratio "
+                                     << comparison.worst_ratio << ", " << comparison.bad_count << " bad";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, VendorBuild, testing::Values("openblas", "onednn"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+}  // namespace
+}  // namespace lathe
