@@ -136,8 +136,9 @@ class PlanCompiler {
     nlohmann::json call = {{"library", step.library}, {"nodes", nlohmann::json::array()}};
     for (const std::string& name : step.nodes) {
       const NodeDecl& node = *task_.spec->find_node(name);
+      const auto index = static_cast<std::size_t>(&node - task_.spec->nodes.data());
       nlohmann::json entry = {
-          {"op", node.op_name}, {"attrs", attrs_json(node.attrs)}, {"in", nlohmann::json::array()}};
+          {"op", node.op_name}, {"attrs", attrs_json(task_.attrs[index])}, {"in", nlohmann::json::array()}};
       for (const std::string& input : node.in) {
         const auto inner = std::find(step.nodes.begin(), step.nodes.end(), input);
         if (inner != step.nodes.end())
