@@ -79,8 +79,10 @@ struct Silu : UnaryDefaults {
     const double s = logistic(x);
     return s + y * (1 - s);
   }
+  /// x multiplies what a sigmoid below kFlush loses.
   double own(double x, double y) const {
-    return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y);
+    return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
+           std::fabs(x) * kFlush / 0x1p-24;
   }
   std::string c(const std::string& x) const { return x + " * lathe::sigmoid(" + x + ")"; }
 };
