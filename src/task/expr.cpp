@@ -13,6 +13,7 @@ using Node = Expr::Node;
 using Ptr = Node::Ptr;
 using Int = std::int64_t;
 
+constexpr Int kMin = std::numeric_limits<Int>::min();
 constexpr std::size_t kMaxSpacedLength = 4096;  ///< what parse accepts; longer text is printed without spaces
 
 const ExprOpInfo& binary_info(ExprOp op) {
@@ -28,14 +29,17 @@ struct Printer {
   std::string_view space;
   std::string text = {};
 
-  void constant(Int value, int min_precedence) {
+  /// Two minus signs in a row would be C's decrement.
+  void minus() { text += text.ends_with('-') ? " -" : "-"; }
+
+  void constant(Int value) {
     if (value >= 0) {
       text += std::to_string(value);
-    } else if (value == std::numeric_limits<Int>::min()) {
+    } else if (value == kMin) {
       text += "(-9223372036854775807 - 1)";  // C has no literal for it
     } else {
-      const bool bare = min_precedence <= kSelectPrecedence;
-      text += bare ? std::to_string(value) : "(" + std::to_string(value) + ")";
+      minus();
+      text += std::to_string(-value);
     }
   }
 
@@ -44,15 +48,19 @@ struct Printer {
   void write(const Node& node, int min_precedence) {
     switch (node.op) {
       case ExprOp::kConstant:
-        return constant(node.value, min_precedence);
+        return constant(node.value);
       case ExprOp::kSymbol:
         text += node.symbol;
         return;
       case ExprOp::kNegate:
       case ExprOp::kNot:
         return wrap(kUnaryPrecedence, min_precedence, [&] {
-          text += node.op == ExprOp::kNot ? '!' : '-';
-          write(*node.a, kPrimaryPrecedence);
+          if (node.op == ExprOp::kNot) {
+            text += '!';
+          } else {
+            minus();
+          }
+          write(*node.a, kUnaryPrecedence);
         });
       case ExprOp::kSelect:
         return wrap(kSelectPrecedence, min_precedence, [&] {
@@ -101,6 +109,9 @@ void collect_symbols(const Node& node, std::set<std::string>& out) {
 
 bool is_value(const Ptr& node, Int value) { return node->op == ExprOp::kConstant && node->value == value; }
 
+/// The smallest integer has no literal, so no folding makes it.
+bool foldable(const ExprValue& value) { return value.fault == ExprFault::kNone && value.value != kMin; }
+
 /// True if `a op constant` is `a`.
 bool right_neutral(ExprOp op, const Ptr& b) {
   switch (op) {
@@ -132,7 +143,7 @@ Ptr Node::constant(Int value) { return std::make_shared<const Node>(Node{.value 
 
 Ptr Node::unary(ExprOp op, Ptr a) {
   if (a->op == ExprOp::kConstant) {
-    if (const ExprValue folded = compute_expr_unary(op, a->value); folded.fault == ExprFault::kNone) {
+    if (const ExprValue folded = compute_expr_unary(op, a->value); foldable(folded)) {
       return constant(folded.value);
     }
   }
@@ -141,7 +152,7 @@ Ptr Node::unary(ExprOp op, Ptr a) {
 
 Ptr Node::binary(ExprOp op, Ptr a, Ptr b) {
   if (a->op == ExprOp::kConstant && b->op == ExprOp::kConstant) {
-    if (const ExprValue folded = compute_expr(op, a->value, b->value); folded.fault == ExprFault::kNone) {
+    if (const ExprValue folded = compute_expr(op, a->value, b->value); foldable(folded)) {
       return constant(folded.value);
     }
   }

@@ -1,9 +1,175 @@
 #include "task/native_reference.h"
 
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "task/child_process.h"
+
 namespace lathe {
+namespace {
+
+constexpr double kCompileSeconds = 60;
+constexpr double kRunSeconds = 60;
+constexpr std::string_view kEntry = "reference";
+
+/// Reads the dims, each input behind its size, and each output's size; writes the outputs.
+constexpr std::string_view kMain = R"cpp(
+#include <unistd.h>
+#include <cstdlib>
+#include <vector>
+  extern "C" void reference(const double* const* in, double* const* out, const long long* dims);
+  static void get(void* to, std::size_t bytes) {
+    for (char* at = static_cast<char*>(to); bytes > 0;) {
+      const ssize_t got = read(0, at, bytes);
+      if (got <= 0) std::exit(3);
+      at += got, bytes -= static_cast<std::size_t>(got);
+    }
+  }
+  static void put(const void* from, std::size_t bytes) {
+    for (const char* at = static_cast<const char*>(from); bytes > 0;) {
+      const ssize_t sent = write(1, at, bytes);
+      if (sent <= 0) std::exit(4);
+      at += sent, bytes -= static_cast<std::size_t>(sent);
+    }
+  }
+  static long long number() {
+    long long value = 0;
+    get(&value, sizeof value);
+    return value;
+  }
+  int main() {
+    std::vector<long long> dims(static_cast<std::size_t>(number()));
+    for (long long& dim : dims) dim = number();
+    std::vector<std::vector<double>> in(static_cast<std::size_t>(number()));
+    for (auto& tensor : in) {
+      tensor.resize(static_cast<std::size_t>(number()));
+      get(tensor.data(), tensor.size() * sizeof(double));
+    }
+    std::vector<std::vector<double>> out(static_cast<std::size_t>(number()));
+    for (auto& tensor : out) tensor.resize(static_cast<std::size_t>(number()));
+    std::vector<const double*> from;
+    std::vector<double*> to;
+    for (const auto& tensor : in) from.push_back(tensor.data());
+    for (auto& tensor : out) to.push_back(tensor.data());
+    reference(from.data(), to.data(), dims.data());
+    for (const auto& tensor : out) put(tensor.data(), tensor.size() * sizeof(double));
+  }
+)cpp";
+
+/// A directory that goes away with its owner.
+struct TemporaryFolder {
+  std::string path;
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "lathe-reference-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path = pattern;
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path(std::exchange(other.path, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+};
+
+class Message {
+ public:
+  void add(std::int64_t number) { append(&number, sizeof number); }
+  void add(std::span<const double> values) {
+    add(static_cast<std::int64_t>(values.size()));
+    append(values.data(), values.size_bytes());
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  void append(const void* from, std::size_t size) {
+    const auto* begin = static_cast<const std::byte*>(from);
+    bytes_.insert(bytes_.end(), begin, begin + size);
+  }
+  std::vector<std::byte> bytes_;
+};
+
+Message request_of(const BoundTask& task, std::span<const HostTensor> inputs) {
+  Message message;
+  message.add(static_cast<std::int64_t>(task.spec->dim_names.size()));
+  for (const std::string& dim : task.spec->dim_names) message.add(task.dims.at(dim));
+  message.add(static_cast<std::int64_t>(inputs.size()));
+  for (const HostTensor& input : inputs) message.add(input.decode());
+  message.add(static_cast<std::int64_t>(task.spec->outputs.size()));
+  for (const OutputDecl& output : task.spec->outputs) message.add(element_count(task.shape_of(output.name)));
+  return message;
+}
+
+/// No analysis of rounding exists, so a few roundings of the element and of the largest one are allowed.
+void add_tolerance(const TaskSpec& spec, const Numerics& numerics, Expected& expected) {
+  if (expected.compare != CompareKind::kBound) return;
+  const DTypeInfo& type = info(expected.dtype);
+  const double u = std::max(type.unit_roundoff, type.dtype == DType::kF64 ? 0.0 : numerics.unit_roundoff);
+  double largest = 0;
+  for (const double y : expected.value.data)
+    largest = std::isfinite(y) ? std::max(largest, std::fabs(y)) : largest;
+  for (const double y : expected.value.data) {
+    const double step = 2 * type.unit_roundoff * type.smallest_normal;
+    expected.value.err.push_back(spec.tolerance * (64 * u * std::fabs(y) + 8 * u * largest + step));
+  }
+}
+
+class NativeReference final : public Reference {
+ public:
+  explicit NativeReference(TemporaryFolder folder) : folder_(std::move(folder)) {}
+
+  Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
+                                         const Numerics& numerics) const override {
+    LATHE_TRY(ChildProcess child, ChildProcess::start({program()}, "/dev/null"));
+    LATHE_CHECK_OK(child.send(request_of(task, inputs).bytes(), kRunSeconds));
+    LATHE_CHECK_OK(child.end_input());
+    std::vector<Expected> all;
+    for (const OutputDecl& output : task.spec->outputs) {
+      Expected expected{
+          .name = output.name, .dtype = output.dtype, .compare = output.compare, .value = {}, .source = {}};
+      expected.value.shape = task.shape_of(output.name);
+      expected.value.data.resize(static_cast<std::size_t>(element_count(expected.value.shape)));
+      LATHE_CHECK_OK(child.receive(std::as_writable_bytes(std::span(expected.value.data)), kRunSeconds));
+      add_tolerance(*task.spec, numerics, expected);
+      all.push_back(std::move(expected));
+    }
+    LATHE_CHECK_OK(child.wait(kRunSeconds));
+    return all;
+  }
+
+  std::string program() const { return folder_.path + "/" + std::string(kEntry); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<Reference>> make_native_reference(const TaskSpec& spec) {
-  return Error{ErrorCode::kUnavailable, "native references are not supported", {}, {spec.path, 0, 0}};
+  const std::filesystem::path source = std::filesystem::path(spec.path).parent_path() / spec.reference_source;
+  const SourcePos where{spec.path, 0, 0};
+  if (!std::filesystem::exists(source)) {
+    return Error{ErrorCode::kNotFound, fmt::format("no reference source {}", source.string()),
+                 "'source' is relative to the task's file", where};
+  }
+  TemporaryFolder folder;
+  if (folder.path.empty()) return errno_error("cannot make a temporary folder", "is TMPDIR writable?");
+  const std::string main = folder.path + "/main.cpp";
+  const std::string log = folder.path + "/log";
+  LATHE_CHECK_OK(write_file_atomically(main, kMain));
+  LATHE_TRY(ChildProcess compiler, ChildProcess::start({"g++", "-std=c++20", "-O2", main, source.string(),
+                                                        "-o", folder.path + "/" + std::string(kEntry)},
+                                                       log));
+  if (const Status built = compiler.wait(kCompileSeconds); !built.ok()) {
+    const Result<std::string> text = read_file(log);
+    return invalid(
+        fmt::format("the reference {} does not compile: {}", source.string(), built.error().message),
+        text.ok() ? text->substr(0, 2000) : "", where);
+  }
+  return std::unique_ptr<Reference>(new NativeReference(std::move(folder)));
 }
 
 }  // namespace lathe

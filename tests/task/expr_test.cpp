@@ -95,6 +95,12 @@ TEST(Expr, FoldsConstantsAndNeutralElements) {
   EXPECT_TRUE((Expr::constant(2) + Expr::constant(3)).is_constant());
 }
 
+TEST(Expr, PrintsMinusSignsAsC) {
+  EXPECT_EQ(Expr::parse("---K - -5")->to_string(), "- - -K - -5");
+  EXPECT_EQ(Expr::parse("-(a * b)")->to_string(), "-(a * b)");
+  EXPECT_EQ(Expr::parse("2 - (0 - 9223372036854775807 - 1)")->to_string(), "2 - (-9223372036854775807 - 1)");
+}
+
 TEST(Expr, SubstitutesNames) {
   const Expr expr = *Expr::parse("M * K + N");
   const Expr bound = expr.substitute({{"M", Expr::constant(3)}, {"K", *Expr::parse("N + 1")}});

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/fd.h"
 #include "tests/task/example_tasks.h"
 
 namespace lathe {
@@ -136,6 +137,23 @@ tensor = [{ name = "sum", shape = ["n"], role = "inout" }, { name = "x", shape =
 graph = "sum = add(sum, x)"
 shape = [{ n = 100 }])toml");
   EXPECT_EQ(spec.outputs.front().name, "sum");
+}
+
+TEST(TaskDocumentation, NamesEveryOpAndAttribute) {
+  const Result<std::string> text = read_file(LATHE_SOURCE_DIR "/docs/tasks.md");
+  ASSERT_TRUE(text.ok());
+  for (const Op* op : all_ops()) {
+    EXPECT_THAT(*text, HasSubstr("`" + std::string(op->name()) + "`"));
+    for (const AttrRule& rule : op->attr_rules())
+      EXPECT_THAT(*text, HasSubstr("`" + std::string(rule.name) + "`"));
+  }
+}
+
+TEST(TaskDocumentation, ShowsATaskThatParses) {
+  const Result<std::string> text = read_file(LATHE_SOURCE_DIR "/docs/tasks.md");
+  ASSERT_TRUE(text.ok());
+  const std::size_t begin = text->find("```toml\n") + 8;
+  task_of(std::string_view(*text).substr(begin, text->find("```", begin) - begin));
 }
 
 }  // namespace
