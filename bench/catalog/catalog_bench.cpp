@@ -66,9 +66,11 @@ void bench(const std::string& name, const Options& options) {
       times.push_back(runner.best_ns(static_cast<int>(i), *bound, inputs, 0.1));
     const auto best = std::min_element(times.begin(), times.end());
     const auto& winner = candidates[static_cast<std::size_t>(best - times.begin())];
-    std::printf("%-24s %-10s naive %9.1f us  default %9.1f us (%5.2fx)  best %9.1f us (%5.2fx) %6.1f GF %6.1f GB/s  %s\n",
-                name.c_str(), shape.name.c_str(), base / 1e3, times[0] / 1e3, base / times[0], *best / 1e3,
-                base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan.knobs.c_str());
+    std::printf(
+        "%-24s %-10s naive %9.1f us  default %9.1f us (%5.2fx)  best %9.1f us (%5.2fx) %6.1f GF %6.1f GB/s  "
+        "%s\n",
+        name.c_str(), shape.name.c_str(), base / 1e3, times[0] / 1e3, base / times[0], *best / 1e3,
+        base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan.knobs.c_str());
     if (options.show)
       for (std::size_t i = 0; i < times.size(); ++i)
         std::printf("    %9.1f us  %s\n", times[i] / 1e3, candidates[i].plan.knobs.c_str());

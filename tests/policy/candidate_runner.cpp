@@ -101,7 +101,8 @@ class Frame {
       sizes_.push_back(count * info(output.dtype).bytes);
       out_.push_back(std::make_unique<GuardedBuffer>(sizes_.back()));
       for (std::size_t i = 0; i < inputs.size(); ++i)
-        if (task.spec->tensors[i].name == output.name) std::ranges::copy(inputs[i].bytes, out_.back()->data());
+        if (task.spec->tensors[i].name == output.name)
+          std::ranges::copy(inputs[i].bytes, out_.back()->data());
     }
     for (const BoundScratch& buffer : program_.scratch)
       scratch_.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(buffer.bytes)));
@@ -155,7 +156,8 @@ class Frame {
 }  // namespace
 
 std::vector<std::vector<std::byte>> CandidateRunner::run(int index, const BoundTask& task,
-                                                         const std::vector<HostTensor>& inputs, int threads) const {
+                                                         const std::vector<HostTensor>& inputs,
+                                                         int threads) const {
   Frame frame(candidates_[static_cast<std::size_t>(index)], task, inputs, threads);
   frame.call([&](const std::string& kernel) { return find(index, kernel); }, threads);
   return frame.results();
@@ -171,7 +173,8 @@ double CandidateRunner::best_ns(int index, const BoundTask& task, const std::vec
   const auto look = [&](const std::string& kernel) { return find(index, kernel); };
   using Clock = std::chrono::steady_clock;
   double best = 1e18;
-  for (const auto start = Clock::now(); std::chrono::duration<double>(Clock::now() - start).count() < seconds;) {
+  for (const auto start = Clock::now();
+       std::chrono::duration<double>(Clock::now() - start).count() < seconds;) {
     const auto before = Clock::now();
     int calls = 0;
     for (; calls < 1000 && Clock::now() - before < std::chrono::milliseconds(1); ++calls) frame.call(look, 1);

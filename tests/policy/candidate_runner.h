@@ -28,7 +28,8 @@ class CandidateRunner {
                                           const std::vector<HostTensor>& inputs, int threads = 1) const;
 
   /// The least time of one call among blocks of about 1 ms, on one thread with warm caches.
-  double best_ns(int index, const BoundTask& task, const std::vector<HostTensor>& inputs, double seconds) const;
+  double best_ns(int index, const BoundTask& task, const std::vector<HostTensor>& inputs,
+                 double seconds) const;
 
  private:
   AnyKernel* find(int index, const std::string& kernel) const;

@@ -92,8 +92,15 @@ inline f32v load(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si51
 inline f32v load(const int32_t* p, maskv m) { return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m.m, p)); }
 inline void store(int32_t* p, f32v a) { _mm512_storeu_si512(p, _mm512_cvttps_epi32(a.v)); }
 inline void store(int32_t* p, f32v a, maskv m) { _mm512_mask_storeu_epi32(p, m.m, _mm512_cvttps_epi32(a.v)); }
-/// p[stride * lane].
+/// p[stride * lane]. Stride 2 takes two loads and a shuffle, others gather.
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
+  if (stride == 2) {
+    const unsigned spread = _pdep_u32(m.m, 0x55555555u);
+    const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(spread), p);
+    const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(spread >> 16), p + 16);
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    return _mm512_permutex2var_ps(low, even, high);
+  }
   const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   const __m512i at = _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(stride)));
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m.m, at, p, 4);

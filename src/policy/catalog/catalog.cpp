@@ -78,14 +78,16 @@ class CatalogPolicy final : public Policy {
   /// Kernels in the plan, a class of what they do, tile or unroll class, cache block class.
   std::vector<int> behaviour(const PolicyContext&, const Candidate& candidate) override {
     int patterns = 0;
-    for (const char* name : {"map", "row_reduce", "column_reduce", "contraction", "conv", "stencil", "scan", "transpose"})
+    for (const char* name :
+         {"map", "row_reduce", "column_reduce", "contraction", "conv", "stencil", "scan", "transpose"})
       patterns = patterns * 2 + (candidate.plan.pattern.find(name) != std::string::npos ? 1 : 0);
     int tile = 0, block = 0;
     for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan.knobs)) {
       const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
       if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
       if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
-      if (ends(".kc") || ends(".block") || ends(".nc")) block = std::max(block, static_cast<int>(std::log2(value)));
+      if (ends(".kc") || ends(".block") || ends(".nc"))
+        block = std::max(block, static_cast<int>(std::log2(value)));
     }
     return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
   }
@@ -104,7 +106,8 @@ class CatalogPolicy final : public Policy {
   }
 
   /// One knob takes another of its values; sometimes a second one too.
-  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, Schedule schedule, Rng& rng) {
+  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, Schedule schedule,
+                                 Rng& rng) {
     LATHE_TRY(const Emission current, emit(context, graph, schedule, nullptr));
     schedule = current.schedule;
     for (int changes = rng.chance(0.3) ? 2 : 1; changes > 0; --changes) {

@@ -78,13 +78,16 @@ void emit_gather(const Site& site) {
   const Around table = around(shape_of(site, 0), node.axes[0]);
   const Expr count = product(shape_of(site, 1));
   const std::string inner = factor(table.inner), rows = factor(table.extent), indices = factor(count);
+  const bool flat = is_one(table.outer);
+  const std::string number = flat ? "item" : "item % " + indices;
+  const std::string first = flat ? "at" : "(item / " + indices + " * " + rows + " + at)";
   const std::string code =
       "for (int64_t item = begin; item < end; ++item) {\nconst int64_t at = static_cast<int64_t>(" +
-      site.writer.parameter(node.in[1]) + "[item % " + indices +
+      site.writer.parameter(node.in[1]) + "[" + number +
       "]);\nfloat* to = " + site.writer.parameter(node.out) + " + item * " + inner +
-      ";\nif (at >= 0 && at < " + rows + ") {\ncopy_row(to, " + site.writer.parameter(node.in[0]) +
-      " + (item / " + indices + " * " + rows + " + at) * " + inner + ", " + inner +
-      ");\n} else {\nfill_row(to, __builtin_nanf(\"\"), " + inner + ");\n}\n}\n";
+      ";\nif (at >= 0 && at < " + rows + ") {\ncopy_row(to, " + site.writer.parameter(node.in[0]) + " + " +
+      first + " * " + inner + ", " + inner + ");\n} else {\nfill_row(to, __builtin_nanf(\"\"), " + inner +
+      ");\n}\n}\n";
   site.writer.launch(site.prefix + "_gather", table.outer * count, {site.writer.buffer(node.out)}, code);
 }
 

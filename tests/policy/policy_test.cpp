@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "policy/catalog/catalog.h"
+#include "policy/catalog/choices.h"
+#include "policy/catalog/emit.h"
+
+namespace lathe {
+namespace {
+
+constexpr const char* kSoftmax = R"TOML(
+name = "softmax"
+dims = { rows = [1, 512], cols = [1, 512] }
+tensor = [{ name = "x", shape = ["rows", "cols"] }]
+graph = "y = softmax(x)"
+[[shape]]
+name = "small"
+rows = 64
+cols = 96
+)TOML";
+
+constexpr const char* kDiagonal = R"TOML(
+name = "scaled_rows"
+dims = { M = [1, 512], N = [1, 512] }
+tensor = [{ name = "a", shape = ["M"] }, { name = "b", shape = ["M", "N"] }]
+graph = """
+d = diag(a)
+y = matmul(d, b)
+"""
+[[shape]]
+name = "small"
+M = 64
+N = 96
+)TOML";
+
+struct CatalogPolicyTest : testing::Test {
+  TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
+  DeviceInfo device;
+  DevicePeaks peaks;
+  std::unique_ptr<Policy> policy = make_catalog_policy();
+
+  PolicyContext context() const { return {task, device, peaks}; }
+  static Experience as_experience(const Proposal& proposal) {
+    Experience experience;
+    experience.candidate_text = proposal.text;
+    experience.candidate = digest_of(proposal.text);
+    return experience;
+  }
+};
+
+TEST_F(CatalogPolicyTest, ProposesDistinctCandidatesWithTheDefaultFirst) {
+  Rng rng(Seed::from_number(1));
+  const auto proposals = policy->propose(context(), 8, rng);
+  ASSERT_TRUE(proposals.ok());
+  EXPECT_EQ(proposals->size(), 8U);
+  std::set<std::string> texts;
+  for (const Proposal& proposal : *proposals) {
+    const auto candidate = parse_candidate(proposal.text, "test");
+    ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+    EXPECT_TRUE(check_plan(*candidate, task).ok());
+    EXPECT_GT(proposal.predicted_ns, 0);
+    texts.insert(proposal.text);
+  }
+  EXPECT_EQ(texts.size(), proposals->size());
+  EXPECT_EQ(proposals->front().lineage.operation, "default");
+}
+
+TEST_F(CatalogPolicyTest, IsDeterministicInItsSeed) {
+  Rng a(Seed::from_number(5)), b(Seed::from_number(5));
+  const auto first = policy->propose(context(), 12, a), second = policy->propose(context(), 12, b);
+  ASSERT_EQ(first->size(), second->size());
+  for (std::size_t i = 0; i < first->size(); ++i) EXPECT_EQ((*first)[i].text, (*second)[i].text);
+}
+
+TEST_F(CatalogPolicyTest, VariesAParentIntoAnotherCandidateAndNamesIt) {
+  Rng rng(Seed::from_number(2));
+  const auto proposals = policy->propose(context(), 2, rng);
+  const Experience parent = as_experience(proposals->front()), mate = as_experience(proposals->back());
+  const auto mutant = policy->vary(context(), parent, nullptr, rng);
+  ASSERT_TRUE(mutant.ok()) << mutant.error().to_string();
+  EXPECT_NE(mutant->text, parent.candidate_text);
+  EXPECT_EQ(mutant->lineage.parents, std::vector<Digest>{parent.candidate});
+  const auto child = policy->vary(context(), parent, &mate, rng);
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->lineage.parents.size(), 2U);
+}
+
+TEST_F(CatalogPolicyTest, RefusesAParentThatIsNoCandidate) {
+  Rng rng(Seed::from_number(3));
+  Experience parent;
+  parent.candidate_text = "int main() {}";
+  EXPECT_FALSE(policy->vary(context(), parent, nullptr, rng).ok());
+}
+
+TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
+  const auto graph = catalog::lower(task);
+  const auto cell = [&](int unroll) {
+    const auto emission = catalog::emit(*graph, {{"g0.unroll", unroll}});
+    return policy->behaviour(context(), *parse_candidate(emission->text, "test"));
+  };
+  EXPECT_EQ(cell(4), cell(4));
+  EXPECT_NE(cell(1), cell(8));
+}
+
+TEST(CatalogEmit, FusesSoftmaxIntoOneKernelAndKeepsItApartWhenAsked) {
+  const TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
+  const auto graph = catalog::lower(task);
+  EXPECT_EQ(parse_candidate(catalog::emit(*graph, {})->text, "fused")->plan.steps.size(), 1U);
+  EXPECT_GT(parse_candidate(catalog::emit(*graph, {{"fuse", 0}})->text, "apart")->plan.steps.size(), 3U);
+}
+
+TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
+  const TaskSpec task = *parse_task(kDiagonal, "diagonal.toml");
+  const auto graph = catalog::lower(task);
+  ASSERT_TRUE(graph.ok());
+  const auto emission = catalog::emit(*graph, {});
+  EXPECT_EQ(emission->pattern, "map");
+  EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan.steps.size(), 1U);
+}
+
+TEST(Choices, ReadsBackWhatItWrote) {
+  const catalog::Schedule schedule = {{"fuse", 1}, {"g0.unroll", 4}};
+  EXPECT_EQ(catalog::parse_schedule(catalog::to_text(schedule)), schedule);
+  EXPECT_TRUE(catalog::parse_schedule("nonsense,=,a=b").empty());
+}
+
+TEST(Choices, FallsBackWhenTheWantedValueIsNotAllowed) {
+  catalog::Choices choices({{"unroll", 3}});
+  EXPECT_EQ(choices.pick("unroll", {1, 2, 4}, 2), 2);
+  EXPECT_EQ(choices.taken().at("unroll"), 2);
+}
+
+}  // namespace
+}  // namespace lathe
