@@ -27,7 +27,10 @@ Seed Seed::derive(std::string_view label, std::uint64_t index) const {
   return {Hasher().add(self).add(label).add(static_cast<std::int64_t>(index)).finish().bytes};
 }
 
-Rng::Rng(const Seed& seed) { std::memcpy(state_.data(), seed.bytes.data(), sizeof state_); }
+Rng::Rng(const Seed& seed) {
+  std::memcpy(state_.data(), seed.bytes.data(), sizeof state_);
+  if (state_ == std::array<std::uint64_t, 4>{}) state_[0] = 1;  // the one state that repeats itself for ever
+}
 
 std::uint64_t Rng::next() {
   const std::uint64_t result = std::rotl(state_[0] + state_[3], 23) + state_[0];

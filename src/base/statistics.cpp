@@ -57,14 +57,15 @@ Interval median_interval(std::span<const double> xs, double alpha) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   Interval interval{-kInf, quantile(ordered, 0.5), kInf};
   // The interval [x_(k), x_(n+1-k)] misses the median with probability 2 P(Binomial(n, 1/2) < k).
+  // In logarithms, for 2^-n underflows from n = 1075 on.
   double tail = 0;
-  double term = std::exp(-static_cast<double>(n) * std::numbers::ln2);
+  double log_term = -static_cast<double>(n) * std::numbers::ln2;
   for (std::size_t k = 1; 2 * k <= n; ++k) {
-    tail += term;
+    tail += std::exp(log_term);
     if (2 * tail > alpha) break;
     interval.low = ordered[k - 1];
     interval.high = ordered[n - k];
-    term *= static_cast<double>(n - k + 1) / static_cast<double>(k);
+    log_term += std::log(static_cast<double>(n - k + 1) / static_cast<double>(k));
   }
   return interval;
 }
