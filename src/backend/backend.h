@@ -102,7 +102,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const DeviceInfo& device() const = 0;
+  /// Measured on the first call (a second), unless set before.
   virtual Result<DevicePeaks> peaks() = 0;
+  virtual void set_peaks(const DevicePeaks& peaks) = 0;
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's.
   virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) = 0;

@@ -94,6 +94,11 @@ class CpuBackend final : public Backend {
     return peaks_;
   }
 
+  void set_peaks(const DevicePeaks& peaks) override {
+    std::lock_guard lock(mutex_);
+    peaks_ = peaks;
+  }
+
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) override {
     if (!candidate.has_kernels()) {
       BuildResult nothing{.ok = true};
@@ -216,6 +221,13 @@ Status find_if_empty(std::string& path, const std::vector<std::string>& choices)
 
 }  // namespace
 
+Result<std::string> device_header_folder() {
+  LATHE_TRY(const std::string beside, sibling_program(""));
+  std::string folder;
+  LATHE_CHECK_OK(find_if_empty(folder, {beside + "../share/lathe/device", LATHE_DEVICE_FOLDER}));
+  return folder;
+}
+
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given) {
   CpuBackendOptions options = given;
   LATHE_TRY(const std::string beside, sibling_program(""));
@@ -223,8 +235,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given
       find_if_empty(options.runner_program, {beside + "lathe-runner", beside + "../libexec/lathe-runner"}));
   LATHE_CHECK_OK(find_if_empty(options.vendor_library,
                                {beside + "../lib/liblathe_vendor.so", beside + "liblathe_vendor.so"}));
-  LATHE_CHECK_OK(
-      find_if_empty(options.include_folder, {beside + "../share/lathe/device", LATHE_DEVICE_FOLDER}));
+  if (options.include_folder.empty()) {
+    LATHE_TRY(options.include_folder, device_header_folder());
+  }
   if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,

@@ -148,10 +148,12 @@ void Toolchain::return_worker(HelperProcess worker) {
 }
 
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants) {
-  std::string unit = "#include <lathe/cpu.h>\n";
-  for (const auto& [name, value] : constants) unit += fmt::format("#define {} {}\n", name, value);
-  unit += "#line 1 \"candidate\"\n" + source;
-  const Digest key = Hasher().add(version_).add(header_folder_).add(unit).finish();
+  // Nothing but comments may stand before the candidate's own #include, or the precompiled header is not
+  // used.
+  const std::string unit = "#line 1 \"candidate\"\n" + source;
+  std::vector<std::string> defines;
+  for (const auto& [name, value] : constants) defines.push_back(fmt::format("-D{}={}", name, value));
+  const Digest key = Hasher().add(version_).add(header_folder_).add(joined(defines)).add(unit).finish();
   const std::string cached = options_.cache_folder + "/object-" + key.hex();
   if (auto bytes = read_file(cached); bytes.ok() && parse_elf(*bytes).ok()) {
     BuildResult hit{.ok = true};
@@ -159,15 +161,17 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
     return hit;
   }
-  LATHE_TRY(BuildResult result, compile(unit, options_.timeout_seconds));
+  LATHE_TRY(BuildResult result, compile(unit, defines, options_.timeout_seconds));
   result.artifact.key = key;
   if (result.ok) (void)write_file_atomically(cached, result.artifact.bytes);
   return result;
 }
 
-Result<BuildResult> Toolchain::compile(const std::string& unit, double timeout_seconds) {
+Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
+                                       double timeout_seconds) {
   protocol::CompileJob job{unit, kCompileFlags, timeout_seconds};
   job.flags.push_back("-I" + header_folder_);
+  job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("job", protocol::encode(job)));
   LATHE_TRY(HelperProcess worker, borrow_worker());

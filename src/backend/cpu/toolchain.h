@@ -24,7 +24,7 @@ class Toolchain {
   /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
 
-  /// `constants` are compiled in as #define NAME value. An Error is the machine's fault.
+  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault.
   Result<BuildResult> build(const std::string& source, const Dims& constants);
   const std::string& version() const { return version_; }
 
@@ -33,7 +33,8 @@ class Toolchain {
   Status install_headers();
   Result<HelperProcess> borrow_worker();
   void return_worker(HelperProcess worker);
-  Result<BuildResult> compile(const std::string& unit, double timeout_seconds);
+  Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
+                              double timeout_seconds);
 
   ToolchainOptions options_;
   std::string version_;        ///< compiler, its target, flags

@@ -1,0 +1,60 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace lathe::cli {
+namespace {
+
+constexpr auto kQuietInterval = std::chrono::seconds(5);
+
+std::string counts_text(const Event& event) {
+  std::string text;
+  for (const auto& [key, value] : event.fields)
+    if (key.starts_with("count."))
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value, key.substr(6));
+  return text;
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(std::string title) : title_(std::move(title)), terminal_(::isatty(2) == 1) {}
+
+ProgressLine::~ProgressLine() {
+  if (line_open_) std::fputc('\n', stderr);
+}
+
+void ProgressLine::on_event(const Event& event) {
+  std::lock_guard lock(mutex_);
+  if (event.severity >= Severity::kWarning) {
+    if (line_open_) std::fputc('\n', stderr);
+    line_open_ = false;
+    fmt::print(stderr, "{}: {}\n", title_, event.text);
+    return;
+  }
+  if (event.kind == "search.progress") {
+    const auto& fields = event.fields;
+    const std::string budget = fields.at("budget") == "0" ? "" : "/" + fields.at("budget");
+    show(fmt::format("{}: {}{} evaluations, best {}x of the best peer, {}, {} s left", title_,
+                     fields.at("evaluations"), budget, fields.at("best"), counts_text(event),
+                     fields.at("seconds_left")));
+  } else if (!event.text.empty() && event.severity == Severity::kInfo) {
+    show(fmt::format("{}: {}", title_, event.text));
+  }
+}
+
+void ProgressLine::show(const std::string& line) {
+  const auto now = std::chrono::steady_clock::now();
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+    line_open_ = true;
+  } else if (now - last_ >= kQuietInterval) {
+    fmt::print(stderr, "{}\n", line);
+    last_ = now;
+  }
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,129 @@
+#include "cli/session.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/fd.h"
+#include "gym/bench_shape.h"
+
+namespace lathe::cli {
+namespace {
+
+std::atomic<bool> g_stop{false};  // a signal handler has no other way to say it
+
+void on_signal(int signal) {
+  if (g_stop.exchange(true)) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+}
+
+std::string peaks_key(const DeviceInfo& device) {
+  return fmt::format("peaks/{}/{} threads/{}", device.kind, device.threads, device.name);
+}
+
+std::string peaks_text(const DevicePeaks& peaks) {
+  nlohmann::json json = {{"flops", peaks.flops_per_second}, {"levels", nlohmann::json::array()}};
+  for (const auto& level : peaks.levels)
+    json["levels"].push_back({level.name, level.capacity_bytes, level.bytes_per_second});
+  return json.dump();
+}
+
+std::optional<DevicePeaks> peaks_from(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.contains("flops") || !json.contains("levels")) return std::nullopt;
+  DevicePeaks peaks{json["flops"].get<double>(), {}};
+  for (const auto& level : json["levels"])
+    peaks.levels.push_back(
+        {level.at(0).get<std::string>(), level.at(1).get<double>(), level.at(2).get<double>()});
+  return peaks;
+}
+
+}  // namespace
+
+const std::atomic<bool>& stop_requested() { return g_stop; }
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+std::string default_store_folder() {
+  const char* chosen = std::getenv("LATHE_STORE");
+  return chosen && *chosen ? chosen : ".lathe";
+}
+
+Result<std::unique_ptr<Store>> open_store(const CommonOptions& options) {
+  return Store::open(options.store_folder.empty() ? default_store_folder() : options.store_folder);
+}
+
+Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store) {
+  CpuBackendOptions cpu;
+  cpu.threads = options.threads;
+  LATHE_TRY(auto backend, make_cpu_backend(cpu));
+  if (!store) return backend;
+  const std::string key = peaks_key(backend->device());
+  if (const auto fact = store->get_fact(key); fact.ok() && *fact)
+    if (const auto peaks = peaks_from(**fact)) backend->set_peaks(*peaks);
+  if (const auto peaks = backend->peaks(); peaks.ok())
+    LATHE_CHECK_OK(store->put_fact(key, peaks_text(*peaks)));
+  return backend;
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "lathe: {}\n", error.to_string());
+  switch (error.code) {
+    case ErrorCode::kInvalid:
+    case ErrorCode::kNotFound:
+      return kBadInput;
+    case ErrorCode::kCancelled:
+      return kInterrupted;
+    default:
+      return kMachine;
+  }
+}
+
+Status write_json(const std::string& json_file, const std::string& text) {
+  if (json_file.empty()) return Ok{};
+  if (json_file == "-") return fmt::print("{}\n", text), Ok{};
+  return write_file_atomically(json_file, text + "\n");
+}
+
+ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator* evaluator) {
+  ReportExtras extras;
+  extras.device = fmt::format("{}, {} thread{}", backend.device().name, backend.device().threads,
+                              backend.device().threads == 1 ? "" : "s");
+  if (const auto peaks = backend.peaks(); peaks.ok()) extras.peaks = *peaks;
+  for (const NamedShape& shape : task.shapes) {
+    const auto bound = lathe::bind(task, shape.dims);
+    if (!bound.ok()) continue;
+    const double floor_seconds =
+        std::max(extras.peaks.memory_floor_seconds(bound->bytes_min),
+                 bound->essential_flops / std::max(1.0, extras.peaks.flops_per_second));
+    extras.work.push_back(
+        {shape_name(shape.dims, task), bound->flops, bound->bytes_min, floor_seconds * 1e9});
+  }
+  if (evaluator) {
+    extras.baselines = evaluator->baselines();
+    extras.best_baseline = evaluator->best_baseline();
+  }
+  return extras;
+}
+
+std::string format_ns(double ns) {
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.2f} us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.2f} ms", ns / 1e6);
+  return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/events.h"
+#include "report/report.h"
+#include "store/store.h"
+
+namespace lathe::cli {
+
+/// Exit codes of every verb (docs/cli.md).
+enum ExitCode : int {
+  kSuccess = 0,
+  kNothingPassed = 1,  ///< the work was done, and no candidate passed
+  kUsage = 2,          ///< wrong arguments
+  kBadInput = 3,       ///< a task, candidate or run that cannot be used
+  kMachine = 4,        ///< this machine lacks something, or an I/O error
+  kInterrupted = 130,  ///< Ctrl-C: what was done is kept
+};
+
+/// Options that several verbs share.
+struct CommonOptions {
+  std::string store_folder;  ///< empty: $LATHE_STORE, else .lathe
+  std::string json_file;     ///< "-" is standard output
+  int threads = 1;
+};
+
+/// Set by the first Ctrl-C or SIGTERM; the second one ends the program at once.
+const std::atomic<bool>& stop_requested();
+void install_signal_handlers();
+
+/// $LATHE_STORE, else ".lathe".
+std::string default_store_folder();
+Result<std::unique_ptr<Store>> open_store(const CommonOptions& options);
+/// The processor's backend, with the peaks that the store remembers for this machine.
+Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
+
+/// Prints the error to standard error and gives the exit code that fits it.
+int fail(const Error& error);
+/// Writes a document where --json says; nothing when it says nothing.
+Status write_json(const std::string& json_file, const std::string& text);
+
+/// Facts about a task on a device that documents and reports need.
+ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator* evaluator);
+
+/// "1.23 ms".
+std::string format_ns(double ns);
+
+}  // namespace lathe::cli

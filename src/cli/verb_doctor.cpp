@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "sandbox/jail.h"
+
+namespace lathe::cli {
+namespace {
+
+struct DoctorOptions {
+  CommonOptions common;
+  bool conformance = false;
+};
+
+void print_check(bool good, const std::string& name, const std::string& detail) {
+  fmt::print("{:<8} {:<24} {}\n", good ? "ok" : "MISSING", name, detail);
+}
+
+Result<int> doctor(const DoctorOptions& options) {
+  bool healthy = true;
+  for (const SandboxFeature& feature : probe_sandbox()) {
+    print_check(feature.available, feature.name, feature.detail);
+    healthy = healthy && feature.available;
+  }
+  auto backend = open_backend(options.common, nullptr);
+  print_check(backend.ok(), "processor backend",
+              backend.ok() ? (*backend)->device().name : backend.error().to_string());
+  if (!backend.ok()) return static_cast<int>(kMachine);
+  const DeviceInfo& device = (*backend)->device();
+  print_check(true, "cores",
+              fmt::format("{}; {}", device.cores,
+                          device.quiet_compiles ? "compiles run beside timings"
+                                                : "fewer than 4: compiles wait while a kernel is timed"));
+  LATHE_TRY(const DevicePeaks peaks, (*backend)->peaks());
+  print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
+  for (const auto& level : peaks.levels)
+    print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
+  return static_cast<int>(healthy ? kSuccess : kMachine);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Run& run) {
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App* verb =
+      app.add_subcommand("doctor", "Say what works on this machine, and what each missing part costs");
+  verb->add_option("--threads", options->common.threads, "Threads to measure peaks with")
+      ->check(CLI::PositiveNumber);
+  verb->callback([options, &run] {
+    run = [options] {
+      const auto code = doctor(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace lathe::cli

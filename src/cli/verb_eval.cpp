@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "report/documents.h"
+
+namespace lathe::cli {
+namespace {
+
+struct EvalOptions {
+  CommonOptions common;
+  std::string task;
+  std::vector<std::string> candidates;
+  std::string depth = "screen";
+};
+
+void print_verdict(const NamedVerdict& named, const std::string& best_baseline) {
+  const Verdict& verdict = named.verdict;
+  std::string speed;
+  if (const auto naive = verdict.speedup("naive"))
+    speed += fmt::format("  {:.2f}x naive [{:.2f}, {:.2f}]", naive->mid, naive->low, naive->high);
+  if (const auto best = verdict.speedup(best_baseline); best && best_baseline != "naive")
+    speed += fmt::format("  {:.2f}x {} [{:.2f}, {:.2f}]", best->mid, best_baseline, best->low, best->high);
+  if (verdict.median_ns() > 0) speed += "  " + format_ns(verdict.median_ns());
+  fmt::print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
+  if (!verdict.passed() && !verdict.detail.empty()) fmt::print("    {}\n", verdict.detail);
+}
+
+Result<std::vector<Candidate>> read_candidates(const std::vector<std::string>& paths) {
+  std::vector<Candidate> candidates;
+  for (const std::string& path : paths) {
+    LATHE_TRY(std::string text, read_file(path));
+    LATHE_TRY(Candidate candidate, parse_candidate(std::move(text), path));
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+Result<int> eval(const EvalOptions& options) {
+  LATHE_TRY(const TaskSpec task, load_task(options.task));
+  LATHE_TRY(const auto candidates, read_candidates(options.candidates));
+  LATHE_TRY(const Depth depth, parse_depth(options.depth));
+  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  ProgressLine progress(task.name);
+  progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
+  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, progress));
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    evaluator->submit({candidates[i], depth, static_cast<std::int64_t>(i)});
+  std::vector<NamedVerdict> verdicts(candidates.size());
+  bool all_passed = true;
+  for (std::size_t done = 0; done < candidates.size() && !stop_requested(); ++done) {
+    auto evaluated = evaluator->next();
+    if (!evaluated) break;
+    NamedVerdict& named = verdicts[static_cast<std::size_t>(evaluated->tag)];
+    named = {options.candidates[static_cast<std::size_t>(evaluated->tag)], std::move(evaluated->verdict)};
+    all_passed = all_passed && named.verdict.passed();
+    if (options.common.json_file != "-") print_verdict(named, evaluator->best_baseline());
+  }
+  if (stop_requested()) return static_cast<int>(kInterrupted);
+  const auto document = eval_document(task.name, verdicts, make_extras(task, *backend, evaluator.get()));
+  LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
+  return static_cast<int>(all_passed ? kSuccess : kNothingPassed);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Run& run) {
+  auto options = std::make_shared<EvalOptions>();
+  CLI::App* verb = app.add_subcommand("eval", "Build, verify and time candidates for a task");
+  verb->add_option("TASK", options->task, "The task's TOML file")->required();
+  verb->add_option("CANDIDATE", options->candidates, "Candidate files")->required();
+  verb->add_option("--depth", options->depth, "build, verify, screen or final")
+      ->check(CLI::IsMember({"build", "verify", "screen", "final"}));
+  verb->add_option("--threads", options->common.threads, "Threads for candidates and baselines")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--json", options->common.json_file, "Write the verdicts there; - is standard output");
+  verb->add_option("--store", options->common.store_folder,
+                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  verb->callback([options, &run] {
+    run = [options] {
+      const auto code = eval(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "library/export.h"
+#include "report/documents.h"
+
+namespace lathe::cli {
+namespace {
+
+struct ExportOptions {
+  CommonOptions common;
+  std::string run;
+  std::string out;
+  std::string name;
+};
+
+Result<int> export_run(const ExportOptions& options) {
+  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(const RunRecord record, store->run(options.run));
+  LATHE_TRY(const auto experiences, store->experiences(record.id));
+  LATHE_TRY(const TaskSpec task, parse_task(record.task_text, record.task_name + ".toml"));
+  LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  const auto document = nlohmann::json::parse(record.summary, nullptr, false);
+  if (document.is_discarded())
+    return invalid("run " + record.id + " has not ended",
+                   "end it with: lathe optimize --resume " + record.id);
+  LATHE_TRY(const ReportExtras extras, extras_from_document(document));
+  const Experience* best = best_experience(experiences, extras.best_baseline);
+  if (!best)
+    return Error{ErrorCode::kNotFound, "no candidate of run " + record.id + " passed",
+                 "run lathe optimize with a larger budget"};
+  LATHE_TRY(const Candidate candidate, parse_candidate(best->candidate_text, best->candidate.short_hex()));
+  ExportRequest request;
+  request.task = &task;
+  request.candidate = &candidate;
+  request.verdict = &best->verdict;
+  request.name = options.name;
+  request.device = backend->device().name;
+  request.facts = backend->device().facts;
+  LATHE_TRY(request.device_headers, device_header_folder());
+  LATHE_CHECK_OK(export_kernel(request, options.out));
+  fmt::print("{}\n", options.out);
+  return static_cast<int>(kSuccess);
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Run& run) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* verb =
+      app.add_subcommand("export", "Write a run's best kernel as a package that other projects link");
+  verb->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
+  verb->add_option("--out", options->out, "The package's folder")->required();
+  verb->add_option("--name", options->name, "The package's name (default: the task's)");
+  verb->add_option("--store", options->common.store_folder,
+                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  verb->callback([options, &run] {
+    run = [options] {
+      const auto code = export_run(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace lathe::cli

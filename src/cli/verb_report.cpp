@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "report/documents.h"
+
+namespace lathe::cli {
+namespace {
+
+struct ReportOptions {
+  CommonOptions common;
+  std::string run;
+  std::string html;
+};
+
+Result<int> report(const ReportOptions& options) {
+  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(const RunRecord record, store->run(options.run));
+  LATHE_TRY(const auto experiences, store->experiences(record.id));
+  const auto document = nlohmann::json::parse(record.summary, nullptr, false);
+  if (document.is_discarded())
+    return invalid("run " + record.id + " has not ended, so its baselines are not stored",
+                   "end it with: lathe optimize --resume " + record.id);
+  LATHE_TRY(const ReportExtras extras, extras_from_document(document));
+  LATHE_TRY(const std::string page, render_report(record, experiences, extras));
+  const std::string path = options.html.empty() ? record.id + ".html" : options.html;
+  LATHE_CHECK_OK(write_file_atomically(path, page));
+  LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
+  if (options.common.json_file != "-") fmt::print("{}\n", path);
+  return static_cast<int>(kSuccess);
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Run& run) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* verb = app.add_subcommand("report", "Write a run's HTML page");
+  verb->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
+  verb->add_option("--html", options->html, "The page's file (default: RUN.html)");
+  verb->add_option("--json", options->common.json_file,
+                   "Write the run's document there; - is standard output");
+  verb->add_option("--store", options->common.store_folder,
+                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  verb->callback([options, &run] {
+    run = [options] {
+      const auto code = report(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace lathe::cli

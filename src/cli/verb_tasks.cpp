@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/fd.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "gym/bench_shape.h"
+#include "task/generate/generate.h"
+#include "task/lint/lint.h"
+
+namespace lathe::cli {
+namespace {
+
+struct TasksOptions {
+  std::string folder = "tasks";
+  std::string task;
+  std::vector<std::string> lint_tasks;
+  std::uint64_t seed = 1;
+  int count = 1;
+  std::string out;
+};
+
+std::vector<std::string> task_files(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code))
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Result<int> list(const TasksOptions& options) {
+  const auto paths = task_files(options.folder);
+  if (paths.empty())
+    return Error{ErrorCode::kNotFound, "no task in '" + options.folder + "'", "name a folder with --folder"};
+  for (const std::string& path : paths) {
+    LATHE_TRY(const TaskSpec task, load_task(path));
+    fmt::print("{:<28} {:>2} nodes  {}  {}\n", task.name, task.nodes.size(), path, task.description);
+  }
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> show(const TasksOptions& options) {
+  LATHE_TRY(const TaskSpec task, load_task(options.task));
+  fmt::print("{}\n{}\ndigest {}\n\n", task.name, task.description, task.digest.short_hex());
+  for (const TensorDecl& tensor : task.tensors) {
+    std::string extents;
+    for (const Expr& extent : tensor.shape) extents += (extents.empty() ? "" : ", ") + extent.to_string();
+    fmt::print("  {:<16} {:<6} [{}]\n", tensor.name, info(tensor.dtype).name, extents);
+  }
+  for (const NodeDecl& node : task.nodes)
+    fmt::print("  {:<16} = {}({})\n", node.out, node.op_name, fmt::join(node.in, ", "));
+  fmt::print("\n{:<32} {:>12} {:>12} {:>10}\n", "shape", "flops", "bytes", "flops/byte");
+  for (const NamedShape& shape : task.shapes) {
+    LATHE_TRY(const BoundTask bound, lathe::bind(task, shape.dims));
+    fmt::print("{:<32} {:>12.4g} {:>12.4g} {:>10.2f}\n", shape_name(shape.dims, task), bound.flops,
+               bound.bytes_min, bound.flops / bound.bytes_min);
+  }
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> lint_all(const TasksOptions& options) {
+  bool sound = true;
+  for (const std::string& path : options.lint_tasks) {
+    LATHE_TRY(const TaskSpec task, load_task(path));
+    LATHE_TRY(const LintReport report, lint(task, Seed::from_number(options.seed)));
+    sound = sound && report.sound();
+    fmt::print("{}: {}\n", path, report.sound() ? "sound" : "REFUSED");
+    for (const LintFinding& finding : report.findings)
+      fmt::print("  {} {}: {}\n", finding.fatal ? "error" : "note", finding.check, finding.text);
+    for (const std::string& skipped : report.skipped) fmt::print("  skipped {}\n", skipped);
+  }
+  return static_cast<int>(sound ? kSuccess : kNothingPassed);
+}
+
+Result<int> generate(const TasksOptions& options) {
+  for (int i = 0; i < options.count; ++i) {
+    LATHE_TRY(const std::string text, generate_task(options.seed + static_cast<std::uint64_t>(i)));
+    if (options.out.empty()) {
+      fmt::print("{}\n", text);
+      continue;
+    }
+    LATHE_CHECK_OK(make_directories(options.out));
+    LATHE_CHECK_OK(write_file_atomically(
+        fmt::format("{}/generated_{}.toml", options.out, options.seed + static_cast<std::uint64_t>(i)),
+        text));
+  }
+  return static_cast<int>(kSuccess);
+}
+
+using Action = Result<int> (*)(const TasksOptions&);
+
+CLI::App* add_action(CLI::App& verb, Run& run, const std::shared_ptr<TasksOptions>& options, const char* name,
+                     const char* help, Action action) {
+  CLI::App* sub = verb.add_subcommand(name, help);
+  sub->callback([options, &run, action] {
+    run = [options, action] {
+      const auto code = action(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+  return sub;
+}
+
+}  // namespace
+
+void add_tasks(CLI::App& app, Run& run) {
+  auto options = std::make_shared<TasksOptions>();
+  CLI::App* verb = app.add_subcommand("tasks", "List, show, check and generate tasks");
+  verb->require_subcommand(1);
+  add_action(*verb, run, options, "list", "The tasks of a folder", list)
+      ->add_option("--folder", options->folder, "Where tasks are (default: tasks)");
+  add_action(*verb, run, options, "show", "One task: tensors, graph, work at each shape", show)
+      ->add_option("TASK", options->task, "A task file")
+      ->required();
+  CLI::App* check =
+      add_action(*verb, run, options, "lint", "Refuse tasks that a wrong kernel could pass", lint_all);
+  check->add_option("TASK", options->lint_tasks, "Task files")->required();
+  check->add_option("--seed", options->seed, "Draws the inputs");
+  CLI::App* make = add_action(*verb, run, options, "generate", "Sample sound tasks", generate);
+  make->add_option("--seed", options->seed, "The first task's seed");
+  make->add_option("--count", options->count, "How many")->check(CLI::PositiveNumber);
+  make->add_option("--out", options->out, "A folder to write to (default: standard output)");
+}
+
+}  // namespace lathe::cli

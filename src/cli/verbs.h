@@ -1,0 +1,18 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace lathe::cli {
+
+/// Each verb adds its subcommand and says, through `run`, what to do when it was chosen.
+using Run = std::function<int()>;
+void add_optimize(CLI::App& app, Run& run);
+void add_eval(CLI::App& app, Run& run);
+void add_tasks(CLI::App& app, Run& run);
+void add_report(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
+void add_export(CLI::App& app, Run& run);
+void add_runs(CLI::App& app, Run& run);
+
+}  // namespace lathe::cli

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "record/experience.h"
+
+namespace lathe {
+
+/// What a search has learned so far: every evaluation, the elites of each behaviour cell (MAP-Elites), and
+/// which texts were tried. Rebuilt from stored experiences, so a resumed search knows what the first one
+/// knew.
+class Archive {
+ public:
+  explicit Archive(std::string baseline) : baseline_(std::move(baseline)) {}
+
+  void add(Experience experience, const std::vector<int>& cell);
+  bool tried(const Digest& candidate) const { return tried_.contains(candidate); }
+  void mark_tried(const Digest& candidate) { tried_.insert(candidate); }
+
+  const std::deque<Experience>& all() const { return all_; }
+  /// The fittest of each cell, best first.
+  std::vector<const Experience*> elites() const;
+  /// The `count` fittest overall, best first.
+  std::vector<const Experience*> best(int count) const;
+  /// Lower bound of the speedup over the best peer; 0 for what did not pass. Never a reward by itself.
+  double fitness(const Experience& experience) const;
+
+ private:
+  std::string baseline_;
+  std::deque<Experience> all_;  ///< a deque: pointers handed out stay valid
+  std::map<std::vector<int>, std::size_t> cells_;
+  std::set<Digest> tried_;
+};
+
+}  // namespace lathe
