@@ -74,6 +74,7 @@ const std::vector<GraphCase>& vendor_cases() {
        {"x: M, N", "z: M, N", "b: N"},
        "h = tanh(x)\ng = mul(h, z)\ny = add(g, b)",
        "M = 33, N = 65"},
+      {"vector_chain", {"x: n", "z: n"}, "h = sigmoid(z)\ny = mul(x, h)", "n = 31"},
       {"softmax_wide", {"x: M, N"}, "y = softmax(x)", "M = 9, N = 1025"},
       {"layer_norm_wide", {"x: M, N", "g: N", "b: N"}, "y = layer_norm(x, g, b)", "M = 9, N = 1025"},
       {"attention_self",

@@ -30,17 +30,15 @@ row[j] = sum * scale;
 float peak = row[0];
 for (int64_t j = 1; j < visible; ++j) peak = row[j] > peak ? row[j] : peak;
 float sum = 0;
-for (int64_t j = 0; j < visible; ++j) {
-row[j] = lathe::exp(row[j] - peak);
-sum += row[j];
-}
-for (int64_t i = 0; i < $E; ++i) $out = 0;
+${add_exponentials}for (int64_t i = 0; i < $E; ++i) $out = 0;
 for (int64_t j = 0; j < visible; ++j) {
 const float left = row[j] / sum;
 for (int64_t i = 0; i < $E; ++i) $out += left * $mixed;
 }
 )",
-               {{"S", factor(keys)},
+               {{"add_exponentials", sum_loop("j", Expr::symbol("visible"), "float",
+                                              "row[j] = lathe::exp(row[j] - peak);\npart += row[j];\n")},
+                {"S", factor(keys)},
                 {"L", q.extent(-2)},
                 {"D", depth},
                 {"E", v.extent(-1)},

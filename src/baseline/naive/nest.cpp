@@ -139,6 +139,18 @@ std::string loop(const std::string& index, const Expr& extent, const std::string
               {{"i", index}, {"n", extent.to_string()}, {"body", body}});
 }
 
+std::string sum_loop(const std::string& index, const Expr& extent, const std::string& type,
+                     const std::string& body) {
+  return fill(R"(for (int64_t block = 0; block < $n; block += 256) {
+$type part = 0;
+for (int64_t $i = block; $i < $n && $i < block + 256; ++$i) {
+$body}
+sum += part;
+}
+)",
+              {{"i", index}, {"n", factor(extent)}, {"type", type}, {"body", body}});
+}
+
 std::string Lines::at(std::string_view index) const {
   return index == "0" ? "base" : "base + " + std::string(index) + stride;
 }

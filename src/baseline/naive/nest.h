@@ -85,6 +85,11 @@ std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
 /// A loop over [0, extent) around `body`.
 std::string loop(const std::string& index, const Expr& extent, const std::string& body);
 
+/// A loop over [0, extent) whose `body` adds to `part`; `sum` gains partial sums of 256 terms. One running
+/// sum would lose a long row's small terms to its large ones.
+std::string sum_loop(const std::string& index, const Expr& extent, const std::string& type,
+                     const std::string& body);
+
 /// A tensor as lines along some neighbouring axes, one line an item.
 struct Lines {
   Expr count;

@@ -12,14 +12,15 @@ struct Formula {
   std::string_view start;
   std::string_view step;
   std::string_view finish;
+  bool adds = false;  ///< the step adds: partial sums serve
 };
 
 constexpr std::array kFormulas = {
-    Formula{"sum", "0", "$acc += $x;", "$acc"},
-    Formula{"mean", "0", "$acc += $x;", "$acc / $n"},
+    Formula{"sum", "0", "$acc += $x;", "$acc", true},
+    Formula{"mean", "0", "$acc += $x;", "$acc / $n", true},
     Formula{"prod", "1", "$acc *= $x;", "$acc"},
-    Formula{"l1_norm", "0", "$acc += $x < 0 ? -$x : $x;", "$acc"},
-    Formula{"norm", "0", "$acc += $x * $x;", "lathe::sqrt($acc)"},
+    Formula{"l1_norm", "0", "$acc += $x < 0 ? -$x : $x;", "$acc", true},
+    Formula{"norm", "0", "$acc += $x * $x;", "lathe::sqrt($acc)", true},
     Formula{"reduce_max", "$lowest", "$acc = $x > $acc || $x != $x ? $x : $acc;", "$acc"},
     Formula{"reduce_min", "$highest", "$acc = $x < $acc || $x != $x ? $x : $acc;", "$acc"},
 };
@@ -45,11 +46,20 @@ struct Loops {
   Expr length = Expr::constant(1);  ///< elements that one result combines
   Expr inner = Expr::constant(1);   ///< results of one item side by side, numbered by `j`
   std::string begin;                ///< declares the indices of the kept axes
-  std::string open;
-  std::string close;
+  std::vector<std::pair<std::string, Expr>> reduced;
   std::string element;  ///< the input inside the loops
 
   bool side_by_side() const { return !is_one(inner); }
+  std::string around(std::string body, std::size_t axes) const {
+    while (axes-- > 0) body = loop(reduced[axes].first, reduced[axes].second, body);
+    return body;
+  }
+  std::string around(const std::string& body) const { return around(body, reduced.size()); }
+  /// `body` adds to `part`, the loops to `sum`.
+  std::string sum(const std::string& type, const std::string& body) const {
+    const auto& [index, extent] = reduced.back();
+    return around(sum_loop(index, extent, type, body), reduced.size() - 1);
+  }
 };
 
 /// Kept axes behind the last reduced one are `inner` if `group_inner`, else part of the items.
@@ -65,9 +75,7 @@ Loops loops_of(const Site& site, bool group_inner) {
   for (std::size_t axis = 0; axis < behind; ++axis) {
     if (reduced[axis]) {
       loops.length = loops.length * x.shape[axis];
-      loops.open += fill("for (int64_t $i = 0; $i < $n; ++$i) {\n",
-                         {{"i", names[axis]}, {"n", x.shape[axis].to_string()}});
-      loops.close += "}\n";
+      loops.reduced.emplace_back(names[axis], x.shape[axis]);
     } else {
       items.push_back(x.shape[axis]);
       item_indices.push_back(names[axis]);
@@ -91,8 +99,6 @@ Fields fields_of(const Site& site, const Loops& loops) {
   const bool is_float = info(site.out.dtype).is_float;
   const std::string bits = type == "int64_t" ? "INT64" : "INT32";
   return {{"begin", loops.begin},
-          {"open", loops.open},
-          {"close", loops.close},
           {"inner", loops.inner.to_string()},
           {"x", loops.element},
           {"n", factor(loops.length)},
@@ -111,46 +117,56 @@ LoopNest emit_reduction(const Site& site) {
   const bool accumulates_in_place = site.out.c_type() == site.out.compute_type();
   const Loops loops = loops_of(site, accumulates_in_place);
   Fields fields = fields_of(site, loops);
-  fields.emplace_back("acc",
-                      loops.side_by_side() ? site.out.at("item * " + factor(loops.inner) + " + j") : "sum");
-  fields.emplace_back("start", fill(formula.start, fields));
-  fields.emplace_back("step", fill(formula.step, fields));
-  fields.emplace_back("finish", fill(formula.finish, fields));
-  if (!loops.side_by_side())
-    return {loops.items, fill("$begin$type sum = $start;\n$open$step\n$close$out = $finish;\n", fields)};
-  std::string body = fill(R"(${begin}for (int64_t j = 0; j < $inner; ++j) $acc = $start;
-${open}for (int64_t j = 0; j < $inner; ++j) $step
-$close)",
-                          fields);
-  if (formula.finish != "$acc")
-    body += fill("for (int64_t j = 0; j < $inner; ++j) $acc = $finish;\n", fields);
+  const std::string result =
+      loops.side_by_side() ? site.out.at("item * " + factor(loops.inner) + " + j") : "sum";
+  const auto with = [&](std::string_view pattern, const std::string& accumulator) {
+    Fields all = fields;
+    all.emplace_back("acc", accumulator);
+    return fill(pattern, all);
+  };
+  fields.emplace_back("start", with(formula.start, result));
+  fields.emplace_back("finish", with(formula.finish, result));
+  if (!loops.side_by_side()) {
+    const std::string step = with(formula.step, formula.adds ? "part" : "sum") + "\n";
+    fields.emplace_back("loops",
+                        formula.adds ? loops.sum(site.out.compute_type(), step) : loops.around(step));
+    return {loops.items, fill("$begin$type sum = $start;\n$loops$out = $finish;\n", fields)};
+  }
+  const auto for_each_result = [&](const std::string& step) { return loop("j", loops.inner, step + "\n"); };
+  std::string body = loops.begin + for_each_result(with("$acc = $start;", result)) +
+                     loops.around(for_each_result(with(formula.step, result)));
+  if (formula.finish != "$acc") body += for_each_result(with("$acc = $finish;", result));
   return {loops.items, body};
 }
 
 LoopNest emit_logsumexp(const Site& site) {
   const Loops loops = loops_of(site, false);
+  Fields fields = fields_of(site, loops);
+  fields.emplace_back("find_peak", loops.around(fill("peak = $x > peak ? $x : peak;\n", fields)));
+  fields.emplace_back("add_exponentials",
+                      loops.sum(site.out.compute_type(), fill("part += lathe::exp($x - peak);\n", fields)));
   return {loops.items, fill(R"($begin$type peak = $lowest;
-${open}peak = $x > peak ? $x : peak;
-$close$type sum = 0;
-${open}sum += lathe::exp($x - peak);
-$close$out = peak + lathe::log(sum);
+$find_peak$type sum = 0;
+$add_exponentials$out = peak + lathe::log(sum);
 )",
-                            fields_of(site, loops))};
+                            fields)};
 }
 
 LoopNest emit_variance(const Site& site) {
   const Loops loops = loops_of(site, false);
+  const std::string type = site.out.compute_type();
   Fields fields = fields_of(site, loops);
   fields.emplace_back("divisor", site.attrs.flag("unbiased", false) ? "(" + factor(loops.length) + " - 1)"
                                                                     : factor(loops.length));
   fields.emplace_back(
       "value", fill(site.op.name() == "std" ? "lathe::sqrt(sum / $divisor)" : "sum / $divisor", fields));
+  fields.emplace_back("add_values", loops.sum(type, fill("part += $x;\n", fields)));
+  fields.emplace_back("add_deviations",
+                      loops.sum(type, fill("part += ($x - mean) * ($x - mean);\n", fields)));
   return {loops.items, fill(R"($begin$type sum = 0;
-${open}sum += $x;
-${close}const $type mean = sum / $n;
+${add_values}const $type mean = sum / $n;
 sum = 0;
-${open}sum += ($x - mean) * ($x - mean);
-$close$out = $value;
+$add_deviations$out = $value;
 )",
                             fields)};
 }

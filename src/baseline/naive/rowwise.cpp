@@ -3,16 +3,31 @@
 namespace lathe::naive {
 namespace {
 
-/// What every body may name: $x and $y are element i of the line, $n is its length.
+/// What every body may name: $x and $y are element i of the line, $n is its length, and $add_... adds a sum
+/// over the line to `sum`.
 Fields line_fields(const Site& site, const Lines& lines) {
-  return {{"begin", lines.begin},
-          {"n", lines.length.to_string()},
-          {"count", factor(lines.length)},
-          {"first", site.in[0].at(lines.at("0"))},
-          {"x", site.in[0].at(lines.at("i"))},
-          {"y", site.out.at(lines.at("i"))},
-          {"type", site.out.compute_type()},
-          {"eps", literal(site.attrs.real("eps", 1e-5))}};
+  Fields fields = {{"begin", lines.begin},
+                   {"n", lines.length.to_string()},
+                   {"count", factor(lines.length)},
+                   {"first", site.in[0].at(lines.at("0"))},
+                   {"x", site.in[0].at(lines.at("i"))},
+                   {"y", site.out.at(lines.at("i"))},
+                   {"type", site.out.compute_type()},
+                   {"eps", literal(site.attrs.real("eps", 1e-5))}};
+  const auto add = [&](std::string_view term) {
+    return sum_loop("i", lines.length, site.out.compute_type(), fill(term, fields));
+  };
+  const std::string values = add("part += $x;\n");
+  const std::string squares = add("part += $x * $x;\n");
+  const std::string deviations = add("part += ($x - mean) * ($x - mean);\n");
+  const std::string exponentials = add("part += lathe::exp($x - peak);\n");
+  const std::string stored = add("$y = lathe::exp($x - peak);\npart += $y;\n");
+  fields.insert(fields.end(), {{"add_values", values},
+                               {"add_squares", squares},
+                               {"add_deviations", deviations},
+                               {"add_exponentials", exponentials},
+                               {"add_stored_exponentials", stored}});
+  return fields;
 }
 
 Lines lines_of(const Site& site) {
@@ -35,23 +50,18 @@ $type sum = 0;
 
 LoopNest emit_softmax(const Site& site) {
   const Lines lines = lines_of(site);
-  return {lines.count, fill(std::string(kPeak) + R"(for (int64_t i = 0; i < $n; ++i) {
-$y = lathe::exp($x - peak);
-sum += $y;
-}
-for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
+  return {lines.count, fill(std::string(kPeak) +
+                                R"(${add_stored_exponentials}for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
 )",
                             line_fields(site, lines))};
 }
 
 LoopNest emit_log_softmax(const Site& site) {
   const Lines lines = lines_of(site);
-  return {lines.count,
-          fill(std::string(kPeak) + R"(for (int64_t i = 0; i < $n; ++i) sum += lathe::exp($x - peak);
-const $type scale = lathe::log(sum);
+  return {lines.count, fill(std::string(kPeak) + R"(${add_exponentials}const $type scale = lathe::log(sum);
 for (int64_t i = 0; i < $n; ++i) $y = $x - peak - scale;
 )",
-               line_fields(site, lines))};
+                            line_fields(site, lines))};
 }
 
 LoopNest emit_layer_norm(const Site& site) {
@@ -60,11 +70,9 @@ LoopNest emit_layer_norm(const Site& site) {
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
   fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("i") : "");
   return {lines.count, fill(R"($begin$type sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += $x;
-const $type mean = sum / $count;
+${add_values}const $type mean = sum / $count;
 sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += ($x - mean) * ($x - mean);
-const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+${add_deviations}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) $y = ($x - mean) * scale$gamma$beta;
 )",
                             fields)};
@@ -75,8 +83,7 @@ LoopNest emit_rms_norm(const Site& site) {
   Fields fields = line_fields(site, lines);
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
   return {lines.count, fill(R"($begin$type sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += $x * $x;
-const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+${add_squares}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) $y = $x * scale$gamma;
 )",
                             fields)};
@@ -87,8 +94,7 @@ LoopNest emit_l2_normalize(const Site& site) {
   Fields fields = line_fields(site, lines);
   fields.emplace_back("least", literal(site.attrs.real("eps", 1e-12)));
   return {lines.count, fill(R"($begin$type sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += $x * $x;
-const $type scale = lathe::max(lathe::sqrt(sum), $least);
+${add_squares}const $type scale = lathe::max(lathe::sqrt(sum), $least);
 for (int64_t i = 0; i < $n; ++i) $y = $x / scale;
 )",
                             fields)};
@@ -110,11 +116,9 @@ LoopNest emit_group_norm(const Site& site) {
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("k") : "");
   fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("k") : "");
   return {lines.count, fill(R"($begin$type sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += $x;
-const $type mean = sum / $count;
+${add_values}const $type mean = sum / $count;
 sum = 0;
-for (int64_t i = 0; i < $n; ++i) sum += ($x - mean) * ($x - mean);
-const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+${add_deviations}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) {
 const int64_t k = item % $groups * $channels + i / $area;
 $y = ($x - mean) * scale$gamma$beta;

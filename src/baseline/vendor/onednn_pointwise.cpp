@@ -20,14 +20,20 @@ Status check_alone(const NodeCall& call) {
   return invalid("oneDNN fuses nothing to op '" + call.nodes[0].op + "'");
 }
 
+/// At least two axes: with one, oneDNN 2.6's fused binaries read beside their operand.
+Extents pointwise_extents(Extents shape) {
+  while (shape.size() < 2) shape.insert(shape.begin(), 1);
+  return shape;
+}
+
 PreparedResult eltwise_chain(const NodeCall& call, const Eltwise& eltwise) {
   OnednnBuilder builder;
   const Node& node = call.nodes[0];
-  const Desc desc = plain_desc(node.out.shape);
+  const Desc desc = plain_desc(pointwise_extents(node.out.shape));
   LATHE_TRY(PostOps post, post_ops(builder, call, 1, desc.dims(), desc.dims().size() - 1));
   ExecArgs args = std::move(post.args);
-  args.emplace_back(DNNL_ARG_SRC, builder.caller(node.in[0]));
-  args.emplace_back(DNNL_ARG_DST, builder.caller(call.nodes.back().out));
+  args.emplace_back(DNNL_ARG_SRC, builder.caller(node.in[0], desc));
+  args.emplace_back(DNNL_ARG_DST, builder.caller(call.nodes.back().out, desc));
   const dnnl::eltwise_forward::desc what(kInference, eltwise.algorithm, desc, eltwise.alpha, eltwise.beta);
   builder.add(dnnl::eltwise_forward::primitive_desc(what, post.attr, builder.engine()), std::move(args));
   return builder.finish();
@@ -42,13 +48,13 @@ PreparedResult binary_chain(const NodeCall& call, dnnl::algorithm algorithm) {
   if (aligned_extents(node, *first) != node.out.shape && commutes) std::swap(first, second);
   if (aligned_extents(node, *first) != node.out.shape)
     return invalid("oneDNN stretches only the second operand of op '" + node.op + "'");
-  const Desc a = plain_desc(node.out.shape);
-  const Desc b = plain_desc(aligned_extents(node, *second));
+  const Desc a = plain_desc(pointwise_extents(node.out.shape));
+  const Desc b = plain_desc(pointwise_extents(aligned_extents(node, *second)));
   LATHE_TRY(PostOps post, post_ops(builder, call, 1, a.dims(), a.dims().size() - 1));
   ExecArgs args = std::move(post.args);
   args.emplace_back(DNNL_ARG_SRC_0, builder.caller(*first, a));
   args.emplace_back(DNNL_ARG_SRC_1, builder.caller(*second, b));
-  args.emplace_back(DNNL_ARG_DST, builder.caller(call.nodes.back().out));
+  args.emplace_back(DNNL_ARG_DST, builder.caller(call.nodes.back().out, a));
   builder.add(dnnl::binary::primitive_desc({algorithm, a, b, a}, post.attr, builder.engine()),
               std::move(args));
   return builder.finish();
