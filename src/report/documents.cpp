@@ -122,7 +122,7 @@ json optimize_document(const RunRecord& run, const std::vector<Experience>& expe
     best = verdict_summary(winner->verdict, extras);
     best["candidate"] = winner->candidate_text;
     best["candidate_digest"] = winner->candidate.hex();
-    best["evaluation"] = winner->sequence;
+    best["evaluation"] = winner->sequence + 1;
   }
   return {{"schema", kOptimizeSchema},
           {"run", run.id},
