@@ -65,7 +65,25 @@ Status check_launch(const PlanStep& step, const Names& names) {
   return Ok{};
 }
 
+Status check_scratch(const Candidate& candidate, const TaskSpec& task, const Names& names) {
+  const SourcePos top{candidate.name, 1, 1};
+  std::set<std::string> seen;
+  for (const ScratchDecl& scratch : candidate.plan.scratch) {
+    if (task.find_tensor(scratch.name))
+      return invalid(fmt::format("scratch '{}' has an input's name", scratch.name), "rename it", top);
+    if (std::any_of(task.outputs.begin(), task.outputs.end(),
+                    [&](const OutputDecl& output) { return output.name == scratch.name; }))
+      return invalid(fmt::format("scratch '{}' has an output's name", scratch.name), "rename it", top);
+    if (!seen.insert(scratch.name).second)
+      return invalid(fmt::format("scratch '{}' is declared twice", scratch.name), "rename one", top);
+    LATHE_CHECK_OK(check_expr(scratch.bytes, names, "", top));
+  }
+  return Ok{};
+}
+
 Status check_step(const PlanStep& step, const Names& names, const TaskSpec& task) {
+  if (names.integers.contains(step.index) || names.buffers.contains(step.index))
+    return invalid(fmt::format("index '{}' hides another name", step.index), "rename it", step.where);
   if (step.kind == PlanStep::Kind::kLaunch) {
     LATHE_CHECK_OK(check_launch(step, names));
   } else {
@@ -110,11 +128,7 @@ Result<Candidate> parse_candidate(std::string text, std::string name) {
 Status check_plan(const Candidate& candidate, const TaskSpec& task) {
   const Names names(candidate, task);
   const SourcePos top{candidate.name, 1, 1};
-  for (const ScratchDecl& scratch : candidate.plan.scratch) {
-    if (task.find_tensor(scratch.name))
-      return invalid(fmt::format("scratch '{}' has an input's name", scratch.name), "rename it", top);
-    LATHE_CHECK_OK(check_expr(scratch.bytes, names, "", top));
-  }
+  LATHE_CHECK_OK(check_scratch(candidate, task, names));
   for (const std::string& constant : candidate.plan.constants)
     if (std::find(task.dim_names.begin(), task.dim_names.end(), constant) == task.dim_names.end())
       return invalid(fmt::format("constant '{}' is no dim of task '{}'", constant, task.name),

@@ -1,0 +1,169 @@
+#include "candidate/candidate.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/candidate/fixtures.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+struct Place {
+  int line, column;
+};
+
+void expect_error(const Result<Candidate>& parsed, const std::string& message, Place place) {
+  ASSERT_FALSE(parsed.ok()) << message;
+  EXPECT_EQ(parsed.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(parsed.error().message, HasSubstr(message));
+  EXPECT_EQ(parsed.error().where.file, "k.cpp");
+  EXPECT_EQ(parsed.error().where.line, place.line) << parsed.error().to_string();
+  EXPECT_EQ(parsed.error().where.column, place.column) << parsed.error().to_string();
+}
+
+TEST(ParseCandidate, ReadsPlanAndKeepsTheTextWhole) {
+  const std::string text = "\n /*lathe\n[[launch]]\nkernel = \"f\"\n*/\nextern \"C\" void f() {}\n";
+  const auto parsed = parse_candidate(text, "k.cpp");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_EQ(parsed->text, text);
+  EXPECT_EQ(parsed->digest, digest_of(text));
+  EXPECT_EQ(parsed->plan.steps.size(), 1u);
+  EXPECT_TRUE(parsed->has_kernels());
+}
+
+TEST(ParseCandidate, APlanOnTheOpeningLineHasTheRightColumns) {
+  const auto parsed = parse_candidate("/*lathe launch = 3 */ int x;", "k.cpp");
+  expect_error(parsed, "[[launch]]", {1, 18});
+}
+
+TEST(ParseCandidate, RefusesTextWithoutAPlan) {
+  expect_error(parse_candidate("int main() {}", "k.cpp"), "does not start", {1, 1});
+  expect_error(parse_candidate("", "k.cpp"), "does not start", {1, 1});
+  expect_error(parse_candidate("\n\n  /*lathe\n[[launch]]", "k.cpp"), "no end", {3, 3});
+  expect_error(candidate_with(""), "no step", {1, 8});
+}
+
+TEST(ParseCandidate, RefusesWhatIsNoText) {
+  EXPECT_THAT(parse_candidate(std::string("/*lathe\0*/", 10), "k").error().message, HasSubstr("zero byte"));
+  const std::string huge = "/*lathe\n[[launch]]\nkernel = \"f\"\n*/" + std::string(1 << 20, ' ');
+  EXPECT_THAT(parse_candidate(huge, "k").error().message, HasSubstr("too many"));
+}
+
+TEST(ParseCandidate, ErrorsPointIntoTheCandidatesOwnText) {
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitem = 3"), "unknown key 'item'", {4, 8});
+  expect_error(candidate_with("[[launch]]\nkernel = 3"), "must be a string", {3, 10});
+  expect_error(candidate_with("\n[[launch]]\nitems = 1"), "'kernel' is missing", {3, 1});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f g\""), "extern \"C\"", {3, 10});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nargs = [\"x\", 1.5]"), "integer or a string",
+               {4, 14});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nindex = \"i\""), "needs 'repeat'", {4, 9});
+  expect_error(candidate_with("[[scratch]]\nname = \"s\"\n[[launch]]\nkernel = \"f\""), "'bytes' is missing",
+               {2, 1});
+  expect_error(candidate_with("[[scratch]]\nname = \"s\"\nbytes = 4\ninit = \"ones\""), "unknown init",
+               {5, 8});
+  expect_error(candidate_with("launch = 1"), "[[launch]]", {2, 10});
+}
+
+TEST(ParseCandidate, TomlErrorsPointIntoTheCandidatesOwnText) {
+  const auto parsed = candidate_with("[[launch]]\nkernel = \"f");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().where.line, 3);
+  EXPECT_THAT(parsed.error().hint, HasSubstr("TOML"));
+}
+
+TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitems = \"M + )\""), "", {4, 14});
+}
+
+TEST(ParseCandidate, LimitsWhatAPlanMayHold) {
+  std::string many;
+  for (int i = 0; i < 257; ++i) many += "[[launch]]\nkernel = \"f\"\n";
+  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 steps"));
+  std::string args = "[[launch]]\nkernel = \"f\"\nargs = [";
+  for (int i = 0; i < 25; ++i) args += "1, ";
+  EXPECT_THAT(candidate_with(args + "]").error().message, HasSubstr("24 arguments"));
+  EXPECT_THAT(candidate_with("[[launch]]\nkernel = \"f\"\ngrid = [1, 1, 1, 1]").error().message,
+              HasSubstr("at most 3"));
+}
+
+TEST(ParseCandidate, StepsRunInTheOrderTheyAreWritten) {
+  const auto parsed = candidate_with(R"(
+[[launch]]
+kernel = "a"
+[[node]]
+library = "onednn"
+nodes = ["product"]
+[[launch]]
+kernel = "b"
+)");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  ASSERT_EQ(parsed->plan.steps.size(), 3u);
+  EXPECT_EQ(parsed->plan.steps[0].kernel, "a");
+  EXPECT_EQ(parsed->plan.steps[1].library, "onednn");
+  EXPECT_EQ(parsed->plan.steps[2].kernel, "b");
+}
+
+TEST(ParseCandidate, APlanOfLibraryNodesHasNoKernels) {
+  const auto parsed = candidate_with("[[node]]\nlibrary = \"onednn\"\nnodes = [\"y\"]");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_FALSE(parsed->has_kernels());
+}
+
+TEST(CheckPlan, AcceptsEveryKindOfArgument) {
+  const auto candidate = candidate_with(R"plan(requires = "M % 2 == 0 && l2_bytes > 0"
+constants = ["K"]
+[[scratch]]
+name = "product"
+bytes = "4 * M * 8"
+[[launch]]
+kernel = "f"
+items = "cdiv(M, threads)"
+args = ["x", "w", "alpha", "y", "product", "M", "M * K", 7, "i"]
+repeat = "K"
+index = "i"
+)plan");
+  ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+  const Status checked = check_plan(*candidate, sample_task());
+  EXPECT_TRUE(checked.ok()) << checked.error().to_string();
+}
+
+TEST(CheckPlan, NamesWhatTheTaskDoesNotHave) {
+  const auto message = [](const std::string& plan) {
+    const auto candidate = candidate_with(plan);
+    EXPECT_TRUE(candidate.ok()) << candidate.error().to_string();
+    const Status checked = check_plan(*candidate, sample_task());
+    return checked.ok() ? std::string("accepted") : checked.error().to_string();
+  };
+  const std::string launch = "[[launch]]\nkernel = \"f\"\nargs = [\"x\", \"y\"]\n";
+  EXPECT_EQ(message(launch), "accepted");
+  EXPECT_THAT(message("[[launch]]\nkernel = \"f\"\nargs = [\"z\", \"y\"]"),
+              HasSubstr("unknown argument 'z'"));
+  EXPECT_THAT(message("[[launch]]\nkernel = \"f\"\nargs = [\"N + 1\", \"y\"]"),
+              HasSubstr("unknown name 'N'"));
+  EXPECT_THAT(message(launch + "items = \"rows\""), HasSubstr("known: "));
+  EXPECT_THAT(message(launch + "when = \"i > 0\""), HasSubstr("unknown name 'i'"));
+  EXPECT_THAT(message(launch + "repeat = \"i\"\nindex = \"i\""), HasSubstr("unknown name 'i'"));
+  EXPECT_THAT(message("constants = [\"N\"]\n" + launch), HasSubstr("no dim of task"));
+  EXPECT_THAT(message("requires = \"N > 1\"\n" + launch), HasSubstr("unknown name 'N'"));
+  EXPECT_THAT(message("[[node]]\nlibrary = \"onednn\"\nnodes = [\"z\"]\n" + launch),
+              HasSubstr("no node 'z'"));
+  EXPECT_THAT(message("[[launch]]\nkernel = \"f\"\nargs = [\"x\"]"),
+              HasSubstr("no step takes the output 'y'"));
+}
+
+TEST(CheckPlan, RefusesNamesThatHideOthers) {
+  const auto check = [](const std::string& plan) {
+    return check_plan(*candidate_with(plan + "\n[[launch]]\nkernel = \"g\"\nargs = [\"y\"]"), sample_task());
+  };
+  EXPECT_THAT(check("[[scratch]]\nname = \"x\"\nbytes = 4").error().message, HasSubstr("input's name"));
+  EXPECT_THAT(check("[[scratch]]\nname = \"y\"\nbytes = 4").error().message, HasSubstr("output's name"));
+  EXPECT_THAT(
+      check("[[scratch]]\nname = \"s\"\nbytes = 4\n[[scratch]]\nname = \"s\"\nbytes = 4").error().message,
+      HasSubstr("twice"));
+  EXPECT_THAT(check("[[launch]]\nkernel = \"f\"\nrepeat = 2\nindex = \"M\"").error().message,
+              HasSubstr("hides"));
+}
+
+}  // namespace
+}  // namespace lathe

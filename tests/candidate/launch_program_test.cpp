@@ -1,0 +1,156 @@
+#include "candidate/launch_program.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/candidate/fixtures.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+const Dims kFacts = {{"threads", 2}, {"cores", 4}, {"l2_bytes", 1 << 20}};
+
+Result<LaunchProgram> compile(const std::string& plan) {
+  const auto candidate = candidate_with(plan);
+  EXPECT_TRUE(candidate.ok()) << candidate.error().to_string();
+  const Status checked = check_plan(*candidate, sample_task());
+  EXPECT_TRUE(checked.ok()) << checked.error().to_string();
+  const auto bound = lathe::bind(sample_task(), {{"M", 6}, {"K", 4}});
+  EXPECT_TRUE(bound.ok());
+  return compile_plan(*candidate, *bound, kFacts);
+}
+
+std::string launch(const std::string& more = "") {
+  return "[[launch]]\nkernel = \"f\"\nargs = [\"x\", \"y\", \"M\"]\n" + more;
+}
+
+std::int64_t integer(const BoundArg& arg) { return std::get<std::int64_t>(arg); }
+
+TEST(CompilePlan, ArgumentsBecomeIndicesAndNumbers) {
+  const auto program = compile(R"plan([[scratch]]
+name = "s"
+bytes = "4 * M"
+init = "counter"
+[[launch]]
+kernel = "f"
+items = "cdiv(M, threads)"
+args = ["w", "y", "s", "alpha", "K", "M * K + 1", "l2_bytes"]
+)plan");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  ASSERT_EQ(program->steps.size(), 1u);
+  const BoundStep& step = program->steps[0];
+  EXPECT_EQ(step.kernel, "f");
+  EXPECT_EQ(step.items, 3);
+  ASSERT_EQ(step.args.size(), 7u);
+  const auto buffer = [&](std::size_t i) { return std::get<BufferRef>(step.args[i]); };
+  EXPECT_EQ(buffer(0).kind, BufferRef::Kind::kInput);
+  EXPECT_EQ(buffer(0).index, 1);
+  EXPECT_EQ(buffer(1).kind, BufferRef::Kind::kOutput);
+  EXPECT_EQ(buffer(2).kind, BufferRef::Kind::kScratch);
+  EXPECT_EQ(std::get<ScalarRef>(step.args[3]).input, 2);
+  EXPECT_EQ(integer(step.args[4]), 4);
+  EXPECT_EQ(integer(step.args[5]), 25);
+  EXPECT_EQ(integer(step.args[6]), 1 << 20);
+  ASSERT_EQ(program->scratch.size(), 1u);
+  EXPECT_EQ(program->scratch[0].bytes, 24);
+  EXPECT_EQ(program->scratch[0].init, ScratchInit::kCounter);
+}
+
+TEST(CompilePlan, AStepRunsOnlyWhenItsConditionHolds) {
+  EXPECT_EQ(compile(launch("when = \"M > 5\""))->steps.size(), 1u);
+  EXPECT_EQ(compile(launch("when = \"M > 6\""))->steps.size(), 0u);
+}
+
+TEST(CompilePlan, RepeatUnrollsWithItsIndexInItemsArgsAndWhen) {
+  const auto program = compile(R"([[launch]]
+kernel = "f"
+args = ["y", "i * K"]
+items = "M - i"
+repeat = "K"
+index = "i"
+when = "i != 1"
+)");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  ASSERT_EQ(program->steps.size(), 3u);
+  EXPECT_EQ(program->steps[0].items, 6);
+  EXPECT_EQ(program->steps[1].items, 4);
+  EXPECT_EQ(integer(program->steps[2].args[1]), 12);
+}
+
+TEST(CompilePlan, AnIndexEndsWithItsStep) {
+  const auto candidate =
+      candidate_with(launch("repeat = 2\nindex = \"i\"\n") + "[[launch]]\nkernel = \"g\"\nitems = \"i\"");
+  ASSERT_TRUE(candidate.ok());
+  EXPECT_THAT(check_plan(*candidate, sample_task()).error().message, HasSubstr("unknown name 'i'"));
+  const auto bound = lathe::bind(sample_task(), {{"M", 6}, {"K", 4}});
+  EXPECT_FALSE(compile_plan(*candidate, *bound, kFacts).ok());
+}
+
+TEST(CompilePlan, OutsideItsDomainACandidateIsUnavailable) {
+  const auto program = compile("requires = \"M % 4 == 0\"\n" + launch());
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(compile("requires = \"M % 2 == 0\"\n" + launch()).ok());
+}
+
+TEST(CompilePlan, EveryNumberHasItsLimit) {
+  const auto message = [](const std::string& plan) {
+    const auto program = compile(plan);
+    return program.ok() ? std::string("accepted") : program.error().message;
+  };
+  const std::string scratch = "[[scratch]]\nname = \"s\"\nbytes = ";
+  EXPECT_EQ(message(scratch + "\"4 << 30\"\n" + launch()), "accepted");
+  EXPECT_THAT(message(scratch + "\"(4 << 30) + 1\"\n" + launch()), HasSubstr("wants"));
+  EXPECT_THAT(message(scratch + "\"0 - M\"\n" + launch()), HasSubstr("wants -6"));
+  EXPECT_THAT(message(scratch + "\"3 << 30\"\n[[scratch]]\nname = \"t\"\nbytes = \"2 << 30\"\n" + launch()),
+              HasSubstr("'t' wants"));
+  EXPECT_THAT(message(launch("items = \"0 - 1\"")), HasSubstr("items is -1"));
+  EXPECT_THAT(message(launch("items = \"(1 << 40) + 1\"")), HasSubstr("items is"));
+  EXPECT_THAT(message(launch("repeat = 4097")), HasSubstr("repeat is 4097"));
+  EXPECT_THAT(message(launch("repeat = 4096\n") + launch()), HasSubstr("more than 4096 steps"));
+  EXPECT_THAT(message(launch("items = \"M / (K - 4)\"")), HasSubstr("zero"));
+}
+
+TEST(CompilePlan, ALibraryStepBecomesJsonOverItsBuffers) {
+  const auto program = compile(R"([[node]]
+library = "onednn"
+nodes = ["product", "y"]
+)");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  ASSERT_EQ(program->steps.size(), 1u);
+  const BoundStep& step = program->steps[0];
+  EXPECT_EQ(step.kind, PlanStep::Kind::kNode);
+  EXPECT_EQ(nlohmann::json::parse(step.node_text), nlohmann::json::parse(R"({
+    "library": "onednn",
+    "nodes": [
+      {"op": "matmul", "attrs": {},
+       "in": [{"buffer": 0, "shape": [6, 4], "dtype": "fp32"}, {"buffer": 1, "shape": [4, 8], "dtype": "fp32"}],
+       "out": {"shape": [6, 8], "dtype": "fp32"}},
+      {"op": "mul", "attrs": {}, "in": [{"node": 0}, {"buffer": 2, "shape": [], "dtype": "fp32"}], "out": {"buffer": 3, "shape": [6, 8], "dtype": "fp32"}}
+    ]})"));
+  ASSERT_EQ(step.args.size(), 4u);
+  EXPECT_EQ(std::get<BufferRef>(step.args[3]).kind, BufferRef::Kind::kOutput);
+}
+
+TEST(CompilePlan, ALibraryStepKeepsIntermediatesInScratchOfTheirName) {
+  const std::string node = "[[node]]\nlibrary = \"openblas\"\nnodes = [\"product\"]\n";
+  const std::string rest = "[[launch]]\nkernel = \"f\"\nargs = [\"product\", \"y\"]\n";
+  const auto program = compile("[[scratch]]\nname = \"product\"\nbytes = \"32 * M\"\n" + node + rest);
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  const auto json = nlohmann::json::parse(program->steps[0].node_text);
+  EXPECT_EQ(json["nodes"][0]["out"]["buffer"], 2);
+  EXPECT_EQ(std::get<BufferRef>(program->steps[0].args[2]).kind, BufferRef::Kind::kScratch);
+}
+
+TEST(CompilePlan, ALibraryStepNeedsItsInputsInBuffers) {
+  const auto program = compile("[[node]]\nlibrary = \"onednn\"\nnodes = [\"y\"]\n");
+  ASSERT_FALSE(program.ok());
+  EXPECT_THAT(program.error().message, HasSubstr("'product', which has no buffer"));
+  EXPECT_THAT(program.error().hint, HasSubstr("[[scratch]]"));
+}
+
+}  // namespace
+}  // namespace lathe

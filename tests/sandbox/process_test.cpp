@@ -1,0 +1,57 @@
+#include "sandbox/process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace lathe {
+namespace {
+
+/// What tests/sandbox/helper.cpp answers: its view of itself.
+Result<std::string> ask(const std::string& question, const std::vector<std::string>& args = {}) {
+  LATHE_TRY(const std::string program, sibling_program("sandbox_test_helper"));
+  LATHE_TRY(const HelperProcess helper, HelperProcess::spawn(program, args));
+  LATHE_CHECK_OK(helper.channel().send(question));
+  LATHE_TRY(Frame frame, helper.channel().receive(5000));
+  return frame.bytes;
+}
+
+TEST(HelperProcess, GetsItsArgumentsAndAnEmptyEnvironment) {
+  ::setenv("LATHE_SECRET", "x", 1);
+  EXPECT_EQ(*ask("args", {"a b", ""}), "[a b][]");
+  EXPECT_EQ(*ask("environment"), "PATH=/usr/local/bin:/usr/bin:/bin;");
+}
+
+TEST(HelperProcess, InheritsNoDescriptorButItsChannel) {
+  const UniqueFd opened(::open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+  const UniqueFd secret(::fcntl(opened.get(), F_DUPFD, 100));  // not close-on-exec
+  ASSERT_TRUE(secret.valid());
+  EXPECT_EQ(*ask("descriptors"), "0 1 2 3 ");
+}
+
+TEST(HelperProcess, IsKilledAndReapedWithItsOwner) {
+  pid_t pid = -1;
+  {
+    const auto program = sibling_program("sandbox_test_helper");
+    const auto helper = HelperProcess::spawn(*program, {});
+    ASSERT_TRUE(helper.ok());
+    pid = helper->pid();
+    EXPECT_EQ(::kill(pid, 0), 0);
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+  EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), -1);
+}
+
+TEST(HelperProcess, AMissingProgramIsNamed) {
+  const auto helper = HelperProcess::spawn("/no/such/program", {});
+  ASSERT_FALSE(helper.ok());
+  EXPECT_EQ(helper.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(helper.error().message.find("/no/such/program"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe
