@@ -104,7 +104,7 @@ void check_all_tasks(int random, int hidden) {
   std::printf("%d of %zu tasks have candidates\n", known, task_files().size());
 }
 
-TEST(CatalogSlow, RandomSchedulesAreCorrectAtAwkwardShapes) { check_all_tasks(4, 2); }
+TEST(CatalogSlow, RandomSchedulesAreCorrectAtAwkwardShapes) { check_all_tasks(2, 2); }
 
 TEST(Catalog, DefaultSchedulesAreCorrectAtAwkwardShapes) { check_all_tasks(0, 4); }
 

@@ -32,13 +32,17 @@ class Contraction {
                  n = static_cast<double>(writer.headline(columns_));
     const double k = static_cast<double>(writer.headline(depth_));
     tile_ = choose_tile(site_, m, n);
-    const bool skinny = m <= 2.0 * tile_.rows;
+    const bool skinny = m <= 64;
     pack_b_ = b_.transposed || site_.knob("pack_b", {0, 1}, skinny ? 0 : 1) == 1;
     step_ = site_.knob("kc", {128, 192, 256, 384, 512}, 256);
     tiles_ = site_.knob("mc", {1, 2, 4, 8, 12, 16}, 8);
     while (tiles_ > 1 && tiles_ * tile_.rows * step_ > 128 * 1024) --tiles_;
+    const std::string rows = "(" + to_task(site_.graph(), rows_).to_string() + ")";
+    const int few = b_.transposed || m <= 64 ? 0 : site_.knob("few_rows", {0, 16, 64}, 64);
+    if (few > 0) when_ = rows + " > " + std::to_string(few);
     if (pack_b_) emit_pack();
-    emit_product();
+    emit_product("_product");
+    if (few > 0) emit_few_rows(rows + " <= " + std::to_string(few));
     writer.add_pattern("contraction");
     const double batch = writer.count(batch_extents());
     Work work;
@@ -103,6 +107,15 @@ class Contraction {
     return text;
   }
 
+  /// Where rows are few, B is read once and packing it would cost more than the product.
+  void emit_few_rows(const std::string& when) {
+    when_ = when;
+    pack_b_ = false;
+    tile_ = {site_.writer.lanes() >= 16 ? 6 : 2, 4};
+    tiles_ = 3;
+    emit_product("_few_rows");
+  }
+
   /// B in panels of kW columns, each panel [K][kW].
   void emit_pack() {
     Writer& writer = site_.writer;
@@ -139,7 +152,7 @@ class Contraction {
       code += "pack_side_by_side" + call + ", [&](int64_t k, int64_t j, maskv lanes) { return load(b + k * " +
               factor(columns_) + " + first + j, lanes); });\n";
     }
-    writer.launch(site_.prefix + "_pack", items, {packed_}, code + "}\n");
+    writer.launch(site_.prefix + "_pack", items, {packed_}, code + "}\n", when_);
   }
 
   /// Where sums rest between blocks of K: in an output that this kernel overwrites at last, or in scratch.
@@ -150,7 +163,8 @@ class Contraction {
       const bool stored = is_needed_outside(site_.graph(), group_, node) && node.type.dtype == DType::kF32;
       if (stored && !site_.graph().is_input(writer.buffer(node.out))) return writer.buffer(node.out);
     }
-    return writer.scratch(site_.prefix + "_sums", product(node_.type.shape));
+    if (sums_.empty()) sums_ = writer.scratch(site_.prefix + "_sums", product(node_.type.shape));
+    return sums_;
   }
 
   std::string pack_a_text() const {
@@ -177,7 +191,7 @@ class Contraction {
            in_place + "tail, acc);\n}\n";
   }
 
-  void emit_product() {
+  void emit_product(const std::string& suffix) {
     Writer& writer = site_.writer;
     std::vector<std::string> indices = batch_names_;
     indices.emplace_back("row");
@@ -218,8 +232,8 @@ class Contraction {
             "const int64_t row = first + i + r, j = j0 + c;\n" + epilogue.code + "});\n";
     code += "}\n}\n}\n}\n";
     const Expr block = Expr::constant(std::int64_t{tile_.rows} * tiles_);
-    writer.launch(site_.prefix + "_product", product(batch_extents()) * Expr::apply("cdiv", rows_, block),
-                  written, code);
+    writer.launch(site_.prefix + suffix, product(batch_extents()) * Expr::apply("cdiv", rows_, block),
+                  written, code, when_);
   }
 
   std::vector<std::string> sum_indices() const {
@@ -253,7 +267,7 @@ class Contraction {
   Expr rows_, columns_, depth_;
   std::vector<Loop> loops_, batch_loops_, panel_loops_;
   std::vector<std::string> batch_names_, panel_names_;
-  std::string packed_;
+  std::string packed_, sums_, when_;
   Tile tile_;
   bool pack_b_ = true;
   int step_ = 256;

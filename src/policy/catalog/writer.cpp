@@ -92,7 +92,7 @@ std::string Writer::declaration(const std::string& buffer, bool written) const {
 }
 
 void Writer::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
-                    const std::string& body) {
+                    const std::string& body, const std::string& when) {
   std::string parameters, args;
   for (const std::string& word : identifiers(body)) {
     const bool dim = graph_.dims.contains(word);
@@ -104,6 +104,7 @@ void Writer::launch(const std::string& kernel, const Expr& items, const std::set
   }
   launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + to_task(graph_, items).to_string() +
                "\"\nargs = [" + args + "]\n";
+  if (!when.empty()) launches_ += "when = \"" + when + "\"\n";
   kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
               indent(body) + "}\n";
 }

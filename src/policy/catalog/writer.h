@@ -33,8 +33,9 @@ class Writer {
 
   /// Adds `extern "C" void kernel(..., begin, end) { body }` and its launch. Parameters are what the body
   /// names: buffers as p_<name>, and dims. `written` lists buffers (not values).
+  /// `when` is a plan condition, in the task's names; empty for always.
   void launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
-              const std::string& body);
+              const std::string& body, const std::string& when = {});
 
   void add_work(const Work& work) { work_.push_back(work); }
   const std::vector<Work>& work() const { return work_; }
