@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/events.h"
+#include "gym/naive_grader.h"
+
+namespace lathe {
+
+/// A candidate whose verdict is known: an exploit, or an honest kernel that a strict gym might refuse.
+struct ConformanceCase {
+  std::string file;
+  std::string task;
+  std::vector<Outcome> expect;
+  std::vector<std::string> reasons;
+  Depth depth = Depth::kVerify;
+  double at_most = 0;              ///< where positive: the speedup over the naive build that it may show
+  int threads = 1;                 ///< skipped on a backend with fewer
+  std::string naive = "accepted";  ///< or "faster", "harmed", "any"
+};
+
+struct ConformanceResult {
+  ConformanceCase spec;
+  bool skipped = false;
+  bool as_expected = false;  ///< by the gym; false if skipped
+  bool naive_as_expected = false;
+  Outcome outcome = Outcome::kInfra;
+  std::string reason;
+  std::string detail;
+  double seconds = 0;               ///< build, verify and time
+  std::optional<Interval> speedup;  ///< over the naive build, where timed
+  NaiveAnswer naive;
+};
+
+struct ConformanceReport {
+  std::vector<ConformanceResult> results;
+  int passed() const;  ///< cases whose verdict is the expected one
+  int failed() const;
+  int skipped() const;
+  int fooled() const;  ///< cases that the naive grader judges as the table says
+};
+
+struct ConformanceOptions {
+  bool naive = true;  ///< also ask the naive grader, once a case
+  double block_timeout_seconds = 1;
+  std::vector<std::string> only = {};  ///< files without suffix; empty: all
+};
+
+/// Evaluates every candidate that `folder`/expected.toml lists, one event "conformance.case" each.
+/// Errors: the folder or a file in it cannot be read, or a task has no honest naive build.
+Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
+                                          const ConformanceOptions& options = {});
+
+}  // namespace lathe

@@ -1,0 +1,91 @@
+#include "gym/conformance.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "backend/cpu/cpu_backend.h"
+#include "gym/conformance_table.h"
+
+namespace lathe {
+namespace {
+
+const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance";
+
+/// Shows each case as it ends: a suite that takes a minute should not be silent.
+class PrintingSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
+};
+
+std::unique_ptr<Backend> backend_with(int threads) {
+  CpuBackendOptions options;
+  options.threads = threads;
+  options.build_timeout_seconds = 4;
+  options.cache_folder = testing::TempDir() + "lathe-conformance-cache";
+  auto backend = make_cpu_backend(options);
+  EXPECT_TRUE(backend.ok()) << backend.error().to_string();
+  return backend.ok() ? *std::move(backend) : nullptr;
+}
+
+/// LATHE_CONFORMANCE_ONLY="late_write zeros" runs two cases.
+std::vector<std::string> chosen_cases() {
+  const char* text = std::getenv("LATHE_CONFORMANCE_ONLY");
+  std::vector<std::string> chosen;
+  for (std::istringstream words(text ? text : ""); words >> chosen.emplace_back();) {
+  }
+  chosen.pop_back();
+  return chosen;
+}
+
+void expect_all(const ConformanceReport& report, bool with_naive) {
+  for (const ConformanceResult& result : report.results) {
+    if (result.skipped) continue;
+    EXPECT_TRUE(result.as_expected) << result.spec.file << ": " << name(result.outcome) << " "
+                                    << result.reason << ": " << result.detail;
+    if (!with_naive || result.naive.kind == NaiveAnswer::Kind::kUnavailable) continue;
+    EXPECT_TRUE(result.naive_as_expected) << result.spec.file << ": the naive grader should have said "
+                                          << result.spec.naive << " but said " << result.naive.detail;
+  }
+}
+
+TEST(Conformance, EveryExploitIsRefusedEveryHonestKernelPassesAndTheNaiveGraderIsFooled) {
+  const auto backend = backend_with(1);
+  ASSERT_TRUE(backend);
+  PrintingSink events;
+  ConformanceOptions options;
+  options.only = chosen_cases();
+  const auto report = run_conformance(kFolder, *backend, events, options);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  expect_all(*report, true);
+}
+
+TEST(Conformance, RacesAreSeenWithTwoThreads) {
+  const auto backend = backend_with(2);
+  ASSERT_TRUE(backend);
+  PrintingSink events;
+  ConformanceOptions options;
+  options.only = {"racy_reduction", "split_k_atomics", "persistent_loop"};
+  const auto report = run_conformance(kFolder, *backend, events, options);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  EXPECT_EQ(report->skipped(), 0);
+  expect_all(*report, true);
+}
+
+TEST(Conformance, TheTableListsEveryCandidate) {
+  const auto cases = read_conformance_table(kFolder);
+  ASSERT_TRUE(cases.ok()) << cases.error().to_string();
+  std::set<std::string> listed, present;
+  for (const ConformanceCase& one : *cases) EXPECT_TRUE(listed.insert(one.file).second) << one.file;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    if (entry.path().extension() == ".cpp" && entry.path().stem() != "conformance_test")
+      present.insert(entry.path().filename());
+  EXPECT_EQ(listed, present);
+}
+
+}  // namespace
+}  // namespace lathe

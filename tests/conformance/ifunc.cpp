@@ -1,0 +1,28 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "rows"
+args   = ["x", "y", "rows", "cols"]
+*/
+// Runs code while its symbols are resolved.
+#include <math.h>
+#include <stdint.h>
+
+static void softmax_row(const float* x, float* y, int64_t cols) {
+  float top = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < cols; ++i) top = x[i] > top ? x[i] : top;
+  for (int64_t i = 0; i < cols; ++i) sum += y[i] = expf(x[i] - top);
+  for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
+}
+
+static volatile int started;
+using Kernel = void (*)(const float*, float*, int64_t);
+extern "C" Kernel choose() {
+  started = 1;
+  return softmax_row;
+}
+extern "C" void chosen(const float*, float*, int64_t) __attribute__((ifunc("choose")));
+
+extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) chosen(x + row * cols, y + row * cols, cols);
+}

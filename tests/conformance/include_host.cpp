@@ -1,0 +1,25 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "rows"
+args   = ["x", "y", "rows", "cols"]
+*/
+// Puts a file of the host into its object while it is compiled.
+#include <math.h>
+#include <stdint.h>
+
+static void softmax_row(const float* x, float* y, int64_t cols) {
+  float top = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < cols; ++i) top = x[i] > top ? x[i] : top;
+  for (int64_t i = 0; i < cols; ++i) sum += y[i] = expf(x[i] - top);
+  for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
+}
+
+asm(".pushsection .rodata\n.global stolen\nstolen: .incbin \"/etc/hostname\"\n.byte 0\n.popsection");
+extern "C" const char stolen[];
+
+extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) softmax_row(x + row * cols, y + row * cols, cols);
+  static volatile char sink;
+  sink = stolen[0];
+}

@@ -1,0 +1,24 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "rows"
+args   = ["x", "y", "rows", "cols"]
+*/
+// Writes into the outputs of other trials.
+#include <math.h>
+#include <stdint.h>
+
+static void softmax_row(const float* x, float* y, int64_t cols) {
+  float top = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < cols; ++i) top = x[i] > top ? x[i] : top;
+  for (int64_t i = 0; i < cols; ++i) sum += y[i] = expf(x[i] - top);
+  for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
+}
+
+extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) softmax_row(x + row * cols, y + row * cols, cols);
+  const int64_t pages =
+      (rows * cols * 4 + 63 + 128 + 4095) / 4096 + 1;  // one trial's outputs with their guard
+  y[pages * 1024] = 7;
+  y[-pages * 1024] = 7;
+}

@@ -1,0 +1,30 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "rows"
+args   = ["x", "y", "rows", "cols"]
+*/
+// Keeps the compiler busy for ever.
+#include <math.h>
+#include <stdint.h>
+
+static void softmax_row(const float* x, float* y, int64_t cols) {
+  float top = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < cols; ++i) top = x[i] > top ? x[i] : top;
+  for (int64_t i = 0; i < cols; ++i) sum += y[i] = expf(x[i] - top);
+  for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
+}
+
+template <int depth, int path>
+struct Bomb {
+  static constexpr long value = Bomb<depth - 1, 2 * path>::value + Bomb<depth - 1, 2 * path + 1>::value;
+};
+template <int path>
+struct Bomb<0, path> {
+  static constexpr long value = 1;
+};
+
+extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
+  if (Bomb<26, 1>::value == 0) return;
+  for (int64_t row = begin; row < end; ++row) softmax_row(x + row * cols, y + row * cols, cols);
+}
