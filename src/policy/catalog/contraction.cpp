@@ -38,7 +38,8 @@ class Contraction {
     tiles_ = site_.knob("mc", {1, 2, 4, 8, 12, 16}, 8);
     while (tiles_ > 1 && tiles_ * tile_.rows * step_ > 128 * 1024) --tiles_;
     const std::string rows = "(" + to_task(site_.graph(), rows_).to_string() + ")";
-    const int few = b_.transposed || m <= 64 ? 0 : site_.knob("few_rows", {0, 16, 64}, 64);
+    const std::vector<int> thresholds = m <= 64 ? std::vector<int>{0, 16} : std::vector<int>{0, 16, 64};
+    const int few = b_.transposed || m <= 16 ? 0 : site_.knob("few_rows", thresholds, thresholds.back());
     if (few > 0) when_ = rows + " > " + std::to_string(few);
     if (pack_b_) emit_pack();
     emit_product("_product");
