@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "task/lint/cases.h"
+#include "task/lint/rounded_run.h"
 #include "tests/task/example_tasks.h"
 
 namespace lathe {
@@ -67,6 +69,37 @@ TEST(Lint, RefusesTheIdentity) {
 TEST(Lint, RefusesABoundThatHidesPrecision) {
   const LintReport report = lint_of(task_of("tolerance = 1e5\n" + std::string(kLinearTask)));
   EXPECT_THAT(fatal_checks(report), Contains("mutant:low_precision"));
+}
+
+TEST(Lint, RefusesABoundThatSaysNothing) {
+  const LintReport report = lint_of(task_of("tolerance = 1e6\n" + std::string(kLinearTask)));
+  EXPECT_THAT(fatal_checks(report), Contains("loose_bound"));
+}
+
+TEST(Lint, RefusesATaskThatHidesAnOpsMistake) {
+  const LintReport report = lint_of(task_of("tolerance = 1e4\n" + square_task("z = add(x, b)\ny = gelu(z)")));
+  EXPECT_THAT(fatal_checks(report), Contains("mutant:y.other_approximation"));
+}
+
+TEST(Lint, RefusesAnOutputThatRarelyDiffers) {
+  const LintReport report =
+      lint_of(task_of(square_task("d = min(x, b)\nc = clamp(d, low = 7.5)\ny = relu(c)")));
+  EXPECT_THAT(fatal_checks(report), Contains("constant_output"));
+}
+
+TEST(RoundedRun, FailsABoundThatIsTooTight) {
+  const TaskSpec spec = task_of(kLinearTask);
+  const BoundTask task = bind_first(spec);
+  const auto reference = make_reference(spec);
+  ASSERT_TRUE(reference.ok());
+  Result<LintCase> sample = make_case(task, **reference, Distribution::kNormal, Seed::from_number(1));
+  ASSERT_TRUE(sample.ok());
+  Rng rng(Seed::from_number(2));
+  const auto values = rounded_run(task, *sample, rng);
+  ASSERT_TRUE(values.ok());
+  EXPECT_TRUE(judge(sample->expected[0], values->at("y").data).pass);
+  for (double& err : sample->expected[0].value.err) err /= 16;
+  EXPECT_FALSE(judge(sample->expected[0], values->at("y").data).pass);
 }
 
 TEST(Lint, RefusesOutputsThatAreNotNumbers) {
