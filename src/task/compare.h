@@ -12,12 +12,12 @@ namespace lathe {
 /// How far one output lies from what it must be.
 struct Comparison {
   bool pass = true;
-  std::string reason;              ///< stable code when failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax"
-  double worst_ratio = 0;          ///< max |error| / tolerance
+  std::string reason;  ///< stable code when failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax"
+  double worst_ratio = 0;  ///< max |error| / tolerance
   double rms_error = 0;
-  std::int64_t first_bad = -1;     ///< flat index
+  std::int64_t first_bad = -1;  ///< flat index
   std::int64_t bad_count = 0;
-  double got = 0;                  ///< at first_bad
+  double got = 0;  ///< at first_bad
   double want = 0;
 };
 

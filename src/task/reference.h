@@ -33,7 +33,8 @@ Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec);
 /// Every node's value, for lint and tests (graph tasks only). `override_node`, if not empty, is evaluated by
 /// `mutant` instead of its op.
 Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::span<const HostTensor> inputs,
-                                                    const Numerics& numerics, std::string_view override_node = {},
+                                                    const Numerics& numerics,
+                                                    std::string_view override_node = {},
                                                     const OpMutant* mutant = nullptr);
 
 }  // namespace lathe

@@ -78,12 +78,12 @@ struct TaskSpec {
   std::vector<TensorDecl> tensors;             ///< inputs, in the order kernels list them
   std::vector<NodeDecl> nodes;                 ///< topological order
   std::vector<OutputDecl> outputs;
-  std::optional<Expr> where;  ///< the domain
+  std::optional<Expr> where;       ///< the domain
   std::vector<NamedShape> shapes;  ///< scored; the first is the headline
   bool fixed = false;              ///< no hidden shapes
   double tolerance = 1;            ///< scales every bound; > 1 only with a reason in the task
   ReferenceKind reference = ReferenceKind::kGraph;
-  std::string reference_source;  ///< for kNative and kProcess
+  std::string reference_source;        ///< for kNative and kProcess
   std::vector<std::string> baselines;  ///< "naive", "openblas", "onednn"; empty: all that apply
   std::string text;
   std::string path;
