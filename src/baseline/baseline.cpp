@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "baseline/compose.h"
+#include "baseline/naive/native.h"
 
 namespace lathe {
 
-Result<Candidate> naive_candidate(const TaskSpec& task) { return compose_candidate(task, {}, "naive"); }
+Result<Candidate> naive_candidate(const TaskSpec& task) {
+  if (task.reference == ReferenceKind::kNative) return naive::native_candidate(task);
+  return compose_candidate(task, {}, "naive");
+}
 
 Result<std::vector<Baseline>> make_baselines(const TaskSpec& task) {
   std::vector<Baseline> baselines;

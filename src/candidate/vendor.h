@@ -3,9 +3,9 @@
 
 /* The C interface of liblathe_vendor.so: trusted library implementations of graph nodes. A runner loads it
  * only for plans that have `node` steps, and calls prepare() before it locks itself down: afterwards
- * execute() may neither open files nor start threads. Both libraries keep worker threads: set
- * OPENBLAS_NUM_THREADS and OMP_NUM_THREADS to the plan's threads before loading this one, and execute on the
- * thread that prepared. */
+ * execute() makes no system call but futex. Both libraries keep worker threads: set OPENBLAS_NUM_THREADS and
+ * OMP_NUM_THREADS to the plan's threads before loading this one, and execute on the thread that prepared, the
+ * main one: workspaces come from its heap, of which each prepare() leaves 64 MiB free. */
 
 #ifdef __cplusplus
 extern "C" {

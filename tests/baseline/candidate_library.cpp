@@ -34,7 +34,7 @@ std::string translation(const Candidate& candidate, std::size_t index) {
   std::string code = candidate.text;
   const std::string prefix = fmt::format("c{}_", index);
   replace_all(code, "#include <stdint.h>", "");
-  replace_all(code, "extern \"C\" void ", "extern \"C\" void " + prefix);
+  replace_all(code, "extern \"C\" void naive_", "extern \"C\" void " + prefix + "naive_");
   code = fmt::format("namespace n{} {{\n{}\n", index, code);
   for (const PlanStep& step : candidate.plan.steps)
     if (step.kind == PlanStep::Kind::kLaunch)

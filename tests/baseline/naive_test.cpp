@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/fd.h"
 #include "baseline/baseline.h"
 #include "baseline/naive/nest.h"
 #include "task/compare.h"
@@ -79,6 +80,32 @@ TEST(NaiveCheck, CatchesAWrongKernel) {
   const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
   const auto expected = (*make_reference(task))->evaluate(*bound, inputs, Numerics{});
   EXPECT_FALSE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
+}
+
+TEST(NaiveNative, IsTheReferencesOwnSourceInFp32) {
+  const std::string folder = testing::TempDir();
+  ASSERT_TRUE(write_file_atomically(folder + "/scale.cpp", R"(
+extern "C" void reference(const double* const* in, double* const* out, const long long* dims) {
+  for (long long i = 0; i < dims[0]; ++i) out[0][i] = in[0][i] * in[1][0];
+})")
+                  .ok());
+  const auto task = parse_task(R"(name = "scale"
+reference = "native"
+source = "scale.cpp"
+dims = ["N"]
+tensor = [{ name = "x", shape = ["N"] }, { name = "alpha", role = "scalar" }]
+output = [{ name = "y", shape = ["N"] }]
+shape = [{ N = 17 }])",
+                               folder + "/scale.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto baselines = make_baselines(*task);
+  ASSERT_TRUE(baselines.ok()) << baselines.error().to_string();
+  ASSERT_EQ(baselines->size(), 1u);
+  const CandidateLibrary library({baselines->front().candidate});
+  const auto bound = lathe::bind(*task, task->shapes[0].dims);
+  const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
+  const auto expected = (*make_reference(*task))->evaluate(*bound, inputs, Numerics{});
+  EXPECT_TRUE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
 }
 
 TEST_F(NaiveBuild, PassesItsPlanCheck) {

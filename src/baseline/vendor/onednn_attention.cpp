@@ -8,16 +8,25 @@ namespace {
 
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
-/// 0 where query i may see key j, -infinity elsewhere.
-void fill_causal_mask(float* mask, std::int64_t queries, std::int64_t keys) {
+/// Adds 0 to the scores of keys that a query may see, -infinity to the others. A primitive of its own: fused
+/// to the product, a mask that all heads share makes oneDNN 2.6 run reference code.
+void add_causal_mask(OnednnBuilder& builder, const dnnl::memory& scores, std::int64_t queries,
+                     std::int64_t keys) {
+  const Desc mask_desc = plain_desc({1, queries, keys});
+  const dnnl::memory mask = builder.own(mask_desc);
+  auto* values = static_cast<float*>(mask.get_data_handle());
   for (std::int64_t i = 0; i < queries; ++i)
     for (std::int64_t j = 0; j < keys; ++j)
-      mask[i * keys + j] = j <= i + keys - queries ? 0 : -std::numeric_limits<float>::infinity();
+      values[i * keys + j] = j <= i + keys - queries ? 0 : -std::numeric_limits<float>::infinity();
+  const Desc desc = scores.get_desc();
+  builder.add(dnnl::binary::primitive_desc({dnnl::algorithm::binary_add, desc, mask_desc, desc},
+                                           builder.attributes(), builder.engine()),
+              {{DNNL_ARG_SRC_0, scores}, {DNNL_ARG_SRC_1, mask}, {DNNL_ARG_DST, scores}});
 }
 
 }  // namespace
 
-/// Three primitives: scores with their scale and mask fused, softmax, and the product with the values.
+/// Scores with their scale fused, a mask, softmax, and the product with the values.
 PreparedResult onednn_attention(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "attention") return std::unique_ptr<PreparedCall>();
@@ -37,22 +46,14 @@ PreparedResult onednn_attention(const NodeCall& call) {
   dnnl::post_ops list;
   const double scale = node.attrs.value("scale", 1 / std::sqrt(static_cast<double>(depth)));
   list.append_eltwise(1, dnnl::algorithm::eltwise_linear, static_cast<float>(scale), 0);
-  ExecArgs args;
-  if (causal) {
-    const Desc mask_desc = plain_desc({1, queries, keys});
-    const dnnl::memory mask = builder.own(mask_desc);
-    fill_causal_mask(static_cast<float*>(mask.get_data_handle()), queries, keys);
-    list.append_binary(dnnl::algorithm::binary_add, mask_desc);
-    args.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, mask);
-  }
   dnnl::primitive_attr attr = builder.attributes();
   attr.set_post_ops(list);
   const dnnl::memory scores = builder.own(scores_desc);
-  args.emplace_back(DNNL_ARG_SRC, builder.caller(node.in[0], q_desc));
-  args.emplace_back(DNNL_ARG_WEIGHTS, builder.caller(node.in[1], k_desc));
-  args.emplace_back(DNNL_ARG_DST, scores);
   builder.add(dnnl::matmul::primitive_desc({q_desc, k_desc, scores_desc}, attr, builder.engine()),
-              std::move(args));
+              {{DNNL_ARG_SRC, builder.caller(node.in[0], q_desc)},
+               {DNNL_ARG_WEIGHTS, builder.caller(node.in[1], k_desc)},
+               {DNNL_ARG_DST, scores}});
+  if (causal) add_causal_mask(builder, scores, queries, keys);
 
   const dnnl::softmax_v2_forward::desc softmax(kInference, dnnl::algorithm::softmax_accurate, scores_desc,
                                                scores_desc, 2);

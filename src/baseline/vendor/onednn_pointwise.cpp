@@ -26,16 +26,15 @@ Extents pointwise_extents(Extents shape) {
   return shape;
 }
 
-PreparedResult eltwise_chain(const NodeCall& call, const Eltwise& eltwise) {
+PreparedResult eltwise_alone(const NodeCall& call, const Eltwise& eltwise) {
+  LATHE_CHECK_OK(check_alone(call));
   OnednnBuilder builder;
   const Node& node = call.nodes[0];
   const Desc desc = plain_desc(pointwise_extents(node.out.shape));
-  LATHE_TRY(PostOps post, post_ops(builder, call, 1, desc.dims(), desc.dims().size() - 1));
-  ExecArgs args = std::move(post.args);
-  args.emplace_back(DNNL_ARG_SRC, builder.caller(node.in[0], desc));
-  args.emplace_back(DNNL_ARG_DST, builder.caller(call.nodes.back().out, desc));
   const dnnl::eltwise_forward::desc what(kInference, eltwise.algorithm, desc, eltwise.alpha, eltwise.beta);
-  builder.add(dnnl::eltwise_forward::primitive_desc(what, post.attr, builder.engine()), std::move(args));
+  builder.add(
+      dnnl::eltwise_forward::primitive_desc(what, builder.attributes(), builder.engine()),
+      {{DNNL_ARG_SRC, builder.caller(node.in[0], desc)}, {DNNL_ARG_DST, builder.caller(node.out, desc)}});
   return builder.finish();
 }
 
@@ -64,20 +63,18 @@ PreparedResult binary_chain(const NodeCall& call, dnnl::algorithm algorithm) {
 
 PreparedResult onednn_pointwise(const NodeCall& call) {
   const Node& node = call.nodes[0];
-  if (const auto eltwise = eltwise_of(node)) return eltwise_chain(call, *eltwise);
+  if (const auto eltwise = eltwise_of(node)) return eltwise_alone(call, *eltwise);
   if (const auto algorithm = binary_of(node)) return binary_chain(call, *algorithm);
   return std::unique_ptr<PreparedCall>();
 }
 
 PreparedResult onednn_softmax(const NodeCall& call) {
   const Node& node = call.nodes[0];
-  if (node.op != "softmax" && node.op != "log_softmax") return std::unique_ptr<PreparedCall>();
+  if (node.op != "softmax") return std::unique_ptr<PreparedCall>();
   LATHE_CHECK_OK(check_alone(call));
   OnednnBuilder builder;
   const Desc desc = plain_desc(node.out.shape);
-  const auto algorithm =
-      node.op == "softmax" ? dnnl::algorithm::softmax_accurate : dnnl::algorithm::softmax_log;
-  const dnnl::softmax_v2_forward::desc what(kInference, algorithm, desc, desc,
+  const dnnl::softmax_v2_forward::desc what(kInference, dnnl::algorithm::softmax_accurate, desc, desc,
                                             static_cast<int>(axis_of(node, -1)));
   builder.add(dnnl::softmax_v2_forward::primitive_desc(what, builder.attributes(), builder.engine()),
               {{DNNL_ARG_SRC, builder.caller(node.in[0])}, {DNNL_ARG_DST, builder.caller(node.out)}});
@@ -87,10 +84,10 @@ PreparedResult onednn_softmax(const NodeCall& call) {
 PreparedResult onednn_reduction(const NodeCall& call) {
   const Node& node = call.nodes[0];
   static const std::map<std::string, dnnl::algorithm, std::less<>> algorithms = {
-      {"sum", dnnl::algorithm::reduction_sum},         {"mean", dnnl::algorithm::reduction_mean},
-      {"reduce_max", dnnl::algorithm::reduction_max},  {"reduce_min", dnnl::algorithm::reduction_min},
-      {"prod", dnnl::algorithm::reduction_mul},        {"l1_norm", dnnl::algorithm::reduction_norm_lp_sum},
-      {"norm", dnnl::algorithm::reduction_norm_lp_sum}};
+      {"sum", dnnl::algorithm::reduction_sum},
+      {"mean", dnnl::algorithm::reduction_mean},
+      {"reduce_max", dnnl::algorithm::reduction_max},
+      {"reduce_min", dnnl::algorithm::reduction_min}};
   const auto algorithm = algorithms.find(node.op);
   if (algorithm == algorithms.end()) return std::unique_ptr<PreparedCall>();
   LATHE_CHECK_OK(check_alone(call));
@@ -108,8 +105,7 @@ PreparedResult onednn_reduction(const NodeCall& call) {
   OnednnBuilder builder;
   const Desc from = plain_desc(shape);
   const Desc to = plain_desc(kept);
-  const float power = node.op == "norm" ? 2 : 1;
-  const dnnl::reduction::desc what(algorithm->second, from, to, power, 0);
+  const dnnl::reduction::desc what(algorithm->second, from, to, 0, 0);
   builder.add(dnnl::reduction::primitive_desc(what, builder.attributes(), builder.engine()),
               {{DNNL_ARG_SRC, builder.caller(node.in[0])}, {DNNL_ARG_DST, builder.caller(node.out, to)}});
   return builder.finish();

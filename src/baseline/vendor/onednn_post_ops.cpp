@@ -18,7 +18,6 @@ const std::map<std::string, Eltwise, std::less<>>& fixed_eltwise() {
       {"mish", {algorithm::eltwise_mish}},
       {"hardswish", {algorithm::eltwise_hardswish}},
       {"exp", {algorithm::eltwise_exp}},
-      {"log", {algorithm::eltwise_log}},
       {"sqrt", {algorithm::eltwise_sqrt}},
       {"square", {algorithm::eltwise_square}},
       {"abs", {algorithm::eltwise_abs}},

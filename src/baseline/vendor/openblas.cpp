@@ -50,6 +50,16 @@ class OpenblasCall final : public PreparedCall {
   int out_;
 };
 
+/// A worker takes its workspace when it first runs, maybe from under a caller that is locked down by then: a
+/// product that is large enough to be shared makes all of them run now.
+void start_workers() {
+  constexpr std::int64_t kSize = 512;
+  const Contraction square{.m = kSize, .n = kSize, .k = kSize};
+  const std::vector<float> zeros(kSize * kSize);
+  std::vector<float> result(kSize * kSize);
+  multiply(square, zeros.data(), zeros.data(), 0, result.data());
+}
+
 bool all_float(const NodeCall& call) {
   return std::all_of(call.nodes.begin(), call.nodes.end(), [](const Node& node) {
     return node.out.dtype == "fp32" &&
@@ -72,6 +82,7 @@ Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int
   if (call.nodes.size() > 2 || (call.nodes.size() == 2 && !(fuses_bias && bias)))
     return invalid("the OpenBLAS adapter fuses a contraction with one bias over its columns, nothing else");
   openblas_set_num_threads(threads);
+  if (threads > 1) start_workers();
   return std::unique_ptr<PreparedCall>(
       std::make_unique<OpenblasCall>(*contraction, node.in[0].buffer, node.in[1].buffer,
                                      bias ? bias->buffer : -1, call.nodes.back().out.buffer));

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -24,8 +25,19 @@ std::size_t element_bytes(const std::string& dtype) {
   return 4;
 }
 
+/// The libraries take workspaces from malloc at each call. For them not to enter the kernel, malloc must
+/// serve them from the heap, never give freed memory back, and have enough of it: 64 MiB beyond what the
+/// caller holds.
+void keep_freed_memory() {
+  constexpr int kLargestWorkspace = 32 << 20;  // glibc's largest M_MMAP_THRESHOLD
+  mallopt(M_MMAP_THRESHOLD, kLargestWorkspace);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  void* const reserve[] = {std::malloc(kLargestWorkspace - 4096), std::malloc(kLargestWorkspace - 4096)};
+  for (void* memory : reserve) std::free(memory);
+}
+
 /// Zeroed stand-ins for the caller's buffers: what a rehearsal runs on. They come from mmap, because memory
-/// freed to malloc stays with the process (see lathe_vendor_prepare).
+/// freed to malloc stays with the process (see keep_freed_memory).
 class RehearsalBuffers {
  public:
   explicit RehearsalBuffers(const NodeCall& call) {
@@ -79,10 +91,7 @@ Result<std::unique_ptr<PreparedCall>> prepare(const char* json, int threads) {
 
 lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
                                         unsigned long error_size) {
-  // The libraries take small workspaces from malloc at each call: freed memory must stay with the process,
-  // or they would enter the kernel.
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  lathe::vendor::keep_freed_memory();
   std::string message;
   try {
     auto prepared = lathe::vendor::prepare(json, threads);

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "candidate/candidate.h"
+
+namespace lathe::naive {
+
+/// The naive build of a task whose reference is a C++ file: that file, computing in fp32.
+/// Errors: the file cannot be read, a tensor is not fp32.
+Result<Candidate> native_candidate(const TaskSpec& task);
+
+}  // namespace lathe::naive
