@@ -55,6 +55,12 @@ class WireReader {
     bytes_.remove_prefix(size);
     return value;
   }
+  /// A byte that is 0 or 1.
+  bool flag() {
+    const auto value = get<std::uint8_t>();
+    if (value > 1) ok_ = false;
+    return ok_ && value == 1;
+  }
   /// A count of items that each take at least `item_bytes` of what is left.
   std::size_t count(std::size_t item_bytes) {
     const auto value = get<std::uint32_t>();

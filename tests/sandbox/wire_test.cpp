@@ -26,6 +26,16 @@ TEST(Wire, EveryTruncationIsNoticedAndReadsZeroFromThere) {
   }
 }
 
+TEST(Wire, AFlagIsZeroOrOne) {
+  WireReader good(std::string_view("\0\1", 2));
+  EXPECT_FALSE(good.flag());
+  EXPECT_TRUE(good.flag());
+  EXPECT_TRUE(good.finished());
+  WireReader bad("\2");
+  EXPECT_FALSE(bad.flag());
+  EXPECT_FALSE(bad.ok());
+}
+
 TEST(Wire, TrailingBytesAreNotFinished) {
   WireReader reader("ab");
   reader.get<char>();

@@ -114,7 +114,7 @@ Result<Load> decode_load(std::string_view bytes) {
   }
   load.steps.resize(in.count(17));
   for (Step& step : load.steps) {
-    step.is_node = in.get<std::uint8_t>() != 0;
+    step.is_node = in.flag();
     step.kernel = in.text(kMaxText);
     step.items = in.get<std::int64_t>();
     step.args.resize(in.count(9));
@@ -149,8 +149,8 @@ std::string encode(const LoadReply& reply) {
 Result<LoadReply> decode_load_reply(std::string_view bytes) {
   WireReader in(bytes);
   LoadReply reply;
-  reply.ok = in.get<std::uint8_t>() != 0;
-  reply.candidate_fault = in.get<std::uint8_t>() != 0;
+  reply.ok = in.flag();
+  reply.candidate_fault = in.flag();
   reply.text = in.text();
   return finish(in, std::move(reply), "load reply");
 }
@@ -209,9 +209,9 @@ std::string encode(const CompileReply& reply) {
 Result<CompileReply> decode_compile_reply(std::string_view bytes) {
   WireReader in(bytes);
   CompileReply reply;
-  reply.ok = in.get<std::uint8_t>() != 0;
-  reply.timed_out = in.get<std::uint8_t>() != 0;
-  reply.infra = in.get<std::uint8_t>() != 0;
+  reply.ok = in.flag();
+  reply.timed_out = in.flag();
+  reply.infra = in.flag();
   reply.log = in.text();
   reply.seconds = in.get<double>();
   return finish(in, std::move(reply), "compile reply");

@@ -1,6 +1,7 @@
 // The program that confines itself before anything untrusted reaches it. `run` serves a candidate's blocks,
 // `compile` serves compile jobs. Both are started by the broker and end when it closes the channel.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -87,6 +88,7 @@ int in_namespaces(Serve serve) {
 
 int run_main(int argc, char** argv) {
   const Channel channel{UniqueFd(kHelperChannelFd)};
+  ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler gets no way to speak to the broker
   if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
     const auto preparations = prepare(argv[2]);
     if (!preparations.ok()) return 2;

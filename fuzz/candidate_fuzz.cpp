@@ -1,0 +1,67 @@
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "candidate/launch_program.h"
+
+namespace {
+
+const lathe::BoundTask& task() {
+  static const lathe::TaskSpec spec = lathe::parse_task(R"(
+name = "fuzz"
+dims = ["M", "K"]
+[[tensor]]
+name = "x"
+shape = ["M", "K"]
+[[tensor]]
+name = "w"
+shape = ["K", "8"]
+[[tensor]]
+name = "alpha"
+role = "scalar"
+[[node]]
+out = "product"
+op = "matmul"
+in = ["x", "w"]
+[[node]]
+out = "y"
+op = "mul"
+in = ["product", "alpha"]
+[[output]]
+name = "y"
+[[shape]]
+name = "small"
+M = 6
+K = 4
+)",
+                                                        "fuzz.toml")
+                                          .value();
+  static const lathe::BoundTask bound = lathe::bind(spec, spec.shapes[0].dims).value();
+  return bound;
+}
+
+void must_explain(const lathe::Error& error) {
+  if (error.message.empty()) std::abort();
+}
+
+}  // namespace
+
+/// A model's answer must give a candidate or an error that says why. A candidate's text parses to itself, and
+/// a plan that fits the task compiles to a program within its limits or is refused.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const auto answer = lathe::parse_answer(text, "answer");
+  if (!answer.ok()) must_explain(answer.error());
+  const auto candidate = lathe::parse_candidate(answer.ok() ? answer->text : text, "fuzz");
+  if (answer.ok() && !candidate.ok()) std::abort();
+  if (!candidate.ok()) return must_explain(candidate.error()), 0;
+  const auto checked = lathe::check_plan(*candidate, *task().spec);
+  if (!checked.ok()) return must_explain(checked.error()), 0;
+  const auto program =
+      lathe::compile_plan(*candidate, task(), {{"threads", 2}, {"cores", 2}, {"l2_bytes", 1 << 20}});
+  if (!program.ok()) return must_explain(program.error()), 0;
+  if (program->steps.size() > 4096) std::abort();
+  for (const lathe::BoundStep& step : program->steps)
+    if (step.items < 0) std::abort();
+  return 0;
+}
