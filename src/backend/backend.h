@@ -35,6 +35,8 @@ struct DevicePeaks {
 
   /// Seconds below which no kernel can move `bytes` that may reside in the smallest level that holds them.
   double memory_floor_seconds(double bytes) const;
+  /// The higher of both, figure by figure; levels must agree.
+  DevicePeaks best_of(const DevicePeaks& other) const;
 };
 
 /// What a build gave: an artefact, or the candidate's fault (facts.log says which).
@@ -104,7 +106,9 @@ class Backend {
   virtual const DeviceInfo& device() const = 0;
   /// Measured on the first call (a second), unless set before.
   virtual Result<DevicePeaks> peaks() = 0;
-  virtual void set_peaks(const DevicePeaks& peaks) = 0;
+  virtual void set_peaks(const DevicePeaks&) {}
+  /// Measures again and keeps the best of each: a busy machine makes peaks look low, never high.
+  virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's.
   virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) = 0;

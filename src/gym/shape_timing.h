@@ -50,6 +50,10 @@ class ShapeTimer {
   Finding open(const Candidate& candidate, const Artifact& artifact, std::shared_ptr<const Workload> workload,
                std::unique_ptr<Session>& session) const;
   const Anchor& choose_anchor(double call_ns) const;
+  /// Empty if the machine fails: the bounds are checked all the same.
+  RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
+  /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.
+  Finding check_roof(double call_ns) const;
   ShapeTiming compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const;
 
   Backend& backend_;

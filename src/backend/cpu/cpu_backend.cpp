@@ -94,6 +94,12 @@ class CpuBackend final : public Backend {
     return peaks_;
   }
 
+  Result<DevicePeaks> remeasure_peaks() override {
+    std::lock_guard lock(mutex_);
+    peaks_ = peaks_.best_of(measure_cpu_peaks(options_.threads, device_.facts));
+    return peaks_;
+  }
+
   void set_peaks(const DevicePeaks& peaks) override {
     std::lock_guard lock(mutex_);
     peaks_ = peaks;

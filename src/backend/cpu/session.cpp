@@ -35,6 +35,8 @@ Result<std::unique_ptr<CpuSession>> CpuSession::open(HelperProcess runner, const
   session->has_counters_ = std::any_of(load.scratch.begin(), load.scratch.end(), [](const auto& scratch) {
     return scratch.fill == protocol::ScratchFill::kCounter;
   });
+  session->has_library_steps_ =
+      std::any_of(load.steps.begin(), load.steps.end(), [](const auto& step) { return step.is_node; });
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("load", protocol::encode(load)));
   std::vector<int> fds = {payload.get(), session->control_fd_.get(),
                           session->workload_->read_only_inputs().get(),
@@ -58,7 +60,7 @@ bool CpuSession::reply_waits() const {
 }
 
 bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value,
-                          std::int64_t deadline_ns) const {
+                          std::int64_t deadline_ns, Witness* witness) const {
   for (;;) {
     if (!options_.spin) {
       pollfd waiting{runner_.channel().fd(), POLLIN, 0};
@@ -67,6 +69,7 @@ bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t 
     }
     for (int i = 0; i < 4096; ++i) {
       if (flag.load(std::memory_order_acquire) >= value) return true;
+      if (witness) watch(*witness);
       if (!options_.spin) break;
       _mm_pause();
     }
@@ -75,23 +78,48 @@ bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t 
   }
 }
 
-std::vector<CpuSession::Sample> CpuSession::take_samples(const BlockRequest& request) const {
+CpuSession::Sample CpuSession::draw_sample(int trial, Rng& rng) const {
+  Sample sample;
+  sample.trial = trial;
+  sample.output = static_cast<int>(rng.below(workload_->outputs().sizes.size()));
+  const std::size_t size = workload_->output(trial, sample.output).size();
+  sample.size = std::min(sample.bytes.size(), size);
+  sample.offset = rng.below(size - sample.size + 1);
+  return sample;
+}
+
+void CpuSession::take(Sample& sample) const {
+  std::memcpy(sample.bytes.data(), workload_->output(sample.trial, sample.output).data() + sample.offset,
+              sample.size);
+}
+
+bool CpuSession::changed(const Sample& sample) const {
+  return std::memcmp(workload_->output(sample.trial, sample.output).data() + sample.offset,
+                     sample.bytes.data(), sample.size) != 0;
+}
+
+/// Draws the places before the clock starts, so that looking at them takes next to no time when it stops.
+CpuSession::Wait CpuSession::prepare_wait(const BlockRequest& request) const {
   Rng rng(Seed::from_number(request.secret).derive("samples"));
-  std::vector<Sample> samples(kSamples);
-  const int outputs = static_cast<int>(workload_->outputs().sizes.size());
-  for (Sample& sample : samples) {
-    sample.trial = request.trials[rng.below(request.trials.size())];
-    sample.output = static_cast<int>(rng.below(static_cast<std::uint64_t>(outputs)));
-    const auto bytes = workload_->output(sample.trial, sample.output);
-    sample.offset = bytes.size() > sample.bytes.size() ? rng.below(bytes.size() - sample.bytes.size()) : 0;
-    std::memcpy(sample.bytes.data(), bytes.data() + sample.offset,
-                std::min(sample.bytes.size(), bytes.size()));
-  }
-  return samples;
+  Wait wait;
+  for (int i = 0; i < kSamples; ++i)
+    wait.samples.push_back(draw_sample(request.trials[rng.below(request.trials.size())], rng));
+  if (request.trials.size() < 2) return wait;
+  const std::size_t later = 1 + rng.below(request.trials.size() - 1);
+  wait.witness.later = draw_sample(request.trials[later], rng);
+  wait.witness.earlier = draw_sample(request.trials[rng.below(later)], rng);
+  take(wait.witness.later);
+  return wait;
+}
+
+void CpuSession::watch(Witness& witness) const {
+  if (witness.seen || witness.later.size == 0 || !changed(witness.later)) return;
+  take(witness.earlier);
+  witness.seen = true;
 }
 
 CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
-  Wait wait;
+  Wait wait = prepare_wait(request);
   const auto now = [] { return steady_clock().now_ns(); };
   if (!wait_for(control().ready, 1, now() + kReadyTimeoutNs)) {
     wait.died = true;
@@ -100,13 +128,15 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   wait.begin_ns = now();
   control().go.store(1, std::memory_order_release);
-  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns);
+  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns, &wait.witness);
+  // The clock runs until the outputs have been looked at: what is written before that costs time, what is
+  // written after it is seen.
+  for (Sample& sample : wait.samples) take(sample);
   wait.end_ns = now();
   if (!wait.done) {
     wait.died = reply_waits();
     return wait;
   }
-  wait.samples = take_samples(request);
   if (has_counters_) wait_for(control().done, 2, now() + kAfterDoneTimeoutNs);
   return wait;
 }
@@ -135,32 +165,35 @@ BlockOutcome CpuSession::run(const BlockRequest& request) {
 
 BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
                                const protocol::BlockReply& reply) const {
-  if (!wait.done && wait.died) return describe_death(wait, reply);
+  if (!wait.done && wait.died) return describe_death(request, wait, reply);
   if (!wait.done)
     return failed(BlockStatus::kTimeout, "timeout",
                   fmt::format("no end after {:.1f} s", request.timeout_seconds));
   if (!WIFSIGNALED(reply.wait_status) || WTERMSIG(reply.wait_status) != SIGKILL)
-    return describe_death(wait, reply);
+    return describe_death(request, wait, reply);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max(1.0, static_cast<double>(wait.end_ns - wait.begin_ns) - options_.empty_block_ns);
   outcome.disturbed = reply.involuntary_switches > kInvoluntarySwitchesAllowed;
-  if (const auto code = control().library_error.load(); code != 0)
+  if (const auto code = control().library_error.load(); code != 0) {
+    if (!has_library_steps_)
+      return failed(BlockStatus::kTampered, "control_written", "the kernel wrote to the harness's own page");
     return failed(BlockStatus::kInfra, "library_error", fmt::format("a library call returned {}", code));
+  }
   if (control().counter_dirty.load() != 0)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
-  for (const Sample& sample : wait.samples) {
-    const auto bytes = workload_->output(sample.trial, sample.output);
-    if (std::memcmp(bytes.data() + sample.offset, sample.bytes.data(),
-                    std::min(sample.bytes.size(), bytes.size())) != 0)
-      return failed(BlockStatus::kTampered, "late_write",
-                    "outputs changed after the kernel had said that it was done");
-  }
+  if (std::any_of(wait.samples.begin(), wait.samples.end(),
+                  [&](const auto& sample) { return changed(sample); }))
+    return failed(BlockStatus::kTampered, "late_write",
+                  "outputs changed after the kernel had said that it was done");
+  if (wait.witness.seen && changed(wait.witness.earlier))
+    return failed(BlockStatus::kTampered, "early_write", "a call wrote the outputs of a later one");
   check_outputs(request, outcome);
   return outcome;
 }
 
-BlockOutcome CpuSession::describe_death(const Wait& wait, const protocol::BlockReply& reply) const {
+BlockOutcome CpuSession::describe_death(const BlockRequest& request, const Wait& wait,
+                                        const protocol::BlockReply& reply) const {
   const int status = reply.wait_status;
   if (wait.begin_ns == 0)
     return failed(BlockStatus::kInfra, "not_ready", "the runner could not prepare a block");
@@ -170,12 +203,12 @@ BlockOutcome CpuSession::describe_death(const Wait& wait, const protocol::BlockR
     return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
                   fmt::format("killed by signal {}", WTERMSIG(status)));
   const int code = WEXITSTATUS(status);
-  if (code > protocol::kExitFault) return describe_fault(code - protocol::kExitFault);
+  if (code > protocol::kExitFault) return describe_fault(request, code - protocol::kExitFault);
   return failed(BlockStatus::kTampered, "exit",
                 fmt::format("the kernel ended its process with code {}", code));
 }
 
-BlockOutcome CpuSession::describe_fault(int signal) const {
+BlockOutcome CpuSession::describe_fault(const BlockRequest& request, int signal) const {
   using protocol::FaultPlace;
   const auto place = static_cast<FaultPlace>(control().fault_place.load());
   const bool write = control().fault_write.load() != 0;
@@ -184,27 +217,34 @@ BlockOutcome CpuSession::describe_fault(int signal) const {
     return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction this machine does not have");
   if (signal == SIGFPE)
     return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
-  if (place == FaultPlace::kElsewhere)
-    return failed(BlockStatus::kCrash, "segfault", fmt::format("{} outside every buffer", verb));
   if (place == FaultPlace::kScratch)
     return failed(BlockStatus::kCrash, write ? "oob_write" : "oob_read",
                   fmt::format("{} past the end of a scratch buffer", verb));
+  const bool inputs = place == FaultPlace::kInputs;
+  const protocol::Region& region = inputs ? workload_->inputs() : workload_->outputs();
+  if ((!inputs && place != FaultPlace::kOutputs) || region.stride == 0)
+    return failed(BlockStatus::kCrash, "segfault", fmt::format("{} outside every buffer", verb));
+  const std::uint64_t trial = control().fault_offset.load() / region.stride;
+  if (std::none_of(request.trials.begin(), request.trials.end(),
+                   [&](int one) { return static_cast<std::uint64_t>(one) == trial; }))
+    return failed(BlockStatus::kTampered, "other_trial",
+                  fmt::format("{} what belongs to another block's calls", verb));
+  return describe_place(region, inputs, write);
+}
 
-  const protocol::Region& region = place == FaultPlace::kInputs ? workload_->inputs() : workload_->outputs();
+BlockOutcome CpuSession::describe_place(const protocol::Region& region, bool inputs, bool write) const {
   const std::uint64_t at = control().fault_offset.load() % region.stride;
   std::size_t index = 0;
   for (std::size_t i = 0; i < region.offsets.size(); ++i)
     if (region.offsets[i] <= at) index = i;
   if (index >= region.offsets.size()) return failed(BlockStatus::kCrash, "segfault", "outside every buffer");
   const auto& spec = *workload_->task.spec;
-  const std::string& name =
-      place == FaultPlace::kInputs ? spec.tensors[index].name : spec.outputs[index].name;
-  if (write && place == FaultPlace::kInputs && at >= region.offsets[index] &&
-      at < region.offsets[index] + region.sizes[index])
+  const std::string& name = inputs ? spec.tensors[index].name : spec.outputs[index].name;
+  if (write && inputs && at >= region.offsets[index] && at < region.offsets[index] + region.sizes[index])
     return failed(BlockStatus::kTampered, "input_written", fmt::format("wrote to the input '{}'", name));
   return failed(
       BlockStatus::kCrash, write ? "oob_write" : "oob_read",
-      fmt::format("{} {} bytes past the start of '{}', which has {}", verb,
+      fmt::format("{} {} bytes past the start of '{}', which has {}", write ? "wrote" : "read",
                   static_cast<std::int64_t>(at - region.offsets[index]), name, region.sizes[index]));
 }
 
@@ -226,13 +266,13 @@ void CpuSession::check_trial(const BlockRequest& request, int trial, BlockOutcom
   std::vector<RmsLimit> measured;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto bytes = workload_->output(trial, static_cast<int>(i));
+    const RmsLimit* const limit = request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr;
     if (request.check_fraction < 1) {
       comparisons.push_back(compare_sample(expected[i], bytes, request.check_fraction,
-                                           request.secret + static_cast<std::uint64_t>(trial)));
+                                           request.secret + static_cast<std::uint64_t>(trial), limit));
       continue;
     }
-    comparisons.push_back(compare(
-        expected[i], bytes, request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr));
+    comparisons.push_back(compare(expected[i], bytes, limit));
     if (request.measure_rms) measured.push_back(measure_rms(expected[i], bytes));
   }
   if (request.measure_rms) outcome.rms.push_back(std::move(measured));

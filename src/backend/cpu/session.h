@@ -29,12 +29,19 @@ class CpuSession final : public Session {
   BlockOutcome run(const BlockRequest& request) override;
 
  private:
-  /// A line of some output, copied the moment the clock stopped.
+  /// A line of some output, copied at a moment after which it must not change.
   struct Sample {
-    int trial;
-    int output;
-    std::size_t offset;
-    std::array<std::byte, 64> bytes;
+    int trial = 0;
+    int output = 0;
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    std::array<std::byte, 64> bytes = {};
+  };
+  /// Once a line of a later call's output has been written, every line of an earlier call's is final.
+  struct Witness {
+    Sample later;    ///< as it was before the block
+    Sample earlier;  ///< as it was when the later line had changed
+    bool seen = false;
   };
   struct Wait {
     bool done = false;
@@ -42,6 +49,7 @@ class CpuSession final : public Session {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
     std::vector<Sample> samples;
+    Witness witness;
   };
 
   CpuSession(HelperProcess runner, std::shared_ptr<const CpuWorkload> workload, const SessionOptions& options)
@@ -50,12 +58,19 @@ class CpuSession final : public Session {
   protocol::Control& control() const { return *reinterpret_cast<protocol::Control*>(control_.data()); }
   bool reply_waits() const;
   /// Waits until the flag is at least `value`; false when the child died or time is over.
-  bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns) const;
-  std::vector<Sample> take_samples(const BlockRequest& request) const;
+  bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns,
+                Witness* witness = nullptr) const;
+  Sample draw_sample(int trial, Rng& rng) const;
+  void take(Sample& sample) const;
+  bool changed(const Sample& sample) const;
+  Wait prepare_wait(const BlockRequest& request) const;
+  void watch(Witness& witness) const;
   Wait run_calls(const BlockRequest& request) const;
   BlockOutcome judge(const BlockRequest& request, const Wait& wait, const protocol::BlockReply& reply) const;
-  BlockOutcome describe_death(const Wait& wait, const protocol::BlockReply& reply) const;
-  BlockOutcome describe_fault(int signal) const;
+  BlockOutcome describe_death(const BlockRequest& request, const Wait& wait,
+                              const protocol::BlockReply& reply) const;
+  BlockOutcome describe_fault(const BlockRequest& request, int signal) const;
+  BlockOutcome describe_place(const protocol::Region& region, bool inputs, bool write) const;
   void check_trial(const BlockRequest& request, int trial, BlockOutcome& outcome) const;
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
 
@@ -65,6 +80,7 @@ class CpuSession final : public Session {
   UniqueFd control_fd_;
   Mapping control_;
   bool has_counters_ = false;
+  bool has_library_steps_ = false;
   bool broken_ = false;
 };
 

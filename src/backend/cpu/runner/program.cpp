@@ -94,6 +94,7 @@ int TrialCalls::run(const protocol::Load& load, const BlockMemory& memory, Threa
     team.run(step.frame.items, [&step](std::int64_t begin, std::int64_t end) {
       _mm_setcsr(kDefaultMxcsr);
       step.frame.run(begin, end);
+      _mm_sfence();  // non-temporal stores must be seen before whatever says that the call is over
     });
   }
   return 0;

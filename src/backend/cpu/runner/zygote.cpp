@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -49,6 +50,27 @@ Status populate_region(const Mapping& mapping, const protocol::Region& region, s
       return errno_error("cannot populate a buffer");
   }
   return Ok{};
+}
+
+/// Takes every trial out of reach that is not in `trials` (ascending).
+Status hide_all_but(const Mapping& mapping, const protocol::Region& region, std::uint32_t count,
+                    const std::vector<std::uint32_t>& trials) {
+  std::uint32_t begin = 0;
+  for (std::size_t i = 0; i <= trials.size(); ++i) {
+    const std::uint32_t end = i < trials.size() ? trials[i] : count;
+    if (end > begin &&
+        ::mprotect(mapping.data() + begin * region.stride, (end - begin) * region.stride, PROT_NONE) != 0)
+      return errno_error("cannot hide other trials");
+    begin = end + 1;
+  }
+  return Ok{};
+}
+
+/// Reads every line once.
+void touch(const std::byte* at, std::uint64_t bytes) {
+  constexpr std::uint64_t kLine = 64;
+  for (std::uint64_t i = 0; i < bytes; i += kLine)
+    static_cast<void>(*reinterpret_cast<const volatile std::byte*>(at + i));
 }
 
 bool is_zero(const std::byte* at, std::size_t bytes) {
@@ -129,6 +151,15 @@ bool Zygote::run_block(const Channel& channel, const protocol::Block& block) {
   return channel.send(protocol::encode(reply)).ok() && peer_alive;
 }
 
+/// Outputs outlive a block, so a candidate could keep answers in those of other trials, or find what its
+/// peers left there.
+Status Zygote::hide_other_trials(const protocol::Block& block) const {
+  std::vector<std::uint32_t> trials = block.trials;
+  std::sort(trials.begin(), trials.end());
+  LATHE_CHECK_OK(hide_all_but(inputs_, load_.inputs, load_.trials, trials));
+  return hide_all_but(outputs_, load_.outputs, load_.trials, trials);
+}
+
 Status Zygote::populate(const protocol::Block& block) const {
   for (const std::uint32_t trial : block.trials) {
     LATHE_CHECK_OK(populate_region(inputs_, load_.inputs, trial, MADV_POPULATE_READ));
@@ -138,6 +169,10 @@ Status Zygote::populate(const protocol::Block& block) const {
     const bool poison = load_.scratch[i].fill == protocol::ScratchFill::kPoison;
     std::memset(scratch_[i].data(), poison ? block.poison : 0, round_to_pages(load_.scratch[i].bytes));
   }
+  // Every block starts with the same lines in the caches, whatever ran before it left or flushed there.
+  for (const std::uint32_t trial : block.trials)
+    for (std::size_t i = 0; i < load_.inputs.offsets.size(); ++i)
+      touch(inputs_.data() + trial * load_.inputs.stride + load_.inputs.offsets[i], load_.inputs.sizes[i]);
   return Ok{};
 }
 
@@ -152,7 +187,8 @@ void Zygote::run_child(const protocol::Block& block) {
   std::vector<TrialCalls> calls;
   for (const std::uint32_t trial : block.trials)
     calls.emplace_back(load_, memory, trial, image_.get(), vendor_calls_);
-  if (!populate(block).ok() || !lock_down_->apply().ok()) ::_exit(protocol::kExitBeforeCalls);
+  if (!hide_other_trials(block).ok() || !populate(block).ok() || !lock_down_->apply().ok())
+    ::_exit(protocol::kExitBeforeCalls);
 
   control->ready.store(1, std::memory_order_release);
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();

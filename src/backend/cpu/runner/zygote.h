@@ -25,6 +25,7 @@ class Zygote {
 
  private:
   [[noreturn]] void run_child(const protocol::Block& block);
+  Status hide_other_trials(const protocol::Block& block) const;
   Status populate(const protocol::Block& block) const;
   Status prepare_library_calls(int threads);
   bool run_block(const Channel& channel, const protocol::Block& block);
