@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "gym/conformance.h"
 #include "sandbox/jail.h"
 
 namespace lathe::cli {
@@ -11,6 +12,7 @@ namespace {
 struct DoctorOptions {
   CommonOptions common;
   bool conformance = false;
+  std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
 };
 
 void print_check(bool good, const std::string& name, const std::string& detail) {
@@ -39,6 +41,25 @@ Result<int> doctor(const DoctorOptions& options) {
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 
+void print_case(const ConformanceResult& result) {
+  if (result.skipped)
+    return fmt::print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
+  fmt::print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10} {:.2f} s\n",
+             result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
+             name(result.naive.kind), result.seconds);
+}
+
+/// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own machine.
+Result<int> conformance(const DoctorOptions& options) {
+  LATHE_TRY(auto backend, open_backend(options.common, nullptr));
+  LATHE_TRY(const ConformanceReport report, run_conformance(options.folder, *backend, null_sink()));
+  for (const ConformanceResult& result : report.results) print_case(result);
+  fmt::print(
+      "{} as expected, {} not, {} skipped; the naive grader was fooled as the table says in {} cases\n",
+      report.passed(), report.failed(), report.skipped(), report.fooled());
+  return static_cast<int>(report.failed() == 0 ? kSuccess : kMachine);
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app, Run& run) {
@@ -47,9 +68,12 @@ void add_doctor(CLI::App& app, Run& run) {
       app.add_subcommand("doctor", "Say what works on this machine, and what each missing part costs");
   verb->add_option("--threads", options->common.threads, "Threads to measure peaks with")
       ->check(CLI::PositiveNumber);
+  verb->add_flag("--conformance", options->conformance,
+                 "Try every known exploit and honest kernel on this machine");
+  verb->add_option("--folder", options->folder, "Where the conformance suite is");
   verb->callback([options, &run] {
     run = [options] {
-      const auto code = doctor(*options);
+      const auto code = options->conformance ? conformance(*options) : doctor(*options);
       return code.ok() ? *code : fail(code.error());
     };
   });

@@ -1,0 +1,123 @@
+// How honest the gym's clock is: a kernel against itself, and against copies that do 1%, 3% and 10% more
+// work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
+// intervals that hold 1, the share of `final` repeats that fall inside the first interval, and how often
+// extra work is seen.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/clock.h"
+#include "gym/evaluator.h"
+
+namespace lathe {
+namespace {
+
+constexpr const char* kTask = R"toml(
+name = "timing_probe"
+description = "Enough arithmetic a row that a row more is a row's time more."
+dims = { rows = [1, 4096], cols = [1, 4096] }
+tensor = [{ name = "x", shape = ["rows", "cols"] }]
+graph = "y = gelu(x)"
+baselines = ["naive"]
+[[shape]]
+name = "timed"
+rows = 1000
+cols = 256
+)toml";
+
+/// gelu by rows; after every 100 rows it computes `extra_percent` of them again.
+std::string candidate_text(int extra_percent, int copy) {
+  return fmt::format(R"(/*lathe
+[[launch]]
+kernel = "rows"
+items = "rows"
+args = ["x", "y", "cols"]
+*/
+#include <cmath>
+#include <cstdint>
+// copy {1}
+static void row(const float* x, float* y, int64_t cols) {{
+  for (int64_t i = 0; i < cols; ++i) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+}}
+extern "C" void rows(const float* x, float* y, int64_t cols, int64_t begin, int64_t end) {{
+  for (int64_t r = begin; r < end; ++r) {{
+    row(x + r * cols, y + r * cols, cols);
+    if (r % 100 < {0}) row(x + r * cols, y + r * cols, cols);
+  }}
+}}
+)",
+                     extra_percent, copy);
+}
+
+struct Tally {
+  int total = 0;
+  int wins = 0;
+  int losses = 0;
+  int covered = 0;  ///< the interval holds the true ratio
+  int outside_first = 0;
+  double width = 0;
+  Interval first;
+};
+
+void add(Tally& tally, const Verdict& verdict, double truth) {
+  const auto ratio = verdict.speedup("naive");
+  if (!verdict.passed() || !ratio) {
+    fmt::print(stderr, "{} {} {}\n", name(verdict.outcome), verdict.reason, verdict.detail);
+    return;
+  }
+  if (tally.total++ == 0) tally.first = *ratio;
+  tally.wins += ratio->low > 1;
+  tally.losses += ratio->high < 1;
+  tally.covered += ratio->low <= truth && truth <= ratio->high;
+  tally.outside_first += ratio->mid < tally.first.low || ratio->mid > tally.first.high;
+  tally.width += (ratio->high - ratio->low) / 2 / ratio->mid;
+}
+
+double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
+
+Status measure(Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
+  Tally tally;
+  const auto begin = steady_clock().now_ns();
+  for (int i = 0; i < repeats; ++i) {
+    LATHE_TRY(Candidate candidate, parse_candidate(candidate_text(extra_percent, i), "probe"));
+    evaluator.submit({std::move(candidate), depth, i});
+    if (const auto done = evaluator.next()) add(tally, done->verdict, 1.0 / (1.0 + extra_percent / 100.0));
+  }
+  const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  fmt::print("| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.2f} |\n", name(depth),
+             extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
+             share(tally.covered, tally), 100 - share(tally.outside_first, tally),
+             100 * tally.width / std::max(1, tally.total), seconds / std::max(1, tally.total));
+  std::fflush(stdout);
+  return Ok{};
+}
+
+Status run(int screens, int finals) {
+  LATHE_TRY(TaskSpec task, parse_task(kTask, "timing_probe.toml"));
+  LATHE_TRY(auto backend, make_cpu_backend({}));
+  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, null_sink()));
+  fmt::print("{}, 1 thread; every row against the naive build of the same task\n\n", backend->device().name);
+  fmt::print(
+      "| depth | work | n | wins | losses | interval holds the truth | inside the first interval | "
+      "half-width | s each |\n|---|---|---|---|---|---|---|---|---|\n");
+  for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kScreen, extra, screens));
+  for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, extra, finals));
+  return Ok{};
+}
+
+}  // namespace
+}  // namespace lathe
+
+int main(int argc, char** argv) {
+  CLI::App app{"Measures the gym's own timing"};
+  int screens = 200, finals = 40;
+  app.add_option("--screens", screens, "Evaluations at screen for each amount of work");
+  app.add_option("--finals", finals, "Evaluations at final for each amount of work");
+  CLI11_PARSE(app, argc, argv);
+  const auto status = lathe::run(screens, finals);
+  if (!status.ok()) fmt::print(stderr, "{}\n", status.error().to_string());
+  return status.ok() ? 0 : 1;
+}
