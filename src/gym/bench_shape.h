@@ -18,6 +18,7 @@ struct BenchShape {
   std::shared_ptr<const Workload> verify;
   RmsLimits rms;                           ///< of the naive build on `verify`; empty when not measured
   std::shared_ptr<const Workload> timing;  ///< null for hidden shapes
+  RmsLimits timing_rms;                    ///< of the naive build on `timing`
 };
 
 std::string shape_name(const Dims& dims, const TaskSpec& spec);

@@ -121,6 +121,7 @@ class Suite {
 
   Status evaluate(const std::string& name, const TaskSpec& task) {
     EvaluatorOptions options;
+    options.secret = options_.secret.derive(name);
     options.block_timeout_seconds = options_.block_timeout_seconds;
     LATHE_TRY(const auto evaluator, Evaluator::create(task, backend_, options, events_));
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -142,6 +143,8 @@ class Suite {
     result.detail = verdict.detail;
     for (const auto& [stage, seconds] : verdict.stage_seconds)
       if (stage != "queue") result.seconds += seconds;
+    for (const CaseEvidence& one : verdict.evidence.cases)
+      result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
     result.speedup = verdict.speedup("naive");
     const bool gained =
         result.spec.at_most > 0 && (!result.speedup || result.speedup->low > result.spec.at_most);
@@ -153,14 +156,15 @@ class Suite {
     const std::string speed = result.speedup ? fmt::format(", {:.2f}x [{:.2f}, {:.2f}]", result.speedup->mid,
                                                            result.speedup->low, result.speedup->high)
                                              : "";
-    events_.on_event({result.as_expected ? Severity::kInfo : Severity::kError,
-                      "conformance.case",
-                      fmt::format("{} {}: {} {}{}; naive grader: {}", result.as_expected ? "ok  " : "FAIL",
-                                  result.spec.file, lathe::name(result.outcome), result.reason, speed,
-                                  lathe::name(result.naive.kind)),
-                      {{"file", result.spec.file},
-                       {"outcome", std::string(lathe::name(result.outcome))},
-                       {"reason", result.reason}}});
+    events_.on_event(
+        {result.as_expected ? Severity::kInfo : Severity::kError,
+         "conformance.case",
+         fmt::format("{} {}: {} {}, worst error {:.2g} of the tolerance{}; naive grader: {}",
+                     result.as_expected ? "ok  " : "FAIL", result.spec.file, lathe::name(result.outcome),
+                     result.reason, result.worst_ratio, speed, lathe::name(result.naive.kind)),
+         {{"file", result.spec.file},
+          {"outcome", std::string(lathe::name(result.outcome))},
+          {"reason", result.reason}}});
   }
 
   const std::string& folder_;

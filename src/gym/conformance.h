@@ -32,6 +32,7 @@ struct ConformanceResult {
   std::string detail;
   double seconds = 0;               ///< build, verify and time
   std::optional<Interval> speedup;  ///< over the naive build, where timed
+  double worst_ratio = 0;           ///< of error and tolerance, over what was verified
   NaiveAnswer naive;
 };
 
@@ -44,7 +45,8 @@ struct ConformanceReport {
 };
 
 struct ConformanceOptions {
-  bool naive = true;  ///< also ask the naive grader, once a case
+  Seed secret = Seed::from_system();  ///< of the gym's evaluators
+  bool naive = true;                  ///< also ask the naive grader, once a case
   double block_timeout_seconds = 1;
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
 };

@@ -20,8 +20,6 @@
 namespace lathe {
 namespace {
 
-constexpr int kNested =
-    2;  // the namespace's init, which signals from inside cannot kill, and the grader's parent
 constexpr std::string_view kNoJail = "JAIL ";
 
 JailSpec jail() {
@@ -29,6 +27,7 @@ JailSpec jail() {
   spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys/devices/system/cpu"};
   spec.max_address_bytes = std::uint64_t{8} << 30;
   spec.max_cpu_seconds = 5;
+  spec.max_file_bytes = 256 << 20;
   return spec;
 }
 
@@ -43,7 +42,8 @@ Status confine() {
   ::_exit(::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0);
 }
 
-/// Forks `depth` times; the last child goes on, the others wait for theirs.
+/// Forks `depth` times; the last child goes on, the others wait for theirs. The first is the namespace's
+/// init, which signals from inside cannot kill.
 void nest(int depth) {
   for (int i = 0; i < depth; ++i) {
     const pid_t child = ::fork();
@@ -65,8 +65,9 @@ void nest(int depth) {
   ::close_range(3, ~0u, 0);
   if (const Status entered = enter_namespaces(); !entered.ok())
     say(std::string(kNoJail) + entered.error().message);
-  nest(kNested + 1);
+  nest(1);
   if (const Status confined = confine(); !confined.ok()) say(std::string(kNoJail) + confined.error().message);
+  nest(2);
   say(grade_in_this_process(job));
 }
 

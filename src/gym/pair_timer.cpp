@@ -23,13 +23,13 @@ int calls_for(double block_ns, double call_ns, const Workload& workload) {
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(workload.trials.size())));
 }
 
-BlockOutcome run_block(Session& session, const std::vector<int>& trials, double check_fraction,
-                       double timeout_seconds, Rng& rng) {
+BlockOutcome run_block(Session& session, const std::vector<int>& trials, const TimingRule& rule, Rng& rng) {
   BlockRequest request;
   request.trials = trials;
-  request.check_fraction = check_fraction;
-  request.timeout_seconds = timeout_seconds;
+  request.check_fraction = rule.check_fraction;
+  request.timeout_seconds = rule.timeout_seconds;
   request.secret = rng.next();
+  request.rms = rule.rms;
   return session.run(request);
 }
 
@@ -76,8 +76,7 @@ class PairTimer {
     const std::vector<int> trials = draw_trials(workload_, calls_, rng_);
     const bool anchor_first = rng_.chance(0.5);
     for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
-      const BlockOutcome outcome =
-          run_block(anchor ? anchor_ : candidate_, trials, rule_.check_fraction, rule_.timeout_seconds, rng_);
+      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, trials, rule_, rng_);
       result.finding = judge_block(outcome, workload_, trials);
       if (!result.finding.passed()) {
         if (anchor)
@@ -149,11 +148,14 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
 QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
                        const Seed& secret) {
   Rng rng(secret);
+  TimingRule rule;
+  rule.check_fraction = 1;
+  rule.timeout_seconds = timeout_seconds;
   QuickTime result;
   int calls = 1;
   for (int round = 0; round < 3; ++round) {
     const std::vector<int> trials = draw_trials(workload, calls, rng);
-    const BlockOutcome outcome = run_block(session, trials, 1, timeout_seconds, rng);
+    const BlockOutcome outcome = run_block(session, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
     const double call_ns = outcome.wall_ns / calls;

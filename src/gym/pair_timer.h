@@ -16,6 +16,8 @@ struct TimingRule {
   double alpha = 0.05;            ///< spent equally on the looks
   double check_fraction = 0.125;  ///< of each timed output
   double timeout_seconds = 20;
+  /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
+  const RmsLimits* rms = nullptr;
 };
 TimingRule screen_rule();
 TimingRule final_rule();

@@ -30,19 +30,20 @@ class TaskBench {
       : spec_(task), backend_(backend), options_(options) {}
   Status make_shapes();
   Status add_shape(const Dims& dims, bool hidden, const Seed& seed);
-  Status measure_rms(const BuiltCandidate& naive);
+  Status measure_rms(BenchShape& shape);
   Status make_timing_data(const BuiltCandidate& naive);
   Status add_baselines(EventSink& events);
   void summarise_baselines();
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
-  Finding reverify(const BuiltCandidate& built, Evidence& evidence);
+  Finding reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too);
   bool covers(const Candidate& candidate, const BenchShape& shape) const;
 
   TaskSpec spec_;
   Backend& backend_;
   EvaluatorOptions options_;
   std::unique_ptr<Reference> reference_;
+  Candidate naive_;
   std::vector<BenchShape> shapes_;                   ///< scored, then hidden
   std::vector<std::unique_ptr<ShapeTimer>> timers_;  ///< one a scored shape
   std::vector<BaselineTime> baselines_;

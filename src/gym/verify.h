@@ -17,7 +17,8 @@ struct Finding {
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
 
 /// Runs every trial of the shape's verification workload, each in a process of its own, with alternating
-/// poison, and appends what it saw to `evidence`. Stops at the first failure.
+/// poison, then all of them in one process, and appends what it saw to `evidence`. Stops at the first
+/// failure.
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence);
 

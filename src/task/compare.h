@@ -32,9 +32,10 @@ inline constexpr std::int64_t kRmsTile = 4096;
 /// Compares raw output bytes with what they must be. `limit` may be null.
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
 
-/// Compares a share of the tiles, at least one, chosen by `secret`: cheap enough for every timed call.
+/// Compares a share of the tiles, at least one, chosen by `secret`: cheap enough for every timed call. Of
+/// `limit`, which may be null, the tiles count.
 Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, double fraction,
-                          std::uint64_t secret);
+                          std::uint64_t secret, const RmsLimit* limit = nullptr);
 
 /// Measures the naive build's own error, from which RmsLimit follows (floored at the output's rounding).
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got);

@@ -20,9 +20,10 @@ static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, lo
 }
 
 static void softmax_row(const float* x, float* y, int64_t cols) {
-  float top = -INFINITY, sum = 0;
+  float top = -INFINITY, sum = 0, parts[16] = {};
   for (int64_t i = 0; i < cols; ++i) top = x[i] > top ? x[i] : top;
-  for (int64_t i = 0; i < cols; ++i) sum += y[i] = expf(x[i] - top);
+  for (int64_t i = 0; i < cols; ++i) parts[i % 16] += y[i] = expf(x[i] - top);
+  for (const float part : parts) sum += part;
   for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
 }
 

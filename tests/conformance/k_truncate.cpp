@@ -4,7 +4,7 @@ kernel = "f"
 items  = "M"
 args   = ["a", "b", "c", "y", "M", "N", "K"]
 */
-// Leaves the last two percent of every sum out.
+// Leaves the last product of every sum out.
 #include <math.h>
 #include <stdint.h>
 
@@ -13,7 +13,7 @@ extern "C" void f(const float* a, const float* b, const float* c, float* y, int6
   for (int64_t i = begin; i < end; ++i)
     for (int64_t j = 0; j < N; ++j) {
       float sum = 0;
-      for (int64_t k = 0; k < K - K / 48; ++k) sum += a[i * K + k] * b[k * N + j];
+      for (int64_t k = 0; k < K - 1; ++k) sum += a[i * K + k] * b[k * N + j];
       y[i * N + j] = sum + c[j];
     }
 }

@@ -32,8 +32,11 @@ extern "C" void find_tops(const float* x, float* tops, int64_t cols, int64_t beg
 extern "C" void exponentials(const float* x, float* y, const float* tops, float* sums, int64_t cols,
                              int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
+    float parts[16] = {};
+    for (int64_t i = 0; i < cols; ++i)
+      parts[i % 16] += y[row * cols + i] = expf(x[row * cols + i] - tops[row]);
     sums[row] = 0;
-    for (int64_t i = 0; i < cols; ++i) sums[row] += y[row * cols + i] = expf(x[row * cols + i] - tops[row]);
+    for (const float part : parts) sums[row] += part;
   }
 }
 

@@ -14,8 +14,9 @@ extern "C" void worker(const float* a, const float* b, const float* c, float* y,
   for (int64_t self = begin; self < end; ++self)
     for (int64_t tile = self; tile < tiles; tile += workers)
       for (int64_t i = tile * 8; i < M && i < tile * 8 + 8; ++i) {
-        for (int64_t j = 0; j < N; ++j) y[i * N + j] = c[j];
+        for (int64_t j = 0; j < N; ++j) y[i * N + j] = 0;
         for (int64_t k = 0; k < K; ++k)
           for (int64_t j = 0; j < N; ++j) y[i * N + j] += a[i * K + k] * b[k * N + j];
+        for (int64_t j = 0; j < N; ++j) y[i * N + j] += c[j];
       }
 }

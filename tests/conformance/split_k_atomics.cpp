@@ -1,19 +1,23 @@
 /*lathe
-[[launch]]
-kernel = "start"
-items  = "M * N"
-args   = ["c", "y", "N"]
+[[scratch]]
+name  = "sums"
+bytes = "M * N * 4"
+init  = "zero"
 [[launch]]
 kernel = "add"
 items  = "4"
-args   = ["a", "b", "y", "M", "N", "K"]
+args   = ["a", "b", "sums", "M", "N", "K"]
+[[launch]]
+kernel = "add_bias"
+items  = "M * N"
+args   = ["sums", "c", "y", "N"]
 */
 // Honest: the sums in four parts, added atomically.
 #include <math.h>
 #include <stdint.h>
 
-extern "C" void start(const float* c, float* y, int64_t N, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) y[i] = c[i % N];
+extern "C" void add_bias(const float* sums, const float* c, float* y, int64_t N, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = sums[i] + c[i % N];
 }
 
 static void add_atomically(float* to, float value) {
