@@ -1,0 +1,134 @@
+#include "backend/fake/fake_backend.h"
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "candidate/launch_program.h"
+
+namespace lathe {
+
+namespace {
+
+constexpr double kSpike = 3;
+constexpr double kBeyondAnyKernel = 1e30;  // peaks that accuse nobody
+
+}  // namespace
+
+class FakeSession final : public Session {
+ public:
+  FakeSession(FakeBackend& backend, std::string name, std::shared_ptr<const Workload> workload)
+      : backend_(backend),
+        name_(std::move(name)),
+        kernel_(backend.kernel(name_)),
+        workload_(std::move(workload)),
+        rng_(backend.next_seed()),
+        session_factor_(std::exp(kernel_.session_noise * rng_.normal())) {}
+
+  BlockOutcome run(const BlockRequest& request) override {
+    if (kernel_.delay_seconds > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double>(kernel_.delay_seconds));
+    if (backend_.count_block(name_) > kernel_.good_blocks) return kernel_.fault;
+    BlockOutcome outcome;
+    outcome.status = BlockStatus::kOk;
+    const bool spike = rng_.chance(kernel_.spike_chance);
+    outcome.disturbed = spike && kernel_.reports_spikes;
+    outcome.wall_ns = static_cast<double>(request.trials.size()) * kernel_.call_ns * session_factor_ *
+                      std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1);
+    for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
+    return outcome;
+  }
+
+ private:
+  void judge(int trial, bool measure_rms, BlockOutcome& outcome) const {
+    const auto& expected = workload_->trials[static_cast<std::size_t>(trial)].expected;
+    Comparison comparison;
+    comparison.pass = kernel_.wrong.empty() || !wrong_here();
+    if (!comparison.pass) comparison.reason = kernel_.wrong;
+    outcome.outputs.emplace_back(expected.size(), comparison);
+    if (measure_rms) outcome.rms.emplace_back(expected.size());
+  }
+
+  bool wrong_here() const {
+    if (kernel_.wrong_rows == 0) return true;
+    const TaskSpec& spec = *workload_->task.spec;
+    return workload_->task.dims.at(spec.dim_names.front()) == kernel_.wrong_rows;
+  }
+
+  FakeBackend& backend_;
+  std::string name_;
+  FakeKernel kernel_;
+  std::shared_ptr<const Workload> workload_;
+  Rng rng_;
+  double session_factor_;
+};
+
+FakeBackend::FakeBackend(const Seed& seed) : seed_(seed) {
+  device_.kind = "fake";
+  device_.name = "a scripted device";
+  device_.digest_text = "fake";
+  device_.quiet_compiles = true;
+  device_.cores = 2;
+  peaks_.flops_per_second = kBeyondAnyKernel;
+  peaks_.levels = {{"memory", kBeyondAnyKernel, kBeyondAnyKernel}};
+}
+
+void FakeBackend::script(const std::string& candidate, FakeKernel kernel) {
+  std::lock_guard lock(mutex_);
+  kernels_[candidate] = std::move(kernel);
+}
+
+FakeKernel FakeBackend::kernel(const std::string& candidate) const {
+  std::lock_guard lock(mutex_);
+  const auto found = kernels_.find(candidate);
+  return found == kernels_.end() ? FakeKernel{} : found->second;
+}
+
+std::int64_t FakeBackend::blocks() const {
+  std::lock_guard lock(mutex_);
+  std::int64_t total = 0;
+  for (const auto& [name, count] : blocks_) total += count;
+  return total;
+}
+
+std::int64_t FakeBackend::blocks_of(const std::string& candidate) const {
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(candidate);
+  return found == blocks_.end() ? 0 : found->second;
+}
+
+std::int64_t FakeBackend::count_block(const std::string& candidate) {
+  std::lock_guard lock(mutex_);
+  return ++blocks_[candidate];
+}
+
+Seed FakeBackend::next_seed() {
+  std::lock_guard lock(mutex_);
+  return seed_.derive("session", ++seeds_);
+}
+
+Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTask&) {
+  const FakeKernel script = kernel(candidate.name);
+  if (script.build_infra) return Error{ErrorCode::kUnavailable, "the compile jail is broken"};
+  BuildResult result;
+  result.ok = script.build_fault.empty();
+  result.reason = script.build_fault;
+  result.outcome = script.build_outcome;
+  result.artifact = {candidate.digest, candidate.name};
+  return result;
+}
+
+Result<std::shared_ptr<const Workload>> FakeBackend::prepare(Workload workload) {
+  return std::shared_ptr<const Workload>(std::make_shared<Workload>(std::move(workload)));
+}
+
+Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, const Artifact&,
+                                                   std::shared_ptr<const Workload> workload) {
+  LATHE_TRY(const LaunchProgram program, compile_plan(candidate, workload->task, device_.facts));
+  const FakeKernel script = kernel(candidate.name);
+  if (script.open_infra) return Error{ErrorCode::kUnavailable, "no runner starts"};
+  if (!script.open_fault.empty()) return invalid(script.open_fault + ": by the script");
+  return std::unique_ptr<Session>(std::make_unique<FakeSession>(*this, candidate.name, std::move(workload)));
+}
+
+}  // namespace lathe

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace lathe {
+
+/// What a scripted kernel does. Times are exact but for the noise; a session stands for one process and
+/// allocation, so its share of the noise is the same in all its blocks.
+struct FakeKernel {
+  double call_ns = 1000;
+  double block_noise = 0;    ///< standard deviation of a block's log time
+  double session_noise = 0;  ///< the same for a session
+  double spike_chance = 0;   ///< that the machine takes the core away in a block: three times as slow
+  bool reports_spikes = true;
+  std::string build_fault = {};  ///< the reason why it does not build
+  Outcome build_outcome = Outcome::kBuildFailed;
+  bool build_infra = false;  ///< the build fails by the machine's fault
+  std::string open_fault = {};
+  bool open_infra = false;
+  int good_blocks = 1 << 30;  ///< blocks of all its sessions before `fault` sets in
+  BlockOutcome fault = {};
+  std::string wrong = {};       ///< the reason why every output fails its comparison
+  double delay_seconds = 0;     ///< real time that a block takes, for tests of cancelling
+  std::int64_t wrong_rows = 0;  ///< where positive: wrong at shapes whose first dim has this value
+};
+
+/// A backend without a device: candidates do what the script says of their name. Everything above the
+/// interface runs on it, so nothing there can know what a device is. Thread-safe.
+class FakeBackend final : public Backend {
+ public:
+  explicit FakeBackend(const Seed& seed);
+
+  void script(const std::string& candidate, FakeKernel kernel);
+  FakeKernel kernel(const std::string& candidate) const;
+  /// Blocks that ran so far.
+  std::int64_t blocks() const;
+  std::int64_t blocks_of(const std::string& candidate) const;
+
+  const DeviceInfo& device() const override { return device_; }
+  Result<DevicePeaks> peaks() override { return peaks_; }
+  void set_peaks(const DevicePeaks& peaks) override { peaks_ = peaks; }
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) override;
+  Result<std::shared_ptr<const Workload>> prepare(Workload workload) override;
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload) override;
+
+ private:
+  friend class FakeSession;
+  Seed next_seed();
+  std::int64_t count_block(const std::string& candidate);
+
+  DeviceInfo device_;
+  DevicePeaks peaks_;
+  mutable std::mutex mutex_;
+  Seed seed_;
+  std::uint64_t seeds_ = 0;
+  std::map<std::string, FakeKernel> kernels_;
+  std::map<std::string, std::int64_t> blocks_;
+};
+
+}  // namespace lathe

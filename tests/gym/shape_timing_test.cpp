@@ -1,0 +1,138 @@
+#include "gym/shape_timing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/gym/fake_task.h"
+
+namespace lathe {
+namespace {
+
+/// One shape with baselines "naive" and "peer"; every instance has its own noise.
+class Bench {
+ public:
+  Bench(std::uint64_t number, double block_noise, double session_noise)
+      : task_(twice_task()), backend_(Seed::from_number(number)), reference_(*make_reference(task_)) {
+    shape_.name = "n=16";
+    shape_.task = *lathe::bind(task_, task_.shapes[0].dims);
+    const Seed seed = Seed::from_number(number + 1'000'000);
+    shape_.timing = *make_timing_workload(backend_, *reference_, shape_.task, seed, 4, {});
+    backend_.script("naive", timed(9000, block_noise, session_noise));
+    backend_.script("peer", timed(1000, block_noise, session_noise));
+    timer_ = std::make_unique<ShapeTimer>(backend_, *reference_, shape_, seed, 10.0);
+    EXPECT_TRUE(timer_->add_baseline("naive", scripted("naive"), {}).passed());
+    EXPECT_TRUE(timer_->add_baseline("peer", scripted("peer"), {}).passed());
+  }
+
+  void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
+  ShapeTiming screen() { return timer_->screen(scripted("candidate"), {}); }
+  ShapeTiming final() { return timer_->final(scripted("candidate"), {}); }
+
+ private:
+  TaskSpec task_;
+  FakeBackend backend_;
+  std::unique_ptr<Reference> reference_;
+  BenchShape shape_;
+  std::unique_ptr<ShapeTimer> timer_;
+};
+
+Interval over(const ShapeTiming& timing, const std::string& baseline) {
+  for (const Speedup& speedup : timing.speedups)
+    if (speedup.baseline == baseline) return speedup.ratio;
+  ADD_FAILURE() << "no speedup over " << baseline;
+  return {};
+}
+
+bool holds(const Interval& interval, double value) { return interval.low <= value && value <= interval.high; }
+
+TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
+  for (const double call_ns : {300.0, 1000.0, 2900.0, 9000.0, 30000.0}) {
+    Bench bench(1, 0, 0);
+    bench.script(timed(call_ns));
+    const ShapeTiming timing = bench.screen();
+    ASSERT_TRUE(timing.finding.passed());
+    EXPECT_NEAR(over(timing, "naive").mid, 9000 / call_ns, 1e-6 * 9000 / call_ns);
+    EXPECT_NEAR(over(timing, "peer").mid, 1000 / call_ns, 1e-6 * 1000 / call_ns);
+  }
+}
+
+TEST(ShapeTiming, AScreensIntervalHoldsTheTruth) {
+  int inside = 0, false_wins = 0;
+  constexpr int kRepeats = 300;
+  for (int i = 0; i < kRepeats; ++i) {
+    Bench bench(100 + static_cast<std::uint64_t>(i), 0.02, 0);
+    bench.script(timed(1000, 0.02));
+    const Interval ratio = over(bench.screen(), "peer");
+    inside += holds(ratio, 1) ? 1 : 0;
+    false_wins += ratio.low > 1 ? 1 : 0;
+  }
+  EXPECT_GE(inside, kRepeats * 93 / 100);
+  EXPECT_LE(false_wins, kRepeats * 4 / 100);
+}
+
+TEST(ShapeTiming, AFinalPredictsAFurtherProcess) {
+  int inside = 0, false_wins = 0;
+  constexpr int kRepeats = 300;
+  for (int i = 0; i < kRepeats; ++i) {
+    Bench bench(5000 + static_cast<std::uint64_t>(i), 0.01, 0.01);
+    bench.script(timed(1000, 0.01, 0.01));
+    const Interval claimed = over(bench.final(), "peer");
+    // What somebody else would measure: fresh processes of both, as precisely as it can be done.
+    Rng rng(Seed::from_number(90'000 + static_cast<std::uint64_t>(i)));
+    inside += holds(claimed, std::exp(0.01 * (rng.normal() - rng.normal()))) ? 1 : 0;
+    false_wins += claimed.low > 1 ? 1 : 0;
+  }
+  EXPECT_GE(inside, kRepeats * 93 / 100);
+  EXPECT_LE(false_wins, kRepeats * 2 / 100);
+}
+
+TEST(ShapeTiming, AnIntervalThatIsTooWideIsAmbiguous) {
+  Bench bench(3, 0.3, 0);
+  bench.script(timed(1000, 0.3));
+  const ShapeTiming timing = bench.screen();
+  ASSERT_TRUE(timing.finding.passed());
+  for (const Speedup& speedup : timing.speedups) EXPECT_TRUE(speedup.ambiguous);
+}
+
+TEST(ShapeTiming, PairsThatTheMachineDisturbedAreDropped) {
+  Bench bench(4, 0.002, 0);
+  FakeKernel kernel = timed(500, 0.002);
+  kernel.spike_chance = 0.1;
+  bench.script(kernel);
+  const Interval ratio = over(bench.screen(), "peer");
+  EXPECT_NEAR(ratio.mid, 2, 0.02);
+  EXPECT_GT(ratio.low, 1.9);
+}
+
+TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
+  Bench bench(6, 0.002, 0);
+  FakeKernel kernel = timed(500, 0.002);
+  kernel.spike_chance = 0.1;
+  kernel.reports_spikes = false;
+  bench.script(kernel);
+  EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
+}
+
+TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
+  TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(1));
+  const auto reference = *make_reference(task);
+  BenchShape shape;
+  shape.task = *lathe::bind(task, task.shapes[0].dims);
+  shape.timing = *make_timing_workload(backend, *reference, shape.task, Seed::from_number(2), 4, {});
+  DevicePeaks peaks;
+  peaks.flops_per_second = 1e30;
+  peaks.levels = {{"memory", 1e30, 1e9}};  // 128 bytes in 128 ns
+  backend.set_peaks(peaks);
+  backend.script("naive", timed(1000));
+  backend.script("candidate", timed(50));
+  ShapeTimer timer(backend, *reference, shape, Seed::from_number(3), 10.0);
+  ASSERT_TRUE(timer.add_baseline("naive", scripted("naive"), {}).passed());
+  const ShapeTiming timing = timer.screen(scripted("candidate"), {});
+  EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
+  EXPECT_EQ(timing.finding.reason, "roofline");
+}
+
+}  // namespace
+}  // namespace lathe
