@@ -26,7 +26,9 @@ n = 1000
 )";
 
 std::string candidate_text(const std::string& body) {
-  return "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"n\"]\n*/\n" + body;
+  return "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"n\"]\n*/\n#include "
+         "<lathe/cpu.h>\n" +
+         body;
 }
 
 constexpr const char* kRight = R"(
@@ -75,7 +77,8 @@ class CpuBackendTest : public testing::Test {
     return backend_->build(*candidate, (*workload_)->task);
   }
 
-  static BlockOutcome run(const std::string& body, double timeout_seconds = 5, std::vector<int> trials = {0, 1, 2, 3}) {
+  static BlockOutcome run(const std::string& body, double timeout_seconds = 5,
+                          std::vector<int> trials = {0, 1, 2, 3}) {
     const auto candidate = parse_candidate(candidate_text(body), "test");
     const auto built = backend_->build(*candidate, (*workload_)->task);
     if (!built.ok()) return {BlockStatus::kInfra, "build", built.error().to_string()};
@@ -158,7 +161,8 @@ TEST_F(CpuBackendTest, EndsAKernelThatSpins) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (volatile int i = 0;; i = i + 1) {}
-})", 0.2);
+})",
+                                   0.2);
   EXPECT_EQ(outcome.status, BlockStatus::kTimeout);
 }
 
@@ -174,7 +178,8 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
 
 TEST_F(CpuBackendTest, ASessionSurvivesACrash) {
   const auto candidate = parse_candidate(candidate_text(R"(
-extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) { *(volatile int*)0 = 1; })"), "test");
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) { *(volatile int*)0 = 1; })"),
+                                         "test");
   const auto built = backend_->build(*candidate, (*workload_)->task);
   ASSERT_TRUE(built.ok() && built->ok);
   auto session = backend_->open(*candidate, built->artifact, *workload_);
@@ -193,7 +198,7 @@ TEST_F(CpuBackendTest, ReportsACompileErrorWithTheCandidatesOwnLines) {
   ASSERT_TRUE(built.ok()) << built.error().to_string();
   EXPECT_FALSE(built->ok);
   EXPECT_EQ(built->reason, "compile_error");
-  EXPECT_NE(built->facts.log.find("candidate:7:"), std::string::npos) << built->facts.log;
+  EXPECT_NE(built->facts.log.find("candidate:8:"), std::string::npos) << built->facts.log;
 }
 
 TEST_F(CpuBackendTest, ACompileCannotReadTheHostsFiles) {
@@ -204,9 +209,13 @@ TEST_F(CpuBackendTest, ACompileCannotReadTheHostsFiles) {
 }
 
 TEST_F(CpuBackendTest, RefusesConstructorsForeignSymbolsAndThreadLocals) {
-  EXPECT_EQ(build("struct S { S() { asm volatile(\"\"); } }; S s; extern \"C\" void f() {}")->reason, "constructor");
-  EXPECT_EQ(build("extern \"C\" int system(const char*); extern \"C\" void f() { system(\"true\"); }")->reason, "forbidden_symbol");
-  EXPECT_EQ(build("thread_local int kept; extern \"C\" void f() { kept = kept + 1; }")->reason, "thread_local");
+  EXPECT_EQ(build("struct S { S() { asm volatile(\"\"); } }; S s; extern \"C\" void f() {}")->reason,
+            "constructor");
+  EXPECT_EQ(
+      build("extern \"C\" int system(const char*); extern \"C\" void f() { system(\"true\"); }")->reason,
+      "forbidden_symbol");
+  EXPECT_EQ(build("thread_local int kept; extern \"C\" void f() { kept = kept + 1; }")->reason,
+            "thread_local");
 }
 
 TEST_F(CpuBackendTest, GlobalsStartAfreshInEveryCall) {

@@ -15,7 +15,14 @@ Load sample_load() {
   load.inputs = {16384, 8192, {64, 2048}, {100, 4}, {4096}};
   load.outputs = {8192, 4096, {128}, {512}, {}};
   load.scratch = {{100, ScratchFill::kZero}};
-  load.steps = {{false, "f", 7, {{ArgKind::kInput, 0}, {ArgKind::kOutput, 0}, {ArgKind::kScratch, 0}, {ArgKind::kInteger, -3}, {ArgKind::kScalarF32, 1}}},
+  load.steps = {{false,
+                 "f",
+                 7,
+                 {{ArgKind::kInput, 0},
+                  {ArgKind::kOutput, 0},
+                  {ArgKind::kScratch, 0},
+                  {ArgKind::kInteger, -3},
+                  {ArgKind::kScalarF32, 1}}},
                 {true, "{}", 0, {{ArgKind::kOutput, 0}}}};
   return load;
 }
@@ -39,7 +46,8 @@ TEST(Protocol, RefusesBuffersOutsideTheirMemory) {
 }
 
 TEST(Protocol, RefusesArgumentsThatNameNoBuffer) {
-  for (const Arg arg : {Arg{ArgKind::kInput, 2}, Arg{ArgKind::kOutput, -1}, Arg{ArgKind::kScratch, 1}, Arg{ArgKind::kScalarF64, 1}}) {
+  for (const Arg arg : {Arg{ArgKind::kInput, 2}, Arg{ArgKind::kOutput, -1}, Arg{ArgKind::kScratch, 1},
+                        Arg{ArgKind::kScalarF64, 1}}) {
     Load load = sample_load();
     load.steps[0].args[0] = arg;
     EXPECT_FALSE(decode_load(encode(load)).ok());
@@ -48,7 +56,8 @@ TEST(Protocol, RefusesArgumentsThatNameNoBuffer) {
 
 TEST(Protocol, EveryTruncationIsRefused) {
   const std::string bytes = encode(sample_load());
-  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode_load(bytes.substr(0, size)).ok()) << size;
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode_load(bytes.substr(0, size)).ok()) << size;
   EXPECT_FALSE(decode_load(bytes + "x").ok());
 }
 
