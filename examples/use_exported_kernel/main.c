@@ -1,5 +1,4 @@
 #include <lathe_softmax_rows.h>
-
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,7 +90,8 @@ static int check(int64_t rows, int64_t cols, const lathe_parallel* parallel) {
 
 int main(void) {
   const lathe_parallel threads = {kThreads, NULL, run_on_threads};
-  int failures = check(1024, 512, NULL) + check(1024, 512, &threads) + check(37, 129, NULL) + check(3, 1, &threads);
+  int failures =
+      check(1024, 512, NULL) + check(1024, 512, &threads) + check(37, 129, NULL) + check(3, 1, &threads);
 
   float* small = aligned_floats(16);
   failures += lathe_softmax_rows(small, small, 0, 5, NULL, NULL) != LATHE_OUTSIDE_DOMAIN;

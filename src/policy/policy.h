@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "backend/backend.h"
+#include "base/random.h"
 #include "record/experience.h"
 
 namespace lathe {
@@ -33,8 +33,8 @@ class Policy {
   /// `count` fresh proposals, most promising first; fewer if the policy has no more.
   virtual Result<std::vector<Proposal>> propose(const PolicyContext& context, int count, Rng& rng) = 0;
   /// A changed version of `parent`; of `parent` and `mate` together if mate is not null.
-  virtual Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
-                                Rng& rng) = 0;
+  virtual Result<Proposal> vary(const PolicyContext& context, const Experience& parent,
+                                const Experience* mate, Rng& rng) = 0;
   /// The behaviour cell of a candidate for MAP-Elites: small integers, equal for kernels of one kind.
   virtual std::vector<int> behaviour(const PolicyContext& context, const Candidate& candidate) = 0;
 };

@@ -122,7 +122,8 @@ class BoundCheck {
   Comparison finish() {
     result_.rms_error = count_ == 0 ? 0 : std::sqrt(total_ / static_cast<double>(count_));
     if (result_.bad_count > 0) return fail(masks_differ_ ? "nan_mask" : "bound");
-    if (limit_ != nullptr && whole_ && count_ >= kMinRmsCount && result_.rms_error > kRmsFactor * limit_->global) {
+    if (limit_ != nullptr && whole_ && count_ >= kMinRmsCount &&
+        result_.rms_error > kRmsFactor * limit_->global) {
       return fail("rms");
     }
     if (bad_tile_ >= 0) {

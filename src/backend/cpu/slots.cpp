@@ -109,8 +109,8 @@ std::vector<std::span<std::byte>> CpuWorkload::gaps(int trial) const {
   for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
     std::byte* const begin = base + outputs_.offsets[i];
     std::byte* const end = begin + outputs_.sizes[i];
-    std::byte* const after =
-        outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes : base + outputs_.guards[i];
+    std::byte* const after = outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes
+                                                     : base + outputs_.guards[i];
     found.emplace_back(previous_end, begin);
     found.emplace_back(end, after);
     previous_end = outputs_.guards.empty() ? after : after + kPageBytes;

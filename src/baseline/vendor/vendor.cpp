@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -32,7 +33,9 @@ void keep_freed_memory() {
   constexpr int kLargestWorkspace = 32 << 20;  // glibc's largest M_MMAP_THRESHOLD
   mallopt(M_MMAP_THRESHOLD, kLargestWorkspace);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  void* const reserve[] = {std::malloc(kLargestWorkspace - 4096), std::malloc(kLargestWorkspace - 4096)};
+  // Untouched, so it costs address space alone: what a call allocates must come from what was freed here.
+  std::array<void*, 8> reserve;
+  for (void*& memory : reserve) memory = std::malloc(kLargestWorkspace - 4096);
   for (void* memory : reserve) std::free(memory);
 }
 
@@ -95,6 +98,7 @@ lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* err
   std::string message;
   try {
     auto prepared = lathe::vendor::prepare(json, threads);
+    lathe::vendor::keep_freed_memory();
     if (prepared.ok()) return new lathe_vendor_call{std::move(*prepared)};
     message = prepared.error().message;
   } catch (const std::exception& exception) {

@@ -16,8 +16,8 @@ namespace lathe::ops {
 inline constexpr double kTranscendental = 4;
 /// fp32's denormal spacing: what arithmetic loses where it underflows.
 inline constexpr double kTiny = 0x1p-149;
-/// Vectorised exp and its like flush denormal results to zero; those that build 2^n in two steps (oneDNN) lose
-/// half of the last normal binade, too.
+/// Vectorised exp and its like flush denormal results to zero; those that build 2^n in two steps (oneDNN)
+/// lose half of the last normal binade, too.
 inline constexpr double kFlush = 0x1p-125;
 
 /// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
