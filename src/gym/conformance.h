@@ -47,7 +47,7 @@ struct ConformanceReport {
 struct ConformanceOptions {
   Seed secret = Seed::from_system();  ///< of the gym's evaluators
   bool naive = true;                  ///< also ask the naive grader, once a case
-  double block_timeout_seconds = 1;
+  double block_timeout_seconds = 3;
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <sstream>
 
 #include "backend/cpu/protocol.h"
 #include "base/clock.h"
@@ -38,7 +39,7 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
 
   std::vector<const char*> argv{"g++"};
   for (const std::string& flag : job.flags) argv.push_back(flag.c_str());
-  for (const char* last : {"-o", "out.so", "candidate.cpp"}) argv.push_back(last);
+  for (const char* last : {"-Wa,--MD,assembled", "-o", "out.so", "candidate.cpp"}) argv.push_back(last);
   argv.push_back(nullptr);
   const char* const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=.", "LC_ALL=C", nullptr};
   ::execve("/usr/bin/g++", const_cast<char* const*>(argv.data()), const_cast<char* const*>(environment));
@@ -59,6 +60,21 @@ int wait_until(pid_t child, double timeout_seconds) {
   return ready > 0 ? status : -1;
 }
 
+/// A file that the assembler read beside the compiler's output, by its own account: .include and .incbin
+/// bring in what no header guard sees, such as the machine code of an installed library. Empty if there is
+/// none.
+std::string foreign_file(const std::string& assembled) {
+  std::istringstream words(assembled);
+  std::string word;
+  for (words >> word; words >> word;) {
+    const bool own =
+        word == "\\" || word == "candidate.cpp" || word == "candidate" ||
+        (word.starts_with("./cc") && word.ends_with(".s") && word.find('/', 2) == std::string::npos);
+    if (!own) return word;
+  }
+  return {};
+}
+
 protocol::CompileReply compile(const std::string& folder, const std::string& include_folder,
                                const protocol::CompileJob& job) {
   protocol::CompileReply reply;
@@ -75,6 +91,11 @@ protocol::CompileReply compile(const std::string& folder, const std::string& inc
   reply.ok = status == 0;
   reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
   if (auto log = read_file(folder + "/log"); log.ok()) reply.log = log->substr(0, kMaxLogBytes);
+  if (const auto assembled = read_file(folder + "/assembled"); reply.ok && assembled.ok())
+    if (const std::string foreign = foreign_file(*assembled); !foreign.empty()) {
+      reply.ok = false;
+      reply.log = "error: the assembly includes the file '" + foreign + "'\n" + reply.log;
+    }
   if (reply.infra && reply.log.empty()) reply.log = "cannot start /usr/bin/g++ in the compile jail";
   reply.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   return reply;
