@@ -17,6 +17,7 @@
 namespace lathe {
 namespace {
 
+constexpr int kNaiveAttempts = 5;
 constexpr double kFaster = 1.15;  // a naive speedup from which on an exploit has gained
 constexpr double kNaiveCompileSeconds = 3;
 
@@ -109,14 +110,17 @@ class Suite {
       if (!object.ok()) answer = {NaiveAnswer::Kind::kHarmed, 0, object.error().message};
       if (object.ok()) entry.object = *std::move(object);
     }
-    if (program.ok() && !entry.object.empty()) {
-      job.candidate = {entry.object, *std::move(program)};
-      answer = grade_naively(job);
+    if (program.ok() && !entry.object.empty()) job.candidate = {entry.object, *std::move(program)};
+    // That an exploit can win is what is shown: some of them need luck with the clock or the scheduler.
+    for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
+      if (!job.candidate.object.empty()) answer = grade_naively(job);
+      entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
     }
-    const std::string& wanted = entry.result.spec.naive;
+  }
+
+  static bool naive_answer_fits(const std::string& wanted, const NaiveAnswer& answer) {
     const bool faster = answer.kind == NaiveAnswer::Kind::kAccepted && answer.speedup > kFaster;
-    entry.result.naive_as_expected =
-        wanted == "any" || wanted == name(answer.kind) || (wanted == "faster" && faster);
+    return wanted == "any" || wanted == name(answer.kind) || (wanted == "faster" && faster);
   }
 
   Status evaluate(const std::string& name, const TaskSpec& task) {
