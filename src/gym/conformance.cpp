@@ -150,8 +150,8 @@ class Suite {
     for (const CaseEvidence& one : verdict.evidence.cases)
       result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
     result.speedup = verdict.speedup("naive");
-    const bool gained =
-        result.spec.at_most > 0 && (!result.speedup || result.speedup->low > result.spec.at_most);
+    const bool gained = verdict.passed() && result.spec.at_most > 0 &&
+                        (!result.speedup || result.speedup->low > result.spec.at_most);
     result.as_expected = contains(result.spec.expect, verdict.outcome) &&
                          contains(result.spec.reasons, verdict.reason) && !gained;
   }

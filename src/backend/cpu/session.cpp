@@ -14,6 +14,7 @@ namespace lathe {
 namespace {
 
 constexpr int kSamples = 64;
+constexpr int kWitnesses = 4;
 constexpr int kInvoluntarySwitchesAllowed = 2;
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr std::int64_t kAfterDoneTimeoutNs = 200'000'000;
@@ -60,7 +61,7 @@ bool CpuSession::reply_waits() const {
 }
 
 bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value,
-                          std::int64_t deadline_ns, Witness* witness) const {
+                          std::int64_t deadline_ns, std::vector<Witness>* witnesses) const {
   for (;;) {
     if (!options_.spin) {
       pollfd waiting{runner_.channel().fd(), POLLIN, 0};
@@ -69,7 +70,7 @@ bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t 
     }
     for (int i = 0; i < 4096; ++i) {
       if (flag.load(std::memory_order_acquire) >= value) return true;
-      if (witness) watch(*witness);
+      if (witnesses) watch(*witnesses);
       if (!options_.spin) break;
       _mm_pause();
     }
@@ -105,17 +106,22 @@ CpuSession::Wait CpuSession::prepare_wait(const BlockRequest& request) const {
   for (int i = 0; i < kSamples; ++i)
     wait.samples.push_back(draw_sample(request.trials[rng.below(request.trials.size())], rng));
   if (request.trials.size() < 2) return wait;
-  const std::size_t later = 1 + rng.below(request.trials.size() - 1);
-  wait.witness.later = draw_sample(request.trials[later], rng);
-  wait.witness.earlier = draw_sample(request.trials[rng.below(later)], rng);
-  take(wait.witness.later);
+  for (int i = 0; i < kWitnesses; ++i) {
+    const std::size_t later = 1 + rng.below(request.trials.size() - 1);
+    Witness& witness = wait.witnesses.emplace_back();
+    witness.later = draw_sample(request.trials[later], rng);
+    witness.earlier = draw_sample(request.trials[rng.below(later)], rng);
+    take(witness.later);
+  }
   return wait;
 }
 
-void CpuSession::watch(Witness& witness) const {
-  if (witness.seen || witness.later.size == 0 || !changed(witness.later)) return;
-  take(witness.earlier);
-  witness.seen = true;
+void CpuSession::watch(std::vector<Witness>& witnesses) const {
+  for (Witness& witness : witnesses) {
+    if (witness.seen || !changed(witness.later)) continue;
+    take(witness.earlier);
+    witness.seen = true;
+  }
 }
 
 CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
@@ -128,7 +134,7 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   wait.begin_ns = now();
   control().go.store(1, std::memory_order_release);
-  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns, &wait.witness);
+  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns, &wait.witnesses);
   // The clock runs until the outputs have been looked at: what is written before that costs time, what is
   // written after it is seen.
   for (Sample& sample : wait.samples) take(sample);
@@ -186,7 +192,8 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
                   [&](const auto& sample) { return changed(sample); }))
     return failed(BlockStatus::kTampered, "late_write",
                   "outputs changed after the kernel had said that it was done");
-  if (wait.witness.seen && changed(wait.witness.earlier))
+  if (std::any_of(wait.witnesses.begin(), wait.witnesses.end(),
+                  [&](const auto& witness) { return witness.seen && changed(witness.earlier); }))
     return failed(BlockStatus::kTampered, "early_write", "a call wrote the outputs of a later one");
   check_outputs(request, outcome);
   return outcome;

@@ -49,7 +49,7 @@ class CpuSession final : public Session {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
     std::vector<Sample> samples;
-    Witness witness;
+    std::vector<Witness> witnesses;
   };
 
   CpuSession(HelperProcess runner, std::shared_ptr<const CpuWorkload> workload, const SessionOptions& options)
@@ -59,12 +59,12 @@ class CpuSession final : public Session {
   bool reply_waits() const;
   /// Waits until the flag is at least `value`; false when the child died or time is over.
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns,
-                Witness* witness = nullptr) const;
+                std::vector<Witness>* witnesses = nullptr) const;
   Sample draw_sample(int trial, Rng& rng) const;
   void take(Sample& sample) const;
   bool changed(const Sample& sample) const;
   Wait prepare_wait(const BlockRequest& request) const;
-  void watch(Witness& witness) const;
+  void watch(std::vector<Witness>& witnesses) const;
   Wait run_calls(const BlockRequest& request) const;
   BlockOutcome judge(const BlockRequest& request, const Wait& wait, const protocol::BlockReply& reply) const;
   BlockOutcome describe_death(const BlockRequest& request, const Wait& wait,
