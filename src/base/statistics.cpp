@@ -16,6 +16,40 @@ std::vector<double> sorted(std::span<const double> xs) {
   return copy;
 }
 
+/// The normal z with P(|Z| > z) = alpha, by bisection: called rarely, so simplicity wins.
+double normal_quantile(double alpha) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 200; ++i) {
+    const double mid = (low + high) / 2;
+    (std::erfc(mid / std::numbers::sqrt2) > alpha ? low : high) = mid;
+  }
+  return low;
+}
+
+/// How many values the signed-rank statistic of n symmetric values can take from its least on with a
+/// probability of at most `tail` together.
+std::size_t signed_rank_quantile(std::size_t n, double tail) {
+  constexpr std::size_t kExact = 64;
+  const auto count = static_cast<double>(n);
+  if (n > kExact) {
+    const double deviation = std::sqrt(count * (count + 1) * (2 * count + 1) / 24);
+    const double rank = count * (count + 1) / 4 - normal_quantile(2 * tail) * deviation;
+    return static_cast<std::size_t>(std::max(0.0, std::floor(rank)));
+  }
+  // The statistic is the sum of the ranks of the positive values: rank r counts or not, each with p = 1/2.
+  std::vector<double> probability(n * (n + 1) / 2 + 1, 0.0);
+  probability[0] = 1;
+  for (std::size_t rank = 1; rank <= n; ++rank)
+    for (std::size_t sum = probability.size(); sum-- > 0;)
+      probability[sum] = (probability[sum] + (sum >= rank ? probability[sum - rank] : 0)) / 2;
+  std::size_t values = 0;
+  for (double together = 0; values < probability.size(); ++values) {
+    together += probability[values];
+    if (together > tail) break;
+  }
+  return values;
+}
+
 }  // namespace
 
 double mean(std::span<const double> xs) {
@@ -50,22 +84,18 @@ double geometric_mean(std::span<const double> xs) {
   return std::exp(sum / static_cast<double>(xs.size()));
 }
 
-Interval median_interval(std::span<const double> xs, double alpha) {
+Interval signed_rank_interval(std::span<const double> xs, double alpha) {
   assert(!xs.empty());
-  const auto ordered = sorted(xs);
-  const std::size_t n = ordered.size();
+  std::vector<double> means;
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    for (std::size_t j = i; j < xs.size(); ++j) means.push_back((xs[i] + xs[j]) / 2);
+  std::sort(means.begin(), means.end());
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  Interval interval{-kInf, quantile(ordered, 0.5), kInf};
-  // The interval [x_(k), x_(n+1-k)] misses the median with probability 2 P(Binomial(n, 1/2) < k).
-  // In logarithms, for 2^-n underflows from n = 1075 on.
-  double tail = 0;
-  double log_term = -static_cast<double>(n) * std::numbers::ln2;
-  for (std::size_t k = 1; 2 * k <= n; ++k) {
-    tail += std::exp(log_term);
-    if (2 * tail > alpha) break;
-    interval.low = ordered[k - 1];
-    interval.high = ordered[n - k];
-    log_term += std::log(static_cast<double>(n - k + 1) / static_cast<double>(k));
+  Interval interval{-kInf, quantile(means, 0.5), kInf};
+  const std::size_t skipped = signed_rank_quantile(xs.size(), alpha / 2);
+  if (skipped > 0) {
+    interval.low = means[skipped - 1];
+    interval.high = means[means.size() - skipped];
   }
   return interval;
 }
@@ -81,13 +111,7 @@ double student_t(double dof, double alpha) {
   double x = d * alpha;
   double y = std::pow(x, 2.0 / dof);
   if (y > 0.05 + a) {
-    // Normal quantile of alpha/2 by bisection on erfc: called rarely, so simplicity wins.
-    double low = 0, high = 40;
-    for (int i = 0; i < 200; ++i) {
-      const double mid = (low + high) / 2;
-      (std::erfc(mid / std::numbers::sqrt2) > alpha ? low : high) = mid;
-    }
-    x = -low;
+    x = -normal_quantile(alpha);
     y = x * x;
     if (dof < 5) c += 0.3 * (dof - 4.5) * (x + 0.6);
     c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c;

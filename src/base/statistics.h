@@ -19,9 +19,12 @@ double median(std::span<const double> xs);
 double quantile(std::span<const double> xs, double q);
 double geometric_mean(std::span<const double> xs);
 
-/// Distribution-free confidence interval of the median from order statistics (binomial, p = 1/2), with
-/// coverage >= 1 - alpha. With too few values for that coverage it is (-inf, median, +inf).
-Interval median_interval(std::span<const double> xs, double alpha);
+/// Confidence interval of the centre of a symmetric law, whatever its tails: Wilcoxon's signed-rank test
+/// turned around, so `low` and `high` are order statistics of the n (n + 1) / 2 pairwise means and `mid` is
+/// their median (Hodges and Lehmann). Outliers hardly move it, and on normal data it needs 5% more values
+/// than Student's t where the median needs 57%. Coverage >= 1 - alpha (exact to n = 64, then normal); with
+/// too few values for that it is (-inf, mid, +inf).
+Interval signed_rank_interval(std::span<const double> xs, double alpha);
 
 /// Two-sided Student t quantile: t with P(|T_dof| <= t) = 1 - alpha. Hill's expansion (CACM 396), |error| <
 /// 1e-3.

@@ -103,7 +103,7 @@ class PairTimer {
 
   void examine(RatioEstimate& estimate) const {
     estimate.log_ratio =
-        median_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
+        signed_rank_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
     estimate.converged = (estimate.log_ratio.high - estimate.log_ratio.low) / 2 <= rule_.half_width;
   }
 
@@ -128,7 +128,9 @@ class PairTimer {
 
 TimingRule screen_rule() {
   TimingRule rule;
-  rule.looks = {8, 16, 32};
+  rule.block_ns = 3e5;
+  rule.looks = {8, 14, 24};
+  rule.half_width = 0.035;
   return rule;
 }
 

@@ -140,7 +140,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     const PairOutcome pair = time_pair(*anchor_session, *session, **workload,
                                        completed(final_rule(), timeout_seconds_, rms), secret);
     if (!pair.finding.passed()) return result.finding = pair.finding, result;
-    rounds.push_back(median(pair.estimate.samples));
+    rounds.push_back(pair.estimate.log_ratio.mid);
     candidate_ns.push_back(pair.estimate.candidate_ns);
     estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),
                             pair.estimate.samples.end());

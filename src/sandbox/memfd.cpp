@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 namespace lathe {
@@ -46,6 +47,26 @@ Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable)
   void* at = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return errno_error("cannot map shared memory");
   return Mapping(static_cast<std::byte*>(at), bytes);
+}
+
+Result<Mapping> reserve_addresses(std::size_t bytes) {
+  if (bytes == 0) return Mapping();
+  void* at = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return errno_error("cannot reserve addresses");
+  return Mapping(static_cast<std::byte*>(at), bytes);
+}
+
+Status map_part(const Mapping& range, const UniqueFd& fd, std::size_t offset, std::size_t bytes,
+                bool writable) {
+  if (bytes == 0) return Ok{};
+  void* const at = range.data() + offset;
+  if (::mmap(at, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, fd.get(),
+             static_cast<off_t>(offset)) == MAP_FAILED)
+    return errno_error("cannot map shared memory");
+  // Reading maps many pages at a time, and a shared page comes writable.
+  if (::madvise(at, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL)
+    return errno_error("cannot populate shared memory");
+  return Ok{};
 }
 
 }  // namespace lathe

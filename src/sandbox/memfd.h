@@ -42,5 +42,10 @@ Result<UniqueFd> make_sealed_memfd(const char* name, std::string_view bytes);
 /// A second descriptor of the same memory that can only be mapped for reading.
 Result<UniqueFd> reopen_read_only(const UniqueFd& fd);
 Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable);
+/// Addresses at which every access faults until something is mapped there.
+Result<Mapping> reserve_addresses(std::size_t bytes);
+/// Maps part of a memory at the same offset of `range`, its pages present at once. Whole pages.
+Status map_part(const Mapping& range, const UniqueFd& fd, std::size_t offset, std::size_t bytes,
+                bool writable);
 
 }  // namespace lathe

@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "backend/cpu/session.h"
 #include "backend/cpu/slots.h"
 #include "backend/cpu/toolchain.h"
+#include "base/processors.h"
 #include "candidate/launch_program.h"
 
 namespace lathe {
@@ -32,16 +32,6 @@ std::string processor_name() {
   for (std::string line; std::getline(cpuinfo, line);)
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   return "unknown processor";
-}
-
-/// The processors this process may use.
-std::vector<std::int32_t> usable_cpus() {
-  cpu_set_t set;
-  std::vector<std::int32_t> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (std::int32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
-  return cpus;
 }
 
 protocol::ArgKind scalar_kind(DType dtype) {
@@ -74,8 +64,11 @@ class CpuBackend final : public Backend {
     device_.name = processor_name();
     device_.digest_text = toolchain_->version();
     device_.threads = options_.threads;
-    cpus_ = usable_cpus();
-    device_.cores = static_cast<int>(cpus_.size());
+    const std::vector<int> cpus = usable_processors();
+    device_.cores = static_cast<int>(cpus.size());
+    const int threads = std::min(options_.threads, device_.cores);
+    runner_cpus_.assign(cpus.rbegin(), cpus.rbegin() + threads);
+    session_.broker_cpus = processors_besides(cpus, runner_cpus_);
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
     device_.facts = {{"threads", options_.threads},
                      {"cores", device_.cores},
@@ -83,7 +76,6 @@ class CpuBackend final : public Backend {
                      {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
                      {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)},
                      {"vector_bytes", __builtin_cpu_supports("avx512f") ? 64 : 32}};
-    session_.spin = device_.cores > options_.threads;
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -169,8 +161,7 @@ class CpuBackend final : public Backend {
   protocol::Load make_load(const LaunchProgram& program, const CpuWorkload& workload) const {
     protocol::Load load;
     load.threads = options_.threads;
-    for (int i = 0; i < options_.threads && i < device_.cores; ++i)
-      load.cpus.push_back(cpus_[cpus_.size() - 1 - static_cast<std::size_t>(i)]);
+    load.cpus = runner_cpus_;
     load.trials = static_cast<std::uint32_t>(workload.trials.size());
     load.inputs = workload.inputs();
     load.outputs = workload.outputs();
@@ -203,7 +194,7 @@ class CpuBackend final : public Backend {
   CpuBackendOptions options_;
   std::unique_ptr<Toolchain> toolchain_;
   DeviceInfo device_;
-  std::vector<std::int32_t> cpus_;
+  std::vector<int> runner_cpus_;
   SessionOptions session_;
   std::mutex mutex_;
   DevicePeaks peaks_;

@@ -38,14 +38,19 @@ Region get_region(WireReader& in) {
   return region;
 }
 
-/// Every buffer of every trial lies inside the memory.
+/// Every buffer of every trial lies inside the memory, between the guard before it and its own.
 bool fits(const Region& region, std::uint32_t trials) {
-  if (region.offsets.size() != region.sizes.size()) return false;
+  if (region.offsets.size() != region.sizes.size() || region.guards.size() != region.sizes.size())
+    return false;
   if (region.stride > 0 && trials > region.total_bytes / region.stride) return false;
-  for (std::size_t i = 0; i < region.offsets.size(); ++i)
-    if (region.sizes[i] > region.stride || region.offsets[i] > region.stride - region.sizes[i]) return false;
-  for (const std::uint64_t guard : region.guards)
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < region.offsets.size(); ++i) {
+    const std::uint64_t guard = region.guards[i];
     if (guard % 4096 != 0 || region.stride < 4096 || guard > region.stride - 4096) return false;
+    if (region.offsets[i] < begin || region.offsets[i] > guard || region.sizes[i] > guard - region.offsets[i])
+      return false;
+    begin = guard + 4096;
+  }
   return region.stride % 4096 == 0;
 }
 

@@ -13,13 +13,13 @@
 namespace lathe::protocol {
 
 /// Tensors of all trials lie in two shared memories, one for inputs (read-only in the runner) and one for
-/// outputs; trial t's buffer b starts at t * stride + offset[b].
+/// outputs; trial t's buffer b starts at t * stride + offset[b] and ends before guard[b].
 struct Region {
   std::uint64_t total_bytes = 0;
   std::uint64_t stride = 0;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
-  std::vector<std::uint64_t> guards;  ///< offsets inside a trial of pages that must fault
+  std::vector<std::uint64_t> guards;  ///< one a buffer: a page that must fault
 };
 
 enum class ArgKind : std::uint8_t {
@@ -83,7 +83,7 @@ Result<Block> decode_block(std::string_view bytes);
 /// What the runner's parent process saw of the child; the child cannot write it.
 struct BlockReply {
   std::int32_t wait_status = 0;
-  std::int64_t involuntary_switches = 0;
+  std::int64_t involuntary_switches = 0;  ///< in the child's whole life
   std::int64_t cpu_ns = 0;
 };
 std::string encode(const BlockReply& reply);
@@ -100,6 +100,7 @@ inline constexpr int kExitBeforeCalls = 3;
 /// believes `done` only as a reason to stop the clock, after which it looks at the outputs.
 struct Control {
   alignas(128) std::atomic<std::uint32_t> ready;
+  std::atomic<std::int64_t> switches_before;  ///< involuntary ones, of the child until it was ready
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> counter_dirty;

@@ -10,12 +10,14 @@
 #include <array>
 #include <cstring>
 
+#include "base/processors.h"
+
 namespace lathe {
 namespace {
 
 constexpr int kSamples = 64;
 constexpr int kWitnesses = 4;
-constexpr int kInvoluntarySwitchesAllowed = 2;
+constexpr int kSwitchesAtExit = 1;  // a dying process gives way once
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr std::int64_t kAfterDoneTimeoutNs = 200'000'000;
 constexpr int kReplyTimeoutMs = 10'000;
@@ -62,8 +64,9 @@ bool CpuSession::reply_waits() const {
 
 bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value,
                           std::int64_t deadline_ns, std::vector<Witness>* witnesses) const {
+  const bool spin = &flag != &control().ready && !options_.broker_cpus.empty();
   for (;;) {
-    if (!options_.spin) {
+    if (!spin) {
       pollfd waiting{runner_.channel().fd(), POLLIN, 0};
       const timespec nap{0, 20'000};
       ::ppoll(&waiting, 1, &nap, nullptr);
@@ -71,7 +74,7 @@ bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t 
     for (int i = 0; i < 4096; ++i) {
       if (flag.load(std::memory_order_acquire) >= value) return true;
       if (witnesses) watch(*witnesses);
-      if (!options_.spin) break;
+      if (!spin) break;
       _mm_pause();
     }
     if (steady_clock().now_ns() > deadline_ns || reply_waits())
@@ -131,6 +134,7 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
     wait.died = true;
     return wait;
   }
+  wait.switches_before = control().switches_before.load(std::memory_order_relaxed);
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   wait.begin_ns = now();
   control().go.store(1, std::memory_order_release);
@@ -149,6 +153,7 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
 
 BlockOutcome CpuSession::run(const BlockRequest& request) {
   if (broken_) return failed(BlockStatus::kInfra, "runner_lost", "the runner ended unexpectedly");
+  const ThreadPlacement placement(options_.broker_cpus);
   std::memset(control_.data(), 0, control_.size());
   protocol::Block block;
   block.poison = request.poison;
@@ -180,7 +185,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max(1.0, static_cast<double>(wait.end_ns - wait.begin_ns) - options_.empty_block_ns);
-  outcome.disturbed = reply.involuntary_switches > kInvoluntarySwitchesAllowed;
+  outcome.disturbed = reply.involuntary_switches > wait.switches_before + kSwitchesAtExit;
   if (const auto code = control().library_error.load(); code != 0) {
     if (!has_library_steps_)
       return failed(BlockStatus::kTampered, "control_written", "the kernel wrote to the harness's own page");

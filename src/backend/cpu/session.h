@@ -13,7 +13,9 @@ namespace lathe {
 
 /// How the broker waits for a runner.
 struct SessionOptions {
-  bool spin = true;           ///< false when the candidate's threads need every core
+  /// Processors that no runner uses: the broker waits on one. Empty when the candidate's threads need every
+  /// core; then it may not spin.
+  std::vector<int> broker_cpus;
   double empty_block_ns = 0;  ///< what a block without calls takes: subtracted
 };
 
@@ -48,6 +50,7 @@ class CpuSession final : public Session {
     bool died = false;
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
+    std::int64_t switches_before = 0;  ///< copied before the candidate's code can write to the page
     std::vector<Sample> samples;
     std::vector<Witness> witnesses;
   };
@@ -57,7 +60,8 @@ class CpuSession final : public Session {
 
   protocol::Control& control() const { return *reinterpret_cast<protocol::Control*>(control_.data()); }
   bool reply_waits() const;
-  /// Waits until the flag is at least `value`; false when the child died or time is over.
+  /// Waits until the flag is at least `value`; false when the child died or time is over. Spins only once the
+  /// child runs: before that the runner needs the broker's processor.
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns,
                 std::vector<Witness>* witnesses = nullptr) const;
   Sample draw_sample(int trial, Rng& rng) const;

@@ -8,27 +8,21 @@ namespace {
 
 constexpr std::uint64_t kAlign = 64;
 constexpr std::uint64_t kRedzoneBytes = 128;
-constexpr std::size_t kMaxGuards = 1024;  // every guard splits a mapping; the kernel allows 65530 a process
 constexpr std::uint8_t kCanary = 0xa5;
 
 constexpr std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-protocol::Region lay_out(const std::vector<std::uint64_t>& sizes, std::size_t trials, bool guards) {
+protocol::Region lay_out(const std::vector<std::uint64_t>& sizes, std::size_t trials) {
   protocol::Region region;
   region.sizes = sizes;
   std::uint64_t at = 0;
   for (const std::uint64_t size : sizes) {
-    if (guards) {
-      const std::uint64_t pages = round_to_pages(aligned(size) + kRedzoneBytes);
-      region.offsets.push_back(at + pages - aligned(size));
-      region.guards.push_back(at + pages);
-      at += pages + kPageBytes;
-    } else {
-      region.offsets.push_back(at + kRedzoneBytes);
-      at += kRedzoneBytes + aligned(size) + kRedzoneBytes;
-    }
+    const std::uint64_t pages = round_to_pages(aligned(size) + kRedzoneBytes);
+    region.offsets.push_back(at + pages - aligned(size));
+    region.guards.push_back(at + pages);
+    at += pages + kPageBytes;
   }
-  region.stride = round_to_pages(at);
+  region.stride = at;
   region.total_bytes = region.stride * trials;
   return region;
 }
@@ -53,10 +47,8 @@ Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) 
   auto made = std::make_shared<CpuWorkload>();
   static_cast<Workload&>(*made) = std::move(workload);
   const Trial& first = made->trials.front();
-  const std::size_t buffers = first.inputs.size() + first.expected.size();
-  const bool guards = made->trials.size() * buffers <= kMaxGuards;
-  made->inputs_ = lay_out(input_sizes(first), made->trials.size(), guards);
-  made->outputs_ = lay_out(output_sizes(first), made->trials.size(), guards);
+  made->inputs_ = lay_out(input_sizes(first), made->trials.size());
+  made->outputs_ = lay_out(output_sizes(first), made->trials.size());
   LATHE_TRY(made->inputs_fd_, make_memfd("inputs", made->inputs_.total_bytes));
   LATHE_TRY(made->outputs_fd_, make_memfd("outputs", made->outputs_.total_bytes));
   LATHE_TRY(made->inputs_read_only_, reopen_read_only(made->inputs_fd_));
@@ -109,11 +101,10 @@ std::vector<std::span<std::byte>> CpuWorkload::gaps(int trial) const {
   for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) {
     std::byte* const begin = base + outputs_.offsets[i];
     std::byte* const end = begin + outputs_.sizes[i];
-    std::byte* const after = outputs_.guards.empty() ? begin + aligned(outputs_.sizes[i]) + kRedzoneBytes
-                                                     : base + outputs_.guards[i];
+    std::byte* const guard = base + outputs_.guards[i];
     found.emplace_back(previous_end, begin);
-    found.emplace_back(end, after);
-    previous_end = outputs_.guards.empty() ? after : after + kPageBytes;
+    found.emplace_back(end, guard);
+    previous_end = guard + kPageBytes;
   }
   return found;
 }

@@ -12,8 +12,8 @@ namespace lathe {
 /// A workload in shared memory: every trial's inputs and outputs at fixed places that the broker and the
 /// runners map. Runners get the inputs read-only, so a candidate cannot change what others see.
 ///
-/// Each buffer is 64-byte aligned. With guards it ends (to within those 64 bytes) at a page that faults;
-/// without, a strip of canary bytes follows it. The bytes around outputs are canaries in both cases.
+/// Each buffer is 64-byte aligned and ends (to within those 64 bytes) at a page that faults. The other bytes
+/// around outputs are canaries.
 class CpuWorkload final : public Workload {
  public:
   static Result<std::shared_ptr<const CpuWorkload>> make(Workload workload);

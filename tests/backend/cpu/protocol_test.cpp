@@ -12,8 +12,8 @@ Load sample_load() {
   load.threads = 2;
   load.cpus = {0, 1};
   load.trials = 2;
-  load.inputs = {16384, 8192, {64, 2048}, {100, 4}, {4096}};
-  load.outputs = {8192, 4096, {128}, {512}, {}};
+  load.inputs = {32768, 16384, {64, 8192}, {100, 4}, {4096, 12288}};
+  load.outputs = {16384, 8192, {128}, {512}, {4096}};
   load.scratch = {{100, ScratchFill::kZero}};
   load.steps = {{false,
                  "f",
@@ -41,7 +41,19 @@ TEST(Protocol, RefusesBuffersOutsideTheirMemory) {
   load.trials = 3;
   EXPECT_FALSE(decode_load(encode(load)).ok());
   load = sample_load();
-  load.inputs.guards[0] = 8192;
+  load.inputs.guards[1] = 16384;
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+}
+
+TEST(Protocol, RefusesBuffersThatReachOverAGuard) {
+  Load load = sample_load();
+  load.inputs.offsets[1] = 4096;
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.inputs.sizes[0] = 5000;
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.outputs.guards.clear();
   EXPECT_FALSE(decode_load(encode(load)).ok());
 }
 

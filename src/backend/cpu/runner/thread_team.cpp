@@ -1,22 +1,16 @@
 #include "backend/cpu/runner/thread_team.h"
 
 #include <immintrin.h>
-#include <sched.h>
+
+#include "base/processors.h"
 
 namespace lathe {
 
-void pin_to_cpu(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
-  ::sched_setaffinity(0, sizeof set, &set);
-}
-
 ThreadTeam::ThreadTeam(int threads, const std::vector<std::int32_t>& cpus) : threads_(threads) {
-  if (!cpus.empty()) pin_to_cpu(cpus[0]);
+  if (!cpus.empty()) keep_thread_on({cpus.data(), 1});
   for (int self = 1; self < threads; ++self)
     workers_.emplace_back([this, self, cpus] {
-      if (!cpus.empty()) pin_to_cpu(cpus[static_cast<std::size_t>(self) % cpus.size()]);
+      if (!cpus.empty()) keep_thread_on({&cpus[static_cast<std::size_t>(self) % cpus.size()], 1});
       work(self);
     });
 }

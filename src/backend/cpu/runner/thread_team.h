@@ -31,7 +31,4 @@ class ThreadTeam {
   std::atomic<bool> stop_{false};
 };
 
-/// Pins the calling thread; without effect where the kernel refuses.
-void pin_to_cpu(int cpu);
-
 }  // namespace lathe

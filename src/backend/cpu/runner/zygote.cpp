@@ -16,20 +16,10 @@
 
 #include "backend/cpu/runner/fault_report.h"
 #include "backend/cpu/runner/program.h"
+#include "base/processors.h"
 
 namespace lathe {
 namespace {
-
-Result<Mapping> map_region(const UniqueFd& fd, const protocol::Region& region, std::uint32_t trials,
-                           bool writable) {
-  LATHE_TRY(Mapping mapping, map_shared(fd, region.total_bytes, writable));
-  for (std::uint32_t trial = 0; trial < trials; ++trial)
-    for (const std::uint64_t guard : region.guards)
-      if (::mprotect(mapping.data() + trial * region.stride + guard, kPageBytes, PROT_NONE) != 0)
-        return errno_error("cannot guard a buffer",
-                           "the machine allows too few mappings: raise vm.max_map_count");
-  return mapping;
-}
 
 Result<Mapping> map_scratch(std::uint64_t bytes) {
   const std::size_t size = round_to_pages(bytes) + kPageBytes;
@@ -41,27 +31,14 @@ Result<Mapping> map_scratch(std::uint64_t bytes) {
   return Mapping(static_cast<std::byte*>(at), size);
 }
 
-Status populate_region(const Mapping& mapping, const protocol::Region& region, std::uint32_t trial,
-                       int advice) {
-  for (std::size_t i = 0; i < region.offsets.size(); ++i) {
-    const std::uint64_t begin = (trial * region.stride + region.offsets[i]) / kPageBytes * kPageBytes;
-    const std::uint64_t end = round_to_pages(trial * region.stride + region.offsets[i] + region.sizes[i]);
-    if (end > begin && ::madvise(mapping.data() + begin, end - begin, advice) != 0 && errno != EINVAL)
-      return errno_error("cannot populate a buffer");
-  }
-  return Ok{};
-}
-
-/// Takes every trial out of reach that is not in `trials` (ascending).
-Status hide_all_but(const Mapping& mapping, const protocol::Region& region, std::uint32_t count,
-                    const std::vector<std::uint32_t>& trials) {
-  std::uint32_t begin = 0;
-  for (std::size_t i = 0; i <= trials.size(); ++i) {
-    const std::uint32_t end = i < trials.size() ? trials[i] : count;
-    if (end > begin &&
-        ::mprotect(mapping.data() + begin * region.stride, (end - begin) * region.stride, PROT_NONE) != 0)
-      return errno_error("cannot hide other trials");
-    begin = end + 1;
+/// Maps one trial's buffers; the pages between them stay out of reach.
+Status map_trial(const Mapping& range, const UniqueFd& fd, const protocol::Region& region,
+                 std::uint32_t trial, bool writable) {
+  std::uint64_t begin = trial * region.stride;
+  for (const std::uint64_t guard : region.guards) {
+    const std::uint64_t end = trial * region.stride + guard;
+    LATHE_CHECK_OK(map_part(range, fd, begin, end - begin, writable));
+    begin = end + kPageBytes;
   }
   return Ok{};
 }
@@ -86,9 +63,13 @@ Result<Zygote> Zygote::load(protocol::Load load, std::vector<UniqueFd> fds, cons
   zygote.load_ = std::move(load);
   zygote.lock_down_ = &lock_down;
   zygote.vendor_ = vendor;
+  // This process must never wait for the processor on which its children spin.
+  keep_thread_on(processors_besides(usable_processors(), zygote.load_.cpus));
   LATHE_TRY(zygote.control_, map_shared(fds[0], kPageBytes, true));
-  LATHE_TRY(zygote.inputs_, map_region(fds[1], zygote.load_.inputs, zygote.load_.trials, false));
-  LATHE_TRY(zygote.outputs_, map_region(fds[2], zygote.load_.outputs, zygote.load_.trials, true));
+  LATHE_TRY(zygote.inputs_, reserve_addresses(zygote.load_.inputs.total_bytes));
+  LATHE_TRY(zygote.outputs_, reserve_addresses(zygote.load_.outputs.total_bytes));
+  zygote.inputs_fd_ = std::move(fds[1]);
+  zygote.outputs_fd_ = std::move(fds[2]);
   for (const protocol::Scratch& scratch : zygote.load_.scratch) {
     LATHE_TRY(Mapping mapping, map_scratch(scratch.bytes));
     zygote.scratch_.push_back(std::move(mapping));
@@ -152,19 +133,16 @@ bool Zygote::run_block(const Channel& channel, const protocol::Block& block) {
 }
 
 /// Outputs outlive a block, so a candidate could keep answers in those of other trials, or find what its
-/// peers left there.
-Status Zygote::hide_other_trials(const protocol::Block& block) const {
-  std::vector<std::uint32_t> trials = block.trials;
-  std::sort(trials.begin(), trials.end());
-  LATHE_CHECK_OK(hide_all_but(inputs_, load_.inputs, load_.trials, trials));
-  return hide_all_but(outputs_, load_.outputs, load_.trials, trials);
+/// peers left there: a child has the trials of its own block only.
+Status Zygote::map_trials(const protocol::Block& block) const {
+  for (const std::uint32_t trial : block.trials) {
+    LATHE_CHECK_OK(map_trial(inputs_, inputs_fd_, load_.inputs, trial, false));
+    LATHE_CHECK_OK(map_trial(outputs_, outputs_fd_, load_.outputs, trial, true));
+  }
+  return Ok{};
 }
 
-Status Zygote::populate(const protocol::Block& block) const {
-  for (const std::uint32_t trial : block.trials) {
-    LATHE_CHECK_OK(populate_region(inputs_, load_.inputs, trial, MADV_POPULATE_READ));
-    LATHE_CHECK_OK(populate_region(outputs_, load_.outputs, trial, MADV_POPULATE_WRITE));
-  }
+void Zygote::fill_memory(const protocol::Block& block) const {
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     const bool poison = load_.scratch[i].fill == protocol::ScratchFill::kPoison;
     std::memset(scratch_[i].data(), poison ? block.poison : 0, round_to_pages(load_.scratch[i].bytes));
@@ -173,7 +151,6 @@ Status Zygote::populate(const protocol::Block& block) const {
   for (const std::uint32_t trial : block.trials)
     for (std::size_t i = 0; i < load_.inputs.offsets.size(); ++i)
       touch(inputs_.data() + trial * load_.inputs.stride + load_.inputs.offsets[i], load_.inputs.sizes[i]);
-  return Ok{};
 }
 
 void Zygote::run_child(const protocol::Block& block) {
@@ -184,11 +161,15 @@ void Zygote::run_child(const protocol::Block& block) {
   auto* const control = reinterpret_cast<protocol::Control*>(control_.data());
   ThreadTeam team(load_.threads, load_.cpus);
   const BlockMemory memory{inputs_.data(), outputs_.data(), scratch_};
+  if (!map_trials(block).ok()) ::_exit(protocol::kExitBeforeCalls);
+  fill_memory(block);
   std::vector<TrialCalls> calls;
   for (const std::uint32_t trial : block.trials)
     calls.emplace_back(load_, memory, trial, image_.get(), vendor_calls_);
-  if (!hide_other_trials(block).ok() || !populate(block).ok() || !lock_down_->apply().ok())
-    ::_exit(protocol::kExitBeforeCalls);
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  control->switches_before.store(usage.ru_nivcsw, std::memory_order_relaxed);
+  if (!lock_down_->apply().ok()) ::_exit(protocol::kExitBeforeCalls);
 
   control->ready.store(1, std::memory_order_release);
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();

@@ -25,14 +25,16 @@ class Zygote {
 
  private:
   [[noreturn]] void run_child(const protocol::Block& block);
-  Status hide_other_trials(const protocol::Block& block) const;
-  Status populate(const protocol::Block& block) const;
+  Status map_trials(const protocol::Block& block) const;
+  void fill_memory(const protocol::Block& block) const;
   Status prepare_library_calls(int threads);
   bool run_block(const Channel& channel, const protocol::Block& block);
 
   protocol::Load load_;
   const LockDown* lock_down_ = nullptr;
-  Mapping control_, inputs_, outputs_;
+  UniqueFd inputs_fd_, outputs_fd_;
+  Mapping control_;
+  Mapping inputs_, outputs_;  ///< addresses only: a block's child maps its own trials
   std::vector<Mapping> scratch_;
   std::shared_ptr<const LoadedImage> image_;
   const VendorLibrary* vendor_ = nullptr;

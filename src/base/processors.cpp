@@ -1,0 +1,41 @@
+#include "base/processors.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace lathe {
+
+std::vector<int> usable_processors() {
+  cpu_set_t set;
+  std::vector<int> processors;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return processors;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor)
+    if (CPU_ISSET(static_cast<std::size_t>(processor), &set)) processors.push_back(processor);
+  return processors;
+}
+
+std::vector<int> processors_besides(std::span<const int> all, std::span<const int> taken) {
+  std::vector<int> rest;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(rest),
+               [&](int one) { return std::find(taken.begin(), taken.end(), one) == taken.end(); });
+  return rest;
+}
+
+void keep_thread_on(std::span<const int> processors) {
+  if (processors.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+ThreadPlacement::ThreadPlacement(std::span<const int> processors) {
+  if (processors.empty()) return;
+  before_ = usable_processors();
+  keep_thread_on(processors);
+}
+
+ThreadPlacement::~ThreadPlacement() { keep_thread_on(before_); }
+
+}  // namespace lathe
