@@ -1,7 +1,7 @@
 // How honest the gym's clock is: a kernel against itself, and against copies that do 1%, 3% and 10% more
 // work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
-// intervals that hold 1, the share of `final` repeats that fall inside the first interval, and how often
-// extra work is seen.
+// intervals that hold the truth, how often the middle of one evaluation falls inside the interval of another,
+// and how often extra work is seen (losses).
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "gym/evaluator.h"
 
 namespace lathe {
@@ -57,9 +58,7 @@ struct Tally {
   int wins = 0;
   int losses = 0;
   int covered = 0;  ///< the interval holds the true ratio
-  int outside_first = 0;
-  double width = 0;
-  Interval first;
+  std::vector<Interval> ratios;
 };
 
 void add(Tally& tally, const Verdict& verdict, double truth) {
@@ -68,12 +67,29 @@ void add(Tally& tally, const Verdict& verdict, double truth) {
     fmt::print(stderr, "{} {} {}\n", name(verdict.outcome), verdict.reason, verdict.detail);
     return;
   }
-  if (tally.total++ == 0) tally.first = *ratio;
+  ++tally.total;
   tally.wins += ratio->low > 1;
   tally.losses += ratio->high < 1;
   tally.covered += ratio->low <= truth && truth <= ratio->high;
-  tally.outside_first += ratio->mid < tally.first.low || ratio->mid > tally.first.high;
-  tally.width += (ratio->high - ratio->low) / 2 / ratio->mid;
+  tally.ratios.push_back(*ratio);
+}
+
+/// The share of (interval, other evaluation) pairs in which the other falls inside.
+double repeats_inside(const std::vector<Interval>& ratios) {
+  int inside = 0, pairs = 0;
+  for (const Interval& interval : ratios)
+    for (const Interval& other : ratios) {
+      if (&other == &interval) continue;
+      ++pairs;
+      inside += interval.low <= other.mid && other.mid <= interval.high;
+    }
+  return pairs == 0 ? 0 : 100.0 * inside / pairs;
+}
+
+double median_half_width(const std::vector<Interval>& ratios) {
+  std::vector<double> widths;
+  for (const Interval& ratio : ratios) widths.push_back((ratio.high - ratio.low) / 2 / ratio.mid);
+  return widths.empty() ? 0 : 100 * median(widths);
 }
 
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
@@ -89,8 +105,8 @@ Status measure(Evaluator& evaluator, Depth depth, int extra_percent, int repeats
   const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   fmt::print("| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.2f} |\n", name(depth),
              extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
-             share(tally.covered, tally), 100 - share(tally.outside_first, tally),
-             100 * tally.width / std::max(1, tally.total), seconds / std::max(1, tally.total));
+             share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
+             seconds / std::max(1, tally.total));
   std::fflush(stdout);
   return Ok{};
 }
@@ -101,7 +117,7 @@ Status run(int screens, int finals) {
   LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, null_sink()));
   fmt::print("{}, 1 thread; every row against the naive build of the same task\n\n", backend->device().name);
   fmt::print(
-      "| depth | work | n | wins | losses | interval holds the truth | inside the first interval | "
+      "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
       "half-width | s each |\n|---|---|---|---|---|---|---|---|---|\n");
   for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kScreen, extra, screens));
   for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, extra, finals));

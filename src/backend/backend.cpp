@@ -5,9 +5,14 @@
 namespace lathe {
 
 double DevicePeaks::memory_floor_seconds(double bytes) const {
-  for (const Level& level : levels)
-    if (bytes <= level.capacity_bytes) return bytes / level.bytes_per_second;
-  return 0;
+  double seconds = 0, held = 0;
+  for (const Level& level : levels) {
+    const double here = std::min(bytes, level.capacity_bytes) - held;
+    if (here <= 0) break;
+    seconds += here / level.bytes_per_second;
+    held += here;
+  }
+  return seconds;
 }
 
 DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {

@@ -33,7 +33,8 @@ struct DevicePeaks {
   };
   std::vector<Level> levels;  ///< fastest first; the last is main memory
 
-  /// Seconds below which no kernel can move `bytes` that may reside in the smallest level that holds them.
+  /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit, fastest
+  /// first.
   double memory_floor_seconds(double bytes) const;
   /// The higher of both, figure by figure; levels must agree.
   DevicePeaks best_of(const DevicePeaks& other) const;

@@ -136,9 +136,8 @@ TimingRule screen_rule() {
 
 TimingRule final_rule() {
   TimingRule rule;
-  rule.block_ns = 2e6;
-  rule.looks = {10, 20, 40};
-  rule.half_width = 0.004;
+  rule.block_ns = 5e5;
+  rule.looks = {12};
   return rule;
 }
 

@@ -9,7 +9,7 @@ namespace lathe {
 namespace {
 
 constexpr double kAnchorReach = 3;       // an anchor serves candidates within this factor of its time
-constexpr int kFinalRounds = 5;          // fresh allocations and inputs of a final
+constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSamples = 64;
 constexpr int kWitnesses = 4;
-constexpr int kSwitchesAtExit = 1;  // a dying process gives way once
+constexpr int kSwitchesAllowed = 3;  // a dying process gives way once or twice; the interval bears one more
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr std::int64_t kAfterDoneTimeoutNs = 200'000'000;
 constexpr int kReplyTimeoutMs = 10'000;
@@ -185,7 +185,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max(1.0, static_cast<double>(wait.end_ns - wait.begin_ns) - options_.empty_block_ns);
-  outcome.disturbed = reply.involuntary_switches > wait.switches_before + kSwitchesAtExit;
+  outcome.disturbed = reply.involuntary_switches > wait.switches_before + kSwitchesAllowed;
   if (const auto code = control().library_error.load(); code != 0) {
     if (!has_library_steps_)
       return failed(BlockStatus::kTampered, "control_written", "the kernel wrote to the harness's own page");

@@ -1,0 +1,32 @@
+#include "backend/backend.h"
+
+#include <gtest/gtest.h>
+
+namespace lathe {
+namespace {
+
+TEST(MemoryFloor, LetsEachLevelHoldWhatFits) {
+  DevicePeaks peaks;
+  peaks.levels = {{"L1", 100, 50}, {"L2", 1000, 10}, {"memory", 1e18, 2}};
+  EXPECT_DOUBLE_EQ(peaks.memory_floor_seconds(50), 1);
+  EXPECT_DOUBLE_EQ(peaks.memory_floor_seconds(100), 2);
+  EXPECT_DOUBLE_EQ(peaks.memory_floor_seconds(1000), 2 + 900 / 10.0);
+  EXPECT_DOUBLE_EQ(peaks.memory_floor_seconds(3000), 2 + 900 / 10.0 + 2000 / 2.0);
+}
+
+TEST(MemoryFloor, IsNothingWhileNoPeakIsKnown) { EXPECT_EQ(DevicePeaks{}.memory_floor_seconds(1e6), 0); }
+
+TEST(DevicePeaks, TheBestOfTwoMeasurementsTakesEachPeakFromEither) {
+  DevicePeaks a, b;
+  a.flops_per_second = 3;
+  b.flops_per_second = 4;
+  a.levels = {{"L1", 100, 50}, {"memory", 1e18, 2}};
+  b.levels = {{"L1", 100, 40}, {"memory", 1e18, 3}};
+  const DevicePeaks best = a.best_of(b);
+  EXPECT_EQ(best.flops_per_second, 4);
+  EXPECT_EQ(best.levels[0].bytes_per_second, 50);
+  EXPECT_EQ(best.levels[1].bytes_per_second, 3);
+}
+
+}  // namespace
+}  // namespace lathe
