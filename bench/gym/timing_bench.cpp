@@ -111,7 +111,7 @@ Status measure(Evaluator& evaluator, Depth depth, int extra_percent, int repeats
   return Ok{};
 }
 
-Status run(int screens, int finals) {
+Status run(int screens, int finals, int slower) {
   LATHE_TRY(TaskSpec task, parse_task(kTask, "timing_probe.toml"));
   LATHE_TRY(auto backend, make_cpu_backend({}));
   LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, null_sink()));
@@ -120,7 +120,8 @@ Status run(int screens, int finals) {
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
       "half-width | s each |\n|---|---|---|---|---|---|---|---|---|\n");
   for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kScreen, extra, screens));
-  for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, extra, finals));
+  LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, 0, finals));
+  for (const int extra : {1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, extra, slower));
   return Ok{};
 }
 
@@ -129,11 +130,12 @@ Status run(int screens, int finals) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Measures the gym's own timing"};
-  int screens = 200, finals = 40;
+  int screens = 200, finals = 200, slower = 50;
   app.add_option("--screens", screens, "Evaluations at screen for each amount of work");
-  app.add_option("--finals", finals, "Evaluations at final for each amount of work");
+  app.add_option("--finals", finals, "Evaluations at final of equal work");
+  app.add_option("--slower-finals", slower, "Evaluations at final for each amount of more work");
   CLI11_PARSE(app, argc, argv);
-  const auto status = lathe::run(screens, finals);
+  const auto status = lathe::run(screens, finals, slower);
   if (!status.ok()) fmt::print(stderr, "{}\n", status.error().to_string());
   return status.ok() ? 0 : 1;
 }
