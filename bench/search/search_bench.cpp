@@ -1,6 +1,6 @@
 // What a search finds at equal evaluations: every task with every strategy and seed, each time with a store
-// of its own but on the same prepared task. Prints one row a run, the winner's speedups measured at `final`,
-// and how each strategy compares with the first.
+// of its own but on the same prepared task. Prints one row a run, the winner's speedups measured at `final`
+// (at `screen` without confirmations), and how each strategy compares with the first.
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ struct Found {
   Interval over_naive, over_peer;  ///< of the winner; 0 while nothing passed
 };
 
-Found summarise(const std::vector<Experience>& experiences, const std::string& peer) {
+Found summarise(const std::vector<Experience>& experiences, const std::string& peer, Depth depth) {
   Found found;
   for (const Experience& experience : experiences) {
     const Verdict& verdict = experience.verdict;
@@ -48,7 +48,7 @@ Found summarise(const std::vector<Experience>& experiences, const std::string& p
       ++found.outcomes[std::string(name(verdict.outcome))];
     }
     const auto over_peer = verdict.speedup(peer), over_naive = verdict.speedup("naive");
-    if (verdict.depth != Depth::kFinal || !verdict.passed() || !over_peer || !over_naive) continue;
+    if (verdict.depth != depth || !verdict.passed() || !over_peer || !over_naive) continue;
     if (over_peer->low <= found.over_peer.low) continue;
     found.over_peer = *over_peer;
     found.over_naive = *over_naive;
@@ -100,7 +100,8 @@ class SearchBench {
     search.confirmations = options_.confirmations;
     LATHE_TRY(const SearchSummary summary, run_search(context, record.id, search));
     LATHE_TRY(const auto experiences, store_.experiences(record.id));
-    const Found found = summarise(experiences, evaluator.best_baseline());
+    const Found found = summarise(experiences, evaluator.best_baseline(),
+                                  options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
     print_row(record.task_name, strategy_name, seed, found, evaluator.best_baseline(), summary.seconds);
     compare(strategy_name, found);
     return Ok{};
