@@ -14,8 +14,10 @@ namespace {
 constexpr double kRmsFactor = 8;
 /// A tile of fewer elements says too little about an RMS.
 constexpr std::size_t kMinRmsCount = 512;
-/// The naive build may be right by luck: its RMS counts as at least this share of the bound's.
-constexpr double kBoundShare = 1.0 / 256;
+/// The naive build may be right by luck, above all where all elements share one row's sum: its RMS counts as
+/// at least this share of the bound's. A running sum in another order reaches a third of the bound on single
+/// rows where the naive build errs by a hundredth; so a kernel may always err by half of it.
+constexpr double kBoundShare = 1.0 / 16;
 constexpr std::size_t kLanes = 8;
 
 /// One tile's elements, decoded.

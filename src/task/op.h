@@ -36,7 +36,7 @@ struct OpSite {
 /// The arithmetic a kernel is allowed, from which error bounds follow.
 struct Numerics {
   double unit_roundoff = 0x1p-24;  ///< of the accumulator and of intermediate values
-  double lambda = 5;               ///< a sum of n terms may err by lambda * sqrt(n) * u * sum|terms|
+  double lambda = 5;               ///< a long sum of n terms may err by lambda * sqrt(n) * u * sum|terms|
   bool sparse_sums = false;        ///< count only non-zero terms in n: the precision probe's sharper bound
 };
 
@@ -65,8 +65,8 @@ class Op {
   virtual Result<SymbolicType> infer(const InferContext& context) const = 0;
 
   /// fp64 result and its first-order error bound: what the inputs' bounds grow to, plus this op's own
-  /// rounding (|y| * u for an elementwise op; lambda * sqrt(n) * u * S for a sum with S = sum|terms|).
-  /// The result's `data` and `err` have element_count(site.out) entries on return.
+  /// rounding (|y| * u for an elementwise op; f(n) * u * S for a sum with S = sum|terms|, f in
+  /// ops/support/bounds.h). The result's `data` and `err` have element_count(site.out) entries on return.
   virtual void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                         Value& out) const = 0;
 

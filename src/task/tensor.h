@@ -32,6 +32,7 @@ struct Value {
   Shape shape;
   std::vector<double> data;
   std::vector<double> err;
+  double terms = 0;  ///< that each element adds up, at most; a kernel may start from what is added next
 
   double error_at(std::size_t i) const { return err.empty() ? 0.0 : err[i]; }
 };

@@ -11,16 +11,14 @@ args   = ["x", "y", "rows", "cols"]
 extern "C" void f(const float* x, float* y, int64_t rows, int64_t cols, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const float* from = x + row * cols;
-    float top = -INFINITY, sum = 0, parts[16] = {};
+    float top = -INFINITY, sum = 0;
     for (int64_t i = 0; i < cols; ++i) {
       if (from[i] > top) {
-        const float shrink = expf(top - from[i]);
-        for (float& part : parts) part *= shrink;
+        sum *= expf(top - from[i]);
         top = from[i];
       }
-      parts[i % 16] += expf(from[i] - top);
+      sum += expf(from[i] - top);
     }
-    for (const float part : parts) sum += part;
     for (int64_t i = 0; i < cols; ++i) y[row * cols + i] = expf(from[i] - top) / sum;
   }
 }

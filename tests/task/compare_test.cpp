@@ -53,20 +53,22 @@ TEST(Compare, HoldsTheRmsToEightTimesTheNaiveBuilds) {
   std::vector<double> want(10000);
   Rng rng(Seed::from_number(1));
   for (double& x : want) x = rng.normal();
-  const Expected expected = expected_of(want, 1e-2);
+  const Expected expected = expected_of(want, 6e-3);
   const auto noisy = [&](double size) {
     std::vector<double> got = want;
     for (double& x : got) x += size * rng.normal();
     return got;
   };
-  const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, noisy(1e-4));
+  const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, noisy(4e-4));
   const RmsLimit limit = measure_rms(expected, naive.bytes);
-  EXPECT_NEAR(limit.global, 1e-4, 2e-5);
+  EXPECT_NEAR(limit.global, 4e-4, 2e-5);
   ASSERT_EQ(limit.tiles.size(), 3U);
-  EXPECT_TRUE(check(expected, noisy(4e-4), &limit).pass);
-  EXPECT_EQ(check(expected, noisy(1.5e-3), &limit).reason, "rms");
+  EXPECT_TRUE(check(expected, noisy(1e-3), &limit).pass);
+  std::vector<double> shifted = want;
+  for (double& x : shifted) x += 4e-3;
+  EXPECT_EQ(check(expected, shifted, &limit).reason, "rms");
   std::vector<double> bad_tile = want;
-  for (std::size_t i = 4096; i < 8192; ++i) bad_tile[i] += 1.2e-3;
+  for (std::size_t i = 4096; i < 8192; ++i) bad_tile[i] += 4e-3;
   EXPECT_EQ(check(expected, bad_tile, &limit).reason, "tile_rms");
   EXPECT_TRUE(check(expected, bad_tile).pass) << "the bound alone would let it through";
 }
@@ -75,6 +77,17 @@ TEST(Compare, ALuckyNaiveBuildIsFlooredAtTheOutputsRounding) {
   const Expected expected = expected_of(std::vector<double>(1000, 1.0), 1e-5);
   const HostTensor exact = HostTensor::encode(DType::kF32, expected.value.shape, expected.value.data);
   EXPECT_GE(measure_rms(expected, exact.bytes).global, 0x1p-24);
+}
+
+/// All elements of a softmax's only row share the error of one sum, which the naive build may not have.
+TEST(Compare, ALuckyNaiveBuildDoesNotAccuseASingleRow) {
+  const std::vector<double> row(2384, 1.0);
+  const Expected expected = expected_of(row, 1.5e-4);
+  const HostTensor exact = HostTensor::encode(DType::kF32, expected.value.shape, row);
+  const RmsLimit limit = measure_rms(expected, exact.bytes);
+  EXPECT_TRUE(check(expected, std::vector<double>(2384, 1 + 0.3 * 1.5e-4), &limit).pass);
+  EXPECT_EQ(check(expected, std::vector<double>(2384, 1 + 0.8 * 1.5e-4), &limit).reason, "rms")
+      << "what nearly reaches the bound everywhere is of low precision";
 }
 
 TEST(Compare, ExactMeansEveryElement) {

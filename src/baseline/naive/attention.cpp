@@ -36,8 +36,8 @@ const float left = row[j] / sum;
 for (int64_t i = 0; i < $E; ++i) $out += left * $mixed;
 }
 )",
-               {{"add_exponentials", sum_loop("j", Expr::symbol("visible"), "float",
-                                              "row[j] = lathe::exp(row[j] - peak);\npart += row[j];\n")},
+               {{"add_exponentials", sum_loop(site, "j", Expr::symbol("visible"), keys,
+                                              "row[j] = lathe::exp(row[j] - peak);\nsum += row[j];\n")},
                 {"S", factor(keys)},
                 {"L", q.extent(-2)},
                 {"D", depth},

@@ -10,8 +10,8 @@ namespace {
 /// The locals of emitted code: a value of such a name gets an underscore. (Tasks refuse C++'s own words.)
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = {
-      "item", "base",  "i",    "j",    "k",      "row",     "left",  "sum",  "peak",
-      "mean", "scale", "best", "work", "hidden", "visible", "block", "part", "lathe"};
+      "item", "base",  "i",    "j",    "k",      "row",     "left",  "sum",    "peak",
+      "mean", "scale", "best", "work", "hidden", "visible", "block", "before", "lathe"};
   return names;
 }
 
@@ -114,7 +114,8 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node) {
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
-  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out)};
+  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out), {}};
+  for (const auto& [dim, range] : task.dim_ranges) site.largest[c_name(dim)] = range.high;
   for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name));
   site.in.push_back(site.out);
   for (const Operand& operand : site.in)

@@ -14,20 +14,20 @@ struct Term {
 };
 
 constexpr std::array kTerms = {
-    Term{"mse_loss", "part += (v0 - v1) * (v0 - v1);\n"},
-    Term{"l1_loss", "part += lathe::abs(v0 - v1);\n"},
+    Term{"mse_loss", "sum += (v0 - v1) * (v0 - v1);\n"},
+    Term{"l1_loss", "sum += lathe::abs(v0 - v1);\n"},
     Term{"huber_loss",
          "const $type v2 = lathe::abs(v0 - v1);\n"
-         "part += v2 <= $p ? 0.5f * v2 * v2 : $p * (v2 - 0.5f * $p);\n",
+         "sum += v2 <= $p ? 0.5f * v2 * v2 : $p * (v2 - 0.5f * $p);\n",
          "delta"},
     Term{"smooth_l1_loss",
          "const $type v2 = lathe::abs(v0 - v1);\n"
-         "part += v2 <= $p ? 0.5f * v2 * v2 / $p : v2 - 0.5f * $p;\n",
+         "sum += v2 <= $p ? 0.5f * v2 * v2 / $p : v2 - 0.5f * $p;\n",
          "beta"},
-    Term{"hinge_loss", "part += lathe::max(0.0f, 1.0f - v0 * v1);\n"},
+    Term{"hinge_loss", "sum += lathe::max(0.0f, 1.0f - v0 * v1);\n"},
     Term{"bce_with_logits",
-         "part += lathe::max(v0, 0.0f) - v0 * v1 + lathe::log1p(lathe::exp(-lathe::abs(v0)));\n"},
-    Term{"kl_div", "part += v1 > 0 ? v1 * (lathe::log(v1) - v0) : 0;\n"},
+         "sum += lathe::max(v0, 0.0f) - v0 * v1 + lathe::log1p(lathe::exp(-lathe::abs(v0)));\n"},
+    Term{"kl_div", "sum += v1 > 0 ? v1 * (lathe::log(v1) - v0) : 0;\n"},
 };
 
 }  // namespace
@@ -46,14 +46,15 @@ LoopNest emit_loss(const Site& site) {
                          {"p", literal(site.attrs.real(term->parameter, 1))}};
   const std::string body = "const $type v0 = $a;\nconst $type v1 = $b;\n" + std::string(term->code);
   return {Expr::constant(1), fill("$type sum = 0;\n", fields) +
-                                 sum_loop("i", count, type, fill(body, fields)) +
+                                 sum_loop(site, "i", count, count, fill(body, fields)) +
                                  fill("$out = sum / $divisor;\n", fields)};
 }
 
 LoopNest emit_cross_entropy(const Site& site) {
   const std::string type = site.out.compute_type();
   const std::string x = site.in[0].at("base + i");
-  return {Expr::constant(1), fill(R"($type mean = 0;
+  return {Expr::constant(1),
+          fill(R"($type mean = 0;
 for (int64_t row = 0; row < $rows; ++row) {
 const int64_t base = row * $classes;
 $type peak = $first;
@@ -63,15 +64,15 @@ ${add_exponentials}mean += peak + lathe::log(sum) - $wanted;
 }
 $out = mean / $rows;
 )",
-                                  {{"type", type},
-                                   {"add_exponentials", sum_loop("i", site.in[0].shape[1], type,
-                                                                 "part += lathe::exp(" + x + " - peak);\n")},
-                                   {"rows", site.in[0].extent(0)},
-                                   {"classes", site.in[0].extent(1)},
-                                   {"first", site.in[0].at("base")},
-                                   {"x", x},
-                                   {"wanted", site.in[0].at("base + " + site.in[1].at("row"))},
-                                   {"out", site.out.at("0")}})};
+               {{"type", type},
+                {"add_exponentials", sum_loop(site, "i", site.in[0].shape[1], site.in[0].shape[1],
+                                              "sum += lathe::exp(" + x + " - peak);\n")},
+                {"rows", site.in[0].extent(0)},
+                {"classes", site.in[0].extent(1)},
+                {"first", site.in[0].at("base")},
+                {"x", x},
+                {"wanted", site.in[0].at("base + " + site.in[1].at("row"))},
+                {"out", site.out.at("0")}})};
 }
 
 }  // namespace lathe::naive

@@ -7,6 +7,12 @@
 #include <cmath>
 
 namespace lathe::naive {
+namespace {
+
+/// A running sum of so many terms is honest.
+constexpr std::int64_t kSerialTerms = 4096;
+
+}  // namespace
 
 std::string Operand::extent(int axis) const {
   return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
@@ -139,16 +145,23 @@ std::string loop(const std::string& index, const Expr& extent, const std::string
               {{"i", index}, {"n", extent.to_string()}, {"body", body}});
 }
 
-std::string sum_loop(const std::string& index, const Expr& extent, const std::string& type,
+bool needs_parts(const Site& site, const Expr& terms) {
+  const auto most = terms.evaluate(site.largest);
+  return !most.ok() || *most > kSerialTerms;
+}
+
+std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
                      const std::string& body) {
-  return fill(R"(for (int64_t block = 0; block < $n; block += 256) {
-$type part = 0;
-for (int64_t $i = block; $i < $n && $i < block + 256; ++$i) {
+  if (!needs_parts(site, terms)) return loop(index, extent, body);
+  return fill(R"(for (int64_t block = 0; block < $n; block += $part) {
+const auto before = sum;
+sum = 0;
+for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
 $body}
-sum += part;
+sum += before;
 }
 )",
-              {{"i", index}, {"n", factor(extent)}, {"type", type}, {"body", body}});
+              {{"i", index}, {"n", factor(extent)}, {"part", std::to_string(kSerialTerms)}, {"body", body}});
 }
 
 std::string Lines::at(std::string_view index) const {

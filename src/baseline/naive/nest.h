@@ -35,6 +35,7 @@ struct Site {
   Attrs attrs;
   std::vector<Operand> in;
   Operand out;
+  Dims largest;  ///< each dim's highest value
 
   /// An integer attribute, which may be an expression over dims.
   Expr expression(std::string_view name, const Expr& fallback) const;
@@ -85,9 +86,11 @@ std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
 /// A loop over [0, extent) around `body`.
 std::string loop(const std::string& index, const Expr& extent, const std::string& body);
 
-/// A loop over [0, extent) whose `body` adds to `part`; `sum` gains partial sums of 256 terms. One running
-/// sum would lose a long row's small terms to its large ones.
-std::string sum_loop(const std::string& index, const Expr& extent, const std::string& type,
+/// Whether the task may have so many terms that a running sum loses small ones to large ones: above 4096.
+bool needs_parts(const Site& site, const Expr& terms);
+
+/// A loop over [0, extent) whose `body` adds to `sum`; in parts if all `terms` of the sum need them.
+std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
                      const std::string& body);
 
 /// A tensor as lines along some neighbouring axes, one line an item.

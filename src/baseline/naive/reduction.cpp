@@ -12,7 +12,7 @@ struct Formula {
   std::string_view start;
   std::string_view step;
   std::string_view finish;
-  bool adds = false;  ///< the step adds: partial sums serve
+  bool adds = false;  ///< a long sum needs parts
 };
 
 constexpr std::array kFormulas = {
@@ -55,10 +55,10 @@ struct Loops {
     return body;
   }
   std::string around(const std::string& body) const { return around(body, reduced.size()); }
-  /// `body` adds to `part`, the loops to `sum`.
-  std::string sum(const std::string& type, const std::string& body) const {
+  /// `body` adds to `sum`.
+  std::string sum(const Site& site, const std::string& body) const {
     const auto& [index, extent] = reduced.back();
-    return around(sum_loop(index, extent, type, body), reduced.size() - 1);
+    return around(sum_loop(site, index, extent, length, body), reduced.size() - 1);
   }
 };
 
@@ -110,12 +110,13 @@ Fields fields_of(const Site& site, const Loops& loops) {
 
 }  // namespace
 
-/// Over the last axes: one result an item, in a scalar. Otherwise the results of one item lie side by side,
-/// and the innermost loop runs over them.
+/// Over the last axes, or where a sum needs parts: one result an item, in a scalar. Otherwise the results of
+/// one item lie side by side, and the innermost loop runs over them.
 LoopNest emit_reduction(const Site& site) {
   const Formula& formula = formula_of(site);
   const bool accumulates_in_place = site.out.c_type() == site.out.compute_type();
-  const Loops loops = loops_of(site, accumulates_in_place);
+  Loops loops = loops_of(site, accumulates_in_place);
+  if (formula.adds && needs_parts(site, loops.length)) loops = loops_of(site, false);
   Fields fields = fields_of(site, loops);
   const std::string result =
       loops.side_by_side() ? site.out.at("item * " + factor(loops.inner) + " + j") : "sum";
@@ -127,9 +128,8 @@ LoopNest emit_reduction(const Site& site) {
   fields.emplace_back("start", with(formula.start, result));
   fields.emplace_back("finish", with(formula.finish, result));
   if (!loops.side_by_side()) {
-    const std::string step = with(formula.step, formula.adds ? "part" : "sum") + "\n";
-    fields.emplace_back("loops",
-                        formula.adds ? loops.sum(site.out.compute_type(), step) : loops.around(step));
+    const std::string step = with(formula.step, "sum") + "\n";
+    fields.emplace_back("loops", formula.adds ? loops.sum(site, step) : loops.around(step));
     return {loops.items, fill("$begin$type sum = $start;\n$loops$out = $finish;\n", fields)};
   }
   const auto for_each_result = [&](const std::string& step) { return loop("j", loops.inner, step + "\n"); };
@@ -143,8 +143,7 @@ LoopNest emit_logsumexp(const Site& site) {
   const Loops loops = loops_of(site, false);
   Fields fields = fields_of(site, loops);
   fields.emplace_back("find_peak", loops.around(fill("peak = $x > peak ? $x : peak;\n", fields)));
-  fields.emplace_back("add_exponentials",
-                      loops.sum(site.out.compute_type(), fill("part += lathe::exp($x - peak);\n", fields)));
+  fields.emplace_back("add_exponentials", loops.sum(site, fill("sum += lathe::exp($x - peak);\n", fields)));
   return {loops.items, fill(R"($begin$type peak = $lowest;
 $find_peak$type sum = 0;
 $add_exponentials$out = peak + lathe::log(sum);
@@ -154,15 +153,13 @@ $add_exponentials$out = peak + lathe::log(sum);
 
 LoopNest emit_variance(const Site& site) {
   const Loops loops = loops_of(site, false);
-  const std::string type = site.out.compute_type();
   Fields fields = fields_of(site, loops);
   fields.emplace_back("divisor", site.attrs.flag("unbiased", false) ? "(" + factor(loops.length) + " - 1)"
                                                                     : factor(loops.length));
   fields.emplace_back(
       "value", fill(site.op.name() == "std" ? "lathe::sqrt(sum / $divisor)" : "sum / $divisor", fields));
-  fields.emplace_back("add_values", loops.sum(type, fill("part += $x;\n", fields)));
-  fields.emplace_back("add_deviations",
-                      loops.sum(type, fill("part += ($x - mean) * ($x - mean);\n", fields)));
+  fields.emplace_back("add_values", loops.sum(site, fill("sum += $x;\n", fields)));
+  fields.emplace_back("add_deviations", loops.sum(site, fill("sum += ($x - mean) * ($x - mean);\n", fields)));
   return {loops.items, fill(R"($begin$type sum = 0;
 ${add_values}const $type mean = sum / $n;
 sum = 0;

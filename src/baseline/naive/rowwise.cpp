@@ -15,13 +15,13 @@ Fields line_fields(const Site& site, const Lines& lines) {
                    {"type", site.out.compute_type()},
                    {"eps", literal(site.attrs.real("eps", 1e-5))}};
   const auto add = [&](std::string_view term) {
-    return sum_loop("i", lines.length, site.out.compute_type(), fill(term, fields));
+    return sum_loop(site, "i", lines.length, lines.length, fill(term, fields));
   };
-  const std::string values = add("part += $x;\n");
-  const std::string squares = add("part += $x * $x;\n");
-  const std::string deviations = add("part += ($x - mean) * ($x - mean);\n");
-  const std::string exponentials = add("part += lathe::exp($x - peak);\n");
-  const std::string stored = add("$y = lathe::exp($x - peak);\npart += $y;\n");
+  const std::string values = add("sum += $x;\n");
+  const std::string squares = add("sum += $x * $x;\n");
+  const std::string deviations = add("sum += ($x - mean) * ($x - mean);\n");
+  const std::string exponentials = add("sum += lathe::exp($x - peak);\n");
+  const std::string stored = add("$y = lathe::exp($x - peak);\nsum += $y;\n");
   fields.insert(fields.end(), {{"add_values", values},
                                {"add_squares", squares},
                                {"add_deviations", deviations},

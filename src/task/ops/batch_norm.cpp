@@ -50,7 +50,7 @@ class BatchNorm final : public NamedOp {
       const std::size_t c = i / lines.stride % lines.length;
       const double deviation = in[0]->data[i] - in[3]->data[c];
       out.data[i] = deviation * factors[c].value + in[2]->data[c];
-      if (!out.err.empty()) out.err[i] = error_of(in, i, c, factors[c], numerics.unit_roundoff);
+      if (!out.err.empty()) out.err[i] = error_of(in, i, c, factors[c], numerics);
     }
   }
 
@@ -72,16 +72,19 @@ class BatchNorm final : public NamedOp {
   }
 
  private:
-  /// Also for a kernel that folds the mean into the shift: x f + (beta - mean f).
+  /// Also for a kernel that folds the mean into the shift: x f + (beta - mean f), from which it may start the
+  /// sum that x is.
   static double error_of(std::span<const Value* const> in, std::size_t i, std::size_t c, const Factor& factor,
-                         double u) {
+                         const Numerics& numerics) {
+    const double u = numerics.unit_roundoff;
     const double x = in[0]->data[i];
     const double mean = in[3]->data[c];
     const double f = std::fabs(factor.value);
     const double carried = f * (in[0]->error_at(i) + in[3]->error_at(c)) +
                            std::fabs(x - mean) * factor.error + in[2]->error_at(c);
     const double own = u * (2 * f * std::fabs(x) + 3 * f * std::fabs(mean) + 2 * std::fabs(in[2]->data[c]));
-    return carried + own + (u > 0 ? 3 * kTiny : 0);
+    const double shift = start_error(numerics, in[0]->terms, std::fabs(in[2]->data[c]) + f * std::fabs(mean));
+    return carried + own + shift + (u > 0 ? 3 * kTiny : 0);
   }
 };
 

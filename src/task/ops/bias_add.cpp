@@ -24,13 +24,15 @@ class BiasAdd final : public NamedOp {
     prepare(site.out, needs_error(in, numerics), out);
     const Value& x = *in[0];
     const Value& bias = *in[1];
+    out.terms = x.terms + bias.terms;
     const Lines lines = lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
     for (std::size_t i = 0; i < out.data.size(); ++i) {
       const std::size_t channel = i / lines.stride % lines.length;
       out.data[i] = x.data[i] + bias.data[channel];
-      if (!out.err.empty()) {
-        out.err[i] = x.error_at(i) + bias.error_at(channel) + rounding(numerics, out.data[i]);
-      }
+      if (out.err.empty()) continue;
+      out.err[i] = x.error_at(i) + bias.error_at(channel) + rounding(numerics, out.data[i]) +
+                   start_error(numerics, x.terms, bias.data[channel]) +
+                   start_error(numerics, bias.terms, x.data[i]);
     }
   }
 

@@ -9,11 +9,13 @@ struct BinaryDefaults {
   static constexpr double kFlops = 1;
   static constexpr bool kFloatOnly = false;
   static constexpr bool kExact = false;  ///< no rounding at all
+  static constexpr bool kAdds = false;
   static double own(double, double, double y) { return std::fabs(y); }
 };
 
 struct Add : BinaryDefaults {
   static constexpr std::string_view kName = "add";
+  static constexpr bool kAdds = true;
   static double f(double a, double b) { return a + b; }
   static double propagated(double, double, double ea, double eb, double) { return ea + eb; }
   static std::string c(const std::string& a, const std::string& b) { return a + " + " + b; }
@@ -21,6 +23,7 @@ struct Add : BinaryDefaults {
 
 struct Sub : BinaryDefaults {
   static constexpr std::string_view kName = "sub";
+  static constexpr bool kAdds = true;
   static double f(double a, double b) { return a - b; }
   static double propagated(double, double, double ea, double eb, double) { return ea + eb; }
   static std::string c(const std::string& a, const std::string& b) { return a + " - " + b; }

@@ -8,8 +8,7 @@ class SameElements : public MoveOp {
   using MoveOp::MoveOp;
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
                 Value& out) const override {
-    out.data = in[0]->data;
-    out.err = in[0]->err;
+    out = *in[0];
     out.shape = site.out;
   }
 };

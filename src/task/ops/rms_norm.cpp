@@ -21,8 +21,8 @@ void rms_row(const RowView& row, double eps, const Numerics& numerics) {
   for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = row.x[i] * scale;
   if (row.ey.empty()) return;
   const double u = numerics.unit_roundoff;
-  const double relative =
-      rsqrt_relative_error(spread, bound.total(numerics) / n + 3 * rounding(numerics, spread), numerics);
+  const double relative = rsqrt_relative_error(
+      spread, bound.total(numerics) / n + 3 * rounding(numerics, spread), numerics, eps * (1 - u));
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double carried = row.error_at(i) * scale;
     const double h = std::fabs(row.y[i]);

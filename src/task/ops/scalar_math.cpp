@@ -7,6 +7,7 @@ namespace {
 
 struct Scale : UnaryDefaults {
   static constexpr std::string_view kName = "scale";
+  static constexpr bool kFolds = true;
   static std::vector<AttrRule> rules() { return {{"by", AttrKind::kReal, true}}; }
   explicit Scale(const Attrs& attrs) : by(attrs.real("by", 1)) {}
   double f(double x) const { return x * by; }
@@ -18,13 +19,14 @@ struct Scale : UnaryDefaults {
 
 struct AddScalar : UnaryDefaults {
   static constexpr std::string_view kName = "add_scalar";
+  static constexpr bool kFolds = true;
   static std::vector<AttrRule> rules() { return {{"by", AttrKind::kReal, true}}; }
-  explicit AddScalar(const Attrs& attrs) : by(attrs.real("by", 0)) {}
-  double f(double x) const { return x + by; }
+  explicit AddScalar(const Attrs& attrs) : start(attrs.real("by", 0)) {}
+  double f(double x) const { return x + start; }
   double slope(double, double) const { return 1; }
-  double own(double, double y) const { return std::fabs(y) + std::fabs(by); }
-  std::string c(const std::string& x) const { return x + " + " + float_literal(by); }
-  double by;
+  double own(double, double y) const { return std::fabs(y) + std::fabs(start); }
+  std::string c(const std::string& x) const { return x + " + " + float_literal(start); }
+  double start;
 };
 
 /// By way of exp(b log x) the error grows with the exponent.

@@ -10,18 +10,18 @@ Bounded sum(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
     total += row.x[i];
     bound.add(row.x[i], row.error_at(i));
   }
-  return {total, bound.total(numerics)};
+  return {total, bound.total(numerics), bound.terms(numerics)};
 }
 
 Bounded mean(const ReduceRow& row, const Attrs& attrs, const Numerics& numerics) {
   const Bounded total = sum(row, attrs, numerics);
   const auto count = static_cast<double>(row.x.size());
   const double value = total.value / count;
-  return {value, total.error / count + 2 * rounding(numerics, value)};
+  return {value, total.error / count + 2 * rounding(numerics, value), total.terms};
 }
 
-/// Every factor's relative error, and lambda sqrt(n) u for the products in any order. A partial product that
-/// underflows loses kTiny, which later factors scale.
+/// Every factor's relative error, and that of a sum of n terms for the products in any order. A partial
+/// product that underflows loses kTiny, which later factors scale.
 Bounded prod(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
   double product = 1;
   double error = 0;

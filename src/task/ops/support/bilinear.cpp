@@ -34,7 +34,9 @@ void add_bias(const Value& bias, std::size_t stride, const Numerics& numerics, V
   for (std::size_t i = 0; i < out.data.size(); ++i) {
     const std::size_t channel = i / stride % bias.data.size();
     out.data[i] += bias.data[channel];
-    if (!out.err.empty()) out.err[i] += bias.error_at(channel) + rounding(numerics, out.data[i]);
+    if (out.err.empty()) continue;
+    out.err[i] += bias.error_at(channel) + rounding(numerics, out.data[i]) +
+                  start_error(numerics, out.terms, bias.data[channel]);
   }
 }
 

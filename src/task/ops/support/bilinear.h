@@ -16,7 +16,7 @@ double largest_magnitude(const Value& x, bool with_error);
 /// A product out = B(a, b), linear in each: matmul, convolutions. `apply(a, b, c)` computes it for pointers
 /// to double and to float, overwriting c. `terms` is the largest number of products that one element adds up.
 ///
-/// Bound, with u the roundoff: lambda sqrt(n) u B(|a|, |b|) + B(|a| + ea, eb) + B(ea, |b|). Magnitudes are
+/// Bound, with u the roundoff: f(n) u B(|a|, |b|) + B(|a| + ea, eb) + B(ea, |b|). Magnitudes are
 /// scaled to 1 first, so that fp32 underflow in them is below fp32's own.
 template <class Apply>
 void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numerics& numerics, Apply apply,
@@ -24,6 +24,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
   const Value* inputs[] = {&a, &b};
   prepare(out.shape, needs_error(inputs, numerics), out);
   apply(a.data.data(), b.data.data(), out.data.data());
+  out.terms = terms;
   if (out.err.empty()) return;
 
   const double u = numerics.unit_roundoff;
@@ -44,22 +45,21 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
     const std::vector<float> flags_a = nonzero_flags(a);
     const std::vector<float> flags_b = nonzero_flags(b);
     apply(flags_a.data(), flags_b.data(), partial.data());
-    for (std::size_t i = 0; i < partial.size(); ++i) {
-      out.err[i] *= numerics.lambda * std::sqrt(static_cast<double>(partial[i])) * u;
-    }
+    for (std::size_t i = 0; i < partial.size(); ++i) out.err[i] *= sum_factor(numerics, partial[i]) * u;
+    out.terms = static_cast<double>(std::ranges::max(partial));
   }
-  const double sum_factor = numerics.sparse_sums ? 0 : numerics.lambda * std::sqrt(terms) * u;
-  if (sum_factor > 0 || !b.err.empty()) {
-    add_product(magnitudes(a, 1, true, scale_a), magnitudes(b, sum_factor, true, scale_b));
+  const double factor = numerics.sparse_sums ? 0 : sum_factor(numerics, terms) * u;
+  if (factor > 0 || !b.err.empty()) {
+    add_product(magnitudes(a, 1, true, scale_a), magnitudes(b, factor, true, scale_b));
   }
   if (!a.err.empty()) {
-    Value error_of_a{a.shape, a.err, {}};
+    const Value error_of_a{a.shape, a.err, {}};
     add_product(magnitudes(error_of_a, 1, false, scale_a), magnitudes(b, 1, false, scale_b));
   }
   for (double& error : out.err) error += floor;
 }
 
-/// out += bias[c] for every element i, c = i / stride % channels.
+/// out += bias[c] for every element i of a product, c = i / stride % channels.
 void add_bias(const Value& bias, std::size_t stride, const Numerics& numerics, Value& out);
 
 /// How much of a contraction's extent the mutant "shrunk_k" leaves out: an eighth.

@@ -9,6 +9,7 @@ namespace lathe::ops {
 ///   static kName, kFlops, kFloatOnly, f(a, b), c(a, b)
 ///   static double propagated(a, b, ea, eb, y)    what the inputs' errors grow to
 ///   static double own(a, b, y)                   in units of u
+///   static kAdds     whether a kernel may start one operand's sum from the other
 template <class F>
 class BinaryOp final : public NamedOp {
  public:
@@ -25,6 +26,7 @@ class BinaryOp final : public NamedOp {
     prepare(site.out, needs_error(in, numerics), out);
     const Value& a = *in[0];
     const Value& b = *in[1];
+    if (F::kAdds) out.terms = a.terms + b.terms;
     for_each_row<2>(site.out, {site.in[0], site.in[1]}, [&](const BroadcastRow<2>& row) {
       for (std::size_t i = 0; i < row.length; ++i) {
         out.data[row.out + i] =
@@ -53,6 +55,9 @@ class BinaryOp final : public NamedOp {
       const double y = out.data[row.out + i];
       const double own = F::kExact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
       out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], a.error_at(ia), b.error_at(ib), y);
+      if (out.terms == 0) continue;
+      out.err[row.out + i] +=
+          start_error(numerics, a.terms, b.data[ib]) + start_error(numerics, b.terms, a.data[ia]);
     }
   }
 };

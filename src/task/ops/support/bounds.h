@@ -9,7 +9,8 @@
 #include "task/op.h"
 
 /// The pieces of first-order error bounds. An honest kernel rounds every operation to `unit_roundoff`, sums
-/// in any order, contracts to FMA, and uses transcendental functions good to kTranscendental roundings.
+/// in any order (a long sum in parts), contracts to FMA, and uses transcendental functions good to
+/// kTranscendental roundings.
 namespace lathe::ops {
 
 /// Relative error of exp, log, erf, ... in units of u: 2 ulp.
@@ -20,10 +21,26 @@ inline constexpr double kTiny = 0x1p-149;
 /// lose half of the last normal binade, too.
 inline constexpr double kFlush = 0x1p-125;
 
+/// A running sum of so many terms is honest; longer sums must be split.
+inline constexpr double kSerialTerms = 4096;
+
+/// The error of a sum of `terms` terms in units of u and of their magnitudes' sum. Rounding near-equal terms
+/// is biased and a large term absorbs small ones, so a running sum errs by up to `terms`; short sums may
+/// round each term several times, as split products do.
+inline double sum_factor(const Numerics& numerics, double terms) {
+  return std::max(std::min(terms, kSerialTerms), numerics.lambda * std::sqrt(terms));
+}
+
 /// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
 inline double sum_error(const Numerics& numerics, double terms, double magnitude) {
   if (numerics.unit_roundoff == 0) return 0;
-  return numerics.lambda * std::sqrt(terms) * numerics.unit_roundoff * magnitude + terms * kTiny;
+  return sum_factor(numerics, terms) * numerics.unit_roundoff * magnitude + terms * kTiny;
+}
+
+/// What adding `other` to a sum of `terms` terms may cost more than one rounding: an accumulator that starts
+/// from it rounds it with every term. 0 if there is no sum.
+inline double start_error(const Numerics& numerics, double terms, double other) {
+  return sum_factor(numerics, terms) * numerics.unit_roundoff * std::fabs(other);
 }
 
 /// The error of one rounded operation with result y.
@@ -50,9 +67,8 @@ struct SumBound {
     nonzero += term != 0 ? 1 : 0;
     count += 1;
   }
-  double own(const Numerics& numerics) const {
-    return sum_error(numerics, numerics.sparse_sums ? nonzero : count, magnitude);
-  }
+  double terms(const Numerics& numerics) const { return numerics.sparse_sums ? nonzero : count; }
+  double own(const Numerics& numerics) const { return sum_error(numerics, terms(numerics), magnitude); }
   double total(const Numerics& numerics) const { return propagated + own(numerics); }
 };
 

@@ -19,6 +19,8 @@ struct UnaryDefaults {
   static std::vector<AttrRule> rules() { return {}; }
   static constexpr double kFlops = 1;
   static constexpr double kFloor = kTiny;  ///< absolute error that underflow may cost
+  static constexpr bool kFolds = false;    ///< into the sum that x may be, which then starts from `start`
+  static constexpr double start = 0;
 };
 
 /// An elementwise op from its formula F, made anew for a node from its attributes:
@@ -46,11 +48,13 @@ class UnaryOp final : public NamedOp {
     const Value& x = *in[0];
     prepare(site.out, needs_error(in, numerics), out);
     for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.f(x.data[i]);
+    if (F::kFolds) out.terms = x.terms;
     if (out.err.empty()) return;
     const double u = numerics.unit_roundoff;
     const double floor = u > 0 ? F::kFloor : 0;
+    const double shift = start_error(numerics, out.terms, formula.start);
     for (std::size_t i = 0; i < out.err.size(); ++i) {
-      out.err[i] = std::max(u * formula.own(x.data[i], out.data[i]), floor);
+      out.err[i] = std::max(u * formula.own(x.data[i], out.data[i]), floor) + shift;
     }
     if (!x.err.empty()) propagate(formula, x, out);
   }

@@ -32,6 +32,7 @@ void copy_block(const Shape& extents, const Block& from_block, const Value& from
 
 void prepare_move(const OpSite& site, std::span<const Value* const> in, Value& out) {
   prepare(site.out, needs_error(in, Numerics{.unit_roundoff = 0}), out);
+  for (const Value* value : in) out.terms = std::max(out.terms, value->terms);
 }
 
 }  // namespace lathe::ops

@@ -76,6 +76,7 @@ void ReduceOp::reduce_rows(const OpSite& site, const Value& x, const Numerics& n
   const auto store = [&](std::size_t row, const ReduceRow& values) {
     const Bounded result = reduction_.reduce(values, site.attrs, numerics);
     out.data[row] = result.value;
+    out.terms = std::max(out.terms, result.terms);
     if (!out.err.empty()) out.err[row] = result.error;
   };
   const std::size_t length = x.data.size() / out.data.size();

@@ -21,6 +21,7 @@ struct ReduceRow {
 struct Bounded {
   double value = 0;
   double error = 0;
+  double terms = 0;  ///< as Value's
 };
 
 /// A reduction over `axis`, or the list `axes`, or everything; `keepdims` leaves extents of 1.

@@ -18,23 +18,26 @@ Moments moments(std::span<const double> x, std::span<const double> e, const Nume
   result.mean_error = sum.propagated / n + own;
 
   double squares = 0;
-  double deviations = 0;
-  double carried = 0;
+  double shifted_squares = 0;
+  double shifts = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double d = x[i] - result.mean;
+    const double d = std::fabs(x[i] - result.mean);
+    const double g = own + (e.empty() ? 0 : e[i]);
     squares += d * d;
-    deviations += std::fabs(d);
-    carried += e.empty() ? 0 : std::fabs(d) * e[i];
+    shifts += g * (2 * d + g);
+    shifted_squares += (d + g) * (d + g);
   }
   result.variance = squares / n;
-  result.variance_error = 2 * carried / n + sum_error(numerics, n, result.variance) +
-                          3 * rounding(numerics, result.variance) + 2 * deviations / n * own + own * own;
+  result.variance_error =
+      shifts / n + sum_error(numerics, n, shifted_squares / n) + 3 * rounding(numerics, shifted_squares / n);
   return result;
 }
 
-double rsqrt_relative_error(double s, double error, const Numerics& numerics) {
-  if (s <= error) return s == 0 && error == 0 ? 0 : std::numeric_limits<double>::infinity();
-  return std::sqrt(s / (s - error)) - 1 + kTranscendental * numerics.unit_roundoff;
+double rsqrt_relative_error(double s, double error, const Numerics& numerics, double least) {
+  if (s == 0 && error == 0) return 0;
+  const double lowest = std::max(s - error, least);
+  if (lowest <= 0) return std::numeric_limits<double>::infinity();
+  return std::sqrt(s / lowest) - 1 + kTranscendental * numerics.unit_roundoff;
 }
 
 void standardise(const RowView& row, double eps, const Numerics& numerics) {
@@ -45,7 +48,7 @@ void standardise(const RowView& row, double eps, const Numerics& numerics) {
   for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] = (row.x[i] - m.mean) * scale;
   if (row.ey.empty()) return;
   const double relative =
-      rsqrt_relative_error(spread, m.variance_error + rounding(numerics, spread), numerics);
+      rsqrt_relative_error(spread, m.variance_error + rounding(numerics, spread), numerics, eps * (1 - u));
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double deviation = (row.error_at(i) + m.mean_error + u * std::fabs(row.x[i])) * scale;
     const double h = std::fabs(row.y[i]);

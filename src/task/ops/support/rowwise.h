@@ -37,10 +37,11 @@ void for_each_line(const Lines& lines, const Value& x, Value& out, Compute compu
 }
 
 /// Mean, variance and their error bounds, for a two-pass or Welford's algorithm:
-///   mean  avg(e) + lambda sqrt(n) u avg|x|
-///   var   2 avg(|d| e) + (lambda sqrt(n) + 3) u var + 2 avg|d| dm + dm^2, dm the mean's own rounding error,
+///   mean  avg(e) + f(n) u avg|x|
+///   var   avg(g (2|d| + g)) + (f(n) + 3) u avg((|d| + g)^2), g = e + dm, dm the mean's own rounding error,
 /// because every deviation d is rounded and sees the mean's error; in a two-pass algorithm that cancels to
-/// first order, in Welford's it does not.
+/// first order, in Welford's it does not. Nearly constant data has deviations of g's size, so that the
+/// squares of g count.
 struct Moments {
   double mean = 0;
   double variance = 0;
@@ -49,8 +50,9 @@ struct Moments {
 };
 Moments moments(std::span<const double> x, std::span<const double> e, const Numerics& numerics);
 
-/// The relative error of 1 / sqrt(s) when s errs by `error`, roundings included; finite only if s > error.
-double rsqrt_relative_error(double s, double error, const Numerics& numerics);
+/// The relative error of 1 / sqrt(s) when s errs by `error` but stays above `least`, roundings included;
+/// finite only if s > error or least > 0.
+double rsqrt_relative_error(double s, double error, const Numerics& numerics, double least = 0);
 
 /// y = (x - mean) / sqrt(var + eps). A deviation errs by e_i + dm + u|d|, and where a kernel folds the mean
 /// into a shift, by u|x| besides.

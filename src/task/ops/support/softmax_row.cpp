@@ -14,16 +14,18 @@ ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Nu
                   std::span<double> terms) {
   ExpSum result{.top = largest(x)};
   double roundings = 0;
+  double nonzero = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double term = std::exp(x[i] - result.top);
     result.sum += term;
     if (!terms.empty()) terms[i] = term;
     if (term == 0) continue;
+    nonzero += 1;
     roundings += term * (2 * std::fabs(x[i] - result.top) + kTranscendental);
     if (!e.empty()) result.carried += term * e[i];
   }
   result.carried /= result.sum;
-  const double order = numerics.lambda * std::sqrt(static_cast<double>(x.size()));
+  const double order = sum_factor(numerics, numerics.sparse_sums ? nonzero : static_cast<double>(x.size()));
   result.relative_error = result.carried + numerics.unit_roundoff * (roundings / result.sum + order);
   return result;
 }

@@ -7,7 +7,7 @@ namespace lathe::ops {
 double largest(std::span<const double> x);
 
 /// The sum of exp(x - top) and its relative error:
-///   sum p (e + u (2|x - top| + 4)) + lambda sqrt(n) u, p = exp(x - top) / sum
+///   sum p (e + u (2|x - top| + 4)) + f(n) u, p = exp(x - top) / sum
 /// for x - top is rounded, and once more where exp scales it by log2(e). Writes the terms to `terms` if it is
 /// not empty.
 struct ExpSum {
