@@ -41,6 +41,9 @@ const std::vector<std::string> kLinkFlags = {
     "-shared", "-nostdlib", "-nostartfiles",
     "-Wl,-z,now,-z,relro,-z,noexecstack,--hash-style=sysv,--build-id=none"};
 
+constexpr double kReplySeconds = 10;  // that a worker may take beyond the compiler's own limit
+constexpr int kCancelPollMs = 50;
+
 /// Standard output of a trusted command.
 Result<std::string> run_command(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "re");
@@ -59,6 +62,16 @@ std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+Result<Frame> await_reply(const HelperProcess& worker, double seconds, const CancelToken& cancel) {
+  const auto deadline_ns = steady_clock().now_ns() + static_cast<std::int64_t>(seconds * 1e9);
+  for (;;) {
+    auto frame = worker.channel().receive(kCancelPollMs);
+    if (frame.ok() || frame.error().code != ErrorCode::kTimeout) return frame;
+    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "the build was cancelled"};
+    if (steady_clock().now_ns() > deadline_ns) return frame;
+  }
 }
 
 std::string joined(const std::vector<std::string>& flags) { return fmt::format("{}", fmt::join(flags, " ")); }
@@ -147,7 +160,8 @@ void Toolchain::return_worker(HelperProcess worker) {
   idle_.push_back(std::move(worker));
 }
 
-Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants) {
+Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
+                                     const CancelToken& cancel) {
   // Nothing but comments may stand before the candidate's own #include, or the precompiled header is not
   // used.
   const std::string unit = "#line 1 \"candidate\"\n" + source;
@@ -161,22 +175,23 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
     return hit;
   }
-  LATHE_TRY(BuildResult result, compile(unit, defines, options_.timeout_seconds));
+  LATHE_TRY(BuildResult result, compile(unit, defines, cancel));
   result.artifact.key = key;
   if (result.ok) (void)write_file_atomically(cached, result.artifact.bytes);
   return result;
 }
 
 Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
-                                       double timeout_seconds) {
-  protocol::CompileJob job{unit, kCompileFlags, timeout_seconds};
+                                       const CancelToken& cancel) {
+  protocol::CompileJob job{unit, kCompileFlags, options_.timeout_seconds};
   job.flags.push_back("-I" + header_folder_);
   job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("job", protocol::encode(job)));
   LATHE_TRY(HelperProcess worker, borrow_worker());
   LATHE_CHECK_OK(worker.channel().send("compile", {payload.get()}));
-  LATHE_TRY(const Frame frame, worker.channel().receive(static_cast<int>(timeout_seconds * 1000) + 10'000));
+  LATHE_TRY(const Frame frame, await_reply(worker, options_.timeout_seconds + kReplySeconds,
+                                           cancel));  // else the worker is killed
   LATHE_TRY(const auto reply, protocol::decode_compile_reply(frame.bytes));
   return_worker(std::move(worker));
 

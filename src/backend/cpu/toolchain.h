@@ -24,8 +24,8 @@ class Toolchain {
   /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
 
-  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault.
-  Result<BuildResult> build(const std::string& source, const Dims& constants);
+  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault, or kCancelled.
+  Result<BuildResult> build(const std::string& source, const Dims& constants, const CancelToken& cancel);
   const std::string& version() const { return version_; }
 
  private:
@@ -34,7 +34,7 @@ class Toolchain {
   Result<HelperProcess> borrow_worker();
   void return_worker(HelperProcess worker);
   Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
-                              double timeout_seconds);
+                              const CancelToken& cancel);
 
   ToolchainOptions options_;
   std::string version_;        ///< compiler, its target, flags
