@@ -1,7 +1,6 @@
 #include "backend/cpu/toolchain.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -103,12 +102,8 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
   std::unique_ptr<Toolchain> toolchain(new Toolchain(options));
   LATHE_TRY(const std::string version, run_command("/usr/bin/g++ --version 2>&1 | head -1"));
   toolchain->version_ = version + joined(kCompileFlags) + joined(kLinkFlags);
+  LATHE_TRY(toolchain->work_folder_, WorkFolder::make(options.cache_folder));
   LATHE_CHECK_OK(toolchain->install_headers());
-  std::string work = options.cache_folder + "/work-XXXXXX";
-  if (!::mkdtemp(work.data()) || ::chmod(work.c_str(), 01777) != 0)
-    return errno_error("cannot make a folder in '" + options.cache_folder + "'",
-                       "check its permissions, or set LATHE_CACHE");
-  toolchain->work_folder_ = work;
   return toolchain;
 }
 
@@ -123,11 +118,8 @@ Status Toolchain::install_headers() {
   const std::string precompiled = header_folder_ + "/lathe/cpu.h.gch";
   std::error_code code;
   if (fs::exists(precompiled, code)) return Ok{};
-  LATHE_CHECK_OK(make_directories(options_.cache_folder));
-  std::string staging = options_.cache_folder + "/staging-XXXXXX";
-  if (!::mkdtemp(staging.data()) || ::chmod(staging.c_str(), 0755) != 0)
-    return errno_error("cannot make a folder in '" + options_.cache_folder + "'",
-                       "check its permissions, or set LATHE_CACHE");
+  const std::string staging = work_folder_.path() + "/staging";
+  LATHE_CHECK_OK(make_directories(staging));
   fs::copy(options_.include_folder, staging, fs::copy_options::recursive, code);
   if (code)
     return Error{ErrorCode::kIo, "cannot copy '" + options_.include_folder + "': " + code.message(),
@@ -149,7 +141,7 @@ Status Toolchain::install_headers() {
 Result<HelperProcess> Toolchain::borrow_worker() {
   std::lock_guard lock(mutex_);
   if (idle_.empty())
-    return HelperProcess::spawn(options_.runner_program, {"compile", work_folder_, header_folder_});
+    return HelperProcess::spawn(options_.runner_program, {"compile", work_folder_.path(), header_folder_});
   HelperProcess worker = std::move(idle_.back());
   idle_.pop_back();
   return worker;
@@ -177,8 +169,14 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
   }
   LATHE_TRY(BuildResult result, compile(unit, defines, cancel));
   result.artifact.key = key;
-  if (result.ok) (void)write_file_atomically(cached, result.artifact.bytes);
+  if (result.ok) publish(cached, result.artifact.bytes);
   return result;
+}
+
+/// Atomic, as others read the cache. A copy that cannot be kept costs another build, no more.
+void Toolchain::publish(const std::string& path, const std::string& bytes) const {
+  const std::string draft = work_folder_.path() + path.substr(path.rfind('/'));
+  if (write_file_atomically(draft, bytes).ok()) (void)::rename(draft.c_str(), path.c_str());
 }
 
 Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
