@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +44,9 @@ Program::~Program() {
   wait(10);
 }
 
-void Program::signal(int number) const { ::kill(pid_, number); }
+void Program::signal(int number) const {
+  if (pid_ > 0) ::kill(pid_, number);  // -1 would mean every process
+}
 
 bool Program::running() {
   if (pid_ < 0) return false;
@@ -63,7 +66,8 @@ std::string Program::err() const { return *read_file(text_base_ + ".err"); }
 ProgramTest::ProgramTest() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // helpers that outlive their program become children of the test
   folder_ = testing::TempDir() + "lathe-program-XXXXXX";
-  if (!::mkdtemp(folder_.data())) std::abort();
+  // Jailed compilers, which are nobody, must reach the cache.
+  if (!::mkdtemp(folder_.data()) || ::chmod(folder_.c_str(), 0755) != 0) std::abort();
   write("tiny.toml", kTinyTask);
 }
 

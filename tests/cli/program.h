@@ -27,7 +27,7 @@ class Program {
   ~Program();
   Program(const Program&) = delete;
 
-  void signal(int number) const;
+  void signal(int number) const;  ///< nothing once running() has said that it ended
   bool running();
   /// The wait status; -1 if it does not end in time.
   int wait(double seconds);

@@ -132,7 +132,14 @@ void serve_compiles(const Channel& channel, const std::string& work_folder,
         protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     if (!job.ok()) return;
     std::string folder = work_folder + "/job-XXXXXX";
-    if (!::mkdtemp(folder.data())) return;
+    if (!::mkdtemp(folder.data())) {
+      protocol::CompileReply refusal;
+      refusal.infra = true;
+      refusal.log = errno_error("the user nobody cannot write to '" + work_folder + "'").message +
+                    "; open its parents for others, or set LATHE_CACHE";
+      answer(channel, std::move(refusal), "");
+      continue;
+    }
     const auto reply = compile(folder, include_folder, *job, channel);
     answer(channel, reply, folder + "/out.so");
     std::error_code code;
