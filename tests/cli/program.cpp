@@ -20,6 +20,12 @@ void redirect(int fd, const std::string& path) {
   ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), fd);
 }
 
+/// Empty as long as the program has not begun.
+std::string printed(const std::string& path) {
+  const auto text = read_file(path);
+  return text.ok() ? *text : "";
+}
+
 }  // namespace
 
 Program::Program(const std::string& folder, const std::vector<std::string>& args) {
@@ -60,8 +66,8 @@ int Program::wait(double seconds) {
   return status_;
 }
 
-std::string Program::out() const { return *read_file(text_base_ + ".out"); }
-std::string Program::err() const { return *read_file(text_base_ + ".err"); }
+std::string Program::out() const { return printed(text_base_ + ".out"); }
+std::string Program::err() const { return printed(text_base_ + ".err"); }
 
 ProgramTest::ProgramTest() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // helpers that outlive their program become children of the test

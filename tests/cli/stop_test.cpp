@@ -13,7 +13,7 @@
 namespace lathe {
 namespace {
 
-constexpr int kEvaluations = 10;
+constexpr int kEvaluations = 7;  // the tiny task has eight different kernels
 constexpr double kLong = 240;  // for whole runs, on a machine that does other things too
 
 class StopTest : public ProgramTest {
@@ -61,14 +61,14 @@ class StopTest : public ProgramTest {
 
 TEST_F(StopTest, CtrlCKeepsWhatIsDoneAndResumeGoesOn) {
   Program first(folder_, optimize());
-  ASSERT_TRUE(grows_to(first, 3));
+  ASSERT_TRUE(grows_to(first, 2));
   first.signal(SIGINT);
   const int status = first.wait(2);
   ASSERT_TRUE(WIFEXITED(status)) << first.err();
   EXPECT_EQ(WEXITSTATUS(status), 130);
   const RunRecord stopped = newest();
   EXPECT_EQ(stopped.status, "interrupted");
-  EXPECT_GE(stopped.experiences, 3);
+  EXPECT_GE(stopped.experiences, 2);
   EXPECT_NE(first.err().find("lathe optimize --resume " + stopped.id), std::string::npos) << first.err();
   EXPECT_EQ(document()["status"], "interrupted");
   EXPECT_EQ(document()["evaluations"], stopped.experiences);
