@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "candidate/candidate.h"
 #include "record/verdict.h"
 #include "task/compare.h"
@@ -79,6 +80,7 @@ struct BlockRequest {
   std::uint64_t secret = 0;        ///< draws the places checked
   const RmsLimits* rms = nullptr;  ///< checked where given, when everything is compared
   bool measure_rms = false;        ///< fill BlockOutcome::rms: for the naive build
+  CancelToken cancel = {};         ///< once raised, the block is killed: kInfra, "cancelled"
 };
 
 struct BlockOutcome {
@@ -111,8 +113,13 @@ class Backend {
   /// Measures again and keeps the best of each: a busy machine makes peaks look low, never high.
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
-  /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's.
-  virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) = 0;
+  /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;
+  /// kCancelled once `cancel` is raised: the compiler is killed.
+  virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                                    const CancelToken& cancel) = 0;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) {
+    return build(candidate, task, {});
+  }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
   /// Loads an artefact in a fresh runner. Errors with kInvalid are the candidate's fault, others INFRA.

@@ -1,5 +1,6 @@
 #include <exception>
 
+#include "cli/options.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
@@ -9,7 +10,7 @@ int main(int argc, char** argv) {
   app.name("lathe");
   app.set_version_flag("--version", LATHE_VERSION);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
+  app.failure_message(usage_message);
   Run run;
   for (const auto add : {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs})
     add(app, run);

@@ -37,9 +37,9 @@ void ProgressLine::on_event(const Event& event) {
   if (event.kind == "search.progress") {
     const auto& fields = event.fields;
     const std::string budget = fields.at("budget") == "0" ? "" : "/" + fields.at("budget");
-    show(fmt::format("{}: {}{} evaluations, best {}x of the best peer, {}, {} s left", title_,
-                     fields.at("evaluations"), budget, fields.at("best"), counts_text(event),
-                     fields.at("seconds_left")));
+    const std::string best = fields.at("best") == "0" ? "none yet" : fields.at("best") + "x of the best peer";
+    show(fmt::format("{}: {}{} evaluations, best {}, {}, {} s left", title_, fields.at("evaluations"), budget,
+                     best, counts_text(event), fields.at("seconds_left")));
   } else if (!event.text.empty() && event.severity == Severity::kInfo) {
     show(fmt::format("{}: {}", title_, event.text));
   }

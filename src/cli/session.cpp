@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
@@ -16,13 +17,14 @@
 namespace lathe::cli {
 namespace {
 
-std::atomic<bool> g_stop{false};  // a signal handler has no other way to say it
+const CancelToken g_stop;  // a signal handler has no other way to say it
 
 void on_signal(int signal) {
-  if (g_stop.exchange(true)) {
+  if (g_stop.cancelled()) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
   }
+  g_stop.cancel();
 }
 
 std::string peaks_key(const DeviceInfo& device) {
@@ -48,7 +50,7 @@ std::optional<DevicePeaks> peaks_from(const std::string& text) {
 
 }  // namespace
 
-const std::atomic<bool>& stop_requested() { return g_stop; }
+const CancelToken& stop_token() { return g_stop; }
 
 void install_signal_handlers() {
   struct sigaction action {};
@@ -64,6 +66,14 @@ std::string default_store_folder() {
 
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options) {
   return Store::open(options.store_folder.empty() ? default_store_folder() : options.store_folder);
+}
+
+Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options) {
+  const std::string folder = options.store_folder.empty() ? default_store_folder() : options.store_folder;
+  if (::access((folder + "/lathe.db").c_str(), F_OK) != 0)
+    return Error{ErrorCode::kNotFound, "there is no store in '" + folder + "'",
+                 "name one with --store or LATHE_STORE; lathe optimize makes one"};
+  return Store::open(folder);
 }
 
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store) {
@@ -90,6 +100,19 @@ int fail(const Error& error) {
     default:
       return kMachine;
   }
+}
+
+Status check_json_file(const std::string& json_file) {
+  if (json_file.empty() || json_file == "-") return Ok{};
+  const std::filesystem::path folder = std::filesystem::path(json_file).parent_path();
+  std::error_code code;
+  if (std::filesystem::is_directory(json_file, code))
+    return Error{ErrorCode::kIo, "cannot write '" + json_file + "': it is a folder",
+                 "name a file with --json"};
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    return errno_error("cannot write '" + json_file + "'",
+                       "make its folder, or name another file with --json");
+  return Ok{};
 }
 
 Status write_json(const std::string& json_file, const std::string& text) {

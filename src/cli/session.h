@@ -1,11 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/cancel.h"
 #include "base/events.h"
 #include "report/report.h"
 #include "store/store.h"
@@ -29,18 +29,22 @@ struct CommonOptions {
   int threads = 1;
 };
 
-/// Set by the first Ctrl-C or SIGTERM; the second one ends the program at once.
-const std::atomic<bool>& stop_requested();
+/// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.
+const CancelToken& stop_token();
 void install_signal_handlers();
 
 /// $LATHE_STORE, else ".lathe".
 std::string default_store_folder();
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options);
+/// Errors: kNotFound; a folder that holds no store is left alone.
+Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options);
 /// The processor's backend, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
 
 /// Prints the error to standard error and gives the exit code that fits it.
 int fail(const Error& error);
+/// Whether write_json() could write now: asked before hours of work.
+Status check_json_file(const std::string& json_file);
 /// Writes a document where --json says; nothing when it says nothing.
 Status write_json(const std::string& json_file, const std::string& text);
 

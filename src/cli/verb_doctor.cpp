@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "cli/session.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "gym/conformance.h"
 #include "sandbox/jail.h"
@@ -66,8 +66,7 @@ void add_doctor(CLI::App& app, Run& run) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* verb =
       app.add_subcommand("doctor", "Say what works on this machine, and what each missing part costs");
-  verb->add_option("--threads", options->common.threads, "Threads to measure peaks with")
-      ->check(CLI::PositiveNumber);
+  add_threads(*verb, options->common);
   verb->add_flag("--conformance", options->conformance,
                  "Try every known exploit and honest kernel on this machine");
   verb->add_option("--folder", options->folder, "Where the conformance suite is");

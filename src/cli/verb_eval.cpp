@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "cli/verbs.h"
 #include "report/documents.h"
 
@@ -44,16 +44,19 @@ Result<int> eval(const EvalOptions& options) {
   LATHE_TRY(const TaskSpec task, load_task(options.task));
   LATHE_TRY(const auto candidates, read_candidates(options.candidates));
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
+  LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   ProgressLine progress(task.name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
-  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, progress));
+  EvaluatorOptions evaluator_options;
+  evaluator_options.cancel = stop_token();
+  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, evaluator_options, progress));
   for (std::size_t i = 0; i < candidates.size(); ++i)
     evaluator->submit({candidates[i], depth, static_cast<std::int64_t>(i)});
   std::vector<NamedVerdict> verdicts(candidates.size());
   bool all_passed = true;
-  for (std::size_t done = 0; done < candidates.size() && !stop_requested(); ++done) {
+  for (std::size_t done = 0; done < candidates.size(); ++done) {
     auto evaluated = evaluator->next();
     if (!evaluated) break;
     NamedVerdict& named = verdicts[static_cast<std::size_t>(evaluated->tag)];
@@ -61,7 +64,7 @@ Result<int> eval(const EvalOptions& options) {
     all_passed = all_passed && named.verdict.passed();
     if (options.common.json_file != "-") print_verdict(named, evaluator->best_baseline());
   }
-  if (stop_requested()) return static_cast<int>(kInterrupted);
+  if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
   const auto document = eval_document(task.name, verdicts, make_extras(task, *backend, evaluator.get()));
   LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
   return static_cast<int>(all_passed ? kSuccess : kNothingPassed);
@@ -76,11 +79,9 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("CANDIDATE", options->candidates, "Candidate files")->required();
   verb->add_option("--depth", options->depth, "build, verify, screen or final")
       ->check(CLI::IsMember({"build", "verify", "screen", "final"}));
-  verb->add_option("--threads", options->common.threads, "Threads for candidates and baselines")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--json", options->common.json_file, "Write the verdicts there; - is standard output");
-  verb->add_option("--store", options->common.store_folder,
-                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  add_threads(*verb, options->common);
+  add_json(*verb, options->common, "the verdicts");
+  add_store(*verb, options->common);
   verb->callback([options, &run] {
     run = [options] {
       const auto code = eval(*options);

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
-#include "cli/session.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "library/export.h"
 #include "report/documents.h"
@@ -19,7 +19,7 @@ struct ExportOptions {
 };
 
 Result<int> export_run(const ExportOptions& options) {
-  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord record, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
   LATHE_TRY(const TaskSpec task, parse_task(record.task_text, record.task_name + ".toml"));
@@ -56,8 +56,7 @@ void add_export(CLI::App& app, Run& run) {
   verb->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
   verb->add_option("--out", options->out, "The package's folder")->required();
   verb->add_option("--name", options->name, "The package's name (default: the task's)");
-  verb->add_option("--store", options->common.store_folder,
-                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  add_store(*verb, options->common);
   verb->callback([options, &run] {
     run = [options] {
       const auto code = export_run(*options);

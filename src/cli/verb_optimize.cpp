@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "base/clock.h"
 #include "base/fd.h"
+#include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/session.h"
+#include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "policy/catalog/catalog.h"
 #include "report/documents.h"
@@ -18,14 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-struct OptimizeOptions {
-  CommonOptions common;
-  std::vector<std::string> tasks;
-  std::string policy = "catalog";
-  std::string search = "evolve";
-  std::string resume;
-  SearchOptions budget;
-};
+constexpr int kDefaultEvaluations = 100;
 
 /// What one task's run gave.
 struct TaskResult {
@@ -34,65 +25,22 @@ struct TaskResult {
   bool interrupted = false;
 };
 
-/// Ends waiting work as soon as the user asks, whatever the search is waiting for.
-class CancelOnStop {
- public:
-  explicit CancelOnStop(Evaluator& evaluator)
-      : watcher_([&evaluator, this] {
-          while (!over_ && !stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-          if (stop_requested()) evaluator.cancel();
-        }) {}
-  ~CancelOnStop() {
-    over_ = true;
-    watcher_.join();
-  }
-
- private:
-  std::atomic<bool> over_{false};
-  std::thread watcher_;
-};
-
-std::string new_run_id(const TaskSpec& task) {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char stamp[32];
-  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &parts);
-  return fmt::format("{}-{}-{:04x}", stamp, task.name, Rng(Seed::from_system()).below(65536));
-}
-
-json config_of(const OptimizeOptions& options) {
-  return {{"policy", options.policy},
-          {"search", options.search},
-          {"evals", options.budget.max_evaluations},
-          {"seconds", options.budget.max_seconds},
-          {"seed", options.budget.seed},
-          {"threads", options.common.threads}};
-}
-
-/// A resumed run keeps its own settings; a budget given now replaces the old one.
-void apply_config(const json& config, OptimizeOptions& options) {
-  options.policy = config.value("policy", options.policy);
-  options.search = config.value("search", options.search);
-  options.budget.seed = config.value("seed", options.budget.seed);
-  options.common.threads = config.value("threads", options.common.threads);
-  if (options.budget.max_evaluations > 0 || options.budget.max_seconds > 0) return;
-  options.budget.max_evaluations = config.value("evals", 0);
-  options.budget.max_seconds = config.value("seconds", 0.0);
-}
-
-Result<TaskResult> optimize_run(const TaskSpec& task, const std::string& run, const OptimizeOptions& options,
-                                Store& store, Backend& backend) {
+Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& options, Store& store,
+                                Backend& backend) {
+  const TaskSpec& task = plan.task;
+  const std::string& run = plan.record.id;
+  LATHE_TRY(const RunLock lock, RunLock::take(options.common.store_folder, run));
   ProgressLine progress(task.name);
   progress.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
-  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, {}, progress));
+  EvaluatorOptions evaluator_options;
+  evaluator_options.cancel = stop_token();
+  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, evaluator_options, progress));
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
   LATHE_TRY(auto strategy, make_strategy(options.search));
   const auto policy = make_catalog_policy();
   const PolicyContext policy_context{task, backend.device(), peaks};
-  const SearchContext context{policy_context, *policy,  *strategy,       *evaluator,
-                              store,          progress, stop_requested()};
-  const CancelOnStop cancel(*evaluator);
+  const SearchContext context{policy_context, *policy, *strategy, *evaluator, store, progress, stop_token()};
+  LATHE_CHECK_OK(begin_run(plan, store));
   LATHE_TRY(const SearchSummary summary, run_search(context, run, options.budget));
 
   TaskResult result;
@@ -148,73 +96,67 @@ void print_table(const std::vector<TaskResult>& results) {
   for (const TaskResult& result : results) fmt::print("report: {}\n", result.report_path);
 }
 
-struct RunPlan {
-  TaskSpec task;
-  std::string run;
-};
-
-/// The runs to do: one new run a task, or the one to resume.
-Result<std::vector<RunPlan>> plan_runs(OptimizeOptions& options, Store& store) {
+/// The runs to do. New tasks are read before a store is made for them.
+Result<std::vector<RunPlan>> plan_runs(OptimizeOptions& options, std::unique_ptr<Store>& store) {
   std::vector<RunPlan> plans;
-  if (!options.resume.empty()) {
-    LATHE_TRY(const RunRecord record, store.run(options.resume));
-    const json config = json::parse(record.config, nullptr, false);
-    if (config.is_discarded())
-      return Error{ErrorCode::kCorrupt, "run " + record.id + " has a damaged configuration",
-                   "start a new run"};
-    apply_config(config, options);
-    LATHE_TRY(TaskSpec task,
-              parse_task(record.task_text, config.value("task_path", record.task_name + ".toml")));
-    LATHE_CHECK_OK(store.update_run(record.id, "running", ""));
-    plans.push_back({std::move(task), record.id});
+  if (options.resume.empty()) {
+    LATHE_TRY(plans, plan_new_runs(options));
+    LATHE_TRY(store, open_store(options.common));
     return plans;
   }
-  for (const std::string& path : options.tasks) {
-    LATHE_TRY(TaskSpec task, load_task(path));
-    json config = config_of(options);
-    config["task_path"] = path;
-    RunRecord record;
-    record.id = new_run_id(task);
-    record.task_name = task.name;
-    record.task_text = task.text;
-    record.task = task.digest;
-    record.config = config.dump();
-    record.status = "running";
-    record.created_unix = unix_seconds();
-    LATHE_CHECK_OK(store.create_run(record));
-    plans.push_back({std::move(task), record.id});
-  }
+  LATHE_TRY(store, open_existing_store(options.common));
+  LATHE_TRY(RunPlan plan, plan_resumed_run(options, *store));
+  plans.push_back(std::move(plan));
   return plans;
+}
+
+void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool begun) {
+  const RunPlan& plan = plans[done];
+  if (begun || plan.resumed)
+    fmt::print(stderr, "lathe: stopped; go on with: lathe optimize --resume {}\n", plan.record.id);
+  else
+    fmt::print(stderr, "lathe: stopped before {} was begun\n", plan.task.name);
+  for (std::size_t i = done + 1; i < plans.size(); ++i)
+    fmt::print(stderr, "lathe: stopped before {} was begun\n", plans[i].task.name);
+}
+
+/// What all runs gave, and the exit code. A task that cannot be done does not keep others from it.
+int optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options, Store& store,
+                 Backend& backend, std::vector<TaskResult>& results) {
+  int code = kSuccess;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    auto result = optimize_run(plans[i], options, store, backend);
+    if (!result.ok() && result.error().code != ErrorCode::kCancelled) {
+      code = fail(result.error());
+      continue;
+    }
+    if (result.ok() && code == kSuccess && result->document["best"].is_null()) code = kNothingPassed;
+    const bool interrupted = !result.ok() || result->interrupted;
+    if (result.ok()) results.push_back(*std::move(result));
+    if (!interrupted) continue;
+    say_how_to_go_on(plans, i, result.ok());
+    return kInterrupted;
+  }
+  return code;
 }
 
 Result<int> optimize(OptimizeOptions options) {
   if (options.common.store_folder.empty()) options.common.store_folder = default_store_folder();
-  if (options.tasks.empty() == options.resume.empty())
-    return invalid("name tasks to optimise, or a run with --resume", "lathe optimize --help");
-  LATHE_TRY(auto store, open_store(options.common));
-  LATHE_TRY(const auto plans, plan_runs(options, *store));
+  LATHE_CHECK_OK(check_json_file(options.common.json_file));
+  std::unique_ptr<Store> store;
+  LATHE_TRY(const auto plans, plan_runs(options, store));
   if (options.budget.max_evaluations == 0 && options.budget.max_seconds == 0)
-    options.budget.max_evaluations = 100;
+    options.budget.max_evaluations = kDefaultEvaluations;
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   std::vector<TaskResult> results;
-  for (const RunPlan& plan : plans) {
-    if (stop_requested()) break;
-    LATHE_TRY(TaskResult result, optimize_run(plan.task, plan.run, options, *store, *backend));
-    if (result.interrupted)
-      fmt::print(stderr, "lathe: stopped; go on with: lathe optimize --resume {}\n", plan.run);
-    results.push_back(std::move(result));
-  }
-  json documents = json::array();
-  bool all_found = true;
-  for (const TaskResult& result : results) {
-    documents.push_back(result.document);
-    all_found = all_found && !result.document["best"].is_null();
-  }
+  const int code = optimize_all(plans, options, *store, *backend, results);
+  if (results.empty()) return code;
   if (options.common.json_file != "-") print_table(results);
+  json documents = json::array();
+  for (const TaskResult& result : results) documents.push_back(result.document);
   LATHE_CHECK_OK(
-      write_json(options.common.json_file, (documents.size() == 1 ? documents[0] : documents).dump(2)));
-  if (stop_requested()) return static_cast<int>(kInterrupted);
-  return static_cast<int>(all_found ? kSuccess : kNothingPassed);
+      write_json(options.common.json_file, (plans.size() == 1 ? documents[0] : documents).dump(2)));
+  return code;
 }
 
 }  // namespace
@@ -222,24 +164,30 @@ Result<int> optimize(OptimizeOptions options) {
 void add_optimize(CLI::App& app, Run& run) {
   auto options = std::make_shared<OptimizeOptions>();
   CLI::App* verb = app.add_subcommand("optimize", "Search for the fastest kernel of each task");
-  verb->add_option("TASK", options->tasks, "Task files");
-  verb->add_option("--policy", options->policy, "Who proposes kernels")->check(CLI::IsMember({"catalog"}));
-  verb->add_option("--search", options->search, "How proposals are chosen")
-      ->check(CLI::IsMember({"evolve", "random", "best-of-n"}));
+  auto* tasks = verb->add_option("TASK", options->tasks, "Task files");
+  auto* policy = verb->add_option("--policy", options->policy, "Who proposes kernels")
+                     ->check(CLI::IsMember({"catalog"}));
+  auto* search = verb->add_option("--search", options->search, "How proposals are chosen")
+                     ->check(CLI::IsMember({"evolve", "random", "best-of-n"}));
   auto* evals = verb->add_option("--evals", options->budget.max_evaluations,
                                  "Evaluations to spend a task (default 100)")
-                    ->check(CLI::PositiveNumber);
+                    ->check(one_or_more());
   verb->add_option("--seconds", options->budget.max_seconds, "Seconds to spend a task")
       ->check(CLI::PositiveNumber)
       ->excludes(evals);
-  verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable");
-  verb->add_option("--threads", options->common.threads, "Threads for candidates and baselines")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--resume", options->resume, "Go on with a run: its id, the start of it, or 'last'");
-  verb->add_option("--json", options->common.json_file, "Write the result there; - is standard output");
-  verb->add_option("--store", options->common.store_folder,
-                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
-  verb->callback([options, &run] {
+  auto* seed = verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable");
+  auto* threads = add_threads(*verb, options->common);
+  auto* resume =
+      verb->add_option("--resume", options->resume, "Go on with a run: its id, the start of it, or 'last'");
+  add_json(*verb, options->common, "the result");
+  add_store(*verb, options->common);
+  verb->callback([=, &run] {
+    if (options->tasks.empty() && options->resume.empty())
+      throw CLI::ParseError("name a TASK to optimise, or a run with --resume", kUsage);
+    for (const auto* fixed : {tasks, policy, search, seed, threads})
+      if (resume->count() > 0 && fixed->count() > 0)
+        throw CLI::ParseError(
+            "--resume goes on with the run's own task and settings: leave out " + fixed->get_name(), kUsage);
     run = [options] {
       const auto code = optimize(*options);
       return code.ok() ? *code : fail(code.error());

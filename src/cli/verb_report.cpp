@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
-#include "cli/session.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "report/documents.h"
 
@@ -17,7 +17,7 @@ struct ReportOptions {
 };
 
 Result<int> report(const ReportOptions& options) {
-  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord record, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
   const auto document = nlohmann::json::parse(record.summary, nullptr, false);
@@ -40,10 +40,8 @@ void add_report(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("report", "Write a run's HTML page");
   verb->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
   verb->add_option("--html", options->html, "The page's file (default: RUN.html)");
-  verb->add_option("--json", options->common.json_file,
-                   "Write the run's document there; - is standard output");
-  verb->add_option("--store", options->common.store_folder,
-                   "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+  add_json(*verb, options->common, "the run's document");
+  add_store(*verb, options->common);
   verb->callback([options, &run] {
     run = [options] {
       const auto code = report(*options);

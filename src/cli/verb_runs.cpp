@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "cli/session.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 
 namespace lathe::cli {
@@ -24,7 +24,7 @@ std::string date_text(std::int64_t unix_time) {
 }
 
 Result<int> list(const RunsOptions& options) {
-  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const auto runs, store->runs(options.limit));
   if (runs.empty()) fmt::print("no runs yet; start one with: lathe optimize TASK.toml\n");
   for (const RunRecord& run : runs)
@@ -34,7 +34,7 @@ Result<int> list(const RunsOptions& options) {
 }
 
 Result<int> show(const RunsOptions& options) {
-  LATHE_TRY(auto store, open_store(options.common));
+  LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord run, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(run.id));
   fmt::print("{}  {}  {} UTC\nsettings {}\n\n", run.id, run.status, date_text(run.created_unix), run.config);
@@ -57,8 +57,7 @@ void add_runs(CLI::App& app, Run& run) {
   verb->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, Result<int> (*action)(const RunsOptions&)) {
     CLI::App* sub = verb->add_subcommand(name, help);
-    sub->add_option("--store", options->common.store_folder,
-                    "Lathe's memory (default: $LATHE_STORE, else .lathe)");
+    add_store(*sub, options->common);
     sub->callback([options, &run, action] {
       run = [options, action] {
         const auto code = action(*options);
@@ -69,7 +68,7 @@ void add_runs(CLI::App& app, Run& run) {
   };
   add("list", "The newest runs", list)
       ->add_option("--limit", options->limit, "How many")
-      ->check(CLI::PositiveNumber);
+      ->check(one_or_more());
   add("show", "Every evaluation of a run", show)
       ->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")
       ->required();

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
-#include "cli/session.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "gym/bench_shape.h"
 #include "task/generate/generate.h"
@@ -121,7 +121,7 @@ void add_tasks(CLI::App& app, Run& run) {
   check->add_option("--seed", options->seed, "Draws the inputs");
   CLI::App* make = add_action(*verb, run, options, "generate", "Sample sound tasks", generate);
   make->add_option("--seed", options->seed, "The first task's seed");
-  make->add_option("--count", options->count, "How many")->check(CLI::PositiveNumber);
+  make->add_option("--count", options->count, "How many")->check(one_or_more());
   make->add_option("--out", options->out, "A folder to write to (default: standard output)");
 }
 

@@ -1,17 +1,20 @@
 #include "gym/evaluator.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "base/clock.h"
+#include "gym/cancellable.h"
 #include "gym/task_bench.h"
 
 namespace lathe {
 namespace {
+
+constexpr auto kCancelPoll = std::chrono::milliseconds(20);  // a token wakes nobody
 
 double seconds_since(std::int64_t begin_ns) {
   return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
@@ -25,8 +28,12 @@ double seconds_since(std::int64_t begin_ns) {
 /// machines.
 class QueuedEvaluator final : public Evaluator {
  public:
-  QueuedEvaluator(Backend& backend, std::unique_ptr<TaskBench> bench, int build_workers)
-      : backend_(backend), bench_(std::move(bench)), gate_(!backend.device().quiet_compiles) {
+  QueuedEvaluator(std::unique_ptr<Backend> backend, std::unique_ptr<TaskBench> bench, int build_workers,
+                  CancelToken cancel)
+      : backend_(std::move(backend)),
+        bench_(std::move(bench)),
+        gate_(!backend_->device().quiet_compiles),
+        cancel_(std::move(cancel)) {
     for (int i = 0; i < build_workers; ++i) workers_.emplace_back([this] { build_loop(); });
     workers_.emplace_back([this] { lane_loop(); });
   }
@@ -45,7 +52,8 @@ class QueuedEvaluator final : public Evaluator {
 
   std::optional<Evaluated> next() override {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !done_.empty() || in_flight_ == 0 || cancelled_; });
+    while (done_.empty() && in_flight_ > 0 && !cancel_.cancelled()) changed_.wait_for(lock, kCancelPoll);
+    if (cancel_.cancelled()) changed_.notify_all();
     if (done_.empty()) return std::nullopt;
     Evaluated evaluated = std::move(done_.front());
     done_.pop_front();
@@ -60,7 +68,7 @@ class QueuedEvaluator final : public Evaluator {
 
   void cancel() override {
     std::lock_guard lock(mutex_);
-    cancelled_ = true;
+    cancel_.cancel();
     changed_.notify_all();
   }
 
@@ -83,8 +91,8 @@ class QueuedEvaluator final : public Evaluator {
   template <class Item>
   std::optional<Item> take(std::deque<Item>& queue) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !queue.empty() || cancelled_; });
-    if (cancelled_) return std::nullopt;
+    changed_.wait(lock, [&] { return !queue.empty() || cancel_.cancelled(); });
+    if (cancel_.cancelled()) return std::nullopt;
     Item item = std::move(queue.front());
     queue.pop_front();
     return item;
@@ -95,7 +103,7 @@ class QueuedEvaluator final : public Evaluator {
       const double queue_seconds = seconds_since(waiting->submitted_ns);
       const QuietGate::Lease noisy(gate_, false);
       const auto begin = steady_clock().now_ns();
-      auto candidate = build_for_shapes(backend_, waiting->request.candidate, bench_->shapes());
+      auto candidate = build_for_shapes(*backend_, waiting->request.candidate, bench_->shapes());
       Built built{std::move(waiting->request), std::move(candidate), queue_seconds, seconds_since(begin)};
       std::lock_guard lock(mutex_);
       built_.push_back(std::move(built));
@@ -106,6 +114,7 @@ class QueuedEvaluator final : public Evaluator {
   void lane_loop() {
     while (auto built = take(built_)) {
       Verdict verdict = bench_->evaluate(built->candidate, built->request.depth, gate_);
+      if (cancel_.cancelled()) return;
       verdict.stage_seconds["queue"] = built->queue_seconds;
       verdict.stage_seconds["build"] = built->build_seconds;
       Evaluated evaluated{built->request.tag, std::move(built->request.candidate), std::move(verdict)};
@@ -115,7 +124,7 @@ class QueuedEvaluator final : public Evaluator {
     }
   }
 
-  Backend& backend_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<TaskBench> bench_;
   QuietGate gate_;
   mutable std::mutex mutex_;
@@ -124,7 +133,7 @@ class QueuedEvaluator final : public Evaluator {
   std::deque<Built> built_;
   std::deque<Evaluated> done_;
   int in_flight_ = 0;
-  bool cancelled_ = false;
+  const CancelToken cancel_;
   std::vector<std::thread> workers_;
 };
 
@@ -132,9 +141,16 @@ class QueuedEvaluator final : public Evaluator {
 
 Result<std::unique_ptr<Evaluator>> Evaluator::create(const TaskSpec& task, Backend& backend,
                                                      const EvaluatorOptions& options, EventSink& events) {
-  LATHE_TRY(auto bench, TaskBench::create(task, backend, options, events));
+  EvaluatorOptions own = options;
+  own.cancel = options.cancel.child();
+  auto cancellable = std::make_unique<CancellableBackend>(backend, own.cancel);
+  auto bench = TaskBench::create(task, *cancellable, own, events);
+  if (own.cancel.cancelled())
+    return Error{ErrorCode::kCancelled, "stopped while inputs, references and baselines were prepared"};
+  if (!bench.ok()) return std::move(bench).error();
   const int workers = options.build_workers > 0 ? options.build_workers : std::max(1, backend.device().cores);
-  return std::unique_ptr<Evaluator>(std::make_unique<QueuedEvaluator>(backend, std::move(bench), workers));
+  return std::unique_ptr<Evaluator>(
+      std::make_unique<QueuedEvaluator>(std::move(cancellable), *std::move(bench), workers, own.cancel));
 }
 
 }  // namespace lathe

@@ -18,6 +18,7 @@ struct EvaluatorOptions {
   int hidden_shapes = 3;
   double build_timeout_seconds = 30;
   double block_timeout_seconds = 20;
+  CancelToken cancel = {};  ///< ends everything as Evaluator::cancel() does, create() too
 };
 
 struct EvaluationRequest {
@@ -45,16 +46,18 @@ struct BaselineTime {
 class Evaluator {
  public:
   /// Prepares workloads and times the baselines (seconds). Errors: the task cannot be bound, or no baseline
-  /// passes.
+  /// passes; kCancelled.
   static Result<std::unique_ptr<Evaluator>> create(const TaskSpec& task, Backend& backend,
                                                    const EvaluatorOptions& options, EventSink& events);
   virtual ~Evaluator() = default;
 
   virtual void submit(EvaluationRequest request) = 0;
-  /// The next finished evaluation; blocks. nullopt when nothing is in flight or after cancel().
+  /// The next finished evaluation; blocks. nullopt when nothing is in flight, or when all that had finished
+  /// before cancel() was taken.
   virtual std::optional<Evaluated> next() = 0;
   virtual int in_flight() const = 0;
-  /// Stops waiting work; what runs is killed. Idempotent.
+  /// Stops waiting work; what runs, compilers too, is killed within a fraction of a second and gives no
+  /// verdict. For good, idempotent.
   virtual void cancel() = 0;
 
   virtual const std::vector<BaselineTime>& baselines() const = 0;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "candidate/launch_program.h"
+#include "gym/cancellable.h"
 
 namespace lathe {
 namespace {
@@ -22,7 +23,8 @@ constexpr int kMaxTrials = 96;
 Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backend& backend,
                                                      const EvaluatorOptions& options, EventSink& events) {
   std::unique_ptr<TaskBench> bench(new TaskBench(task, backend, options));
-  LATHE_TRY(bench->reference_, make_reference(bench->spec_));
+  LATHE_TRY(auto reference, make_reference(bench->spec_));
+  bench->reference_ = make_cancellable(std::move(reference), options.cancel);
   LATHE_CHECK_OK(bench->make_shapes());
   LATHE_CHECK_OK(bench->add_baselines(events));
   bench->summarise_baselines();

@@ -25,7 +25,7 @@ class Search {
     LATHE_CHECK_OK(take_up());
     LATHE_CHECK_OK(screen());
     LATHE_CHECK_OK(confirm());
-    summary_.interrupted = context_.stop.load();
+    summary_.interrupted = context_.stop.cancelled();
     summary_.evaluations = screens_;
     summary_.seconds = seconds();
     return summary_;
@@ -68,7 +68,8 @@ class Search {
   }
 
   Status screen() {
-    while (!context_.stop.load()) {
+    for (;;) {
+      if (context_.stop.cancelled()) context_.evaluator.cancel();
       LATHE_CHECK_OK(fill());
       const auto evaluated = context_.evaluator.next();
       if (!evaluated) break;
@@ -80,7 +81,7 @@ class Search {
   /// Submits proposals until enough are in flight or the budget is committed.
   Status fill() {
     while (context_.evaluator.in_flight() < options_.in_flight && budget_left() && !summary_.exhausted &&
-           !context_.stop.load()) {
+           !context_.stop.cancelled()) {
       if (pending_.empty()) LATHE_CHECK_OK(draw());
       if (pending_.empty()) break;
       Proposal proposal = std::move(pending_.front());
@@ -155,8 +156,10 @@ class Search {
   /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at `final`.
   Status confirm() {
     for (const Experience* best : archive_.best(options_.confirmations)) {
-      if (context_.stop.load()) return Ok{};
+      if (context_.stop.cancelled()) return Ok{};
       if (confirmed_.contains(best->candidate)) continue;
+      context_.events.on_event({Severity::kInfo, "search.confirm",
+                                fmt::format("measuring {} again, at final", best->candidate.short_hex())});
       const std::int64_t tag = next_tag_++;
       Lineage lineage{{best->candidate}, context_.policy.name(), "confirm", "measured again at final"};
       flights_[tag] = {std::move(lineage), steady_clock().now_ns()};

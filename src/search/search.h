@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,7 +26,7 @@ struct SearchContext {
   Evaluator& evaluator;
   Store& store;
   EventSink& events;
-  const std::atomic<bool>& stop;  ///< set to end the search cleanly, keeping what is done
+  CancelToken stop;  ///< set to end the search cleanly, keeping what is done
 };
 
 struct SearchSummary {

@@ -93,7 +93,7 @@ Result<RunRecord> SqliteStore::run(const std::string& wanted) {
   if (found.empty()) {
     return Error{ErrorCode::kNotFound,
                  newest ? "the store holds no run yet" : "there is no run '" + wanted + "'",
-                 newest ? "`lathe optimize TASK.toml` makes one" : "`lathe runs` lists them"};
+                 newest ? "`lathe optimize TASK.toml` makes one" : "`lathe runs list` names them"};
   }
   if (found.size() > 1 && found[0].id != wanted) {
     std::string ids;

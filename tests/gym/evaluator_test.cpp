@@ -165,6 +165,50 @@ TEST_F(EvaluatorTest, CancelReturnsAtOnceAndEndsWaiting) {
   gym->cancel();
 }
 
+TEST_F(EvaluatorTest, CancelKillsWhatRuns) {
+  FakeKernel hangs = timed(1000);
+  hangs.delay_seconds = 60;
+  backend_.script("hangs", hangs);
+  auto gym = evaluator();
+  gym->submit({scripted("hangs"), Depth::kFinal, 0});
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    gym->cancel();
+  });
+  const auto begin = steady_clock().now_ns();
+  EXPECT_FALSE(gym->next()) << "a cancelled evaluation has no verdict";
+  canceller.join();
+  gym.reset();
+  EXPECT_LT(steady_clock().now_ns() - begin, 500'000'000);
+}
+
+TEST_F(EvaluatorTest, ATokenCancelsPreparationToo) {
+  FakeKernel slow = timed(8000);
+  slow.delay_seconds = 60;
+  backend_.script("naive", slow);
+  EvaluatorOptions options;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    options.cancel.cancel();
+  });
+  const auto begin = steady_clock().now_ns();
+  const auto made = Evaluator::create(twice_task(), backend_, options, null_sink());
+  canceller.join();
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(steady_clock().now_ns() - begin, 500'000'000);
+}
+
+TEST_F(EvaluatorTest, CancellingOneEvaluatorLeavesOthersOfTheSameOptionsAlone) {
+  EvaluatorOptions options;
+  backend_.script("good", timed(4000));
+  (*Evaluator::create(twice_task(), backend_, options, null_sink()))->cancel();
+  const auto second = Evaluator::create(twice_task(), backend_, options, null_sink());
+  ASSERT_TRUE(second.ok());
+  (*second)->submit({scripted("good"), Depth::kScreen, 0});
+  EXPECT_TRUE((*second)->next());
+}
+
 TEST_F(EvaluatorTest, RequiresNarrowsTheDomainInsteadOfFailing) {
   FakeKernel kernel = timed(2000);
   kernel.wrong = "bound";

@@ -97,7 +97,9 @@ class CpuBackend final : public Backend {
     peaks_ = peaks;
   }
 
-  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) override {
+  using Backend::build;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                            const CancelToken& cancel) override {
     if (!candidate.has_kernels()) {
       BuildResult nothing{.ok = true};
       nothing.artifact.key = candidate.digest;
@@ -105,7 +107,7 @@ class CpuBackend final : public Backend {
     }
     Dims constants;
     for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
-    return toolchain_->build(candidate.text, constants);
+    return toolchain_->build(candidate.text, constants, cancel);
   }
 
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {

@@ -62,8 +62,8 @@ bool CpuSession::reply_waits() const {
   return ::poll(&waiting, 1, 0) > 0;
 }
 
-bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value,
-                          std::int64_t deadline_ns, std::vector<Witness>* witnesses) const {
+bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, const Limit& limit,
+                          std::vector<Witness>* witnesses) const {
   const bool spin = &flag != &control().ready && !options_.broker_cpus.empty();
   for (;;) {
     if (!spin) {
@@ -77,7 +77,7 @@ bool CpuSession::wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t 
       if (!spin) break;
       _mm_pause();
     }
-    if (steady_clock().now_ns() > deadline_ns || reply_waits())
+    if (steady_clock().now_ns() > limit.deadline_ns || limit.cancel.cancelled() || reply_waits())
       return flag.load(std::memory_order_acquire) >= value;
   }
 }
@@ -130,7 +130,7 @@ void CpuSession::watch(std::vector<Witness>& witnesses) const {
 CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
   Wait wait = prepare_wait(request);
   const auto now = [] { return steady_clock().now_ns(); };
-  if (!wait_for(control().ready, 1, now() + kReadyTimeoutNs)) {
+  if (!wait_for(control().ready, 1, {now() + kReadyTimeoutNs, request.cancel})) {
     wait.died = true;
     return wait;
   }
@@ -138,7 +138,7 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   wait.begin_ns = now();
   control().go.store(1, std::memory_order_release);
-  wait.done = wait_for(control().done, 1, wait.begin_ns + timeout_ns, &wait.witnesses);
+  wait.done = wait_for(control().done, 1, {wait.begin_ns + timeout_ns, request.cancel}, &wait.witnesses);
   // The clock runs until the outputs have been looked at: what is written before that costs time, what is
   // written after it is seen.
   for (Sample& sample : wait.samples) take(sample);
@@ -147,12 +147,13 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
     wait.died = reply_waits();
     return wait;
   }
-  if (has_counters_) wait_for(control().done, 2, now() + kAfterDoneTimeoutNs);
+  if (has_counters_) wait_for(control().done, 2, {now() + kAfterDoneTimeoutNs, request.cancel});
   return wait;
 }
 
 BlockOutcome CpuSession::run(const BlockRequest& request) {
   if (broken_) return failed(BlockStatus::kInfra, "runner_lost", "the runner ended unexpectedly");
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   const ThreadPlacement placement(options_.broker_cpus);
   std::memset(control_.data(), 0, control_.size());
   protocol::Block block;
@@ -171,6 +172,7 @@ BlockOutcome CpuSession::run(const BlockRequest& request) {
   const auto reply = protocol::decode_block_reply(frame->bytes);
   if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
   broken_ = false;
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   return judge(request, wait, *reply);
 }
 

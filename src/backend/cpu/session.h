@@ -60,9 +60,14 @@ class CpuSession final : public Session {
 
   protocol::Control& control() const { return *reinterpret_cast<protocol::Control*>(control_.data()); }
   bool reply_waits() const;
-  /// Waits until the flag is at least `value`; false when the child died or time is over. Spins only once the
-  /// child runs: before that the runner needs the broker's processor.
-  bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, std::int64_t deadline_ns,
+  /// What ends a wait early.
+  struct Limit {
+    std::int64_t deadline_ns = 0;
+    const CancelToken& cancel;
+  };
+  /// Waits until the flag is at least `value`; false when the child died, time is over or the block was
+  /// cancelled. Spins only once the child runs: before that the runner needs the broker's processor.
+  bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, const Limit& limit,
                 std::vector<Witness>* witnesses = nullptr) const;
   Sample draw_sample(int trial, Rng& rng) const;
   void take(Sample& sample) const;

@@ -1,7 +1,6 @@
 #include "backend/cpu/toolchain.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,6 +40,9 @@ const std::vector<std::string> kLinkFlags = {
     "-shared", "-nostdlib", "-nostartfiles",
     "-Wl,-z,now,-z,relro,-z,noexecstack,--hash-style=sysv,--build-id=none"};
 
+constexpr double kReplySeconds = 10;  // that a worker may take beyond the compiler's own limit
+constexpr int kCancelPollMs = 50;
+
 /// Standard output of a trusted command.
 Result<std::string> run_command(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "re");
@@ -59,6 +61,16 @@ std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+Result<Frame> await_reply(const HelperProcess& worker, double seconds, const CancelToken& cancel) {
+  const auto deadline_ns = steady_clock().now_ns() + static_cast<std::int64_t>(seconds * 1e9);
+  for (;;) {
+    auto frame = worker.channel().receive(kCancelPollMs);
+    if (frame.ok() || frame.error().code != ErrorCode::kTimeout) return frame;
+    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "the build was cancelled"};
+    if (steady_clock().now_ns() > deadline_ns) return frame;
+  }
 }
 
 std::string joined(const std::vector<std::string>& flags) { return fmt::format("{}", fmt::join(flags, " ")); }
@@ -90,12 +102,8 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
   std::unique_ptr<Toolchain> toolchain(new Toolchain(options));
   LATHE_TRY(const std::string version, run_command("/usr/bin/g++ --version 2>&1 | head -1"));
   toolchain->version_ = version + joined(kCompileFlags) + joined(kLinkFlags);
+  LATHE_TRY(toolchain->work_folder_, WorkFolder::make(options.cache_folder));
   LATHE_CHECK_OK(toolchain->install_headers());
-  std::string work = options.cache_folder + "/work-XXXXXX";
-  if (!::mkdtemp(work.data()) || ::chmod(work.c_str(), 01777) != 0)
-    return errno_error("cannot make a folder in '" + options.cache_folder + "'",
-                       "check its permissions, or set LATHE_CACHE");
-  toolchain->work_folder_ = work;
   return toolchain;
 }
 
@@ -110,11 +118,8 @@ Status Toolchain::install_headers() {
   const std::string precompiled = header_folder_ + "/lathe/cpu.h.gch";
   std::error_code code;
   if (fs::exists(precompiled, code)) return Ok{};
-  LATHE_CHECK_OK(make_directories(options_.cache_folder));
-  std::string staging = options_.cache_folder + "/staging-XXXXXX";
-  if (!::mkdtemp(staging.data()) || ::chmod(staging.c_str(), 0755) != 0)
-    return errno_error("cannot make a folder in '" + options_.cache_folder + "'",
-                       "check its permissions, or set LATHE_CACHE");
+  const std::string staging = work_folder_.path() + "/staging";
+  LATHE_CHECK_OK(make_directories(staging));
   fs::copy(options_.include_folder, staging, fs::copy_options::recursive, code);
   if (code)
     return Error{ErrorCode::kIo, "cannot copy '" + options_.include_folder + "': " + code.message(),
@@ -136,7 +141,7 @@ Status Toolchain::install_headers() {
 Result<HelperProcess> Toolchain::borrow_worker() {
   std::lock_guard lock(mutex_);
   if (idle_.empty())
-    return HelperProcess::spawn(options_.runner_program, {"compile", work_folder_, header_folder_});
+    return HelperProcess::spawn(options_.runner_program, {"compile", work_folder_.path(), header_folder_});
   HelperProcess worker = std::move(idle_.back());
   idle_.pop_back();
   return worker;
@@ -147,7 +152,8 @@ void Toolchain::return_worker(HelperProcess worker) {
   idle_.push_back(std::move(worker));
 }
 
-Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants) {
+Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
+                                     const CancelToken& cancel) {
   // Nothing but comments may stand before the candidate's own #include, or the precompiled header is not
   // used.
   const std::string unit = "#line 1 \"candidate\"\n" + source;
@@ -161,22 +167,29 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
     return hit;
   }
-  LATHE_TRY(BuildResult result, compile(unit, defines, options_.timeout_seconds));
+  LATHE_TRY(BuildResult result, compile(unit, defines, cancel));
   result.artifact.key = key;
-  if (result.ok) (void)write_file_atomically(cached, result.artifact.bytes);
+  if (result.ok) publish(cached, result.artifact.bytes);
   return result;
 }
 
+/// Atomic, as others read the cache. A copy that cannot be kept costs another build, no more.
+void Toolchain::publish(const std::string& path, const std::string& bytes) const {
+  const std::string draft = work_folder_.path() + path.substr(path.rfind('/'));
+  if (write_file_atomically(draft, bytes).ok()) (void)::rename(draft.c_str(), path.c_str());
+}
+
 Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
-                                       double timeout_seconds) {
-  protocol::CompileJob job{unit, kCompileFlags, timeout_seconds};
+                                       const CancelToken& cancel) {
+  protocol::CompileJob job{unit, kCompileFlags, options_.timeout_seconds};
   job.flags.push_back("-I" + header_folder_);
   job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("job", protocol::encode(job)));
   LATHE_TRY(HelperProcess worker, borrow_worker());
   LATHE_CHECK_OK(worker.channel().send("compile", {payload.get()}));
-  LATHE_TRY(const Frame frame, worker.channel().receive(static_cast<int>(timeout_seconds * 1000) + 10'000));
+  LATHE_TRY(const Frame frame, await_reply(worker, options_.timeout_seconds + kReplySeconds,
+                                           cancel));  // else the worker is killed
   LATHE_TRY(const auto reply, protocol::decode_compile_reply(frame.bytes));
   return_worker(std::move(worker));
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/work_folder.h"
 #include "sandbox/process.h"
 
 namespace lathe {
@@ -24,8 +25,8 @@ class Toolchain {
   /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
 
-  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault.
-  Result<BuildResult> build(const std::string& source, const Dims& constants);
+  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault, or kCancelled.
+  Result<BuildResult> build(const std::string& source, const Dims& constants, const CancelToken& cancel);
   const std::string& version() const { return version_; }
 
  private:
@@ -33,13 +34,14 @@ class Toolchain {
   Status install_headers();
   Result<HelperProcess> borrow_worker();
   void return_worker(HelperProcess worker);
+  void publish(const std::string& path, const std::string& bytes) const;
   Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
-                              double timeout_seconds);
+                              const CancelToken& cancel);
 
   ToolchainOptions options_;
   std::string version_;        ///< compiler, its target, flags
   std::string header_folder_;  ///< readable by the jail: copies of include_folder and the precompiled header
-  std::string work_folder_;
+  WorkFolder work_folder_;     ///< outlives the workers that write to it
   std::mutex mutex_;
   std::vector<HelperProcess> idle_;
 };

@@ -11,6 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr double kSpike = 3;
+constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr double kBeyondAnyKernel = 1e30;  // peaks that accuse nobody
 
 }  // namespace
@@ -26,8 +27,10 @@ class FakeSession final : public Session {
         session_factor_(std::exp(kernel_.session_noise * rng_.normal())) {}
 
   BlockOutcome run(const BlockRequest& request) override {
-    if (kernel_.delay_seconds > 0)
-      std::this_thread::sleep_for(std::chrono::duration<double>(kernel_.delay_seconds));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kernel_.delay_seconds);
+    while (std::chrono::steady_clock::now() < end && !request.cancel.cancelled())
+      std::this_thread::sleep_for(kNap);
+    if (request.cancel.cancelled()) return {BlockStatus::kInfra, "cancelled"};
     if (backend_.count_block(name_) > kernel_.good_blocks) return kernel_.fault;
     BlockOutcome outcome;
     outcome.status = BlockStatus::kOk;
@@ -107,7 +110,9 @@ Seed FakeBackend::next_seed() {
   return seed_.derive("session", ++seeds_);
 }
 
-Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTask&) {
+Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTask&,
+                                       const CancelToken& cancel) {
+  if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "cancelled"};
   const FakeKernel script = kernel(candidate.name);
   if (script.build_infra) return Error{ErrorCode::kUnavailable, "the compile jail is broken"};
   BuildResult result;

@@ -43,7 +43,9 @@ class FakeBackend final : public Backend {
   const DeviceInfo& device() const override { return device_; }
   Result<DevicePeaks> peaks() override { return peaks_; }
   void set_peaks(const DevicePeaks& peaks) override { peaks_ = peaks; }
-  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) override;
+  using Backend::build;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                            const CancelToken& cancel) override;
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload) override;

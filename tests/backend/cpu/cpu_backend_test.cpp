@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
 #include "candidate/candidate.h"
 #include "task/spec.h"
 
@@ -99,6 +103,59 @@ class CpuBackendTest : public testing::Test {
 Backend* CpuBackendTest::backend_ = nullptr;
 TaskSpec* CpuBackendTest::task_ = nullptr;
 std::shared_ptr<const Workload>* CpuBackendTest::workload_ = nullptr;
+
+/// Seconds until `work` returns, when the token that it is given is raised after 100 ms.
+template <class Work>
+double seconds_to_cancel(Work work) {
+  const CancelToken cancel;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    cancel.cancel();
+  });
+  const auto begin = steady_clock().now_ns();
+  work(cancel);
+  const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  canceller.join();
+  return seconds;
+}
+
+TEST_F(CpuBackendTest, ACancelledBlockIsKilledLongBeforeItsTimeout) {
+  const auto candidate = parse_candidate(candidate_text(R"(
+extern "C" void f(const float*, float*, int64_t, int64_t, int64_t) { for (volatile int i = 0;; i = 1) {} })"),
+                                         "test");
+  const auto built = backend_->build(*candidate, (*workload_)->task);
+  ASSERT_TRUE(built.ok() && built->ok);
+  auto session = backend_->open(*candidate, built->artifact, *workload_);
+  ASSERT_TRUE(session.ok());
+  BlockOutcome outcome;
+  const double seconds = seconds_to_cancel([&](const CancelToken& cancel) {
+    BlockRequest request;
+    request.trials = {0};
+    request.timeout_seconds = 20;
+    request.cancel = cancel;
+    outcome = (*session)->run(request);
+  });
+  EXPECT_EQ(outcome.reason, "cancelled");
+  EXPECT_LT(seconds, 0.6);
+}
+
+TEST_F(CpuBackendTest, ACancelledBuildKillsTheCompiler) {
+  // Each level doubles the compiler's work: far beyond what it does in 20 s.
+  const auto candidate = parse_candidate(candidate_text(R"(
+template <int depth, int64_t path> struct Tree {
+  static constexpr int64_t value = Tree<depth - 1, 2 * path>::value + Tree<depth - 1, 2 * path + 1>::value;
+};
+template <int64_t path> struct Tree<0, path> { static constexpr int64_t value = path; };
+extern "C" void f(const float*, float* y, int64_t, int64_t, int64_t) { y[0] = Tree<24, 1>::value; })"),
+                                         "test");
+  Result<BuildResult> built = invalid("not built");
+  const double seconds = seconds_to_cancel(
+      [&](const CancelToken& cancel) { built = backend_->build(*candidate, (*workload_)->task, cancel); });
+  ASSERT_FALSE(built.ok());
+  EXPECT_EQ(built.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(seconds, 0.6);
+  EXPECT_TRUE(build(kRight).ok()) << "another worker takes the place of the one that was killed";
+}
 
 TEST_F(CpuBackendTest, RunsARightKernelAndComparesEveryOutput) {
   const BlockOutcome outcome = run(kRight);

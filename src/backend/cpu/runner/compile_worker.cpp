@@ -46,18 +46,19 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
   ::_exit(127);
 }
 
-/// Waits for the child; kills its process group at the deadline. Returns the wait status, or -1 on timeout.
-int wait_until(pid_t child, double timeout_seconds) {
+/// Waits for the child; kills its process group at the deadline, or when the broker is gone. Returns the wait
+/// status, or -1 if it was killed.
+int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
   const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd waiting{child_fd.get(), POLLIN, 0};
-  const int ready = ::poll(&waiting, 1, static_cast<int>(timeout_seconds * 1000));
+  pollfd waiting[] = {{child_fd.get(), POLLIN, 0}, {broker.fd(), 0, 0}};
+  ::poll(waiting, 2, static_cast<int>(timeout_seconds * 1000));
   ::kill(-child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  return ready > 0 ? status : -1;
+  return waiting[0].revents ? status : -1;
 }
 
 /// A file that the assembler read beside the compiler's output, by its own account: .include and .incbin
@@ -76,7 +77,7 @@ std::string foreign_file(const std::string& assembled) {
 }
 
 protocol::CompileReply compile(const std::string& folder, const std::string& include_folder,
-                               const protocol::CompileJob& job) {
+                               const protocol::CompileJob& job, const Channel& broker) {
   protocol::CompileReply reply;
   const auto begin = steady_clock().now_ns();
   if (::chdir(folder.c_str()) != 0 || !write_file_atomically(folder + "/candidate.cpp", job.source).ok()) {
@@ -86,7 +87,7 @@ protocol::CompileReply compile(const std::string& folder, const std::string& inc
   }
   const pid_t child = ::fork();
   if (child == 0) exec_compiler(folder, include_folder, job);
-  const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds);
+  const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds, broker);
   reply.timed_out = status == -1;
   reply.ok = status == 0;
   reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
@@ -131,8 +132,15 @@ void serve_compiles(const Channel& channel, const std::string& work_folder,
         protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
     if (!job.ok()) return;
     std::string folder = work_folder + "/job-XXXXXX";
-    if (!::mkdtemp(folder.data())) return;
-    const auto reply = compile(folder, include_folder, *job);
+    if (!::mkdtemp(folder.data())) {
+      protocol::CompileReply refusal;
+      refusal.infra = true;
+      refusal.log = errno_error("the user nobody cannot write to '" + work_folder + "'").message +
+                    "; open its parents for others, or set LATHE_CACHE";
+      answer(channel, std::move(refusal), "");
+      continue;
+    }
+    const auto reply = compile(folder, include_folder, *job, channel);
     answer(channel, reply, folder + "/out.so");
     std::error_code code;
     if (::chdir("/") != 0) return;

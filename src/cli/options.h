@@ -1,0 +1,18 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/session.h"
+
+namespace lathe::cli {
+
+/// What to say of wrong arguments: the error and where to look, instead of the whole help.
+std::string usage_message(const CLI::App* app, const CLI::Error& error);
+/// Whole numbers from 1.
+CLI::Validator one_or_more();
+CLI::Option* add_store(CLI::App& verb, CommonOptions& options);
+CLI::Option* add_json(CLI::App& verb, CommonOptions& options, const std::string& what);
+/// As many threads as this process may use processors, at most.
+CLI::Option* add_threads(CLI::App& verb, CommonOptions& options);
+
+}  // namespace lathe::cli

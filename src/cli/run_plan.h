@@ -1,0 +1,44 @@
+#pragma once
+
+#include "base/fd.h"
+#include "cli/session.h"
+#include "search/search.h"
+
+namespace lathe::cli {
+
+struct OptimizeOptions {
+  CommonOptions common;
+  std::vector<std::string> tasks;
+  std::string policy = "catalog";
+  std::string search = "evolve";
+  std::string resume;
+  SearchOptions budget;
+};
+
+/// A run to do. A new one's record is not in the store yet.
+struct RunPlan {
+  TaskSpec task;
+  RunRecord record;
+  bool resumed = false;
+};
+
+/// One new run a task.
+Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options);
+/// The run that --resume names. Its own settings replace those of `options`, but for a budget given now.
+Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store);
+/// Puts a new run into the store; says of a resumed one that it is running.
+Status begin_run(const RunPlan& plan, Store& store);
+
+/// Held by the process that works on a run: two would count its evaluations twice. The system gives it back
+/// when the process ends, however it ends.
+class RunLock {
+ public:
+  /// Errors: kUnavailable, another process holds it.
+  static Result<RunLock> take(const std::string& store_folder, const std::string& run);
+
+ private:
+  explicit RunLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;  ///< of a file that all runs share: each locks a byte that its name draws
+};
+
+}  // namespace lathe::cli

@@ -1,0 +1,65 @@
+#include "gym/cancellable.h"
+
+namespace lathe {
+namespace {
+
+Error cancelled_error() { return {ErrorCode::kCancelled, "the evaluation was cancelled"}; }
+
+class CancellableSession final : public Session {
+ public:
+  CancellableSession(std::unique_ptr<Session> inner, CancelToken cancel)
+      : inner_(std::move(inner)), cancel_(std::move(cancel)) {}
+
+  BlockOutcome run(const BlockRequest& request) override {
+    BlockRequest cancellable = request;
+    cancellable.cancel = cancel_;
+    return inner_->run(cancellable);
+  }
+
+ private:
+  std::unique_ptr<Session> inner_;
+  CancelToken cancel_;
+};
+
+class CancellableReference final : public Reference {
+ public:
+  CancellableReference(std::unique_ptr<Reference> inner, CancelToken cancel)
+      : inner_(std::move(inner)), cancel_(std::move(cancel)) {}
+
+  Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
+                                         const Numerics& numerics) const override {
+    if (cancel_.cancelled()) return cancelled_error();
+    return inner_->evaluate(task, inputs, numerics);
+  }
+
+ private:
+  std::unique_ptr<Reference> inner_;
+  CancelToken cancel_;
+};
+
+}  // namespace
+
+Result<BuildResult> CancellableBackend::build(const Candidate& candidate, const BoundTask& task,
+                                              const CancelToken&) {
+  if (cancel_.cancelled()) return cancelled_error();
+  return inner_.build(candidate, task, cancel_);
+}
+
+Result<std::shared_ptr<const Workload>> CancellableBackend::prepare(Workload workload) {
+  if (cancel_.cancelled()) return cancelled_error();
+  return inner_.prepare(std::move(workload));
+}
+
+Result<std::unique_ptr<Session>> CancellableBackend::open(const Candidate& candidate,
+                                                          const Artifact& artifact,
+                                                          std::shared_ptr<const Workload> workload) {
+  if (cancel_.cancelled()) return cancelled_error();
+  LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload)));
+  return std::unique_ptr<Session>(std::make_unique<CancellableSession>(std::move(session), cancel_));
+}
+
+std::unique_ptr<Reference> make_cancellable(std::unique_ptr<Reference> reference, CancelToken cancel) {
+  return std::make_unique<CancellableReference>(std::move(reference), std::move(cancel));
+}
+
+}  // namespace lathe

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace lathe {
+
+/// A backend whose work ends soon after its token is raised: what runs is killed, nothing new begins. Errors
+/// are then kCancelled, blocks end as kInfra. `inner` must outlive it. Peaks are measured to the end.
+class CancellableBackend final : public Backend {
+ public:
+  CancellableBackend(Backend& inner, CancelToken cancel) : inner_(inner), cancel_(std::move(cancel)) {}
+
+  const DeviceInfo& device() const override { return inner_.device(); }
+  Result<DevicePeaks> peaks() override { return inner_.peaks(); }
+  void set_peaks(const DevicePeaks& peaks) override { inner_.set_peaks(peaks); }
+  Result<DevicePeaks> remeasure_peaks() override { return inner_.remeasure_peaks(); }
+  using Backend::build;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                            const CancelToken& cancel) override;
+  Result<std::shared_ptr<const Workload>> prepare(Workload workload) override;
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload) override;
+
+ private:
+  Backend& inner_;
+  CancelToken cancel_;
+};
+
+/// A reference that evaluates nothing more once the token is raised: kCancelled.
+std::unique_ptr<Reference> make_cancellable(std::unique_ptr<Reference> reference, CancelToken cancel);
+
+}  // namespace lathe

@@ -1,0 +1,154 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/fd.h"
+#include "base/random.h"
+#include "store/store.h"
+#include "tests/cli/program.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kEvaluations = 7;  // the tiny task has eight different kernels
+constexpr double kLong = 240;  // for whole runs, on a machine that does other things too
+
+class StopTest : public ProgramTest {
+ protected:
+  std::vector<std::string> optimize() const {
+    return {"optimize", "tiny.toml", "--evals", std::to_string(kEvaluations), "--json", "out.json"};
+  }
+  static std::vector<std::string> resume() { return {"optimize", "--resume", "last", "--json", "out.json"}; }
+
+  /// The newest run; its id is empty as long as there is none.
+  RunRecord newest() const {
+    if (::access(path(".lathe/lathe.db").c_str(), F_OK) != 0) return {};
+    const auto store = Store::open(path(".lathe"));
+    if (!store.ok()) return {};
+    const auto run = (*store)->run("last");
+    return run.ok() ? *run : RunRecord{};
+  }
+  bool grows_to(Program& program, std::int64_t experiences) const {
+    return eventually(kLong, [&] { return newest().experiences >= experiences || !program.running(); });
+  }
+
+  /// The whole budget, each candidate once, and no more than one confirmation of each.
+  void check_run(const std::string& id) const {
+    const auto store = Store::open(path(".lathe"));
+    ASSERT_TRUE(store.ok());
+    EXPECT_EQ((*store)->run(id)->status, "done");
+    const auto experiences = *(*store)->experiences(id);
+    std::set<std::pair<Depth, Digest>> seen;
+    int screens = 0;
+    for (std::size_t i = 0; i < experiences.size(); ++i) {
+      EXPECT_EQ(experiences[i].sequence, static_cast<std::int64_t>(i));
+      EXPECT_NE(experiences[i].verdict.outcome, Outcome::kInfra) << experiences[i].verdict.reason;
+      EXPECT_TRUE(seen.emplace(experiences[i].verdict.depth, experiences[i].candidate).second);
+      screens += experiences[i].verdict.depth == Depth::kScreen ? 1 : 0;
+    }
+    EXPECT_EQ(screens, kEvaluations);
+  }
+
+  nlohmann::json document() const { return nlohmann::json::parse(*read_file(path("out.json"))); }
+
+  void expect_no_temporaries() const {
+    for (const std::string& name : files()) EXPECT_FALSE(name.starts_with("cache/work-")) << name;
+  }
+};
+
+TEST_F(StopTest, CtrlCKeepsWhatIsDoneAndResumeGoesOn) {
+  Program first(folder_, optimize());
+  ASSERT_TRUE(grows_to(first, 2));
+  first.signal(SIGINT);
+  const int status = first.wait(2);
+  ASSERT_TRUE(WIFEXITED(status)) << first.err();
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const RunRecord stopped = newest();
+  EXPECT_EQ(stopped.status, "interrupted");
+  EXPECT_GE(stopped.experiences, 2);
+  EXPECT_NE(first.err().find("lathe optimize --resume " + stopped.id), std::string::npos) << first.err();
+  EXPECT_EQ(document()["status"], "interrupted");
+  EXPECT_EQ(document()["evaluations"], stopped.experiences);
+  EXPECT_TRUE(helpers_are_gone());
+  expect_no_temporaries();
+
+  Program second(folder_, resume());
+  EXPECT_EQ(second.wait(kLong), 0) << second.err();
+  check_run(stopped.id);
+  EXPECT_EQ(document()["status"], "done");
+  expect_no_temporaries();
+}
+
+TEST_F(StopTest, CtrlCWhileItPreparesLeavesNoRun) {
+  Program program(folder_, optimize());
+  ASSERT_TRUE(eventually(kLong, [&] { return program.err().find("preparing") != std::string::npos; }));
+  program.signal(SIGINT);
+  const int status = program.wait(2);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_NE(program.err().find("stopped before tiny was begun"), std::string::npos) << program.err();
+  EXPECT_EQ(newest().id, "");
+  EXPECT_EQ(program.out(), "");
+  EXPECT_TRUE(helpers_are_gone());
+  expect_no_temporaries();
+}
+
+TEST_F(StopTest, TheSecondSignalEndsAtOnce) {
+  Program program(folder_, optimize());
+  ASSERT_TRUE(grows_to(program, 1));
+  program.signal(SIGINT);
+  program.signal(SIGTERM);
+  const int status = program.wait(1);
+  EXPECT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_TRUE(helpers_are_gone());
+  Program second(folder_, resume());
+  EXPECT_EQ(second.wait(kLong), 0) << second.err();
+  check_run(newest().id);
+  expect_no_temporaries();
+}
+
+TEST_F(StopTest, KilledAtAnyMomentNothingIsLostOrCountedTwice) {
+  Rng rng(Seed::from_number(11));
+  std::int64_t stored = 0;
+  for (int kill = 0; kill < 5; ++kill) {
+    Program program(folder_, stored == 0 ? optimize() : resume());
+    if (kill > 0) {
+      ASSERT_TRUE(grows_to(program, stored + 1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(rng.below(kill > 0 ? 400 : 2000)));
+    program.signal(SIGKILL);
+    program.wait(2);
+    EXPECT_TRUE(helpers_are_gone());
+    EXPECT_GE(newest().experiences, stored) << "what was stored is lost";
+    stored = newest().experiences;
+  }
+  Program last(folder_, resume());
+  EXPECT_EQ(last.wait(kLong), 0) << last.err();
+  check_run(newest().id);
+  EXPECT_EQ(document()["status"], "done");
+  expect_no_temporaries();
+}
+
+TEST_F(StopTest, TwoRunsShareAStoreButNotARun) {
+  Program first(folder_, {"optimize", "tiny.toml", "--evals", std::to_string(kEvaluations)});
+  ASSERT_TRUE(grows_to(first, 1));
+  const std::string id = newest().id;
+  Program intruder(folder_, {"optimize", "--resume", id});
+  Program second(folder_, {"optimize", "tiny.toml", "--evals", std::to_string(kEvaluations), "--seed", "2"});
+  EXPECT_EQ(WEXITSTATUS(intruder.wait(kLong)), 4);
+  EXPECT_NE(intruder.err().find("another process is working on run " + id), std::string::npos)
+      << intruder.err();
+  EXPECT_EQ(first.wait(kLong), 0) << first.err();
+  EXPECT_EQ(second.wait(kLong), 0) << second.err();
+  check_run(id);
+  const std::string other = newest().id;
+  EXPECT_NE(other, id);
+  check_run(other);
+  expect_no_temporaries();
+}
+
+}  // namespace
+}  // namespace lathe

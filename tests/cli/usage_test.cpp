@@ -1,0 +1,71 @@
+#include <sys/wait.h>
+
+#include "tests/cli/program.h"
+
+namespace lathe {
+namespace {
+
+/// Arguments that cannot work: the exit code of docs/cli.md, and what the message must name.
+struct WrongUse {
+  std::string name;
+  std::vector<std::string> args;
+  int code;
+  std::vector<std::string> says;
+};
+
+const std::vector<WrongUse> kWrongUses = {
+    {"UnknownVerb", {"optimise", "tiny.toml"}, 2, {"'optimise'", "did you mean 'optimize'?"}},
+    {"NoVerb", {}, 2, {"optimize, eval", "--help"}},
+    {"UnknownOption", {"optimize", "tiny.toml", "--eval", "3"}, 2, {"--eval", "lathe optimize --help"}},
+    {"NoTask", {"optimize"}, 2, {"TASK", "--resume"}},
+    {"MissingTask", {"optimize", "nosuch.toml"}, 3, {"nosuch.toml", "hint"}},
+    {"BrokenTask", {"optimize", "broken.toml"}, 3, {"broken.toml:5:", "did you mean 'gelu'?"}},
+    {"OneBrokenTaskOfTwo", {"optimize", "tiny.toml", "broken.toml"}, 3, {"broken.toml:5:"}},
+    {"NoEvaluations",
+     {"optimize", "tiny.toml", "--evals", "0"},
+     2,
+     {"--evals", "'0' is not a whole number from 1"}},
+    {"FewerEvaluations", {"optimize", "tiny.toml", "--evals", "-1"}, 2, {"--evals", "'-1' is not"}},
+    {"EvaluationsInWords", {"optimize", "tiny.toml", "--evals", "abc"}, 2, {"--evals", "'abc' is not"}},
+    {"TooManyEvaluations", {"optimize", "tiny.toml", "--evals", "99999999999"}, 2, {"--evals", "is not"}},
+    {"NoThreads", {"optimize", "tiny.toml", "--threads", "0"}, 2, {"--threads", "0 not in range 1 to"}},
+    {"TooManyThreads",
+     {"optimize", "tiny.toml", "--threads", "1000"},
+     2,
+     {"--threads", "1000 not in range 1 to"}},
+    {"JsonNowhere", {"optimize", "tiny.toml", "--json", "no/such.json"}, 4, {"no/such.json", "hint"}},
+    {"JsonIntoAFolder", {"optimize", "tiny.toml", "--json", "."}, 4, {"it is a folder"}},
+    {"EvalJsonNowhere", {"eval", "tiny.toml", "tiny.toml", "--json", "no/such.json"}, 3, {"tiny.toml"}},
+    {"ResumeWithoutAStore", {"optimize", "--resume", "x"}, 3, {"there is no store in '.lathe'", "--store"}},
+    {"ResumeWithATask", {"optimize", "tiny.toml", "--resume", "x"}, 2, {"leave out TASK"}},
+    {"ResumeWithAnotherSearch",
+     {"optimize", "--resume", "x", "--search", "random"},
+     2,
+     {"leave out --search"}},
+    {"RunsWithoutAStore", {"runs", "list"}, 3, {"there is no store in '.lathe'"}},
+    {"ReportWithoutAStore", {"report", "last"}, 3, {"there is no store in '.lathe'"}},
+};
+
+class UsageTest : public ProgramTest, public testing::WithParamInterface<WrongUse> {};
+
+TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
+  write("broken.toml",
+        "name = \"broken\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n\n"
+        "node = [{ out = \"y\", op = \"gelo\", in = [\"x\"] }]\n"
+        "shape = [{ name = \"s\", n = 16 }]\n");
+  const auto before = files();
+  Program program(folder_, GetParam().args);
+  const int status = program.wait(10);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), GetParam().code);
+  for (const std::string& text : GetParam().says)
+    EXPECT_NE(program.err().find(text), std::string::npos) << program.err();
+  EXPECT_EQ(program.out(), "");
+  EXPECT_EQ(files(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(, UsageTest, testing::ValuesIn(kWrongUses),
+                         [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace lathe
