@@ -92,7 +92,7 @@ class SearchBench {
     LATHE_TRY(auto strategy, make_strategy(strategy_name));
     const auto policy = make_catalog_policy();
     const PolicyContext policy_context{task, backend_.device(), peaks};
-    const std::atomic<bool> stop = false;
+    const CancelToken stop;
     const SearchContext context{policy_context, *policy, *strategy, evaluator, store_, null_sink(), stop};
     SearchOptions search;
     search.max_evaluations = options_.evaluations;
