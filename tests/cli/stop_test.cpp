@@ -14,7 +14,7 @@ namespace lathe {
 namespace {
 
 constexpr int kEvaluations = 7;  // the tiny task has eight different kernels
-constexpr double kLong = 240;  // for whole runs, on a machine that does other things too
+constexpr double kLong = 240;    // for whole runs, on a machine that does other things too
 
 class StopTest : public ProgramTest {
  protected:

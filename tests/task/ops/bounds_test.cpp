@@ -1,9 +1,10 @@
+#include "task/ops/support/bounds.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cmath>
 
-#include "task/ops/support/bounds.h"
 #include "task/ops/support/gemm.h"
 #include "tests/task/ops/harness.h"
 
