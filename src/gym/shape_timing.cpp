@@ -61,23 +61,19 @@ Finding ShapeTimer::add_baseline(const std::string& name, const Candidate& candi
   anchor.artifact = artifact;
   if (const Finding opened = open(candidate, artifact, shape_.timing, anchor.session); !opened.passed())
     return opened;
-  const Seed secret = secret_.derive("baseline", anchors_.size());
-  if (anchors_.empty()) {
-    const QuickTime quick = time_quickly(*anchor.session, *shape_.timing, timeout_seconds_, secret);
-    if (!quick.finding.passed()) return quick.finding;
-    anchor.call_ns = quick.call_ns;
-  } else {
-    TimingRule rule = completed(screen_rule(), timeout_seconds_, shape_.timing_rms);
-    rule.half_width = 0.01;
-    const PairOutcome pair =
-        time_pair(*anchors_.front().session, *anchor.session, *shape_.timing, rule, secret);
-    if (!pair.finding.passed()) return pair.finding;
-    anchor.log_vs_naive = pair.estimate.log_ratio;
-    anchor.call_ns = pair.estimate.candidate_ns;
-    anchor.spread = pair.estimate.spread;
-    anchor.pairs = static_cast<int>(pair.estimate.samples.size());
-    anchors_.front().call_ns = pair.estimate.anchor_ns;
-  }
+  std::unique_ptr<Session> twin;
+  if (anchors_.empty())
+    if (const Finding opened = open(candidate, artifact, shape_.timing, twin); !opened.passed())
+      return opened;
+  TimingRule rule = completed(screen_rule(), timeout_seconds_, shape_.timing_rms);
+  rule.half_width = 0.01;
+  const PairOutcome pair = time_pair(twin ? *twin : *anchors_.front().session, *anchor.session,
+                                     *shape_.timing, rule, secret_.derive("baseline", anchors_.size()));
+  if (!pair.finding.passed()) return pair.finding;
+  if (!twin) anchor.log_vs_naive = pair.estimate.log_ratio;
+  anchor.call_ns = pair.estimate.candidate_ns;
+  anchor.spread = pair.estimate.spread;
+  anchor.pairs = static_cast<int>(pair.estimate.samples.size());
   anchors_.push_back(std::move(anchor));
   return {};
 }

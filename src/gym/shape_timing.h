@@ -39,7 +39,7 @@ class ShapeTimer {
         secret_(secret),
         timeout_seconds_(timeout_seconds) {}
 
-  /// The first call brings the naive build. Later ones are tied to what is there already.
+  /// The first call brings the naive build, timed against a twin of itself. Later ones are timed against it.
   Finding add_baseline(const std::string& name, const Candidate& candidate, const Artifact& artifact);
   ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
   /// Fresh inputs, allocations and processes several times over; the interval predicts a further one.

@@ -53,6 +53,8 @@ const std::vector<GraphCase>& op_cases() {
        "B = 2, H = 3, M = 5, K = 7, N = 9"},
       {"sum_rows", {"x: M, N"}, "y = sum(x, axis = -1)", "M = 7, N = 31"},
       {"sum_columns", {"x: M, N"}, "y = sum(x, axis = 0)", "M = 7, N = 31"},
+      {"sum_tall_columns", {"x: M, N"}, "y = sum(x, axis = 0)", "M = 9001, N = 70"},
+      {"mean_tall_outer", {"x: A, B, C"}, "y = mean(x, axes = [0, 1])", "A = 2, B = 4500, C = 65"},
       {"sum_all", {"x: M, N"}, "y = sum(x)", "M = 7, N = 31"},
       {"mean_middle", {"x: A, B, C"}, "y = mean(x, axis = 1, keepdims = true)", "A = 3, B = 4, C = 5"},
       {"mean_outer", {"x: A, B, C"}, "y = mean(x, axes = [0, 2])", "A = 3, B = 4, C = 5"},

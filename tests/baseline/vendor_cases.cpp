@@ -77,6 +77,7 @@ const std::vector<GraphCase>& vendor_cases() {
       {"vector_chain", {"x: n", "z: n"}, "h = sigmoid(z)\ny = mul(x, h)", "n = 31"},
       {"softmax_wide", {"x: M, N"}, "y = softmax(x)", "M = 9, N = 1025"},
       {"layer_norm_wide", {"x: M, N", "g: N", "b: N"}, "y = layer_norm(x, g, b)", "M = 9, N = 1025"},
+      {"sum_of_one", {"x: M, N"}, "y = sum(x, axis = 0)", "M = 1, N = 31"},
       {"attention_self",
        {"q: B, H, L, D", "k: B, H, L, D", "v: B, H, L, D"},
        "y = attention(q, k, v, causal = true)",

@@ -13,6 +13,8 @@ struct WrongUse {
   std::vector<std::string> says;
 };
 
+void PrintTo(const WrongUse& use, std::ostream* out) { *out << use.name; }
+
 const std::vector<WrongUse> kWrongUses = {
     {"UnknownVerb", {"optimise", "tiny.toml"}, 2, {"'optimise'", "did you mean 'optimize'?"}},
     {"NoVerb", {}, 2, {"optimize, eval", "--help"}},

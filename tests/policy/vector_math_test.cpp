@@ -21,6 +21,8 @@ struct Function {
   double max_ulp;
 };
 
+void PrintTo(const Function& function, std::ostream* out) { *out << function.name; }
+
 double sigmoid_exact(double x) { return 1 / (1 + std::exp(-x)); }
 double rsqrt_exact(double x) { return 1 / std::sqrt(x); }
 double exact_tanh(double x) { return std::tanh(x); }

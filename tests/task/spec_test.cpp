@@ -59,6 +59,8 @@ struct Mistake {
   int line = 0;
 };
 
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.what; }
+
 class Mistakes : public testing::TestWithParam<Mistake> {};
 
 TEST_P(Mistakes, AreReportedWithPlaceAndHint) {

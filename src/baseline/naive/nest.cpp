@@ -7,13 +7,6 @@
 #include <cmath>
 
 namespace lathe::naive {
-namespace {
-
-/// A running sum of so many terms is honest.
-constexpr std::int64_t kSerialTerms = 4096;
-
-}  // namespace
-
 std::string Operand::extent(int axis) const {
   return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
 }

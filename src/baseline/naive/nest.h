@@ -86,7 +86,10 @@ std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
 /// A loop over [0, extent) around `body`.
 std::string loop(const std::string& index, const Expr& extent, const std::string& body);
 
-/// Whether the task may have so many terms that a running sum loses small ones to large ones: above 4096.
+/// More terms may lose small ones to large ones in a running sum.
+inline constexpr std::int64_t kSerialTerms = 4096;
+
+/// Whether the task may sum more than kSerialTerms.
 bool needs_parts(const Site& site, const Expr& terms);
 
 /// A loop over [0, extent) whose `body` adds to `sum`; in parts if all `terms` of the sum need them.

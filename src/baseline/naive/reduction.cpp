@@ -108,16 +108,53 @@ Fields fields_of(const Site& site, const Loops& loops) {
           {"highest", is_float ? "__builtin_inff()" : bits + "_MAX"}};
 }
 
+/// Sums side by side that need parts: a strip of results at a time, whose sums and parts are local.
+std::string sum_strips(const Site& site, const Loops& loops, Fields fields, const Formula& formula) {
+  const auto with = [&](std::string_view pattern, const std::string& accumulator) {
+    Fields all = fields;
+    all.emplace_back("acc", accumulator);
+    return fill(pattern, all);
+  };
+  const auto& [index, extent] = loops.reduced.back();
+  const std::string add_parts = fill(R"(for (int64_t block = 0; block < $n; block += $part) {
+$type parts[64] = {};
+for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
+for (int64_t k = 0; k < width; ++k) {
+const int64_t j = strip + k;
+$step
+}
+}
+for (int64_t k = 0; k < width; ++k) sums[k] += parts[k];
+}
+)",
+                                     {{"i", index},
+                                      {"n", factor(extent)},
+                                      {"part", std::to_string(kSerialTerms)},
+                                      {"type", site.out.compute_type()},
+                                      {"step", with(formula.step, "parts[k]")}});
+  fields.emplace_back("add_parts", loops.around(add_parts, loops.reduced.size() - 1));
+  fields.emplace_back("result", site.out.at("item * " + factor(loops.inner) + " + strip + k"));
+  fields.emplace_back("finish", with(formula.finish, "sums[k]"));
+  return fill(R"(${begin}for (int64_t strip = 0; strip < $inner; strip += 64) {
+const int64_t width = $inner - strip < 64 ? $inner - strip : 64;
+$type sums[64] = {};
+${add_parts}for (int64_t k = 0; k < width; ++k) $result = $finish;
+}
+)",
+              fields);
+}
+
 }  // namespace
 
-/// Over the last axes, or where a sum needs parts: one result an item, in a scalar. Otherwise the results of
-/// one item lie side by side, and the innermost loop runs over them.
+/// Over the last axes: one result an item, in a scalar. Otherwise the results of one item lie side by side,
+/// and the innermost loop runs over them.
 LoopNest emit_reduction(const Site& site) {
   const Formula& formula = formula_of(site);
   const bool accumulates_in_place = site.out.c_type() == site.out.compute_type();
-  Loops loops = loops_of(site, accumulates_in_place);
-  if (formula.adds && needs_parts(site, loops.length)) loops = loops_of(site, false);
+  const Loops loops = loops_of(site, accumulates_in_place);
   Fields fields = fields_of(site, loops);
+  if (loops.side_by_side() && formula.adds && needs_parts(site, loops.length))
+    return {loops.items, sum_strips(site, loops, fields, formula)};
   const std::string result =
       loops.side_by_side() ? site.out.at("item * " + factor(loops.inner) + " + j") : "sum";
   const auto with = [&](std::string_view pattern, const std::string& accumulator) {

@@ -105,6 +105,10 @@ PreparedResult onednn_reduction(const NodeCall& call) {
   OnednnBuilder builder;
   const Desc from = plain_desc(shape);
   const Desc to = plain_desc(kept);
+  if (kept == shape) {  // one element each: oneDNN refuses a reduction that reduces nothing
+    builder.reorder(builder.caller(node.in[0]), builder.caller(node.out, to));
+    return builder.finish();
+  }
   const dnnl::reduction::desc what(algorithm->second, from, to, 0, 0);
   builder.add(dnnl::reduction::primitive_desc(what, builder.attributes(), builder.engine()),
               {{DNNL_ARG_SRC, builder.caller(node.in[0])}, {DNNL_ARG_DST, builder.caller(node.out, to)}});
