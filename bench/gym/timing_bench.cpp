@@ -1,5 +1,5 @@
-// How honest the gym's clock is: a kernel against itself, and against copies that do 1%, 3% and 10% more
-// work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
+// How honest the gym's clock is: the naive build against itself, and against copies that do 1%, 3% and 10%
+// more work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
 // intervals that hold the truth, how often the middle of one evaluation falls inside the interval of another,
 // and how often extra work is seen (losses).
 
@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/clock.h"
 #include "base/statistics.h"
+#include "baseline/baseline.h"
 #include "gym/evaluator.h"
 
 namespace lathe {
@@ -25,32 +26,30 @@ graph = "y = gelu(x)"
 baselines = ["naive"]
 [[shape]]
 name = "timed"
-rows = 1000
+rows = 100
 cols = 256
 )toml";
 
-/// gelu by rows; after every 100 rows it computes `extra_percent` of them again.
-std::string candidate_text(int extra_percent, int copy) {
-  return fmt::format(R"(/*lathe
-[[launch]]
-kernel = "rows"
-items = "rows"
-args = ["x", "y", "cols"]
-*/
-#include <cmath>
-#include <cstdint>
-// copy {1}
-static void row(const float* x, float* y, int64_t cols) {{
-  for (int64_t i = 0; i < cols; ++i) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
-}}
-extern "C" void rows(const float* x, float* y, int64_t cols, int64_t begin, int64_t end) {{
-  for (int64_t r = begin; r < end; ++r) {{
-    row(x + r * cols, y + r * cols, cols);
-    if (r % 100 < {0}) row(x + r * cols, y + r * cols, cols);
-  }}
-}}
-)",
-                     extra_percent, copy);
+/// The naive build itself; with more work, a copy of it that computes its first items again.
+Result<Candidate> probe(const TaskSpec& task, int extra_percent, int copy) {
+  LATHE_TRY(const Candidate naive, naive_candidate(task));
+  std::string text = naive.text + fmt::format("// copy {}\n", copy);
+  if (extra_percent > 0) {
+    const std::string head =
+        "extern \"C\" void naive_y(const float* x, float* __restrict y, int64_t begin, int64_t end)";
+    const std::size_t at = text.find(head);
+    if (at == std::string::npos) return invalid("the naive build has another signature");
+    text.replace(
+        at, head.size(),
+        "__attribute__((noinline)) static void once(const float* x, float* __restrict y, int64_t begin, "
+        "int64_t end)");
+    text +=
+        head +
+        fmt::format(
+            " {{\n  once(x, y, begin, end);\n  once(x, y, begin, begin + (end - begin) * {} / 100);\n}}\n",
+            extra_percent);
+  }
+  return parse_candidate(text, "probe");
 }
 
 struct Tally {
@@ -94,11 +93,11 @@ double median_half_width(const std::vector<Interval>& ratios) {
 
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
 
-Status measure(Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
+Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
   Tally tally;
   const auto begin = steady_clock().now_ns();
   for (int i = 0; i < repeats; ++i) {
-    LATHE_TRY(Candidate candidate, parse_candidate(candidate_text(extra_percent, i), "probe"));
+    LATHE_TRY(Candidate candidate, probe(task, extra_percent, i));
     evaluator.submit({std::move(candidate), depth, i});
     if (const auto done = evaluator.next()) add(tally, done->verdict, 1.0 / (1.0 + extra_percent / 100.0));
   }
@@ -119,9 +118,10 @@ Status run(int screens, int finals, int slower) {
   fmt::print(
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
       "half-width | s each |\n|---|---|---|---|---|---|---|---|---|\n");
-  for (const int extra : {0, 1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kScreen, extra, screens));
-  LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, 0, finals));
-  for (const int extra : {1, 3, 10}) LATHE_CHECK_OK(measure(*evaluator, Depth::kFinal, extra, slower));
+  for (const int extra : {0, 1, 3, 10})
+    LATHE_CHECK_OK(measure(task, *evaluator, Depth::kScreen, extra, screens));
+  LATHE_CHECK_OK(measure(task, *evaluator, Depth::kFinal, 0, finals));
+  for (const int extra : {1, 3, 10}) LATHE_CHECK_OK(measure(task, *evaluator, Depth::kFinal, extra, slower));
   return Ok{};
 }
 

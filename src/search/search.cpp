@@ -111,19 +111,20 @@ class Search {
   }
 
   Status submit(Proposal proposal) {
-    auto candidate = parse_candidate(proposal.text, "proposal");
+    const Digest digest = digest_of(proposal.text);
+    auto candidate = parse_candidate(proposal.text, digest.short_hex());
     const std::int64_t tag = next_tag_++;
     flights_[tag] = {std::move(proposal.lineage), steady_clock().now_ns()};
     if (candidate.ok()) {
       context_.evaluator.submit({*std::move(candidate), Depth::kScreen, tag});
       return Ok{};
     }
-    Evaluated refused{tag, {proposal.text, "proposal", {}, digest_of(proposal.text)}, {}};
+    Evaluated refused{tag, {proposal.text, digest.short_hex(), {}, digest}, {}};
     refused.verdict.outcome = Outcome::kBuildFailed;
     refused.verdict.reason = "bad_candidate";
     refused.verdict.detail = candidate.error().to_string();
     refused.verdict.depth = Depth::kScreen;
-    refused.verdict.candidate = refused.candidate.digest;
+    refused.verdict.candidate = digest;
     return keep(refused);
   }
 

@@ -1,0 +1,161 @@
+#include "search/search.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/gym/fake_task.h"
+#include "tests/search/ladder_policy.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kRungs = 64;
+
+/// Raises the token once so many evaluations are stored.
+class StopAfter final : public EventSink {
+ public:
+  StopAfter(CancelToken stop, int evaluations) : stop_(stop), evaluations_(evaluations) {}
+  void on_event(const Event& event) override {
+    if (event.kind == "search.progress" && --evaluations_ == 0) stop_.cancel();
+  }
+
+ private:
+  CancelToken stop_;
+  int evaluations_;
+};
+
+class SearchTest : public testing::Test {
+ protected:
+  SearchTest() : backend_(Seed::from_number(5)) {
+    backend_.script("naive", timed(8000));
+    for (int rung = 0; rung < kRungs; ++rung) script(rung, timed(8000 / (1 + 0.1 * rung)));
+    EXPECT_TRUE(store_->create_run(make_run("r")).ok());
+    options_.max_evaluations = 30;
+    options_.in_flight = 1;
+  }
+
+  static Digest digest(int rung) { return digest_of(LadderPolicy::text(rung)); }
+  void script(int rung, const FakeKernel& kernel) { backend_.script(digest(rung).short_hex(), kernel); }
+
+  /// One sitting of the run, as a program would have it.
+  Result<SearchSummary> sit(const std::string& strategy, EventSink& events = null_sink(),
+                            const CancelToken& stop = {}) {
+    EvaluatorOptions gym;
+    gym.secret = Seed::from_number(9);
+    auto evaluator = Evaluator::create(task_, backend_, gym, null_sink());
+    if (!evaluator.ok()) return evaluator.error();
+    const auto strategies = make_strategy(strategy);
+    const auto peaks = backend_.peaks();
+    const PolicyContext policy_context{task_, backend_.device(), *peaks};
+    const SearchContext context{policy_context, policy_, **strategies, **evaluator, *store_, events, stop};
+    return run_search(context, "r", options_);
+  }
+
+  std::vector<Experience> stored() { return *store_->experiences("r"); }
+  std::vector<Experience> stored(Depth depth) {
+    std::vector<Experience> all = stored();
+    std::erase_if(all, [&](const Experience& experience) { return experience.verdict.depth != depth; });
+    return all;
+  }
+  std::vector<int> rungs(Depth depth) {
+    std::vector<int> found;
+    for (const Experience& experience : stored(depth))
+      found.push_back(LadderPolicy::rung_of(experience.candidate_text));
+    return found;
+  }
+  int highest() { return std::ranges::max(rungs(Depth::kScreen)); }
+
+  const TaskSpec task_ = twice_task();
+  FakeBackend backend_;
+  LadderPolicy policy_{40};
+  const TemporaryFolder folder_;
+  const std::unique_ptr<Store> store_ = open_or_fail(folder_.path());
+  SearchOptions options_;
+};
+
+TEST_F(SearchTest, SpendsItsBudgetAndNoMoreOnTextsThatAllDiffer) {
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
+  EXPECT_EQ(summary->evaluations, 30);
+  EXPECT_FALSE(summary->interrupted);
+  const auto tried = rungs(Depth::kScreen);
+  EXPECT_EQ(tried.size(), 30u);
+  EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), 30u);
+}
+
+TEST_F(SearchTest, EvolveClimbsBeyondWhatIsDrawn) {
+  policy_ = LadderPolicy(20);
+  ASSERT_TRUE(sit("evolve").ok());
+  EXPECT_GT(highest(), 25);
+  const auto all = stored(Depth::kScreen);
+  EXPECT_THAT(all.back().lineage.parents, testing::SizeIs(1));
+}
+
+TEST_F(SearchTest, ConfirmsTheBestOfTheScreenOnceEach) {
+  ASSERT_TRUE(sit("random").ok());
+  auto best = rungs(Depth::kScreen);
+  std::sort(best.rbegin(), best.rend());
+  best.resize(3);
+  EXPECT_EQ(rungs(Depth::kFinal), best);
+  ASSERT_TRUE(sit("random").ok());
+  EXPECT_EQ(rungs(Depth::kFinal), best) << "a finished run that is resumed confirms nothing twice";
+}
+
+TEST_F(SearchTest, AStoppedRunGoesOnWhereItWas) {
+  const CancelToken stop;
+  StopAfter events(stop, 11);
+  const auto first = sit("evolve", events, stop);
+  ASSERT_TRUE(first.ok()) << first.error().to_string();
+  EXPECT_TRUE(first->interrupted);
+  EXPECT_EQ(first->evaluations, 11);
+  EXPECT_TRUE(stored(Depth::kFinal).empty());
+  const auto second = sit("evolve");
+  ASSERT_TRUE(second.ok()) << second.error().to_string();
+  EXPECT_EQ(second->evaluations, 30);
+  const auto tried = rungs(Depth::kScreen);
+  EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), 30u) << "nothing is evaluated twice";
+  std::int64_t sequence = 0;
+  for (const Experience& experience : stored()) EXPECT_EQ(experience.sequence, sequence++);
+}
+
+TEST_F(SearchTest, APolicyWithNothingNewEndsTheSearch) {
+  policy_ = LadderPolicy(5);
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok());
+  EXPECT_TRUE(summary->exhausted);
+  EXPECT_EQ(summary->evaluations, 5);
+  EXPECT_EQ(stored(Depth::kFinal).size(), 3u);
+}
+
+TEST_F(SearchTest, FailuresCountAndAreNoParents) {
+  options_.max_evaluations = 22;
+  for (int rung = 0; rung < kRungs; rung += 2) {
+    FakeKernel wrong = timed(10);
+    wrong.wrong = "bound";
+    script(rung, wrong);
+  }
+  const auto summary = sit("evolve");
+  ASSERT_TRUE(summary.ok());
+  EXPECT_EQ(summary->evaluations, 22);
+  for (const int rung : rungs(Depth::kFinal)) EXPECT_EQ(rung % 2, 1);
+  for (const Experience& experience : stored(Depth::kScreen))
+    for (const Digest& parent : experience.lineage.parents)
+      for (int rung = 0; rung < kRungs; rung += 2) EXPECT_NE(parent, digest(rung));
+}
+
+TEST_F(SearchTest, WithManyInFlightTheBudgetStillHolds) {
+  options_.in_flight = 8;
+  const auto summary = sit("evolve");
+  ASSERT_TRUE(summary.ok());
+  EXPECT_EQ(summary->evaluations, 30);
+  EXPECT_EQ(stored(Depth::kScreen).size(), 30u);
+}
+
+TEST(Strategies, AnUnknownNameSaysWhichThereAre) {
+  const auto strategy = make_strategy("annealing");
+  ASSERT_FALSE(strategy.ok());
+  EXPECT_THAT(strategy.error().hint, testing::HasSubstr("evolve"));
+}
+
+}  // namespace
+}  // namespace lathe
