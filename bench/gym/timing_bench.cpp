@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"
@@ -91,9 +92,16 @@ double median_half_width(const std::vector<Interval>& ratios) {
   return widths.empty() ? 0 : 100 * median(widths);
 }
 
+std::vector<double> log_middles(const std::vector<Interval>& ratios) {
+  std::vector<double> logs;
+  for (const Interval& ratio : ratios) logs.push_back(std::log(ratio.mid));
+  return logs;
+}
+
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
 
 Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
+  if (repeats == 0) return Ok{};
   Tally tally;
   const auto begin = steady_clock().now_ns();
   for (int i = 0; i < repeats; ++i) {
@@ -102,10 +110,12 @@ Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extr
     if (const auto done = evaluator.next()) add(tally, done->verdict, 1.0 / (1.0 + extra_percent / 100.0));
   }
   const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-  fmt::print("| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.2f} |\n", name(depth),
-             extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
-             share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
-             seconds / std::max(1, tally.total));
+  fmt::print(
+      "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} |\n",
+      name(depth), extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
+      share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
+      std::exp(mean(log_middles(tally.ratios))), 100 * stddev(log_middles(tally.ratios)),
+      seconds / std::max(1, tally.total));
   std::fflush(stdout);
   return Ok{};
 }
@@ -117,7 +127,7 @@ Status run(int screens, int finals, int slower) {
   fmt::print("{}, 1 thread; every row against the naive build of the same task\n\n", backend->device().name);
   fmt::print(
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
-      "half-width | s each |\n|---|---|---|---|---|---|---|---|---|\n");
+      "half-width | mean ratio | spread | s each |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const int extra : {0, 1, 3, 10})
     LATHE_CHECK_OK(measure(task, *evaluator, Depth::kScreen, extra, screens));
   LATHE_CHECK_OK(measure(task, *evaluator, Depth::kFinal, 0, finals));

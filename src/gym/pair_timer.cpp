@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace lathe {
@@ -33,11 +34,14 @@ BlockOutcome run_block(Session& session, const std::vector<int>& trials, const T
   return session.run(request);
 }
 
-/// Blocks of one ABBA pair, the anchor's and the candidate's times summed.
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// One ABBA pair: the better of each kernel's two blocks, for what the machine does only slows. kNever if it
+/// disturbed both.
 struct Pair {
-  double anchor_ns = 0;
-  double candidate_ns = 0;
-  bool disturbed = false;
+  double anchor_ns = kNever;
+  double candidate_ns = kNever;
+  bool disturbed() const { return anchor_ns == kNever || candidate_ns == kNever; }
 };
 
 struct PairRun {
@@ -59,7 +63,9 @@ class PairTimer {
     calls_ = calls_for(rule_.block_ns, quick.call_ns, workload_);
     for (const int look : rule_.looks) {
       while (static_cast<int>(result.estimate.samples.size()) < look) {
-        const PairRun run = run_pair();
+        const bool may_drop =
+            result.estimate.dropped < kMaxDroppedShare * static_cast<int>(result.estimate.samples.size() + 4);
+        const PairRun run = run_pair(may_drop);
         if (!run.finding.passed()) return result.finding = run.finding, result;
         take(run.pair, result.estimate);
       }
@@ -71,11 +77,13 @@ class PairTimer {
   }
 
  private:
-  PairRun run_pair() {
+  PairRun run_pair(bool may_drop) {
     PairRun result;
-    const std::vector<int> trials = draw_trials(workload_, calls_, rng_);
+    std::vector<int> trials = draw_trials(workload_, calls_, rng_);
     const bool anchor_first = rng_.chance(0.5);
+    int position = 0;
     for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
+      if (position++ == 2) trials = draw_trials(workload_, calls_, rng_);
       const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, trials, rule_, rng_);
       result.finding = judge_block(outcome, workload_, trials);
       if (!result.finding.passed()) {
@@ -84,21 +92,20 @@ class PairTimer {
                             result.finding.reason + ": " + result.finding.detail};
         return result;
       }
-      (anchor ? result.pair.anchor_ns : result.pair.candidate_ns) += outcome.wall_ns;
-      result.pair.disturbed |= outcome.disturbed;
+      double& best_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
+      if (!outcome.disturbed || !may_drop) best_ns = std::min(best_ns, outcome.wall_ns);
     }
     return result;
   }
 
   void take(const Pair& pair, RatioEstimate& estimate) {
-    if (pair.disturbed &&
-        estimate.dropped < kMaxDroppedShare * static_cast<int>(estimate.samples.size() + 4)) {
+    if (pair.disturbed()) {
       ++estimate.dropped;
       return;
     }
     estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
-    anchor_calls_.push_back(pair.anchor_ns / 2 / calls_);
-    candidate_calls_.push_back(pair.candidate_ns / 2 / calls_);
+    anchor_calls_.push_back(pair.anchor_ns / calls_);
+    candidate_calls_.push_back(pair.candidate_ns / calls_);
   }
 
   void examine(RatioEstimate& estimate) const {
@@ -129,15 +136,23 @@ class PairTimer {
 TimingRule screen_rule() {
   TimingRule rule;
   rule.block_ns = 3e5;
+  rule.looks = {8, 14, 24, 40};
+  rule.half_width = 0.04;
+  return rule;
+}
+
+TimingRule tie_rule() {
+  TimingRule rule = screen_rule();
   rule.looks = {8, 14, 24};
-  rule.half_width = 0.035;
+  rule.half_width = 0.015;
   return rule;
 }
 
 TimingRule final_rule() {
   TimingRule rule;
   rule.block_ns = 5e5;
-  rule.looks = {12};
+  rule.looks = {8, 12, 18, 26};
+  rule.half_width = 0.015;
   return rule;
 }
 

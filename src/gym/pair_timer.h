@@ -20,7 +20,8 @@ struct TimingRule {
   const RmsLimits* rms = nullptr;
 };
 TimingRule screen_rule();
-TimingRule final_rule();
+TimingRule tie_rule();    ///< one of the rounds that tie a baseline to the naive build
+TimingRule final_rule();  ///< one of a final's rounds
 
 /// t_anchor / t_candidate, in logarithms.
 struct RatioEstimate {

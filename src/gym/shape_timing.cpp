@@ -8,8 +8,10 @@
 namespace lathe {
 namespace {
 
-constexpr double kAnchorReach = 3;       // an anchor serves candidates within this factor of its time
-constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
+constexpr double kAnchorReach = 3;        // an anchor serves candidates within this factor of its time
+constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a final
+constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much they differ
+constexpr double kNormal95 = 1.96;
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
@@ -24,18 +26,40 @@ Interval plus(const Interval& a, const Interval& b) {
 
 Interval minus(const Interval& a, const Interval& b) { return plus(a, {-b.high, -b.mid, -b.low}); }
 
-/// Where one more round would fall, 95 times in 100 (Student t, normal rounds).
-Interval prediction_interval(const std::vector<double>& rounds) {
+/// Where the same measurement in a fresh process falls, 95 times in 100. Rounds differ by what processes and
+/// allocations do to a kernel and by noise within a round, whose size their samples tell: the first is in
+/// every process anew, the second is averaged by the fresh measurement as by this one.
+Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
+  std::vector<double> middles, noise_variances;
+  for (const RatioEstimate& round : rounds) {
+    const Interval interval = signed_rank_interval(round.samples, 0.05);
+    const double standard_error = (interval.high - interval.low) / 2 / kNormal95;
+    middles.push_back(round.log_ratio.mid);
+    noise_variances.push_back(standard_error * standard_error);
+  }
   const auto n = static_cast<double>(rounds.size());
-  const double half = student_t(n - 1, 0.05) * stddev(rounds) * std::sqrt(1 + 1 / n);
-  const double center = mean(rounds);
+  const double variance = stddev(middles) * stddev(middles);
+  const double between_processes = std::max(0.0, variance - mean(noise_variances));
+  const double half = student_t(n - 1, 0.05) * std::sqrt(between_processes + 2 * variance / n);
+  const double center = mean(middles);
   return {center - half, center, center + half};
 }
 
-TimingRule completed(TimingRule rule, double timeout_seconds, const RmsLimits& rms) {
-  rule.timeout_seconds = timeout_seconds;
-  rule.rms = rms.empty() ? nullptr : &rms;
+/// No round needs to be known better than the rounds differ.
+TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
+  TimingRule rule = final_rule();
+  if (rounds.size() < kRoundsInFull) return rule;
+  std::vector<double> middles;
+  for (const RatioEstimate& round : rounds) middles.push_back(round.log_ratio.mid);
+  rule.half_width = std::max(rule.half_width, stddev(middles));
   return rule;
+}
+
+/// Where the mean of further rounds falls, 95 times in 100 (Student t).
+Interval mean_interval(const std::vector<double>& rounds) {
+  const auto n = static_cast<double>(rounds.size());
+  const double half = student_t(n - 1, 0.05) * stddev(rounds) / std::sqrt(n);
+  return {mean(rounds) - half, mean(rounds), mean(rounds) + half};
 }
 
 }  // namespace
@@ -53,27 +77,38 @@ Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
           error.to_string()};
 }
 
+PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session,
+                                     const std::shared_ptr<const Workload>& workload, TimingRule rule,
+                                     const RmsLimits& rms, const Seed& secret) const {
+  std::unique_ptr<Session> anchor_session;
+  PairOutcome outcome;
+  outcome.finding = open(anchor.candidate, anchor.artifact, workload, anchor_session);
+  if (!outcome.finding.passed()) return outcome;
+  rule.timeout_seconds = timeout_seconds_;
+  rule.rms = rms.empty() ? nullptr : &rms;
+  return time_pair(*anchor_session, session, *workload, rule, secret);
+}
+
 Finding ShapeTimer::add_baseline(const std::string& name, const Candidate& candidate,
                                  const Artifact& artifact) {
-  Anchor anchor;
-  anchor.name = name;
-  anchor.candidate = candidate;
-  anchor.artifact = artifact;
-  if (const Finding opened = open(candidate, artifact, shape_.timing, anchor.session); !opened.passed())
-    return opened;
-  std::unique_ptr<Session> twin;
-  if (anchors_.empty())
-    if (const Finding opened = open(candidate, artifact, shape_.timing, twin); !opened.passed())
+  Anchor anchor{name, candidate, artifact};
+  const bool first = anchors_.empty();
+  std::vector<double> rounds, call_ns;
+  for (int round = 0; round < kTieRounds; ++round) {
+    std::unique_ptr<Session> session;
+    if (const Finding opened = open(candidate, artifact, shape_.timing, session); !opened.passed())
       return opened;
-  TimingRule rule = completed(screen_rule(), timeout_seconds_, shape_.timing_rms);
-  rule.half_width = 0.01;
-  const PairOutcome pair = time_pair(twin ? *twin : *anchors_.front().session, *anchor.session,
-                                     *shape_.timing, rule, secret_.derive("baseline", anchors_.size()));
-  if (!pair.finding.passed()) return pair.finding;
-  if (!twin) anchor.log_vs_naive = pair.estimate.log_ratio;
-  anchor.call_ns = pair.estimate.candidate_ns;
-  anchor.spread = pair.estimate.spread;
-  anchor.pairs = static_cast<int>(pair.estimate.samples.size());
+    const Seed secret = secret_.derive("baseline", ++rounds_);
+    const PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session, shape_.timing,
+                                          tie_rule(), shape_.timing_rms, secret);
+    if (!pair.finding.passed()) return pair.finding;
+    rounds.push_back(pair.estimate.log_ratio.mid);
+    call_ns.push_back(pair.estimate.candidate_ns);
+    anchor.spread = std::max(anchor.spread, pair.estimate.spread);
+    anchor.pairs += static_cast<int>(pair.estimate.samples.size());
+  }
+  if (!first) anchor.log_vs_naive = mean_interval(rounds);
+  anchor.call_ns = median(call_ns);
   anchors_.push_back(std::move(anchor));
   return {};
 }
@@ -104,15 +139,15 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   const QuickTime quick = time_quickly(*session, *shape_.timing, timeout_seconds_, secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   const Anchor& anchor = choose_anchor(quick.call_ns);
-  const PairOutcome pair = time_pair(*anchor.session, *session, *shape_.timing,
-                                     completed(screen_rule(), timeout_seconds_, shape_.timing_rms), secret);
+  const PairOutcome pair =
+      time_against(anchor, *session, shape_.timing, screen_rule(), shape_.timing_rms, secret);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
   return compose(anchor, pair.estimate, false);
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
-  std::vector<double> rounds;
+  std::vector<RatioEstimate> rounds;
   std::vector<double> candidate_ns;
   RatioEstimate estimate;
   const Anchor* anchor = nullptr;
@@ -122,7 +157,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
                                                static_cast<int>(shape_.timing->trials.size()), {});
     if (!workload.ok())
       return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
-    std::unique_ptr<Session> session, anchor_session;
+    std::unique_ptr<Session> session;
     result.finding = open(candidate, artifact, *workload, session);
     if (!result.finding.passed()) return result;
     if (!anchor) {
@@ -130,17 +165,14 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
       anchor = &choose_anchor(quick.call_ns);
     }
-    result.finding = open(anchor->candidate, anchor->artifact, *workload, anchor_session);
-    if (!result.finding.passed()) return result;
-    const RmsLimits rms = naive_rms(*workload);
-    const PairOutcome pair = time_pair(*anchor_session, *session, **workload,
-                                       completed(final_rule(), timeout_seconds_, rms), secret);
+    PairOutcome pair =
+        time_against(*anchor, *session, *workload, rule_after(rounds), naive_rms(*workload), secret);
     if (!pair.finding.passed()) return result.finding = pair.finding, result;
-    rounds.push_back(pair.estimate.log_ratio.mid);
     candidate_ns.push_back(pair.estimate.candidate_ns);
     estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),
                             pair.estimate.samples.end());
     estimate.spread = std::max(estimate.spread, pair.estimate.spread);
+    rounds.push_back(std::move(pair.estimate));
   }
   estimate.log_ratio = prediction_interval(rounds);
   estimate.candidate_ns = median(candidate_ns);

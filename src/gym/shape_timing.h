@@ -8,13 +8,16 @@
 
 namespace lathe {
 
-/// A verified kernel that others are timed against, and how fast it is compared with the naive build.
+/// Fresh allocations and processes in which a baseline is tied to the naive build.
+inline constexpr int kTieRounds = 4;
+
+/// A verified kernel that others are timed against, and how fast it is compared with the naive build. Each
+/// timing opens it afresh: what one process's allocations do to it would bias every candidate alike.
 struct Anchor {
   std::string name;
   Candidate candidate;
   Artifact artifact;
-  std::unique_ptr<Session> session;
-  Interval log_vs_naive;  ///< log(t_naive / t_anchor)
+  Interval log_vs_naive = {};  ///< log(t_naive / t_anchor)
   double call_ns = 0;
   double spread = 0;
   int pairs = 0;
@@ -49,6 +52,10 @@ class ShapeTimer {
  private:
   Finding open(const Candidate& candidate, const Artifact& artifact, std::shared_ptr<const Workload> workload,
                std::unique_ptr<Session>& session) const;
+  /// A candidate's open session against a fresh one of the anchor, on the same workload.
+  PairOutcome time_against(const Anchor& anchor, Session& session,
+                           const std::shared_ptr<const Workload>& workload, TimingRule rule,
+                           const RmsLimits& rms, const Seed& secret) const;
   const Anchor& choose_anchor(double call_ns) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;

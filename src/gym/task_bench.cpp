@@ -124,7 +124,7 @@ void TaskBench::summarise_baselines() {
       for (const Anchor& anchor : timer->anchors())
         if (anchor.name == first.name) {
           const std::string& shape = shapes_[time.timings.size()].name;
-          time.timings.push_back({shape, anchor.call_ns, anchor.spread, anchor.pairs, 1});
+          time.timings.push_back({shape, anchor.call_ns, anchor.spread, anchor.pairs, kTieRounds});
           medians.push_back(anchor.call_ns);
         }
     time.median_ns = geometric_mean(medians);
