@@ -121,9 +121,9 @@ class SearchBench {
   /// Runs of one seed follow each other, so the machine's slow changes touch them alike.
   void compare(const std::string& strategy, const Found& found) {
     if (strategy == options_.strategies[0])
-      first_ = found.over_naive.mid;
-    else if (first_ > 0 && found.over_naive.mid > 0)
-      ratios_[strategy].push_back(std::log(found.over_naive.mid / first_));
+      first_ = found.over_peer.mid;
+    else if (first_ > 0 && found.over_peer.mid > 0)
+      ratios_[strategy].push_back(std::log(found.over_peer.mid / first_));
   }
 
   const Options& options_;

@@ -136,8 +136,9 @@ class PairTimer {
 TimingRule screen_rule() {
   TimingRule rule;
   rule.block_ns = 3e5;
-  rule.looks = {8, 14, 24, 40};
+  rule.looks = {9, 15, 24, 40};
   rule.half_width = 0.04;
+  rule.alpha = 0.03;
   return rule;
 }
 

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Measures what results/cpu/ states: bench/measure_cpu.sh [timing|throughput|catalog|search|program]...
+# (default: all, some 50 minutes). Run it on a machine that does nothing else; it builds first.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+bin=build/ci/bin
+out=results/cpu
+mkdir -p "$out"
+
+device() { sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1; }
+
+# record NAME TITLE COMMAND...: the command's output under a heading that says what was measured where.
+record() {
+  name=$1 title=$2
+  shift 2
+  echo "measuring $name" >&2
+  {
+    printf '# %s\n\n' "$title"
+    printf '`%s`\n\n' "$*"
+    printf '%s, %s cores, %s, commit %s\n\n' "$(device)" "$(nproc)" "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)"
+    "$@"
+  } >"$out/$name.md.new"
+  mv "$out/$name.md.new" "$out/$name.md"
+}
+
+timing() { record timing "The clock" "$bin/timing_bench" --screens 200 --finals 100 --slower-finals 25; }
+throughput() { record throughput "Evaluations a minute" "$bin/throughput_bench"; }
+catalog() { record catalog "Every shipped task" "$bin/search_bench" tasks/*.toml --search evolve --seeds 1 --evals 6 --confirm 0; }
+search() {
+  record search "Evolve against random at equal evaluations" "$bin/search_bench" tasks/softmax_rows.toml tasks/layer_norm.toml \
+    tasks/gemm_bias_gelu.toml tasks/matmul.toml tasks/conv2d.toml --search random,evolve --seeds 3 --evals 40 --confirm 1
+}
+program() { record program "Start-up and memory" bench/program.sh "$bin/lathe"; }
+
+./run lathe --help >/dev/null
+cmake --preset ci >/dev/null && ninja -C build/ci >/dev/null
+[ $# -gt 0 ] || set -- timing throughput catalog search program
+for step; do "$step"; done
