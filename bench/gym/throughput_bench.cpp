@@ -16,8 +16,9 @@ namespace lathe {
 namespace {
 
 struct Options {
-  std::vector<std::string> tasks = {"tasks/softmax_rows.toml", "tasks/layer_norm.toml",
-                                    "tasks/gemm_bias_gelu.toml"};
+  std::vector<std::string> tasks = {"tasks/cross_entropy.toml",  "tasks/conv2d.toml",
+                                    "tasks/matmul_row_sum.toml", "tasks/softmax_rows.toml",
+                                    "tasks/layer_norm.toml",     "tasks/gemm_bias_gelu.toml"};
   int count = 20;
   std::string depth = "screen";
 };

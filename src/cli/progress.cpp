@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +17,12 @@ std::string counts_text(const Event& event) {
     if (key.starts_with("count."))
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value, key.substr(6));
   return text;
+}
+
+/// Columns of the terminal on standard error: a longer line would wrap and could not be overwritten.
+std::size_t terminal_columns() {
+  winsize size{};
+  return ::ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 }  // namespace
@@ -48,7 +55,7 @@ void ProgressLine::on_event(const Event& event) {
 void ProgressLine::show(const std::string& line) {
   const auto now = std::chrono::steady_clock::now();
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line);
+    fmt::print(stderr, "\r\033[K{}", line.substr(0, terminal_columns() - 1));
     std::fflush(stderr);
     line_open_ = true;
   } else if (now - last_ >= kQuietInterval) {

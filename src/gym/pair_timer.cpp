@@ -137,7 +137,7 @@ TimingRule screen_rule() {
   TimingRule rule;
   rule.block_ns = 3e5;
   rule.looks = {9, 15, 24, 40};
-  rule.half_width = 0.04;
+  rule.half_width = 0.05;
   rule.alpha = 0.03;
   return rule;
 }

@@ -11,8 +11,7 @@ namespace {
 constexpr double kAnchorReach = 3;        // an anchor serves candidates within this factor of its time
 constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a final
 constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much they differ
-constexpr double kNormal95 = 1.96;
-constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
+constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
@@ -33,7 +32,8 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   std::vector<double> middles, noise_variances;
   for (const RatioEstimate& round : rounds) {
     const Interval interval = signed_rank_interval(round.samples, 0.05);
-    const double standard_error = (interval.high - interval.low) / 2 / kNormal95;
+    const double freedom = static_cast<double>(round.samples.size()) - 1;
+    const double standard_error = (interval.high - interval.low) / 2 / student_t(freedom, 0.05);
     middles.push_back(round.log_ratio.mid);
     noise_variances.push_back(standard_error * standard_error);
   }

@@ -144,23 +144,29 @@ class Search {
     experience.cost_seconds = static_cast<double>(steady_clock().now_ns() - flight.submitted_ns) * 1e-9;
     experience.created_unix = unix_seconds();
     LATHE_TRY(experience.id, context_.store.append(experience));
-    if (experience.verdict.depth == Depth::kFinal)
-      confirmed_.insert(experience.candidate);
-    else
+    const bool screened = experience.verdict.depth != Depth::kFinal;
+    if (screened) {
       ++screens_;
-    ++counts_[std::string(name(experience.verdict.outcome))];
+      ++counts_[std::string(name(experience.verdict.outcome))];
+    } else {
+      confirmed_.insert(experience.candidate);
+    }
     remember(std::move(experience));
-    report_progress();
+    if (screened) report_progress();
     return Ok{};
   }
 
   /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at `final`.
   Status confirm() {
-    for (const Experience* best : archive_.best(options_.confirmations)) {
+    const auto finalists = archive_.best(options_.confirmations);
+    int number = 0;
+    for (const Experience* best : finalists) {
+      ++number;
       if (context_.stop.cancelled()) return Ok{};
       if (confirmed_.contains(best->candidate)) continue;
       context_.events.on_event({Severity::kInfo, "search.confirm",
-                                fmt::format("measuring {} again, at final", best->candidate.short_hex())});
+                                fmt::format("{} evaluations done; measuring the best afresh, {} of {}",
+                                            screens_, number, finalists.size())});
       const std::int64_t tag = next_tag_++;
       Lineage lineage{{best->candidate}, context_.policy.name(), "confirm", "measured again at final"};
       flights_[tag] = {std::move(lineage), steady_clock().now_ns()};

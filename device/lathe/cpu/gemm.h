@@ -104,6 +104,36 @@ inline __attribute__((always_inline)) void gemm_put_looped(const f32v (&acc)[R][
   }
 }
 
+/// acc[r][0]'s lane c: the dot product of row r of A with column c of B, both `depth` long and contiguous,
+/// for the first `rows` of R rows and `columns` of C columns. What lies beyond is unspecified.
+template <int R, int C>
+inline void dot_tile(const float* a, const float* b, int64_t depth, int64_t rows, int64_t columns,
+                     f32v (&acc)[R][1]) {
+  static_assert(C <= kLanes);
+  f32v sums[R][C];
+  gemm_clear(sums);
+  const auto step = [&](int64_t k, auto lanes) __attribute__((always_inline)) {
+    f32v right[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) right[c] = load(b + min(c, columns - 1) * depth + k, lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const f32v left = load(a + min(r, rows - 1) * depth + k, lanes);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) sums[r][c] = fma(left, right[c], sums[r][c]);
+    }
+  };
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) step(k, whole());
+  if (k < depth) step(k, first_lanes(depth - k));
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    alignas(64) float lanes[kLanes] = {};
+    for (int c = 0; c < C; ++c) lanes[c] = reduce_add(sums[r][c]);
+    acc[r][0] = load(lanes);
+  }
+}
+
 /// A panel of `width` neighbours, W places wide and zero beyond, where neighbours lie side by side in memory:
 /// get(k, i, lanes) reads elements i, i + 1, ... of step k.
 template <int W, class Get>

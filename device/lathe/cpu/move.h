@@ -13,6 +13,23 @@ template <class T>
 inline void copy_row(T* to, const T* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
+/// The C library's copy chooses by size and processor.
+inline void copy_row_by_library(float* to, const float* from, int64_t count) {
+  __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+/// For rows that nobody reads soon: whole lines go to memory without being read first.
+inline void copy_row_past_cache(float* to, const float* from, int64_t count) {
+  const int64_t misplaced = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float)) % kLanes;
+  int64_t i = misplaced == 0 ? 0 : kLanes - misplaced;
+  if (i > count) i = count;
+  if (i > 0) store(to, load(from, first_lanes(i)), first_lanes(i));
+  for (; i + kLanes <= count; i += kLanes) stream(to + i, load(from + i));
+  if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
+}
+/// Asks for a row that will be read later.
+inline void prefetch_row(const float* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
+}
 inline void fill_row(float* to, float value, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, f32v(value));

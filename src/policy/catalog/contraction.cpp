@@ -40,10 +40,17 @@ class Contraction {
     const std::string rows = "(" + to_task(site_.graph(), rows_).to_string() + ")";
     const std::vector<int> thresholds = m <= 64 ? std::vector<int>{0, 16} : std::vector<int>{0, 16, 64};
     const int few = b_.transposed || m <= 16 ? 0 : site_.knob("few_rows", thresholds, thresholds.back());
-    if (few > 0) when_ = rows + " > " + std::to_string(few);
+    const std::string columns = "(" + to_task(site_.graph(), columns_).to_string() + ")";
+    const int few_columns = choose_few_columns();
+    const std::string many_columns = few_columns > 0 ? columns + " > " + std::to_string(few_columns) : "";
+    const auto when_rows = [&](const std::string& condition) {
+      return many_columns.empty() ? rows + condition : "(" + many_columns + ") * (" + rows + condition + ")";
+    };
+    when_ = few > 0 ? when_rows(" > " + std::to_string(few)) : many_columns;
     if (pack_b_) emit_pack();
     emit_product("_product");
-    if (few > 0) emit_few_rows(rows + " <= " + std::to_string(few));
+    if (few > 0) emit_few_rows(when_rows(" <= " + std::to_string(few)));
+    if (few_columns > 0) emit_few_columns(few_columns, columns + " <= " + std::to_string(few_columns));
     writer.add_pattern("contraction");
     const double batch = writer.count(batch_extents());
     Work work;
@@ -115,6 +122,40 @@ class Contraction {
     tile_ = {site_.writer.lanes() >= 16 ? 6 : 2, 4};
     tiles_ = 3;
     emit_product("_few_rows");
+  }
+
+  /// Up to how many columns are dot products; 0: no shape has so few, or they do not lie along K.
+  int choose_few_columns() const {
+    const std::vector<int> choices = b_.transposed ? std::vector<int>{0, 1, 4} : std::vector<int>{0, 1};
+    if (a_.transposed || site_.writer.least(columns_) > choices.back()) return 0;
+    return site_.knob("few_columns", choices, choices.back());
+  }
+
+  /// Where columns are few, lanes run along K, and the epilogue gets its columns through the stack.
+  void emit_few_columns(int few, const std::string& when) {
+    Writer& writer = site_.writer;
+    std::vector<std::string> indices = batch_names_;
+    indices.emplace_back("row");
+    indices.emplace_back("j");
+    const Epilogue epilogue = emit_epilogue(writer, group_, loops_, indices, node_.out, "x");
+    const std::string n = columns_.to_string(), m = rows_.to_string(), k = factor(depth_);
+    std::string code = "constexpr int64_t kBlock = 64;\nfor (int64_t item = begin; item < end; ++item) {\n";
+    code += "const int64_t first = item % cdiv(" + m + ", kBlock) * kBlock, rows = min(kBlock, " + m +
+            " - first);\n";
+    if (!batch_loops_.empty())
+      code += "const int64_t outer = item / cdiv(" + m + ", kBlock);\n" +
+              unflatten("outer", batch_loops_, batch_names_);
+    code += "const float* a = " + writer.parameter(a_.value) + " + " + base(a_) + ";\n";
+    code += "const float* b = " + writer.parameter(b_.value) + " + " + base(b_) + ";\n";
+    code += "for (int64_t i = 0; i < rows; i += 4) {\nf32v acc[4][1];\ndot_tile<4, " + std::to_string(few) +
+            ">(a + (first + i) * " + k + ", b, " + k + ", rows - i, " + n + ", acc);\n";
+    code += "gemm_put(acc, rows - i, " + n +
+            ", [&](int64_t r, int64_t c, f32v x, auto lanes) __attribute__((always_inline)) {\n"
+            "const int64_t row = first + i + r, j = c;\n" +
+            epilogue.code + "});\n}\n}\n";
+    writer.launch(site_.prefix + "_few_columns",
+                  product(batch_extents()) * Expr::apply("cdiv", rows_, Expr::constant(64)), epilogue.written,
+                  code, when);
   }
 
   /// B in panels of kW columns, each panel [K][kW].

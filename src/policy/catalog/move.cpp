@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "policy/catalog/patterns.h"
 
@@ -27,22 +28,23 @@ const std::vector<Expr>& shape_of(const Site& site, std::size_t input) {
   return site.graph().type_of(site.node(0).in[input]).shape;
 }
 
-/// One launch per input: rows of `extent * inner` floats into their place in the output's rows.
+/// Each row of the output in one go, from a row of every input.
 void emit_concat(const Site& site) {
   const Primitive& node = site.node(0);
   const Around to = around(node.type.shape, node.axes[0]);
+  const std::string copy = row_copier(site);
+  std::string code =
+      "for (int64_t item = begin; item < end; ++item) {\nfloat* row = " + site.writer.parameter(node.out) +
+      " + item * " + factor(to.extent * to.inner) + ";\n";
   Expr offset = Expr::constant(0);
   for (std::size_t i = 0; i < node.in.size(); ++i) {
     const Around from = around(shape_of(site, i), node.axes[0]);
     const Expr row = from.extent * from.inner;
-    std::string code = "for (int64_t item = begin; item < end; ++item)\ncopy_row(" +
-                       site.writer.parameter(node.out) + " + item * " + factor(to.extent * to.inner) + " + " +
-                       factor(offset) + ", " + site.writer.parameter(node.in[i]) + " + item * " +
-                       factor(row) + ", " + row.to_string() + ");\n";
-    site.writer.launch(site.prefix + "_concat" + std::to_string(i), from.outer,
-                       {site.writer.buffer(node.out)}, code);
+    code += copy + "(row + " + factor(offset) + ", " + site.writer.parameter(node.in[i]) + " + item * " +
+            factor(row) + ", " + row.to_string() + ");\n";
     offset = offset + row;
   }
+  site.writer.launch(site.prefix + "_concat", to.outer, {site.writer.buffer(node.out)}, code + "}\n");
 }
 
 /// Rows of the output around the axis, each copied from its place in the input.
@@ -53,7 +55,7 @@ void emit_rows(const Site& site) {
   const std::string to_row = factor(to.extent * to.inner), from_row = factor(from.extent * from.inner);
   std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
   if (node.how == "slice") {
-    code += "copy_row(" + y + " + item * " + to_row + ", " + x + " + item * " + from_row + " + " +
+    code += row_copier(site) + "(" + y + " + item * " + to_row + ", " + x + " + item * " + from_row + " + " +
             factor(node.offsets[0] * from.inner) + ", " + to_row + ");\n";
   } else if (node.how == "pad") {
     const std::string before = factor(node.offsets[0] * from.inner);
@@ -81,17 +83,28 @@ void emit_gather(const Site& site) {
   const bool flat = is_one(table.outer);
   const std::string number = flat ? "item" : "item % " + indices;
   const std::string first = flat ? "at" : "(item / " + indices + " * " + rows + " + at)";
+  const std::string distance = std::to_string(site.knob("ahead", {0, 4, 16}, 0));
+  std::string ahead;
+  if (flat && distance != "0")
+    ahead = "if (item + " + distance + " < end) prefetch_row(" + site.writer.parameter(node.in[0]) + " + " +
+            site.writer.parameter(node.in[1]) + "[item + " + distance + "] * " + inner + ", " + inner +
+            ");\n";
   const std::string code =
       "for (int64_t item = begin; item < end; ++item) {\nconst int64_t at = static_cast<int64_t>(" +
       site.writer.parameter(node.in[1]) + "[" + number +
-      "]);\nfloat* to = " + site.writer.parameter(node.out) + " + item * " + inner +
-      ";\nif (at >= 0 && at < " + rows + ") {\ncopy_row(to, " + site.writer.parameter(node.in[0]) + " + " +
-      first + " * " + inner + ", " + inner + ");\n} else {\nfill_row(to, __builtin_nanf(\"\"), " + inner +
-      ");\n}\n}\n";
+      "]);\nfloat* to = " + site.writer.parameter(node.out) + " + item * " + inner + ";\n" + ahead +
+      "if (at >= 0 && at < " + rows + ") {\n" + row_copier(site) + "(to, " +
+      site.writer.parameter(node.in[0]) + " + " + first + " * " + inner + ", " + inner +
+      ");\n} else {\nfill_row(to, __builtin_nanf(\"\"), " + inner + ");\n}\n}\n";
   site.writer.launch(site.prefix + "_gather", table.outer * count, {site.writer.buffer(node.out)}, code);
 }
 
 }  // namespace
+
+std::string row_copier(const Site& site) {
+  static const std::array<std::string, 3> names = {"copy_row", "copy_row_by_library", "copy_row_past_cache"};
+  return names[static_cast<std::size_t>(site.knob("copy", {0, 1, 2}, 0))];
+}
 
 Status emit_move(const Site& site) {
   const std::string& how = site.node(0).how;

@@ -21,6 +21,9 @@ struct Site {
   }
 };
 
+/// The function of lathe/cpu.h that copies contiguous rows, by the knob "copy".
+std::string row_copier(const Site& site);
+
 /// Loops over elements and, in passes, reductions over the same axes: maps, softmax, norms, sums, argmax.
 Status emit_nest(const Site& site);
 /// Packed, register-tiled matrix products with an elementwise epilogue.

@@ -63,8 +63,15 @@ Status emit_permute(const Site& site) {
   const std::string n = axes.back().extent.to_string();
   std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
   if (rows) {
-    code += unflatten("item", loops, names) + "copy_row(" + y + " + " + to + ", " + x + " + " + from + ", " +
-            n + ");\n}\n";
+    std::string copy = row_copier(site) + "(" + y + " + " + to + ", " + x + " + " + from + ", " + n + ");\n";
+    if (!loops.empty()) {  // finding a row takes longer than copying a short one
+      copy = "for (int64_t " + names.back() + " = 0; " + names.back() + " < " + extents.back().to_string() +
+             "; ++" + names.back() + ")\n" + copy;
+      loops.pop_back();
+      names.pop_back();
+      extents.pop_back();
+    }
+    code += unflatten("item", loops, names) + copy + "}\n";
     site.writer.launch(site.prefix + "_rows", product(extents), {site.writer.buffer(node.out)}, code);
     return Ok{};
   }

@@ -117,6 +117,14 @@ std::int64_t Writer::headline(const Expr& expr) const {
   return value.ok() ? *value : 1;
 }
 
+std::int64_t Writer::least(const Expr& expr) const {
+  std::int64_t least = headline(expr);
+  for (const NamedShape& shape : graph_.task->shapes)
+    if (const auto value = to_task(graph_, expr).evaluate(shape.dims); value.ok())
+      least = std::min(least, *value);
+  return least;
+}
+
 double Writer::count(std::span<const Expr> shape) const {
   double total = 1;
   for (const Expr& extent : shape) total *= static_cast<double>(headline(extent));

@@ -44,6 +44,8 @@ class Writer {
   /// The number of elements of `shape` at the task's headline shape; 1 if unknown.
   double count(std::span<const Expr> shape) const;
   std::int64_t headline(const Expr& expr) const;
+  /// The smallest value at any scored shape.
+  std::int64_t least(const Expr& expr) const;
 
   std::string finish(const Schedule& schedule) const;
 
