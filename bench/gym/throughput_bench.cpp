@@ -30,9 +30,11 @@ double seconds_since(std::int64_t begin_ns) {
 Status run_task(const std::string& path, Depth depth, int count, Backend& backend) {
   LATHE_TRY(const TaskSpec task, load_task(path));
   const auto preparing = steady_clock().now_ns();
-  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, {}, null_sink()));
-  const double prepare_seconds = seconds_since(preparing);
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
+  EvaluatorOptions gym;
+  gym.anchors = catalog_anchors({task, backend.device(), peaks});
+  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, gym, null_sink()));
+  const double prepare_seconds = seconds_since(preparing);
   const auto policy = make_catalog_policy();
   Rng rng(Seed::from_number(1));
   LATHE_TRY(const auto proposals, policy->propose({task, backend.device(), peaks}, count, rng));

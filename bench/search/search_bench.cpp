@@ -63,7 +63,10 @@ class SearchBench {
 
   Status run(const std::string& path) {
     LATHE_TRY(const TaskSpec task, load_task(path));
-    LATHE_TRY(auto evaluator, Evaluator::create(task, backend_, {}, null_sink()));
+    LATHE_TRY(const DevicePeaks peaks, backend_.peaks());
+    EvaluatorOptions gym;
+    gym.anchors = catalog_anchors({task, backend_.device(), peaks});
+    LATHE_TRY(auto evaluator, Evaluator::create(task, backend_, gym, null_sink()));
     for (int seed = 1; seed <= options_.seeds; ++seed)
       for (const std::string& strategy : options_.strategies)
         LATHE_CHECK_OK(run_one(task, *evaluator, strategy, seed));

@@ -100,6 +100,17 @@ Interval signed_rank_interval(std::span<const double> xs, double alpha) {
   return interval;
 }
 
+TrimmedMean trimmed_mean(std::span<const double> xs) {
+  assert(xs.size() >= 4);
+  std::vector<double> ordered = sorted(xs);
+  const auto n = static_cast<double>(ordered.size());
+  TrimmedMean trimmed{mean(std::span(ordered).subspan(1, ordered.size() - 2))};
+  ordered.front() = ordered[1];
+  ordered.back() = ordered[ordered.size() - 2];
+  trimmed.standard_error = stddev(ordered) / ((1 - 2 / n) * std::sqrt(n));
+  return trimmed;
+}
+
 double student_t(double dof, double alpha) {
   assert(dof >= 1 && alpha > 0 && alpha < 1);
   if (dof < 1.5) return 1.0 / std::tan(alpha * std::numbers::pi / 2);

@@ -26,6 +26,14 @@ double geometric_mean(std::span<const double> xs);
 /// too few values for that it is (-inf, mid, +inf).
 Interval signed_rank_interval(std::span<const double> xs, double alpha);
 
+/// The mean without the lowest and the highest value, and its standard error from the winsorised deviation
+/// (Tukey and McLaughlin): t-distributed with n - 3 degrees of freedom. At least four values.
+struct TrimmedMean {
+  double mean = 0;
+  double standard_error = 0;
+};
+TrimmedMean trimmed_mean(std::span<const double> xs);
+
 /// Two-sided Student t quantile: t with P(|T_dof| <= t) = 1 - alpha. Hill's expansion (CACM 396), |error| <
 /// 1e-3.
 double student_t(double dof, double alpha);

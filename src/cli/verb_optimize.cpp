@@ -32,13 +32,14 @@ Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& opti
   LATHE_TRY(const RunLock lock, RunLock::take(options.common.store_folder, run));
   ProgressLine progress(task.name);
   progress.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
+  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
+  const PolicyContext policy_context{task, backend.device(), peaks};
   EvaluatorOptions evaluator_options;
   evaluator_options.cancel = stop_token();
+  evaluator_options.anchors = catalog_anchors(policy_context);
   LATHE_TRY(auto evaluator, Evaluator::create(task, backend, evaluator_options, progress));
-  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
   LATHE_TRY(auto strategy, make_strategy(options.search));
   const auto policy = make_catalog_policy();
-  const PolicyContext policy_context{task, backend.device(), peaks};
   const SearchContext context{policy_context, *policy, *strategy, *evaluator, store, progress, stop_token()};
   LATHE_CHECK_OK(begin_run(plan, store));
   LATHE_TRY(const SearchSummary summary, run_search(context, run, options.budget));

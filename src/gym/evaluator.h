@@ -18,6 +18,9 @@ struct EvaluatorOptions {
   int hidden_shapes = 3;
   double build_timeout_seconds = 30;
   double block_timeout_seconds = 20;
+  /// Kernels of Lathe's own, never a policy's, that screens are timed against where every peer is far slower:
+  /// a slow opponent costs time. No speedup is reported over them, and a final never meets them.
+  std::vector<Candidate> anchors = {};
   CancelToken cancel = {};  ///< ends everything as Evaluator::cancel() does, create() too
 };
 

@@ -38,11 +38,11 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
     noise_variances.push_back(standard_error * standard_error);
   }
   const auto n = static_cast<double>(rounds.size());
-  const double variance = stddev(middles) * stddev(middles);
-  const double between_processes = std::max(0.0, variance - mean(noise_variances));
-  const double half = student_t(n - 1, 0.05) * std::sqrt(between_processes + 2 * variance / n);
-  const double center = mean(middles);
-  return {center - half, center, center + half};
+  const TrimmedMean typical = trimmed_mean(middles);  // one round in ten is spoilt by the machine
+  const double own_variance = typical.standard_error * typical.standard_error;
+  const double between_processes = std::max(0.0, n * own_variance - mean(noise_variances));
+  const double half = student_t(n - 3, 0.05) * std::sqrt(between_processes + 2 * own_variance);
+  return {typical.mean - half, typical.mean, typical.mean + half};
 }
 
 /// No round needs to be known better than the rounds differ.
@@ -89,9 +89,9 @@ PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session,
   return time_pair(*anchor_session, session, *workload, rule, secret);
 }
 
-Finding ShapeTimer::add_baseline(const std::string& name, const Candidate& candidate,
-                                 const Artifact& artifact) {
-  Anchor anchor{name, candidate, artifact};
+Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candidate& candidate,
+                               const Artifact& artifact) {
+  Anchor anchor{name, candidate, artifact, peer};
   const bool first = anchors_.empty();
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < kTieRounds; ++round) {
@@ -120,14 +120,17 @@ RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload)
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }
 
-const Anchor& ShapeTimer::choose_anchor(double call_ns) const {
-  const auto fastest =
-      std::min_element(anchors_.begin(), anchors_.end(),
-                       [](const Anchor& a, const Anchor& b) { return a.call_ns < b.call_ns; });
-  if (call_ns < kAnchorReach * fastest->call_ns) return *fastest;
-  return *std::min_element(anchors_.begin(), anchors_.end(), [&](const Anchor& a, const Anchor& b) {
-    return std::fabs(std::log(a.call_ns / call_ns)) < std::fabs(std::log(b.call_ns / call_ns));
-  });
+/// The fastest if the candidate is within its reach, else the one nearest to the candidate's time.
+const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
+  const auto distance = [&](const Anchor& anchor) { return std::fabs(std::log(anchor.call_ns / call_ns)); };
+  const Anchor* fastest = &anchors_.front();
+  const Anchor* nearest = &anchors_.front();
+  for (const Anchor& anchor : anchors_) {
+    if (peers_only && !anchor.peer) continue;
+    if (anchor.call_ns < fastest->call_ns) fastest = &anchor;
+    if (distance(anchor) < distance(*nearest)) nearest = &anchor;
+  }
+  return call_ns < kAnchorReach * fastest->call_ns ? *fastest : *nearest;
 }
 
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
@@ -138,7 +141,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   const Seed secret = secret_.derive("screen", ++rounds_);
   const QuickTime quick = time_quickly(*session, *shape_.timing, timeout_seconds_, secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
-  const Anchor& anchor = choose_anchor(quick.call_ns);
+  const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const PairOutcome pair =
       time_against(anchor, *session, shape_.timing, screen_rule(), shape_.timing_rms, secret);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
@@ -163,7 +166,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     if (!anchor) {
       const QuickTime quick = time_quickly(*session, **workload, timeout_seconds_, secret.derive("quick"));
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
-      anchor = &choose_anchor(quick.call_ns);
+      anchor = &choose_anchor(quick.call_ns, true);
     }
     PairOutcome pair =
         time_against(*anchor, *session, *workload, rule_after(rounds), naive_rms(*workload), secret);
@@ -185,6 +188,7 @@ ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estim
                    static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
   for (const Anchor& baseline : anchors_) {
+    if (!baseline.peer) continue;
     Interval log = estimate.log_ratio;
     if (&baseline != &anchor) log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
     Speedup speedup{baseline.name, shape_.name, exp_of(log)};

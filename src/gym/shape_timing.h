@@ -17,6 +17,7 @@ struct Anchor {
   std::string name;
   Candidate candidate;
   Artifact artifact;
+  bool peer = true;            ///< speedups are reported over it
   Interval log_vs_naive = {};  ///< log(t_naive / t_anchor)
   double call_ns = 0;
   double spread = 0;
@@ -43,7 +44,8 @@ class ShapeTimer {
         timeout_seconds_(timeout_seconds) {}
 
   /// The first call brings the naive build, timed against a twin of itself. Later ones are timed against it.
-  Finding add_baseline(const std::string& name, const Candidate& candidate, const Artifact& artifact);
+  Finding add_anchor(const std::string& name, bool peer, const Candidate& candidate,
+                     const Artifact& artifact);
   ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
   /// Fresh inputs, allocations and processes several times over; the interval predicts a further one.
   ShapeTiming final(const Candidate& candidate, const Artifact& artifact);
@@ -56,7 +58,7 @@ class ShapeTimer {
   PairOutcome time_against(const Anchor& anchor, Session& session,
                            const std::shared_ptr<const Workload>& workload, TimingRule rule,
                            const RmsLimits& rms, const Seed& secret) const;
-  const Anchor& choose_anchor(double call_ns) const;
+  const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.

@@ -84,8 +84,11 @@ Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
 }
 
 Status TaskBench::add_baselines(EventSink& events) {
-  LATHE_TRY(const auto baselines, make_baselines(spec_));
-  for (const Baseline& baseline : baselines) {
+  LATHE_TRY(auto baselines, make_baselines(spec_));
+  const std::size_t peers = baselines.size();
+  for (const Candidate& anchor : options_.anchors) baselines.push_back({"anchor " + anchor.name, anchor});
+  for (std::size_t b = 0; b < baselines.size(); ++b) {
+    const Baseline& baseline = baselines[b];
     const BuiltCandidate built = build_for_shapes(backend_, baseline.candidate, shapes_);
     Finding finding = built.finding;
     const bool naive = timers_.empty();
@@ -100,7 +103,7 @@ Status TaskBench::add_baselines(EventSink& events) {
     Evidence evidence;
     if (finding.passed()) finding = verify(built, evidence);
     for (std::size_t i = 0; i < timers_.size() && finding.passed(); ++i)
-      finding = timers_[i]->add_baseline(baseline.name, baseline.candidate, built.artifacts[i]);
+      finding = timers_[i]->add_anchor(baseline.name, b < peers, baseline.candidate, built.artifacts[i]);
     if (naive && !finding.passed())
       return Error{ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {} {}", spec_.name,
                                                      finding.reason, finding.detail)};
@@ -117,6 +120,7 @@ Status TaskBench::add_baselines(EventSink& events) {
 void TaskBench::summarise_baselines() {
   double best_ns = 0;
   for (const Anchor& first : timers_.front()->anchors()) {
+    if (!first.peer) continue;
     BaselineTime time;
     time.name = first.name;
     std::vector<double> medians;

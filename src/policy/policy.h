@@ -32,6 +32,8 @@ class Policy {
   virtual std::string name() const = 0;
   /// `count` fresh proposals, most promising first; fewer if the policy has no more.
   virtual Result<std::vector<Proposal>> propose(const PolicyContext& context, int count, Rng& rng) = 0;
+  /// One proposal at random, independent of all others: what a search is compared with.
+  virtual Result<Proposal> draw(const PolicyContext& context, Rng& rng) = 0;
   /// A changed version of `parent`; of `parent` and `mate` together if mate is not null.
   virtual Result<Proposal> vary(const PolicyContext& context, const Experience& parent,
                                 const Experience* mate, Rng& rng) = 0;

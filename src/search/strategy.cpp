@@ -7,12 +7,17 @@
 namespace lathe {
 namespace {
 
+Result<std::vector<Proposal>> one_draw(const PolicyContext& context, Policy& policy, Rng& rng) {
+  LATHE_TRY(Proposal proposal, policy.draw(context, rng));
+  return std::vector<Proposal>{std::move(proposal)};
+}
+
 class RandomStrategy final : public Strategy {
  public:
   std::string_view name() const override { return "random"; }
   Result<std::vector<Proposal>> next(const PolicyContext& context, Policy& policy, const Archive&,
                                      Rng& rng) override {
-    return policy.propose(context, 1, rng);
+    return one_draw(context, policy, rng);
   }
 };
 
@@ -39,7 +44,7 @@ class Evolve final : public Strategy {
     const auto elites = archive.elites();
     if (archive.all().size() < kPopulation || elites.empty())
       return policy.propose(context, kPopulation, rng);
-    if (rng.chance(kFreshShare)) return policy.propose(context, 1, rng);
+    if (rng.chance(kFreshShare)) return one_draw(context, policy, rng);
     const Experience& parent = *pick(elites, rng);
     const Experience* mate = rng.chance(kCrossoverShare) && elites.size() > 1 ? pick(elites, rng) : nullptr;
     LATHE_TRY(Proposal child, policy.vary(context, parent, mate == &parent ? nullptr : mate, rng));

@@ -40,6 +40,21 @@ double two_sided_tail(double t, double dof) {
   return 1 - 2 * inside;
 }
 
+TEST(TrimmedMean, IgnoresOneWildValueOnEachSideAndCoversTheTruth) {
+  const std::vector<double> wild = {1, 2, 3, 4, 5, 6, 7, 1e9};
+  EXPECT_DOUBLE_EQ(trimmed_mean(wild).mean, 4.5);
+  EXPECT_LT(trimmed_mean(wild).standard_error, 1.5);
+  Rng rng(Seed::from_number(4));
+  int inside = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<double> xs(8);
+    for (double& x : xs) x = rng.normal();
+    const TrimmedMean trimmed = trimmed_mean(xs);
+    inside += std::fabs(trimmed.mean) < student_t(5, 0.05) * trimmed.standard_error ? 1 : 0;
+  }
+  EXPECT_NEAR(inside / 4000.0, 0.95, 0.015);
+}
+
 TEST(StudentT, MatchesThePrintedTable) {
   struct Row {
     double dof, alpha, t;

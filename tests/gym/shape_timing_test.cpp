@@ -21,11 +21,16 @@ class Bench {
     backend_.script("naive", timed(9000, block_noise, session_noise));
     backend_.script("peer", timed(1000, block_noise, session_noise));
     timer_ = std::make_unique<ShapeTimer>(backend_, *reference_, shape_, seed, 10.0);
-    EXPECT_TRUE(timer_->add_baseline("naive", scripted("naive"), {}).passed());
-    EXPECT_TRUE(timer_->add_baseline("peer", scripted("peer"), {}).passed());
+    EXPECT_TRUE(timer_->add_anchor("naive", true, scripted("naive"), {}).passed());
+    EXPECT_TRUE(timer_->add_anchor("peer", true, scripted("peer"), {}).passed());
   }
 
   void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
+  void add_anchor(const std::string& name, double call_ns) {
+    backend_.script(name, timed(call_ns));
+    EXPECT_TRUE(timer_->add_anchor(name, false, scripted(name), {}).passed());
+  }
+  std::int64_t blocks_of(const std::string& name) const { return backend_.blocks_of(name); }
   ShapeTiming screen() { return timer_->screen(scripted("candidate"), {}); }
   ShapeTiming final() { return timer_->final(scripted("candidate"), {}); }
 
@@ -55,6 +60,20 @@ TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
     EXPECT_NEAR(over(timing, "naive").mid, 9000 / call_ns, 1e-6 * 9000 / call_ns);
     EXPECT_NEAR(over(timing, "peer").mid, 1000 / call_ns, 1e-6 * 1000 / call_ns);
   }
+}
+
+TEST(ShapeTiming, AnAnchorThatIsNoPeerServesScreensAndNeverFinals) {
+  Bench bench(1, 0, 0);
+  bench.add_anchor("near", 200);
+  bench.script(timed(100));
+  const std::int64_t ties = bench.blocks_of("near");
+  const ShapeTiming screened = bench.screen();
+  const std::int64_t screens = bench.blocks_of("near");
+  EXPECT_GT(screens, ties);
+  EXPECT_EQ(screened.speedups.size(), 2u) << "nothing is claimed over it";
+  EXPECT_NEAR(over(screened, "peer").mid, 10, 1e-4);
+  EXPECT_NEAR(over(bench.final(), "peer").mid, 10, 1e-4);
+  EXPECT_EQ(bench.blocks_of("near"), screens);
 }
 
 TEST(ShapeTiming, AScreensIntervalHoldsTheTruth) {
@@ -128,7 +147,7 @@ TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
   backend.script("naive", timed(1000));
   backend.script("candidate", timed(50));
   ShapeTimer timer(backend, *reference, shape, Seed::from_number(3), 10.0);
-  ASSERT_TRUE(timer.add_baseline("naive", scripted("naive"), {}).passed());
+  ASSERT_TRUE(timer.add_anchor("naive", true, scripted("naive"), {}).passed());
   const ShapeTiming timing = timer.screen(scripted("candidate"), {});
   EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
   EXPECT_EQ(timing.finding.reason, "roofline");

@@ -35,6 +35,10 @@ class LadderPolicy final : public Policy {
                            {{}, name(), "random", ""}});
     return proposals;
   }
+  Result<Proposal> draw(const PolicyContext& context, Rng& rng) override {
+    LATHE_TRY(const auto proposals, propose(context, 1, rng));
+    return proposals.front();
+  }
   Result<Proposal> vary(const PolicyContext&, const Experience& parent, const Experience*, Rng&) override {
     return Proposal{text(rung_of(parent.candidate_text) + 1),
                     {{parent.candidate}, name(), "mutate", "one up"}};

@@ -51,6 +51,12 @@ class CatalogPolicy final : public Policy {
     return proposals;
   }
 
+  Result<Proposal> draw(const PolicyContext& context, Rng& rng) override {
+    LATHE_TRY(const Graph graph, catalog::lower(context.task));
+    LATHE_TRY(const Emission emission, emit(context, graph, {}, &rng));
+    return make(context, emission, "random", catalog::to_text(emission.schedule), {});
+  }
+
   Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
                         Rng& rng) override {
     LATHE_TRY(const Graph graph, catalog::lower(context.task));
@@ -138,6 +144,14 @@ class CatalogPolicy final : public Policy {
 };
 
 }  // namespace
+
+std::vector<Candidate> catalog_anchors(const PolicyContext& context) {
+  Rng rng(Seed::from_number(0));
+  const auto proposals = make_catalog_policy()->propose(context, 1, rng);
+  if (!proposals.ok() || proposals->empty()) return {};
+  auto candidate = parse_candidate(proposals->front().text, "catalog");
+  return candidate.ok() ? std::vector<Candidate>{*std::move(candidate)} : std::vector<Candidate>{};
+}
 
 std::unique_ptr<Policy> make_catalog_policy() { return std::make_unique<CatalogPolicy>(); }
 

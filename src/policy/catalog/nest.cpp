@@ -28,7 +28,7 @@ bool NestEmitter::inner(const Term& term) const {
 
 void NestEmitter::choose() {
   if (mode_ == NestMode::kColumns) {
-    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, 4);
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8, 16, 32, 64}, 4);
   } else {
     unroll_ = site_.knob("unroll", {1, 2, 4, 8}, mode_ == NestMode::kRows ? 4 : 2);
   }
