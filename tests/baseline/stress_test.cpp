@@ -11,6 +11,7 @@
 #include "task/generate_inputs.h"
 #include "tests/baseline/candidate_library.h"
 #include "tests/baseline/honest_variants.h"
+#include "tests/task/shipped_tasks.h"
 
 namespace lathe {
 namespace {
@@ -31,16 +32,7 @@ struct Contender {
 };
 
 std::vector<TaskSpec> all_tasks() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tasks"))
-    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
-  std::vector<TaskSpec> tasks;
-  for (const std::string& path : paths) {
-    auto task = load_task(path);
-    EXPECT_TRUE(task.ok()) << task.error().to_string();
-    if (task.ok()) tasks.push_back(*std::move(task));
-  }
+  std::vector<TaskSpec> tasks = shipped_tasks();
   for (const HonestVariant& variant : honest_variants())
     if (std::ranges::none_of(tasks, [&](const TaskSpec& t) { return t.name == variant.task.name; })) {
       tasks.push_back(make_task(variant.task));

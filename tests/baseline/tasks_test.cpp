@@ -7,6 +7,7 @@
 #include "task/compare.h"
 #include "task/generate_inputs.h"
 #include "tests/baseline/candidate_library.h"
+#include "tests/task/shipped_tasks.h"
 
 namespace lathe {
 namespace {
@@ -15,20 +16,6 @@ struct Contender {
   std::size_t task;
   std::string name;
 };
-
-std::vector<TaskSpec> shipped_tasks() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tasks"))
-    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
-  std::sort(paths.begin(), paths.end());
-  std::vector<TaskSpec> tasks;
-  for (const std::string& path : paths) {
-    auto task = load_task(path);
-    EXPECT_TRUE(task.ok()) << task.error().to_string();
-    if (task.ok()) tasks.push_back(*std::move(task));
-  }
-  return tasks;
-}
 
 /// Small shapes that no one tuned for; a fixed task's smallest scored one.
 std::vector<Dims> awkward_shapes(const TaskSpec& task) {

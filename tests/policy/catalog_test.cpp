@@ -8,19 +8,15 @@
 #include "task/compare.h"
 #include "task/generate_inputs.h"
 #include "tests/policy/candidate_runner.h"
+#include "tests/task/shipped_tasks.h"
 
 namespace lathe {
 namespace {
 
 std::vector<std::string> task_files() {
-  std::vector<std::string> files;
-  const char* only = std::getenv("LATHE_TASK");
-  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tasks")) {
-    if (entry.path().extension() != ".toml") continue;
-    if (only != nullptr && entry.path().stem() != only) continue;
-    files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
+  std::vector<std::string> files = shipped_task_files();
+  if (const char* only = std::getenv("LATHE_TASK"))
+    std::erase_if(files, [&](const std::string& path) { return std::filesystem::path(path).stem() != only; });
   return files;
 }
 

@@ -1,21 +1,9 @@
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
+#include "tests/task/shipped_tasks.h"
 
 #include "task/lint/lint.h"
 
 namespace lathe {
 namespace {
-
-std::vector<std::string> shipped_tasks() {
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tasks")) {
-    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
-  }
-  std::ranges::sort(paths);
-  return paths;
-}
 
 class ShippedTask : public testing::TestWithParam<std::string> {};
 
@@ -37,10 +25,10 @@ TEST_P(ShippedTask, ParsesBindsAndLintsClean) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, ShippedTask, testing::ValuesIn(shipped_tasks()),
+INSTANTIATE_TEST_SUITE_P(Tasks, ShippedTask, testing::ValuesIn(shipped_task_files()),
                          [](const auto& path) { return std::filesystem::path(path.param).stem().string(); });
 
-TEST(ShippedTasks, AreAtLeastFortyTwo) { EXPECT_GE(shipped_tasks().size(), 42U); }
+TEST(ShippedTasks, AreAtLeastFortyTwo) { EXPECT_GE(shipped_task_files().size(), 42U); }
 
 }  // namespace
 }  // namespace lathe
