@@ -60,7 +60,8 @@ Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& opti
   return result;
 }
 
-/// One row of the final table, from the run's document.
+/// One row of the final table, from the run's document. Peers' times are those beside the best kernel, by its
+/// speedups: between the start of a run and its end the machine's own speed changes.
 void print_row(const TaskResult& result) {
   const json& document = result.document;
   const json& best = document["best"];
@@ -68,6 +69,10 @@ void print_row(const TaskResult& result) {
   for (const json& baseline : document["baselines"]) {
     if (baseline["name"] == "naive") naive_ns = baseline["median_ns"];
     if (baseline["name"] == document["best_baseline"]) peer_ns = baseline["median_ns"];
+  }
+  if (!best.is_null()) {
+    naive_ns = best["median_ns"].get<double>() * best["speedup"].get<double>();
+    peer_ns = best["median_ns"].get<double>() * best["speedup_best"].get<double>();
   }
   const std::string peer =
       fmt::format("{} {}", document["best_baseline"].get<std::string>(), format_ns(peer_ns));

@@ -29,7 +29,8 @@ std::vector<double> multiples(double low, double high) {
     }
   }
   std::vector<double> ticks;
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); ++i) ticks.push_back(i * step);
+  const double first = std::ceil(low / step - 1e-9) + 0.0;  // never minus zero, which would be printed so
+  for (double i = first; i * step <= high * (1 + 1e-9); ++i) ticks.push_back(i * step);
   return ticks;
 }
 

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "report/html.h"
+#include "report/svg.h"
 #include "tests/report/sample_run.h"
 
 namespace lathe {
@@ -75,6 +78,11 @@ TEST(Report, EscapesWhateverACandidateATaskOrAPolicyWrote) {
   EXPECT_THAT(page, Not(HasSubstr("</script")));
   EXPECT_THAT(page, Not(HasSubstr("&amp;amp;amp;"))) << "escaped once";
   EXPECT_THAT(page, HasSubstr("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&gt;"));
+}
+
+TEST(Axis, BeginsAtZeroWithoutASign) {
+  const Axis axis{.low = 0, .high = 1.3};
+  EXPECT_FALSE(std::signbit(axis.ticks().front()));
 }
 
 TEST(Report, ShowsLossesFirst) {
