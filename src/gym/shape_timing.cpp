@@ -120,17 +120,18 @@ RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload)
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }
 
-/// The fastest if the candidate is within its reach, else the one nearest to the candidate's time.
+/// The fastest peer where the times are within reach of each other, for then the claim over it is measured
+/// directly; else what is nearest to the candidate's time.
 const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
   const auto distance = [&](const Anchor& anchor) { return std::fabs(std::log(anchor.call_ns / call_ns)); };
   const Anchor* fastest = &anchors_.front();
   const Anchor* nearest = &anchors_.front();
   for (const Anchor& anchor : anchors_) {
+    if (anchor.peer && anchor.call_ns < fastest->call_ns) fastest = &anchor;
     if (peers_only && !anchor.peer) continue;
-    if (anchor.call_ns < fastest->call_ns) fastest = &anchor;
     if (distance(anchor) < distance(*nearest)) nearest = &anchor;
   }
-  return call_ns < kAnchorReach * fastest->call_ns ? *fastest : *nearest;
+  return distance(*fastest) < std::log(kAnchorReach) ? *fastest : *nearest;
 }
 
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
