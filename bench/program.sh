@@ -17,5 +17,5 @@ start_up() {
 
 printf '| what | ms |\n|---|---|\n'
 printf '| lathe --version | %s |\n' "$(start_up "$lathe" --version)"
-printf '| lathe tasks list (every task is read) | %s |\n' "$(start_up "$lathe" tasks list "$tasks")"
+printf '| lathe tasks list (every task is read) | %s |\n' "$(start_up "$lathe" tasks list --folder "$tasks")"
 printf '| an empty process (/bin/true) | %s |\n' "$(start_up /bin/true)"
