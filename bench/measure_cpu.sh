@@ -30,7 +30,7 @@ throughput() { record throughput "Evaluations a minute" "$bin/throughput_bench";
 catalog() { record catalog "Every shipped task" "$bin/search_bench" tasks/*.toml --search evolve --seeds 1 --evals 6 --confirm 0; }
 search() {
   record search "Evolve against random at equal evaluations" "$bin/search_bench" tasks/softmax_rows.toml tasks/layer_norm.toml \
-    tasks/gemm_bias_gelu.toml tasks/matmul.toml tasks/conv2d.toml --search random,evolve --seeds 3 --evals 40 --confirm 1
+    tasks/gemm_bias_gelu.toml tasks/gemm_square.toml tasks/conv2d.toml --search random,evolve --seeds 3 --evals 40 --confirm 1
 }
 program() { record program "Start-up and memory" bench/program.sh "$PWD/$bin/lathe"; }
 

@@ -10,8 +10,8 @@ namespace {
 /// The locals of emitted code: a value of such a name gets an underscore. (Tasks refuse C++'s own words.)
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = {
-      "item", "base",  "i",    "j",    "k",      "row",     "left",  "sum",    "peak",
-      "mean", "scale", "best", "work", "hidden", "visible", "block", "before", "lathe"};
+      "item", "base", "i",      "j",       "k",     "row",    "left",  "sum",   "peak", "mean",  "scale",
+      "best", "work", "hidden", "visible", "block", "before", "parts", "strip", "sums", "width", "lathe"};
   return names;
 }
 

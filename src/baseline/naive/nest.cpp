@@ -7,6 +7,7 @@
 #include <cmath>
 
 namespace lathe::naive {
+
 std::string Operand::extent(int axis) const {
   return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
 }

@@ -108,13 +108,14 @@ Fields fields_of(const Site& site, const Loops& loops) {
           {"highest", is_float ? "__builtin_inff()" : bits + "_MAX"}};
 }
 
+/// A formula's part with its running value.
+std::string with_accumulator(std::string_view pattern, Fields fields, const std::string& accumulator) {
+  fields.emplace_back("acc", accumulator);
+  return fill(pattern, fields);
+}
+
 /// Sums side by side that need parts: a strip of results at a time, whose sums and parts are local.
 std::string sum_strips(const Site& site, const Loops& loops, Fields fields, const Formula& formula) {
-  const auto with = [&](std::string_view pattern, const std::string& accumulator) {
-    Fields all = fields;
-    all.emplace_back("acc", accumulator);
-    return fill(pattern, all);
-  };
   const auto& [index, extent] = loops.reduced.back();
   const std::string add_parts = fill(R"(for (int64_t block = 0; block < $n; block += $part) {
 $type parts[64] = {};
@@ -131,10 +132,10 @@ for (int64_t k = 0; k < width; ++k) sums[k] += parts[k];
                                       {"n", factor(extent)},
                                       {"part", std::to_string(kSerialTerms)},
                                       {"type", site.out.compute_type()},
-                                      {"step", with(formula.step, "parts[k]")}});
+                                      {"step", with_accumulator(formula.step, fields, "parts[k]")}});
   fields.emplace_back("add_parts", loops.around(add_parts, loops.reduced.size() - 1));
   fields.emplace_back("result", site.out.at("item * " + factor(loops.inner) + " + strip + k"));
-  fields.emplace_back("finish", with(formula.finish, "sums[k]"));
+  fields.emplace_back("finish", with_accumulator(formula.finish, fields, "sums[k]"));
   return fill(R"(${begin}for (int64_t strip = 0; strip < $inner; strip += 64) {
 const int64_t width = $inner - strip < 64 ? $inner - strip : 64;
 $type sums[64] = {};
@@ -158,9 +159,7 @@ LoopNest emit_reduction(const Site& site) {
   const std::string result =
       loops.side_by_side() ? site.out.at("item * " + factor(loops.inner) + " + j") : "sum";
   const auto with = [&](std::string_view pattern, const std::string& accumulator) {
-    Fields all = fields;
-    all.emplace_back("acc", accumulator);
-    return fill(pattern, all);
+    return with_accumulator(pattern, fields, accumulator);
   };
   fields.emplace_back("start", with(formula.start, result));
   fields.emplace_back("finish", with(formula.finish, result));

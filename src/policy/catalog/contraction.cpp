@@ -43,13 +43,10 @@ class Contraction {
     const std::string columns = "(" + to_task(site_.graph(), columns_).to_string() + ")";
     const int few_columns = choose_few_columns();
     const std::string many_columns = few_columns > 0 ? columns + " > " + std::to_string(few_columns) : "";
-    const auto when_rows = [&](const std::string& condition) {
-      return many_columns.empty() ? rows + condition : "(" + many_columns + ") * (" + rows + condition + ")";
-    };
-    when_ = few > 0 ? when_rows(" > " + std::to_string(few)) : many_columns;
+    when_ = both(many_columns, few > 0 ? rows + " > " + std::to_string(few) : "");
     if (pack_b_) emit_pack();
     emit_product("_product");
-    if (few > 0) emit_few_rows(when_rows(" <= " + std::to_string(few)));
+    if (few > 0) emit_few_rows(both(many_columns, rows + " <= " + std::to_string(few)));
     if (few_columns > 0) emit_few_columns(few_columns, columns + " <= " + std::to_string(few_columns));
     writer.add_pattern("contraction");
     const double batch = writer.count(batch_extents());
@@ -124,6 +121,31 @@ class Contraction {
     emit_product("_few_rows");
   }
 
+  /// Two conditions of a plan, either of which may be empty.
+  static std::string both(const std::string& one, const std::string& other) {
+    if (one.empty() || other.empty()) return one + other;
+    return "(" + one + ") * (" + other + ")";
+  }
+
+  /// What an item of kBlock rows begins with: its rows, its matrix among the batch, and where A starts.
+  std::string item_text() const {
+    const std::string m = rows_.to_string();
+    std::string code = "const int64_t first = item % cdiv(" + m + ", kBlock) * kBlock, rows = min(kBlock, " +
+                       m + " - first);\n";
+    if (!batch_loops_.empty())
+      code += "const int64_t outer = item / cdiv(" + m + ", kBlock);\n" +
+              unflatten("outer", batch_loops_, batch_names_);
+    return code + "const float* a = " + site_.writer.parameter(a_.value) + " + " + base(a_) + ";\n";
+  }
+
+  /// The result's indices inside an epilogue.
+  std::vector<std::string> element_indices() const {
+    std::vector<std::string> indices = batch_names_;
+    indices.emplace_back("row");
+    indices.emplace_back("j");
+    return indices;
+  }
+
   /// Up to how many columns are dot products; 0: no shape has so few, or they do not lie along K.
   int choose_few_columns() const {
     const std::vector<int> choices = b_.transposed ? std::vector<int>{0, 1, 4} : std::vector<int>{0, 1};
@@ -134,18 +156,10 @@ class Contraction {
   /// Where columns are few, lanes run along K, and the epilogue gets its columns through the stack.
   void emit_few_columns(int few, const std::string& when) {
     Writer& writer = site_.writer;
-    std::vector<std::string> indices = batch_names_;
-    indices.emplace_back("row");
-    indices.emplace_back("j");
-    const Epilogue epilogue = emit_epilogue(writer, group_, loops_, indices, node_.out, "x");
-    const std::string n = columns_.to_string(), m = rows_.to_string(), k = factor(depth_);
+    const Epilogue epilogue = emit_epilogue(writer, group_, loops_, element_indices(), node_.out, "x");
+    const std::string n = columns_.to_string(), k = factor(depth_);
     std::string code = "constexpr int64_t kBlock = 64;\nfor (int64_t item = begin; item < end; ++item) {\n";
-    code += "const int64_t first = item % cdiv(" + m + ", kBlock) * kBlock, rows = min(kBlock, " + m +
-            " - first);\n";
-    if (!batch_loops_.empty())
-      code += "const int64_t outer = item / cdiv(" + m + ", kBlock);\n" +
-              unflatten("outer", batch_loops_, batch_names_);
-    code += "const float* a = " + writer.parameter(a_.value) + " + " + base(a_) + ";\n";
+    code += item_text();
     code += "const float* b = " + writer.parameter(b_.value) + " + " + base(b_) + ";\n";
     code += "for (int64_t i = 0; i < rows; i += 4) {\nf32v acc[4][1];\ndot_tile<4, " + std::to_string(few) +
             ">(a + (first + i) * " + k + ", b, " + k + ", rows - i, " + n + ", acc);\n";
@@ -235,13 +249,10 @@ class Contraction {
 
   void emit_product(const std::string& suffix) {
     Writer& writer = site_.writer;
-    std::vector<std::string> indices = batch_names_;
-    indices.emplace_back("row");
-    indices.emplace_back("j");
-    const Epilogue epilogue = emit_epilogue(writer, group_, loops_, indices, node_.out, "x");
+    const Epilogue epilogue = emit_epilogue(writer, group_, loops_, element_indices(), node_.out, "x");
     const bool looped =
         epilogue.heavy || site_.knob("loop_epilogue", {0, 1}, group_.nodes.size() > 2 ? 1 : 0) == 1;
-    const std::string n = columns_.to_string(), m = rows_.to_string(), k = depth_.to_string();
+    const std::string n = columns_.to_string(), k = depth_.to_string();
     const std::string sums = "p_" + partial_sums() + " + (" +
                              element(node_.type.shape, group_.places.at(node_.out), loops_, sum_indices()) +
                              ")";
@@ -251,12 +262,7 @@ class Contraction {
     code += "constexpr int64_t kDepth = " + std::to_string(step_) + ", kBlock = kR * " +
             std::to_string(tiles_) + ";\nalignas(64) float packed[kBlock * kDepth];\n";
     code += "for (int64_t item = begin; item < end; ++item) {\n";
-    code += "const int64_t first = item % cdiv(" + m + ", kBlock) * kBlock, rows = min(kBlock, " + m +
-            " - first);\n";
-    if (!batch_loops_.empty())
-      code += "const int64_t outer = item / cdiv(" + m + ", kBlock);\n" +
-              unflatten("outer", batch_loops_, batch_names_);
-    code += "const float* a = " + writer.parameter(a_.value) + " + " + base(a_) + ";\n";
+    code += item_text();
     code += b_text();
     code += "for (int64_t k0 = 0; k0 < " + k + "; k0 += kDepth) {\nconst int64_t depth = min(kDepth, " + k +
             " - k0);\nfor (int64_t i = 0; i < rows; i += kR)\n" + pack_a_text();
