@@ -59,17 +59,18 @@ void install_signal_handlers() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-std::string default_store_folder() {
+std::string store_folder(const CommonOptions& options) {
+  if (!options.store_folder.empty()) return options.store_folder;
   const char* chosen = std::getenv("LATHE_STORE");
   return chosen && *chosen ? chosen : ".lathe";
 }
 
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options) {
-  return Store::open(options.store_folder.empty() ? default_store_folder() : options.store_folder);
+  return Store::open(store_folder(options));
 }
 
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options) {
-  const std::string folder = options.store_folder.empty() ? default_store_folder() : options.store_folder;
+  const std::string folder = store_folder(options);
   if (::access((folder + "/lathe.db").c_str(), F_OK) != 0)
     return Error{ErrorCode::kNotFound, "there is no store in '" + folder + "'",
                  "name one with --store or LATHE_STORE; lathe optimize makes one"};

@@ -33,8 +33,8 @@ struct CommonOptions {
 const CancelToken& stop_token();
 void install_signal_handlers();
 
-/// $LATHE_STORE, else ".lathe".
-std::string default_store_folder();
+/// What --store says, else $LATHE_STORE, else ".lathe".
+std::string store_folder(const CommonOptions& options);
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options);
 /// Errors: kNotFound; a folder that holds no store is left alone.
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options);

@@ -147,7 +147,7 @@ int optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& optio
 }
 
 Result<int> optimize(OptimizeOptions options) {
-  if (options.common.store_folder.empty()) options.common.store_folder = default_store_folder();
+  options.common.store_folder = store_folder(options.common);
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   std::unique_ptr<Store> store;
   LATHE_TRY(const auto plans, plan_runs(options, store));
