@@ -8,35 +8,55 @@
 
 namespace lathe {
 
-/// acc[r][v] += sum over k of a[k * a_step + r] * b[k * b_step + v * kLanes ...]. R * V accumulators and V +
-/// 1 more must fit the registers: 14 x 2 with AVX-512's 32, 6 x 2 with AVX2's 16.
-template <int R, int V>
-inline void gemm_tile(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t depth,
-                      f32v (&acc)[R][V]) {
-  for (int64_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
-    f32v row[V];
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) row[v] = load(b + v * kLanes);
-#pragma GCC unroll 32
-    for (int r = 0; r < R; ++r) {
-      const f32v left(a[r]);
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) acc[r][v] = fma(left, row[v], acc[r][v]);
-    }
-  }
-}
+/// Rows of A for gemm_tile: packed side by side for each k.
+struct PackedRows {
+  const float* from;
+  int64_t step;
+  float operator()(int64_t k, int r) const { return from[k * step + r]; }
+};
 
-/// The same for B in place, of which only the lanes of `mask` may be read.
-template <int R, int V>
-inline void gemm_tile_masked(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t depth,
-                             const maskv (&mask)[V], f32v (&acc)[R][V]) {
-  for (int64_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
+/// R rows of A where they lie, `stride` apart; of the last one more copies where fewer than R are left.
+template <int R>
+struct RowsInPlace {
+  const float* row[R];
+  RowsInPlace(const float* from, int64_t stride, int64_t rows) {
+#pragma GCC unroll 32
+    for (int r = 0; r < R; ++r) row[r] = from + min(r, rows - 1) * stride;
+  }
+  float operator()(int64_t k, int r) const { return row[r][k]; }
+};
+
+/// Columns of B for gemm_tile, whole vectors of them.
+struct WholeColumns {
+  const float* from;
+  int64_t step;
+  f32v operator()(int64_t k, int v) const { return load(from + k * step + v * kLanes); }
+};
+
+/// The same where only `columns` are left to read.
+template <int V>
+struct MaskedColumns {
+  const float* from;
+  int64_t step;
+  maskv lanes[V];
+  MaskedColumns(const float* first, int64_t row_step, int64_t columns) : from(first), step(row_step) {
+    for (int v = 0; v < V; ++v) lanes[v] = first_lanes(columns - v * kLanes);
+  }
+  f32v operator()(int64_t k, int v) const { return load(from + k * step + v * kLanes, lanes[v]); }
+};
+
+/// acc[r][v] += sum over k of a(k, r) * b(k, v). R * V accumulators and V + 1 more must fit the registers:
+/// 14 x 2 with AVX-512's 32, 6 x 2 with AVX2's 16.
+template <class A, class B, int R, int V>
+inline __attribute__((always_inline)) void gemm_tile(const A& a, const B& b, int64_t depth,
+                                                     f32v (&acc)[R][V]) {
+  for (int64_t k = 0; k < depth; ++k) {
     f32v row[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) row[v] = load(b + v * kLanes, mask[v]);
+    for (int v = 0; v < V; ++v) row[v] = b(k, v);
 #pragma GCC unroll 32
     for (int r = 0; r < R; ++r) {
-      const f32v left(a[r]);
+      const f32v left(a(k, r));
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) acc[r][v] = fma(left, row[v], acc[r][v]);
     }

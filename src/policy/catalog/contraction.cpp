@@ -32,8 +32,9 @@ class Contraction {
                  n = static_cast<double>(writer.headline(columns_));
     const double k = static_cast<double>(writer.headline(depth_));
     tile_ = choose_tile(site_, m, n);
-    const bool skinny = m <= 64;
-    pack_b_ = b_.transposed || site_.knob("pack_b", {0, 1}, skinny ? 0 : 1) == 1;
+    const bool read_in_place = m <= 64 || k * n <= 32 * 1024;
+    pack_b_ = b_.transposed || site_.knob("pack_b", {0, 1}, read_in_place ? 0 : 1) == 1;
+    pack_a_ = a_.transposed || site_.knob("pack_a", {0, 1}, n <= 256 ? 0 : 1) == 1;
     step_ = site_.knob("kc", {128, 192, 256, 384, 512}, 256);
     tiles_ = site_.knob("mc", {1, 2, 4, 8, 12, 16}, 8);
     while (tiles_ > 1 && tiles_ * tile_.rows * step_ > 128 * 1024) --tiles_;
@@ -238,13 +239,14 @@ class Contraction {
 
   std::string tile_text() const {
     const std::string n = columns_.to_string();
-    if (pack_b_)
-      return "gemm_tile(packed + i * kDepth, kR, b + j0 * " + factor(depth_) +
-             " + k0 * kW, kW, depth, acc);\n";
-    const std::string in_place =
-        "(packed + i * kDepth, kR, b + k0 * " + factor(columns_) + " + j0, " + n + ", depth, ";
-    return "if (" + n + " - j0 >= kW) {\ngemm_tile" + in_place + "acc);\n} else {\ngemm_tile_masked" +
-           in_place + "tail, acc);\n}\n";
+    const std::string a = pack_a_ ? "PackedRows{packed + i * kDepth, kR}"
+                                  : "RowsInPlace<kR>(a + (first + i) * " + factor(depth_) + " + k0, " +
+                                        factor(depth_) + ", rows - i)";
+    const auto tile = [&a](const std::string& b) { return "gemm_tile(" + a + ", " + b + ", depth, acc);\n"; };
+    if (pack_b_) return tile("WholeColumns{b + j0 * " + factor(depth_) + " + k0 * kW, kW}");
+    const std::string in_place = "b + k0 * " + factor(columns_) + " + j0, " + n;
+    return "if (" + n + " - j0 >= kW) {\n" + tile("WholeColumns{" + in_place + "}") + "} else {\n" +
+           tile("MaskedColumns<kV>(" + in_place + ", " + n + " - j0)") + "}\n";
   }
 
   void emit_product(const std::string& suffix) {
@@ -260,16 +262,15 @@ class Contraction {
     written.insert(partial_sums_name(sums));
     std::string code = tile_constants(tile_, writer.lanes());
     code += "constexpr int64_t kDepth = " + std::to_string(step_) + ", kBlock = kR * " +
-            std::to_string(tiles_) + ";\nalignas(64) float packed[kBlock * kDepth];\n";
+            std::to_string(tiles_) + ";\n";
+    if (pack_a_) code += "alignas(64) float packed[kBlock * kDepth];\n";
     code += "for (int64_t item = begin; item < end; ++item) {\n";
     code += item_text();
     code += b_text();
     code += "for (int64_t k0 = 0; k0 < " + k + "; k0 += kDepth) {\nconst int64_t depth = min(kDepth, " + k +
-            " - k0);\nfor (int64_t i = 0; i < rows; i += kR)\n" + pack_a_text();
+            " - k0);\n";
+    if (pack_a_) code += "for (int64_t i = 0; i < rows; i += kR)\n" + pack_a_text();
     code += "for (int64_t j0 = 0; j0 < " + n + "; j0 += kW) {\n";
-    if (!pack_b_)
-      code += "maskv tail[kV];\nfor (int v = 0; v < kV; ++v) tail[v] = first_lanes(" + n +
-              " - j0 - v * kLanes);\n";
     code += "for (int64_t i = 0; i < rows; i += kR) {\nf32v acc[kR][kV];\n";
     code += "if (k0 == 0) {\ngemm_clear(acc);\n} else {\ngemm_resume(acc, " + sums + ", " + n +
             ", rows - i, " + n + " - j0);\n}\n" + tile_text();
@@ -317,7 +318,7 @@ class Contraction {
   std::vector<std::string> batch_names_, panel_names_;
   std::string packed_, sums_, when_;
   Tile tile_;
-  bool pack_b_ = true;
+  bool pack_a_ = true, pack_b_ = true;
   int step_ = 256;
   int tiles_ = 8;
 };

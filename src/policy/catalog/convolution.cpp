@@ -122,9 +122,10 @@ class Convolution {
     code += "const float* channel = image + c * " + factor(planes_) + " * " + plane + " + p;\n";
     code += "for (int64_t kh = 0; kh < " + w_[2].to_string() + "; ++kh) {\nfor (int64_t kw = 0; kw < " +
             w_[3].to_string() + "; ++kw) {\n";
-    code += "const int64_t u = kh * " + dh + ", v = kw * " + dw + ";\ngemm_tile(weight, kR, channel + (u % " +
-            sh + " * " + sw + " + v % " + sw + ") * " + plane + " + u / " + sh + " * " + columns + " + v / " +
-            sw + ", kW, 1, acc);\nweight += kR;\n}\n}\n}\n";
+    code += "const int64_t u = kh * " + dh + ", v = kw * " + dw +
+            ";\ngemm_tile(PackedRows{weight, kR}, WholeColumns{channel + (u % " + sh + " * " + sw +
+            " + v % " + sw + ") * " + plane + " + u / " + sh + " * " + columns + " + v / " + sw +
+            ", kW}, 1, acc);\nweight += kR;\n}\n}\n}\n";
     return code;
   }
 
