@@ -13,6 +13,7 @@ constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a f
 constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much they differ
 constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
+constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
@@ -27,7 +28,8 @@ Interval minus(const Interval& a, const Interval& b) { return plus(a, {-b.high, 
 
 /// Where the same measurement in a fresh process falls, 95 times in 100. Rounds differ by what processes and
 /// allocations do to a kernel and by noise within a round, whose size their samples tell: the first is in
-/// every process anew, the second is averaged by the fresh measurement as by this one.
+/// every process anew, the second is averaged by the fresh measurement as by this one. Both also share what a
+/// whole final has in common (results/cpu/timing.md).
 Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   std::vector<double> middles, noise_variances;
   for (const RatioEstimate& round : rounds) {
@@ -41,7 +43,8 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   const TrimmedMean typical = trimmed_mean(middles);  // one round in ten is spoilt by the machine
   const double own_variance = typical.standard_error * typical.standard_error;
   const double between_processes = std::max(0.0, n * own_variance - mean(noise_variances));
-  const double half = student_t(n - 3, 0.05) * std::sqrt(between_processes + 2 * own_variance);
+  const double half =
+      student_t(n - 3, 0.05) * std::sqrt(between_processes + 2 * own_variance + 2 * kDrift * kDrift);
   return {typical.mean - half, typical.mean, typical.mean + half};
 }
 
