@@ -1,0 +1,96 @@
+#include "backend/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/clock.h"
+
+namespace lathe::cuda {
+
+struct Nvrtc::Functions {
+  using Code = int;
+  using Program = struct ProgramTag*;
+  Code (*version)(int* major, int* minor);
+  Code (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
+                 const char* const* names);
+  Code (*destroy)(Program*);
+  Code (*compile)(Program, int count, const char* const* options);
+  Code (*log_size)(Program, std::size_t*);
+  Code (*log)(Program, char*);
+  Code (*cubin_size)(Program, std::size_t*);
+  Code (*cubin)(Program, char*);
+};
+
+namespace {
+
+constexpr std::array kLibraries = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                                   "/usr/local/cuda/lib64/libnvrtc.so.12"};
+
+template <class Function>
+bool bind(Function& function, void* library, const char* name) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+/// NVRTC's texts end with a zero that is not theirs.
+template <class Size, class Get, class Program>
+std::string text_of(Program program, Size size, Get get) {
+  std::size_t bytes = 0;
+  if (size(program, &bytes) != 0 || bytes == 0) return {};
+  std::string text(bytes, '\0');
+  get(program, text.data());
+  return text;
+}
+
+}  // namespace
+
+Result<Nvrtc> Nvrtc::open() {
+  void* library = nullptr;
+  for (const char* name : kLibraries)
+    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return Error{ErrorCode::kUnavailable, "no libnvrtc", "install the CUDA toolkit 12 or later"};
+  static Functions functions;
+  const bool whole = bind(functions.version, library, "nvrtcVersion") &&
+                     bind(functions.create, library, "nvrtcCreateProgram") &&
+                     bind(functions.destroy, library, "nvrtcDestroyProgram") &&
+                     bind(functions.compile, library, "nvrtcCompileProgram") &&
+                     bind(functions.log_size, library, "nvrtcGetProgramLogSize") &&
+                     bind(functions.log, library, "nvrtcGetProgramLog") &&
+                     bind(functions.cubin_size, library, "nvrtcGetCUBINSize") &&
+                     bind(functions.cubin, library, "nvrtcGetCUBIN");
+  int major = 0, minor = 0;
+  if (!whole || functions.version(&major, &minor) != 0)
+    return Error{ErrorCode::kUnavailable, "libnvrtc lacks functions that Lathe needs",
+                 "install CUDA 12 or later"};
+  Nvrtc nvrtc;
+  nvrtc.functions_ = &functions;
+  nvrtc.version_ = fmt::format("{}.{}", major, minor);
+  return nvrtc;
+}
+
+Compiled Nvrtc::compile(const std::string& source, const std::string& arch,
+                        const std::vector<std::string>& flags) const {
+  Compiled result;
+  const auto begin_ns = steady_clock().now_ns();
+  Functions::Program program = nullptr;
+  if (functions_->create(&program, source.c_str(), "candidate.cu", 0, nullptr, nullptr) != 0) {
+    result.log = "NVRTC cannot read the source";
+    return result;
+  }
+  const std::string target = "-arch=" + arch;
+  std::vector<const char*> options = {target.c_str(), "-std=c++17", "-default-device"};
+  for (const std::string& flag : flags) options.push_back(flag.c_str());
+  result.ok = functions_->compile(program, static_cast<int>(options.size()), options.data()) == 0;
+  result.log = text_of(program, functions_->log_size, functions_->log);
+  while (!result.log.empty() && (result.log.back() == '\0' || result.log.back() == '\n'))
+    result.log.pop_back();
+  if (result.ok) result.cubin = text_of(program, functions_->cubin_size, functions_->cubin);
+  functions_->destroy(&program);
+  result.seconds = static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  return result;
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace lathe::cuda {
+
+/// What one compilation gave. `log` has warnings too; its places are "candidate.cu(line): ...".
+struct Compiled {
+  bool ok = false;
+  std::string cubin;
+  std::string log;
+  double seconds = 0;
+};
+
+/// NVIDIA's run-time compiler, bound at run time. A process that has compiled must not fork children that use
+/// the driver: NVRTC 13 touches it. Compilations follow each other; one at a time in a process.
+class Nvrtc {
+ public:
+  /// Looks for libnvrtc in the loader's path and in CUDA's usual folder. kUnavailable if there is none.
+  static Result<Nvrtc> open();
+
+  /// `arch` is "sm_90a" or the like; `flags` are NVRTC's own (-I, -D, -use_fast_math).
+  Compiled compile(const std::string& source, const std::string& arch,
+                   const std::vector<std::string>& flags) const;
+  const std::string& version() const { return version_; }  ///< "13.0"
+
+ private:
+  struct Functions;
+  Nvrtc() = default;
+
+  const Functions* functions_ = nullptr;
+  std::string version_;
+};
+
+}  // namespace lathe::cuda
