@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backend/compile_job.h"
 #include "backend/cpu/protocol.h"
 
 namespace {

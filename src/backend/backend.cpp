@@ -24,4 +24,22 @@ DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
   return best;
 }
 
+void check_trial(const Workload& workload, const BlockRequest& request, int trial,
+                 std::span<const std::span<const std::byte>> outputs, BlockOutcome& outcome) {
+  const auto& expected = workload.trials[static_cast<std::size_t>(trial)].expected;
+  auto& comparisons = outcome.outputs.emplace_back();
+  std::vector<RmsLimit> measured;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const RmsLimit* const limit = request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr;
+    if (request.check_fraction < 1) {
+      comparisons.push_back(compare_sample(expected[i], outputs[i], request.check_fraction,
+                                           request.secret + static_cast<std::uint64_t>(trial), limit));
+      continue;
+    }
+    comparisons.push_back(compare(expected[i], outputs[i], limit));
+    if (request.measure_rms) measured.push_back(measure_rms(expected[i], outputs[i]));
+  }
+  if (request.measure_rms) outcome.rms.push_back(std::move(measured));
+}
+
 }  // namespace lathe

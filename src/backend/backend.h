@@ -94,6 +94,10 @@ struct BlockOutcome {
   RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for
 };
 
+/// Compares the outputs of one of a block's trials as its request asks, and adds to `outcome`.
+void check_trial(const Workload& workload, const BlockRequest& request, int trial,
+                 std::span<const std::span<const std::byte>> outputs, BlockOutcome& outcome);
+
 /// A candidate loaded for one workload, behind a jail. Not thread-safe.
 class Session {
  public:

@@ -7,22 +7,28 @@
 
 namespace lathe {
 
-Result<Candidate> naive_candidate(const TaskSpec& task) {
-  if (task.reference == ReferenceKind::kNative) return naive::native_candidate(task);
-  return compose_candidate(task, {}, "naive");
+Dialect dialect_of(const DeviceInfo& device) {
+  return device.kind == "cuda" ? Dialect::kCuda : Dialect::kCpu;
 }
 
-Result<std::vector<Baseline>> make_baselines(const TaskSpec& task) {
+Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect) {
+  if (task.reference != ReferenceKind::kNative) return compose_candidate(task, {}, "naive", dialect);
+  if (dialect == Dialect::kCpu) return naive::native_candidate(task);
+  return Error{ErrorCode::kUnavailable, "the task's native reference has no CUDA version"};
+}
+
+Result<std::vector<Baseline>> make_baselines(const TaskSpec& task, Dialect dialect) {
   std::vector<Baseline> baselines;
-  LATHE_TRY(Candidate naive, naive_candidate(task));
+  LATHE_TRY(Candidate naive, naive_candidate(task, dialect));
   baselines.push_back({"naive", std::move(naive)});
+  if (dialect == Dialect::kCuda) return baselines;
   for (const std::string_view library : vendor_libraries()) {
     const auto wanted = [&](const std::string& name) { return name == library; };
     if (!task.baselines.empty() && std::none_of(task.baselines.begin(), task.baselines.end(), wanted))
       continue;
     const std::vector<VendorGroup> groups = vendor_groups(task, library);
     if (groups.empty()) continue;
-    LATHE_TRY(Candidate candidate, compose_candidate(task, groups, std::string(library)));
+    LATHE_TRY(Candidate candidate, compose_candidate(task, groups, std::string(library), dialect));
     baselines.push_back({std::string(library), std::move(candidate)});
   }
   return baselines;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "candidate/candidate.h"
 
 namespace lathe {
@@ -14,13 +15,18 @@ struct Baseline {
   Candidate candidate;
 };
 
+/// In which language a baseline is written.
+enum class Dialect { kCpu, kCuda };
+Dialect dialect_of(const DeviceInfo& device);
+
 /// One loop nest a node, intermediates in scratch buffers, compiled with -O3 -march=native: what a careful
 /// but unambitious person would write. Every op has an emitter. The text is parametric in the task's dims.
-Result<Candidate> naive_candidate(const TaskSpec& task);
+/// For a GPU each work item becomes a thread.
+Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect = Dialect::kCpu);
 
 /// The naive build and, for each library that implements at least one node of the task, a candidate whose
 /// `node` steps use it (fused where the library has the fused primitive) and whose other nodes are naive.
 /// Restricted to task.baselines if that is not empty; the naive build is always there and comes first.
-Result<std::vector<Baseline>> make_baselines(const TaskSpec& task);
+Result<std::vector<Baseline>> make_baselines(const TaskSpec& task, Dialect dialect = Dialect::kCpu);
 
 }  // namespace lathe

@@ -39,10 +39,24 @@ Expr bytes_of(const SymbolicType& type) {
   return bytes;
 }
 
+/// On a GPU every item is a thread; where there are more than a grid holds, a thread takes several.
+std::string launch_table(const naive::Kernel& kernel, Dialect dialect) {
+  const std::string items = kernel.items.to_string();
+  const std::string where =
+      dialect == Dialect::kCpu
+          ? fmt::format("items = \"{}\"\n", items)
+          : fmt::format("grid = [\"min(cdiv({}, 128), 1048576)\"]\nblock = [128]\n", items);
+  std::vector<std::string> args = kernel.args;
+  if (dialect == Dialect::kCuda) args.push_back(items);
+  return fmt::format("\n[[launch]]\nkernel = \"{}\"\n{}args = {}\n", kernel.name, where, quoted(args));
+}
+
+const std::string kCudaHead = "#include <lathe/cuda.cuh>\n\nusing lathe::align;\nusing lathe::cdiv;\n";
+
 }  // namespace
 
 Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const VendorGroup> groups,
-                                    const std::string& name) {
+                                    const std::string& name, Dialect dialect) {
   std::string scratch;
   std::string steps;
   std::string kernels;
@@ -55,14 +69,15 @@ Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const Vendor
           fmt::format("\n[[node]]\nlibrary = \"{}\"\nnodes = {}\n", group->library, quoted(group->nodes));
       continue;
     }
-    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node));
+    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node, dialect));
     if (!kernel.work_name.empty()) scratch += scratch_table(kernel.work_name, kernel.work_bytes);
-    steps += fmt::format("\n[[launch]]\nkernel = \"{}\"\nitems = \"{}\"\nargs = {}\n", kernel.name,
-                         kernel.items.to_string(), quoted(kernel.args));
+    steps += launch_table(kernel, dialect);
     kernels += "\n" + kernel.code;
   }
   std::string text = fmt::format("/*lathe\npattern = \"{}\"\n{}{}*/\n", name, scratch, steps);
-  if (!kernels.empty()) text += "#include <stdint.h>\n" + naive::helpers_for(kernels) + kernels;
+  if (!kernels.empty())
+    text += (dialect == Dialect::kCuda ? kCudaHead : "#include <stdint.h>\n" + naive::helpers_for(kernels)) +
+            kernels;
   return parse_candidate(std::move(text), name);
 }
 

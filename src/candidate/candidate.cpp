@@ -60,8 +60,9 @@ Status check_launch(const PlanStep& step, const Names& names) {
     }
   }
   LATHE_CHECK_OK(check_expr(step.items, names, step.index, step.where));
-  for (const auto* extents : {&step.grid, &step.block})
+  for (const auto* extents : {&step.grid, &step.block, &step.cluster})
     for (const Expr& extent : *extents) LATHE_CHECK_OK(check_expr(extent, names, step.index, step.where));
+  if (step.smem) LATHE_CHECK_OK(check_expr(*step.smem, names, step.index, step.where));
   return Ok{};
 }
 

@@ -87,19 +87,26 @@ class PlanCompiler {
     LATHE_TRY(bound.items, step.items.evaluate(names_));
     if (bound.items < 0 || bound.items > kMaxItems)
       return invalid(fmt::format("items is {}", bound.items), "it must lie in 0..2^40", step.where);
-    for (const Expr& extent : step.grid) {
-      LATHE_TRY(const std::int64_t value, extent.evaluate(names_));
-      bound.grid.push_back(value);
-    }
-    for (const Expr& extent : step.block) {
-      LATHE_TRY(const std::int64_t value, extent.evaluate(names_));
-      bound.block.push_back(value);
+    LATHE_TRY(bound.grid, evaluate_all(step.grid));
+    LATHE_TRY(bound.block, evaluate_all(step.block));
+    LATHE_TRY(bound.cluster, evaluate_all(step.cluster));
+    if (step.smem) {
+      LATHE_TRY(bound.shared_bytes, step.smem->evaluate(names_));
     }
     for (const Arg& arg : step.args) {
       LATHE_TRY(BoundArg value, compile_arg(arg, step));
       bound.args.push_back(value);
     }
     return bound;
+  }
+
+  Result<std::vector<std::int64_t>> evaluate_all(const std::vector<Expr>& exprs) const {
+    std::vector<std::int64_t> values;
+    for (const Expr& expr : exprs) {
+      LATHE_TRY(const std::int64_t value, expr.evaluate(names_));
+      values.push_back(value);
+    }
+    return values;
   }
 
   Result<BoundArg> compile_arg(const Arg& arg, const PlanStep& step) {

@@ -31,6 +31,8 @@ struct BoundStep {
   std::int64_t items = 0;
   std::vector<std::int64_t> grid;
   std::vector<std::int64_t> block;
+  std::vector<std::int64_t> cluster;
+  std::int64_t shared_bytes = 0;
   std::vector<BoundArg> args;
   std::string node_text;  ///< kNode: the library call as JSON, see candidate/vendor.h
 };

@@ -138,7 +138,8 @@ Status read_conditions(const TableReader& reader, PlanStep& step) {
 
 Result<PlanStep> read_launch(const TableReader& reader) {
   LATHE_CHECK_OK(
-      reader.allow({"kernel", "items", "grid", "block", "args", "when", "repeat", "index"}, "[[launch]]"));
+      reader.allow({"kernel", "items", "grid", "block", "cluster", "smem", "args", "when", "repeat", "index"},
+                   "[[launch]]"));
   PlanStep step;
   step.where = reader.where();
   LATHE_TRY(step.kernel, reader.required_text("kernel"));
@@ -149,6 +150,8 @@ Result<PlanStep> read_launch(const TableReader& reader) {
   if (items) step.items = *items;
   LATHE_TRY(step.grid, reader.exprs("grid", 3));
   LATHE_TRY(step.block, reader.exprs("block", 3));
+  LATHE_TRY(step.cluster, reader.exprs("cluster", 3));
+  LATHE_TRY(step.smem, reader.optional_expr("smem"));
   LATHE_TRY(step.args, read_args(reader));
   LATHE_CHECK_OK(read_conditions(reader, step));
   return step;

@@ -37,6 +37,8 @@ struct PlanStep {
   Expr items = Expr::constant(1);  ///< CPU: work items, split among the threads
   std::vector<Expr> grid;          ///< GPU
   std::vector<Expr> block;         ///< GPU
+  std::vector<Expr> cluster;       ///< GPU: blocks; empty for none
+  std::optional<Expr> smem;        ///< GPU: bytes of dynamic shared memory
   std::vector<Arg> args;
   std::string library;             ///< kNode: "openblas", "onednn"
   std::vector<std::string> nodes;  ///< kNode: the task's nodes that the call computes, in order

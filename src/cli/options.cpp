@@ -50,4 +50,11 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options) {
       ->check(CLI::Range(1, static_cast<int>(usable_processors().size())));
 }
 
+CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
+  return verb
+      .add_option("--device", options.device, "Where kernels run: cpu, or cuda (the first NVIDIA GPU)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+}
+
 }  // namespace lathe::cli

@@ -30,6 +30,7 @@ json config_of(const OptimizeOptions& options, const std::string& task_path) {
           {"seconds", options.budget.max_seconds},
           {"seed", options.budget.seed},
           {"threads", options.common.threads},
+          {"device", options.common.device},
           {"task_path", task_path}};
 }
 
@@ -38,6 +39,7 @@ void apply_config(const json& config, OptimizeOptions& options) {
   options.search = config.value("search", options.search);
   options.budget.seed = config.value("seed", options.budget.seed);
   options.common.threads = config.value("threads", options.common.threads);
+  options.common.device = config.value("device", options.common.device);
   if (options.budget.max_evaluations > 0 || options.budget.max_seconds > 0) return;
   options.budget.max_evaluations = config.value("evals", 0);
   options.budget.max_seconds = config.value("seconds", 0.0);

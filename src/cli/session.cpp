@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "base/fd.h"
 #include "gym/bench_shape.h"
 
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store) {
   CpuBackendOptions cpu;
   cpu.threads = options.threads;
-  LATHE_TRY(auto backend, make_cpu_backend(cpu));
+  LATHE_TRY(auto backend, options.device == "cuda" ? make_cuda_backend({}) : make_cpu_backend(cpu));
   if (!store) return backend;
   const std::string key = peaks_key(backend->device());
   if (const auto fact = store->get_fact(key); fact.ok() && *fact)

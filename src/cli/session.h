@@ -27,6 +27,7 @@ struct CommonOptions {
   std::string store_folder;  ///< empty: $LATHE_STORE, else .lathe
   std::string json_file;     ///< "-" is standard output
   int threads = 1;
+  std::string device = "cpu";  ///< or "cuda"
 };
 
 /// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.

@@ -67,6 +67,7 @@ void add_doctor(CLI::App& app, Run& run) {
   CLI::App* verb =
       app.add_subcommand("doctor", "Say what works on this machine, and what each missing part costs");
   add_threads(*verb, options->common);
+  add_device(*verb, options->common);
   verb->add_flag("--conformance", options->conformance,
                  "Try every known exploit and honest kernel on this machine");
   verb->add_option("--folder", options->folder, "Where the conformance suite is");

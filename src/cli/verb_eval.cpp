@@ -80,6 +80,7 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("--depth", options->depth, "build, verify, screen or final")
       ->check(CLI::IsMember({"build", "verify", "screen", "final"}));
   add_threads(*verb, options->common);
+  add_device(*verb, options->common);
   add_json(*verb, options->common, "the verdicts");
   add_store(*verb, options->common);
   verb->callback([options, &run] {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/installation.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "library/export.h"

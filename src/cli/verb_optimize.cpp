@@ -183,6 +183,7 @@ void add_optimize(CLI::App& app, Run& run) {
       ->excludes(evals);
   auto* seed = verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable");
   auto* threads = add_threads(*verb, options->common);
+  auto* device = add_device(*verb, options->common);
   auto* resume =
       verb->add_option("--resume", options->resume, "Go on with a run: its id, the start of it, or 'last'");
   add_json(*verb, options->common, "the result");
@@ -190,7 +191,7 @@ void add_optimize(CLI::App& app, Run& run) {
   verb->callback([=, &run] {
     if (options->tasks.empty() && options->resume.empty())
       throw CLI::ParseError("name a TASK to optimise, or a run with --resume", kUsage);
-    for (const auto* fixed : {tasks, policy, search, seed, threads})
+    for (const auto* fixed : {tasks, policy, search, seed, threads, device})
       if (resume->count() > 0 && fixed->count() > 0)
         throw CLI::ParseError(
             "--resume goes on with the run's own task and settings: leave out " + fixed->get_name(), kUsage);

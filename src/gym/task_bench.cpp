@@ -84,7 +84,7 @@ Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
 }
 
 Status TaskBench::add_baselines(EventSink& events) {
-  LATHE_TRY(auto baselines, make_baselines(spec_));
+  LATHE_TRY(auto baselines, make_baselines(spec_, dialect_of(backend_.device())));
   const std::size_t peers = baselines.size();
   for (const Candidate& anchor : options_.anchors) baselines.push_back({"anchor " + anchor.name, anchor});
   for (std::size_t b = 0; b < baselines.size(); ++b) {

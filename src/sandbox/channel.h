@@ -15,7 +15,7 @@ struct Frame {
 };
 
 inline constexpr std::size_t kMaxFrameBytes = 96 * 1024;
-inline constexpr std::size_t kMaxFrameFds = 8;
+inline constexpr std::size_t kMaxFrameFds = 64;
 
 /// One end of a SOCK_SEQPACKET pair: frames keep their borders, and file descriptors travel with them.
 /// Payloads beyond kMaxFrameBytes go in a memfd. Not thread-safe.

@@ -13,6 +13,7 @@ namespace lathe {
 struct JailSpec {
   std::vector<std::string> readable;  ///< files and folders, for reading and executing
   std::vector<std::string> writable;  ///< folders, for everything
+  std::vector<std::string> devices;   ///< device files, for reading, writing and ioctl
   std::uint64_t max_file_bytes = 64u << 20;
   std::uint64_t max_open_files = 256;
   std::uint64_t max_processes = 512;    ///< counted per user id by the kernel
@@ -29,8 +30,9 @@ struct SandboxFeature {
 
 /// Moves the calling process into fresh user (unless root), mount, network, IPC, UTS and PID namespaces and,
 /// as root, gives up all privileges. The PID namespace begins with the next fork. Single-threaded callers
-/// only.
-Status enter_namespaces();
+/// only. NVIDIA's driver looks itself up under /proc by its number, so its processes keep the PID namespace.
+enum class PidNamespace { kNew, kKept };
+Status enter_namespaces(PidNamespace pids = PidNamespace::kNew);
 
 /// Forbids what `spec` does not allow (Landlock, rlimits, no_new_privs). Irreversible; inherited by children.
 Status restrict_files(const JailSpec& spec);

@@ -45,7 +45,7 @@ Status allow(int ruleset, const std::string& path, std::uint64_t rights) {
   if (!fd.valid())
     return errno == ENOENT ? Status(Ok{}) : Status(errno_error("cannot open '" + path + "' for the sandbox"));
   struct stat meta {};
-  if (::fstat(fd.get(), &meta) == 0 && !S_ISDIR(meta.st_mode)) rights &= kFileOnly | (1ULL << 14);
+  if (::fstat(fd.get(), &meta) == 0 && !S_ISDIR(meta.st_mode)) rights &= kFileOnly | (1ULL << 14) | kIoctlDev;
   landlock_path_beneath_attr rule{};
   rule.allowed_access = rights;
   rule.parent_fd = fd.get();
@@ -69,6 +69,10 @@ Status restrict_files(const JailSpec& spec) {
   for (const std::string& path : spec.readable) LATHE_CHECK_OK(allow(ruleset.get(), path, kRead));
   for (const std::string& path : spec.writable)
     LATHE_CHECK_OK(allow(ruleset.get(), path, rights & ~kIoctlDev));
+  for (const std::string& path : spec.devices)
+    LATHE_CHECK_OK(
+        allow(ruleset.get(), path,
+              LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | (rights & kIoctlDev)));
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno_error("cannot set no_new_privs");
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0)
     return errno_error("cannot enforce Landlock");

@@ -16,7 +16,7 @@ namespace lathe {
 namespace {
 
 constexpr unsigned kNobody = 65534;
-constexpr int kNamespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+constexpr int kNamespaces = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
 
 Status write_text(const char* path, const std::string& text) {
   UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC));
@@ -26,10 +26,10 @@ Status write_text(const char* path, const std::string& text) {
   return Ok{};
 }
 
-Status enter_as_user() {
+Status enter_as_user(int namespaces) {
   const auto uid = ::geteuid();
   const auto gid = ::getegid();
-  if (::unshare(CLONE_NEWUSER | kNamespaces) != 0)
+  if (::unshare(CLONE_NEWUSER | namespaces) != 0)
     return errno_error(
         "cannot enter a user namespace",
         "enable unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1), or run as root");
@@ -39,8 +39,8 @@ Status enter_as_user() {
   return write_text("/proc/self/gid_map", std::to_string(kNobody) + " " + std::to_string(gid) + " 1");
 }
 
-Status enter_as_root() {
-  if (::unshare(kNamespaces) != 0)
+Status enter_as_root(int namespaces) {
+  if (::unshare(namespaces) != 0)
     return errno_error("cannot enter namespaces", "the container must allow unshare(2)");
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     return errno_error("cannot make mounts private");
@@ -59,7 +59,10 @@ Status limit(int resource, std::uint64_t value, const char* what) {
 
 }  // namespace
 
-Status enter_namespaces() { return ::geteuid() == 0 ? enter_as_root() : enter_as_user(); }
+Status enter_namespaces(PidNamespace pids) {
+  const int namespaces = kNamespaces | (pids == PidNamespace::kNew ? CLONE_NEWPID : 0);
+  return ::geteuid() == 0 ? enter_as_root(namespaces) : enter_as_user(namespaces);
+}
 
 Status restrict_resources(const JailSpec& spec) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno_error("cannot set no_new_privs");

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "backend/cpu/session.h"
 #include "backend/cpu/slots.h"
 #include "backend/cpu/toolchain.h"
+#include "backend/installation.h"
 #include "base/processors.h"
 #include "candidate/launch_program.h"
 
@@ -203,37 +203,14 @@ class CpuBackend final : public Backend {
   std::vector<HelperProcess> spares_;
 };
 
-/// Sets an empty `path` to the first of `choices` that exists.
-Status find_if_empty(std::string& path, const std::vector<std::string>& choices) {
-  std::error_code code;
-  if (!path.empty()) return Ok{};
-  const auto found = std::find_if(choices.begin(), choices.end(), [&](const std::string& choice) {
-    return std::filesystem::exists(choice, code);
-  });
-  if (found == choices.end())
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("a part of Lathe is missing; looked for {}", fmt::join(choices, ", ")),
-                 "build or install Lathe whole"};
-  path = *found;
-  return Ok{};
-}
-
 }  // namespace
-
-Result<std::string> device_header_folder() {
-  LATHE_TRY(const std::string beside, sibling_program(""));
-  std::string folder;
-  LATHE_CHECK_OK(find_if_empty(folder, {beside + "../share/lathe/device", LATHE_DEVICE_FOLDER}));
-  return folder;
-}
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given) {
   CpuBackendOptions options = given;
   LATHE_TRY(const std::string beside, sibling_program(""));
-  LATHE_CHECK_OK(
-      find_if_empty(options.runner_program, {beside + "lathe-runner", beside + "../libexec/lathe-runner"}));
-  LATHE_CHECK_OK(find_if_empty(options.vendor_library,
-                               {beside + "../lib/liblathe_vendor.so", beside + "liblathe_vendor.so"}));
+  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-runner"));
+  LATHE_TRY(options.vendor_library, find_part(options.vendor_library, {beside + "../lib/liblathe_vendor.so",
+                                                                       beside + "liblathe_vendor.so"}));
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }

@@ -15,9 +15,6 @@ struct CpuBackendOptions {
   double build_timeout_seconds = 30;
 };
 
-/// The folder that holds lathe/cpu.h, of the installation or the source tree.
-Result<std::string> device_header_folder();
-
 /// The machine's own processor. Errors: no compiler, no runner, a sandbox feature that is required and
 /// missing.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);

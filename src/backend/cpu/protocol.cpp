@@ -188,38 +188,4 @@ Result<BlockReply> decode_block_reply(std::string_view bytes) {
   return finish(in, reply, "block reply");
 }
 
-std::string encode(const CompileJob& job) {
-  WireWriter out;
-  out.text(job.source).put(job.timeout_seconds).put(static_cast<std::uint32_t>(job.flags.size()));
-  for (const std::string& flag : job.flags) out.text(flag);
-  return out.take();
-}
-
-Result<CompileJob> decode_compile_job(std::string_view bytes) {
-  WireReader in(bytes);
-  CompileJob job;
-  job.source = in.text(kMaxText);
-  job.timeout_seconds = in.get<double>();
-  job.flags.resize(in.count(4));
-  for (std::string& flag : job.flags) flag = in.text();
-  return finish(in, std::move(job), "compile job");
-}
-
-std::string encode(const CompileReply& reply) {
-  WireWriter out;
-  for (const bool flag : {reply.ok, reply.timed_out, reply.infra}) out.put(static_cast<std::uint8_t>(flag));
-  return out.text(reply.log).put(reply.seconds).take();
-}
-
-Result<CompileReply> decode_compile_reply(std::string_view bytes) {
-  WireReader in(bytes);
-  CompileReply reply;
-  reply.ok = in.flag();
-  reply.timed_out = in.flag();
-  reply.infra = in.flag();
-  reply.log = in.text();
-  reply.seconds = in.get<double>();
-  return finish(in, std::move(reply), "compile reply");
-}
-
 }  // namespace lathe::protocol

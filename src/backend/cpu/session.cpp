@@ -270,26 +270,11 @@ void CpuSession::check_outputs(const BlockRequest& request, BlockOutcome& outcom
                                    workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
       return;
     }
-    check_trial(request, trial, outcome);
+    std::vector<std::span<const std::byte>> outputs;
+    for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
+      outputs.push_back(workload_->output(trial, static_cast<int>(i)));
+    check_trial(*workload_, request, trial, outputs, outcome);
   }
-}
-
-void CpuSession::check_trial(const BlockRequest& request, int trial, BlockOutcome& outcome) const {
-  const auto& expected = workload_->trials[static_cast<std::size_t>(trial)].expected;
-  auto& comparisons = outcome.outputs.emplace_back();
-  std::vector<RmsLimit> measured;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const auto bytes = workload_->output(trial, static_cast<int>(i));
-    const RmsLimit* const limit = request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr;
-    if (request.check_fraction < 1) {
-      comparisons.push_back(compare_sample(expected[i], bytes, request.check_fraction,
-                                           request.secret + static_cast<std::uint64_t>(trial), limit));
-      continue;
-    }
-    comparisons.push_back(compare(expected[i], bytes, limit));
-    if (request.measure_rms) measured.push_back(measure_rms(expected[i], bytes));
-  }
-  if (request.measure_rms) outcome.rms.push_back(std::move(measured));
 }
 
 }  // namespace lathe

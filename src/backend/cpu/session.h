@@ -80,7 +80,6 @@ class CpuSession final : public Session {
                               const protocol::BlockReply& reply) const;
   BlockOutcome describe_fault(const BlockRequest& request, int signal) const;
   BlockOutcome describe_place(const protocol::Region& region, bool inputs, bool write) const;
-  void check_trial(const BlockRequest& request, int trial, BlockOutcome& outcome) const;
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
 
   HelperProcess runner_;

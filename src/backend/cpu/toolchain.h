@@ -1,13 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/work_folder.h"
-#include "sandbox/process.h"
+#include "backend/compile_pool.h"
 
 namespace lathe {
 
@@ -30,23 +28,17 @@ class Toolchain {
   const std::string& version() const { return version_; }
 
  private:
-  explicit Toolchain(ToolchainOptions options) : options_(std::move(options)) {}
+  Toolchain(ToolchainOptions options, ObjectCache cache)
+      : options_(std::move(options)), cache_(std::move(cache)) {}
   Status install_headers();
-  Result<HelperProcess> borrow_worker();
-  void return_worker(HelperProcess worker);
-  void publish(const std::string& path, const std::string& bytes) const;
   Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
                               const CancelToken& cancel);
 
   ToolchainOptions options_;
   std::string version_;        ///< compiler, its target, flags
   std::string header_folder_;  ///< readable by the jail: copies of include_folder and the precompiled header
-  WorkFolder work_folder_;     ///< outlives the workers that write to it
-  std::mutex mutex_;
-  std::vector<HelperProcess> idle_;
+  ObjectCache cache_;          ///< outlives the workers that write to its folder
+  std::unique_ptr<CompilePool> workers_;
 };
-
-/// $LATHE_CACHE, else /var/cache/lathe for root, else $XDG_CACHE_HOME/lathe or ~/.cache/lathe.
-std::string default_cache_folder();
 
 }  // namespace lathe

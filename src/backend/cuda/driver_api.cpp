@@ -42,6 +42,7 @@ void bind_modules(Binder& binder, Driver& driver) {
   binder.bind(driver.module_function, "cuModuleGetFunction");
   binder.bind(driver.function_attribute, "cuFuncGetAttribute");
   binder.bind(driver.set_function_attribute, "cuFuncSetAttribute");
+  binder.bind(driver.parameter_info, "cuFuncGetParamInfo");
   binder.bind(driver.launch, "cuLaunchKernelEx");
 }
 
@@ -58,6 +59,10 @@ void bind_memory(Binder& binder, Driver& driver) {
   binder.bind(driver.memory_import, "cuMemImportFromShareableHandle");
   binder.bind(driver.copy_to_device, "cuMemcpyHtoD_v2");
   binder.bind(driver.copy_to_host, "cuMemcpyDtoH_v2");
+  binder.bind(driver.copy_to_host_later, "cuMemcpyDtoHAsync_v2");
+  binder.bind(driver.copy_on_device, "cuMemcpyDtoDAsync_v2");
+  binder.bind(driver.register_host, "cuMemHostRegister_v2");
+  binder.bind(driver.unregister_host, "cuMemHostUnregister");
   binder.bind(driver.set_bytes, "cuMemsetD8Async");
   binder.bind(driver.set_words, "cuMemsetD32Async");
 }
@@ -71,6 +76,7 @@ void bind_streams(Binder& binder, Driver& driver) {
   binder.bind(driver.capture_begin, "cuStreamBeginCapture_v2");
   binder.bind(driver.capture_end, "cuStreamEndCapture");
   binder.bind(driver.graph_instantiate, "cuGraphInstantiateWithFlags");
+  binder.bind(driver.graph_upload, "cuGraphUpload");
   binder.bind(driver.graph_launch, "cuGraphLaunch");
   binder.bind(driver.graph_exec_destroy, "cuGraphExecDestroy");
   binder.bind(driver.graph_destroy, "cuGraphDestroy");
@@ -89,7 +95,7 @@ Result<Driver> open_driver() {
   bind_streams(binder, driver);
   if (binder.missing())
     return Error{ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}", binder.missing()),
-                 "Lathe needs a driver for CUDA 12 or later"};
+                 "Lathe needs a driver for CUDA 12.4 or later"};
   return driver;
 }
 

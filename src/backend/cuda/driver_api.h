@@ -9,7 +9,7 @@ namespace lathe::cuda {
 
 // The part of the CUDA driver's interface that Lathe uses, declared here and bound at run time: one program
 // runs with and without a GPU, and builds without the toolkit. Layouts and numbers are those of the driver's
-// stable ABI (version 12 and later).
+// stable ABI (version 12.4 and later).
 
 using Code = int;  ///< CUresult; 0 is success
 using DevicePointer = std::uint64_t;
@@ -111,6 +111,7 @@ struct Driver {
   Code (*module_function)(Function*, Module, const char* name);
   Code (*function_attribute)(int*, FunctionAttribute, Function);
   Code (*set_function_attribute)(Function, FunctionAttribute, int);
+  Code (*parameter_info)(Function, std::size_t index, std::size_t* offset, std::size_t* bytes);
   Code (*launch)(const LaunchConfig*, Function, void** arguments, void** extra);
 
   Code (*address_reserve)(DevicePointer*, std::size_t bytes, std::size_t alignment, DevicePointer hint,
@@ -129,6 +130,10 @@ struct Driver {
 
   Code (*copy_to_device)(DevicePointer, const void*, std::size_t bytes);
   Code (*copy_to_host)(void*, DevicePointer, std::size_t bytes);
+  Code (*copy_to_host_later)(void*, DevicePointer, std::size_t bytes, Stream);
+  Code (*copy_on_device)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);
+  Code (*register_host)(void*, std::size_t bytes, unsigned flags);
+  Code (*unregister_host)(void*);
   Code (*set_bytes)(DevicePointer, unsigned char, std::size_t count, Stream);
   Code (*set_words)(DevicePointer, unsigned, std::size_t count, Stream);
 
@@ -140,6 +145,7 @@ struct Driver {
   Code (*capture_begin)(Stream, int mode);
   Code (*capture_end)(Stream, Graph*);
   Code (*graph_instantiate)(GraphExec*, Graph, unsigned long long flags);
+  Code (*graph_upload)(GraphExec, Stream);
   Code (*graph_launch)(GraphExec, Stream);
   Code (*graph_exec_destroy)(GraphExec);
   Code (*graph_destroy)(Graph);

@@ -71,8 +71,7 @@ Result<Nvrtc> Nvrtc::open() {
   return nvrtc;
 }
 
-Compiled Nvrtc::compile(const std::string& source, const std::string& arch,
-                        const std::vector<std::string>& flags) const {
+Compiled Nvrtc::compile(const std::string& source, const std::vector<std::string>& flags) const {
   Compiled result;
   const auto begin_ns = steady_clock().now_ns();
   Functions::Program program = nullptr;
@@ -80,8 +79,7 @@ Compiled Nvrtc::compile(const std::string& source, const std::string& arch,
     result.log = "NVRTC cannot read the source";
     return result;
   }
-  const std::string target = "-arch=" + arch;
-  std::vector<const char*> options = {target.c_str(), "-std=c++17", "-default-device"};
+  std::vector<const char*> options = {"-std=c++20", "-default-device"};
   for (const std::string& flag : flags) options.push_back(flag.c_str());
   result.ok = functions_->compile(program, static_cast<int>(options.size()), options.data()) == 0;
   result.log = text_of(program, functions_->log_size, functions_->log);

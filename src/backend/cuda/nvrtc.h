@@ -22,9 +22,8 @@ class Nvrtc {
   /// Looks for libnvrtc in the loader's path and in CUDA's usual folder. kUnavailable if there is none.
   static Result<Nvrtc> open();
 
-  /// `arch` is "sm_90a" or the like; `flags` are NVRTC's own (-I, -D, -use_fast_math).
-  Compiled compile(const std::string& source, const std::string& arch,
-                   const std::vector<std::string>& flags) const;
+  /// `flags` are NVRTC's own: -arch=sm_90a, -I, -D.
+  Compiled compile(const std::string& source, const std::vector<std::string>& flags) const;
   const std::string& version() const { return version_; }  ///< "13.0"
 
  private:

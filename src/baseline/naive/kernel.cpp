@@ -10,8 +10,9 @@ namespace {
 /// The locals of emitted code: a value of such a name gets an underscore. (Tasks refuse C++'s own words.)
 const std::set<std::string, std::less<>>& reserved_names() {
   static const std::set<std::string, std::less<>> names = {
-      "item", "base", "i",      "j",       "k",     "row",    "left",  "sum",   "peak", "mean",  "scale",
-      "best", "work", "hidden", "visible", "block", "before", "parts", "strip", "sums", "width", "lathe"};
+      "item",    "base",  "i",      "j",     "k",     "row",   "left",  "sum",
+      "peak",    "mean",  "scale",  "best",  "work",  "items", "step",  "hidden",
+      "visible", "block", "before", "parts", "strip", "sums",  "width", "lathe"};
   return names;
 }
 
@@ -79,6 +80,18 @@ bool mentions(std::string_view code, std::string_view word) {
   return false;
 }
 
+constexpr std::string_view kCpuKernel = R"(extern "C" void $name(${parameters}int64_t begin, int64_t end) {
+for (int64_t item = begin; item < end; ++item) {
+$body}
+}
+)";
+constexpr std::string_view kCudaKernel = R"(extern "C" __global__ void $name(${parameters}int64_t items) {
+const int64_t step = int64_t{gridDim.x} * blockDim.x;
+for (int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; item < items; item += step) {
+$body}
+}
+)";
+
 struct Parameters {
   std::vector<std::string> args;
   std::string text;
@@ -110,7 +123,7 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
 
 }  // namespace
 
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node) {
+Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect) {
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
@@ -133,14 +146,9 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node) {
   }
   const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name);
   kernel.args = parameters.args;
-  kernel.code = indent(fill(R"(extern "C" void $name($parameters) {
-for (int64_t item = begin; item < end; ++item) {
-$body}
-}
-)",
-                            {{"name", kernel.name},
-                             {"parameters", parameters.text + "int64_t begin, int64_t end"},
-                             {"body", nest.body}}));
+  const bool cuda = dialect == Dialect::kCuda;
+  kernel.code = indent(fill(cuda ? kCudaKernel : kCpuKernel,
+                            {{"name", kernel.name}, {"parameters", parameters.text}, {"body", nest.body}}));
   return kernel;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "baseline/baseline.h"
 #include "baseline/naive/nest.h"
 
 namespace lathe::naive {
@@ -15,7 +16,7 @@ struct Kernel {
 };
 
 /// Errors: the op has no emitter.
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node);
+Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect);
 
 /// Definitions of the lathe:: and integer functions that `code` calls: plain libm, one value at a time.
 std::string helpers_for(std::string_view code);

@@ -14,9 +14,10 @@ using catalog::Emission;
 using catalog::Graph;
 using catalog::Schedule;
 
-int lanes_of(const DeviceInfo& device) {
+catalog::Target target_of(const DeviceInfo& device) {
   const auto found = device.facts.find("vector_bytes");
-  return found != device.facts.end() && found->second >= 32 ? static_cast<int>(found->second / 4) : 16;
+  const bool known = found != device.facts.end() && found->second >= 32;
+  return {.cuda = device.kind == "cuda", .lanes = known ? static_cast<int>(found->second / 4) : 16};
 }
 
 class CatalogPolicy final : public Policy {
@@ -103,7 +104,7 @@ class CatalogPolicy final : public Policy {
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                Rng* random) {
-    return catalog::emit(graph, schedule, random, lanes_of(context.device));
+    return catalog::emit(graph, schedule, random, target_of(context.device));
   }
 
   static Result<Schedule> schedule_of(const std::string& text) {

@@ -9,6 +9,11 @@ namespace lathe::catalog {
 namespace {
 
 Status emit_group(const Site& site) {
+  const Kind kind = site.node(0).kind;
+  const bool on_teams =
+      kind == Kind::kApply || kind == Kind::kReduce || kind == Kind::kScan || kind == Kind::kMove;
+  if (site.writer.cuda() && !on_teams)
+    return Error{ErrorCode::kUnavailable, "the catalogue has no CUDA pattern for '" + site.node(0).out + "'"};
   switch (site.node(0).kind) {
     case Kind::kApply:
     case Kind::kReduce:
@@ -55,7 +60,7 @@ void copy_aliases(Graph& graph) {
 
 }  // namespace
 
-Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random, int lanes) {
+Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random, const Target& asked) {
   Graph graph = given;
   copy_aliases(graph);
   Choices choices(schedule, random);
@@ -63,7 +68,13 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
   Partition apart = partition(graph, false);
   const bool matters = parts.groups.size() != apart.groups.size();
   if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
-  Writer writer(graph, lanes);
+  Target target = asked;
+  if (target.cuda) {
+    target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, 256);
+    target.vector = choices.pick("vector", {1, 2, 4}, 4);
+    target.lanes = target.team * target.vector;
+  }
+  Writer writer(graph, target);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
     const Site site{parts.groups[g], writer, choices, "g" + std::to_string(g)};
     LATHE_CHECK_OK(emit_group(site));

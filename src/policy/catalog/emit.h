@@ -20,7 +20,9 @@ struct Emission {
 
 /// The typed skeletons' front door: a graph and a schedule to one candidate text. Unknown knobs are ignored,
 /// missing ones take their default, or a random value if `random` is given. Pure otherwise.
-/// `lanes` is the number of fp32 in a vector register of the target: it bounds register tiles.
-Result<Emission> emit(const Graph& graph, const Schedule& schedule, Rng* random = nullptr, int lanes = 16);
+/// `target.lanes` bounds register tiles; for a GPU, team and vector are knobs. Errors: a pattern that the
+/// target has not.
+Result<Emission> emit(const Graph& graph, const Schedule& schedule, Rng* random = nullptr,
+                      const Target& target = {});
 
 }  // namespace lathe::catalog

@@ -83,7 +83,7 @@ void emit_gather(const Site& site) {
   const bool flat = is_one(table.outer);
   const std::string number = flat ? "item" : "item % " + indices;
   const std::string first = flat ? "at" : "(item / " + indices + " * " + rows + " + at)";
-  const std::string distance = std::to_string(site.knob("ahead", {0, 4, 16}, 0));
+  const std::string distance = site.writer.cuda() ? "0" : std::to_string(site.knob("ahead", {0, 4, 16}, 0));
   std::string ahead;
   if (flat && distance != "0")
     ahead = "if (item + " + distance + " < end) prefetch_row(" + site.writer.parameter(node.in[0]) + " + " +
@@ -102,6 +102,7 @@ void emit_gather(const Site& site) {
 }  // namespace
 
 std::string row_copier(const Site& site) {
+  if (site.writer.cuda()) return "copy_row";
   static const std::array<std::string, 3> names = {"copy_row", "copy_row_by_library", "copy_row_past_cache"};
   return names[static_cast<std::size_t>(site.knob("copy", {0, 1, 2}, 0))];
 }
@@ -142,8 +143,8 @@ Status emit_scan(const Site& site) {
            "(load(" + x + one + ", lanes))" + join + "carry, lanes);\n}\n}\n";
   } else {
     const int vectors = site.knob("unroll", {1, 2, 4, 8}, 4);
-    items = items * Expr::apply("cdiv", a.inner, Expr::constant(std::int64_t{16} * vectors));
-    code = "constexpr int64_t kBlock = " + std::to_string(16 * vectors) +
+    items = items * Expr::apply("cdiv", a.inner, Expr::constant(site.writer.block_floats(vectors)));
+    code = "constexpr int64_t kBlock = " + std::to_string(site.writer.block_floats(vectors)) +
            ";\nfor (int64_t item = begin; item < end; ++item) {\nconst int64_t outer = item / cdiv(" + inner +
            ", kBlock), j0 = item % cdiv(" + inner + ", kBlock) * kBlock;\nf32v carry[kBlock / kLanes];\n" +
            "for (f32v& c : carry) c = f32v(" + start + ");\nfor (int64_t i = 0; i < " + n +

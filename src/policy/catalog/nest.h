@@ -42,7 +42,9 @@ class NestEmitter {
   std::vector<int> wanted(int stage) const;
   std::vector<int> closure(const std::vector<int>& targets, int stage) const;
 
-  std::int64_t block_floats() const { return std::int64_t{16} * unroll_; }
+  std::int64_t block_floats() const { return writer_.block_floats(unroll_); }
+  /// Elements of an item of a flat loop.
+  int flat_block() const { return writer_.cuda() ? writer_.block_floats(unroll_) : kFlatBlock; }
   std::string outer_terms(int stage);
   std::string with_column_terms(int stage, std::string code);
   std::string pass(int stage);

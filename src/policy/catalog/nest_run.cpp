@@ -86,11 +86,11 @@ Status NestEmitter::run() {
   account();
   const Expr& last = loops_.back().extent;
   if (mode_ == NestMode::kFlat) {
-    const std::string block = std::to_string(kFlatBlock);
+    const std::string block = std::to_string(flat_block());
     std::string code = outer_terms(0);
     code += vector_loop(pass_body(0), {}, "begin * " + block,
-                        "min(end * " + block + ", " + last.to_string() + ")");
-    writer_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(kFlatBlock)), written_, code);
+                        "min(end * " + block + ", int64_t{" + last.to_string() + "})");
+    writer_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(flat_block())), written_, code);
     return Ok{};
   }
   std::vector<Loop> outer;

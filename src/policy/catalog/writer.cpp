@@ -46,11 +46,23 @@ std::string indent(const std::string& code) {
   return text;
 }
 
+constexpr int kLeastThreads = 128;  // of a block: fewer leave a multiprocessor's places empty
+
+/// g++'s words in NVRTC's.
+std::string for_cuda(std::string code) {
+  const std::string_view unroll = "#pragma GCC unroll", attribute = " __attribute__((always_inline))";
+  for (std::size_t at = 0; (at = code.find(unroll, at)) != std::string::npos;)
+    code.replace(at, unroll.size(), "#pragma unroll");
+  for (std::size_t at = 0; (at = code.find(attribute, at)) != std::string::npos;)
+    code.erase(at, attribute.size());
+  return code;
+}
+
 std::string c_type(DType dtype) { return std::string(info(dtype).c_name); }
 
 }  // namespace
 
-Writer::Writer(const Graph& graph, int lanes) : graph_(graph), lanes_(lanes) {
+Writer::Writer(const Graph& graph, const Target& target) : graph_(graph), target_(target) {
   for (const TensorDecl& tensor : graph.task->tensors) dtypes_[tensor.name] = tensor.dtype;
   for (const OutputDecl& output : graph.task->outputs) dtypes_[output.name] = output.dtype;
   for (const OutputDecl& output : graph.task->outputs) {
@@ -102,11 +114,26 @@ void Writer::launch(const std::string& kernel, const Expr& items, const std::set
     parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
     args += (args.empty() ? "\"" : ", \"") + name + "\"";
   }
-  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + to_task(graph_, items).to_string() +
-               "\"\nargs = [" + args + "]\n";
+  const std::string count = to_task(graph_, items).to_string();
+  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\n";
+  if (target_.cuda) {
+    const int block = std::max(target_.team, kLeastThreads), teams = target_.team == 32 ? block / 32 : 1;
+    const int threads = teams * target_.team;
+    launches_ += "grid = [\"" + (teams == 1 ? count : "cdiv(" + count + ", " + std::to_string(teams) + ")") +
+                 "\"]\nblock = [" + std::to_string(threads) + "]\n";
+    args += (args.empty() ? "\"" : ", \"") + count + "\"";
+    kernels_ += "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
+                kernel + "(" + parameters + "int64_t items) {\n" +
+                indent("const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" +
+                       for_cuda(body)) +
+                "}\n";
+  } else {
+    launches_ += "items = \"" + count + "\"\n";
+    kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
+                indent(body) + "}\n";
+  }
+  launches_ += "args = [" + args + "]\n";
   if (!when.empty()) launches_ += "when = \"" + when + "\"\n";
-  kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
-              indent(body) + "}\n";
 }
 
 void Writer::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
@@ -136,7 +163,13 @@ std::string Writer::finish(const Schedule& schedule) const {
   for (const Scratch& scratch : scratch_)
     text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" +
             to_task(graph_, scratch.bytes).to_string() + "\"\n";
-  return text + launches_ + "*/\n#include <lathe/cpu.h>\n\nusing namespace lathe;\n" + kernels_;
+  text += launches_ + "*/\n";
+  if (target_.cuda)
+    text += "#define LATHE_TEAM " + std::to_string(target_.team) + "\n#define LATHE_VECTOR " +
+            std::to_string(target_.vector) + "\n#include <lathe/cuda.cuh>\n";
+  else
+    text += "#include <lathe/cpu.h>\n";
+  return text + "\nusing namespace lathe;\n" + kernels_;
 }
 
 }  // namespace lathe::catalog

@@ -16,13 +16,23 @@ struct Work {
   double special = 0;  ///< exp, tanh, ...: evaluations
 };
 
+/// For what the text is written. A GPU's vector unit is a team of threads (lathe/cuda/team.cuh).
+struct Target {
+  bool cuda = false;
+  int lanes = 16;            ///< fp32 in a vector
+  int team = 0, vector = 0;  ///< CUDA: threads of a team, neighbouring elements of a thread
+};
+
 /// Collects kernels, launches and scratch into one candidate text.
 class Writer {
  public:
-  Writer(const Graph& graph, int lanes);
+  Writer(const Graph& graph, const Target& target);
 
   const Graph& graph() const { return graph_; }
-  int lanes() const { return lanes_; }  ///< fp32 in a vector register of the target
+  int lanes() const { return target_.lanes; }
+  bool cuda() const { return target_.cuda; }
+  /// How many elements `vectors` vectors hold; on CPUs the same with AVX2 and AVX-512.
+  int block_floats(int vectors) const { return (target_.cuda ? target_.lanes : 16) * vectors; }
 
   /// The argument that holds `value`: an input, an output, or a scratch buffer made on first use.
   std::string buffer(const std::string& value);
@@ -31,8 +41,9 @@ class Writer {
   /// "p_x": how a kernel's body names the buffer of a value.
   std::string parameter(const std::string& value) { return "p_" + buffer(value); }
 
-  /// Adds `extern "C" void kernel(..., begin, end) { body }` and its launch. Parameters are what the body
-  /// names: buffers as p_<name>, and dims. `written` lists buffers (not values).
+  /// Adds `extern "C" void kernel(..., begin, end) { body }` and its launch; for a GPU, a kernel whose teams
+  /// find `begin` and `end` by their number. Parameters are what the body names: buffers as p_<name>, and
+  /// dims. `written` lists buffers (not values).
   /// `when` is a plan condition, in the task's names; empty for always.
   void launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
               const std::string& body, const std::string& when = {});
@@ -58,7 +69,7 @@ class Writer {
   std::string scratch_name(std::string name) const;
 
   const Graph& graph_;
-  int lanes_;
+  Target target_;
   std::map<std::string, std::string> buffers_;  ///< of root values
   std::map<std::string, DType> dtypes_;         ///< of buffers
   std::vector<Scratch> scratch_;

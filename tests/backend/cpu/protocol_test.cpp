@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/compile_job.h"
 #include "base/random.h"
 
 namespace lathe::protocol {

@@ -26,7 +26,7 @@ class NvrtcTest : public testing::Test {
 TEST_F(NvrtcTest, CompilesForEveryArchitectureThatLatheNames) {
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
     SCOPED_TRACE(arch);
-    const Compiled compiled = nvrtc_->compile(kScale, arch, {"-DFACTOR=2.0f"});
+    const Compiled compiled = nvrtc_->compile(kScale, {std::string("-arch=") + arch, "-DFACTOR=2.0f"});
     ASSERT_TRUE(compiled.ok) << compiled.log;
     EXPECT_THAT(compiled.cubin, StartsWith("\x7f"
                                            "ELF"));
@@ -36,14 +36,14 @@ TEST_F(NvrtcTest, CompilesForEveryArchitectureThatLatheNames) {
 }
 
 TEST_F(NvrtcTest, AnErrorNamesItsLine) {
-  const Compiled compiled = nvrtc_->compile(kScale, "sm_90a", {});
+  const Compiled compiled = nvrtc_->compile(kScale, {"-arch=sm_90a"});
   EXPECT_FALSE(compiled.ok);
   EXPECT_TRUE(compiled.cubin.empty());
   EXPECT_THAT(compiled.log, HasSubstr("candidate.cu(4): error: identifier \"FACTOR\" is undefined"));
 }
 
 TEST_F(NvrtcTest, AnUnknownArchitectureIsAnErrorOfTheCompiler) {
-  const Compiled compiled = nvrtc_->compile(kScale, "sm_12", {"-DFACTOR=2.0f"});
+  const Compiled compiled = nvrtc_->compile(kScale, {"-arch=sm_12", "-DFACTOR=2.0f"});
   EXPECT_FALSE(compiled.ok);
 }
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "backend/cpu/protocol.h"
+#include "backend/compile_job.h"
 #include "base/clock.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"

@@ -1,4 +1,4 @@
-#include "backend/cpu/work_folder.h"
+#include "backend/work_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

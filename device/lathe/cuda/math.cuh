@@ -1,0 +1,84 @@
+#pragma once
+
+// One C expression serves CPU vectors, CPU scalars and the threads of a GPU alike: the functions of formulas,
+// accurate as CUDA's own (at most 2 ulp in fp32).
+
+#ifdef __CUDACC_RTC__
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+#else
+#include <stdint.h>
+#endif
+
+#ifdef __CUDACC_RTC__
+// g++'s names, which formulas use.
+__device__ inline float __builtin_inff() { return __int_as_float(0x7f800000); }
+__device__ inline float __builtin_nanf(const char*) { return __int_as_float(0x7fffffff); }
+#endif
+
+namespace lathe {
+
+#define LATHE_UNARY(name)                                              \
+  __device__ inline float name(float x) { return ::name##f(x); }       \
+  __device__ inline double name(double x) { return ::name(x); }
+LATHE_UNARY(exp)
+LATHE_UNARY(exp2)
+LATHE_UNARY(expm1)
+LATHE_UNARY(log)
+LATHE_UNARY(log2)
+LATHE_UNARY(log1p)
+LATHE_UNARY(tanh)
+LATHE_UNARY(erf)
+LATHE_UNARY(sin)
+LATHE_UNARY(cos)
+LATHE_UNARY(floor)
+LATHE_UNARY(ceil)
+LATHE_UNARY(sqrt)
+#undef LATHE_UNARY
+__device__ inline float abs(float x) { return ::fabsf(x); }
+__device__ inline double abs(double x) { return ::fabs(x); }
+/// To nearest, ties to even.
+__device__ inline float round(float x) { return ::rintf(x); }
+__device__ inline double round(double x) { return ::rint(x); }
+__device__ inline float pow(float x, float y) { return ::powf(x, y); }
+__device__ inline double pow(double x, double y) { return ::pow(x, y); }
+__device__ inline float copysign(float x, float y) { return ::copysignf(x, y); }
+__device__ inline double copysign(double x, double y) { return ::copysign(x, y); }
+__device__ inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+__device__ inline double fma(double a, double b, double c) { return ::fma(a, b, c); }
+__device__ inline float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+__device__ inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
+__device__ inline double sigmoid(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+/// A NaN in either operand gives NaN.
+__device__ inline float max(float a, float b) { return a > b || a != a ? a : b; }
+__device__ inline double max(double a, double b) { return a > b || a != a ? a : b; }
+__device__ inline float min(float a, float b) { return a < b || a != a ? a : b; }
+__device__ inline double min(double a, double b) { return a < b || a != a ? a : b; }
+__device__ inline bool is_nan(float x) { return x != x; }
+__device__ inline bool is_nan(double x) { return x != x; }
+#define LATHE_COMPARE(name, op)                                    \
+  __device__ inline bool name(float a, float b) { return a op b; } \
+  __device__ inline bool name(double a, double b) { return a op b; }
+LATHE_COMPARE(lt, <)
+LATHE_COMPARE(le, <=)
+LATHE_COMPARE(gt, >)
+LATHE_COMPARE(ge, >=)
+LATHE_COMPARE(eq, ==)
+LATHE_COMPARE(ne, !=)
+#undef LATHE_COMPARE
+__device__ inline float select(bool m, float yes, float no) { return m ? yes : no; }
+__device__ inline double select(bool m, double yes, double no) { return m ? yes : no; }
+
+/// ceil(a / b) for a >= 0, b > 0.
+__device__ inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// The least multiple of b that is >= a.
+__device__ inline int64_t align(int64_t a, int64_t b) { return cdiv(a, b) * b; }
+
+}  // namespace lathe

@@ -1,0 +1,239 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "backend/cuda/cubin_image.h"
+#include "backend/cuda/keeper_client.h"
+#include "backend/cuda/peaks.h"
+#include "backend/cuda/session.h"
+#include "backend/cuda/toolchain.h"
+#include "backend/installation.h"
+#include "base/processors.h"
+#include "candidate/launch_program.h"
+
+namespace lathe {
+namespace {
+
+using namespace cuda;
+
+constexpr int kEmptyBlocks = 25;
+constexpr std::size_t kSpareLaunchers = 4;
+constexpr int kCoresForQuietCompiles = 4;
+
+std::string arch_of(const DeviceFacts& facts) {
+  const char* const suffix = facts.compute_major >= 9 ? "a" : "";  // wgmma and its like
+  return fmt::format("sm_{}{}{}", facts.compute_major, facts.compute_minor, suffix);
+}
+
+Result<Extents> extents_of(const std::vector<std::int64_t>& values, Extents extents, const char* what) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 1 || values[i] > std::numeric_limits<std::int32_t>::max())
+      return invalid(fmt::format("bad_launch: {}[{}] is {}", what, i, values[i]));
+    extents[i] = static_cast<std::uint32_t>(values[i]);
+  }
+  return extents;
+}
+
+cuda::Arg to_protocol(const BoundArg& arg, const TaskSpec& spec) {
+  if (const auto* integer = std::get_if<std::int64_t>(&arg)) return {ArgKind::kInteger, *integer};
+  if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
+    const DType dtype = spec.tensors[static_cast<std::size_t>(scalar->input)].dtype;
+    return {ArgKind::kScalar, scalar->input, static_cast<std::uint8_t>(info(dtype).bytes)};
+  }
+  const auto& buffer = std::get<BufferRef>(arg);
+  if (buffer.kind == BufferRef::Kind::kInput) return {ArgKind::kInput, buffer.index};
+  if (buffer.kind == BufferRef::Kind::kOutput) return {ArgKind::kOutput, buffer.index};
+  return {ArgKind::kScratch, buffer.index};
+}
+
+ScratchFill to_protocol(ScratchInit init) {
+  if (init == ScratchInit::kZero) return ScratchFill::kZero;
+  return init == ScratchInit::kCounter ? ScratchFill::kCounter : ScratchFill::kPoison;
+}
+
+Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
+  if (step.kind == PlanStep::Kind::kNode) return invalid("no_library: the GPU has no library steps yet");
+  Step to;
+  to.kernel = step.kernel;
+  LATHE_TRY(to.grid, extents_of(step.grid, {1, 1, 1}, "grid"));
+  LATHE_TRY(to.block, extents_of(step.block, {1, 1, 1}, "block"));
+  LATHE_TRY(to.cluster, extents_of(step.cluster, {0, 0, 0}, "cluster"));
+  for (std::size_t i = step.cluster.size(); i > 0 && i < 3; ++i) to.cluster[i] = 1;
+  if (step.shared_bytes < 0 || step.shared_bytes > std::numeric_limits<std::int32_t>::max())
+    return invalid(fmt::format("bad_launch: smem is {}", step.shared_bytes));
+  to.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes);
+  for (const BoundArg& arg : step.args) to.args.push_back(to_protocol(arg, spec));
+  return to;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(CudaBackendOptions options, std::unique_ptr<KeeperClient> keeper,
+              std::unique_ptr<Toolchain> toolchain)
+      : options_(std::move(options)), keeper_(std::move(keeper)), toolchain_(std::move(toolchain)) {
+    const DeviceFacts& facts = keeper_->facts();
+    device_.kind = "cuda";
+    device_.name = facts.name;
+    device_.digest_text = fmt::format("{} driver {}", toolchain_->version(), facts.driver_version);
+    device_.cores = static_cast<int>(usable_processors().size());
+    device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
+    device_.facts = {{"sm_count", facts.multiprocessors},
+                     {"smem_optin", facts.shared_optin_bytes},
+                     {"l2_bytes", facts.l2_bytes},
+                     {"threads", 1}};
+    session_.take_launcher = [this] { return take_launcher(); };
+  }
+
+  const DeviceInfo& device() const override { return device_; }
+
+  Result<DevicePeaks> peaks() override {
+    std::lock_guard lock(mutex_);
+    if (peaks_.levels.empty()) {
+      LATHE_TRY(peaks_, measure_peaks());
+    }
+    return peaks_;
+  }
+
+  Result<DevicePeaks> remeasure_peaks() override {
+    std::lock_guard lock(mutex_);
+    LATHE_TRY(const DevicePeaks again, measure_peaks());
+    peaks_ = peaks_.levels.empty() ? again : peaks_.best_of(again);
+    return peaks_;
+  }
+
+  void set_peaks(const DevicePeaks& peaks) override {
+    std::lock_guard lock(mutex_);
+    peaks_ = peaks;
+  }
+
+  using Backend::build;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                            const CancelToken& cancel) override {
+    Dims constants;
+    for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
+    return toolchain_->build(candidate.text, constants, cancel);
+  }
+
+  Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
+    LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_));
+    return std::shared_ptr<const Workload>(std::move(made));
+  }
+
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload) override {
+    auto held = std::dynamic_pointer_cast<const CudaWorkload>(std::move(workload));
+    if (!held) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
+    LATHE_TRY(const LaunchProgram program, compile_plan(candidate, held->task, device_.facts));
+    LATHE_TRY(Load load, make_load(program, *held));
+    LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
+    load.reload = image.initialised_bytes > 0;
+    LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), session_));
+    return std::unique_ptr<Session>(std::move(session));
+  }
+
+  /// Measures what a block costs that does nothing: later blocks are charged without it.
+  Status calibrate() {
+    TaskSpec spec;
+    spec.outputs.push_back({"y"});
+    Expected anything;
+    anything.value = {{1}, {0.0}, {1e300}};
+    Workload workload;
+    workload.task.spec = &spec;
+    workload.trials.resize(1);
+    workload.trials[0].expected = {anything};
+    LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_));
+    LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}, {}));
+    Load load;
+    load.layout = held->layout();
+    load.steps.push_back({"f"});
+    LATHE_TRY(auto session,
+              CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held), session_));
+    BlockRequest request;
+    request.trials = {0};
+    request.poison = 0;
+    double least_ns = 1e18;
+    for (int i = 0; i < kEmptyBlocks; ++i) {
+      const BlockOutcome outcome = session->run(request);
+      if (outcome.status != BlockStatus::kOk)
+        return Error{ErrorCode::kUnavailable,
+                     fmt::format("an empty block failed: {} ({})", outcome.reason, outcome.detail),
+                     "run lathe doctor"};
+      least_ns = std::min(least_ns, outcome.wall_ns);
+    }
+    session_.empty_block_ns = least_ns;
+    return Ok{};
+  }
+
+ private:
+  Result<Load> make_load(const LaunchProgram& program, const CudaWorkload& workload) const {
+    Load load;
+    load.layout = workload.layout();
+    load.scalars = workload.scalars();
+    for (const BoundScratch& scratch : program.scratch)
+      load.scratch.push_back({static_cast<std::uint64_t>(scratch.bytes), to_protocol(scratch.init)});
+    for (const BoundStep& step : program.steps) {
+      LATHE_TRY(Step to, to_protocol(step, *workload.task.spec));
+      load.steps.push_back(std::move(to));
+    }
+    return load;
+  }
+
+  Result<DevicePeaks> measure_peaks() {
+    LATHE_TRY(const BuildResult built, toolchain_->build(kPeakKernels, {}, {}));
+    if (!built.ok) return Error{ErrorCode::kInternal, "the kernels of peaks: " + built.facts.log};
+    LATHE_TRY(const std::vector<double> numbers, keeper_->measure(built.artifact.bytes));
+    if (numbers.size() != 3) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
+    const DeviceFacts& facts = keeper_->facts();
+    DevicePeaks peaks;
+    peaks.levels = {{"L2", static_cast<double>(facts.l2_bytes), numbers[1]},
+                    {"DRAM", static_cast<double>(facts.memory_bytes), numbers[0]}};
+    peaks.flops_per_second = numbers[2];
+    return peaks;
+  }
+
+  /// A spare whose context was made while others worked; another one is started in its place.
+  Result<HelperProcess> take_launcher() {
+    std::lock_guard lock(spares_mutex_);
+    while (spares_.size() <= kSpareLaunchers) {
+      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(options_.runner_program, {"launch"}));
+      spares_.push_back(std::move(spare));
+    }
+    HelperProcess launcher = std::move(spares_.front());
+    spares_.erase(spares_.begin());
+    return launcher;
+  }
+
+  CudaBackendOptions options_;
+  std::shared_ptr<KeeperClient> keeper_;
+  std::unique_ptr<Toolchain> toolchain_;
+  DeviceInfo device_;
+  SessionOptions session_;
+  std::mutex mutex_;
+  DevicePeaks peaks_;
+  std::mutex spares_mutex_;
+  std::vector<HelperProcess> spares_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
+  CudaBackendOptions options = given;
+  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
+  if (options.include_folder.empty()) {
+    LATHE_TRY(options.include_folder, device_header_folder());
+  }
+  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  LATHE_TRY(auto keeper, KeeperClient::start(options.runner_program));
+  const std::string arch = arch_of(keeper->facts());
+  LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
+                                               options.cache_folder, arch, options.build_timeout_seconds}));
+  auto backend = std::make_unique<CudaBackend>(options, std::move(keeper), std::move(toolchain));
+  LATHE_CHECK_OK(backend->calibrate());
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace lathe

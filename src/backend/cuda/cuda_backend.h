@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace lathe {
+
+struct CudaBackendOptions {
+  std::string runner_program;  ///< empty: lathe-cuda-runner beside the running program
+  std::string include_folder;  ///< empty: device_header_folder()
+  std::string cache_folder;    ///< empty: default_cache_folder()
+  double build_timeout_seconds = 30;
+};
+
+/// The machine's first NVIDIA GPU. Errors: no driver, no GPU, no NVRTC, a sandbox feature that is missing.
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
+
+}  // namespace lathe

@@ -1,0 +1,101 @@
+#include "backend/cuda/keeper_client.h"
+
+#include "sandbox/memfd.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr int kStartTimeoutMs = 20'000;
+constexpr int kUploadTimeoutMs = 60'000;
+constexpr int kReplyTimeoutMs = 10'000;
+
+using Verb = KeeperRequest::Verb;
+
+Result<KeeperReply> read_reply(const Frame& frame) {
+  LATHE_TRY(KeeperReply reply, decode_keeper_reply(frame.bytes));
+  if (!reply.ok) return Error{ErrorCode::kUnavailable, "the GPU's memory: " + reply.text, "run lathe doctor"};
+  return reply;
+}
+
+Result<KeeperReply> receive_reply(const Channel& channel, int timeout_ms) {
+  LATHE_TRY(const Frame frame, channel.receive(timeout_ms));
+  return read_reply(frame);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KeeperClient>> KeeperClient::start(const std::string& runner_program) {
+  LATHE_TRY(HelperProcess process, HelperProcess::spawn(runner_program, {"keep"}));
+  std::unique_ptr<KeeperClient> client(new KeeperClient(std::move(process)));
+  LATHE_TRY(const Frame frame, client->process_.channel().receive(kStartTimeoutMs));
+  LATHE_TRY(client->facts_, decode_device_facts(frame.bytes));
+  if (!client->facts_.error.empty()) return Error{ErrorCode::kUnavailable, client->facts_.error};
+  return client;
+}
+
+Result<KeeperReply> KeeperClient::ask(const KeeperRequest& request, const std::vector<int>& fds,
+                                      int timeout_ms) {
+  std::lock_guard lock(mutex_);
+  LATHE_CHECK_OK(process_.channel().send(encode(request), fds));
+  return receive_reply(process_.channel(), timeout_ms);
+}
+
+Result<std::uint64_t> KeeperClient::create(const Layout& layout, const UniqueFd& inputs,
+                                           const UniqueFd& outputs) {
+  KeeperRequest request;
+  request.verb = Verb::kCreate;
+  request.layout = layout;
+  {
+    std::lock_guard lock(mutex_);
+    request.workload = next_workload_++;
+  }
+  LATHE_TRY(const KeeperReply reply, ask(request, {inputs.get(), outputs.get()}, kUploadTimeoutMs));
+  return request.workload;
+}
+
+void KeeperClient::destroy(std::uint64_t workload) {
+  KeeperRequest request;
+  request.verb = Verb::kDestroy;
+  request.workload = workload;
+  (void)ask(request, {}, kReplyTimeoutMs);
+}
+
+Status KeeperClient::reset(std::uint64_t workload, const std::vector<std::uint32_t>& trials,
+                           std::uint8_t poison) {
+  KeeperRequest request{Verb::kReset, workload, poison, trials};
+  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+  return Ok{};
+}
+
+Status KeeperClient::collect(std::uint64_t workload, const std::vector<std::uint32_t>& trials) {
+  KeeperRequest request{Verb::kCollect, workload, 0, trials};
+  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+  return Ok{};
+}
+
+Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const Channel& launcher) {
+  std::lock_guard lock(mutex_);
+  LATHE_CHECK_OK(process_.channel().send(encode(KeeperRequest{Verb::kExport, workload})));
+  const std::size_t handles = layout.trials * (layout.inputs.slots.size() + layout.outputs.slots.size());
+  for (std::size_t passed = 0; passed < handles;) {
+    LATHE_TRY(const Frame frame, process_.channel().receive(kReplyTimeoutMs));
+    if (frame.fds.empty()) {
+      LATHE_TRY(const KeeperReply refusal, read_reply(frame));
+      return Error{ErrorCode::kCorrupt, "the GPU's memory came without handles"};
+    }
+    std::vector<int> fds;
+    for (const UniqueFd& fd : frame.fds) fds.push_back(fd.get());
+    LATHE_CHECK_OK(launcher.send("memory", fds));
+    passed += fds.size();
+  }
+  LATHE_TRY(const KeeperReply reply, receive_reply(process_.channel(), kReplyTimeoutMs));
+  return Ok{};
+}
+
+Result<std::vector<double>> KeeperClient::measure(const std::string& cubin) {
+  LATHE_TRY(const UniqueFd memory, make_sealed_memfd("peaks", cubin));
+  LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {memory.get()}, kReplyTimeoutMs));
+  return std::move(reply.numbers);
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,296 @@
+#include "backend/cuda/protocol.h"
+
+#include "sandbox/wire.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::uint32_t kMaxTrials = 1 << 16;
+constexpr std::size_t kMaxSteps = 4096, kMaxArgs = 24;
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kHostAlign = 64;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
+
+template <class T>
+void put_all(WireWriter& out, const std::vector<T>& items) {
+  out.put(static_cast<std::uint32_t>(items.size()));
+  for (const T& item : items) out.put(item);
+}
+
+template <class T>
+std::vector<T> get_all(WireReader& in) {
+  std::vector<T> items(in.count(sizeof(T)));
+  for (T& item : items) item = in.get<T>();
+  return items;
+}
+
+template <class HostBytes>
+Region lay_out(const std::vector<std::uint64_t>& tensor_bytes, HostBytes host_bytes) {
+  Region region;
+  for (const std::uint64_t bytes : tensor_bytes) {
+    region.slots.push_back(make_slot(bytes));
+    region.offsets.push_back(region.stride);
+    region.stride += round_up(host_bytes(region.slots.back()), kHostAlign);
+  }
+  return region;
+}
+
+/// A region follows from its tensors' sizes, so only these travel.
+std::vector<std::uint64_t> sizes_of(const Region& region) {
+  std::vector<std::uint64_t> sizes;
+  for (const Slot& slot : region.slots) sizes.push_back(slot.bytes);
+  return sizes;
+}
+
+void put_layout(WireWriter& out, const Layout& layout) {
+  out.put(layout.trials);
+  put_all(out, sizes_of(layout.inputs));
+  put_all(out, sizes_of(layout.outputs));
+  put_all(out, layout.inout_source);
+}
+
+bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
+  for (const std::uint64_t value : values)
+    if (value >= limit) return false;
+  return true;
+}
+
+/// An empty layout is fine: most requests have none.
+bool get_layout(WireReader& in, Layout& layout) {
+  layout.trials = in.get<std::uint32_t>();
+  const auto inputs = get_all<std::uint64_t>(in), outputs = get_all<std::uint64_t>(in);
+  layout.inout_source = get_all<std::int32_t>(in);
+  if (layout.trials > kMaxTrials || !all_below(inputs, kMaxTensorBytes) ||
+      !all_below(outputs, kMaxTensorBytes) || layout.inout_source.size() != outputs.size())
+    return false;
+  layout.inputs = input_region(inputs);
+  layout.outputs = output_region(outputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::int32_t source = layout.inout_source[i];
+    if (source < -1 || source >= static_cast<std::int32_t>(inputs.size())) return false;
+    if (source >= 0 && inputs[static_cast<std::size_t>(source)] != outputs[i]) return false;
+  }
+  return true;
+}
+
+bool arg_fits(const Arg& arg, const Load& load) {
+  const auto below = [&](std::size_t size) {
+    return arg.value >= 0 && static_cast<std::uint64_t>(arg.value) < size;
+  };
+  switch (arg.kind) {
+    case ArgKind::kInteger:
+      return true;
+    case ArgKind::kInput:
+      return below(load.layout.inputs.slots.size());
+    case ArgKind::kScalar:
+      return below(load.layout.inputs.slots.size()) && (arg.bytes == 4 || arg.bytes == 8);
+    case ArgKind::kOutput:
+      return below(load.layout.outputs.slots.size());
+    case ArgKind::kScratch:
+      return below(load.scratch.size());
+  }
+  return false;
+}
+
+void put_step(WireWriter& out, const Step& step) {
+  out.text(step.kernel).put(step.grid).put(step.block).put(step.cluster).put(step.shared_bytes);
+  out.put(static_cast<std::uint32_t>(step.args.size()));
+  for (const Arg& arg : step.args) out.put(arg.kind).put(arg.value).put(arg.bytes);
+}
+
+Step get_step(WireReader& in) {
+  Step step;
+  step.kernel = in.text();
+  step.grid = in.get<Extents>();
+  step.block = in.get<Extents>();
+  step.cluster = in.get<Extents>();
+  step.shared_bytes = in.get<std::uint32_t>();
+  step.args.resize(in.count(10));
+  for (Arg& arg : step.args) {
+    arg.kind = in.get<ArgKind>();
+    arg.value = in.get<std::int64_t>();
+    arg.bytes = in.get<std::uint8_t>();
+  }
+  return step;
+}
+
+Error damaged(const char* what) { return {ErrorCode::kCorrupt, std::string("a damaged frame: ") + what}; }
+
+template <class Message>
+Result<Message> finish(const WireReader& in, Message message, const char* what) {
+  if (!in.finished()) return damaged(what);
+  return message;
+}
+
+}  // namespace
+
+Slot make_slot(std::uint64_t tensor_bytes) {
+  const std::uint64_t aligned = round_up(tensor_bytes, kAlign);
+  const std::uint64_t allocation = round_up(aligned + kRedzoneBytes, kAllocationBytes);
+  return {tensor_bytes, allocation, allocation - aligned};
+}
+
+Region input_region(const std::vector<std::uint64_t>& tensor_bytes) {
+  return lay_out(tensor_bytes, [](const Slot& slot) { return slot.bytes; });
+}
+
+Region output_region(const std::vector<std::uint64_t>& tensor_bytes) {
+  return lay_out(tensor_bytes, [](const Slot& slot) { return slot.window_bytes(); });
+}
+
+std::string encode(const KeeperRequest& request) {
+  WireWriter out;
+  out.put(request.verb).put(request.workload).put(request.poison);
+  put_all(out, request.trials);
+  put_layout(out, request.layout);
+  return out.take();
+}
+
+Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
+  WireReader in(bytes);
+  KeeperRequest request;
+  request.verb = in.get<KeeperRequest::Verb>();
+  request.workload = in.get<std::uint64_t>();
+  request.poison = in.get<std::uint8_t>();
+  request.trials = get_all<std::uint32_t>(in);
+  if (!get_layout(in, request.layout) || request.verb > KeeperRequest::Verb::kMeasure)
+    return damaged("keeper request");
+  return finish(in, std::move(request), "keeper request");
+}
+
+std::string encode(const KeeperReply& reply) {
+  WireWriter out;
+  out.put(static_cast<std::uint8_t>(reply.ok)).text(reply.text);
+  put_all(out, reply.numbers);
+  return out.take();
+}
+
+Result<KeeperReply> decode_keeper_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  KeeperReply reply;
+  reply.ok = in.flag();
+  reply.text = in.text();
+  reply.numbers = get_all<double>(in);
+  return finish(in, std::move(reply), "keeper reply");
+}
+
+std::string encode(const DeviceFacts& facts) {
+  return WireWriter()
+      .text(facts.name)
+      .text(facts.error)
+      .put(facts.driver_version)
+      .put(facts.compute_major)
+      .put(facts.compute_minor)
+      .put(facts.multiprocessors)
+      .put(facts.shared_optin_bytes)
+      .put(facts.l2_bytes)
+      .put(facts.memory_bytes)
+      .take();
+}
+
+Result<DeviceFacts> decode_device_facts(std::string_view bytes) {
+  WireReader in(bytes);
+  DeviceFacts facts;
+  facts.name = in.text();
+  facts.error = in.text();
+  facts.driver_version = in.get<std::int32_t>();
+  facts.compute_major = in.get<std::int32_t>();
+  facts.compute_minor = in.get<std::int32_t>();
+  facts.multiprocessors = in.get<std::int64_t>();
+  facts.shared_optin_bytes = in.get<std::int64_t>();
+  facts.l2_bytes = in.get<std::int64_t>();
+  facts.memory_bytes = in.get<std::int64_t>();
+  return finish(in, std::move(facts), "device facts");
+}
+
+std::string encode(const Load& load) {
+  WireWriter out;
+  put_layout(out, load.layout);
+  out.put(static_cast<std::uint32_t>(load.scratch.size()));
+  for (const Scratch& scratch : load.scratch) out.put(scratch.bytes).put(scratch.fill);
+  out.put(static_cast<std::uint32_t>(load.steps.size()));
+  for (const Step& step : load.steps) put_step(out, step);
+  out.put(static_cast<std::uint8_t>(load.reload));
+  put_all(out, load.scalars);
+  return out.take();
+}
+
+Result<Load> decode_load(std::string_view bytes) {
+  WireReader in(bytes);
+  Load load;
+  if (!get_layout(in, load.layout) || load.layout.trials == 0) return damaged("load layout");
+  load.scratch.resize(in.count(9));
+  for (Scratch& scratch : load.scratch) {
+    scratch.bytes = in.get<std::uint64_t>();
+    scratch.fill = in.get<ScratchFill>();
+    if (scratch.bytes > (std::uint64_t{4} << 30) || scratch.fill > ScratchFill::kCounter)
+      return damaged("load scratch");
+  }
+  const std::size_t steps = in.count(48);
+  if (steps > kMaxSteps) return damaged("load steps");
+  for (std::size_t i = 0; i < steps; ++i) load.steps.push_back(get_step(in));
+  load.reload = in.flag();
+  load.scalars = get_all<std::uint64_t>(in);
+  if (!in.finished() || load.scalars.size() != load.layout.trials * load.layout.inputs.slots.size())
+    return damaged("load");
+  for (const Step& step : load.steps) {
+    if (step.args.size() > kMaxArgs) return damaged("load step");
+    for (const Arg& arg : step.args)
+      if (!arg_fits(arg, load)) return damaged("load argument");
+  }
+  return load;
+}
+
+std::string encode(const LoadReply& reply) {
+  return WireWriter()
+      .put(static_cast<std::uint8_t>(reply.ok))
+      .put(static_cast<std::uint8_t>(reply.candidate_fault))
+      .text(reply.text)
+      .take();
+}
+
+Result<LoadReply> decode_load_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  LoadReply reply;
+  reply.ok = in.flag();
+  reply.candidate_fault = in.flag();
+  reply.text = in.text();
+  return finish(in, std::move(reply), "load reply");
+}
+
+std::string encode(const Block& block) {
+  WireWriter out;
+  out.put(block.poison);
+  put_all(out, block.trials);
+  return out.take();
+}
+
+Result<Block> decode_block(std::string_view bytes) {
+  WireReader in(bytes);
+  Block block;
+  block.poison = in.get<std::uint8_t>();
+  block.trials = get_all<std::uint32_t>(in);
+  return finish(in, std::move(block), "block");
+}
+
+std::string encode(const BlockReply& reply) {
+  return WireWriter()
+      .put(reply.code)
+      .text(reply.text)
+      .put(static_cast<std::uint8_t>(reply.counter_dirty))
+      .put(reply.device_ns)
+      .take();
+}
+
+Result<BlockReply> decode_block_reply(std::string_view bytes) {
+  WireReader in(bytes);
+  BlockReply reply;
+  reply.code = in.get<std::int32_t>();
+  reply.text = in.text();
+  reply.counter_dirty = in.flag();
+  reply.device_ns = in.get<double>();
+  return finish(in, std::move(reply), "block reply");
+}
+
+}  // namespace lathe::cuda

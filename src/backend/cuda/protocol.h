@@ -1,0 +1,150 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+/// What the broker says to the two processes that hold a context on the GPU. The keeper owns the memory of
+/// all workloads and runs no candidate; a launcher maps some of it and runs one candidate.
+namespace lathe::cuda {
+
+inline constexpr std::uint64_t kAllocationBytes = 2 << 20;  ///< physical memory comes in multiples of it
+inline constexpr std::uint64_t kAlign = 256;
+inline constexpr std::uint64_t kRedzoneBytes = 64 << 10;
+inline constexpr std::uint8_t kCanary = 0xa5;
+
+/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault, and
+/// the rest of a window around it holds canaries.
+struct Slot {
+  std::uint64_t bytes = 0;             ///< of the tensor
+  std::uint64_t allocation_bytes = 0;  ///< of the memory
+  std::uint64_t offset = 0;            ///< of the tensor in it
+
+  std::uint64_t window_begin() const { return offset - kRedzoneBytes; }
+  std::uint64_t window_bytes() const { return allocation_bytes - window_begin(); }
+};
+Slot make_slot(std::uint64_t tensor_bytes);
+
+/// The memory of a workload: every trial has one slot a tensor. In host memory, trials lie `stride` apart and
+/// buffers at `offsets` in them: tensors of inputs, windows of outputs.
+struct Region {
+  std::vector<Slot> slots;
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t stride = 0;
+};
+Region input_region(const std::vector<std::uint64_t>& tensor_bytes);
+Region output_region(const std::vector<std::uint64_t>& tensor_bytes);
+
+struct Layout {
+  std::uint32_t trials = 0;
+  Region inputs;
+  Region outputs;
+  std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
+};
+
+/// A request to the keeper. kCreate comes with the memories of inputs and outputs, kMeasure with a cubin.
+struct KeeperRequest {
+  enum class Verb : std::uint8_t { kCreate, kDestroy, kReset, kCollect, kExport, kMeasure };
+  Verb verb = Verb::kCreate;
+  std::uint64_t workload = 0;
+  std::uint8_t poison = 0;                 ///< kReset
+  std::vector<std::uint32_t> trials = {};  ///< kReset, kCollect
+  Layout layout = {};                      ///< kCreate
+};
+std::string encode(const KeeperRequest& request);
+Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
+
+/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: for each trial its inputs, then
+/// its outputs.
+struct KeeperReply {
+  bool ok = false;
+  std::string text;             ///< why not
+  std::vector<double> numbers;  ///< kMeasure: see peaks.h
+};
+std::string encode(const KeeperReply& reply);
+Result<KeeperReply> decode_keeper_reply(std::string_view bytes);
+
+/// What the device is: the first frame of a keeper.
+struct DeviceFacts {
+  std::string name;
+  std::string error;  ///< why there is none
+  std::int32_t driver_version = 0;
+  std::int32_t compute_major = 0, compute_minor = 0;
+  std::int64_t multiprocessors = 0, shared_optin_bytes = 0, l2_bytes = 0, memory_bytes = 0;
+};
+std::string encode(const DeviceFacts& facts);
+Result<DeviceFacts> decode_device_facts(std::string_view bytes);
+
+enum class ArgKind : std::uint8_t { kInput, kOutput, kScratch, kInteger, kScalar };
+struct Arg {
+  ArgKind kind = ArgKind::kInteger;
+  std::int64_t value = 0;  ///< an index, or the integer itself
+  std::uint8_t bytes = 8;  ///< kScalar
+};
+
+using Extents = std::array<std::uint32_t, 3>;
+struct Step {
+  std::string kernel;
+  Extents grid = {1, 1, 1};
+  Extents block = {1, 1, 1};
+  Extents cluster = {0, 0, 0};  ///< zeros: none
+  std::uint32_t shared_bytes = 0;
+  std::vector<Arg> args;
+};
+
+enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };
+struct Scratch {
+  std::uint64_t bytes = 0;
+  ScratchFill fill = ScratchFill::kPoison;
+};
+
+/// Comes with the control page and the cubin; handles of the workload's memory follow as after kExport.
+struct Load {
+  Layout layout;
+  std::vector<Scratch> scratch;
+  std::vector<Step> steps;
+  bool reload = false;                 ///< the cubin has initialised variables: every block gets them fresh
+  std::vector<std::uint64_t> scalars;  ///< [trial][input]: the bits of those passed by value
+};
+std::string encode(const Load& load);
+Result<Load> decode_load(std::string_view bytes);
+
+struct LoadReply {
+  bool ok = false;
+  bool candidate_fault = false;
+  std::string text;  ///< "<reason>: <detail>" when not ok
+};
+std::string encode(const LoadReply& reply);
+Result<LoadReply> decode_load_reply(std::string_view bytes);
+
+struct Block {
+  std::uint8_t poison = 0xff;
+  std::vector<std::uint32_t> trials;
+};
+std::string encode(const Block& block);
+Result<Block> decode_block(std::string_view bytes);
+
+/// The launcher's own account, believed only where it is to the candidate's disadvantage.
+struct BlockReply {
+  std::int32_t code = 0;  ///< CUresult
+  std::string text;       ///< of a code other than 0
+  bool counter_dirty = false;
+  double device_ns = 0;  ///< between events around the calls
+};
+std::string encode(const BlockReply& reply);
+Result<BlockReply> decode_block_reply(std::string_view bytes);
+
+/// The page that the broker and a launcher share.
+struct Control {
+  alignas(128) std::atomic<std::uint32_t> ready;
+  alignas(128) std::atomic<std::uint32_t> go;
+  alignas(128) std::atomic<std::uint32_t> done;
+};
+static_assert(sizeof(Control) <= 4096);
+
+}  // namespace lathe::cuda

@@ -1,0 +1,112 @@
+#include "backend/cuda/runner/compile_worker.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "backend/compile_job.h"
+#include "base/clock.h"
+#include "sandbox/jail.h"
+#include "sandbox/memfd.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::size_t kMaxLogBytes = 16 * 1024;
+constexpr off_t kMaxCubinBytes = 64 << 20;
+constexpr int kCompiled = 0, kRefused = 1, kNotJailed = 2;
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+std::string read_back(int fd, off_t most) {
+  const off_t size = std::min(::lseek(fd, 0, SEEK_END), most);
+  std::string bytes(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
+  const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), 0);
+  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return bytes;
+}
+
+[[noreturn]] void compile_in_jail(const Nvrtc& nvrtc, const std::string& include_folder,
+                                  const protocol::CompileJob& job, int log, int cubin) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  JailSpec spec;
+  spec.readable = {include_folder, "/usr/local/cuda/include", "/usr/include", "/usr/lib", "/lib", "/lib64"};
+  spec.max_file_bytes = static_cast<std::uint64_t>(kMaxCubinBytes);
+  spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
+  if (!restrict_resources(spec).ok() || !restrict_files(spec).ok() || !deny_dangerous_calls().ok())
+    ::_exit(kNotJailed);
+  const Compiled compiled = nvrtc.compile(job.source, job.flags);
+  write_all(log, std::string_view(compiled.log).substr(0, kMaxLogBytes));
+  const bool kept = compiled.ok && write_all(cubin, compiled.cubin);
+  ::_exit(kept ? kCompiled : kRefused);
+}
+
+/// The child's wait status; -1 if it was killed at the deadline, or because the broker is gone.
+int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
+  const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd waiting[] = {{child_fd.get(), POLLIN, 0}, {broker.fd(), 0, 0}};
+  ::poll(waiting, 2, static_cast<int>(timeout_seconds * 1000));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return waiting[0].revents ? status : -1;
+}
+
+Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& include_folder,
+               const protocol::CompileJob& job) {
+  const auto begin_ns = steady_clock().now_ns();
+  if (job.source.empty()) {
+    protocol::CompileReply reply;
+    reply.log = nvrtc.version();
+    return channel.send(protocol::encode(reply));
+  }
+  const UniqueFd log(::memfd_create("log", MFD_CLOEXEC)), cubin(::memfd_create("cubin", MFD_CLOEXEC));
+  if (!log.valid() || !cubin.valid()) return errno_error("cannot make memory for a compilation");
+  const pid_t child = ::fork();
+  if (child < 0) return errno_error("cannot fork a compilation");
+  if (child == 0) compile_in_jail(nvrtc, include_folder, job, log.get(), cubin.get());
+  const int status = wait_until(child, job.timeout_seconds, channel);
+  protocol::CompileReply reply;
+  reply.timed_out = status == -1;
+  reply.ok = status == 0;
+  reply.infra = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == kNotJailed;
+  reply.log = reply.infra ? "the jail of a compilation cannot be made" : read_back(log.get(), kMaxLogBytes);
+  if (status != -1 && WIFSIGNALED(status)) reply.log += "\nthe compiler died of this source";
+  reply.seconds = static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  if (!reply.ok) return channel.send(protocol::encode(reply));
+  LATHE_TRY(const UniqueFd object, make_sealed_memfd("object", read_back(cubin.get(), kMaxCubinBytes)));
+  return channel.send(protocol::encode(reply), {object.get()});
+}
+
+}  // namespace
+
+void serve_compiles(const Channel& channel, const Nvrtc& nvrtc, const std::string& include_folder) {
+  for (;;) {
+    auto frame = channel.receive(-1);
+    if (!frame.ok() || frame->fds.size() != 1) return;
+    const off_t size = ::lseek(frame->fds[0].get(), 0, SEEK_END);
+    const auto bytes = map_shared(frame->fds[0], static_cast<std::size_t>(size), false);
+    if (!bytes.ok()) return;
+    const auto job =
+        protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    if (!job.ok() || !compile(channel, nvrtc, include_folder, *job).ok()) return;
+  }
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "backend/cuda/protocol.h"
+#include "backend/cuda/runner/device_memory.h"
+#include "sandbox/channel.h"
+#include "sandbox/memfd.h"
+
+namespace lathe::cuda {
+
+/// Owns the device memory of every workload in a context where no candidate runs: fills outputs before a
+/// block and fetches them afterwards. Launchers map its memory, inputs for reading only.
+class Keeper {
+ public:
+  static Result<Keeper> open(const Driver& driver);
+
+  /// Serves until the broker closes the channel or the device is lost.
+  void serve(const Channel& channel);
+  const DeviceFacts& facts() const { return facts_; }
+
+ private:
+  struct TrialMemory {
+    std::vector<DeviceMemory> inputs, outputs;
+  };
+  struct HeldWorkload {
+    Layout layout;
+    std::vector<TrialMemory> trials;
+    Mapping outputs;  ///< in host memory, where collect() writes
+    bool pinned = false;
+  };
+
+  explicit Keeper(const Driver& driver) : driver_(&driver) {}
+  Status handle(const Channel& channel, Frame frame, KeeperReply& reply);
+  Status create(const KeeperRequest& request, const std::vector<UniqueFd>& fds);
+  Status share(const Channel& channel, const HeldWorkload& workload) const;
+  Status reset(const HeldWorkload& workload, std::uint32_t trial, std::uint8_t poison) const;
+  Status collect(const HeldWorkload& workload, std::uint32_t trial) const;
+  void drop(std::uint64_t workload);
+
+  const Driver* driver_;
+  DeviceFacts facts_;
+  Stream stream_ = nullptr;
+  std::map<std::uint64_t, HeldWorkload> workloads_;
+};
+
+}  // namespace lathe::cuda

@@ -1,0 +1,131 @@
+// Lathe's own programs at the GPU, each in namespaces of its own: `compile` serves compile jobs, `keep` owns
+// the memory of workloads, `launch` runs one candidate. The broker starts them and ends them by closing the
+// channel.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "backend/cuda/runner/compile_worker.h"
+#include "backend/cuda/runner/keeper.h"
+#include "backend/cuda/runner/launcher.h"
+#include "sandbox/jail.h"
+#include "sandbox/process.h"
+
+namespace lathe::cuda {
+namespace {
+
+/// After the context is made: what a driver still opens is its own devices and libraries.
+Status confine() {
+  JailSpec spec;
+  spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys"};
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
+    if (entry.path().filename().string().starts_with("nvidia")) spec.devices.push_back(entry.path().string());
+  spec.max_open_files = 4096;
+  spec.max_file_bytes = std::uint64_t{64} << 30;
+  LATHE_CHECK_OK(restrict_resources(spec));
+  LATHE_CHECK_OK(restrict_files(spec));
+  return deny_dangerous_calls();
+}
+
+Result<Keeper> open_keeper() {
+  LATHE_TRY(const Driver* gpu, driver());
+  LATHE_TRY(Keeper keeper, Keeper::open(*gpu));
+  LATHE_CHECK_OK(confine());
+  return keeper;
+}
+
+int serve_keep(const Channel& channel) {
+  auto keeper = open_keeper();
+  DeviceFacts facts;
+  if (keeper.ok()) facts = keeper->facts();
+  if (!keeper.ok()) facts.error = keeper.error().to_string();
+  if (channel.send(encode(facts)).ok() && keeper.ok()) keeper->serve(channel);
+  return 0;
+}
+
+Result<Launcher> load(const Driver& gpu, const Frame& frame, const Channel& channel) {
+  if (frame.fds.empty()) return Error{ErrorCode::kCorrupt, "a load frame came without its payload"};
+  const off_t size = ::lseek(frame.fds[0].get(), 0, SEEK_END);
+  LATHE_TRY(const Mapping payload, map_shared(frame.fds[0], static_cast<std::size_t>(size), false));
+  LATHE_TRY(auto request, decode_load({reinterpret_cast<const char*>(payload.data()), payload.size()}));
+  std::vector<UniqueFd> others;
+  for (std::size_t i = 1; i < frame.fds.size(); ++i) others.emplace_back(::dup(frame.fds[i].get()));
+  return Launcher::load(gpu, std::move(request), others, channel);
+}
+
+Result<const Driver*> open_launcher() {
+  LATHE_TRY(const Driver* gpu, driver());
+  LATHE_CHECK_OK(open_device(*gpu));
+  LATHE_CHECK_OK(confine());
+  return gpu;
+}
+
+int serve_launch(const Channel& channel) {
+  const auto gpu = open_launcher();
+  const auto frame = channel.receive(-1);
+  if (!frame.ok()) return 0;
+  auto launcher = gpu.ok() ? load(**gpu, *frame, channel) : Result<Launcher>(gpu.error());
+  LoadReply reply;
+  reply.ok = launcher.ok();
+  if (!launcher.ok()) {
+    reply.candidate_fault = launcher.error().code == ErrorCode::kInvalid;
+    reply.text = launcher.error().message;
+  }
+  if (channel.send(encode(reply)).ok() && reply.ok) launcher->serve(channel);
+  ::_exit(0);  // the driver frees everything; unmapping it first would only take longer
+}
+
+int serve_compile(const Channel& channel, const std::string& include_folder) {
+  const auto nvrtc = Nvrtc::open();
+  if (!nvrtc.ok()) return 2;
+  // The first compilation costs ten times as much: children inherit what it loaded.
+  (void)nvrtc->compile("extern \"C\" __global__ void f() {}", {"-arch=sm_80"});
+  serve_compiles(channel, *nvrtc, include_folder);
+  return 0;
+}
+
+/// Runs `serve` as the first process of a new PID namespace, and dies with it.
+template <class Serve>
+int in_namespaces(Serve serve) {
+  if (!enter_namespaces().ok()) return 2;
+  const pid_t inner = ::fork();
+  if (inner < 0) return 2;
+  if (inner == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(serve());
+  }
+  ::close(kHelperChannelFd);
+  int status = 0;
+  ::waitpid(inner, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+template <class Serve>
+int at_the_gpu(Serve serve) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return enter_namespaces(PidNamespace::kKept).ok() ? serve() : 2;
+}
+
+int run_main(int argc, char** argv) {
+  const Channel channel{UniqueFd(kHelperChannelFd)};
+  ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);
+  const std::string role = argc > 1 ? argv[1] : "";
+  if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
+  if (role == "launch") return at_the_gpu([&] { return serve_launch(channel); });
+  if (role == "compile" && argc == 3) return in_namespaces([&] { return serve_compile(channel, argv[2]); });
+  constexpr char kUsage[] = "lathe-cuda-runner is started by lathe; it is not meant to be run by hand\n";
+  return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;
+}
+
+}  // namespace
+}  // namespace lathe::cuda
+
+int main(int argc, char** argv) { return lathe::cuda::run_main(argc, argv); }

@@ -1,0 +1,163 @@
+#include "backend/cuda/session.h"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/clock.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr int kLoadTimeoutMs = 20'000;
+constexpr int kReplyTimeoutMs = 2'000;
+constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
+
+BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
+  return {status, std::move(reason), std::move(detail)};
+}
+
+/// What CUresult codes mean for a candidate. Others are launches that the driver refused.
+const std::map<int, const char*>& fault_reasons() {
+  static const std::map<int, const char*> reasons = {{700, "illegal_address"},
+                                                     {701, "launch_out_of_resources"},
+                                                     {702, "launch_timeout"},
+                                                     {710, "assert"},
+                                                     {714, "hardware_stack_error"},
+                                                     {715, "illegal_instruction"},
+                                                     {716, "misaligned_address"},
+                                                     {717, "invalid_address_space"},
+                                                     {718, "invalid_pc"},
+                                                     {719, "launch_failed"},
+                                                     {720, "cooperative_launch_too_large"}};
+  return reasons;
+}
+
+BlockOutcome describe_fault(const BlockReply& reply) {
+  const auto found = fault_reasons().find(reply.code);
+  return failed(BlockStatus::kCrash, found == fault_reasons().end() ? "launch_refused" : found->second,
+                reply.text);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaSession>> CudaSession::open(Load load, std::string cubin,
+                                                       std::shared_ptr<const CudaWorkload> workload,
+                                                       const SessionOptions& options) {
+  std::unique_ptr<CudaSession> session(
+      new CudaSession(std::move(load), std::move(cubin), std::move(workload), options));
+  LATHE_CHECK_OK(session->start());
+  return session;
+}
+
+Status CudaSession::start() {
+  LATHE_TRY(control_fd_, make_memfd("control", kPageBytes));
+  LATHE_TRY(control_, map_shared(control_fd_, kPageBytes, true));
+  LATHE_TRY(const UniqueFd payload, make_sealed_memfd("load", encode(load_)));
+  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));
+  LATHE_TRY(HelperProcess launcher, options_.take_launcher());
+  const Channel& channel = launcher.channel();
+  LATHE_CHECK_OK(channel.send("load", {payload.get(), control_fd_.get(), object.get()}));
+  LATHE_CHECK_OK(workload_->share(channel));
+  LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
+  LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
+  if (!reply.ok)
+    return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+  launcher_ = std::move(launcher);
+  return Ok{};
+}
+
+bool CudaSession::answered() const {
+  pollfd waiting{launcher_->channel().fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+bool CudaSession::wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns,
+                           const CancelToken& cancel) const {
+  for (;;) {
+    for (int i = 0; i < 4096; ++i) {
+      if (flag.load(std::memory_order_acquire) != 0) return true;
+      _mm_pause();
+    }
+    if (answered() || cancel.cancelled() || steady_clock().now_ns() > deadline_ns)
+      return flag.load(std::memory_order_acquire) != 0;
+  }
+}
+
+CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
+  Timing timing;
+  const auto now = [] { return steady_clock().now_ns(); };
+  timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel);
+  if (!timing.ready) return timing;
+  const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
+  const std::int64_t begin_ns = now();
+  control().go.store(1, std::memory_order_release);
+  timing.done = wait_for(control().done, begin_ns + timeout_ns, request.cancel);
+  timing.wall_ns = static_cast<double>(now() - begin_ns);
+  return timing;
+}
+
+BlockOutcome CudaSession::run(const BlockRequest& request) {
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (!launcher_)
+    if (const Status started = start(); !started.ok())
+      return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
+  std::memset(control_.data(), 0, control_.size());
+  if (const Status filled = workload_->reset(request.poison); !filled.ok())
+    return failed(BlockStatus::kInfra, "keeper", filled.error().message);
+  Block block;
+  block.poison = request.poison;
+  for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));
+  if (const Status sent = launcher_->channel().send(encode(block)); !sent.ok()) {
+    launcher_.reset();
+    return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
+  }
+  const Timing timing = time_block(request);
+  BlockOutcome outcome = judge(request, timing);
+  if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
+  return outcome;
+}
+
+BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timing) {
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (timing.ready && !timing.done && !answered())
+    return failed(BlockStatus::kTimeout, "timeout",
+                  fmt::format("no end after {:.1f} s", request.timeout_seconds));
+  const auto frame = launcher_->channel().receive(kReplyTimeoutMs);
+  if (!frame.ok()) return failed(BlockStatus::kInfra, "runner_lost", frame.error().message);
+  const auto reply = decode_block_reply(frame->bytes);
+  if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
+  if (reply->code != 0) return describe_fault(*reply);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
+  if (reply->counter_dirty)
+    return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
+  std::vector<std::uint32_t> trials;
+  for (const int trial : request.trials) trials.push_back(static_cast<std::uint32_t>(trial));
+  if (const Status fetched = workload_->collect(trials); !fetched.ok())
+    return failed(BlockStatus::kInfra, "keeper", fetched.error().message);
+  check_outputs(request, outcome);
+  return outcome;
+}
+
+void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
+  for (const int trial : request.trials) {
+    if (const int broken = workload_->broken_canary(trial); broken >= 0) {
+      outcome = failed(BlockStatus::kTampered, "redzone",
+                       fmt::format("wrote around the output '{}'",
+                                   workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
+      return;
+    }
+    std::vector<std::span<const std::byte>> outputs;
+    for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
+      outputs.push_back(workload_->output(trial, static_cast<int>(i)));
+    check_trial(*workload_, request, trial, outputs, outcome);
+  }
+}
+
+}  // namespace lathe::cuda

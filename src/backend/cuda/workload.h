@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/cuda/keeper_client.h"
+#include "sandbox/memfd.h"
+
+namespace lathe::cuda {
+
+/// A workload whose inputs and outputs lie in the keeper's device memory; outputs come back into host memory
+/// when a block has ended.
+class CudaWorkload final : public Workload {
+ public:
+  static Result<std::shared_ptr<const CudaWorkload>> make(Workload workload,
+                                                          std::shared_ptr<KeeperClient> keeper);
+  ~CudaWorkload() override;
+
+  const Layout& layout() const { return layout_; }
+  /// [trial][input]: the bits of inputs that kernels take by value.
+  const std::vector<std::uint64_t>& scalars() const { return scalars_; }
+
+  /// Fills the outputs of all trials, so that nothing outlives a block, and renews the canaries.
+  Status reset(std::uint8_t poison) const;
+  Status collect(const std::vector<std::uint32_t>& trials) const;
+  Status share(const Channel& launcher) const;
+
+  /// As collected last.
+  std::span<const std::byte> output(int trial, int index) const;
+  /// The first output whose surroundings were written to; -1 if none.
+  int broken_canary(int trial) const;
+
+ private:
+  std::vector<std::uint64_t> input_bytes() const;
+  std::vector<std::uint64_t> output_bytes() const;
+  void read_scalars();
+  Status upload();
+
+  std::shared_ptr<KeeperClient> keeper_;
+  std::uint64_t held_ = 0;
+  Layout layout_;
+  std::vector<std::uint64_t> scalars_;
+  Mapping outputs_;
+};
+
+}  // namespace lathe::cuda

@@ -1,0 +1,65 @@
+// Everything that the catalogue and the naive build write for a GPU compiles, and the cubins hold no state.
+// Whether it is right is for machines with a GPU to say (lathe eval --device cuda).
+
+#include <gmock/gmock.h>
+
+#include "backend/cuda/cubin_image.h"
+#include "backend/cuda/nvrtc.h"
+#include "baseline/baseline.h"
+#include "policy/catalog/emit.h"
+#include "tests/task/shipped_tasks.h"
+
+namespace lathe {
+namespace {
+
+class CudaCatalogTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!nvrtc_.ok()) GTEST_SKIP() << "no NVRTC: " << nvrtc_.error().to_string();
+  }
+
+  /// Why the text cannot be used; empty if it can.
+  std::string try_out(const std::string& text, const TaskSpec& task) const {
+    const auto candidate = parse_candidate(text, task.name);
+    if (!candidate.ok()) return candidate.error().to_string() + "\n" + text;
+    if (const auto checked = check_plan(*candidate, task); !checked.ok())
+      return checked.error().to_string() + "\n" + text;
+    const cuda::Compiled compiled = nvrtc_->compile(text, {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device"});
+    if (!compiled.ok) return compiled.log.substr(0, 1000);
+    return cuda::check_cubin(compiled.cubin).reason;
+  }
+
+  const Result<cuda::Nvrtc> nvrtc_ = cuda::Nvrtc::open();
+};
+
+TEST_F(CudaCatalogTest, TheNaiveBuildOfEveryTaskCompiles) {
+  for (const TaskSpec& task : shipped_tasks()) {
+    const auto naive = naive_candidate(task, Dialect::kCuda);
+    if (task.reference == ReferenceKind::kNative) continue;
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    EXPECT_EQ(try_out(naive->text, task), "") << task.name;
+  }
+}
+
+TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
+  Rng rng(Seed::from_number(1));
+  int known = 0;
+  for (const TaskSpec& task : shipped_tasks()) {
+    const auto graph = catalog::lower(task);
+    ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+    const auto emission = catalog::emit(*graph, {}, nullptr, {.cuda = true});
+    if (!emission.ok()) {
+      std::printf("%s: %s\n", task.name.c_str(), emission.error().to_string().c_str());
+      continue;
+    }
+    EXPECT_EQ(try_out(emission->text, task), "") << task.name;
+    const auto drawn = catalog::emit(*graph, {}, &rng, {.cuda = true});
+    ASSERT_TRUE(drawn.ok());
+    EXPECT_EQ(try_out(drawn->text, task), "") << task.name;
+    ++known;
+  }
+  EXPECT_GE(known, 30);
+}
+
+}  // namespace
+}  // namespace lathe
