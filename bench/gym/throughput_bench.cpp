@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/clock.h"
+#include "bench/device.h"
 #include "gym/evaluator.h"
 #include "policy/catalog/catalog.h"
 
@@ -20,7 +20,7 @@ struct Options {
                                     "tasks/matmul_row_sum.toml", "tasks/softmax_rows.toml",
                                     "tasks/layer_norm.toml",     "tasks/gemm_bias_gelu.toml"};
   int count = 20;
-  std::string depth = "screen";
+  std::string depth = "screen", device = "cpu";
 };
 
 double seconds_since(std::int64_t begin_ns) {
@@ -67,8 +67,8 @@ Status run_task(const std::string& path, Depth depth, int count, Backend& backen
 
 Status run(const Options& options) {
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
-  LATHE_TRY(auto backend, make_cpu_backend({}));
-  fmt::print("{}, {} cores, 1 thread a candidate\n\n", backend->device().name, backend->device().cores);
+  LATHE_TRY(auto backend, open_device(options.device));
+  fmt::print("{}, {} cores\n\n", backend->device().name, backend->device().cores);
   fmt::print(
       "| task | depth | n | evaluations/min | p50 s | build s | verify s | time s | preparation s | verdicts "
       "|\n|---|---|---|---|---|---|---|---|---|---|\n");
@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
   app.add_option("TASK", options.tasks, "Task files");
   app.add_option("--count", options.count, "Candidates a task");
   app.add_option("--depth", options.depth, "verify, screen or final");
+  lathe::add_device(app, options.device);
   CLI11_PARSE(app, argc, argv);
   const auto status = lathe::run(options);
   if (!status.ok()) fmt::print(stderr, "{}\n", status.error().to_string());

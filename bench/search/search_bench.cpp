@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <map>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/statistics.h"
+#include "bench/device.h"
 #include "policy/catalog/catalog.h"
 #include "search/search.h"
 
@@ -22,6 +22,7 @@ struct Options {
   int evaluations = 40;
   int seeds = 3;
   int confirmations = 1;
+  std::string device = "cpu";
 };
 
 struct Scratch {
@@ -37,6 +38,7 @@ struct Found {
   int screens = 0;
   std::map<std::string, int> outcomes;
   Interval over_naive, over_peer;  ///< of the winner; 0 while nothing passed
+  double median_ns = 0, of_roof = 0;
 };
 
 Found summarise(const std::vector<Experience>& experiences, const std::string& peer, Depth depth) {
@@ -52,8 +54,21 @@ Found summarise(const std::vector<Experience>& experiences, const std::string& p
     if (over_peer->low <= found.over_peer.low) continue;
     found.over_peer = *over_peer;
     found.over_naive = *over_naive;
+    found.median_ns = verdict.median_ns();
   }
   return found;
+}
+
+/// The roofline floor, as the geometric mean over the scored shapes.
+double floor_ns(const TaskSpec& task, const DevicePeaks& peaks) {
+  std::vector<double> floors;
+  for (const NamedShape& shape : task.shapes) {
+    const auto bound = bind(task, shape.dims);
+    if (!bound.ok()) continue;
+    floors.push_back(1e9 * std::max(peaks.memory_floor_seconds(bound->bytes_min),
+                                    bound->essential_flops / peaks.flops_per_second));
+  }
+  return floors.empty() ? 0 : geometric_mean(floors);
 }
 
 class SearchBench {
@@ -103,21 +118,30 @@ class SearchBench {
     search.confirmations = options_.confirmations;
     LATHE_TRY(const SearchSummary summary, run_search(context, record.id, search));
     LATHE_TRY(const auto experiences, store_.experiences(record.id));
-    const Found found = summarise(experiences, evaluator.best_baseline(),
-                                  options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
-    print_row(record.task_name, strategy_name, seed, found, evaluator.best_baseline(), summary.seconds);
+    Found found = summarise(experiences, evaluator.best_baseline(),
+                            options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
+    found.of_roof = found.median_ns > 0 ? floor_ns(task, peaks) / found.median_ns : 0;
+    print_row({record.task_name, strategy_name, seed, evaluator.best_baseline(), summary.seconds}, found);
     compare(strategy_name, found);
     return Ok{};
   }
 
-  static void print_row(const std::string& task, const std::string& strategy, int seed, const Found& found,
-                        const std::string& peer, double seconds) {
+  struct Row {
+    std::string task, strategy;
+    int seed;
+    std::string peer;
+    double seconds;
+  };
+  static void print_row(const Row& row, const Found& found) {
     std::string outcomes;
     for (const auto& [outcome, count] : found.outcomes) outcomes += fmt::format("{} {} ", count, outcome);
     fmt::print(
-        "| {} | {} | {} | {} | {}| {:.2f} [{:.2f}, {:.2f}] | {} | {:.2f} [{:.2f}, {:.2f}] | {:.0f} |\n", task,
-        strategy, seed, found.screens, outcomes, found.over_naive.mid, found.over_naive.low,
-        found.over_naive.high, peer, found.over_peer.mid, found.over_peer.low, found.over_peer.high, seconds);
+        "| {} | {} | {} | {} | {}| {:.2f} [{:.2f}, {:.2f}] | {} | {:.2f} [{:.2f}, {:.2f}] | {:.1f} | {:.0f}% "
+        "| "
+        "{:.0f} |\n",
+        row.task, row.strategy, row.seed, found.screens, outcomes, found.over_naive.mid, found.over_naive.low,
+        found.over_naive.high, row.peer, found.over_peer.mid, found.over_peer.low, found.over_peer.high,
+        found.median_ns * 1e-3, 100 * found.of_roof, row.seconds);
     std::fflush(stdout);
   }
 
@@ -138,16 +162,17 @@ class SearchBench {
 
 Status run(const Options& options) {
   const Scratch scratch;
-  LATHE_TRY(auto backend, make_cpu_backend({}));
+  LATHE_TRY(auto backend, open_device(options.device));
   LATHE_TRY(auto store, Store::open(scratch.folder.string()));
   fmt::print(
-      "{}, 1 thread\n\n| task | search | seed | screens | verdicts | over naive | peer | over it | s |\n",
+      "{}\n\n| task | search | seed | screens | verdicts | over naive | peer | over it | us | of roof | s "
+      "|\n",
       backend->device().name);
-  fmt::print("|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|---|---|\n");
   SearchBench bench(options, *backend, *store);
   for (const std::string& task : options.tasks)
     if (const Status status = bench.run(task); !status.ok())
-      fmt::print("| {} | | | | {} | | | | |\n", task, status.error().message);
+      fmt::print("| {} | | | | {} | | | | | | |\n", task, status.error().message);
   fmt::print("\n");
   bench.print_comparison();
   return Ok{};
@@ -165,6 +190,7 @@ int main(int argc, char** argv) {
   app.add_option("--evals", options.evaluations, "Screens a run");
   app.add_option("--seeds", options.seeds, "Runs of each task and strategy");
   app.add_option("--confirm", options.confirmations, "Candidates of each run to measure at final");
+  lathe::add_device(app, options.device);
   CLI11_PARSE(app, argc, argv);
   const auto status = lathe::run(options);
   if (!status.ok()) fmt::print(stderr, "{}\n", status.error().to_string());

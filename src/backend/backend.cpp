@@ -24,6 +24,10 @@ DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
   return best;
 }
 
+TileChoice choice_of(const BlockRequest& request, int trial) {
+  return {request.check_fraction, request.secret + static_cast<std::uint64_t>(trial)};
+}
+
 void check_trial(const Workload& workload, const BlockRequest& request, int trial,
                  std::span<const std::span<const std::byte>> outputs, BlockOutcome& outcome) {
   const auto& expected = workload.trials[static_cast<std::size_t>(trial)].expected;
@@ -32,8 +36,7 @@ void check_trial(const Workload& workload, const BlockRequest& request, int tria
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const RmsLimit* const limit = request.rms ? &(*request.rms)[static_cast<std::size_t>(trial)][i] : nullptr;
     if (request.check_fraction < 1) {
-      comparisons.push_back(compare_sample(expected[i], outputs[i], request.check_fraction,
-                                           request.secret + static_cast<std::uint64_t>(trial), limit));
+      comparisons.push_back(compare_sample(expected[i], outputs[i], choice_of(request, trial), limit));
       continue;
     }
     comparisons.push_back(compare(expected[i], outputs[i], limit));

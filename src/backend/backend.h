@@ -21,6 +21,7 @@ struct DeviceInfo {
   int threads = 1;          ///< that a candidate may use
   int cores = 1;
   bool quiet_compiles = false;  ///< compiles may run beside a timing
+  double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
   Dims facts;                   ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
 };
 
@@ -94,6 +95,9 @@ struct BlockOutcome {
   RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for
 };
 
+/// The places of a trial's outputs that a block compares, where its fraction is below 1.
+TileChoice choice_of(const BlockRequest& request, int trial);
+
 /// Compares the outputs of one of a block's trials as its request asks, and adds to `outcome`.
 void check_trial(const Workload& workload, const BlockRequest& request, int trial,
                  std::span<const std::span<const std::byte>> outputs, BlockOutcome& outcome);
@@ -104,6 +108,11 @@ class Session {
   virtual ~Session() = default;
   /// Runs one block. A dead candidate leaves the session usable: the next block starts afresh.
   virtual BlockOutcome run(const BlockRequest& request) = 0;
+};
+
+enum class Runner {
+  kOwn,   ///< has run nothing but this candidate
+  kFresh  ///< has run nothing
 };
 
 /// A kind of device. Everything above gym/ and gym/ itself know only this interface.
@@ -126,9 +135,13 @@ class Backend {
   }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
-  /// Loads an artefact in a fresh runner. Errors with kInvalid are the candidate's fault, others INFRA.
+  /// Loads an artefact in a runner. Errors with kInvalid are the candidate's fault, others INFRA.
   virtual Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
-                                                std::shared_ptr<const Workload> workload) = 0;
+                                                std::shared_ptr<const Workload> workload, Runner runner) = 0;
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload) {
+    return open(candidate, artifact, std::move(workload), Runner::kOwn);
+  }
 };
 
 }  // namespace lathe

@@ -21,8 +21,7 @@ Result<std::vector<Baseline>> make_baselines(const TaskSpec& task, Dialect diale
   std::vector<Baseline> baselines;
   LATHE_TRY(Candidate naive, naive_candidate(task, dialect));
   baselines.push_back({"naive", std::move(naive)});
-  if (dialect == Dialect::kCuda) return baselines;
-  for (const std::string_view library : vendor_libraries()) {
+  for (const std::string_view library : vendor_libraries(dialect)) {
     const auto wanted = [&](const std::string& name) { return name == library; };
     if (!task.baselines.empty() && std::none_of(task.baselines.begin(), task.baselines.end(), wanted))
       continue;

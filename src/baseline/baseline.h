@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "baseline/dialect.h"
 #include "candidate/candidate.h"
 
 namespace lathe {
@@ -15,8 +16,6 @@ struct Baseline {
   Candidate candidate;
 };
 
-/// In which language a baseline is written.
-enum class Dialect { kCpu, kCuda };
 Dialect dialect_of(const DeviceInfo& device);
 
 /// One loop nest a node, intermediates in scratch buffers, compiled with -O3 -march=native: what a careful

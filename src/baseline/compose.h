@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "baseline/baseline.h"
 #include "baseline/vendor_groups.h"
 #include "candidate/candidate.h"
 
@@ -11,6 +10,6 @@ namespace lathe {
 /// A candidate that computes `groups` by library calls and every other node by its naive kernel.
 /// Errors: an op without a naive emitter.
 Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const VendorGroup> groups,
-                                    const std::string& name, Dialect dialect);
+                                    const std::string& name, Dialect dialect = Dialect::kCpu);
 
 }  // namespace lathe

@@ -8,6 +8,7 @@ namespace lathe {
 namespace {
 
 constexpr std::array<std::string_view, 2> kLibraries = {"openblas", "onednn"};
+constexpr std::array<std::string_view, 1> kGpuLibraries = {"cublas"};
 
 using Names = std::set<std::string_view>;
 
@@ -92,6 +93,11 @@ bool openblas_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& 
   const bool has_bias = head.op_name == "linear" && head.in.size() > 2;
   return length == 1 && !has_bias && adds_row_bias(graph, node, value);
 }
+
+bool cublas_starts(const Graph& graph, const NodeDecl& node) {
+  return is_matrix_product(graph, node) && node.in.size() == 2;
+}
+bool cublas_appends(const Graph&, const NodeDecl&, const NodeDecl&, const std::string&, int) { return false; }
 
 /// Not log: oneDNN 2.6's errs by 50 units of roundoff near 3, more than the bound of fp32; so does
 /// log_softmax.
@@ -205,13 +211,17 @@ bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& no
 
 Library find_library(std::string_view name) {
   if (name == "openblas") return {openblas_starts, openblas_appends};
+  if (name == "cublas") return {cublas_starts, cublas_appends};
   assert(name == "onednn");
   return {onednn_starts, onednn_appends};
 }
 
 }  // namespace
 
-std::span<const std::string_view> vendor_libraries() { return kLibraries; }
+std::span<const std::string_view> vendor_libraries(Dialect dialect) {
+  if (dialect == Dialect::kCuda) return kGpuLibraries;
+  return kLibraries;
+}
 
 std::vector<VendorGroup> vendor_groups(const TaskSpec& task, std::string_view library) {
   const Graph graph(task);

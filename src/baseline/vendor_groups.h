@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "baseline/dialect.h"
 #include "task/spec.h"
 
 namespace lathe {
@@ -15,8 +16,8 @@ struct VendorGroup {
   std::vector<std::string> nodes;
 };
 
-/// "openblas", "onednn".
-std::span<const std::string_view> vendor_libraries();
+/// CPU: "openblas", "onednn"; GPU: "cublas".
+std::span<const std::string_view> vendor_libraries(Dialect dialect = Dialect::kCpu);
 
 /// What a library can do of a task, in the largest groups it can fuse: disjoint, in the order of their last
 /// nodes. This is the one place that knows it; src/baseline/vendor implements exactly these groups.

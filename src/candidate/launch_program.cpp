@@ -84,6 +84,8 @@ class PlanCompiler {
   Result<BoundStep> compile_launch(const PlanStep& step) {
     BoundStep bound;
     bound.kernel = step.kernel;
+    bound.cooperative = step.cooperative;
+    bound.programmatic = step.programmatic;
     LATHE_TRY(bound.items, step.items.evaluate(names_));
     if (bound.items < 0 || bound.items > kMaxItems)
       return invalid(fmt::format("items is {}", bound.items), "it must lie in 0..2^40", step.where);

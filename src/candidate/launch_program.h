@@ -33,6 +33,8 @@ struct BoundStep {
   std::vector<std::int64_t> block;
   std::vector<std::int64_t> cluster;
   std::int64_t shared_bytes = 0;
+  bool cooperative = false;
+  bool programmatic = false;
   std::vector<BoundArg> args;
   std::string node_text;  ///< kNode: the library call as JSON, see candidate/vendor.h
 };

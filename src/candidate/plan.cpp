@@ -39,6 +39,13 @@ class TableReader {
     return **node->as_string();
   }
 
+  Result<bool> flag(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    if (!node) return false;
+    if (!node->is_boolean()) return invalid(fmt::format("'{}' must be true or false", key), {}, where(*node));
+    return **node->as_boolean();
+  }
+
   Result<std::string> required_text(std::string_view key) const {
     if (!table_.get(key))
       return invalid(fmt::format("'{}' is missing", key), "add it to this table", where());
@@ -137,9 +144,9 @@ Status read_conditions(const TableReader& reader, PlanStep& step) {
 }
 
 Result<PlanStep> read_launch(const TableReader& reader) {
-  LATHE_CHECK_OK(
-      reader.allow({"kernel", "items", "grid", "block", "cluster", "smem", "args", "when", "repeat", "index"},
-                   "[[launch]]"));
+  LATHE_CHECK_OK(reader.allow({"kernel", "items", "grid", "block", "cluster", "smem", "cooperative",
+                               "programmatic", "args", "when", "repeat", "index"},
+                              "[[launch]]"));
   PlanStep step;
   step.where = reader.where();
   LATHE_TRY(step.kernel, reader.required_text("kernel"));
@@ -152,6 +159,8 @@ Result<PlanStep> read_launch(const TableReader& reader) {
   LATHE_TRY(step.block, reader.exprs("block", 3));
   LATHE_TRY(step.cluster, reader.exprs("cluster", 3));
   LATHE_TRY(step.smem, reader.optional_expr("smem"));
+  LATHE_TRY(step.cooperative, reader.flag("cooperative"));
+  LATHE_TRY(step.programmatic, reader.flag("programmatic"));
   LATHE_TRY(step.args, read_args(reader));
   LATHE_CHECK_OK(read_conditions(reader, step));
   return step;

@@ -39,6 +39,8 @@ struct PlanStep {
   std::vector<Expr> block;         ///< GPU
   std::vector<Expr> cluster;       ///< GPU: blocks; empty for none
   std::optional<Expr> smem;        ///< GPU: bytes of dynamic shared memory
+  bool cooperative = false;   ///< GPU: all blocks are resident at once, so that they may wait for each other
+  bool programmatic = false;  ///< GPU: may start while the step before ends (griddepcontrol says where)
   std::vector<Arg> args;
   std::string library;             ///< kNode: "openblas", "onednn"
   std::vector<std::string> nodes;  ///< kNode: the task's nodes that the call computes, in order

@@ -1,11 +1,12 @@
 #ifndef LATHE_CANDIDATE_VENDOR_H_
 #define LATHE_CANDIDATE_VENDOR_H_
 
-/* The C interface of liblathe_vendor.so: trusted library implementations of graph nodes. A runner loads it
- * only for plans that have `node` steps, and calls prepare() before it locks itself down: afterwards
- * execute() makes no system call but futex. Both libraries keep worker threads: set OPENBLAS_NUM_THREADS and
- * OMP_NUM_THREADS to the plan's threads before loading this one, and execute on the thread that prepared, the
- * main one: workspaces come from its heap, of which each prepare() leaves 64 MiB free. */
+/* The C interface of liblathe_vendor.so (and of liblathe_vendor_cuda.so, for a GPU): trusted library
+ * implementations of graph nodes. A runner loads it only for plans that have `node` steps, and calls
+ * prepare() before it locks itself down: afterwards execute() makes no system call but futex. Both libraries
+ * keep worker threads: set OPENBLAS_NUM_THREADS and OMP_NUM_THREADS to the plan's threads before loading this
+ * one, and execute on the thread that prepared, the main one: workspaces come from its heap, of which each
+ * prepare() leaves 64 MiB free. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,10 @@ LATHE_VENDOR_API lathe_vendor_call* lathe_vendor_prepare(const char* json, int t
 LATHE_VENDOR_API int lathe_vendor_execute(lathe_vendor_call* call, void* const* buffers);
 
 LATHE_VENDOR_API void lathe_vendor_release(lathe_vendor_call* call);
+
+/* liblathe_vendor_cuda.so alone: buffers are device memory of the current context, and execute() enqueues on
+ * this stream (a CUstream). Returns 0, or a library's error code. */
+LATHE_VENDOR_API int lathe_vendor_set_stream(void* stream);
 
 #ifdef __cplusplus
 }

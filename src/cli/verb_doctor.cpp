@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gym/conformance.h"
@@ -15,6 +15,15 @@ struct DoctorOptions {
   std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
 };
 
+/// A GPU is no part of a healthy machine: its absence is said, not counted.
+void print_gpu() {
+  const auto gpu = make_cuda_backend({});
+  if (gpu.ok())
+    fmt::print("{:<8} {:<24} {}\n", "ok", "GPU (--device cuda)", (*gpu)->device().name);
+  else
+    fmt::print("{:<8} {:<24} {}\n", "none", "GPU (--device cuda)", gpu.error().to_string());
+}
+
 void print_check(bool good, const std::string& name, const std::string& detail) {
   fmt::print("{:<8} {:<24} {}\n", good ? "ok" : "MISSING", name, detail);
 }
@@ -26,7 +35,7 @@ Result<int> doctor(const DoctorOptions& options) {
     healthy = healthy && feature.available;
   }
   auto backend = open_backend(options.common, nullptr);
-  print_check(backend.ok(), "processor backend",
+  print_check(backend.ok(), options.common.device == "cuda" ? "GPU" : "processor",
               backend.ok() ? (*backend)->device().name : backend.error().to_string());
   if (!backend.ok()) return static_cast<int>(kMachine);
   const DeviceInfo& device = (*backend)->device();
@@ -38,6 +47,7 @@ Result<int> doctor(const DoctorOptions& options) {
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
+  if (options.common.device == "cpu") print_gpu();
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/parallel.h"
+
 namespace lathe {
 namespace {
 
@@ -57,10 +59,12 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   Workload workload;
   workload.task = task;
   const auto distributions = all ? all_distributions() : std::span<const Distribution>(kMainDistributions);
-  for (std::size_t i = 0; i < distributions.size(); ++i) {
-    LATHE_TRY(Trial trial, make_trial(reference, task, distributions[i], seed.derive("verify", i)));
-    workload.trials.push_back(std::move(trial));
-  }
+  workload.trials.resize(distributions.size());
+  LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
+    const auto i = static_cast<std::size_t>(t);
+    LATHE_TRY(workload.trials[i], make_trial(reference, task, distributions[i], seed.derive("verify", i)));
+    return Ok{};
+  }));
   return backend.prepare(std::move(workload));
 }
 
@@ -72,11 +76,13 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
   Workload workload;
   workload.task = task;
-  for (int i = 0; i < count; ++i) {
-    LATHE_TRY(Trial trial, make_trial(reference, task, Distribution::kNormal,
-                                      seed.derive("timing", static_cast<std::uint64_t>(i))));
-    workload.trials.push_back(std::move(trial));
-  }
+  workload.trials.resize(static_cast<std::size_t>(count));
+  LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
+    const auto i = static_cast<std::size_t>(t);
+    LATHE_TRY(workload.trials[i],
+              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i)));
+    return Ok{};
+  }));
   return backend.prepare(std::move(workload));
 }
 

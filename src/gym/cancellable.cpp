@@ -52,9 +52,10 @@ Result<std::shared_ptr<const Workload>> CancellableBackend::prepare(Workload wor
 
 Result<std::unique_ptr<Session>> CancellableBackend::open(const Candidate& candidate,
                                                           const Artifact& artifact,
-                                                          std::shared_ptr<const Workload> workload) {
+                                                          std::shared_ptr<const Workload> workload,
+                                                          Runner runner) {
   if (cancel_.cancelled()) return cancelled_error();
-  LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload)));
+  LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload), runner));
   return std::unique_ptr<Session>(std::make_unique<CancellableSession>(std::move(session), cancel_));
 }
 

@@ -8,6 +8,7 @@
 namespace lathe {
 namespace {
 
+constexpr double kCheckedElements = 1 << 19;  // of a timed block, at most
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 
 /// Trials in a secret order, `count` of them.
@@ -24,10 +25,19 @@ int calls_for(double block_ns, double call_ns, const Workload& workload) {
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(workload.trials.size())));
 }
 
-BlockOutcome run_block(Session& session, const std::vector<int>& trials, const TimingRule& rule, Rng& rng) {
+/// Less of each output where a block has many: comparing must not take longer than running.
+double fraction_of(const Workload& workload, std::size_t trials, double most) {
+  double elements = 0;
+  for (const Expected& output : workload.trials.front().expected)
+    elements += static_cast<double>(output.value.data.size());
+  return most < 1 ? std::min(most, kCheckedElements / (elements * static_cast<double>(trials))) : most;
+}
+
+BlockOutcome run_block(Session& session, const Workload& workload, const std::vector<int>& trials,
+                       const TimingRule& rule, Rng& rng) {
   BlockRequest request;
   request.trials = trials;
-  request.check_fraction = rule.check_fraction;
+  request.check_fraction = fraction_of(workload, trials.size(), rule.check_fraction);
   request.timeout_seconds = rule.timeout_seconds;
   request.secret = rng.next();
   request.rms = rule.rms;
@@ -84,7 +94,7 @@ class PairTimer {
     int position = 0;
     for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
       if (position++ == 2) trials = draw_trials(workload_, calls_, rng_);
-      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, trials, rule_, rng_);
+      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, trials, rule_, rng_);
       result.finding = judge_block(outcome, workload_, trials);
       if (!result.finding.passed()) {
         if (anchor)
@@ -166,13 +176,12 @@ QuickTime time_quickly(Session& session, const Workload& workload, double timeou
                        const Seed& secret) {
   Rng rng(secret);
   TimingRule rule;
-  rule.check_fraction = 1;
   rule.timeout_seconds = timeout_seconds;
   QuickTime result;
   int calls = 1;
   for (int round = 0; round < 3; ++round) {
     const std::vector<int> trials = draw_trials(workload, calls, rng);
-    const BlockOutcome outcome = run_block(session, trials, rule, rng);
+    const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
     const double call_ns = outcome.wall_ns / calls;

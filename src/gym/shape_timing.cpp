@@ -68,8 +68,9 @@ Interval mean_interval(const std::vector<double>& rounds) {
 }  // namespace
 
 Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
-                         std::shared_ptr<const Workload> workload, std::unique_ptr<Session>& session) const {
-  auto opened = backend_.open(candidate, artifact, std::move(workload));
+                         std::shared_ptr<const Workload> workload, Runner runner,
+                         std::unique_ptr<Session>& session) const {
+  auto opened = backend_.open(candidate, artifact, std::move(workload), runner);
   if (opened.ok()) {
     session = *std::move(opened);
     return {};
@@ -80,16 +81,15 @@ Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
           error.to_string()};
 }
 
-PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session,
-                                     const std::shared_ptr<const Workload>& workload, TimingRule rule,
-                                     const RmsLimits& rms, const Seed& secret) const {
+PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, const Round& round) const {
   std::unique_ptr<Session> anchor_session;
   PairOutcome outcome;
-  outcome.finding = open(anchor.candidate, anchor.artifact, workload, anchor_session);
+  outcome.finding = open(anchor.candidate, anchor.artifact, round.workload, round.runner, anchor_session);
   if (!outcome.finding.passed()) return outcome;
+  TimingRule rule = round.rule;
   rule.timeout_seconds = timeout_seconds_;
-  rule.rms = rms.empty() ? nullptr : &rms;
-  return time_pair(*anchor_session, session, *workload, rule, secret);
+  rule.rms = round.rms.empty() ? nullptr : &round.rms;
+  return time_pair(*anchor_session, session, *round.workload, rule, round.secret);
 }
 
 Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candidate& candidate,
@@ -99,11 +99,12 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < kTieRounds; ++round) {
     std::unique_ptr<Session> session;
-    if (const Finding opened = open(candidate, artifact, shape_.timing, session); !opened.passed())
-      return opened;
+    const Finding opened = open(candidate, artifact, shape_.timing, Runner::kFresh, session);
+    if (!opened.passed()) return opened;
     const Seed secret = secret_.derive("baseline", ++rounds_);
-    const PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session, shape_.timing,
-                                          tie_rule(), shape_.timing_rms, secret);
+    const PairOutcome pair =
+        time_against(first ? anchor : anchors_.front(), *session,
+                     {shape_.timing, shape_.timing_rms, tie_rule(), Runner::kFresh, secret});
     if (!pair.finding.passed()) return pair.finding;
     rounds.push_back(pair.estimate.log_ratio.mid);
     call_ns.push_back(pair.estimate.candidate_ns);
@@ -118,7 +119,8 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
 
 RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
   std::unique_ptr<Session> session;
-  if (!open(anchors_.front().candidate, anchors_.front().artifact, workload, session).passed()) return {};
+  const Anchor& naive = anchors_.front();
+  if (!open(naive.candidate, naive.artifact, workload, Runner::kOwn, session).passed()) return {};
   auto limits = measure_naive_rms(*session, *workload, timeout_seconds_);
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }
@@ -140,14 +142,14 @@ const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
   std::unique_ptr<Session> session;
-  result.finding = open(candidate, artifact, shape_.timing, session);
+  result.finding = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
   if (!result.finding.passed()) return result;
   const Seed secret = secret_.derive("screen", ++rounds_);
   const QuickTime quick = time_quickly(*session, *shape_.timing, timeout_seconds_, secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const PairOutcome pair =
-      time_against(anchor, *session, shape_.timing, screen_rule(), shape_.timing_rms, secret);
+      time_against(anchor, *session, {shape_.timing, shape_.timing_rms, screen_rule(), Runner::kOwn, secret});
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
   return compose(anchor, pair.estimate, false);
 }
@@ -165,15 +167,16 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     if (!workload.ok())
       return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
     std::unique_ptr<Session> session;
-    result.finding = open(candidate, artifact, *workload, session);
+    result.finding = open(candidate, artifact, *workload, Runner::kFresh, session);
     if (!result.finding.passed()) return result;
     if (!anchor) {
       const QuickTime quick = time_quickly(*session, **workload, timeout_seconds_, secret.derive("quick"));
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
       anchor = &choose_anchor(quick.call_ns, true);
     }
+    const RmsLimits rms = naive_rms(*workload);
     PairOutcome pair =
-        time_against(*anchor, *session, *workload, rule_after(rounds), naive_rms(*workload), secret);
+        time_against(*anchor, *session, {*workload, rms, rule_after(rounds), Runner::kFresh, secret});
     if (!pair.finding.passed()) return result.finding = pair.finding, result;
     candidate_ns.push_back(pair.estimate.candidate_ns);
     estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),

@@ -53,11 +53,17 @@ class ShapeTimer {
 
  private:
   Finding open(const Candidate& candidate, const Artifact& artifact, std::shared_ptr<const Workload> workload,
-               std::unique_ptr<Session>& session) const;
-  /// A candidate's open session against a fresh one of the anchor, on the same workload.
-  PairOutcome time_against(const Anchor& anchor, Session& session,
-                           const std::shared_ptr<const Workload>& workload, TimingRule rule,
-                           const RmsLimits& rms, const Seed& secret) const;
+               Runner runner, std::unique_ptr<Session>& session) const;
+  /// Where and how one pair of kernels meets.
+  struct Round {
+    const std::shared_ptr<const Workload>& workload;
+    const RmsLimits& rms;
+    TimingRule rule;
+    Runner runner;
+    Seed secret;
+  };
+  /// A candidate's open session against one of the anchor that is opened for it, on the same workload.
+  PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;

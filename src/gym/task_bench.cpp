@@ -15,7 +15,6 @@ namespace {
 constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
 constexpr double kHiddenFlops = 2e7;
 constexpr double kTimedBlockNs = 1.2e6;  // what the trials of a timing workload should fill
-constexpr double kBestOverNaive = 12;    // how much faster than naive a kernel may get before trials run out
 constexpr int kMaxTrials = 96;
 
 }  // namespace
@@ -71,8 +70,9 @@ Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
                                          options_.secret.derive("naive", i));
     if (!quick.finding.passed())
       return Error{ErrorCode::kInternal, "the naive build fails: " + quick.finding.detail};
-    const int wanted = static_cast<int>(std::clamp(std::ceil(kTimedBlockNs * kBestOverNaive / quick.call_ns),
-                                                   2.0, static_cast<double>(kMaxTrials)));
+    const double best_ns = quick.call_ns / backend_.device().best_over_naive;
+    const int wanted = static_cast<int>(
+        std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
     LATHE_TRY(shape.timing, make_timing_workload(backend_, *reference_, shape.task,
                                                  options_.secret.derive("data", i), wanted, {}));
     LATHE_TRY(session, backend_.open(naive.candidate, naive.artifacts[i], shape.timing));

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -51,7 +52,9 @@ Status enter_as_root(int namespaces) {
 }
 
 Status limit(int resource, std::uint64_t value, const char* what) {
-  const rlimit both{value, value};
+  rlimit both{};
+  ::getrlimit(static_cast<__rlimit_resource>(resource), &both);
+  both.rlim_cur = both.rlim_max = std::min<rlim_t>(value, both.rlim_max);  // it may only fall
   if (::setrlimit(static_cast<__rlimit_resource>(resource), &both) != 0)
     return errno_error(std::string("cannot limit ") + what);
   return Ok{};

@@ -29,16 +29,6 @@ struct Tile {
 };
 
 /// Which tiles of an output are looked at.
-struct TileChoice {
-  double fraction = 1;
-  std::uint64_t secret = 0;
-
-  bool includes(std::size_t tile, std::size_t tiles) const {
-    if (fraction >= 1 || tile == secret % tiles) return true;
-    return Rng(Seed::from_number(secret).derive("tile", tile)).chance(fraction);
-  }
-};
-
 /// Calls `visit` with tiles of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
 template <class Visit>
 void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit,
@@ -48,7 +38,7 @@ void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit v
   assert(got.size() == count * type.bytes);
   std::array<double, kRmsTile> decoded;
   static constexpr std::array<double, kRmsTile> kNoError{};
-  const std::size_t tiles = (count + kRmsTile - 1) / kRmsTile;
+  const std::size_t tiles = tile_count(count);
   for (std::size_t begin = 0; begin < count; begin += kRmsTile) {
     if (!choice.includes(begin / kRmsTile, tiles)) continue;
     const std::size_t size = std::min<std::size_t>(kRmsTile, count - begin);
@@ -252,13 +242,18 @@ Comparison compare_tiles(const Expected& expected, std::span<const std::byte> go
 
 }  // namespace
 
+bool TileChoice::includes(std::size_t tile, std::size_t tiles) const {
+  if (fraction >= 1 || tile == secret % tiles) return true;
+  return Rng(Seed::from_number(secret).derive("tile", tile)).chance(fraction);
+}
+
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit) {
   return compare_tiles(expected, got, limit, {});
 }
 
-Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, double fraction,
-                          std::uint64_t secret, const RmsLimit* limit) {
-  return compare_tiles(expected, got, limit, {fraction, secret});
+Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, const TileChoice& choice,
+                          const RmsLimit* limit) {
+  return compare_tiles(expected, got, limit, choice);
 }
 
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {

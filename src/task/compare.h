@@ -29,13 +29,24 @@ struct RmsLimit {
 };
 inline constexpr std::int64_t kRmsTile = 4096;
 
+/// Which tiles of an output are compared.
+struct TileChoice {
+  double fraction = 1;
+  std::uint64_t secret = 0;
+
+  bool includes(std::size_t tile, std::size_t tiles) const;
+};
+constexpr std::size_t tile_count(std::size_t elements) {
+  return (elements + static_cast<std::size_t>(kRmsTile) - 1) / static_cast<std::size_t>(kRmsTile);
+}
+
 /// Compares raw output bytes with what they must be. `limit` may be null.
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
 
-/// Compares a share of the tiles, at least one, chosen by `secret`: cheap enough for every timed call. Of
-/// `limit`, which may be null, the tiles count.
-Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, double fraction,
-                          std::uint64_t secret, const RmsLimit* limit = nullptr);
+/// Compares a share of the tiles, at least one: cheap enough for every timed call. Of `limit`, which may be
+/// null, the tiles count. What lies in others is not read.
+Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, const TileChoice& choice,
+                          const RmsLimit* limit = nullptr);
 
 /// Measures the naive build's own error, from which RmsLimit follows (floored at the output's rounding).
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got);

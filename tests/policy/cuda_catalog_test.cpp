@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cubin_image.h"
 #include "backend/cuda/nvrtc.h"
+#include "base/fd.h"
 #include "baseline/baseline.h"
 #include "policy/catalog/emit.h"
 #include "tests/task/shipped_tasks.h"
@@ -59,6 +60,15 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
     ++known;
   }
   EXPECT_GE(known, 30);
+}
+
+TEST_F(CudaCatalogTest, TheExamplesForPeopleCompile) {
+  for (const char* name : {"gelu", "softmax_rows"}) {
+    const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml");
+    const auto text = read_file(std::string(LATHE_SOURCE_DIR "/examples/cuda/") + name + ".cu");
+    ASSERT_TRUE(task.ok() && text.ok()) << name;
+    EXPECT_EQ(try_out(*text, *task), "") << name;
+  }
 }
 
 }  // namespace

@@ -144,6 +144,17 @@ __device__ inline f32v lane_index() {
   return each([&](int i) { return static_cast<float>(team_thread() * kVector + i); });
 }
 
+/// The lanes whose positions `at`, `at` + stride, ... lie in [0, extent).
+__device__ inline maskv inside(int64_t at, int64_t stride, int64_t extent) {
+  return each_flag([&](int i) {
+    const int64_t own = at + (int64_t{team_thread()} * kVector + i) * stride;
+    return own >= 0 && own < extent;
+  });
+}
+__device__ inline f32v load_strided(const float* p, int64_t stride, const maskv& m) {
+  return each([&](int i) { return m.m[i] ? p[(int64_t{team_thread()} * kVector + i) * stride] : 0.0f; });
+}
+
 // Loads and stores: p is where lane 0 lies, the same in all threads.
 
 template <int kBytes>

@@ -115,8 +115,10 @@ class CpuBackend final : public Backend {
     return std::shared_ptr<const Workload>(std::move(made));
   }
 
+  using Backend::open;
+  /// Every block is a process of its own, so any runner is as good as a fresh one.
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
-                                        std::shared_ptr<const Workload> workload) override {
+                                        std::shared_ptr<const Workload> workload, Runner) override {
     auto cpu_workload = std::dynamic_pointer_cast<const CpuWorkload>(std::move(workload));
     if (!cpu_workload) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, cpu_workload->task, device_.facts));

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <mutex>
 
 #include "backend/cuda/cubin_image.h"
 #include "backend/cuda/keeper_client.h"
-#include "backend/cuda/peaks.h"
+#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/session.h"
 #include "backend/cuda/toolchain.h"
 #include "backend/installation.h"
@@ -21,7 +22,8 @@ namespace {
 using namespace cuda;
 
 constexpr int kEmptyBlocks = 25;
-constexpr std::size_t kSpareLaunchers = 4;
+constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 6;
+constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
 
 std::string arch_of(const DeviceFacts& facts) {
@@ -56,9 +58,9 @@ ScratchFill to_protocol(ScratchInit init) {
 }
 
 Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
-  if (step.kind == PlanStep::Kind::kNode) return invalid("no_library: the GPU has no library steps yet");
   Step to;
-  to.kernel = step.kernel;
+  to.is_node = step.kind == PlanStep::Kind::kNode;
+  to.kernel = to.is_node ? step.node_text : step.kernel;
   LATHE_TRY(to.grid, extents_of(step.grid, {1, 1, 1}, "grid"));
   LATHE_TRY(to.block, extents_of(step.block, {1, 1, 1}, "block"));
   LATHE_TRY(to.cluster, extents_of(step.cluster, {0, 0, 0}, "cluster"));
@@ -66,15 +68,57 @@ Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
   if (step.shared_bytes < 0 || step.shared_bytes > std::numeric_limits<std::int32_t>::max())
     return invalid(fmt::format("bad_launch: smem is {}", step.shared_bytes));
   to.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes);
+  to.cooperative = step.cooperative;
+  to.programmatic = step.programmatic;
   for (const BoundArg& arg : step.args) to.args.push_back(to_protocol(arg, spec));
   return to;
 }
+
+/// Spare launchers, whose contexts are made while others work, and those that candidates have used.
+class Launchers final : public LauncherPool {
+ public:
+  Launchers(std::string program, std::string vendor_library)
+      : program_(std::move(program)), vendor_library_(std::move(vendor_library)) {}
+
+  Result<HelperProcess> take(const std::string& owner, Runner runner) override {
+    std::lock_guard lock(mutex_);
+    const auto used =
+        std::find_if(used_.begin(), used_.end(), [&](const auto& one) { return one.first == owner; });
+    if (runner == Runner::kOwn && used != used_.end()) {
+      HelperProcess launcher = std::move(used->second);
+      used_.erase(used);
+      return launcher;
+    }
+    while (spares_.size() <= kSpareLaunchers) {
+      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, {"launch", vendor_library_}));
+      spares_.push_back(std::move(spare));
+    }
+    HelperProcess launcher = std::move(spares_.front());
+    spares_.pop_front();
+    return launcher;
+  }
+
+  void give_back(const std::string& owner, HelperProcess launcher) override {
+    std::lock_guard lock(mutex_);
+    used_.emplace_back(owner, std::move(launcher));
+    if (used_.size() > kUsedLaunchers) used_.pop_front();
+  }
+
+ private:
+  std::string program_, vendor_library_;
+  std::mutex mutex_;
+  std::deque<HelperProcess> spares_;
+  std::deque<std::pair<std::string, HelperProcess>> used_;  ///< with who used them, oldest first
+};
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(CudaBackendOptions options, std::unique_ptr<KeeperClient> keeper,
               std::unique_ptr<Toolchain> toolchain)
-      : options_(std::move(options)), keeper_(std::move(keeper)), toolchain_(std::move(toolchain)) {
+      : options_(std::move(options)),
+        keeper_(std::move(keeper)),
+        toolchain_(std::move(toolchain)),
+        launchers_(options_.runner_program, options_.vendor_library) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
     device_.name = facts.name;
@@ -85,7 +129,7 @@ class CudaBackend final : public Backend {
                      {"smem_optin", facts.shared_optin_bytes},
                      {"l2_bytes", facts.l2_bytes},
                      {"threads", 1}};
-    session_.take_launcher = [this] { return take_launcher(); };
+    device_.best_over_naive = kBestOverNaive;
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -113,6 +157,11 @@ class CudaBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
+    if (!candidate.has_kernels()) {
+      BuildResult nothing{.ok = true};
+      nothing.artifact.key = candidate.digest;
+      return nothing;
+    }
     Dims constants;
     for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
     return toolchain_->build(candidate.text, constants, cancel);
@@ -123,15 +172,19 @@ class CudaBackend final : public Backend {
     return std::shared_ptr<const Workload>(std::move(made));
   }
 
+  using Backend::open;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
-                                        std::shared_ptr<const Workload> workload) override {
+                                        std::shared_ptr<const Workload> workload, Runner runner) override {
     auto held = std::dynamic_pointer_cast<const CudaWorkload>(std::move(workload));
     if (!held) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, held->task, device_.facts));
     LATHE_TRY(Load load, make_load(program, *held));
-    LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
-    load.reload = image.initialised_bytes > 0;
-    LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), session_));
+    if (candidate.has_kernels()) {
+      LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
+      load.reload = image.initialised_bytes > 0;
+    }
+    const SessionOptions options{&launchers_, candidate.digest.hex(), runner, empty_block_ns_};
+    LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
 
@@ -149,9 +202,9 @@ class CudaBackend final : public Backend {
     LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}, {}));
     Load load;
     load.layout = held->layout();
-    load.steps.push_back({"f"});
-    LATHE_TRY(auto session,
-              CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held), session_));
+    load.steps.emplace_back().kernel = "f";
+    LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
+                                              {&launchers_, "calibration"}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
@@ -164,7 +217,7 @@ class CudaBackend final : public Backend {
                      "run lathe doctor"};
       least_ns = std::min(least_ns, outcome.wall_ns);
     }
-    session_.empty_block_ns = least_ns;
+    empty_block_ns_ = least_ns;
     return Ok{};
   }
 
@@ -183,9 +236,7 @@ class CudaBackend final : public Backend {
   }
 
   Result<DevicePeaks> measure_peaks() {
-    LATHE_TRY(const BuildResult built, toolchain_->build(kPeakKernels, {}, {}));
-    if (!built.ok) return Error{ErrorCode::kInternal, "the kernels of peaks: " + built.facts.log};
-    LATHE_TRY(const std::vector<double> numbers, keeper_->measure(built.artifact.bytes));
+    LATHE_TRY(const std::vector<double> numbers, keeper_->measure());
     if (numbers.size() != 3) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
     const DeviceFacts& facts = keeper_->facts();
     DevicePeaks peaks;
@@ -195,27 +246,14 @@ class CudaBackend final : public Backend {
     return peaks;
   }
 
-  /// A spare whose context was made while others worked; another one is started in its place.
-  Result<HelperProcess> take_launcher() {
-    std::lock_guard lock(spares_mutex_);
-    while (spares_.size() <= kSpareLaunchers) {
-      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(options_.runner_program, {"launch"}));
-      spares_.push_back(std::move(spare));
-    }
-    HelperProcess launcher = std::move(spares_.front());
-    spares_.erase(spares_.begin());
-    return launcher;
-  }
-
   CudaBackendOptions options_;
   std::shared_ptr<KeeperClient> keeper_;
   std::unique_ptr<Toolchain> toolchain_;
   DeviceInfo device_;
-  SessionOptions session_;
+  double empty_block_ns_ = 0;
+  Launchers launchers_;
   std::mutex mutex_;
   DevicePeaks peaks_;
-  std::mutex spares_mutex_;
-  std::vector<HelperProcess> spares_;
 };
 
 }  // namespace
@@ -223,6 +261,10 @@ class CudaBackend final : public Backend {
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
   CudaBackendOptions options = given;
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
+  LATHE_TRY(const std::string beside, sibling_program(""));
+  LATHE_TRY(options.vendor_library,
+            find_part(options.vendor_library,
+                      {beside + "../lib/liblathe_vendor_cuda.so", beside + "liblathe_vendor_cuda.so"}));
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }
@@ -231,6 +273,9 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& giv
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, arch, options.build_timeout_seconds}));
+  LATHE_TRY(const BuildResult kernels, toolchain->build(kKeeperKernels, {}, {}));
+  if (!kernels.ok) return Error{ErrorCode::kInternal, "the keeper's kernels: " + kernels.facts.log};
+  LATHE_CHECK_OK(keeper->load_kernels(kernels.artifact.bytes));
   auto backend = std::make_unique<CudaBackend>(options, std::move(keeper), std::move(toolchain));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));

@@ -9,6 +9,7 @@ namespace lathe {
 
 struct CudaBackendOptions {
   std::string runner_program;  ///< empty: lathe-cuda-runner beside the running program
+  std::string vendor_library;  ///< empty: liblathe_vendor_cuda.so beside it, or in ../lib
   std::string include_folder;  ///< empty: device_header_folder()
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;

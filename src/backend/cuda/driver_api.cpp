@@ -63,6 +63,7 @@ void bind_memory(Binder& binder, Driver& driver) {
   binder.bind(driver.copy_on_device, "cuMemcpyDtoDAsync_v2");
   binder.bind(driver.register_host, "cuMemHostRegister_v2");
   binder.bind(driver.unregister_host, "cuMemHostUnregister");
+  binder.bind(driver.host_address, "cuMemHostGetDevicePointer_v2");
   binder.bind(driver.set_bytes, "cuMemsetD8Async");
   binder.bind(driver.set_words, "cuMemsetD32Async");
 }

@@ -134,6 +134,7 @@ struct Driver {
   Code (*copy_on_device)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);
   Code (*register_host)(void*, std::size_t bytes, unsigned flags);
   Code (*unregister_host)(void*);
+  Code (*host_address)(DevicePointer*, void*, unsigned flags);  ///< of registered memory, for kernels
   Code (*set_bytes)(DevicePointer, unsigned char, std::size_t count, Stream);
   Code (*set_words)(DevicePointer, unsigned, std::size_t count, Stream);
 

@@ -1,5 +1,7 @@
 #include "backend/cuda/keeper_client.h"
 
+#include <algorithm>
+
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
@@ -8,6 +10,7 @@ namespace {
 constexpr int kStartTimeoutMs = 20'000;
 constexpr int kUploadTimeoutMs = 60'000;
 constexpr int kReplyTimeoutMs = 10'000;
+constexpr std::size_t kPiecesOfFrame = kMaxFrameBytes / sizeof(Piece) - 16;
 
 using Verb = KeeperRequest::Verb;
 
@@ -60,16 +63,19 @@ void KeeperClient::destroy(std::uint64_t workload) {
   (void)ask(request, {}, kReplyTimeoutMs);
 }
 
-Status KeeperClient::reset(std::uint64_t workload, const std::vector<std::uint32_t>& trials,
-                           std::uint8_t poison) {
-  KeeperRequest request{Verb::kReset, workload, poison, trials};
-  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+Status KeeperClient::reset(std::uint64_t workload, std::uint8_t poison) {
+  LATHE_TRY(const KeeperReply reply, ask({Verb::kReset, workload, poison}, {}, kReplyTimeoutMs));
   return Ok{};
 }
 
-Status KeeperClient::collect(std::uint64_t workload, const std::vector<std::uint32_t>& trials) {
-  KeeperRequest request{Verb::kCollect, workload, 0, trials};
-  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+Status KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pieces) {
+  for (std::size_t first = 0; first < pieces.size(); first += kPiecesOfFrame) {
+    const std::size_t last = std::min(pieces.size(), first + kPiecesOfFrame);
+    KeeperRequest request{Verb::kCollect, workload};
+    request.pieces.assign(pieces.begin() + static_cast<std::ptrdiff_t>(first),
+                          pieces.begin() + static_cast<std::ptrdiff_t>(last));
+    LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+  }
   return Ok{};
 }
 
@@ -92,9 +98,14 @@ Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const C
   return Ok{};
 }
 
-Result<std::vector<double>> KeeperClient::measure(const std::string& cubin) {
-  LATHE_TRY(const UniqueFd memory, make_sealed_memfd("peaks", cubin));
-  LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {memory.get()}, kReplyTimeoutMs));
+Status KeeperClient::load_kernels(const std::string& cubin) {
+  LATHE_TRY(const UniqueFd memory, make_sealed_memfd("kernels", cubin));
+  LATHE_TRY(const KeeperReply reply, ask({Verb::kKernels}, {memory.get()}, kReplyTimeoutMs));
+  return Ok{};
+}
+
+Result<std::vector<double>> KeeperClient::measure() {
+  LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {}, kReplyTimeoutMs));
   return std::move(reply.numbers);
 }
 

@@ -21,13 +21,15 @@ class KeeperClient {
   /// Uploads the inputs that `inputs` holds. Its name for later requests.
   Result<std::uint64_t> create(const Layout& layout, const UniqueFd& inputs, const UniqueFd& outputs);
   void destroy(std::uint64_t workload);
-  Status reset(std::uint64_t workload, const std::vector<std::uint32_t>& trials, std::uint8_t poison);
-  /// Fetches outputs, with what lies around them, into the memory that create() was given.
-  Status collect(std::uint64_t workload, const std::vector<std::uint32_t>& trials);
+  Status reset(std::uint64_t workload, std::uint8_t poison);
+  /// Fetches parts of outputs' windows into the memory that create() was given.
+  Status collect(std::uint64_t workload, std::vector<Piece> pieces);
   /// Passes handles of all the workload's memory on to a launcher.
   Status share(std::uint64_t workload, const Layout& layout, const Channel& launcher);
-  /// See measure.h. `cubin` holds the kernels of peaks.h.
-  Result<std::vector<double>> measure(const std::string& cubin);
+  /// `cubin` holds kKeeperKernels; needed before anything else.
+  Status load_kernels(const std::string& cubin);
+  /// See runner/measure.h.
+  Result<std::vector<double>> measure();
 
  private:
   explicit KeeperClient(HelperProcess process) : process_(std::move(process)) {}

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::uint32_t kMaxTrials = 1 << 16;
 constexpr std::size_t kMaxSteps = 4096, kMaxArgs = 24;
-constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 37;
+constexpr std::size_t kMaxTensors = 256, kMaxText = 4u << 20;
 constexpr std::uint64_t kHostAlign = 64;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
@@ -61,8 +62,9 @@ bool get_layout(WireReader& in, Layout& layout) {
   layout.trials = in.get<std::uint32_t>();
   const auto inputs = get_all<std::uint64_t>(in), outputs = get_all<std::uint64_t>(in);
   layout.inout_source = get_all<std::int32_t>(in);
-  if (layout.trials > kMaxTrials || !all_below(inputs, kMaxTensorBytes) ||
-      !all_below(outputs, kMaxTensorBytes) || layout.inout_source.size() != outputs.size())
+  if (layout.trials > kMaxTrials || inputs.size() + outputs.size() > kMaxTensors ||
+      !all_below(inputs, kMaxTensorBytes) || !all_below(outputs, kMaxTensorBytes) ||
+      layout.inout_source.size() != outputs.size())
     return false;
   layout.inputs = input_region(inputs);
   layout.outputs = output_region(outputs);
@@ -94,18 +96,27 @@ bool arg_fits(const Arg& arg, const Load& load) {
 }
 
 void put_step(WireWriter& out, const Step& step) {
-  out.text(step.kernel).put(step.grid).put(step.block).put(step.cluster).put(step.shared_bytes);
+  out.put(static_cast<std::uint8_t>(step.is_node))
+      .text(step.kernel)
+      .put(step.grid)
+      .put(step.block)
+      .put(step.cluster)
+      .put(step.shared_bytes);
+  out.put(static_cast<std::uint8_t>(step.cooperative)).put(static_cast<std::uint8_t>(step.programmatic));
   out.put(static_cast<std::uint32_t>(step.args.size()));
   for (const Arg& arg : step.args) out.put(arg.kind).put(arg.value).put(arg.bytes);
 }
 
 Step get_step(WireReader& in) {
   Step step;
-  step.kernel = in.text();
+  step.is_node = in.flag();
+  step.kernel = in.text(kMaxText);
   step.grid = in.get<Extents>();
   step.block = in.get<Extents>();
   step.cluster = in.get<Extents>();
   step.shared_bytes = in.get<std::uint32_t>();
+  step.cooperative = in.flag();
+  step.programmatic = in.flag();
   step.args.resize(in.count(10));
   for (Arg& arg : step.args) {
     arg.kind = in.get<ArgKind>();
@@ -142,7 +153,9 @@ Region output_region(const std::vector<std::uint64_t>& tensor_bytes) {
 std::string encode(const KeeperRequest& request) {
   WireWriter out;
   out.put(request.verb).put(request.workload).put(request.poison);
-  put_all(out, request.trials);
+  out.put(static_cast<std::uint32_t>(request.pieces.size()));
+  for (const Piece& piece : request.pieces)
+    out.put(piece.trial).put(piece.output).put(piece.offset).put(piece.bytes);
   put_layout(out, request.layout);
   return out.take();
 }
@@ -153,8 +166,14 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
   request.verb = in.get<KeeperRequest::Verb>();
   request.workload = in.get<std::uint64_t>();
   request.poison = in.get<std::uint8_t>();
-  request.trials = get_all<std::uint32_t>(in);
-  if (!get_layout(in, request.layout) || request.verb > KeeperRequest::Verb::kMeasure)
+  request.pieces.resize(in.count(24));
+  for (Piece& piece : request.pieces) {
+    piece.trial = in.get<std::uint32_t>();
+    piece.output = in.get<std::uint32_t>();
+    piece.offset = in.get<std::uint64_t>();
+    piece.bytes = in.get<std::uint64_t>();
+  }
+  if (!get_layout(in, request.layout) || request.verb > KeeperRequest::Verb::kExport)
     return damaged("keeper request");
   return finish(in, std::move(request), "keeper request");
 }
@@ -235,7 +254,7 @@ Result<Load> decode_load(std::string_view bytes) {
   if (!in.finished() || load.scalars.size() != load.layout.trials * load.layout.inputs.slots.size())
     return damaged("load");
   for (const Step& step : load.steps) {
-    if (step.args.size() > kMaxArgs) return damaged("load step");
+    if (step.args.size() > (step.is_node ? kMaxTensors : kMaxArgs)) return damaged("load step");
     for (const Arg& arg : step.args)
       if (!arg_fits(arg, load)) return damaged("load argument");
   }

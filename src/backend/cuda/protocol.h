@@ -47,14 +47,23 @@ struct Layout {
   std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
 };
 
-/// A request to the keeper. kCreate comes with the memories of inputs and outputs, kMeasure with a cubin.
+/// Part of an output's window.
+struct Piece {
+  std::uint32_t trial = 0;
+  std::uint32_t output = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of
+/// inputs and outputs.
 struct KeeperRequest {
-  enum class Verb : std::uint8_t { kCreate, kDestroy, kReset, kCollect, kExport, kMeasure };
+  enum class Verb : std::uint8_t { kKernels, kMeasure, kCreate, kDestroy, kReset, kCollect, kExport };
   Verb verb = Verb::kCreate;
   std::uint64_t workload = 0;
-  std::uint8_t poison = 0;                 ///< kReset
-  std::vector<std::uint32_t> trials = {};  ///< kReset, kCollect
-  Layout layout = {};                      ///< kCreate
+  std::uint8_t poison = 0;         ///< kReset
+  std::vector<Piece> pieces = {};  ///< kCollect
+  Layout layout = {};              ///< kCreate
 };
 std::string encode(const KeeperRequest& request);
 Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
@@ -64,7 +73,7 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
 struct KeeperReply {
   bool ok = false;
   std::string text;             ///< why not
-  std::vector<double> numbers;  ///< kMeasure: see peaks.h
+  std::vector<double> numbers;  ///< kMeasure: see runner/measure.h
 };
 std::string encode(const KeeperReply& reply);
 Result<KeeperReply> decode_keeper_reply(std::string_view bytes);
@@ -89,11 +98,14 @@ struct Arg {
 
 using Extents = std::array<std::uint32_t, 3>;
 struct Step {
-  std::string kernel;
+  bool is_node = false;
+  std::string kernel;  ///< or the node's JSON
   Extents grid = {1, 1, 1};
   Extents block = {1, 1, 1};
   Extents cluster = {0, 0, 0};  ///< zeros: none
   std::uint32_t shared_bytes = 0;
+  bool cooperative = false;
+  bool programmatic = false;
   std::vector<Arg> args;
 };
 
@@ -103,7 +115,9 @@ struct Scratch {
   ScratchFill fill = ScratchFill::kPoison;
 };
 
-/// Comes with the control page and the cubin; handles of the workload's memory follow as after kExport.
+/// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
+/// the workload's memory follow as after kExport.
+inline constexpr std::string_view kLoadFrame = "load";
 struct Load {
   Layout layout;
   std::vector<Scratch> scratch;

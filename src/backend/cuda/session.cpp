@@ -54,14 +54,18 @@ Result<std::unique_ptr<CudaSession>> CudaSession::open(Load load, std::string cu
   return session;
 }
 
+CudaSession::~CudaSession() {
+  if (launcher_) options_.launchers->give_back(options_.owner, *std::move(launcher_));
+}
+
 Status CudaSession::start() {
   LATHE_TRY(control_fd_, make_memfd("control", kPageBytes));
   LATHE_TRY(control_, map_shared(control_fd_, kPageBytes, true));
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("load", encode(load_)));
-  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));
-  LATHE_TRY(HelperProcess launcher, options_.take_launcher());
+  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
+  LATHE_TRY(HelperProcess launcher, options_.launchers->take(options_.owner, options_.runner));
   const Channel& channel = launcher.channel();
-  LATHE_CHECK_OK(channel.send("load", {payload.get(), control_fd_.get(), object.get()}));
+  LATHE_CHECK_OK(channel.send(kLoadFrame, {payload.get(), control_fd_.get(), object.get()}));
   LATHE_CHECK_OK(workload_->share(channel));
   LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
   LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
@@ -137,9 +141,7 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
-  std::vector<std::uint32_t> trials;
-  for (const int trial : request.trials) trials.push_back(static_cast<std::uint32_t>(trial));
-  if (const Status fetched = workload_->collect(trials); !fetched.ok())
+  if (const Status fetched = workload_->collect(request); !fetched.ok())
     return failed(BlockStatus::kInfra, "keeper", fetched.error().message);
   check_outputs(request, outcome);
   return outcome;

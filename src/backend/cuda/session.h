@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -10,10 +9,21 @@
 
 namespace lathe::cuda {
 
-/// What a session needs of its backend.
+/// Where sessions get launchers. Thread-safe.
+class LauncherPool {
+ public:
+  virtual ~LauncherPool() = default;
+  /// One that has run nothing but what `owner` names; for kFresh, nothing at all.
+  virtual Result<HelperProcess> take(const std::string& owner, Runner runner) = 0;
+  /// Of a session that ends with its context whole.
+  virtual void give_back(const std::string& owner, HelperProcess launcher) = 0;
+};
+
 struct SessionOptions {
-  std::function<Result<HelperProcess>()> take_launcher;  ///< a fresh one, its context made
-  double empty_block_ns = 0;                             ///< what a block without calls costs
+  LauncherPool* launchers = nullptr;
+  std::string owner;  ///< the candidate
+  Runner runner = Runner::kOwn;
+  double empty_block_ns = 0;  ///< what a block without calls costs
 };
 
 /// A candidate in a launcher of its own. A launcher whose context is lost is replaced when the next block
@@ -24,6 +34,7 @@ class CudaSession final : public Session {
   static Result<std::unique_ptr<CudaSession>> open(Load load, std::string cubin,
                                                    std::shared_ptr<const CudaWorkload> workload,
                                                    const SessionOptions& options);
+  ~CudaSession() override;
   BlockOutcome run(const BlockRequest& request) override;
 
  private:

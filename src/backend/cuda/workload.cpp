@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace lathe::cuda {
 
@@ -70,14 +69,33 @@ Status CudaWorkload::upload() {
   return Ok{};
 }
 
-Status CudaWorkload::reset(std::uint8_t poison) const {
-  std::vector<std::uint32_t> all(layout_.trials);
-  std::iota(all.begin(), all.end(), 0u);
-  return keeper_->reset(held_, all, poison);
+Status CudaWorkload::reset(std::uint8_t poison) const { return keeper_->reset(held_, poison); }
+
+Status CudaWorkload::collect(const BlockRequest& request) const {
+  std::vector<Piece> pieces;
+  for (const int trial : request.trials)
+    for (std::size_t i = 0; i < layout_.outputs.slots.size(); ++i) add_pieces(request, trial, i, pieces);
+  return keeper_->collect(held_, std::move(pieces));
 }
 
-Status CudaWorkload::collect(const std::vector<std::uint32_t>& wanted) const {
-  return keeper_->collect(held_, wanted);
+void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_t output,
+                              std::vector<Piece>& pieces) const {
+  const Slot& slot = layout_.outputs.slots[output];
+  const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
+    if (bytes > 0)
+      pieces.push_back(
+          {static_cast<std::uint32_t>(trial), static_cast<std::uint32_t>(output), offset, bytes});
+  };
+  if (request.check_fraction >= 1) return add(0, slot.window_bytes());
+  const Expected& expected = trials[static_cast<std::size_t>(trial)].expected[output];
+  const std::size_t bytes = info(expected.dtype).bytes, count = slot.bytes / bytes;
+  const TileChoice choice = choice_of(request, trial);
+  add(0, kRedzoneBytes);
+  for (std::size_t tile = 0; tile < tile_count(count); ++tile)
+    if (choice.includes(tile, tile_count(count)))
+      add(kRedzoneBytes + tile * kRmsTile * bytes,
+          std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
+  add(kRedzoneBytes + slot.bytes, slot.window_bytes() - kRedzoneBytes - slot.bytes);
 }
 
 Status CudaWorkload::share(const Channel& launcher) const { return keeper_->share(held_, layout_, launcher); }

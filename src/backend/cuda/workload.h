@@ -23,10 +23,11 @@ class CudaWorkload final : public Workload {
 
   /// Fills the outputs of all trials, so that nothing outlives a block, and renews the canaries.
   Status reset(std::uint8_t poison) const;
-  Status collect(const std::vector<std::uint32_t>& trials) const;
+  /// Fetches what `request` compares of its trials' outputs, and their surroundings.
+  Status collect(const BlockRequest& request) const;
   Status share(const Channel& launcher) const;
 
-  /// As collected last.
+  /// As collected last, where it was.
   std::span<const std::byte> output(int trial, int index) const;
   /// The first output whose surroundings were written to; -1 if none.
   int broken_canary(int trial) const;
@@ -35,6 +36,8 @@ class CudaWorkload final : public Workload {
   std::vector<std::uint64_t> input_bytes() const;
   std::vector<std::uint64_t> output_bytes() const;
   void read_scalars();
+  void add_pieces(const BlockRequest& request, int trial, std::size_t output,
+                  std::vector<Piece>& pieces) const;
   Status upload();
 
   std::shared_ptr<KeeperClient> keeper_;

@@ -128,7 +128,7 @@ Result<std::shared_ptr<const Workload>> FakeBackend::prepare(Workload workload) 
 }
 
 Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, const Artifact&,
-                                                   std::shared_ptr<const Workload> workload) {
+                                                   std::shared_ptr<const Workload> workload, Runner) {
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, workload->task, device_.facts));
   const FakeKernel script = kernel(candidate.name);
   if (script.open_infra) return Error{ErrorCode::kUnavailable, "no runner starts"};

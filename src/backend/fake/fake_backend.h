@@ -47,8 +47,9 @@ class FakeBackend final : public Backend {
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override;
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override;
+  using Backend::open;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
-                                        std::shared_ptr<const Workload> workload) override;
+                                        std::shared_ptr<const Workload> workload, Runner runner) override;
 
  private:
   friend class FakeSession;

@@ -44,6 +44,9 @@ class PreparedCall {
 };
 
 Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int threads);
+Result<std::unique_ptr<PreparedCall>> prepare_cublas(const NodeCall& call);
+/// Where later cuBLAS calls go, a CUstream; 0, or cuBLAS's error code.
+int set_cublas_stream(void* stream);
 Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads);
 
 std::int64_t count(const Extents& shape);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "policy/catalog/tile.h"
 
@@ -14,6 +16,19 @@ struct Operand {
   bool has_batch = false;
 };
 
+/// A block's tile on a GPU, and what each of its threads sums.
+struct GpuTile {
+  int rows, columns, depth, thread_rows, thread_columns;
+  int threads() const { return rows / thread_rows * (columns / thread_columns); }
+};
+constexpr std::array<GpuTile, 6> kGpuTiles = {{{128, 128, 16, 8, 8},
+                                               {128, 64, 16, 8, 4},
+                                               {64, 128, 16, 4, 8},
+                                               {64, 64, 16, 4, 4},
+                                               {32, 64, 16, 4, 4},
+                                               {32, 32, 16, 4, 4}}};
+constexpr double kMultiprocessors = 132;  // of a Hopper; others are near it
+
 class Contraction {
  public:
   explicit Contraction(const Site& site) : site_(site), node_(site.node(0)), group_(site.group) {
@@ -28,6 +43,7 @@ class Contraction {
 
   Status run() {
     Writer& writer = site_.writer;
+    if (writer.cuda()) return run_on_gpu();
     const double m = static_cast<double>(writer.headline(rows_)),
                  n = static_cast<double>(writer.headline(columns_));
     const double k = static_cast<double>(writer.headline(depth_));
@@ -60,6 +76,55 @@ class Contraction {
   }
 
  private:
+  /// One block a tile of the result, through shared memory.
+  Status run_on_gpu() {
+    Writer& writer = site_.writer;
+    const GpuTile& tile = kGpuTiles[static_cast<std::size_t>(choose_gpu_tile())];
+    const Epilogue epilogue =
+        emit_epilogue(writer, group_, loops_, element_indices(), node_.out, "x", Elements::kScalars);
+    const std::string m = rows_.to_string(), n = columns_.to_string(), k = depth_.to_string();
+    const std::string height = std::to_string(tile.rows), width = std::to_string(tile.columns);
+    std::string code = "const int64_t across = cdiv(" + n + ", " + width + "), tiles = cdiv(" + m + ", " +
+                       height + ") * across;\n";
+    if (!batch_loops_.empty())
+      code += "const int64_t outer = item / tiles;\n" + unflatten("outer", batch_loops_, batch_names_);
+    code += "using Block = GemmBlock<" + height + ", " + width + ", " + std::to_string(tile.depth) + ", " +
+            std::to_string(tile.thread_rows) + ", " + std::to_string(tile.thread_columns) + ", " +
+            (a_.transposed ? "true" : "false") + ", " + (b_.transposed ? "true" : "false") + ">;\n";
+    code += "const Block block{" + writer.parameter(a_.value) + " + " + base(a_) + ", " +
+            writer.parameter(b_.value) + " + " + base(b_) + ", item % tiles / across * " + height +
+            ", item % across * " + width + ", " + m + ", " + n + ", " + k + "};\n";
+    code += "block.run([&](int64_t row, int64_t j, float x) {\n" + epilogue.code + "});\n";
+    writer.add_pattern("contraction");
+    Work work;
+    work.flops = 2 * writer.count(batch_extents()) * static_cast<double>(writer.headline(rows_)) *
+                 static_cast<double>(writer.headline(columns_)) *
+                 static_cast<double>(writer.headline(depth_));
+    writer.add_work(work);
+    const Expr tiles = Expr::apply("cdiv", rows_, Expr::constant(tile.rows)) *
+                       Expr::apply("cdiv", columns_, Expr::constant(tile.columns));
+    writer.launch_blocks(site_.prefix + "_product", product(batch_extents()) * tiles, tile.threads(),
+                         epilogue.written, code);
+    return Ok{};
+  }
+
+  /// The largest tile of which there is one for each multiprocessor.
+  int choose_gpu_tile() const {
+    int best = static_cast<int>(kGpuTiles.size()) - 1;
+    const auto tiles = [&](const GpuTile& tile) {
+      const auto count = [](std::int64_t extent, int part) {
+        return static_cast<double>((extent + part - 1) / part);
+      };
+      return site_.writer.count(batch_extents()) * count(site_.writer.headline(rows_), tile.rows) *
+             count(site_.writer.headline(columns_), tile.columns);
+    };
+    for (int i = best; i >= 0; --i)
+      if (tiles(kGpuTiles[static_cast<std::size_t>(i)]) >= kMultiprocessors) best = i;
+    std::vector<int> all(kGpuTiles.size());
+    std::iota(all.begin(), all.end(), 0);
+    return site_.knob("tile", all, best);
+  }
+
   Operand operand(const std::string& value, bool transposed) const {
     Operand result{value, site_.graph().type_of(value).shape, {}, transposed, false};
     const std::size_t rank = result.shape.size(), shift = group_.space.size() - rank;

@@ -8,13 +8,12 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr std::int64_t kLargestDefaultTeam = 256;
+
 Status emit_group(const Site& site) {
   const Kind kind = site.node(0).kind;
-  const bool on_teams =
-      kind == Kind::kApply || kind == Kind::kReduce || kind == Kind::kScan || kind == Kind::kMove;
-  if (site.writer.cuda() && !on_teams)
-    return Error{ErrorCode::kUnavailable, "the catalogue has no CUDA pattern for '" + site.node(0).out + "'"};
-  switch (site.node(0).kind) {
+  if (site.writer.cuda() && kind == Kind::kConvolve) return emit_direct_convolution(site);
+  switch (kind) {
     case Kind::kApply:
     case Kind::kReduce:
       return emit_nest(site);
@@ -58,6 +57,16 @@ void copy_aliases(Graph& graph) {
   }
 }
 
+/// The largest team that the shortest row to be reduced gives four elements a thread.
+int default_team(const Graph& graph, const Partition& parts) {
+  const Writer measure(graph, {});
+  std::int64_t team = kLargestDefaultTeam;
+  for (const Group& group : parts.groups)
+    if (group.reduces() && group.reduced.back())
+      while (team > 32 && team * 4 > measure.headline(group.space.back())) team /= 2;
+  return static_cast<int>(team);
+}
+
 }  // namespace
 
 Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random, const Target& asked) {
@@ -70,7 +79,7 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
   if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
   Target target = asked;
   if (target.cuda) {
-    target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, 256);
+    target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, default_team(graph, parts));
     target.vector = choices.pick("vector", {1, 2, 4}, 4);
     target.lanes = target.team * target.vector;
   }

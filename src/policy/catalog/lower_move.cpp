@@ -86,7 +86,7 @@ bool lower_attention(Lowering& to) {
   std::string s = to.apply("{0} * " + scale, {to.add(scores)});
   if (node.attrs.flag("causal", false))
     s = to.apply("lathe::select(lathe::le({1}, {2} + static_cast<float>(" + (keys - queries).to_string() +
-                     ")), {0}, f32v(-kInfinity))",
+                     ")), {0}, -kInfinity)",
                  {s, to.iota(keys, 0), to.iota(queries, 1)});
   const std::vector<int> last = {static_cast<int>(shape.size()) - 1};
   const std::string e = to.apply("lathe::exp({0} - {1})", {s, to.reduce("max", s, last, true)});

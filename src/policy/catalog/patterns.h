@@ -35,6 +35,8 @@ Status emit_pool(const Site& site);
 Status emit_scan(const Site& site);
 /// Transpositions and other permutations of axes.
 Status emit_permute(const Site& site);
+/// A convolution on a GPU, one thread an element of the result.
+Status emit_direct_convolution(const Site& site);
 /// Copies: concat, slice, pad, flip, gather.
 Status emit_move(const Site& site);
 

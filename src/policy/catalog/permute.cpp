@@ -34,6 +34,39 @@ std::string times(const std::string& index, const Expr& stride) {
   return is_one(stride) ? index : index + " * " + factor(stride);
 }
 
+/// On a GPU: tiles of 32 x 32 turn round in shared memory, so that reads and writes both run along warps.
+struct TurnedTile {
+  const Axis& inner;  ///< along which the input lies
+  const Axis& last;   ///< along which the output lies
+  std::string from, to;
+  std::vector<Loop> loops;  ///< over all other axes
+  std::vector<std::string> names;
+};
+
+void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
+  const std::string p = tile.inner.extent.to_string(), n = tile.last.extent.to_string();
+  const std::string x = site.writer.parameter(site.node(0).in[0]),
+                    y = site.writer.parameter(site.node(0).out);
+  std::string code = "__shared__ float tile[32][33];\nconst int64_t across = cdiv(" + n +
+                     ", 32), tiles = cdiv(" + p + ", 32) * across;\n";
+  if (!tile.loops.empty())
+    code += "const int64_t outer = item / tiles;\n" + unflatten("outer", tile.loops, tile.names);
+  code +=
+      "const int64_t p0 = item % tiles / across * 32, i0 = item % across * 32;\n"
+      "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n";
+  code += "for (int r = warp; r < 32; r += 8)\nif (i0 + r < " + n + " && p0 + lane < " + p +
+          ") tile[r][lane] = " + x + "[" + tile.from + " + " + times("(i0 + r)", tile.last.from_stride) +
+          " + p0 + lane];\n__syncthreads();\n";
+  code += "for (int r = warp; r < 32; r += 8)\nif (p0 + r < " + p + " && i0 + lane < " + n + ") " + y + "[" +
+          tile.to + " + " + times("(p0 + r)", tile.inner.to_stride) + " + i0 + lane] = tile[lane][r];\n";
+  std::vector<Expr> extents;
+  for (const Loop& loop : tile.loops) extents.push_back(loop.extent);
+  const Expr tiles = Expr::apply("cdiv", tile.inner.extent, Expr::constant(32)) *
+                     Expr::apply("cdiv", tile.last.extent, Expr::constant(32));
+  site.writer.launch_blocks(site.prefix + "_transpose", product(extents) * tiles, 256,
+                            {site.writer.buffer(site.node(0).out)}, code);
+}
+
 }  // namespace
 
 /// Rows are copied when the last axis stays last; else blocks of kLanes x kLanes are transposed in registers
@@ -73,6 +106,10 @@ Status emit_permute(const Site& site) {
     }
     code += unflatten("item", loops, names) + copy + "}\n";
     site.writer.launch(site.prefix + "_rows", product(extents), {site.writer.buffer(node.out)}, code);
+    return Ok{};
+  }
+  if (site.writer.cuda()) {
+    emit_turned_tiles(site, {*inner, axes.back(), from, to, loops, names});
     return Ok{};
   }
   const int block = 16 * site.knob("block", {1, 2, 4, 8}, 2);

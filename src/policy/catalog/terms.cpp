@@ -78,21 +78,23 @@ std::string formula_text(const Terms& terms, const Term& term) {
 }
 
 std::string iota_text(const Group&, const std::vector<Loop>& loops, const Term& term,
-                      const std::vector<std::string>& indices) {
+                      const std::vector<std::string>& indices, bool vectors) {
   for (std::size_t l = 0; l < loops.size(); ++l) {
     if (!term.runs[l]) continue;
     const std::string first = "static_cast<float>(" + indices[l] + ")";
-    return l + 1 == loops.size() ? "f32v(" + first + ") + lane_index()" : first;
+    return vectors && l + 1 == loops.size() ? "f32v(" + first + ") + lane_index()" : first;
   }
   return "0.0f";
 }
 
 Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loop>& loops,
                        const std::vector<std::string>& indices, const std::string& given,
-                       const std::string& x) {
+                       const std::string& x, Elements elements) {
   const Graph& graph = writer.graph();
   const Terms terms = collect_terms(graph, group, loops, given);
   Epilogue epilogue;
+  const bool vectors = elements == Elements::kVectors;
+  const std::string type = vectors ? "f32v " : "float ";
   for (std::size_t t = 0; t < terms.list.size(); ++t) {
     const Term& term = terms.list[t];
     const std::string name = terms.name(static_cast<int>(t));
@@ -103,23 +105,25 @@ Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loo
     const bool scalar =
         graph.is_input(term.value) && graph.task->find_tensor(term.value)->role == Role::kScalar;
     if (term.kind == Term::Kind::kGiven) {
-      epilogue.code += "const f32v " + name + " = " + x + ";\n";
+      epilogue.code += "const " + type + name + " = " + x + ";\n";
     } else if (term.kind == Term::Kind::kApply) {
-      epilogue.code += "const f32v " + name + " = " + formula_text(terms, term) + ";\n";
+      epilogue.code += "const " + type + name + " = " + formula_text(terms, term) + ";\n";
       epilogue.heavy = epilogue.heavy || term.heavy;
     } else if (iota) {
-      epilogue.code += "const f32v " + name + " = " + iota_text(group, loops, term, indices) + ";\n";
+      epilogue.code +=
+          "const " + type + name + " = " + iota_text(group, loops, term, indices, vectors) + ";\n";
     } else if (scalar) {
-      epilogue.code += "const f32v " + name + "(static_cast<float>(" + at + "));\n";
-    } else if (term.runs.back()) {
+      epilogue.code += "const " + type + name + "(static_cast<float>(" + at + "));\n";
+    } else if (term.runs.back() && vectors) {
       epilogue.code += "const f32v " + name + " = load(" + at + " + " + where + ", lanes);\n";
     } else {
-      epilogue.code += "const f32v " + name + "(static_cast<float>(" + at + "[" + where + "]));\n";
+      epilogue.code += "const " + type + name + "(static_cast<float>(" + at + "[" + where + "]));\n";
     }
     if (term.kind == Term::Kind::kLeaf && !iota)
       epilogue.bytes += 4 * writer.count(graph.type_of(term.value).shape);
     if (!term.stored) continue;
-    epilogue.code += "store(" + at + " + " + where + ", " + name + ", lanes);\n";
+    epilogue.code += vectors ? "store(" + at + " + " + where + ", " + name + ", lanes);\n"
+                             : at + "[" + where + "] = " + name + ";\n";
     epilogue.written.insert(writer.buffer(term.value));
     epilogue.bytes += 4 * writer.count(graph.type_of(term.value).shape);
   }

@@ -39,7 +39,10 @@ std::string formula_text(const Terms& terms, const Term& term);
 
 /// An index value: the position along the one loop that it runs along.
 std::string iota_text(const Group& group, const std::vector<Loop>& loops, const Term& term,
-                      const std::vector<std::string>& indices);
+                      const std::vector<std::string>& indices, bool vectors = true);
+
+/// What one C variable of a kernel holds.
+enum class Elements { kVectors, kScalars };
 
 /// Statements of an elementwise epilogue: from the given value `given` (a vector named `x`), at `indices`, of
 /// which the last is the vector's first element; lanes named `lanes`. Stores what is needed outside.
@@ -51,6 +54,6 @@ struct Epilogue {
 };
 Epilogue emit_epilogue(Writer& writer, const Group& group, const std::vector<Loop>& loops,
                        const std::vector<std::string>& indices, const std::string& given,
-                       const std::string& x);
+                       const std::string& x, Elements elements = Elements::kVectors);
 
 }  // namespace lathe::catalog

@@ -46,7 +46,7 @@ std::string indent(const std::string& code) {
   return text;
 }
 
-constexpr int kLeastThreads = 128;  // of a block: fewer leave a multiprocessor's places empty
+constexpr int kWarpsOfBlock = 4;  // fewer leave a multiprocessor's places empty
 
 /// g++'s words in NVRTC's.
 std::string for_cuda(std::string code) {
@@ -103,37 +103,58 @@ std::string Writer::declaration(const std::string& buffer, bool written) const {
   return (written ? "" : "const ") + type + "* __restrict__ p_" + buffer;
 }
 
-void Writer::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
-                    const std::string& body, const std::string& when) {
-  std::string parameters, args;
+Writer::Signature Writer::signature(const std::string& body, const std::set<std::string>& written) const {
+  Signature found;
   for (const std::string& word : identifiers(body)) {
     const bool dim = graph_.dims.contains(word);
     const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
     if (!dim && !buffer) continue;
     const std::string name = dim ? graph_.dims.at(word) : word.substr(2);
-    parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
-    args += (args.empty() ? "\"" : ", \"") + name + "\"";
+    found.parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
+    found.args += (found.args.empty() ? "\"" : ", \"") + name + "\"";
   }
-  const std::string count = to_task(graph_, items).to_string();
-  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\n";
-  if (target_.cuda) {
-    const int block = std::max(target_.team, kLeastThreads), teams = target_.team == 32 ? block / 32 : 1;
-    const int threads = teams * target_.team;
-    launches_ += "grid = [\"" + (teams == 1 ? count : "cdiv(" + count + ", " + std::to_string(teams) + ")") +
-                 "\"]\nblock = [" + std::to_string(threads) + "]\n";
-    args += (args.empty() ? "\"" : ", \"") + count + "\"";
-    kernels_ += "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
-                kernel + "(" + parameters + "int64_t items) {\n" +
-                indent("const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" +
-                       for_cuda(body)) +
-                "}\n";
-  } else {
-    launches_ += "items = \"" + count + "\"\n";
-    kernels_ += "\nextern \"C\" void " + kernel + "(" + parameters + "int64_t begin, int64_t end) {\n" +
-                indent(body) + "}\n";
-  }
-  launches_ += "args = [" + args + "]\n";
+  return found;
+}
+
+void Writer::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
+                    const std::string& body, const std::string& when) {
+  if (target_.cuda) return launch_teams(kernel, items, written, body);
+  const Signature signed_as = signature(body, written);
+  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + to_task(graph_, items).to_string() +
+               "\"\nargs = [" + signed_as.args + "]\n";
   if (!when.empty()) launches_ += "when = \"" + when + "\"\n";
+  kernels_ += "\nextern \"C\" void " + kernel + "(" + signed_as.parameters +
+              "int64_t begin, int64_t end) {\n" + indent(body) + "}\n";
+}
+
+/// A warp is a team of its own, in a block of several; larger teams are blocks.
+void Writer::launch_teams(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
+                          const std::string& body) {
+  const int teams = target_.team == 32 ? kWarpsOfBlock : 1;
+  const std::string count = to_task(graph_, items).to_string();
+  const Expr blocks = teams == 1 ? items : Expr::apply("cdiv", items, Expr::constant(teams));
+  const Signature signed_as = signature(body, written);
+  add_gpu_kernel(kernel, blocks, teams * target_.team,
+                 signed_as.args + (signed_as.args.empty() ? "\"" : ", \"") + count + "\"",
+                 signed_as.parameters + "int64_t items",
+                 "const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" + body);
+}
+
+void Writer::launch_blocks(const std::string& kernel, const Expr& items, int threads,
+                           const std::set<std::string>& written, const std::string& body) {
+  Signature signed_as = signature(body, written);
+  if (signed_as.parameters.ends_with(", ")) signed_as.parameters.resize(signed_as.parameters.size() - 2);
+  add_gpu_kernel(kernel, items, threads, signed_as.args, signed_as.parameters,
+                 "const int64_t item = blockIdx.x;\n" + body);
+}
+
+void Writer::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads,
+                            const std::string& args, const std::string& parameters, const std::string& body) {
+  const std::string block = std::to_string(threads);
+  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" + to_task(graph_, blocks).to_string() +
+               "\"]\nblock = [" + block + "]\nargs = [" + args + "]\n";
+  kernels_ += "\nextern \"C\" __global__ void __launch_bounds__(" + block + ") " + kernel + "(" + parameters +
+              ") {\n" + indent(for_cuda(body)) + "}\n";
 }
 
 void Writer::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }

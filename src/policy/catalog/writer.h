@@ -48,6 +48,10 @@ class Writer {
   void launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
               const std::string& body, const std::string& when = {});
 
+  /// For a GPU: a kernel whose blocks of `threads` threads take one `item` each.
+  void launch_blocks(const std::string& kernel, const Expr& items, int threads,
+                     const std::set<std::string>& written, const std::string& body);
+
   void add_work(const Work& work) { work_.push_back(work); }
   const std::vector<Work>& work() const { return work_; }
   void add_pattern(const std::string& name);
@@ -65,6 +69,15 @@ class Writer {
     std::string name;
     Expr bytes;
   };
+  struct Signature {
+    std::string parameters;  ///< each with a comma behind it
+    std::string args;        ///< quoted, separated by commas
+  };
+  void launch_teams(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
+                    const std::string& body);
+  void add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads, const std::string& args,
+                      const std::string& parameters, const std::string& body);
+  Signature signature(const std::string& body, const std::set<std::string>& written) const;
   std::string declaration(const std::string& buffer, bool written) const;
   std::string scratch_name(std::string name) const;
 

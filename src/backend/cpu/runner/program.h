@@ -7,7 +7,7 @@
 #include "backend/cpu/runner/call.h"
 #include "backend/cpu/runner/loaded_image.h"
 #include "backend/cpu/runner/thread_team.h"
-#include "backend/cpu/runner/vendor_library.h"
+#include "backend/vendor_library.h"
 
 namespace lathe {
 

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/protocol.h"
 #include "backend/cpu/runner/loaded_image.h"
-#include "backend/cpu/runner/vendor_library.h"
+#include "backend/vendor_library.h"
 #include "sandbox/channel.h"
 #include "sandbox/jail.h"
 

@@ -1,5 +1,7 @@
 #include "backend/cuda/runner/keeper.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "backend/cuda/runner/measure.h"
@@ -8,6 +10,9 @@ namespace lathe::cuda {
 namespace {
 
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kForKernels = 2;  // registered host memory that kernels may address
+constexpr unsigned kThreads = 256;
+constexpr std::size_t kBlocks = 2048;
 
 Result<DeviceFacts> facts_of(const Driver& driver) {
   DeviceFacts facts;
@@ -58,23 +63,28 @@ void Keeper::serve(const Channel& channel) {
 Status Keeper::handle(const Channel& channel, Frame frame, KeeperReply& reply) {
   LATHE_TRY(const KeeperRequest request, decode_keeper_request(frame.bytes));
   using Verb = KeeperRequest::Verb;
+  if (request.verb == Verb::kKernels) return load_kernels(frame.fds);
   if (request.verb == Verb::kCreate) return create(request, frame.fds);
   if (request.verb == Verb::kMeasure) {
-    LATHE_TRY(reply.numbers, measure_device(*driver_, frame.fds, facts_));
+    LATHE_TRY(reply.numbers, measure_device(*driver_, kernels_, facts_));
     return Ok{};
   }
   if (request.verb == Verb::kDestroy) return drop(request.workload), Ok{};
   const auto found = workloads_.find(request.workload);
   if (found == workloads_.end()) return Error{ErrorCode::kInternal, "an unknown workload"};
   const HeldWorkload& workload = found->second;
-  for (const std::uint32_t trial : request.trials)
-    if (trial >= workload.layout.trials) return Error{ErrorCode::kInternal, "an unknown trial"};
   if (request.verb == Verb::kExport) return share(channel, workload);
-  for (const std::uint32_t trial : request.trials) {
-    if (request.verb == Verb::kReset) LATHE_CHECK_OK(reset(workload, trial, request.poison));
-    if (request.verb == Verb::kCollect) LATHE_CHECK_OK(collect(workload, trial));
-  }
-  return check(driver_->stream_synchronize(stream_), "the keeper's stream failed");
+  return request.verb == Verb::kReset ? reset(workload, request.poison) : collect(workload, request.pieces);
+}
+
+Status Keeper::load_kernels(const std::vector<UniqueFd>& fds) {
+  if (fds.size() != 1) return Error{ErrorCode::kCorrupt, "kernels without their cubin"};
+  const off_t size = ::lseek(fds[0].get(), 0, SEEK_END);
+  LATHE_TRY(const Mapping image, map_shared(fds[0], static_cast<std::size_t>(size), false));
+  LATHE_CHECK_OK(check(driver_->module_load(&kernels_, image.data()), "cannot load the keeper's kernels"));
+  LATHE_CHECK_OK(check(driver_->module_function(&run_jobs_, kernels_, "run_jobs"), "run_jobs"));
+  LATHE_TRY(job_memory_, DeviceMemory::create(*driver_, kAllocationBytes));
+  return Ok{};
 }
 
 Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>& fds) {
@@ -99,8 +109,10 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
       trial.outputs.push_back(std::move(memory));
     }
   }
-  // Pinned copies are ten times as fast; where memory may not be locked, the slow ones are right too.
-  workload.pinned = driver_->register_host(workload.outputs.data(), workload.outputs.size(), 0) == 0;
+  std::byte* const host = workload.outputs.data();
+  if (driver_->register_host(host, workload.outputs.size(), kForKernels) == 0)
+    LATHE_CHECK_OK(
+        check(driver_->host_address(&workload.outputs_address, host, 0), "cannot map host memory"));
   drop(request.workload);
   workloads_.emplace(request.workload, std::move(workload));
   return Ok{};
@@ -109,7 +121,7 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
 void Keeper::drop(std::uint64_t workload) {
   const auto found = workloads_.find(workload);
   if (found == workloads_.end()) return;
-  if (found->second.pinned) driver_->unregister_host(found->second.outputs.data());
+  if (found->second.outputs_address) driver_->unregister_host(found->second.outputs.data());
   workloads_.erase(found);
 }
 
@@ -132,35 +144,65 @@ Status Keeper::share(const Channel& channel, const HeldWorkload& workload) const
   return handles.empty() ? Status(Ok{}) : flush();
 }
 
-Status Keeper::reset(const HeldWorkload& workload, std::uint32_t trial, std::uint8_t poison) const {
+Status Keeper::reset(const HeldWorkload& workload, std::uint8_t poison) const {
   const Layout& layout = workload.layout;
-  const TrialMemory& memory = workload.trials[trial];
-  for (std::size_t i = 0; i < layout.outputs.slots.size(); ++i) {
-    const Slot& slot = layout.outputs.slots[i];
-    const DevicePointer at = memory.outputs[i].address();
-    LATHE_CHECK_OK(check(driver_->set_bytes(at + slot.window_begin(), kCanary, slot.window_bytes(), stream_),
-                         "cannot fill"));
-    const std::int32_t source = layout.inout_source[i];
-    const auto from = static_cast<std::size_t>(source);
-    const Code code =
-        source < 0 ? driver_->set_bytes(at + slot.offset, poison, slot.bytes, stream_)
-                   : driver_->copy_on_device(at + slot.offset,
-                                             memory.inputs[from].address() + layout.inputs.slots[from].offset,
-                                             slot.bytes, stream_);
-    LATHE_CHECK_OK(check(code, "cannot fill an output"));
-  }
-  return Ok{};
+  std::vector<MemoryJob> jobs;
+  for (const TrialMemory& trial : workload.trials)
+    for (std::size_t i = 0; i < layout.outputs.slots.size(); ++i) {
+      const Slot& slot = layout.outputs.slots[i];
+      const DevicePointer memory = trial.outputs[i].address(), tensor = memory + slot.offset;
+      const DevicePointer end = memory + slot.allocation_bytes, tail = tensor + slot.bytes;
+      DevicePointer from = 0;
+      if (const std::int32_t source = layout.inout_source[i]; source >= 0) {
+        const auto input = static_cast<std::size_t>(source);
+        from = trial.inputs[input].address() + layout.inputs.slots[input].offset;
+      }
+      jobs.push_back({memory + slot.window_begin(), 0, kRedzoneBytes, kCanary});
+      jobs.push_back({tensor, from, slot.bytes, poison});
+      if (tail < end) jobs.push_back({tail, 0, end - tail, kCanary});
+    }
+  return run_jobs(jobs);
 }
 
-Status Keeper::collect(const HeldWorkload& workload, std::uint32_t trial) const {
+Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const {
   const Layout& layout = workload.layout;
-  for (std::size_t i = 0; i < layout.outputs.slots.size(); ++i) {
-    const Slot& slot = layout.outputs.slots[i];
-    std::byte* const to = workload.outputs.data() + trial * layout.outputs.stride + layout.outputs.offsets[i];
-    LATHE_CHECK_OK(check(
-        driver_->copy_to_host_later(to, workload.trials[trial].outputs[i].address() + slot.window_begin(),
-                                    slot.window_bytes(), stream_),
-        "cannot fetch an output"));
+  std::vector<MemoryJob> jobs;
+  for (const Piece& piece : pieces) {
+    if (piece.trial >= layout.trials || piece.output >= layout.outputs.slots.size())
+      return Error{ErrorCode::kInternal, "an unknown output"};
+    const Slot& slot = layout.outputs.slots[piece.output];
+    if (piece.bytes > slot.window_bytes() || piece.offset > slot.window_bytes() - piece.bytes)
+      return Error{ErrorCode::kInternal, "a piece outside its output"};
+    const DevicePointer from =
+        workload.trials[piece.trial].outputs[piece.output].address() + slot.window_begin() + piece.offset;
+    const std::uint64_t at =
+        piece.trial * layout.outputs.stride + layout.outputs.offsets[piece.output] + piece.offset;
+    if (workload.outputs_address) {
+      jobs.push_back({workload.outputs_address + at, from, piece.bytes, 0});
+    } else {
+      LATHE_CHECK_OK(check(driver_->copy_to_host(workload.outputs.data() + at, from, piece.bytes),
+                           "cannot fetch an output"));
+    }
+  }
+  return run_jobs(jobs);
+}
+
+Status Keeper::run_jobs(const std::vector<MemoryJob>& jobs) const {
+  constexpr std::size_t kMost = std::min<std::size_t>(kAllocationBytes / sizeof(MemoryJob), 65535);
+  for (std::size_t first = 0; first < jobs.size(); first += kMost) {
+    const std::size_t count = std::min(kMost, jobs.size() - first);
+    LATHE_CHECK_OK(
+        check(driver_->copy_to_device(job_memory_.address(), jobs.data() + first, count * sizeof(MemoryJob)),
+              "cannot send jobs"));
+    LaunchConfig config;
+    config.grid[0] = static_cast<unsigned>(std::clamp<std::size_t>(kBlocks / count, 1, kBlocks));
+    config.grid[1] = static_cast<unsigned>(count);
+    config.block[0] = kThreads;
+    config.stream = stream_;
+    DevicePointer list = job_memory_.address();
+    void* arguments[] = {&list};
+    LATHE_CHECK_OK(check(driver_->launch(&config, run_jobs_, arguments, nullptr), "cannot run jobs"));
+    LATHE_CHECK_OK(check(driver_->stream_synchronize(stream_), "the keeper's stream failed"));
   }
   return Ok{};
 }

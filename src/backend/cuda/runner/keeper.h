@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
 #include "sandbox/channel.h"
@@ -27,21 +28,27 @@ class Keeper {
   struct HeldWorkload {
     Layout layout;
     std::vector<TrialMemory> trials;
-    Mapping outputs;  ///< in host memory, where collect() writes
-    bool pinned = false;
+    Mapping outputs;                    ///< in host memory, where collect() writes
+    DevicePointer outputs_address = 0;  ///< the same for kernels; 0 where memory may not be pinned
   };
 
   explicit Keeper(const Driver& driver) : driver_(&driver) {}
   Status handle(const Channel& channel, Frame frame, KeeperReply& reply);
+  Status load_kernels(const std::vector<UniqueFd>& fds);
   Status create(const KeeperRequest& request, const std::vector<UniqueFd>& fds);
   Status share(const Channel& channel, const HeldWorkload& workload) const;
-  Status reset(const HeldWorkload& workload, std::uint32_t trial, std::uint8_t poison) const;
-  Status collect(const HeldWorkload& workload, std::uint32_t trial) const;
+  /// Fills every output of every trial with `poison` (an inout one with its input) and renews the canaries.
+  Status reset(const HeldWorkload& workload, std::uint8_t poison) const;
+  Status collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const;
+  Status run_jobs(const std::vector<MemoryJob>& jobs) const;
   void drop(std::uint64_t workload);
 
   const Driver* driver_;
   DeviceFacts facts_;
   Stream stream_ = nullptr;
+  Module kernels_ = nullptr;
+  Function run_jobs_ = nullptr;
+  DeviceMemory job_memory_;
   std::map<std::uint64_t, HeldWorkload> workloads_;
 };
 

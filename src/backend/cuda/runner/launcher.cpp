@@ -20,31 +20,77 @@ Status candidate_fault(std::string reason, const std::string& detail) {
   return Error{ErrorCode::kInvalid, std::move(reason) + ": " + detail};
 }
 
+std::vector<LaunchAttribute> attributes_of(const Step& step) {
+  std::vector<LaunchAttribute> attributes;
+  if (step.cluster[0] > 0) {
+    LaunchAttribute& cluster = attributes.emplace_back();
+    cluster.id = LaunchAttributeId::kClusterDimension;
+    std::copy(step.cluster.begin(), step.cluster.end(), cluster.cluster);
+  }
+  const auto flag = [&](bool wanted, LaunchAttributeId id) {
+    if (!wanted) return;
+    LaunchAttribute& attribute = attributes.emplace_back();
+    attribute.id = id;
+    attribute.flag = 1;
+  };
+  flag(step.cooperative, LaunchAttributeId::kCooperative);
+  flag(step.programmatic, LaunchAttributeId::kProgrammaticSerialization);
+  return attributes;
+}
+
 std::uint64_t allocation_for(std::uint64_t bytes) { return make_slot(bytes).allocation_bytes; }
 
 }  // namespace
 
-Result<Launcher> Launcher::load(const Driver& driver, Load load, const std::vector<UniqueFd>& fds,
+Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
+  LaunchDevice device;
+  if (auto vendor = VendorLibrary::open(vendor_library); vendor.ok()) device.vendor = *std::move(vendor);
+  LATHE_TRY(device.driver, cuda::driver());
+  LATHE_CHECK_OK(open_device(*device.driver));
+  LATHE_CHECK_OK(check(device.driver->stream_create(&device.stream, kNonBlocking), "cannot make a stream"));
+  LATHE_CHECK_OK(check(device.driver->event_create(&device.begin, 0), "cannot make an event"));
+  LATHE_CHECK_OK(check(device.driver->event_create(&device.end, 0), "cannot make an event"));
+  int l2_bytes = 0;
+  device.driver->device_attribute(&l2_bytes, DeviceAttribute::kL2Bytes, 0);
+  LATHE_TRY(device.flush,
+            DeviceMemory::create(*device.driver, allocation_for(2 * static_cast<std::uint64_t>(l2_bytes))));
+  return device;
+}
+
+Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                 const Channel& channel) {
   if (fds.size() != 2) return Error{ErrorCode::kCorrupt, "a load frame came without its descriptors"};
-  Launcher launcher(driver, std::move(load));
+  Launcher launcher(device, std::move(load));
   LATHE_TRY(launcher.control_, map_shared(fds[0], kPageBytes, true));
   LATHE_CHECK_OK(launcher.take_memory(channel));
-  LATHE_CHECK_OK(check(driver.stream_create(&launcher.stream_, kNonBlocking), "cannot make a stream"));
-  LATHE_CHECK_OK(check(driver.event_create(&launcher.begin_, 0), "cannot make an event"));
-  LATHE_CHECK_OK(check(driver.event_create(&launcher.end_, 0), "cannot make an event"));
   for (const Scratch& scratch : launcher.load_.scratch) {
-    LATHE_TRY(DeviceMemory memory, DeviceMemory::create(driver, allocation_for(scratch.bytes)));
+    LATHE_TRY(DeviceMemory memory, DeviceMemory::create(*device.driver, allocation_for(scratch.bytes)));
     launcher.scratch_.push_back(std::move(memory));
   }
-  int l2_bytes = 0;
-  driver.device_attribute(&l2_bytes, DeviceAttribute::kL2Bytes, 0);
-  LATHE_TRY(launcher.flush_,
-            DeviceMemory::create(driver, allocation_for(2 * static_cast<std::uint64_t>(l2_bytes))));
   const off_t size = ::lseek(fds[1].get(), 0, SEEK_END);
-  LATHE_TRY(launcher.image_, map_shared(fds[1], static_cast<std::size_t>(size), false));
-  LATHE_CHECK_OK(launcher.load_module());
+  if (size > 0) {
+    LATHE_TRY(launcher.image_, map_shared(fds[1], static_cast<std::size_t>(size), false));
+  }
+  if (launcher.image_.size() > 0) LATHE_CHECK_OK(launcher.load_module());
+  LATHE_CHECK_OK(launcher.prepare_nodes());
   return launcher;
+}
+
+Launcher::Launcher(Launcher&& other) noexcept
+    : device_(other.device_),
+      driver_(other.driver_),
+      load_(std::move(other.load_)),
+      control_(std::move(other.control_)),
+      image_(std::move(other.image_)),
+      module_(std::exchange(other.module_, nullptr)),
+      functions_(std::move(other.functions_)),
+      nodes_(std::move(other.nodes_)),
+      inputs_(std::move(other.inputs_)),
+      outputs_(std::move(other.outputs_)),
+      scratch_(std::move(other.scratch_)) {}
+
+Launcher::~Launcher() {
+  if (module_) driver_->module_unload(module_);
 }
 
 Status Launcher::take_memory(const Channel& channel) {
@@ -77,6 +123,7 @@ Status Launcher::load_module() {
       !loaded.ok())
     return candidate_fault("bad_cubin", loaded.error().message);
   for (const Step& step : load_.steps) {
+    if (step.is_node) continue;
     Function& function = functions_[step.kernel];
     if (!function && driver_->module_function(&function, module_, step.kernel.c_str()) != 0)
       return candidate_fault("undefined_kernel",
@@ -85,8 +132,22 @@ Status Launcher::load_module() {
   return set_up_kernels();
 }
 
+Status Launcher::prepare_nodes() {
+  nodes_.assign(load_.steps.size(), nullptr);
+  for (std::size_t i = 0; i < load_.steps.size(); ++i) {
+    if (!load_.steps[i].is_node) continue;
+    if (!device_->vendor)
+      return Error{ErrorCode::kUnavailable, "no_library: liblathe_vendor_cuda.so is missing"};
+    LATHE_TRY(nodes_[i], device_->vendor->prepare(load_.steps[i].kernel, 1));
+    if (device_->vendor->set_stream(device_->stream) != 0)
+      return Error{ErrorCode::kUnavailable, "a library refuses its stream"};
+  }
+  return Ok{};
+}
+
 Status Launcher::set_up_kernels() const {
   for (const Step& step : load_.steps) {
+    if (step.is_node) continue;
     const Function function = functions_.at(step.kernel);
     LATHE_CHECK_OK(check_parameters(step, function));
     if (step.shared_bytes <= kSharedWithoutAsking) continue;
@@ -147,25 +208,28 @@ std::uint64_t Launcher::argument(const Arg& arg, std::uint32_t trial) const {
 Status Launcher::record_calls(std::uint32_t trial) const {
   for (std::size_t i = 0; i < load_.scratch.size(); ++i)
     if (load_.scratch[i].fill == ScratchFill::kZero)
-      LATHE_CHECK_OK(
-          check(driver_->set_bytes(scratch_address(i), 0, load_.scratch[i].bytes, stream_), "cannot zero"));
-  for (const Step& step : load_.steps) {
+      LATHE_CHECK_OK(check(driver_->set_bytes(scratch_address(i), 0, load_.scratch[i].bytes, device_->stream),
+                           "cannot zero"));
+  for (std::size_t i = 0; i < load_.steps.size(); ++i) {
+    const Step& step = load_.steps[i];
     std::vector<std::uint64_t> values;
     std::vector<void*> pointers;
     for (const Arg& arg : step.args) values.push_back(argument(arg, trial));
+    if (step.is_node) {
+      for (const std::uint64_t value : values) pointers.push_back(reinterpret_cast<void*>(value));
+      if (const int code = device_->vendor->execute(nodes_[i], pointers.data()); code != 0)
+        return Error{ErrorCode::kUnavailable, fmt::format("a library call returned {}", code)};
+      continue;
+    }
     for (std::uint64_t& value : values) pointers.push_back(&value);
+    std::vector<LaunchAttribute> attributes = attributes_of(step);
     LaunchConfig config;
     std::copy(step.grid.begin(), step.grid.end(), config.grid);
     std::copy(step.block.begin(), step.block.end(), config.block);
     config.shared_bytes = step.shared_bytes;
-    config.stream = stream_;
-    LaunchAttribute cluster;
-    if (step.cluster[0] > 0) {
-      cluster.id = LaunchAttributeId::kClusterDimension;
-      std::copy(step.cluster.begin(), step.cluster.end(), cluster.cluster);
-      config.attributes = &cluster;
-      config.attribute_count = 1;
-    }
+    config.stream = device_->stream;
+    config.attributes = attributes.data();
+    config.attribute_count = static_cast<unsigned>(attributes.size());
     LATHE_CHECK_OK(check(driver_->launch(&config, functions_.at(step.kernel), pointers.data(), nullptr),
                          step.kernel.c_str()));
   }
@@ -173,11 +237,11 @@ Status Launcher::record_calls(std::uint32_t trial) const {
 }
 
 Status Launcher::record(const Block& block, Graph& graph) const {
-  LATHE_CHECK_OK(check(driver_->capture_begin(stream_, kCaptureThisThread), "cannot record"));
+  LATHE_CHECK_OK(check(driver_->capture_begin(device_->stream, kCaptureThisThread), "cannot record"));
   Status recorded = Ok{};
   for (const std::uint32_t trial : block.trials)
     if (recorded.ok()) recorded = record_calls(trial);
-  const Code ended = driver_->capture_end(stream_, &graph);
+  const Code ended = driver_->capture_end(device_->stream, &graph);
   LATHE_CHECK_OK(std::move(recorded));
   return check(ended, "cannot record");
 }
@@ -185,13 +249,14 @@ Status Launcher::record(const Block& block, Graph& graph) const {
 Status Launcher::prepare_memory(std::uint8_t poison) const {
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     const bool zero = load_.scratch[i].fill != ScratchFill::kPoison;
-    LATHE_CHECK_OK(
-        check(driver_->set_bytes(scratch_[i].address(), zero ? 0 : poison, scratch_[i].bytes(), stream_),
-              "cannot fill scratch"));
+    LATHE_CHECK_OK(check(
+        driver_->set_bytes(scratch_[i].address(), zero ? 0 : poison, scratch_[i].bytes(), device_->stream),
+        "cannot fill scratch"));
   }
   LATHE_CHECK_OK(
-      check(driver_->set_bytes(flush_.address(), poison, flush_.bytes(), stream_), "cannot flush"));
-  return check(driver_->stream_synchronize(stream_), "cannot prepare memory");
+      check(driver_->set_bytes(device_->flush.address(), poison, device_->flush.bytes(), device_->stream),
+            "cannot flush"));
+  return check(driver_->stream_synchronize(device_->stream), "cannot prepare memory");
 }
 
 Status Launcher::run(const Block& block, BlockReply& reply) {
@@ -201,18 +266,18 @@ Status Launcher::run(const Block& block, BlockReply& reply) {
   if (load_.reload) LATHE_CHECK_OK(load_module());
   LATHE_CHECK_OK(record(block, graph));
   LATHE_CHECK_OK(check(driver_->graph_instantiate(&calls, graph, 0), "cannot prepare the calls"));
-  LATHE_CHECK_OK(check(driver_->graph_upload(calls, stream_), "cannot prepare the calls"));
+  LATHE_CHECK_OK(check(driver_->graph_upload(calls, device_->stream), "cannot prepare the calls"));
   LATHE_CHECK_OK(prepare_memory(block.poison));
   control->ready.store(1, std::memory_order_release);
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();
-  driver_->event_record(begin_, stream_);
-  const Code launched = driver_->graph_launch(calls, stream_);
-  driver_->event_record(end_, stream_);
-  const Code finished = driver_->stream_synchronize(stream_);
+  driver_->event_record(device_->begin, device_->stream);
+  const Code launched = driver_->graph_launch(calls, device_->stream);
+  driver_->event_record(device_->end, device_->stream);
+  const Code finished = driver_->stream_synchronize(device_->stream);
   control->done.store(1, std::memory_order_release);
   LATHE_CHECK_OK(check(launched != 0 ? launched : finished, "a kernel failed"));
   float ms = 0;
-  LATHE_CHECK_OK(check(driver_->event_elapsed_ms(&ms, begin_, end_), "a kernel failed"));
+  LATHE_CHECK_OK(check(driver_->event_elapsed_ms(&ms, device_->begin, device_->end), "a kernel failed"));
   reply.device_ns = 1e6 * static_cast<double>(ms);
   LATHE_TRY(reply.counter_dirty, counters_are_dirty());
   driver_->graph_exec_destroy(calls);
@@ -231,21 +296,17 @@ Result<bool> Launcher::counters_are_dirty() const {
   return false;
 }
 
-void Launcher::serve(const Channel& channel) {
-  for (;;) {
-    const auto frame = channel.receive(-1);
-    if (!frame.ok()) return;
-    const auto block = decode_block(frame->bytes);
-    if (!block.ok()) return;
-    for (const std::uint32_t trial : block->trials)
-      if (trial >= load_.layout.trials) return;
-    BlockReply reply;
-    const Status done = run(*block, reply);
-    const Code state = driver_->context_synchronize();
-    if (!done.ok()) reply.text = done.error().message;
-    reply.code = done.ok() ? 0 : state != 0 ? state : 1;
-    if (!channel.send(encode(reply)).ok() || state >= kFirstStickyCode) return;
-  }
+bool Launcher::serve_block(const Channel& channel, std::string_view frame) {
+  const auto block = decode_block(frame);
+  if (!block.ok()) return false;
+  for (const std::uint32_t trial : block->trials)
+    if (trial >= load_.layout.trials) return false;
+  BlockReply reply;
+  const Status done = run(*block, reply);
+  const Code state = driver_->context_synchronize();
+  if (!done.ok()) reply.text = done.error().message;
+  reply.code = done.ok() ? 0 : state != 0 ? state : 1;
+  return channel.send(encode(reply)).ok() && state < kFirstStickyCode;
 }
 
 }  // namespace lathe::cuda

@@ -1,32 +1,50 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/vendor_library.h"
 #include "sandbox/channel.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
 
-/// One candidate in a context of its own. It knows addresses, not answers, and a kernel can read and write
-/// all of this process's device memory: what it reports is believed only against the candidate.
+/// What a launcher's process has for all loads of its candidate.
+struct LaunchDevice {
+  const Driver* driver = nullptr;
+  Stream stream = nullptr;
+  Event begin = nullptr, end = nullptr;
+  std::optional<VendorLibrary> vendor;  ///< absent: no library steps
+  DeviceMemory flush;  ///< twice the L2: filled before a block, so that it starts with cold caches
+
+  static Result<LaunchDevice> open(const std::string& vendor_library);
+};
+
+/// One candidate, loaded for one workload, in a context of its own. It knows addresses, not answers, and a
+/// kernel can read and write all of this process's device memory: what it reports is believed only against
+/// the candidate.
 class Launcher {
  public:
   /// `fds`: the control page, the cubin. Takes the workload's memory from the channel. Errors with kInvalid
   /// are the candidate's fault: "<reason>: <detail>".
-  static Result<Launcher> load(const Driver& driver, Load load, const std::vector<UniqueFd>& fds,
+  static Result<Launcher> load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                const Channel& channel);
+  Launcher(Launcher&& other) noexcept;
+  ~Launcher();
 
-  /// Runs blocks until the broker closes the channel or the context is lost.
-  void serve(const Channel& channel);
+  /// False when the broker is gone or the context is lost.
+  bool serve_block(const Channel& channel, std::string_view frame);
 
  private:
-  Launcher(const Driver& driver, Load load) : driver_(&driver), load_(std::move(load)) {}
+  Launcher(const LaunchDevice& device, Load load)
+      : device_(&device), driver_(device.driver), load_(std::move(load)) {}
   Status take_memory(const Channel& channel);
   Status load_module();
+  Status prepare_nodes();
   Status set_up_kernels() const;
   Status check_parameters(const Step& step, Function function) const;
   std::uint64_t argument(const Arg& arg, std::uint32_t trial) const;
@@ -38,16 +56,15 @@ class Launcher {
   Status run(const Block& block, BlockReply& reply);
   Result<bool> counters_are_dirty() const;
 
+  const LaunchDevice* device_;
   const Driver* driver_;
   Load load_;
   Mapping control_, image_;
   Module module_ = nullptr;
-  Stream stream_ = nullptr;
-  Event begin_ = nullptr, end_ = nullptr;
   std::map<std::string, Function> functions_;
+  std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
   std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial
   std::vector<DeviceMemory> scratch_;
-  DeviceMemory flush_;  ///< twice the L2: filled before a block, so that it starts with cold caches
 };
 
 }  // namespace lathe::cuda

@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "backend/cuda/runner/compile_worker.h"
@@ -51,35 +52,42 @@ int serve_keep(const Channel& channel) {
   return 0;
 }
 
-Result<Launcher> load(const Driver& gpu, const Frame& frame, const Channel& channel) {
+Result<Launcher> load(const LaunchDevice& device, const Frame& frame, const Channel& channel) {
   if (frame.fds.empty()) return Error{ErrorCode::kCorrupt, "a load frame came without its payload"};
   const off_t size = ::lseek(frame.fds[0].get(), 0, SEEK_END);
   LATHE_TRY(const Mapping payload, map_shared(frame.fds[0], static_cast<std::size_t>(size), false));
   LATHE_TRY(auto request, decode_load({reinterpret_cast<const char*>(payload.data()), payload.size()}));
   std::vector<UniqueFd> others;
   for (std::size_t i = 1; i < frame.fds.size(); ++i) others.emplace_back(::dup(frame.fds[i].get()));
-  return Launcher::load(gpu, std::move(request), others, channel);
+  return Launcher::load(device, std::move(request), others, channel);
 }
 
-Result<const Driver*> open_launcher() {
-  LATHE_TRY(const Driver* gpu, driver());
-  LATHE_CHECK_OK(open_device(*gpu));
+Result<LaunchDevice> open_launch_device(const std::string& vendor_library) {
+  LATHE_TRY(LaunchDevice device, LaunchDevice::open(vendor_library));
   LATHE_CHECK_OK(confine());
-  return gpu;
+  return device;
 }
 
-int serve_launch(const Channel& channel) {
-  const auto gpu = open_launcher();
-  const auto frame = channel.receive(-1);
-  if (!frame.ok()) return 0;
-  auto launcher = gpu.ok() ? load(**gpu, *frame, channel) : Result<Launcher>(gpu.error());
-  LoadReply reply;
-  reply.ok = launcher.ok();
-  if (!launcher.ok()) {
-    reply.candidate_fault = launcher.error().code == ErrorCode::kInvalid;
-    reply.text = launcher.error().message;
+int serve_launch(const Channel& channel, const std::string& vendor_library) {
+  const auto device = open_launch_device(vendor_library);
+  std::optional<Launcher> launcher;
+  for (;;) {
+    const auto frame = channel.receive(-1);
+    if (!frame.ok()) break;
+    if (frame->bytes != kLoadFrame) {
+      if (!launcher || !launcher->serve_block(channel, frame->bytes)) break;
+      continue;
+    }
+    launcher.reset();
+    auto loaded = device.ok() ? load(*device, *frame, channel) : Result<Launcher>(device.error());
+    LoadReply reply;
+    reply.ok = loaded.ok();
+    if (loaded.ok())
+      launcher.emplace(*std::move(loaded));
+    else
+      reply.text = loaded.error().message, reply.candidate_fault = loaded.error().code == ErrorCode::kInvalid;
+    if (!channel.send(encode(reply)).ok()) break;
   }
-  if (channel.send(encode(reply)).ok() && reply.ok) launcher->serve(channel);
   ::_exit(0);  // the driver frees everything; unmapping it first would only take longer
 }
 
@@ -119,7 +127,7 @@ int run_main(int argc, char** argv) {
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
-  if (role == "launch") return at_the_gpu([&] { return serve_launch(channel); });
+  if (role == "launch" && argc == 3) return at_the_gpu([&] { return serve_launch(channel, argv[2]); });
   if (role == "compile" && argc == 3) return in_namespaces([&] { return serve_compile(channel, argv[2]); });
   constexpr char kUsage[] = "lathe-cuda-runner is started by lathe; it is not meant to be run by hand\n";
   return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;

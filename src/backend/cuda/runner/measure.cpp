@@ -1,37 +1,31 @@
 #include "backend/cuda/runner/measure.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <string>
 
-#include "backend/cuda/peaks.h"
+#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/runner/device_memory.h"
-#include "sandbox/memfd.h"
 
 namespace lathe::cuda {
 namespace {
 
 constexpr int kRepeats = 12;
 constexpr std::uint64_t kDramBytes = 1 << 30;
-constexpr long long kSteps = 1 << 14;
+constexpr long long kSteps = 1 << 14, kL2Rounds = 64;
 constexpr unsigned kThreads = 256;
 
 /// Launches trusted kernels and keeps the shortest time.
 class Meter {
  public:
-  static Result<Meter> make(const Driver& driver, const std::string& cubin) {
-    Meter meter(driver);
-    LATHE_CHECK_OK(
-        check(driver.module_load(&meter.module_, cubin.data()), "cannot load the kernels of peaks"));
+  static Result<Meter> make(const Driver& driver, Module kernels) {
+    Meter meter(driver, kernels);
     LATHE_CHECK_OK(check(driver.stream_create(&meter.stream_, 1), "cannot make a stream"));
     LATHE_CHECK_OK(check(driver.event_create(&meter.begin_, 0), "cannot make an event"));
     LATHE_CHECK_OK(check(driver.event_create(&meter.end_, 0), "cannot make an event"));
     return meter;
   }
 
-  /// Seconds of one of `calls` launches in a row, at the best of kRepeats.
-  Result<double> best_seconds(const char* kernel, unsigned blocks, int calls, void** arguments) const {
+  /// Seconds of a launch, at the best of kRepeats.
+  Result<double> best_seconds(const char* kernel, unsigned blocks, void** arguments) const {
     Function function = nullptr;
     LATHE_CHECK_OK(check(driver_->module_function(&function, module_, kernel), kernel));
     LaunchConfig config;
@@ -41,19 +35,18 @@ class Meter {
     float least_ms = 1e30f;
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
       driver_->event_record(begin_, stream_);
-      for (int call = 0; call < calls; ++call)
-        LATHE_CHECK_OK(check(driver_->launch(&config, function, arguments, nullptr), kernel));
+      LATHE_CHECK_OK(check(driver_->launch(&config, function, arguments, nullptr), kernel));
       driver_->event_record(end_, stream_);
       LATHE_CHECK_OK(check(driver_->stream_synchronize(stream_), kernel));
       float ms = 0;
       LATHE_CHECK_OK(check(driver_->event_elapsed_ms(&ms, begin_, end_), kernel));
       least_ms = std::min(least_ms, ms);
     }
-    return least_ms * 1e-3 / calls;
+    return least_ms * 1e-3;
   }
 
  private:
-  explicit Meter(const Driver& driver) : driver_(&driver) {}
+  Meter(const Driver& driver, Module kernels) : driver_(&driver), module_(kernels) {}
 
   const Driver* driver_;
   Module module_ = nullptr;
@@ -63,36 +56,34 @@ class Meter {
 
 /// The better of reading and copying `bytes`.
 Result<double> bandwidth(const Meter& meter, DevicePointer from, DevicePointer to, std::uint64_t bytes,
-                         unsigned blocks, int calls) {
+                         unsigned blocks, long long rounds) {
   auto count = static_cast<long long>(bytes / 16);
-  void* arguments[] = {&from, &to, &count};
-  LATHE_TRY(const double reading, meter.best_seconds("stream_read", blocks, calls, arguments));
-  LATHE_TRY(const double copying, meter.best_seconds("stream_copy", blocks, calls, arguments));
-  const auto moved = static_cast<double>(bytes);
+  void* arguments[] = {&from, &to, &count, &rounds};
+  LATHE_TRY(const double reading, meter.best_seconds("stream_read", blocks, arguments));
+  LATHE_TRY(const double copying, meter.best_seconds("stream_copy", blocks, arguments));
+  const double moved = static_cast<double>(bytes) * static_cast<double>(rounds);
   return std::max(moved / reading, 2 * moved / copying);
 }
 
 }  // namespace
 
-Result<std::vector<double>> measure_device(const Driver& driver, const std::vector<UniqueFd>& fds,
-                                           const DeviceFacts& facts) {
-  if (fds.size() != 1) return Error{ErrorCode::kCorrupt, "a measurement without its kernels"};
-  const off_t size = ::lseek(fds[0].get(), 0, SEEK_END);
-  LATHE_TRY(const Mapping mapped, map_shared(fds[0], static_cast<std::size_t>(size), false));
-  const std::string cubin(reinterpret_cast<const char*>(mapped.data()), mapped.size());
-  LATHE_TRY(const Meter meter, Meter::make(driver, cubin));
+Result<std::vector<double>> measure_device(const Driver& driver, Module kernels, const DeviceFacts& facts) {
+  LATHE_TRY(const Meter meter, Meter::make(driver, kernels));
   LATHE_TRY(const DeviceMemory from, DeviceMemory::create(driver, kDramBytes));
   LATHE_TRY(const DeviceMemory to, DeviceMemory::create(driver, kDramBytes));
   driver.set_bytes(from.address(), 0x3c, kDramBytes, nullptr);
   driver.context_synchronize();
   const auto blocks = static_cast<unsigned>(facts.multiprocessors * 8);
   LATHE_TRY(const double dram, bandwidth(meter, from.address(), to.address(), kDramBytes, blocks, 1));
-  const auto in_l2 = static_cast<std::uint64_t>(facts.l2_bytes) / 8 / 4096 * 4096;
-  LATHE_TRY(const double l2, bandwidth(meter, from.address(), to.address(), in_l2, blocks, 64));
+  // All threads make whole steps of four vectors; a third of the cache leaves room for the copy.
+  const std::uint64_t step = std::uint64_t{blocks} * kThreads * 64;
+  const std::uint64_t in_l2 =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(facts.l2_bytes) / 3 / step) * step;
+  LATHE_TRY(const double l2, bandwidth(meter, from.address(), to.address(), in_l2, blocks, kL2Rounds));
   DevicePointer out = to.address();
   long long steps = kSteps;
   void* arguments[] = {&out, &steps};
-  LATHE_TRY(const double seconds, meter.best_seconds("multiply_add", blocks, 1, arguments));
+  LATHE_TRY(const double seconds, meter.best_seconds("multiply_add", blocks, arguments));
   const double operations = 2.0 * kChains * static_cast<double>(kSteps) * kThreads * blocks;
   return std::vector<double>{dram, std::max(dram, l2), operations / seconds};
 }

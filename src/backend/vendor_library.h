@@ -7,17 +7,21 @@
 
 namespace lathe {
 
-/// liblathe_vendor.so, opened at run time so that only runners that need it pay for it.
+/// liblathe_vendor.so or liblathe_vendor_cuda.so, opened at run time so that only runners that need it pay
+/// for it.
 class VendorLibrary {
  public:
   static Result<VendorLibrary> open(const std::string& path);
 
   Result<lathe_vendor_call*> prepare(const std::string& json, int threads) const;
+  /// Where later calls of a GPU's library go; 0, or a library's error code.
+  int set_stream(void* stream) const { return set_stream_ ? set_stream_(stream) : 0; }
   int execute(lathe_vendor_call* call, void* const* buffers) const { return execute_(call, buffers); }
 
  private:
   decltype(&lathe_vendor_prepare) prepare_ = nullptr;
   decltype(&lathe_vendor_execute) execute_ = nullptr;
+  decltype(&lathe_vendor_set_stream) set_stream_ = nullptr;
 };
 
 }  // namespace lathe

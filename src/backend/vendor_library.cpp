@@ -1,4 +1,4 @@
-#include "backend/cpu/runner/vendor_library.h"
+#include "backend/vendor_library.h"
 
 #include <dlfcn.h>
 
@@ -10,12 +10,14 @@ Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return Error{ErrorCode::kUnavailable, ::dlerror(),
-                 "install OpenBLAS and oneDNN (libopenblas0, libdnnl2)"};
+                 "install OpenBLAS and oneDNN (libopenblas0, libdnnl2), or build Lathe whole"};
   VendorLibrary library;
   library.prepare_ =
       reinterpret_cast<decltype(&lathe_vendor_prepare)>(::dlsym(handle, "lathe_vendor_prepare"));
   library.execute_ =
       reinterpret_cast<decltype(&lathe_vendor_execute)>(::dlsym(handle, "lathe_vendor_execute"));
+  library.set_stream_ =
+      reinterpret_cast<decltype(&lathe_vendor_set_stream)>(::dlsym(handle, "lathe_vendor_set_stream"));
   if (!library.prepare_ || !library.execute_)
     return Error{ErrorCode::kCorrupt, "'" + path + "' is no Lathe vendor library"};
   return library;

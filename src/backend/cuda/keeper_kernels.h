@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lathe::cuda {
+
+/// One piece of memory that `run_jobs` fills or copies. The same layout in kKeeperKernels.
+struct MemoryJob {
+  std::uint64_t to = 0;
+  std::uint64_t from = 0;  ///< 0: filled with `pattern`
+  std::uint64_t bytes = 0;
+  std::uint64_t pattern = 0;  ///< one byte
+};
+
+/// What the keeper runs: trusted text. `run_jobs` takes (const Job*), a row of blocks a job. Others reach the
+/// limits of a device. `stream_read` and `stream_copy` take (float4* from, float4* to,
+/// int64_t count, int64_t rounds) and go over the same memory `rounds` times; `multiply_add` takes (float*
+/// to, int64_t steps) and does kChains fused multiply-adds a step and thread.
+inline constexpr int kChains = 8;
+inline constexpr const char* kKeeperKernels = R"(
+struct Job {
+  unsigned long long to, from, bytes, pattern;
+};
+
+extern "C" __global__ void run_jobs(const Job* jobs) {
+  const Job job = jobs[blockIdx.y];
+  const unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+  const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+  const unsigned word = (unsigned)job.pattern * 0x01010101u;
+  const bool wide = (job.to | job.from) % 16 == 0;
+  const unsigned long long words = wide ? job.bytes / 16 : 0;
+  const uint4 filled = make_uint4(word, word, word, word);
+  for (unsigned long long i = first; i < words; i += step)
+    ((uint4*)job.to)[i] = job.from ? ((const uint4*)job.from)[i] : filled;
+  for (unsigned long long i = words * 16 + first; i < job.bytes; i += step)
+    ((unsigned char*)job.to)[i] = job.from ? ((const unsigned char*)job.from)[i] : (unsigned char)job.pattern;
+}
+
+extern "C" __global__ void stream_read(const float4* __restrict__ from, float4* to, long long count,
+                                       long long rounds) {
+  float4 sum = {0, 0, 0, 0};
+  const long long step = (long long)gridDim.x * blockDim.x;
+  const long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  for (long long round = 0; round < rounds; ++round)
+    for (long long i = first; i + 3 * step < count; i += 4 * step) {
+      float4 part[4];
+#pragma unroll
+      for (int u = 0; u < 4; ++u) part[u] = __ldcg(from + i + u * step);
+#pragma unroll
+      for (int u = 0; u < 4; ++u) sum.x += part[u].x, sum.y += part[u].y, sum.z += part[u].z, sum.w += part[u].w;
+    }
+  if (sum.x + sum.y + sum.z + sum.w == 12345.0f) *to = sum;
+}
+
+extern "C" __global__ void stream_copy(const float4* __restrict__ from, float4* __restrict__ to, long long count,
+                                       long long rounds) {
+  const long long step = (long long)gridDim.x * blockDim.x;
+  const long long first = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  for (long long round = 0; round < rounds; ++round)
+    for (long long i = first; i + 3 * step < count; i += 4 * step) {
+      float4 part[4];
+#pragma unroll
+      for (int u = 0; u < 4; ++u) part[u] = __ldcg(from + i + u * step);
+#pragma unroll
+      for (int u = 0; u < 4; ++u) __stcg(to + i + u * step, part[u]);
+    }
+}
+
+extern "C" __global__ void multiply_add(float* to, long long steps) {
+  float chain[8];
+  for (int c = 0; c < 8; ++c) chain[c] = threadIdx.x + c;
+#pragma unroll 16
+  for (long long s = 0; s < steps; ++s)
+#pragma unroll
+    for (int c = 0; c < 8; ++c) chain[c] = chain[c] * 0.999f + 0.5f;
+  float sum = 0;
+  for (int c = 0; c < 8; ++c) sum += chain[c];
+  if (sum == 12345.0f) *to = sum;
+}
+)";
+
+}  // namespace lathe::cuda

@@ -1,0 +1,211 @@
+// What a kernel on a real GPU can do to its runner, and what the broker says of it. Needs a GPU.
+
+#include "backend/cuda/cuda_backend.h"
+
+#include <gtest/gtest.h>
+
+#include "candidate/candidate.h"
+#include "task/spec.h"
+
+namespace lathe {
+namespace {
+
+constexpr const char* kDoubleTask = R"(
+name = "twice"
+dims = ["n"]
+[[tensor]]
+name = "x"
+shape = ["n"]
+[[node]]
+out = "y"
+op = "add"
+in = ["x", "x"]
+[[output]]
+name = "y"
+[[shape]]
+name = "small"
+n = 100000
+)";
+
+/// How the one launch of a candidate differs from the ordinary one.
+struct Launch {
+  std::string grid = "cdiv(n, 256)", block = "256", more = "";
+};
+
+std::string candidate_text(const std::string& body, const Launch& launch) {
+  return "/*lathe\n[[launch]]\nkernel = \"f\"\ngrid = [\"" + launch.grid + "\"]\nblock = [" + launch.block +
+         "]\nargs = [\"x\", \"y\", \"n\"]\n" + launch.more + "*/\n" +
+         "extern \"C\" __global__ void f(const float* x, float* y, long long n) {\n"
+         "  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n" +
+         body + "\n}\n";
+}
+
+constexpr const char* kRight = "if (i < n) y[i] = x[i] + x[i];";
+
+/// One backend for all cases: making it takes half a second.
+class CudaBackendTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    CudaBackendOptions options;
+    options.cache_folder = testing::TempDir() + "lathe-cuda-cache";
+    auto made = make_cuda_backend(options);
+    if (!made.ok()) {
+      missing_ = made.error().to_string();
+      return;
+    }
+    backend_ = std::move(*made).release();
+    auto task = parse_task(kDoubleTask, "double.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    task_ = new TaskSpec(*task);
+    const auto bound = lathe::bind(*task_, task_->shapes[0].dims);
+    ASSERT_TRUE(bound.ok());
+    const auto reference = make_reference(*task_);
+    ASSERT_TRUE(reference.ok());
+    Workload workload;
+    workload.task = *bound;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      Trial trial;
+      trial.inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(t));
+      auto expected = (*reference)->evaluate(*bound, trial.inputs, {});
+      ASSERT_TRUE(expected.ok());
+      trial.expected = *std::move(expected);
+      workload.trials.push_back(std::move(trial));
+    }
+    auto prepared = backend_->prepare(std::move(workload));
+    ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
+    workload_ = new std::shared_ptr<const Workload>(*prepared);
+  }
+  static void TearDownTestSuite() {
+    delete workload_;
+    delete task_;
+    delete backend_;
+  }
+  void SetUp() override {
+    if (!backend_) GTEST_SKIP() << "no GPU: " << missing_;
+  }
+
+  struct Opened {
+    std::string reason;  ///< why there is no session
+    std::unique_ptr<Session> session;
+  };
+  static Opened open(const std::string& body, const Launch& launch) {
+    const auto candidate = parse_candidate(candidate_text(body, launch), "test");
+    if (!candidate.ok()) return {candidate.error().to_string(), nullptr};
+    const auto built = backend_->build(*candidate, (*workload_)->task);
+    if (!built.ok()) return {built.error().to_string(), nullptr};
+    if (!built->ok) return {built->reason + ": " + built->facts.log, nullptr};
+    auto session = backend_->open(*candidate, built->artifact, *workload_);
+    if (!session.ok()) return {session.error().message, nullptr};
+    return {"", *std::move(session)};
+  }
+
+  static BlockOutcome run(Session& session, double timeout_seconds = 5) {
+    BlockRequest request;
+    request.trials = {0, 1, 2, 3};
+    request.timeout_seconds = timeout_seconds;
+    request.secret = 7;
+    return session.run(request);
+  }
+
+  /// The reason code of one block; "ok", or "wrong" where the outputs are.
+  static std::string try_out(const std::string& body, const Launch& launch = {}) {
+    const Opened opened = open(body, launch);
+    if (!opened.session) return opened.reason;
+    const BlockOutcome outcome = run(*opened.session, 1);
+    if (outcome.status != BlockStatus::kOk) return outcome.reason;
+    for (const auto& trial : outcome.outputs)
+      for (const Comparison& comparison : trial)
+        if (!comparison.pass) return "wrong";
+    return "ok";
+  }
+
+  static Backend* backend_;
+  static TaskSpec* task_;
+  static std::shared_ptr<const Workload>* workload_;
+  static std::string missing_;
+};
+Backend* CudaBackendTest::backend_ = nullptr;
+TaskSpec* CudaBackendTest::task_ = nullptr;
+std::shared_ptr<const Workload>* CudaBackendTest::workload_ = nullptr;
+std::string CudaBackendTest::missing_;
+
+TEST_F(CudaBackendTest, ARightKernelPassesAndTakesTime) {
+  const Opened opened = open(kRight, {});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  const BlockOutcome outcome = run(*opened.session);
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+  ASSERT_EQ(outcome.outputs.size(), 4U);
+  for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial.at(0).pass);
+  EXPECT_GT(outcome.wall_ns, 2000);
+  EXPECT_LT(outcome.wall_ns, 1e6);
+}
+
+TEST_F(CudaBackendTest, WhatIsNotComputedIsWrong) {
+  EXPECT_EQ(try_out(""), "wrong");
+  EXPECT_EQ(try_out("if (i < n - 1) y[i] = x[i] + x[i];"), "wrong");
+  EXPECT_EQ(try_out("if (i < n) y[i] = x[i];"), "wrong");
+}
+
+TEST_F(CudaBackendTest, WritesBeyondTheOutputAreSeen) {
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[n] = 1;"), "redzone");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-1] = 1;"), "redzone");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-16000] = 1;"), "redzone");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[n + 64] = 1;"), "illegal_address");
+}
+
+TEST_F(CudaBackendTest, ReadsBeyondAnInputFault) {
+  EXPECT_EQ(try_out("if (i < n) y[i] = x[i] + x[i + 128];"), "illegal_address");
+}
+
+TEST_F(CudaBackendTest, InputsCannotBeWritten) {
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) ((float*)x)[0] = 1;"), "illegal_address");
+}
+
+TEST_F(CudaBackendTest, AFaultCostsTheOneBlockOnly) {
+  const Opened bad = open("y[n + 100000] = 1;", {});
+  ASSERT_TRUE(bad.session) << bad.reason;
+  EXPECT_EQ(run(*bad.session).reason, "illegal_address");
+  EXPECT_EQ(run(*bad.session).reason, "illegal_address");  // in a launcher that replaced the first
+  EXPECT_EQ(try_out(kRight), "ok");
+}
+
+TEST_F(CudaBackendTest, AKernelThatHangsTimesOutAndIsGone) {
+  EXPECT_EQ(try_out("while (((volatile const float*)x)[0] != 12345.0f) {}"), "timeout");
+  EXPECT_EQ(try_out(kRight), "ok");
+}
+
+TEST_F(CudaBackendTest, LaunchesThatTheDriverRefusesSaySo) {
+  EXPECT_EQ(try_out(kRight, {.block = "2048"}), "launch_refused");
+  EXPECT_EQ(try_out(kRight, {.more = "smem = 1000000\n"}).substr(0, 13), "smem_overflow");
+  EXPECT_EQ(try_out(kRight, {.grid = "0 * n"}).substr(0, 10), "bad_launch");
+}
+
+TEST_F(CudaBackendTest, AnArgumentTooManyIsAnError) {
+  const auto text =
+      "/*lathe\n[[launch]]\nkernel = \"f\"\ngrid = [1]\nblock = [32]\nargs = [\"x\", \"y\", \"n\"]\n*/\n"
+      "extern \"C\" __global__ void f(const float* x, float* y) {}\n";
+  const auto candidate = parse_candidate(text, "test");
+  ASSERT_TRUE(candidate.ok());
+  const auto built = backend_->build(*candidate, (*workload_)->task);
+  ASSERT_TRUE(built.ok() && built->ok);
+  const auto session = backend_->open(*candidate, built->artifact, *workload_);
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(session.error().message.substr(0, 13), "bad_arguments");
+}
+
+TEST_F(CudaBackendTest, TrapsAndStackOverflowsAreCrashes) {
+  EXPECT_EQ(try_out("__trap();"), "launch_failed");
+  EXPECT_EQ(try_out("*(float*)3 = 1;"), "misaligned_address");
+}
+
+TEST_F(CudaBackendTest, PeaksAreThoseOfAGpu) {
+  const auto peaks = backend_->peaks();
+  ASSERT_TRUE(peaks.ok()) << peaks.error().to_string();
+  EXPECT_GT(peaks->levels[0].bytes_per_second, peaks->levels[1].bytes_per_second);
+  EXPECT_GT(peaks->levels[1].bytes_per_second, 1e11);
+  EXPECT_GT(peaks->flops_per_second, 1e12);
+}
+
+}  // namespace
+}  // namespace lathe

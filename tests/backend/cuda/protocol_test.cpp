@@ -1,0 +1,106 @@
+#include "backend/cuda/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace lathe::cuda {
+namespace {
+
+Layout sample_layout() {
+  Layout layout;
+  layout.trials = 2;
+  layout.inputs = input_region({100, 4});
+  layout.outputs = output_region({100});
+  layout.inout_source = {0};
+  return layout;
+}
+
+Load sample_load() {
+  Load load;
+  load.layout = sample_layout();
+  load.scratch = {{100, ScratchFill::kCounter}};
+  load.steps = {{false,
+                 "f",
+                 {7, 1, 1},
+                 {128, 2, 1},
+                 {2, 1, 1},
+                 1024,
+                 true,
+                 false,
+                 {{ArgKind::kInput, 0}, {ArgKind::kScalar, 1, 4}}}};
+  load.scalars = {0, 1, 0, 2};
+  return load;
+}
+
+TEST(CudaSlot, EndsWithItsMemoryAndKeepsItsAlignment) {
+  for (const std::uint64_t bytes : {1ULL, 256ULL, 4097ULL, (2ULL << 20) - kRedzoneBytes, 5ULL << 20}) {
+    SCOPED_TRACE(bytes);
+    const Slot slot = make_slot(bytes);
+    EXPECT_EQ(slot.offset % kAlign, 0U);
+    EXPECT_EQ(slot.allocation_bytes % kAllocationBytes, 0U);
+    EXPECT_GE(slot.offset, kRedzoneBytes);
+    EXPECT_LE(slot.offset + bytes, slot.allocation_bytes);
+    EXPECT_LT(slot.allocation_bytes - slot.offset - bytes, kAlign);
+    EXPECT_EQ(slot.window_begin() + slot.window_bytes(), slot.allocation_bytes);
+  }
+}
+
+TEST(CudaProtocol, ALoadComesThrough) {
+  const auto load = decode_load(encode(sample_load()));
+  ASSERT_TRUE(load.ok()) << load.error().to_string();
+  EXPECT_EQ(encode(*load), encode(sample_load()));
+  EXPECT_EQ(load->layout.outputs.slots[0].bytes, 100U);
+  EXPECT_EQ(load->steps[0].block, (Extents{128, 2, 1}));
+  EXPECT_EQ(load->steps[0].args[1].bytes, 4);
+}
+
+TEST(CudaProtocol, ALoadThatRefersToWhatIsNotThereIsRefused) {
+  Load load = sample_load();
+  load.steps[0].args[0].value = 2;
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.scalars.pop_back();
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.layout.inout_source = {1};  // of another size
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+}
+
+TEST(CudaProtocol, RequestsAndRepliesComeThrough) {
+  KeeperRequest request;
+  request.verb = KeeperRequest::Verb::kReset;
+  request.workload = 7;
+  request.poison = 0x55;
+  request.pieces = {{1, 0, 64, 128}};
+  request.layout = sample_layout();
+  const auto asked = decode_keeper_request(encode(request));
+  ASSERT_TRUE(asked.ok());
+  EXPECT_EQ(encode(*asked), encode(request));
+  const auto told = decode_keeper_reply(encode(KeeperReply{true, "fine", {1.5, 2.5}}));
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(told->numbers, (std::vector<double>{1.5, 2.5}));
+  const auto ended = decode_block_reply(encode(BlockReply{700, "illegal", true, 12.5}));
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->code, 700);
+  EXPECT_TRUE(ended->counter_dirty);
+}
+
+TEST(CudaProtocol, DamagedFramesAreErrors) {
+  Rng rng(Seed::from_number(5));
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes = encode(sample_load());
+    bytes[rng.below(bytes.size())] = static_cast<char>(rng.below(256));
+    bytes.resize(rng.below(bytes.size() + 1));
+    (void)decode_load(bytes);
+    (void)decode_keeper_request(bytes);
+    (void)decode_keeper_reply(bytes);
+    (void)decode_device_facts(bytes);
+    (void)decode_load_reply(bytes);
+    (void)decode_block(bytes);
+    (void)decode_block_reply(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cuda
