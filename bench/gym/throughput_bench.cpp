@@ -62,6 +62,7 @@ Status run_task(const std::string& path, Depth depth, int count, Backend& backen
   fmt::print("| {} | {} | {} | {:.0f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.1f} | {}|\n", task.name,
              name(depth), proposals.size(), 60.0 * static_cast<double>(proposals.size()) / seconds,
              p50("all"), p50("build"), p50("verify"), p50("time"), prepare_seconds, counts);
+  std::fflush(stdout);
   return Ok{};
 }
 

@@ -9,6 +9,7 @@ namespace lathe {
 namespace {
 
 constexpr double kCheckedElements = 1 << 19;  // of a timed block, at most
+constexpr double kMuchSlower = 2;
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 
 /// Trials in a secret order, `count` of them.
@@ -46,8 +47,8 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// One ABBA pair: the better of each kernel's two blocks, for what the machine does only slows. kNever if it
-/// disturbed both.
+/// One ABBA pair: a call's time in the better of each kernel's two blocks, for what the machine does only
+/// slows. kNever if it disturbed both.
 struct Pair {
   double anchor_ns = kNever;
   double candidate_ns = kNever;
@@ -70,7 +71,7 @@ class PairTimer {
     const QuickTime quick =
         time_quickly(candidate_, workload_, rule_.timeout_seconds, Seed::from_number(rng_.next()));
     if (!quick.finding.passed()) return result.finding = quick.finding, result;
-    calls_ = calls_for(rule_.block_ns, quick.call_ns, workload_);
+    calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, quick.call_ns, workload_);
     for (const int look : rule_.looks) {
       while (static_cast<int>(result.estimate.samples.size()) < look) {
         const bool may_drop =
@@ -94,8 +95,10 @@ class PairTimer {
     int position = 0;
     for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
       if (position++ == 2) trials = draw_trials(workload_, calls_, rng_);
-      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, trials, rule_, rng_);
-      result.finding = judge_block(outcome, workload_, trials);
+      const std::vector<int> own(trials.begin(),
+                                 anchor ? trials.begin() + anchor_block_calls_ : trials.end());
+      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
+      result.finding = judge_block(outcome, workload_, own);
       if (!result.finding.passed()) {
         if (anchor)
           result.finding = {Outcome::kInfra, "anchor_failed",
@@ -103,7 +106,8 @@ class PairTimer {
         return result;
       }
       double& best_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
-      if (!outcome.disturbed || !may_drop) best_ns = std::min(best_ns, outcome.wall_ns);
+      if (!outcome.disturbed || !may_drop)
+        best_ns = std::min(best_ns, outcome.wall_ns / static_cast<double>(own.size()));
     }
     return result;
   }
@@ -114,8 +118,10 @@ class PairTimer {
       return;
     }
     estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
-    anchor_calls_.push_back(pair.anchor_ns / calls_);
-    candidate_calls_.push_back(pair.candidate_ns / calls_);
+    anchor_calls_.push_back(pair.anchor_ns);
+    candidate_calls_.push_back(pair.candidate_ns);
+    if (pair.anchor_ns > kMuchSlower * pair.candidate_ns)
+      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, pair.anchor_ns, workload_));
   }
 
   void examine(RatioEstimate& estimate) const {
@@ -137,7 +143,8 @@ class PairTimer {
   const Workload& workload_;
   const TimingRule& rule_;
   Rng rng_;
-  int calls_ = 1;
+  int calls_ = 1;               ///< of a candidate's block
+  int anchor_block_calls_ = 1;  ///< of an anchor's: fewer, once it is known to be much slower
   std::vector<double> anchor_calls_, candidate_calls_;
 };
 

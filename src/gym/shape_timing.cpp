@@ -99,12 +99,12 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < kTieRounds; ++round) {
     std::unique_ptr<Session> session;
-    const Finding opened = open(candidate, artifact, shape_.timing, Runner::kFresh, session);
+    const Finding opened = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
     if (!opened.passed()) return opened;
     const Seed secret = secret_.derive("baseline", ++rounds_);
     const PairOutcome pair =
         time_against(first ? anchor : anchors_.front(), *session,
-                     {shape_.timing, shape_.timing_rms, tie_rule(), Runner::kFresh, secret});
+                     {shape_.timing, shape_.timing_rms, tie_rule(), Runner::kOwn, secret});
     if (!pair.finding.passed()) return pair.finding;
     rounds.push_back(pair.estimate.log_ratio.mid);
     call_ns.push_back(pair.estimate.candidate_ns);

@@ -67,6 +67,26 @@ void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
                             {site.writer.buffer(site.node(0).out)}, code);
 }
 
+/// On a GPU: one thread an element, neighbours in the output and, along the last axis, in the input too.
+void emit_moved_elements(const Site& site, const std::vector<Axis>& axes) {
+  constexpr int kThreads = 256;
+  std::vector<Loop> loops;
+  std::vector<std::string> names;
+  std::string from = "0";
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    names.push_back("ix" + std::to_string(i));
+    loops.push_back({{}, axes[i].extent, false});
+    from += " + " + times(names.back(), axes[i].from_stride);
+  }
+  const Expr count = product(site.node(0).type.shape);
+  const std::string code = "const int64_t at = item * " + std::to_string(kThreads) +
+                           " + threadIdx.x;\nif (at >= " + count.to_string() + ") return;\n" +
+                           unflatten("at", loops, names) + site.writer.parameter(site.node(0).out) +
+                           "[at] = " + site.writer.parameter(site.node(0).in[0]) + "[" + from + "];\n";
+  site.writer.launch_blocks(site.prefix + "_rows", Expr::apply("cdiv", count, Expr::constant(kThreads)),
+                            kThreads, {site.writer.buffer(site.node(0).out)}, code);
+}
+
 }  // namespace
 
 /// Rows are copied when the last axis stays last; else blocks of kLanes x kLanes are transposed in registers
@@ -80,6 +100,7 @@ Status emit_permute(const Site& site) {
   site.writer.add_pattern("transpose");
   const auto inner = std::ranges::find_if(axes, [](const Axis& axis) { return is_one(axis.from_stride); });
   const bool rows = is_one(axes.back().from_stride) || inner == axes.end();
+  if (rows && site.writer.cuda()) return emit_moved_elements(site, axes), Ok{};
   std::vector<Loop> loops;
   std::vector<std::string> names;
   std::vector<Expr> extents;
