@@ -2,13 +2,15 @@
 
 #include "backend/cuda/cuda_backend.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "candidate/candidate.h"
 #include "task/spec.h"
 
 namespace lathe {
 namespace {
+
+using testing::AnyOf;
 
 constexpr const char* kDoubleTask = R"(
 name = "twice"
@@ -108,10 +110,11 @@ class CudaBackendTest : public testing::Test {
   }
 
   /// The reason code of one block; "ok", or "wrong" where the outputs are.
-  static std::string try_out(const std::string& body, const Launch& launch = {}) {
+  static std::string try_out(const std::string& body, const Launch& launch = {},
+                             double timeout_seconds = 10) {
     const Opened opened = open(body, launch);
     if (!opened.session) return opened.reason;
-    const BlockOutcome outcome = run(*opened.session, 1);
+    const BlockOutcome outcome = run(*opened.session, timeout_seconds);
     if (outcome.status != BlockStatus::kOk) return outcome.reason;
     for (const auto& trial : outcome.outputs)
       for (const Comparison& comparison : trial)
@@ -170,7 +173,7 @@ TEST_F(CudaBackendTest, AFaultCostsTheOneBlockOnly) {
 }
 
 TEST_F(CudaBackendTest, AKernelThatHangsTimesOutAndIsGone) {
-  EXPECT_EQ(try_out("while (((volatile const float*)x)[0] != 12345.0f) {}"), "timeout");
+  EXPECT_EQ(try_out("while (((volatile const float*)x)[0] != 12345.0f) {}", {}, 0.5), "timeout");
   EXPECT_EQ(try_out(kRight), "ok");
 }
 
@@ -194,9 +197,9 @@ TEST_F(CudaBackendTest, AnArgumentTooManyIsAnError) {
   EXPECT_EQ(session.error().message.substr(0, 13), "bad_arguments");
 }
 
-TEST_F(CudaBackendTest, TrapsAndStackOverflowsAreCrashes) {
-  EXPECT_EQ(try_out("__trap();"), "launch_failed");
-  EXPECT_EQ(try_out("*(float*)3 = 1;"), "misaligned_address");
+TEST_F(CudaBackendTest, TrapsAndWildPointersAreCrashes) {
+  EXPECT_EQ(try_out("if (i == 0) __trap();"), "launch_failed");
+  EXPECT_THAT(try_out("if (i == 0) *(float*)3 = 1;"), AnyOf("misaligned_address", "illegal_address"));
 }
 
 TEST_F(CudaBackendTest, PeaksAreThoseOfAGpu) {
