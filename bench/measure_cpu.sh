@@ -40,7 +40,7 @@ search() {
   record search "Evolve against random at equal evaluations" "$bin/search_bench" tasks/softmax_rows.toml tasks/layer_norm.toml \
     tasks/gemm_bias_gelu.toml tasks/gemm_square.toml tasks/conv2d.toml --search random,evolve --seeds 3 --evals 40 --confirm 1
 }
-program() { record program "Start-up and memory" bench/program.sh "$PWD/$bin/lathe"; }
+program() { record program "Start-up and memory" bench/program.sh "$bin/lathe"; }
 
 ./run lathe --help >/dev/null
 cmake --preset ci >/dev/null && ninja -C build/ci >/dev/null

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Start-up of the program in milliseconds, the median of 50, for verbs that do no work: bench/program.sh LATHE
 set -eu
-lathe=$1
+lathe=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 tasks=$(cd "$(dirname "$0")/../tasks" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
