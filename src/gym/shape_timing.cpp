@@ -13,7 +13,7 @@ constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a f
 constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much they differ
 constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
-constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
+constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }

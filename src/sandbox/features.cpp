@@ -41,8 +41,8 @@ SandboxFeature try_feature(std::string name, std::string cost, const std::functi
 
 std::vector<SandboxFeature> probe_sandbox() {
   std::vector<SandboxFeature> features;
-  features.push_back(
-      try_feature("namespaces", "a candidate sees the host's processes and network", [] { return enter_namespaces(); }));
+  features.push_back(try_feature("namespaces", "a candidate sees the host's processes and network",
+                                 [] { return enter_namespaces(); }));
   auto landlock = try_feature("Landlock", "a compile could read any file of this user",
                               [] { return restrict_files({}); });
   if (landlock.available)

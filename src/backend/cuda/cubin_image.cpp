@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint16_t kMachineCuda = 190;
 constexpr std::string_view kText = ".text.";
-constexpr unsigned kMaxSections = 1 << 16;
 constexpr std::uint64_t kMaxInitialisedBytes = 64 << 10;
 
 class CubinParser {
@@ -23,7 +22,7 @@ class CubinParser {
         header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_machine != kMachineCuda ||
         header_.e_shentsize != sizeof(Elf64_Shdr))
       return invalid("not a cubin");
-    if (header_.e_shnum == 0 || header_.e_shnum > kMaxSections || !read_section(header_.e_shstrndx, names_))
+    if (header_.e_shnum == 0 || !read_section(header_.e_shstrndx, names_))
       return invalid("the cubin's sections lie outside the file");
     for (unsigned i = 0; i < header_.e_shnum; ++i) LATHE_CHECK_OK(read(i));
     return std::move(image_);
