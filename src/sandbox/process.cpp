@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+
+#include "sandbox/jail.h"
 
 namespace lathe {
 
@@ -67,6 +70,20 @@ Result<std::string> sibling_program(const std::string& name) {
     return Error{ErrorCode::kUnavailable, "cannot find the running program's folder: " + code.message(),
                  "/proc must be mounted"};
   return (self.parent_path() / name).string();
+}
+
+int serve_in_namespaces(const std::function<int()>& serve) {
+  if (!enter_namespaces().ok()) return 2;
+  const pid_t inner = ::fork();
+  if (inner < 0) return 2;
+  if (inner == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(serve());
+  }
+  ::close(kHelperChannelFd);
+  int status = 0;
+  ::waitpid(inner, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 }  // namespace lathe

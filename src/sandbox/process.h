@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ class HelperProcess {
 };
 
 inline constexpr int kHelperChannelFd = 3;
+
+/// For a helper: runs `serve` as the first process of new namespaces, a new PID namespace among them, and
+/// dies with it. Its exit code, or 2 where namespaces cannot be entered.
+int serve_in_namespaces(const std::function<int()>& serve);
 
 /// "<folder of the running program>/<name>".
 Result<std::string> sibling_program(const std::string& name);

@@ -27,6 +27,12 @@ class WireWriter {
     bytes_.append(value);
     return *this;
   }
+  template <class T>
+  WireWriter& list(const std::vector<T>& values) {
+    put(static_cast<std::uint32_t>(values.size()));
+    for (const T& value : values) put(value);
+    return *this;
+  }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -66,6 +72,12 @@ class WireReader {
     const auto value = get<std::uint32_t>();
     if (!ok_ || value > bytes_.size() / item_bytes) return ok_ = false, 0;
     return value;
+  }
+  template <class T>
+  std::vector<T> list() {
+    std::vector<T> values(count(sizeof(T)));
+    for (T& value : values) value = get<T>();
+    return values;
   }
   bool ok() const { return ok_; }
   bool finished() const { return ok_ && bytes_.empty(); }

@@ -8,33 +8,20 @@ namespace {
 constexpr std::uint32_t kMaxTrials = 1 << 16;
 constexpr std::size_t kMaxText = 4u << 20;
 
-template <class T>
-void put_all(WireWriter& out, const std::vector<T>& items) {
-  out.put(static_cast<std::uint32_t>(items.size()));
-  for (const T& item : items) out.put(item);
-}
-
-template <class T>
-std::vector<T> get_all(WireReader& in) {
-  std::vector<T> items(in.count(sizeof(T)));
-  for (T& item : items) item = in.get<T>();
-  return items;
-}
-
 void put_region(WireWriter& out, const Region& region) {
   out.put(region.total_bytes).put(region.stride);
-  put_all(out, region.offsets);
-  put_all(out, region.sizes);
-  put_all(out, region.guards);
+  out.list(region.offsets);
+  out.list(region.sizes);
+  out.list(region.guards);
 }
 
 Region get_region(WireReader& in) {
   Region region;
   region.total_bytes = in.get<std::uint64_t>();
   region.stride = in.get<std::uint64_t>();
-  region.offsets = get_all<std::uint64_t>(in);
-  region.sizes = get_all<std::uint64_t>(in);
-  region.guards = get_all<std::uint64_t>(in);
+  region.offsets = in.list<std::uint64_t>();
+  region.sizes = in.list<std::uint64_t>();
+  region.guards = in.list<std::uint64_t>();
   return region;
 }
 
@@ -90,7 +77,7 @@ Result<Message> finish(const WireReader& in, Message message, const char* what) 
 std::string encode(const Load& load) {
   WireWriter out;
   out.put(load.threads).put(load.trials);
-  put_all(out, load.cpus);
+  out.list(load.cpus);
   put_region(out, load.inputs);
   put_region(out, load.outputs);
   out.put(static_cast<std::uint32_t>(load.scratch.size()));
@@ -109,7 +96,7 @@ Result<Load> decode_load(std::string_view bytes) {
   Load load;
   load.threads = in.get<std::int32_t>();
   load.trials = in.get<std::uint32_t>();
-  load.cpus = get_all<std::int32_t>(in);
+  load.cpus = in.list<std::int32_t>();
   load.inputs = get_region(in);
   load.outputs = get_region(in);
   load.scratch.resize(in.count(9));
@@ -141,38 +128,6 @@ Result<Load> decode_load(std::string_view bytes) {
       if (!arg_fits(arg, load)) return damaged("load argument");
   }
   return load;
-}
-
-std::string encode(const LoadReply& reply) {
-  return WireWriter()
-      .put(static_cast<std::uint8_t>(reply.ok))
-      .put(static_cast<std::uint8_t>(reply.candidate_fault))
-      .text(reply.text)
-      .take();
-}
-
-Result<LoadReply> decode_load_reply(std::string_view bytes) {
-  WireReader in(bytes);
-  LoadReply reply;
-  reply.ok = in.flag();
-  reply.candidate_fault = in.flag();
-  reply.text = in.text();
-  return finish(in, std::move(reply), "load reply");
-}
-
-std::string encode(const Block& block) {
-  WireWriter out;
-  out.put(block.poison);
-  put_all(out, block.trials);
-  return out.take();
-}
-
-Result<Block> decode_block(std::string_view bytes) {
-  WireReader in(bytes);
-  Block block;
-  block.poison = in.get<std::uint8_t>();
-  block.trials = get_all<std::uint32_t>(in);
-  return finish(in, std::move(block), "block");
 }
 
 std::string encode(const BlockReply& reply) {

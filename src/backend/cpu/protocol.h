@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/runner_frames.h"
 #include "base/result.h"
 
 /// What the broker and a runner say to each other. The runner is trusted until it forks a child for a block;
@@ -45,13 +46,6 @@ struct Step {
   std::vector<Arg> args;
 };
 
-enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };
-
-struct Scratch {
-  std::uint64_t bytes = 0;
-  ScratchFill fill = ScratchFill::kPoison;
-};
-
 /// Comes with descriptors: control, inputs, outputs, artefact (absent for plans of library nodes only).
 struct Load {
   std::int32_t threads = 1;
@@ -64,21 +58,6 @@ struct Load {
 };
 std::string encode(const Load& load);
 Result<Load> decode_load(std::string_view bytes);
-
-struct LoadReply {
-  bool ok = false;
-  bool candidate_fault = false;
-  std::string text;  ///< "<reason>: <detail>" when not ok
-};
-std::string encode(const LoadReply& reply);
-Result<LoadReply> decode_load_reply(std::string_view bytes);
-
-struct Block {
-  std::uint8_t poison = 0xff;
-  std::vector<std::uint32_t> trials;
-};
-std::string encode(const Block& block);
-Result<Block> decode_block(std::string_view bytes);
 
 /// What the runner's parent process saw of the child; the child cannot write it.
 struct BlockReply {

@@ -13,19 +13,6 @@ constexpr std::uint64_t kHostAlign = 64;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
-template <class T>
-void put_all(WireWriter& out, const std::vector<T>& items) {
-  out.put(static_cast<std::uint32_t>(items.size()));
-  for (const T& item : items) out.put(item);
-}
-
-template <class T>
-std::vector<T> get_all(WireReader& in) {
-  std::vector<T> items(in.count(sizeof(T)));
-  for (T& item : items) item = in.get<T>();
-  return items;
-}
-
 template <class HostBytes>
 Region lay_out(const std::vector<std::uint64_t>& tensor_bytes, HostBytes host_bytes) {
   Region region;
@@ -46,9 +33,9 @@ std::vector<std::uint64_t> sizes_of(const Region& region) {
 
 void put_layout(WireWriter& out, const Layout& layout) {
   out.put(layout.trials);
-  put_all(out, sizes_of(layout.inputs));
-  put_all(out, sizes_of(layout.outputs));
-  put_all(out, layout.inout_source);
+  out.list(sizes_of(layout.inputs));
+  out.list(sizes_of(layout.outputs));
+  out.list(layout.inout_source);
 }
 
 bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
@@ -60,8 +47,8 @@ bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
 /// An empty layout is fine: most requests have none.
 bool get_layout(WireReader& in, Layout& layout) {
   layout.trials = in.get<std::uint32_t>();
-  const auto inputs = get_all<std::uint64_t>(in), outputs = get_all<std::uint64_t>(in);
-  layout.inout_source = get_all<std::int32_t>(in);
+  const auto inputs = in.list<std::uint64_t>(), outputs = in.list<std::uint64_t>();
+  layout.inout_source = in.list<std::int32_t>();
   if (layout.trials > kMaxTrials || inputs.size() + outputs.size() > kMaxTensors ||
       !all_below(inputs, kMaxTensorBytes) || !all_below(outputs, kMaxTensorBytes) ||
       layout.inout_source.size() != outputs.size())
@@ -181,7 +168,7 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
 std::string encode(const KeeperReply& reply) {
   WireWriter out;
   out.put(static_cast<std::uint8_t>(reply.ok)).text(reply.text);
-  put_all(out, reply.numbers);
+  out.list(reply.numbers);
   return out.take();
 }
 
@@ -190,7 +177,7 @@ Result<KeeperReply> decode_keeper_reply(std::string_view bytes) {
   KeeperReply reply;
   reply.ok = in.flag();
   reply.text = in.text();
-  reply.numbers = get_all<double>(in);
+  reply.numbers = in.list<double>();
   return finish(in, std::move(reply), "keeper reply");
 }
 
@@ -231,7 +218,7 @@ std::string encode(const Load& load) {
   out.put(static_cast<std::uint32_t>(load.steps.size()));
   for (const Step& step : load.steps) put_step(out, step);
   out.put(static_cast<std::uint8_t>(load.reload));
-  put_all(out, load.scalars);
+  out.list(load.scalars);
   return out.take();
 }
 
@@ -250,7 +237,7 @@ Result<Load> decode_load(std::string_view bytes) {
   if (steps > kMaxSteps) return damaged("load steps");
   for (std::size_t i = 0; i < steps; ++i) load.steps.push_back(get_step(in));
   load.reload = in.flag();
-  load.scalars = get_all<std::uint64_t>(in);
+  load.scalars = in.list<std::uint64_t>();
   if (!in.finished() || load.scalars.size() != load.layout.trials * load.layout.inputs.slots.size())
     return damaged("load");
   for (const Step& step : load.steps) {
@@ -259,38 +246,6 @@ Result<Load> decode_load(std::string_view bytes) {
       if (!arg_fits(arg, load)) return damaged("load argument");
   }
   return load;
-}
-
-std::string encode(const LoadReply& reply) {
-  return WireWriter()
-      .put(static_cast<std::uint8_t>(reply.ok))
-      .put(static_cast<std::uint8_t>(reply.candidate_fault))
-      .text(reply.text)
-      .take();
-}
-
-Result<LoadReply> decode_load_reply(std::string_view bytes) {
-  WireReader in(bytes);
-  LoadReply reply;
-  reply.ok = in.flag();
-  reply.candidate_fault = in.flag();
-  reply.text = in.text();
-  return finish(in, std::move(reply), "load reply");
-}
-
-std::string encode(const Block& block) {
-  WireWriter out;
-  out.put(block.poison);
-  put_all(out, block.trials);
-  return out.take();
-}
-
-Result<Block> decode_block(std::string_view bytes) {
-  WireReader in(bytes);
-  Block block;
-  block.poison = in.get<std::uint8_t>();
-  block.trials = get_all<std::uint32_t>(in);
-  return finish(in, std::move(block), "block");
 }
 
 std::string encode(const BlockReply& reply) {

@@ -7,11 +7,20 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/runner_frames.h"
 #include "base/result.h"
 
 /// What the broker says to the two processes that hold a context on the GPU. The keeper owns the memory of
 /// all workloads and runs no candidate; a launcher maps some of it and runs one candidate.
 namespace lathe::cuda {
+
+using protocol::Block;
+using protocol::decode_block;
+using protocol::decode_load_reply;
+using protocol::encode;
+using protocol::LoadReply;
+using protocol::Scratch;
+using protocol::ScratchFill;
 
 inline constexpr std::uint64_t kAllocationBytes = 2 << 20;  ///< physical memory comes in multiples of it
 inline constexpr std::uint64_t kAlign = 256;
@@ -109,12 +118,6 @@ struct Step {
   std::vector<Arg> args;
 };
 
-enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };
-struct Scratch {
-  std::uint64_t bytes = 0;
-  ScratchFill fill = ScratchFill::kPoison;
-};
-
 /// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
 /// the workload's memory follow as after kExport.
 inline constexpr std::string_view kLoadFrame = "load";
@@ -127,21 +130,6 @@ struct Load {
 };
 std::string encode(const Load& load);
 Result<Load> decode_load(std::string_view bytes);
-
-struct LoadReply {
-  bool ok = false;
-  bool candidate_fault = false;
-  std::string text;  ///< "<reason>: <detail>" when not ok
-};
-std::string encode(const LoadReply& reply);
-Result<LoadReply> decode_load_reply(std::string_view bytes);
-
-struct Block {
-  std::uint8_t poison = 0xff;
-  std::vector<std::uint32_t> trials;
-};
-std::string encode(const Block& block);
-Result<Block> decode_block(std::string_view bytes);
 
 /// The launcher's own account, believed only where it is to the candidate's disadvantage.
 struct BlockReply {

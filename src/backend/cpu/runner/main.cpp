@@ -70,32 +70,16 @@ int serve_run(const Channel& channel, const Preparations& preparations) {
   return 0;
 }
 
-/// Runs `serve` as the first process of a new PID namespace, and dies with it.
-template <class Serve>
-int in_namespaces(Serve serve) {
-  if (!enter_namespaces().ok()) return 2;
-  const pid_t inner = ::fork();
-  if (inner < 0) return 2;
-  if (inner == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::_exit(serve());
-  }
-  ::close(kHelperChannelFd);
-  int status = 0;
-  ::waitpid(inner, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 int run_main(int argc, char** argv) {
   const Channel channel{UniqueFd(kHelperChannelFd)};
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler gets no way to speak to the broker
   if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
     const auto preparations = prepare(argv[2]);
     if (!preparations.ok()) return 2;
-    return in_namespaces([&] { return serve_run(channel, *preparations); });
+    return serve_in_namespaces([&] { return serve_run(channel, *preparations); });
   }
   if (argc == 4 && std::strcmp(argv[1], "compile") == 0)
-    return in_namespaces([&] {
+    return serve_in_namespaces([&] {
       serve_compiles(channel, argv[2], argv[3]);
       return 0;
     });

@@ -100,22 +100,6 @@ int serve_compile(const Channel& channel, const std::string& include_folder) {
   return 0;
 }
 
-/// Runs `serve` as the first process of a new PID namespace, and dies with it.
-template <class Serve>
-int in_namespaces(Serve serve) {
-  if (!enter_namespaces().ok()) return 2;
-  const pid_t inner = ::fork();
-  if (inner < 0) return 2;
-  if (inner == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::_exit(serve());
-  }
-  ::close(kHelperChannelFd);
-  int status = 0;
-  ::waitpid(inner, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 template <class Serve>
 int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -128,7 +112,8 @@ int run_main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
   if (role == "launch" && argc == 3) return at_the_gpu([&] { return serve_launch(channel, argv[2]); });
-  if (role == "compile" && argc == 3) return in_namespaces([&] { return serve_compile(channel, argv[2]); });
+  if (role == "compile" && argc == 3)
+    return serve_in_namespaces([&] { return serve_compile(channel, argv[2]); });
   constexpr char kUsage[] = "lathe-cuda-runner is started by lathe; it is not meant to be run by hand\n";
   return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;
 }

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+/// What the broker and a runner of any device say to each other.
+namespace lathe::protocol {
+
+enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };
+
+struct Scratch {
+  std::uint64_t bytes = 0;
+  ScratchFill fill = ScratchFill::kPoison;
+};
+
+struct LoadReply {
+  bool ok = false;
+  bool candidate_fault = false;
+  std::string text;  ///< "<reason>: <detail>" when not ok
+};
+std::string encode(const LoadReply& reply);
+Result<LoadReply> decode_load_reply(std::string_view bytes);
+
+struct Block {
+  std::uint8_t poison = 0xff;
+  std::vector<std::uint32_t> trials;
+};
+std::string encode(const Block& block);
+Result<Block> decode_block(std::string_view bytes);
+
+}  // namespace lathe::protocol
