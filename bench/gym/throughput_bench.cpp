@@ -1,5 +1,5 @@
-// How many evaluations a minute the gym makes, and where an evaluation's time goes: catalogue candidates of
-// several tasks, submitted together, at a depth.
+// How many evaluations an hour the gym makes, and where an evaluation's time goes: catalogue candidates of a
+// mix of tasks at a depth; first one alone at a time, then all submitted together.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -15,11 +15,19 @@
 namespace lathe {
 namespace {
 
+/// Every pattern of the catalogue, cheap and dear ones: the mix that results/ names "mix20".
+const std::vector<std::string> kMix20 = {"argmax_rows",    "avg_pool2d",      "batch_norm_relu",
+                                         "batched_matmul", "bias_gelu_scale", "conv2d",
+                                         "cross_entropy",  "cumsum",          "embedding",
+                                         "gelu",           "gemm_bias_gelu",  "gemm_square",
+                                         "layer_norm",     "matmul_row_sum",  "mean_rows",
+                                         "mse_loss",       "rms_norm",        "scale_mask_softmax",
+                                         "softmax_rows",   "transpose"};
+
 struct Options {
-  std::vector<std::string> tasks = {"tasks/cross_entropy.toml",  "tasks/conv2d.toml",
-                                    "tasks/matmul_row_sum.toml", "tasks/softmax_rows.toml",
-                                    "tasks/layer_norm.toml",     "tasks/gemm_bias_gelu.toml"};
-  int count = 20;
+  std::vector<std::string> tasks;
+  std::string folder = "tasks";
+  int count = 20, alone = 4;
   std::string depth = "screen", device = "cpu";
 };
 
@@ -27,7 +35,72 @@ double seconds_since(std::int64_t begin_ns) {
   return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
 }
 
-Status run_task(const std::string& path, Depth depth, int count, Backend& backend) {
+/// What came of a series of evaluations.
+struct Series {
+  std::map<std::string, std::vector<double>> stages;  ///< seconds, with "all" but the queue
+  std::map<std::string, int> outcomes;
+  double seconds = 0;
+
+  double p50(const std::string& stage) const {
+    const auto found = stages.find(stage);
+    return found == stages.end() ? 0.0 : median(found->second);
+  }
+  std::size_t count() const { return stages.contains("all") ? stages.at("all").size() : 0; }
+  void take(const Verdict& verdict) {
+    double total = 0;
+    for (const auto& [stage, spent] : verdict.stage_seconds) {
+      if (stage == "queue") continue;
+      stages[stage].push_back(spent);
+      total += spent;
+    }
+    stages["all"].push_back(total);
+    ++outcomes[std::string(name(verdict.outcome))];
+  }
+  void take(const Series& other) {
+    for (const auto& [stage, spent] : other.stages)
+      stages[stage].insert(stages[stage].end(), spent.begin(), spent.end());
+    for (const auto& [outcome, n] : other.outcomes) outcomes[outcome] += n;
+    seconds += other.seconds;
+  }
+  std::string verdicts() const {
+    std::string text;
+    for (const auto& [outcome, n] : outcomes) text += fmt::format("{} {} ", n, outcome);
+    return text;
+  }
+};
+
+/// Submits all, or the next only when the one before is done.
+Result<Series> evaluate(Evaluator& evaluator, std::span<const Proposal> proposals, Depth depth, bool alone) {
+  Series series;
+  const auto begin = steady_clock().now_ns();
+  const auto drain = [&] {
+    while (const auto done = evaluator.next()) series.take(done->verdict);
+  };
+  for (const Proposal& proposal : proposals) {
+    LATHE_TRY(Candidate candidate, parse_candidate(proposal.text, "proposal"));
+    evaluator.submit({std::move(candidate), depth, 0});
+    if (alone) drain();
+  }
+  drain();
+  series.seconds = seconds_since(begin);
+  return series;
+}
+
+struct Totals {
+  Series alone, together;
+  double prepare_seconds = 0;
+};
+
+void print_row(const std::string& task, const Series& alone, const Series& together, double prepare_seconds) {
+  fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} | {:.0f} | {:.3f} | {:.3f} | {:.1f} | {}|\n",
+             task, alone.p50("all"), alone.p50("build"), alone.p50("verify"), alone.p50("time"),
+             together.count(), 3600.0 * static_cast<double>(together.count()) / together.seconds,
+             together.p50("verify"), together.p50("time"), prepare_seconds, together.verdicts());
+  std::fflush(stdout);
+}
+
+Status run_task(const std::string& path, const Options& options, Backend& backend, Totals& totals) {
+  LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_TRY(const TaskSpec task, load_task(path));
   const auto preparing = steady_clock().now_ns();
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
@@ -37,44 +110,31 @@ Status run_task(const std::string& path, Depth depth, int count, Backend& backen
   const double prepare_seconds = seconds_since(preparing);
   const auto policy = make_catalog_policy();
   Rng rng(Seed::from_number(1));
-  LATHE_TRY(const auto proposals, policy->propose({task, backend.device(), peaks}, count, rng));
-  std::map<std::string, std::vector<double>> stages;
-  std::map<std::string, int> outcomes;
-  const auto begin = steady_clock().now_ns();
-  for (const Proposal& proposal : proposals) {
-    LATHE_TRY(Candidate candidate, parse_candidate(proposal.text, "proposal"));
-    evaluator->submit({std::move(candidate), depth, 0});
-  }
-  while (const auto done = evaluator->next()) {
-    double total = 0;
-    for (const auto& [stage, seconds] : done->verdict.stage_seconds) {
-      if (stage == "queue") continue;
-      stages[stage].push_back(seconds);
-      total += seconds;
-    }
-    stages["all"].push_back(total);
-    ++outcomes[std::string(name(done->verdict.outcome))];
-  }
-  const double seconds = seconds_since(begin);
-  const auto p50 = [&](const char* stage) { return stages[stage].empty() ? 0.0 : median(stages[stage]); };
-  std::string counts;
-  for (const auto& [outcome, n] : outcomes) counts += fmt::format("{} {} ", n, outcome);
-  fmt::print("| {} | {} | {} | {:.0f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.1f} | {}|\n", task.name,
-             name(depth), proposals.size(), 60.0 * static_cast<double>(proposals.size()) / seconds,
-             p50("all"), p50("build"), p50("verify"), p50("time"), prepare_seconds, counts);
-  std::fflush(stdout);
+  LATHE_TRY(const auto proposals,
+            policy->propose({task, backend.device(), peaks}, options.alone + options.count, rng));
+  const std::span<const Proposal> all(proposals);
+  const auto first = std::min(proposals.size(), static_cast<std::size_t>(options.alone));
+  LATHE_TRY(const Series alone, evaluate(*evaluator, all.first(first), depth, true));
+  LATHE_TRY(const Series together, evaluate(*evaluator, all.subspan(first), depth, false));
+  print_row(task.name, alone, together, prepare_seconds);
+  totals.alone.take(alone);
+  totals.together.take(together);
+  totals.prepare_seconds += prepare_seconds;
   return Ok{};
 }
 
 Status run(const Options& options) {
-  LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_TRY(auto backend, open_device(options.device));
-  fmt::print("{}, {} cores\n\n", backend->device().name, backend->device().cores);
+  fmt::print("{}, {} cores, depth {}\n\n", backend->device().name, backend->device().cores, options.depth);
   fmt::print(
-      "| task | depth | n | evaluations/min | p50 s | build s | verify s | time s | preparation s | verdicts "
-      "|\n|---|---|---|---|---|---|---|---|---|---|\n");
-  for (const std::string& task : options.tasks)
-    LATHE_CHECK_OK(run_task(task, depth, options.count, *backend));
+      "| task | alone p50 s | build | verify | time | together | evaluations/h | verify p50 s | time p50 s | "
+      "preparation s | verdicts |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::vector<std::string> tasks = options.tasks;
+  if (tasks.empty())
+    for (const std::string& name : kMix20) tasks.push_back(options.folder + "/" + name + ".toml");
+  Totals totals;
+  for (const std::string& task : tasks) LATHE_CHECK_OK(run_task(task, options, *backend, totals));
+  print_row("all", totals.alone, totals.together, totals.prepare_seconds);
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   fmt::print("\npeak memory of the broker: {} MiB\n", usage.ru_maxrss / 1024);
@@ -85,10 +145,12 @@ Status run(const Options& options) {
 }  // namespace lathe
 
 int main(int argc, char** argv) {
-  CLI::App app{"Measures evaluations a minute"};
+  CLI::App app{"Measures evaluations an hour"};
   lathe::Options options;
-  app.add_option("TASK", options.tasks, "Task files");
-  app.add_option("--count", options.count, "Candidates a task");
+  app.add_option("TASK", options.tasks, "Task files; without any, the mix of 20");
+  app.add_option("--tasks", options.folder, "The folder of the mix's tasks");
+  app.add_option("--count", options.count, "Candidates a task that are submitted together");
+  app.add_option("--alone", options.alone, "Candidates a task before them, one at a time");
   app.add_option("--depth", options.depth, "verify, screen or final");
   lathe::add_device(app, options.device);
   CLI11_PARSE(app, argc, argv);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/parallel.h"
 
@@ -12,26 +13,34 @@ namespace {
 
 constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
                                            Distribution::kProbe};
-constexpr double kExpectedBytes = 16;  // an fp64 value and its bound an element
+constexpr double kExpectedBytes = 16;       // an fp64 value and its bound an element
+constexpr double kTimedElements = 1 << 15;  // of a timed trial's outputs that are known, at least
+constexpr double kWholeElements = 1 << 25;  // of outputs that every distribution checks whole
 
-double bytes_of_trial(const BoundTask& task) {
+double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
   for (const TensorDecl& tensor : task.spec->tensors)
     bytes += static_cast<double>(element_count(task.shape_of(tensor.name)) *
                                  static_cast<std::int64_t>(info(tensor.dtype).bytes));
   for (const OutputDecl& output : task.spec->outputs)
     bytes += static_cast<double>(element_count(task.shape_of(output.name))) *
-             (kExpectedBytes + static_cast<double>(info(output.dtype).bytes));
+             (known_share * kExpectedBytes + static_cast<double>(info(output.dtype).bytes));
   return bytes;
 }
 
+/// A trial of which about `elements` of the outputs are known; all by default.
 Result<Trial> make_trial(const Reference& reference, const BoundTask& task, Distribution distribution,
-                         const Seed& seed) {
+                         const Seed& seed, std::optional<double> elements = {}) {
   Trial trial;
   trial.distribution = distribution;
   trial.inputs = generate_inputs(task, distribution, seed);
   Numerics numerics = numerics_for(*task.spec);
   numerics.sparse_sums = distribution == Distribution::kProbe;
+  if (elements) {
+    LATHE_TRY(trial.expected,
+              reference.evaluate_part(task, trial.inputs, numerics, *elements, seed.derive("part")));
+    return trial;
+  }
   LATHE_TRY(trial.expected, reference.evaluate(task, trial.inputs, numerics));
   return trial;
 }
@@ -60,9 +69,12 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   workload.task = task;
   const auto distributions = all ? all_distributions() : std::span<const Distribution>(kMainDistributions);
   workload.trials.resize(distributions.size());
+  const bool huge = task.output_elements() > kWholeElements;
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(workload.trials[i], make_trial(reference, task, distributions[i], seed.derive("verify", i)));
+    LATHE_TRY(workload.trials[i],
+              make_trial(reference, task, distributions[i], seed.derive("verify", i),
+                         huge && i > 0 ? std::optional(kWholeElements / 4) : std::nullopt));
     return Ok{};
   }));
   return backend.prepare(std::move(workload));
@@ -71,8 +83,9 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
 Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
                                                              int wanted, const WorkloadOptions& limits) {
-  const double by_memory = static_cast<double>(limits.max_bytes) / bytes_of_trial(task);
-  const double by_flops = limits.max_reference_flops / std::max(1.0, task.flops);
+  const double share = reference.part_share(task, kTimedElements);
+  const double by_memory = static_cast<double>(limits.max_bytes) / bytes_of_trial(task, share);
+  const double by_flops = limits.max_reference_flops / std::max(1.0, share * task.flops);
   const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
   Workload workload;
   workload.task = task;
@@ -80,7 +93,7 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
     LATHE_TRY(workload.trials[i],
-              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i)));
+              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), kTimedElements));
     return Ok{};
   }));
   return backend.prepare(std::move(workload));

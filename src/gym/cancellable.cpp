@@ -32,6 +32,17 @@ class CancellableReference final : public Reference {
     return inner_->evaluate(task, inputs, numerics);
   }
 
+  Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
+                                              const Numerics& numerics, double elements,
+                                              const Seed& secret) const override {
+    if (cancel_.cancelled()) return cancelled_error();
+    return inner_->evaluate_part(task, inputs, numerics, elements, secret);
+  }
+
+  double part_share(const BoundTask& task, double elements) const override {
+    return inner_->part_share(task, elements);
+  }
+
  private:
   std::unique_ptr<Reference> inner_;
   CancelToken cancel_;

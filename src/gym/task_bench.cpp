@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "candidate/launch_program.h"
 #include "gym/cancellable.h"
+#include "task/slices.h"
 
 namespace lathe {
 namespace {
@@ -23,7 +24,7 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backe
                                                      const EvaluatorOptions& options, EventSink& events) {
   std::unique_ptr<TaskBench> bench(new TaskBench(task, backend, options));
   LATHE_TRY(auto reference, make_reference(bench->spec_));
-  bench->reference_ = make_cancellable(std::move(reference), options.cancel);
+  bench->reference_ = make_cancellable(make_sliced(std::move(reference), bench->spec_), options.cancel);
   LATHE_CHECK_OK(bench->make_shapes());
   LATHE_CHECK_OK(bench->add_baselines(events));
   bench->summarise_baselines();

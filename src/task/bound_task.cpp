@@ -91,6 +91,13 @@ bool algebra_may_shrink(const TaskSpec& spec, const NodeDecl& node) {
 
 }  // namespace
 
+double BoundTask::output_elements() const {
+  double elements = 0;
+  for (const OutputDecl& output : spec->outputs)
+    elements += static_cast<double>(element_count(shape_of(output.name)));
+  return elements;
+}
+
 OpSite BoundTask::site(std::size_t node) const {
   OpSite site{attrs[node], {}, shape_of(spec->nodes[node].out)};
   for (const std::string& name : spec->nodes[node].in) site.in.push_back(shape_of(name));

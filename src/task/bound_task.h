@@ -20,6 +20,7 @@ struct BoundTask {
   double bytes_min = 0;  ///< every output written once, every input read once (of gathered tables nothing)
 
   const Shape& shape_of(const std::string& value) const { return shapes.at(value); }
+  double output_elements() const;  ///< of all outputs together
   /// The extents of spec->nodes[node]; refers to this value's attributes.
   OpSite site(std::size_t node) const;
 };

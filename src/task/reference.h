@@ -9,14 +9,24 @@
 
 namespace lathe {
 
-/// What one output must be. For kArgmax, `source` holds the compared values with the reduced axis last and
-/// `value` the index.
+/// What one output must be, or neighbouring elements of it. For kArgmax, `source` holds the compared values
+/// with the reduced axis last and `value` the index.
 struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;   ///< err is the full tolerance: propagated bound, output rounding, task.tolerance
-  Value source;  ///< only for kArgmax
+  Value value;             ///< err is the full tolerance: propagated bound, output rounding, task.tolerance
+  Value source;            ///< only for kArgmax
+  std::size_t before = 0;  ///< the output's elements before those that `value` tells of
+  std::size_t behind = 0;  ///< and behind them
+
+  std::size_t elements() const { return before + value.data.size() + behind; }
+  std::size_t bytes() const { return elements() * info(dtype).bytes; }
+  /// Of the whole output's bytes, those that `value` tells of.
+  std::span<const std::byte> known_part(std::span<const std::byte> output) const {
+    const std::size_t size = info(dtype).bytes;
+    return output.subspan(before * size, value.data.size() * size);
+  }
 };
 
 /// The meaning of a task, in fp64. Thread-safe. Runs beside no candidate code.
@@ -25,6 +35,20 @@ class Reference {
   virtual ~Reference() = default;
   virtual Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                                  const Numerics& numerics) const = 0;
+  /// What evaluate() would say of some neighbouring elements of each output, at least about `elements` of
+  /// them at a place that `secret` draws; of all where the task does not fall apart (task/slices.h).
+  virtual Result<std::vector<Expected>> evaluate_part(const BoundTask& task,
+                                                      std::span<const HostTensor> inputs,
+                                                      const Numerics& numerics, double elements,
+                                                      const Seed& secret) const {
+    (void)elements, (void)secret;
+    return evaluate(task, inputs, numerics);
+  }
+  /// How much of the task such a part is, 1 for all.
+  virtual double part_share(const BoundTask& task, double elements) const {
+    (void)task, (void)elements;
+    return 1;
+  }
 };
 
 /// The reference that the task names. Errors: a native source that does not compile.

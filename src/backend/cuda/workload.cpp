@@ -38,8 +38,7 @@ std::vector<std::uint64_t> CudaWorkload::input_bytes() const {
 
 std::vector<std::uint64_t> CudaWorkload::output_bytes() const {
   std::vector<std::uint64_t> bytes;
-  for (const Expected& output : trials.front().expected)
-    bytes.push_back(static_cast<std::uint64_t>(element_count(output.value.shape)) * info(output.dtype).bytes);
+  for (const Expected& output : trials.front().expected) bytes.push_back(output.bytes());
   return bytes;
 }
 
@@ -86,14 +85,14 @@ void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_
       pieces.push_back(
           {static_cast<std::uint32_t>(trial), static_cast<std::uint32_t>(output), offset, bytes});
   };
-  if (request.check_fraction >= 1) return add(0, slot.window_bytes());
   const Expected& expected = trials[static_cast<std::size_t>(trial)].expected[output];
-  const std::size_t bytes = info(expected.dtype).bytes, count = slot.bytes / bytes;
+  const std::size_t bytes = info(expected.dtype).bytes, count = expected.value.data.size();
   const TileChoice choice = choice_of(request, trial);
   add(0, kRedzoneBytes);
-  for (std::size_t tile = 0; tile < tile_count(count); ++tile)
+  if (choice.fraction >= 1) add(kRedzoneBytes + expected.before * bytes, count * bytes);
+  for (std::size_t tile = 0; choice.fraction < 1 && tile < tile_count(count); ++tile)
     if (choice.includes(tile, tile_count(count)))
-      add(kRedzoneBytes + tile * kRmsTile * bytes,
+      add(kRedzoneBytes + (expected.before + tile * kRmsTile) * bytes,
           std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
   add(kRedzoneBytes + slot.bytes, slot.window_bytes() - kRedzoneBytes - slot.bytes);
 }

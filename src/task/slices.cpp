@@ -1,0 +1,241 @@
+#include "task/slices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "base/random.h"
+#include "task/generate_inputs.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kShapesTried = 8, kShapesNeeded = 2;
+constexpr double kTriedFlops = 1e6;
+constexpr std::int64_t kAlignment = 64;  // domains ask for multiples of small powers of two
+constexpr double kSliceElements = 1 << 19, kWorthSlicing = 1 << 21;
+
+bool names(const Expr& extent, const std::string& dim) { return extent.to_string() == dim; }
+
+/// The axis whose extent is the dim: -1 without one, nullopt where the dim decides the shape otherwise.
+std::optional<int> axis_of(const std::vector<Expr>& shape, const std::string& dim) {
+  int axis = -1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!shape[i].symbols().contains(dim)) continue;
+    if (!names(shape[i], dim) || axis >= 0) return std::nullopt;
+    axis = static_cast<int>(i);
+  }
+  return axis;
+}
+
+bool may_serve(const TaskSpec& spec, const std::string& dim) {
+  const bool inputs = std::ranges::all_of(
+      spec.tensors, [&](const auto& tensor) { return axis_of(tensor.shape, dim).has_value(); });
+  return inputs && std::ranges::all_of(spec.outputs,
+                                       [&](const auto& output) { return axis_of(output.shape, dim) == 0; });
+}
+
+HostTensor slice_tensor(const HostTensor& tensor, std::size_t axis, std::int64_t begin, std::int64_t end) {
+  std::size_t outer = 1, inner = info(tensor.dtype).bytes;
+  for (std::size_t i = 0; i < axis; ++i) outer *= static_cast<std::size_t>(tensor.shape[i]);
+  for (std::size_t i = axis + 1; i < tensor.shape.size(); ++i)
+    inner *= static_cast<std::size_t>(tensor.shape[i]);
+  const std::size_t from_stride = static_cast<std::size_t>(tensor.shape[axis]) * inner;
+  Shape shape = tensor.shape;
+  shape[axis] = end - begin;
+  const std::size_t to_stride = static_cast<std::size_t>(end - begin) * inner;
+  HostTensor slice{tensor.dtype, shape, std::vector<std::byte>(outer * to_stride)};
+  for (std::size_t o = 0; o < outer; ++o)
+    std::memcpy(slice.bytes.data() + o * to_stride,
+                tensor.bytes.data() + o * from_stride + static_cast<std::size_t>(begin) * inner, to_stride);
+  return slice;
+}
+
+/// Sums in another order differ by fp64's rounding, their bounds by fp32's: both far below a tolerance.
+bool agree(std::span<const double> a, std::span<const double> b, std::span<const double> tolerance) {
+  constexpr double kShare = 1e-3;
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+    if (!same && !(!tolerance.empty() && std::fabs(a[i] - b[i]) <= kShare * tolerance[i])) return false;
+  }
+  return true;
+}
+
+/// Elements of an output at one index of its first axis.
+std::size_t row_elements(const Expected& expected) {
+  return expected.value.data.size() / static_cast<std::size_t>(expected.value.shape[0]);
+}
+
+/// Whether the part is what the whole has from index `begin` on.
+bool is_part(const std::vector<Expected>& whole, const std::vector<Expected>& part, std::int64_t begin) {
+  const auto agrees = [&](const Value& of, const Value& own, std::size_t indices) {
+    const std::size_t an_index = of.data.size() / indices;
+    const auto range = [&](const std::vector<double>& all) {
+      return all.empty()
+                 ? std::span<const double>()
+                 : std::span(all).subspan(static_cast<std::size_t>(begin) * an_index, own.data.size());
+    };
+    return agree(range(of.data), own.data, own.err) && agree(range(of.err), own.err, own.err);
+  };
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const auto indices = static_cast<std::size_t>(whole[i].value.shape[0]);
+    if (!agrees(whole[i].value, part[i].value, indices) || !agrees(whole[i].source, part[i].source, indices))
+      return false;
+  }
+  return true;
+}
+
+Result<std::vector<Expected>> evaluate_slice(const Reference& reference, const BoundTask& task,
+                                             std::span<const HostTensor> inputs, const Numerics& numerics,
+                                             const std::string& dim, std::int64_t begin, std::int64_t end) {
+  LATHE_TRY(const BoundTask slice, bind_slice(task, dim, begin, end));
+  return reference.evaluate(slice, slice_inputs(task, inputs, dim, begin, end), numerics);
+}
+
+/// Whether thirds of the task are thirds of its values; an error where the shape cannot be cut.
+Result<bool> falls_apart(const Reference& reference, const BoundTask& task, const std::string& dim,
+                         Distribution distribution) {
+  const std::int64_t extent = task.dims.at(dim);
+  const auto inputs = generate_inputs(task, distribution, Seed::from_number(1).derive("slices"));
+  LATHE_TRY(const auto whole, reference.evaluate(task, inputs, {}));
+  const std::int64_t step = extent > 2 * kAlignment ? kAlignment : std::max<std::int64_t>(1, extent / 3);
+  for (std::int64_t begin = 0; begin < extent; begin += step) {
+    const std::int64_t end = std::min(extent, begin + step);
+    LATHE_TRY(const auto part, evaluate_slice(reference, task, inputs, {}, dim, begin, end));
+    if (!is_part(whole, part, begin)) return false;
+  }
+  return true;
+}
+
+bool serves(const TaskSpec& spec, const Reference& reference, const std::string& dim) {
+  int agreed = 0;
+  for (const Dims& dims :
+       draw_hidden_shapes(spec, Seed::from_number(2).derive("slices"), kShapesTried, kTriedFlops)) {
+    const auto task = lathe::bind(spec, dims);
+    if (!task.ok() || dims.at(dim) < 2) continue;
+    for (const Distribution distribution : {Distribution::kNormal, Distribution::kHeavyTail}) {
+      const auto apart = falls_apart(reference, *task, dim, distribution);
+      if (apart.ok() && !*apart) return false;
+      agreed += apart.ok() ? 1 : 0;
+    }
+  }
+  return agreed >= 2 * kShapesNeeded;
+}
+
+class SlicedReference final : public Reference {
+ public:
+  SlicedReference(std::unique_ptr<Reference> whole, std::string dim)
+      : whole_(std::move(whole)), dim_(std::move(dim)) {}
+
+  Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
+                                         const Numerics& numerics) const override {
+    const double elements = work(task);
+    if (elements < kWorthSlicing) return whole_->evaluate(task, inputs, numerics);
+    const std::int64_t rows = rows_for(task, elements, kSliceElements, kAlignment),
+                       extent = task.dims.at(dim_);
+    std::vector<std::vector<Expected>> parts(static_cast<std::size_t>((extent + rows - 1) / rows));
+    const Status done = for_each_index(static_cast<int>(parts.size()), [&](int i) -> Status {
+      const std::int64_t begin = i * rows, end = std::min(extent, begin + rows);
+      LATHE_TRY(parts[static_cast<std::size_t>(i)],
+                evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, end));
+      return Ok{};
+    });
+    return done.ok() ? put_together(task, std::move(parts)) : whole_->evaluate(task, inputs, numerics);
+  }
+
+  Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
+                                              const Numerics& numerics, double elements,
+                                              const Seed& secret) const override {
+    const std::int64_t extent = task.dims.at(dim_);
+    for (const std::int64_t multiple : {std::int64_t{1}, kAlignment}) {
+      const std::int64_t rows = std::min(extent, rows_for(task, task.output_elements(), elements, multiple));
+      const std::int64_t begin = Rng(secret).between(0, extent - rows);
+      auto part = evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, begin + rows);
+      if (!part.ok()) continue;
+      for (Expected& expected : *part) {
+        const std::size_t a_row = row_elements(expected);
+        expected.before = static_cast<std::size_t>(begin) * a_row;
+        expected.behind = static_cast<std::size_t>(extent - begin - rows) * a_row;
+      }
+      return part;
+    }
+    return evaluate(task, inputs, numerics);
+  }
+
+  double part_share(const BoundTask& task, double elements) const override {
+    const auto extent = static_cast<double>(task.dims.at(dim_));
+    return std::min(1.0, static_cast<double>(rows_for(task, task.output_elements(), elements, 1)) / extent);
+  }
+
+ private:
+  /// Elements of all values, or what arithmetic costs as much.
+  static double work(const BoundTask& task) {
+    double elements = task.flops / 8;
+    for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
+    return elements;
+  }
+
+  /// Indices of the dim that hold at least about `wanted` of `elements`; domains may ask for a multiple.
+  std::int64_t rows_for(const BoundTask& task, double elements, double wanted, std::int64_t multiple) const {
+    const double rows = std::ceil(wanted / elements * static_cast<double>(task.dims.at(dim_)));
+    return std::max<std::int64_t>(1, (static_cast<std::int64_t>(rows) + multiple - 1) / multiple) * multiple;
+  }
+
+  static std::vector<Expected> put_together(const BoundTask& task, std::vector<std::vector<Expected>> parts) {
+    std::vector<Expected> all = std::move(parts.front());
+    const auto append = [](std::vector<double>& to, const std::vector<double>& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t p = 1; p < parts.size(); ++p) {
+        append(all[i].value.data, parts[p][i].value.data);
+        append(all[i].value.err, parts[p][i].value.err);
+        append(all[i].source.data, parts[p][i].source.data);
+        append(all[i].source.err, parts[p][i].source.err);
+        if (!all[i].source.shape.empty()) all[i].source.shape[0] += parts[p][i].source.shape[0];
+        parts[p][i] = {};
+      }
+      all[i].value.shape = task.shape_of(all[i].name);
+    }
+    return all;
+  }
+
+  std::unique_ptr<Reference> whole_;
+  std::string dim_;
+};
+
+}  // namespace
+
+std::optional<std::string> independent_dim(const TaskSpec& spec, const Reference& whole) {
+  for (const std::string& dim : spec.dim_names)
+    if (may_serve(spec, dim) && serves(spec, whole, dim)) return dim;
+  return std::nullopt;
+}
+
+Result<BoundTask> bind_slice(const BoundTask& task, const std::string& dim, std::int64_t begin,
+                             std::int64_t end) {
+  Dims dims = task.dims;
+  dims[dim] = end - begin;
+  return lathe::bind(*task.spec, dims);
+}
+
+std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const HostTensor> inputs,
+                                     const std::string& dim, std::int64_t begin, std::int64_t end) {
+  std::vector<HostTensor> slices;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const int axis = axis_of(task.spec->tensors[i].shape, dim).value_or(-1);
+    slices.push_back(axis < 0 ? inputs[i]
+                              : slice_tensor(inputs[i], static_cast<std::size_t>(axis), begin, end));
+  }
+  return slices;
+}
+
+std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec) {
+  const auto dim = independent_dim(spec, *whole);
+  if (!dim) return whole;
+  return std::make_unique<SlicedReference>(std::move(whole), *dim);
+}
+
+}  // namespace lathe
