@@ -52,8 +52,9 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options) {
 
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
   return verb
-      .add_option("--device", options.device, "Where kernels run: cpu, or cuda (the first NVIDIA GPU)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      .add_option("--device", options.device,
+                  "Where kernels run: cpu, cuda (the first NVIDIA GPU), or auto: the GPU where there is one")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
 }
 

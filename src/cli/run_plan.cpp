@@ -39,13 +39,19 @@ void apply_config(const json& config, OptimizeOptions& options) {
   options.search = config.value("search", options.search);
   options.budget.seed = config.value("seed", options.budget.seed);
   options.common.threads = config.value("threads", options.common.threads);
-  options.common.device = config.value("device", options.common.device);
+  options.common.device = config.value("device", "cpu");
   if (options.budget.max_evaluations > 0 || options.budget.max_seconds > 0) return;
   options.budget.max_evaluations = config.value("evals", 0);
   options.budget.max_seconds = config.value("seconds", 0.0);
 }
 
 }  // namespace
+
+void set_device(RunPlan& plan, const std::string& kind) {
+  json config = json::parse(plan.record.config);
+  config["device"] = kind;
+  plan.record.config = config.dump();
+}
 
 Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
   std::vector<RunPlan> plans;

@@ -24,6 +24,8 @@ struct RunPlan {
 
 /// One new run a task.
 Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options);
+/// Says what "auto" has become: a resumed run goes on where it began.
+void set_device(RunPlan& plan, const std::string& kind);
 /// The run that --resume names. Its own settings replace those of `options`, but for a budget given now.
 Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store);
 /// Puts a new run into the store; says of a resumed one that it is running.

@@ -49,6 +49,19 @@ std::optional<DevicePeaks> peaks_from(const std::string& text) {
   return peaks;
 }
 
+/// "auto" is the GPU where one works. One that is there and does not work is worth a word.
+Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
+  if (options.device != "cpu") {
+    auto gpu = make_cuda_backend({});
+    if (gpu.ok() || options.device == "cuda") return gpu;
+    if (::access("/dev/nvidiactl", F_OK) == 0)
+      fmt::print(stderr, "lathe: the GPU is left out, the processor serves: {}\n", gpu.error().to_string());
+  }
+  CpuBackendOptions cpu;
+  cpu.threads = options.threads;
+  return make_cpu_backend(cpu);
+}
+
 }  // namespace
 
 const CancelToken& stop_token() { return g_stop; }
@@ -79,9 +92,7 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
 }
 
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store) {
-  CpuBackendOptions cpu;
-  cpu.threads = options.threads;
-  LATHE_TRY(auto backend, options.device == "cuda" ? make_cuda_backend({}) : make_cpu_backend(cpu));
+  LATHE_TRY(auto backend, open_device(options));
   if (!store) return backend;
   const std::string key = peaks_key(backend->device());
   if (const auto fact = store->get_fact(key); fact.ok() && *fact)

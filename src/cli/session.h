@@ -27,7 +27,7 @@ struct CommonOptions {
   std::string store_folder;  ///< empty: $LATHE_STORE, else .lathe
   std::string json_file;     ///< "-" is standard output
   int threads = 1;
-  std::string device = "cpu";  ///< or "cuda"
+  std::string device = "auto";  ///< "cpu", "cuda", or the GPU where there is one
 };
 
 /// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.
@@ -39,7 +39,7 @@ std::string store_folder(const CommonOptions& options);
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options);
 /// Errors: kNotFound; a folder that holds no store is left alone.
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options);
-/// The processor's backend, with the peaks that the store remembers for this machine.
+/// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
 
 /// Prints the error to standard error and gives the exit code that fits it.

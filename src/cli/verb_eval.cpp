@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -40,7 +41,16 @@ Result<std::vector<Candidate>> read_candidates(const std::vector<std::string>& p
   return candidates;
 }
 
-Result<int> eval(const EvalOptions& options) {
+/// A GPU's kernels are files ending in .cu, a processor's in .cpp; what others are for, the machine decides.
+std::string device_of(const std::vector<std::string>& files) {
+  const auto all_end_in = [&](std::string_view ending) {
+    return std::ranges::all_of(files, [&](const std::string& file) { return file.ends_with(ending); });
+  };
+  return all_end_in(".cu") ? "cuda" : all_end_in(".cpp") ? "cpu" : "auto";
+}
+
+Result<int> eval(EvalOptions options) {
+  if (options.common.device == "auto") options.common.device = device_of(options.candidates);
   LATHE_TRY(const TaskSpec task, load_task(options.task));
   LATHE_TRY(const auto candidates, read_candidates(options.candidates));
   LATHE_TRY(const Depth depth, parse_depth(options.depth));

@@ -150,10 +150,12 @@ Result<int> optimize(OptimizeOptions options) {
   options.common.store_folder = store_folder(options.common);
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   std::unique_ptr<Store> store;
-  LATHE_TRY(const auto plans, plan_runs(options, store));
+  LATHE_TRY(auto plans, plan_runs(options, store));
   if (options.budget.max_evaluations == 0 && options.budget.max_seconds == 0)
     options.budget.max_evaluations = kDefaultEvaluations;
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  for (RunPlan& plan : plans)
+    if (!plan.resumed) set_device(plan, backend->device().kind);
   std::vector<TaskResult> results;
   const int code = optimize_all(plans, options, *store, *backend, results);
   if (results.empty()) return code;
