@@ -99,6 +99,17 @@ void print_row(const std::string& task, const Series& alone, const Series& toget
   std::fflush(stdout);
 }
 
+/// Of the whole bench, preparation too.
+void print_usage(const DeviceUsage& usage, double seconds) {
+  if (usage.blocks == 0) return;
+  fmt::print(
+      "\n{} blocks in {:.1f} s; calls kept the device busy {:.1f} s ({:.0f}%); the broker's ms a block:",
+      usage.blocks, seconds, usage.busy_seconds, 100 * usage.busy_seconds / seconds);
+  for (const auto& [stage, spent] : usage.stage_seconds)
+    fmt::print(" {} {:.2f}", stage, 1e3 * spent / static_cast<double>(usage.blocks));
+  fmt::print("\n");
+}
+
 Status run_task(const std::string& path, const Options& options, Backend& backend, Totals& totals) {
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_TRY(const TaskSpec task, load_task(path));
@@ -133,8 +144,10 @@ Status run(const Options& options) {
   if (tasks.empty())
     for (const std::string& name : kMix20) tasks.push_back(options.folder + "/" + name + ".toml");
   Totals totals;
+  const auto begin = steady_clock().now_ns();
   for (const std::string& task : tasks) LATHE_CHECK_OK(run_task(task, options, *backend, totals));
   print_row("all", totals.alone, totals.together, totals.prepare_seconds);
+  print_usage(backend->usage(), seconds_since(begin));
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   fmt::print("\npeak memory of the broker: {} MiB\n", usage.ru_maxrss / 1024);

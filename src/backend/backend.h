@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -115,6 +116,14 @@ enum class Runner {
   kFresh  ///< has run nothing
 };
 
+/// What the device has been doing for blocks since the backend was made.
+struct DeviceUsage {
+  double busy_seconds = 0;  ///< of all blocks' calls, by the broker's clock
+  std::int64_t blocks = 0;
+  std::map<std::string, double> stage_seconds =
+      {};  ///< of the broker: "open", "reset", "ready", "check", ...
+};
+
 /// A kind of device. Everything above gym/ and gym/ itself know only this interface.
 class Backend {
  public:
@@ -125,6 +134,8 @@ class Backend {
   virtual void set_peaks(const DevicePeaks&) {}
   /// Measures again and keeps the best of each: a busy machine makes peaks look low, never high.
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
+
+  virtual DeviceUsage usage() const { return {}; }
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;
   /// kCancelled once `cancel` is raised: the compiler is killed.

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "base/parallel.h"
+
 namespace lathe {
 namespace {
 
@@ -21,27 +23,33 @@ BuiltCandidate build_for_shapes(Backend& backend, const Candidate& candidate,
     built.finding = {Outcome::kBuildFailed, "bad_plan", checked.error().to_string()};
     return built;
   }
-  std::map<std::vector<std::int64_t>, Artifact> done;
-  for (const BenchShape& shape : shapes) {
-    const auto constants = constants_at(candidate, shape);
-    if (const auto found = done.find(constants); found != done.end()) {
-      built.artifacts.push_back(found->second);
-      continue;
-    }
-    auto result = backend.build(candidate, shape.task);
-    if (!result.ok()) {
-      built.finding = {Outcome::kInfra, "build_infra", result.error().to_string()};
-      return built;
-    }
-    const double seconds_before = built.facts.seconds;
-    built.facts = std::move(result->facts);
-    built.facts.seconds += seconds_before;
-    if (!result->ok) {
-      built.finding = {result->outcome, result->reason, built.facts.log.substr(0, 2000)};
-      return built;
-    }
-    built.artifacts.push_back(done.emplace(constants, std::move(result->artifact)).first->second);
+  std::map<std::vector<std::int64_t>, const BenchShape*> distinct;
+  for (const BenchShape& shape : shapes) distinct.emplace(constants_at(candidate, shape), &shape);
+  std::vector<std::pair<std::vector<std::int64_t>, const BenchShape*>> jobs(distinct.begin(), distinct.end());
+  std::vector<BuildResult> results(jobs.size());
+  const Status done = for_each_index(static_cast<int>(jobs.size()), [&](int i) -> Status {
+    const auto job = static_cast<std::size_t>(i);
+    LATHE_TRY(results[job], backend.build(candidate, jobs[job].second->task));
+    return Ok{};
+  });
+  if (!done.ok()) {
+    built.finding = {Outcome::kInfra, "build_infra", done.error().to_string()};
+    return built;
   }
+  std::map<std::vector<std::int64_t>, Artifact> artifacts;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    BuildResult& result = results[i];
+    const double seconds_before = built.facts.seconds;
+    built.facts = std::move(result.facts);
+    built.facts.seconds += seconds_before;
+    if (!result.ok) {
+      built.finding = {result.outcome, result.reason, built.facts.log.substr(0, 2000)};
+      return built;
+    }
+    artifacts.emplace(std::move(jobs[i].first), std::move(result.artifact));
+  }
+  for (const BenchShape& shape : shapes)
+    built.artifacts.push_back(artifacts.at(constants_at(candidate, shape)));
   return built;
 }
 

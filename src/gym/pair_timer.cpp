@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kCheckedElements = 1 << 19;  // of a timed block, at most
+constexpr double kCheckedElements = 1 << 18;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 

@@ -101,21 +101,18 @@ Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secr
 }
 
 Result<RmsLimits> measure_naive_rms(Session& session, const Workload& workload, double timeout_seconds) {
-  RmsLimits limits;
-  for (std::size_t t = 0; t < workload.trials.size(); ++t) {
-    BlockRequest request;
-    request.trials = {static_cast<int>(t)};
-    request.timeout_seconds = timeout_seconds;
-    request.measure_rms = true;
-    BlockOutcome outcome = session.run(request);
-    const Finding finding = judge_block(outcome, workload, request.trials);
-    if (!finding.passed())
-      return Error{ErrorCode::kInternal,
-                   fmt::format("the naive build fails: {} {}", finding.reason, finding.detail),
-                   "the task's tolerance does not hold for its own naive build: run lathe tasks lint"};
-    limits.push_back(std::move(outcome.rms.at(0)));
-  }
-  return limits;
+  BlockRequest request;
+  request.trials.resize(workload.trials.size());
+  std::iota(request.trials.begin(), request.trials.end(), 0);
+  request.timeout_seconds = timeout_seconds;
+  request.measure_rms = true;
+  BlockOutcome outcome = session.run(request);
+  const Finding finding = judge_block(outcome, workload, request.trials);
+  if (!finding.passed())
+    return Error{ErrorCode::kInternal,
+                 fmt::format("the naive build fails: {} {}", finding.reason, finding.detail),
+                 "the task's tolerance does not hold for its own naive build: run lathe tasks lint"};
+  return std::move(outcome.rms);
 }
 
 }  // namespace lathe

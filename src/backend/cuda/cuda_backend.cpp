@@ -22,7 +22,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kEmptyBlocks = 25;
-constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 6;
+constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 10;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
 
@@ -80,12 +80,14 @@ class Launchers final : public LauncherPool {
   Launchers(std::string program, std::string vendor_library)
       : program_(std::move(program)), vendor_library_(std::move(vendor_library)) {}
 
-  Result<HelperProcess> take(const std::string& owner, Runner runner) override {
+  Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override {
     std::lock_guard lock(mutex_);
-    const auto used =
-        std::find_if(used_.begin(), used_.end(), [&](const auto& one) { return one.first == owner; });
+    const auto mine = [&](const auto& one) { return one.first == owner; };
+    auto used =
+        std::ranges::find_if(used_, [&](const auto& one) { return mine(one) && one.second.loaded == load; });
+    if (used == used_.end()) used = std::ranges::find_if(used_, mine);
     if (runner == Runner::kOwn && used != used_.end()) {
-      HelperProcess launcher = std::move(used->second);
+      LoadedLauncher launcher = std::move(used->second);
       used_.erase(used);
       return launcher;
     }
@@ -93,12 +95,12 @@ class Launchers final : public LauncherPool {
       LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, {"launch", vendor_library_}));
       spares_.push_back(std::move(spare));
     }
-    HelperProcess launcher = std::move(spares_.front());
+    LoadedLauncher launcher{std::move(spares_.front())};
     spares_.pop_front();
     return launcher;
   }
 
-  void give_back(const std::string& owner, HelperProcess launcher) override {
+  void give_back(const std::string& owner, LoadedLauncher launcher) override {
     std::lock_guard lock(mutex_);
     used_.emplace_back(owner, std::move(launcher));
     if (used_.size() > kUsedLaunchers) used_.pop_front();
@@ -108,7 +110,7 @@ class Launchers final : public LauncherPool {
   std::string program_, vendor_library_;
   std::mutex mutex_;
   std::deque<HelperProcess> spares_;
-  std::deque<std::pair<std::string, HelperProcess>> used_;  ///< with who used them, oldest first
+  std::deque<std::pair<std::string, LoadedLauncher>> used_;  ///< with who used them, oldest first
 };
 
 class CudaBackend final : public Backend {
@@ -154,6 +156,8 @@ class CudaBackend final : public Backend {
     peaks_ = peaks;
   }
 
+  DeviceUsage usage() const override { return usage_.total(); }
+
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
@@ -183,7 +187,7 @@ class CudaBackend final : public Backend {
       LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
       load.reload = image.initialised_bytes > 0;
     }
-    const SessionOptions options{&launchers_, candidate.digest.hex(), runner, empty_block_ns_};
+    const SessionOptions options{&launchers_, candidate.digest.hex(), runner, empty_block_ns_, &usage_};
     LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
@@ -204,7 +208,7 @@ class CudaBackend final : public Backend {
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
     LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                              {&launchers_, "calibration"}));
+                                              {&launchers_, "calibration", Runner::kOwn, 0, &usage_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
@@ -251,6 +255,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Toolchain> toolchain_;
   DeviceInfo device_;
   double empty_block_ns_ = 0;
+  UsageMeter usage_;
   Launchers launchers_;
   std::mutex mutex_;
   DevicePeaks peaks_;

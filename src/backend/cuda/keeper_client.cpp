@@ -68,15 +68,18 @@ Status KeeperClient::reset(std::uint64_t workload, std::uint8_t poison) {
   return Ok{};
 }
 
-Status KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pieces) {
-  for (std::size_t first = 0; first < pieces.size(); first += kPiecesOfFrame) {
+Result<int> KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pieces) {
+  int broken = -1;
+  for (std::size_t first = 0; first < pieces.size() || first == 0; first += kPiecesOfFrame) {
     const std::size_t last = std::min(pieces.size(), first + kPiecesOfFrame);
     KeeperRequest request{Verb::kCollect, workload};
     request.pieces.assign(pieces.begin() + static_cast<std::ptrdiff_t>(first),
                           pieces.begin() + static_cast<std::ptrdiff_t>(last));
     LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+    if (reply.numbers.size() != 1) return Error{ErrorCode::kCorrupt, "the GPU's memory: no word of canaries"};
+    if (broken < 0) broken = static_cast<int>(reply.numbers[0]);
   }
-  return Ok{};
+  return broken;
 }
 
 Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const Channel& launcher) {

@@ -22,8 +22,9 @@ class KeeperClient {
   Result<std::uint64_t> create(const Layout& layout, const UniqueFd& inputs, const UniqueFd& outputs);
   void destroy(std::uint64_t workload);
   Status reset(std::uint64_t workload, std::uint8_t poison);
-  /// Fetches parts of outputs' windows into the memory that create() was given.
-  Status collect(std::uint64_t workload, std::vector<Piece> pieces);
+  /// Fetches parts of outputs into the memory that create() was given. The output of a trial (trial by trial)
+  /// whose surroundings were written to, -1 if none.
+  Result<int> collect(std::uint64_t workload, std::vector<Piece> pieces);
   /// Passes handles of all the workload's memory on to a launcher.
   Status share(std::uint64_t workload, const Layout& layout, const Channel& launcher);
   /// `cubin` holds kKeeperKernels; needed before anything else.

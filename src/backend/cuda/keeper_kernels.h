@@ -4,18 +4,20 @@
 
 namespace lathe::cuda {
 
-/// One piece of memory that `run_jobs` fills or copies. The same layout in kKeeperKernels.
+/// One piece of memory that `run_jobs` fills or copies, or `check_jobs` reads. The same layout in
+/// kKeeperKernels.
 struct MemoryJob {
-  std::uint64_t to = 0;
+  std::uint64_t to = 0;    ///< of a check: what to tell of another byte than `pattern`
   std::uint64_t from = 0;  ///< 0: filled with `pattern`
   std::uint64_t bytes = 0;
   std::uint64_t pattern = 0;  ///< one byte
 };
 
-/// What the keeper runs: trusted text. `run_jobs` takes (const Job*), a row of blocks a job. Others reach the
-/// limits of a device. `stream_read` and `stream_copy` take (float4* from, float4* to,
-/// int64_t count, int64_t rounds) and go over the same memory `rounds` times; `multiply_add` takes (float*
-/// to, int64_t steps) and does kChains fused multiply-adds a step and thread.
+/// What the keeper runs: trusted text. `run_jobs` takes (const Job*), a row of blocks a job; `check_jobs`
+/// (const Job*, unsigned* least), which becomes the least `to` of a job that fails. Others reach the limits
+/// of a device. `stream_read` and `stream_copy` take (float4* from, float4* to, int64_t count, int64_t
+/// rounds) and go over the same memory `rounds` times; `multiply_add` takes (float* to, int64_t steps) and
+/// does kChains fused multiply-adds a step and thread.
 inline constexpr int kChains = 8;
 inline constexpr const char* kKeeperKernels = R"(
 struct Job {
@@ -34,6 +36,22 @@ extern "C" __global__ void run_jobs(const Job* jobs) {
     ((uint4*)job.to)[i] = job.from ? ((const uint4*)job.from)[i] : filled;
   for (unsigned long long i = words * 16 + first; i < job.bytes; i += step)
     ((unsigned char*)job.to)[i] = job.from ? ((const unsigned char*)job.from)[i] : (unsigned char)job.pattern;
+}
+
+extern "C" __global__ void check_jobs(const Job* jobs, unsigned* least) {
+  const Job job = jobs[blockIdx.y];
+  const unsigned word = (unsigned)job.pattern * 0x01010101u;
+  const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+  const unsigned long long words = job.from % 16 == 0 ? job.bytes / 16 : 0;
+  unsigned differ = 0;
+  for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < words; i += step) {
+    const uint4 got = ((const uint4*)job.from)[i];
+    differ |= (got.x ^ word) | (got.y ^ word) | (got.z ^ word) | (got.w ^ word);
+  }
+  for (unsigned long long i = words * 16 + blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < job.bytes;
+       i += step)
+    differ |= ((const unsigned char*)job.from)[i] ^ (unsigned)job.pattern;
+  if (differ) atomicMin(least, (unsigned)job.to);
 }
 
 extern "C" __global__ void stream_read(const float4* __restrict__ from, float4* to, long long count,

@@ -13,17 +13,6 @@ constexpr std::uint64_t kHostAlign = 64;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
-template <class HostBytes>
-Region lay_out(const std::vector<std::uint64_t>& tensor_bytes, HostBytes host_bytes) {
-  Region region;
-  for (const std::uint64_t bytes : tensor_bytes) {
-    region.slots.push_back(make_slot(bytes));
-    region.offsets.push_back(region.stride);
-    region.stride += round_up(host_bytes(region.slots.back()), kHostAlign);
-  }
-  return region;
-}
-
 /// A region follows from its tensors' sizes, so only these travel.
 std::vector<std::uint64_t> sizes_of(const Region& region) {
   std::vector<std::uint64_t> sizes;
@@ -53,8 +42,8 @@ bool get_layout(WireReader& in, Layout& layout) {
       !all_below(inputs, kMaxTensorBytes) || !all_below(outputs, kMaxTensorBytes) ||
       layout.inout_source.size() != outputs.size())
     return false;
-  layout.inputs = input_region(inputs);
-  layout.outputs = output_region(outputs);
+  layout.inputs = region_of(inputs);
+  layout.outputs = region_of(outputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::int32_t source = layout.inout_source[i];
     if (source < -1 || source >= static_cast<std::int32_t>(inputs.size())) return false;
@@ -129,12 +118,14 @@ Slot make_slot(std::uint64_t tensor_bytes) {
   return {tensor_bytes, allocation, allocation - aligned};
 }
 
-Region input_region(const std::vector<std::uint64_t>& tensor_bytes) {
-  return lay_out(tensor_bytes, [](const Slot& slot) { return slot.bytes; });
-}
-
-Region output_region(const std::vector<std::uint64_t>& tensor_bytes) {
-  return lay_out(tensor_bytes, [](const Slot& slot) { return slot.window_bytes(); });
+Region region_of(const std::vector<std::uint64_t>& tensor_bytes) {
+  Region region;
+  for (const std::uint64_t bytes : tensor_bytes) {
+    region.slots.push_back(make_slot(bytes));
+    region.offsets.push_back(region.stride);
+    region.stride += round_up(bytes, kHostAlign);
+  }
+  return region;
 }
 
 std::string encode(const KeeperRequest& request) {

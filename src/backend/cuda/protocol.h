@@ -28,26 +28,23 @@ inline constexpr std::uint64_t kRedzoneBytes = 64 << 10;
 inline constexpr std::uint8_t kCanary = 0xa5;
 
 /// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault, and
-/// the rest of a window around it holds canaries.
+/// up to kRedzoneBytes before it and the rest behind it hold canaries.
 struct Slot {
   std::uint64_t bytes = 0;             ///< of the tensor
   std::uint64_t allocation_bytes = 0;  ///< of the memory
   std::uint64_t offset = 0;            ///< of the tensor in it
-
-  std::uint64_t window_begin() const { return offset - kRedzoneBytes; }
-  std::uint64_t window_bytes() const { return allocation_bytes - window_begin(); }
+  std::uint64_t end() const { return offset + bytes; }
 };
 Slot make_slot(std::uint64_t tensor_bytes);
 
 /// The memory of a workload: every trial has one slot a tensor. In host memory, trials lie `stride` apart and
-/// buffers at `offsets` in them: tensors of inputs, windows of outputs.
+/// tensors at `offsets` in them.
 struct Region {
   std::vector<Slot> slots;
   std::vector<std::uint64_t> offsets;
   std::uint64_t stride = 0;
 };
-Region input_region(const std::vector<std::uint64_t>& tensor_bytes);
-Region output_region(const std::vector<std::uint64_t>& tensor_bytes);
+Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 
 struct Layout {
   std::uint32_t trials = 0;
@@ -56,7 +53,7 @@ struct Layout {
   std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
 };
 
-/// Part of an output's window.
+/// Part of an output.
 struct Piece {
   std::uint32_t trial = 0;
   std::uint32_t output = 0;
@@ -81,8 +78,10 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
 /// its outputs.
 struct KeeperReply {
   bool ok = false;
-  std::string text;             ///< why not
-  std::vector<double> numbers;  ///< kMeasure: see runner/measure.h
+  std::string text;  ///< why not
+  /// kMeasure: see runner/measure.h. kCollect: the output of a trial (trial by trial) whose canaries were
+  /// overwritten, or -1.
+  std::vector<double> numbers;
 };
 std::string encode(const KeeperReply& reply);
 Result<KeeperReply> decode_keeper_reply(std::string_view bytes);

@@ -59,24 +59,34 @@ CudaSession::~CudaSession() {
 }
 
 Status CudaSession::start() {
-  LATHE_TRY(control_fd_, make_memfd("control", kPageBytes));
-  LATHE_TRY(control_, map_shared(control_fd_, kPageBytes, true));
-  LATHE_TRY(const UniqueFd payload, make_sealed_memfd("load", encode(load_)));
-  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
-  LATHE_TRY(HelperProcess launcher, options_.launchers->take(options_.owner, options_.runner));
-  const Channel& channel = launcher.channel();
-  LATHE_CHECK_OK(channel.send(kLoadFrame, {payload.get(), control_fd_.get(), object.get()}));
-  LATHE_CHECK_OK(workload_->share(channel));
-  LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
-  LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
-  if (!reply.ok)
-    return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+  const UsageMeter::Stage stage(*options_.usage, "open");
+  const std::string payload = encode(load_);
+  const Digest own = Hasher().add(payload).add(cubin_).add(std::to_string(workload_->id())).finish();
+  LATHE_TRY(LoadedLauncher launcher, options_.launchers->take(options_.owner, options_.runner, own));
+  if (launcher.loaded != own) {
+    LATHE_CHECK_OK(load(launcher, payload));
+    launcher.loaded = own;
+  }
   launcher_ = std::move(launcher);
   return Ok{};
 }
 
+Status CudaSession::load(LoadedLauncher& launcher, const std::string& payload) const {
+  LATHE_TRY(const UniqueFd control, make_memfd("control", kPageBytes));
+  LATHE_TRY(launcher.control, map_shared(control, kPageBytes, true));
+  LATHE_TRY(const UniqueFd request, make_sealed_memfd("load", payload));
+  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
+  const Channel& channel = launcher.process.channel();
+  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get()}));
+  LATHE_CHECK_OK(workload_->share(channel));
+  LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
+  LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
+  if (reply.ok) return Ok{};
+  return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+}
+
 bool CudaSession::answered() const {
-  pollfd waiting{launcher_->channel().fd(), POLLIN, 0};
+  pollfd waiting{launcher_->process.channel().fd(), POLLIN, 0};
   return ::poll(&waiting, 1, 0) > 0;
 }
 
@@ -95,7 +105,10 @@ bool CudaSession::wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t 
 CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
   Timing timing;
   const auto now = [] { return steady_clock().now_ns(); };
-  timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel);
+  {
+    const UsageMeter::Stage stage(*options_.usage, "ready");
+    timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel);
+  }
   if (!timing.ready) return timing;
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   const std::int64_t begin_ns = now();
@@ -110,17 +123,21 @@ BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (!launcher_)
     if (const Status started = start(); !started.ok())
       return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
-  std::memset(control_.data(), 0, control_.size());
-  if (const Status filled = workload_->reset(request.poison); !filled.ok())
-    return failed(BlockStatus::kInfra, "keeper", filled.error().message);
+  std::memset(launcher_->control.data(), 0, launcher_->control.size());
+  {
+    const UsageMeter::Stage stage(*options_.usage, "reset");
+    if (const Status filled = workload_->reset(request.poison); !filled.ok())
+      return failed(BlockStatus::kInfra, "keeper", filled.error().message);
+  }
   Block block;
   block.poison = request.poison;
   for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));
-  if (const Status sent = launcher_->channel().send(encode(block)); !sent.ok()) {
+  if (const Status sent = launcher_->process.channel().send(encode(block)); !sent.ok()) {
     launcher_.reset();
     return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
   }
   const Timing timing = time_block(request);
+  options_.usage->add_block(timing.wall_ns);
   BlockOutcome outcome = judge(request, timing);
   if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
   return outcome;
@@ -131,7 +148,7 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   if (timing.ready && !timing.done && !answered())
     return failed(BlockStatus::kTimeout, "timeout",
                   fmt::format("no end after {:.1f} s", request.timeout_seconds));
-  const auto frame = launcher_->channel().receive(kReplyTimeoutMs);
+  const auto frame = launcher_->process.channel().receive(kReplyTimeoutMs);
   if (!frame.ok()) return failed(BlockStatus::kInfra, "runner_lost", frame.error().message);
   const auto reply = decode_block_reply(frame->bytes);
   if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
@@ -141,20 +158,24 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
-  if (const Status fetched = workload_->collect(request); !fetched.ok())
-    return failed(BlockStatus::kInfra, "keeper", fetched.error().message);
+  const auto broken = collect(request);
+  if (!broken.ok()) return failed(BlockStatus::kInfra, "keeper", broken.error().message);
+  if (*broken >= 0)
+    return failed(BlockStatus::kTampered, "redzone",
+                  fmt::format("wrote around the output '{}'",
+                              workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
   check_outputs(request, outcome);
   return outcome;
 }
 
+Result<int> CudaSession::collect(const BlockRequest& request) const {
+  const UsageMeter::Stage stage(*options_.usage, "collect");
+  return workload_->collect(request);
+}
+
 void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
+  const UsageMeter::Stage stage(*options_.usage, "check");
   for (const int trial : request.trials) {
-    if (const int broken = workload_->broken_canary(trial); broken >= 0) {
-      outcome = failed(BlockStatus::kTampered, "redzone",
-                       fmt::format("wrote around the output '{}'",
-                                   workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
-      return;
-    }
     std::vector<std::span<const std::byte>> outputs;
     for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
       outputs.push_back(workload_->output(trial, static_cast<int>(i)));

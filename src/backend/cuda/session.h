@@ -4,19 +4,30 @@
 #include <optional>
 
 #include "backend/cuda/protocol.h"
+#include "backend/cuda/usage_meter.h"
 #include "backend/cuda/workload.h"
+#include "base/digest.h"
+#include "sandbox/memfd.h"
 #include "sandbox/process.h"
 
 namespace lathe::cuda {
+
+/// A process that runs one candidate, and what it has loaded.
+struct LoadedLauncher {
+  HelperProcess process;
+  Digest loaded = {};  ///< of the load, the cubin and the workload; zeros: nothing
+  Mapping control = {};
+};
 
 /// Where sessions get launchers. Thread-safe.
 class LauncherPool {
  public:
   virtual ~LauncherPool() = default;
-  /// One that has run nothing but what `owner` names; for kFresh, nothing at all.
-  virtual Result<HelperProcess> take(const std::string& owner, Runner runner) = 0;
+  /// One that has run nothing but what `owner` names, rather one with `load` in it; for kFresh, one that has
+  /// run nothing at all.
+  virtual Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) = 0;
   /// Of a session that ends with its context whole.
-  virtual void give_back(const std::string& owner, HelperProcess launcher) = 0;
+  virtual void give_back(const std::string& owner, LoadedLauncher launcher) = 0;
 };
 
 struct SessionOptions {
@@ -24,6 +35,7 @@ struct SessionOptions {
   std::string owner;  ///< the candidate
   Runner runner = Runner::kOwn;
   double empty_block_ns = 0;  ///< what a block without calls costs
+  UsageMeter* usage = nullptr;
 };
 
 /// A candidate in a launcher of its own. A launcher whose context is lost is replaced when the next block
@@ -46,22 +58,22 @@ class CudaSession final : public Session {
   CudaSession(Load load, std::string cubin, std::shared_ptr<const CudaWorkload> workload,
               const SessionOptions& options)
       : load_(std::move(load)), cubin_(std::move(cubin)), workload_(std::move(workload)), options_(options) {}
-  Control& control() const { return *reinterpret_cast<Control*>(control_.data()); }
+  Control& control() const { return *reinterpret_cast<Control*>(launcher_->control.data()); }
   Status start();
+  Status load(LoadedLauncher& launcher, const std::string& payload) const;
   bool answered() const;  ///< the launcher has something to say, or is gone
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
   Timing time_block(const BlockRequest& request) const;
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
+  Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
 
   Load load_;
   std::string cubin_;
   std::shared_ptr<const CudaWorkload> workload_;
   SessionOptions options_;
-  std::optional<HelperProcess> launcher_;
-  UniqueFd control_fd_;
-  Mapping control_;
+  std::optional<LoadedLauncher> launcher_;
 };
 
 }  // namespace lathe::cuda

@@ -12,8 +12,8 @@ Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload
   static_cast<Workload&>(*made) = std::move(workload);
   made->keeper_ = std::move(keeper);
   made->layout_.trials = static_cast<std::uint32_t>(made->trials.size());
-  made->layout_.inputs = input_region(made->input_bytes());
-  made->layout_.outputs = output_region(made->output_bytes());
+  made->layout_.inputs = region_of(made->input_bytes());
+  made->layout_.outputs = region_of(made->output_bytes());
   const auto& tensors = made->task.spec->tensors;
   for (const OutputDecl& output : made->task.spec->outputs) {
     const auto source = std::find_if(tensors.begin(), tensors.end(),
@@ -70,55 +70,36 @@ Status CudaWorkload::upload() {
 
 Status CudaWorkload::reset(std::uint8_t poison) const { return keeper_->reset(held_, poison); }
 
-Status CudaWorkload::collect(const BlockRequest& request) const {
+Result<int> CudaWorkload::collect(const BlockRequest& request) const {
   std::vector<Piece> pieces;
   for (const int trial : request.trials)
     for (std::size_t i = 0; i < layout_.outputs.slots.size(); ++i) add_pieces(request, trial, i, pieces);
-  return keeper_->collect(held_, std::move(pieces));
+  LATHE_TRY(const int broken, keeper_->collect(held_, std::move(pieces)));
+  return broken < 0 ? -1 : broken % static_cast<int>(layout_.outputs.slots.size());
 }
 
 void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_t output,
                               std::vector<Piece>& pieces) const {
-  const Slot& slot = layout_.outputs.slots[output];
   const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
-    if (bytes > 0)
-      pieces.push_back(
-          {static_cast<std::uint32_t>(trial), static_cast<std::uint32_t>(output), offset, bytes});
+    pieces.push_back({static_cast<std::uint32_t>(trial), static_cast<std::uint32_t>(output), offset, bytes});
   };
   const Expected& expected = trials[static_cast<std::size_t>(trial)].expected[output];
   const std::size_t bytes = info(expected.dtype).bytes, count = expected.value.data.size();
   const TileChoice choice = choice_of(request, trial);
-  add(0, kRedzoneBytes);
-  if (choice.fraction >= 1) add(kRedzoneBytes + expected.before * bytes, count * bytes);
-  for (std::size_t tile = 0; choice.fraction < 1 && tile < tile_count(count); ++tile)
+  if (choice.fraction >= 1) return add(expected.before * bytes, count * bytes);
+  for (std::size_t tile = 0; tile < tile_count(count); ++tile)
     if (choice.includes(tile, tile_count(count)))
-      add(kRedzoneBytes + (expected.before + tile * kRmsTile) * bytes,
+      add((expected.before + tile * kRmsTile) * bytes,
           std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
-  add(kRedzoneBytes + slot.bytes, slot.window_bytes() - kRedzoneBytes - slot.bytes);
 }
 
 Status CudaWorkload::share(const Channel& launcher) const { return keeper_->share(held_, layout_, launcher); }
 
 std::span<const std::byte> CudaWorkload::output(int trial, int index) const {
   const auto i = static_cast<std::size_t>(index);
-  const Slot& slot = layout_.outputs.slots[i];
-  const std::byte* const window =
-      outputs_.data() + static_cast<std::size_t>(trial) * layout_.outputs.stride + layout_.outputs.offsets[i];
-  return {window + kRedzoneBytes, slot.bytes};
-}
-
-int CudaWorkload::broken_canary(int trial) const {
-  const auto intact = [](const std::byte* from, const std::byte* to) {
-    return std::all_of(from, to, [](std::byte byte) { return byte == std::byte{kCanary}; });
-  };
-  for (std::size_t i = 0; i < layout_.outputs.slots.size(); ++i) {
-    const auto tensor = output(trial, static_cast<int>(i));
-    const std::byte* const window = tensor.data() - kRedzoneBytes;
-    const std::byte* const end = window + layout_.outputs.slots[i].window_bytes();
-    if (!intact(window, tensor.data()) || !intact(tensor.data() + tensor.size(), end))
-      return static_cast<int>(i);
-  }
-  return -1;
+  return {
+      outputs_.data() + static_cast<std::size_t>(trial) * layout_.outputs.stride + layout_.outputs.offsets[i],
+      layout_.outputs.slots[i].bytes};
 }
 
 }  // namespace lathe::cuda

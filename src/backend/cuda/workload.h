@@ -18,19 +18,19 @@ class CudaWorkload final : public Workload {
   ~CudaWorkload() override;
 
   const Layout& layout() const { return layout_; }
+  std::uint64_t id() const { return held_; }  ///< no other workload of the keeper's ever has it
   /// [trial][input]: the bits of inputs that kernels take by value.
   const std::vector<std::uint64_t>& scalars() const { return scalars_; }
 
   /// Fills the outputs of all trials, so that nothing outlives a block, and renews the canaries.
   Status reset(std::uint8_t poison) const;
-  /// Fetches what `request` compares of its trials' outputs, and their surroundings.
-  Status collect(const BlockRequest& request) const;
+  /// Fetches what `request` compares of its trials' outputs. An output around which was written, in any
+  /// trial; -1 if none.
+  Result<int> collect(const BlockRequest& request) const;
   Status share(const Channel& launcher) const;
 
   /// As collected last, where it was.
   std::span<const std::byte> output(int trial, int index) const;
-  /// The first output whose surroundings were written to; -1 if none.
-  int broken_canary(int trial) const;
 
  private:
   std::vector<std::uint64_t> input_bytes() const;

@@ -74,7 +74,11 @@ Status Keeper::handle(const Channel& channel, Frame frame, KeeperReply& reply) {
   if (found == workloads_.end()) return Error{ErrorCode::kInternal, "an unknown workload"};
   const HeldWorkload& workload = found->second;
   if (request.verb == Verb::kExport) return share(channel, workload);
-  return request.verb == Verb::kReset ? reset(workload, request.poison) : collect(workload, request.pieces);
+  if (request.verb == Verb::kReset) return reset(workload, request.poison);
+  LATHE_CHECK_OK(collect(workload, request.pieces));
+  LATHE_TRY(const double broken, broken_canary(workload));
+  reply.numbers = {broken};
+  return Ok{};
 }
 
 Status Keeper::load_kernels(const std::vector<UniqueFd>& fds) {
@@ -83,7 +87,9 @@ Status Keeper::load_kernels(const std::vector<UniqueFd>& fds) {
   LATHE_TRY(const Mapping image, map_shared(fds[0], static_cast<std::size_t>(size), false));
   LATHE_CHECK_OK(check(driver_->module_load(&kernels_, image.data()), "cannot load the keeper's kernels"));
   LATHE_CHECK_OK(check(driver_->module_function(&run_jobs_, kernels_, "run_jobs"), "run_jobs"));
+  LATHE_CHECK_OK(check(driver_->module_function(&check_jobs_, kernels_, "check_jobs"), "check_jobs"));
   LATHE_TRY(job_memory_, DeviceMemory::create(*driver_, kAllocationBytes));
+  LATHE_TRY(found_, DeviceMemory::create(*driver_, kAllocationBytes));
   return Ok{};
 }
 
@@ -144,24 +150,46 @@ Status Keeper::share(const Channel& channel, const HeldWorkload& workload) const
   return handles.empty() ? Status(Ok{}) : flush();
 }
 
+std::vector<MemoryJob> Keeper::canaries(const HeldWorkload& workload) {
+  std::vector<MemoryJob> jobs;
+  std::uint64_t name = 0;
+  for (const TrialMemory& trial : workload.trials)
+    for (std::size_t i = 0; i < workload.layout.outputs.slots.size(); ++i, ++name) {
+      const Slot& slot = workload.layout.outputs.slots[i];
+      const DevicePointer memory = trial.outputs[i].address();
+      jobs.push_back({name, memory + slot.offset - kRedzoneBytes, kRedzoneBytes, kCanary});
+      if (slot.end() < slot.allocation_bytes)
+        jobs.push_back({name, memory + slot.end(), slot.allocation_bytes - slot.end(), kCanary});
+    }
+  return jobs;
+}
+
 Status Keeper::reset(const HeldWorkload& workload, std::uint8_t poison) const {
   const Layout& layout = workload.layout;
-  std::vector<MemoryJob> jobs;
+  std::vector<MemoryJob> jobs = canaries(workload);
+  for (MemoryJob& job : jobs) job = {job.from, 0, job.bytes, job.pattern};
   for (const TrialMemory& trial : workload.trials)
     for (std::size_t i = 0; i < layout.outputs.slots.size(); ++i) {
       const Slot& slot = layout.outputs.slots[i];
-      const DevicePointer memory = trial.outputs[i].address(), tensor = memory + slot.offset;
-      const DevicePointer end = memory + slot.allocation_bytes, tail = tensor + slot.bytes;
       DevicePointer from = 0;
       if (const std::int32_t source = layout.inout_source[i]; source >= 0) {
         const auto input = static_cast<std::size_t>(source);
         from = trial.inputs[input].address() + layout.inputs.slots[input].offset;
       }
-      jobs.push_back({memory + slot.window_begin(), 0, kRedzoneBytes, kCanary});
-      jobs.push_back({tensor, from, slot.bytes, poison});
-      if (tail < end) jobs.push_back({tail, 0, end - tail, kCanary});
+      jobs.push_back({trial.outputs[i].address() + slot.offset, from, slot.bytes, poison});
     }
-  return run_jobs(jobs);
+  return run_jobs(run_jobs_, jobs);
+}
+
+Result<double> Keeper::broken_canary(const HeldWorkload& workload) const {
+  constexpr unsigned kNone = ~0u;
+  unsigned least = kNone;
+  LATHE_CHECK_OK(
+      check(driver_->copy_to_device(found_.address(), &least, sizeof least), "cannot check canaries"));
+  LATHE_CHECK_OK(run_jobs(check_jobs_, canaries(workload)));
+  LATHE_CHECK_OK(
+      check(driver_->copy_to_host(&least, found_.address(), sizeof least), "cannot check canaries"));
+  return least == kNone ? -1.0 : static_cast<double>(least);
 }
 
 Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const {
@@ -171,10 +199,10 @@ Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& p
     if (piece.trial >= layout.trials || piece.output >= layout.outputs.slots.size())
       return Error{ErrorCode::kInternal, "an unknown output"};
     const Slot& slot = layout.outputs.slots[piece.output];
-    if (piece.bytes > slot.window_bytes() || piece.offset > slot.window_bytes() - piece.bytes)
+    if (piece.bytes > slot.bytes || piece.offset > slot.bytes - piece.bytes)
       return Error{ErrorCode::kInternal, "a piece outside its output"};
     const DevicePointer from =
-        workload.trials[piece.trial].outputs[piece.output].address() + slot.window_begin() + piece.offset;
+        workload.trials[piece.trial].outputs[piece.output].address() + slot.offset + piece.offset;
     const std::uint64_t at =
         piece.trial * layout.outputs.stride + layout.outputs.offsets[piece.output] + piece.offset;
     if (workload.outputs_address) {
@@ -184,10 +212,10 @@ Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& p
                            "cannot fetch an output"));
     }
   }
-  return run_jobs(jobs);
+  return run_jobs(run_jobs_, jobs);
 }
 
-Status Keeper::run_jobs(const std::vector<MemoryJob>& jobs) const {
+Status Keeper::run_jobs(Function kernel, const std::vector<MemoryJob>& jobs) const {
   constexpr std::size_t kMost = std::min<std::size_t>(kAllocationBytes / sizeof(MemoryJob), 65535);
   for (std::size_t first = 0; first < jobs.size(); first += kMost) {
     const std::size_t count = std::min(kMost, jobs.size() - first);
@@ -199,9 +227,9 @@ Status Keeper::run_jobs(const std::vector<MemoryJob>& jobs) const {
     config.grid[1] = static_cast<unsigned>(count);
     config.block[0] = kThreads;
     config.stream = stream_;
-    DevicePointer list = job_memory_.address();
-    void* arguments[] = {&list};
-    LATHE_CHECK_OK(check(driver_->launch(&config, run_jobs_, arguments, nullptr), "cannot run jobs"));
+    DevicePointer list = job_memory_.address(), found = found_.address();
+    void* arguments[] = {&list, &found};
+    LATHE_CHECK_OK(check(driver_->launch(&config, kernel, arguments, nullptr), "cannot run jobs"));
     LATHE_CHECK_OK(check(driver_->stream_synchronize(stream_), "the keeper's stream failed"));
   }
   return Ok{};

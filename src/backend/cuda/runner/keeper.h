@@ -40,15 +40,20 @@ class Keeper {
   /// Fills every output of every trial with `poison` (an inout one with its input) and renews the canaries.
   Status reset(const HeldWorkload& workload, std::uint8_t poison) const;
   Status collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const;
-  Status run_jobs(const std::vector<MemoryJob>& jobs) const;
+  /// Jobs that check every output's surroundings.
+  static std::vector<MemoryJob> canaries(const HeldWorkload& workload);
+  /// As KeeperReply::numbers says it of kCollect.
+  Result<double> broken_canary(const HeldWorkload& workload) const;
+  Status run_jobs(Function kernel, const std::vector<MemoryJob>& jobs) const;
   void drop(std::uint64_t workload);
 
   const Driver* driver_;
   DeviceFacts facts_;
   Stream stream_ = nullptr;
   Module kernels_ = nullptr;
-  Function run_jobs_ = nullptr;
+  Function run_jobs_ = nullptr, check_jobs_ = nullptr;
   DeviceMemory job_memory_;
+  DeviceMemory found_;  ///< one word: what check_jobs found
   std::map<std::uint64_t, HeldWorkload> workloads_;
 };
 

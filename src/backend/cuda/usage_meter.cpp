@@ -1,0 +1,27 @@
+#include "backend/cuda/usage_meter.h"
+
+#include "base/clock.h"
+
+namespace lathe::cuda {
+
+UsageMeter::Stage::Stage(UsageMeter& meter, const char* name)
+    : meter_(meter), name_(name), begin_ns_(steady_clock().now_ns()) {}
+
+UsageMeter::Stage::~Stage() {
+  const double seconds = static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9;
+  std::lock_guard lock(meter_.mutex_);
+  meter_.total_.stage_seconds[name_] += seconds;
+}
+
+void UsageMeter::add_block(double busy_ns) {
+  std::lock_guard lock(mutex_);
+  ++total_.blocks;
+  total_.busy_seconds += busy_ns * 1e-9;
+}
+
+DeviceUsage UsageMeter::total() const {
+  std::lock_guard lock(mutex_);
+  return total_;
+}
+
+}  // namespace lathe::cuda

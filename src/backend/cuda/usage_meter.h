@@ -1,0 +1,33 @@
+#pragma once
+
+#include <mutex>
+
+#include "backend/backend.h"
+
+namespace lathe::cuda {
+
+/// Adds up what sessions spend. Thread-safe.
+class UsageMeter {
+ public:
+  /// Adds the time until it is destroyed to a stage.
+  class Stage {
+   public:
+    Stage(UsageMeter& meter, const char* name);
+    ~Stage();
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+
+   private:
+    UsageMeter& meter_;
+    const char* name_;
+    std::int64_t begin_ns_;
+  };
+  void add_block(double busy_ns);
+  DeviceUsage total() const;
+
+ private:
+  mutable std::mutex mutex_;
+  DeviceUsage total_;
+};
+
+}  // namespace lathe::cuda
