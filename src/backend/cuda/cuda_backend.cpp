@@ -77,11 +77,18 @@ Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
 /// Spare launchers, whose contexts are made while others work, and those that candidates have used.
 class Launchers final : public LauncherPool {
  public:
-  Launchers(std::string program, std::string vendor_library)
-      : program_(std::move(program)), vendor_library_(std::move(vendor_library)) {}
+  Launchers(std::string program, std::string vendor_library, std::shared_ptr<const KeeperClient> keeper)
+      : program_(std::move(program)),
+        vendor_library_(std::move(vendor_library)),
+        keeper_(std::move(keeper)) {}
 
   Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override {
     std::lock_guard lock(mutex_);
+    if (const auto now = keeper_->generation(); now != generation_) {  // their contexts went with the device
+      spares_.clear();
+      used_.clear();
+      generation_ = now;
+    }
     const auto mine = [&](const auto& one) { return one.first == owner; };
     auto used =
         std::ranges::find_if(used_, [&](const auto& one) { return mine(one) && one.second.loaded == load; });
@@ -108,7 +115,9 @@ class Launchers final : public LauncherPool {
 
  private:
   std::string program_, vendor_library_;
+  std::shared_ptr<const KeeperClient> keeper_;
   std::mutex mutex_;
+  std::uint64_t generation_ = 0;
   std::deque<HelperProcess> spares_;
   std::deque<std::pair<std::string, LoadedLauncher>> used_;  ///< with who used them, oldest first
 };
@@ -120,7 +129,7 @@ class CudaBackend final : public Backend {
       : options_(std::move(options)),
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
-        launchers_(options_.runner_program, options_.vendor_library) {
+        launchers_(options_.runner_program, options_.vendor_library, keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
     device_.name = facts.name;

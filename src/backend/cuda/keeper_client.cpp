@@ -29,22 +29,54 @@ Result<KeeperReply> receive_reply(const Channel& channel, int timeout_ms) {
 
 Result<std::unique_ptr<KeeperClient>> KeeperClient::start(const std::string& runner_program) {
   LATHE_TRY(HelperProcess process, HelperProcess::spawn(runner_program, {"keep"}));
-  std::unique_ptr<KeeperClient> client(new KeeperClient(std::move(process)));
-  LATHE_TRY(const Frame frame, client->process_.channel().receive(kStartTimeoutMs));
-  LATHE_TRY(client->facts_, decode_device_facts(frame.bytes));
-  if (!client->facts_.error.empty()) return Error{ErrorCode::kUnavailable, client->facts_.error};
+  std::unique_ptr<KeeperClient> client(new KeeperClient(runner_program, std::move(process)));
+  LATHE_CHECK_OK(client->receive_facts());
   return client;
+}
+
+Status KeeperClient::receive_facts() {
+  LATHE_TRY(const Frame frame, process_.channel().receive(kStartTimeoutMs));
+  LATHE_TRY(facts_, decode_device_facts(frame.bytes));
+  if (!facts_.error.empty()) return Error{ErrorCode::kUnavailable, facts_.error};
+  return Ok{};
+}
+
+Result<KeeperReply> KeeperClient::exchange(const KeeperRequest& request, const std::vector<int>& fds,
+                                           int timeout_ms) const {
+  LATHE_CHECK_OK(process_.channel().send(encode(request), fds));
+  return receive_reply(process_.channel(), timeout_ms);
 }
 
 Result<KeeperReply> KeeperClient::ask(const KeeperRequest& request, const std::vector<int>& fds,
                                       int timeout_ms) {
   std::lock_guard lock(mutex_);
-  LATHE_CHECK_OK(process_.channel().send(encode(request), fds));
-  return receive_reply(process_.channel(), timeout_ms);
+  auto reply = exchange(request, fds, timeout_ms);
+  const bool lost =
+      !reply.ok() && (reply.error().code == ErrorCode::kIo || reply.error().code == ErrorCode::kTimeout);
+  if (!lost) return reply;
+  LATHE_CHECK_OK(restart());
+  if (request.verb == Verb::kCollect)
+    return Error{ErrorCode::kUnavailable, "the GPU was lost with the outputs of a block; it serves again"};
+  return exchange(request, fds, timeout_ms);
 }
 
-Result<std::uint64_t> KeeperClient::create(const Layout& layout, const UniqueFd& inputs,
-                                           const UniqueFd& outputs) {
+Status KeeperClient::restart() {
+  ++generation_;
+  LATHE_TRY(process_, HelperProcess::spawn(program_, {"keep"}));
+  LATHE_CHECK_OK(receive_facts());
+  if (kernels_.valid()) {
+    LATHE_TRY(const KeeperReply loaded, exchange({Verb::kKernels}, {kernels_.get()}, kReplyTimeoutMs));
+  }
+  for (const auto& [workload, held] : held_) {
+    KeeperRequest again{Verb::kCreate, workload};
+    again.layout = held.layout;
+    LATHE_TRY(const KeeperReply made,
+              exchange(again, {held.inputs.get(), held.outputs.get()}, kUploadTimeoutMs));
+  }
+  return Ok{};
+}
+
+Result<std::uint64_t> KeeperClient::create(const Layout& layout, UniqueFd inputs, UniqueFd outputs) {
   KeeperRequest request;
   request.verb = Verb::kCreate;
   request.layout = layout;
@@ -53,6 +85,8 @@ Result<std::uint64_t> KeeperClient::create(const Layout& layout, const UniqueFd&
     request.workload = next_workload_++;
   }
   LATHE_TRY(const KeeperReply reply, ask(request, {inputs.get(), outputs.get()}, kUploadTimeoutMs));
+  std::lock_guard lock(mutex_);
+  held_.emplace(request.workload, Held{layout, std::move(inputs), std::move(outputs)});
   return request.workload;
 }
 
@@ -60,6 +94,10 @@ void KeeperClient::destroy(std::uint64_t workload) {
   KeeperRequest request;
   request.verb = Verb::kDestroy;
   request.workload = workload;
+  {
+    std::lock_guard lock(mutex_);
+    held_.erase(workload);
+  }
   (void)ask(request, {}, kReplyTimeoutMs);
 }
 
@@ -102,8 +140,8 @@ Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const C
 }
 
 Status KeeperClient::load_kernels(const std::string& cubin) {
-  LATHE_TRY(const UniqueFd memory, make_sealed_memfd("kernels", cubin));
-  LATHE_TRY(const KeeperReply reply, ask({Verb::kKernels}, {memory.get()}, kReplyTimeoutMs));
+  LATHE_TRY(kernels_, make_sealed_memfd("kernels", cubin));
+  LATHE_TRY(const KeeperReply reply, ask({Verb::kKernels}, {kernels_.get()}, kReplyTimeoutMs));
   return Ok{};
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,15 +13,19 @@
 namespace lathe::cuda {
 
 /// The broker's side of the process that owns workloads' memory. Thread-safe: requests follow each other.
+/// When the process or its device is lost, another one gets the same workloads: only what was under way
+/// fails.
 class KeeperClient {
  public:
   /// Starts the process and makes its context (0.2 s). kUnavailable where there is no usable GPU.
   static Result<std::unique_ptr<KeeperClient>> start(const std::string& runner_program);
 
   const DeviceFacts& facts() const { return facts_; }
+  /// How often the process was replaced: what was shared before is not the workloads' memory any more.
+  std::uint64_t generation() const { return generation_; }
 
   /// Uploads the inputs that `inputs` holds. Its name for later requests.
-  Result<std::uint64_t> create(const Layout& layout, const UniqueFd& inputs, const UniqueFd& outputs);
+  Result<std::uint64_t> create(const Layout& layout, UniqueFd inputs, UniqueFd outputs);
   void destroy(std::uint64_t workload);
   Status reset(std::uint64_t workload, std::uint8_t poison);
   /// Fetches parts of outputs into the memory that create() was given. The output of a trial (trial by trial)
@@ -33,13 +39,28 @@ class KeeperClient {
   Result<std::vector<double>> measure();
 
  private:
-  explicit KeeperClient(HelperProcess process) : process_(std::move(process)) {}
-  Result<KeeperReply> ask(const KeeperRequest& request, const std::vector<int>& fds, int timeout_ms);
+  /// What it takes to make a workload again.
+  struct Held {
+    Layout layout;
+    UniqueFd inputs, outputs;
+  };
 
+  KeeperClient(std::string program, HelperProcess process)
+      : program_(std::move(program)), process_(std::move(process)) {}
+  Status receive_facts();
+  Result<KeeperReply> ask(const KeeperRequest& request, const std::vector<int>& fds, int timeout_ms);
+  Result<KeeperReply> exchange(const KeeperRequest& request, const std::vector<int>& fds,
+                               int timeout_ms) const;
+  Status restart();
+
+  std::string program_;
   std::mutex mutex_;
   HelperProcess process_;
   DeviceFacts facts_;
+  UniqueFd kernels_;
+  std::map<std::uint64_t, Held> held_;
   std::uint64_t next_workload_ = 1;
+  std::atomic<std::uint64_t> generation_ = 0;
 };
 
 }  // namespace lathe::cuda

@@ -60,8 +60,14 @@ CudaSession::~CudaSession() {
 
 Status CudaSession::start() {
   const UsageMeter::Stage stage(*options_.usage, "open");
+  generation_ = workload_->generation();
   const std::string payload = encode(load_);
-  const Digest own = Hasher().add(payload).add(cubin_).add(std::to_string(workload_->id())).finish();
+  const Digest own = Hasher()
+                         .add(payload)
+                         .add(cubin_)
+                         .add(std::to_string(workload_->id()))
+                         .add(std::to_string(generation_))
+                         .finish();
   LATHE_TRY(LoadedLauncher launcher, options_.launchers->take(options_.owner, options_.runner, own));
   if (launcher.loaded != own) {
     LATHE_CHECK_OK(load(launcher, payload));
@@ -120,6 +126,7 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
 
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (generation_ != workload_->generation()) launcher_.reset();
   if (!launcher_)
     if (const Status started = start(); !started.ok())
       return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
@@ -159,7 +166,8 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
   const auto broken = collect(request);
-  if (!broken.ok()) return failed(BlockStatus::kInfra, "keeper", broken.error().message);
+  if (!broken.ok() || generation_ != workload_->generation())
+    return failed(BlockStatus::kInfra, "keeper", broken.ok() ? "the GPU was lost" : broken.error().message);
   if (*broken >= 0)
     return failed(BlockStatus::kTampered, "redzone",
                   fmt::format("wrote around the output '{}'",

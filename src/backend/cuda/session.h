@@ -74,6 +74,7 @@ class CudaSession final : public Session {
   std::shared_ptr<const CudaWorkload> workload_;
   SessionOptions options_;
   std::optional<LoadedLauncher> launcher_;
+  std::uint64_t generation_ = 0;  ///< of the workload's memory that the launcher has
 };
 
 }  // namespace lathe::cuda

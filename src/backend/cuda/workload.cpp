@@ -53,8 +53,8 @@ void CudaWorkload::read_scalars() {
 }
 
 Status CudaWorkload::upload() {
-  LATHE_TRY(const UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
-  LATHE_TRY(const UniqueFd outputs, make_memfd("outputs", layout_.outputs.stride * layout_.trials));
+  LATHE_TRY(UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
+  LATHE_TRY(UniqueFd outputs, make_memfd("outputs", layout_.outputs.stride * layout_.trials));
   LATHE_TRY(outputs_, map_shared(outputs, layout_.outputs.stride * layout_.trials, true));
   LATHE_TRY(const Mapping staging, map_shared(inputs, layout_.inputs.stride * layout_.trials, true));
   for (std::size_t t = 0; t < trials.size(); ++t)
@@ -64,7 +64,7 @@ Status CudaWorkload::upload() {
                   bytes.size());
       bytes = {};
     }
-  LATHE_TRY(held_, keeper_->create(layout_, inputs, outputs));
+  LATHE_TRY(held_, keeper_->create(layout_, std::move(inputs), std::move(outputs)));
   return Ok{};
 }
 

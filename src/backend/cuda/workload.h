@@ -19,6 +19,7 @@ class CudaWorkload final : public Workload {
 
   const Layout& layout() const { return layout_; }
   std::uint64_t id() const { return held_; }  ///< no other workload of the keeper's ever has it
+  std::uint64_t generation() const { return keeper_->generation(); }  ///< of the memory behind it
   /// [trial][input]: the bits of inputs that kernels take by value.
   const std::vector<std::uint64_t>& scalars() const { return scalars_; }
 

@@ -3,9 +3,17 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/fd.h"
 #include "candidate/candidate.h"
 #include "task/spec.h"
+#include "tests/backend/cuda/without_gpu.h"
 
 namespace lathe {
 namespace {
@@ -40,6 +48,20 @@ std::string candidate_text(const std::string& body, const Launch& launch) {
          "extern \"C\" __global__ void f(const float* x, float* y, long long n) {\n"
          "  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n" +
          body + "\n}\n";
+}
+
+/// This program's child that owns the GPU's memory.
+pid_t keeper() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string folder = entry.path().string();
+    const auto line = read_file(folder + "/cmdline"), status = read_file(folder + "/status");
+    const bool keeps = line.ok() && line->find("lathe-cuda-runner") != std::string::npos &&
+                       line->ends_with(std::string("keep") + '\0');
+    if (keeps && status.ok() &&
+        status->find("PPid:\t" + std::to_string(::getpid()) + "\n") != std::string::npos)
+      return std::stoi(entry.path().filename().string());
+  }
+  return -1;
 }
 
 constexpr const char* kRight = "if (i < n) y[i] = x[i] + x[i];";
@@ -83,7 +105,7 @@ class CudaBackendTest : public testing::Test {
     delete backend_;
   }
   void SetUp() override {
-    if (!backend_) GTEST_SKIP() << "no GPU: " << missing_;
+    if (!backend_) LATHE_WITHOUT_GPU(missing_);
   }
 
   struct Opened {
@@ -174,7 +196,26 @@ TEST_F(CudaBackendTest, AFaultCostsTheOneBlockOnly) {
 
 TEST_F(CudaBackendTest, AKernelThatHangsTimesOutAndIsGone) {
   EXPECT_EQ(try_out("while (((volatile const float*)x)[0] != 12345.0f) {}", {}, 0.5), "timeout");
+  const auto begin = steady_clock().now_ns();
   EXPECT_EQ(try_out(kRight), "ok");
+  std::printf("the next candidate ran %.2f s after a hang\n",
+              static_cast<double>(steady_clock().now_ns() - begin) * 1e-9);
+}
+
+TEST_F(CudaBackendTest, ALostKeeperIsReplacedAndNothingElseIsLost) {
+  const Opened opened = open(kRight, {});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  ASSERT_EQ(run(*opened.session).status, BlockStatus::kOk);
+  const pid_t lost = keeper();
+  ASSERT_GT(lost, 0);
+  ASSERT_EQ(::kill(lost, SIGKILL), 0);
+  const auto begin = steady_clock().now_ns();
+  EXPECT_EQ(try_out(kRight), "ok");
+  std::printf("a keeper was replaced in %.2f s\n",
+              static_cast<double>(steady_clock().now_ns() - begin) * 1e-9);
+  const BlockOutcome again = run(*opened.session);
+  ASSERT_EQ(again.status, BlockStatus::kOk) << again.reason << again.detail;
+  EXPECT_TRUE(again.outputs.at(3).at(0).pass);
 }
 
 TEST_F(CudaBackendTest, LaunchesThatTheDriverRefusesSaySo) {

@@ -9,6 +9,7 @@
 namespace lathe::cuda {
 namespace {
 
+constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kForKernels = 2;  // registered host memory that kernels may address
 constexpr unsigned kThreads = 256;
@@ -56,7 +57,8 @@ void Keeper::serve(const Channel& channel) {
     const Status handled = handle(channel, *std::move(frame), reply);
     reply.ok = handled.ok();
     if (!handled.ok()) reply.text = handled.error().message;
-    if (!channel.send(encode(reply)).ok()) return;
+    const bool lost = !handled.ok() && driver_->context_synchronize() >= kFirstStickyCode;
+    if (lost || !channel.send(encode(reply)).ok()) return;
   }
 }
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+/// Skips the case for want of a GPU; fails it under `./run test --gpu`, which sets LATHE_REQUIRE_GPU.
+#define LATHE_WITHOUT_GPU(why)                                         \
+  do {                                                                 \
+    if (std::getenv("LATHE_REQUIRE_GPU")) FAIL() << "no GPU: " << why; \
+    GTEST_SKIP() << "no GPU: " << why;                                 \
+  } while (false)
