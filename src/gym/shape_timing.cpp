@@ -14,6 +14,7 @@ constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much the
 constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
+constexpr double kFarFaster = 20;    // than the naive build: a tie known to a few percent is enough
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
@@ -96,17 +97,20 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
                                const Artifact& artifact) {
   Anchor anchor{name, candidate, artifact, peer};
   const bool first = anchors_.empty();
+  TimingRule rule = tie_rule();
+  const std::vector<int> few_looks = {4};
+  if (first) rule.looks = few_looks;
   std::vector<double> rounds, call_ns;
-  for (int round = 0; round < kTieRounds; ++round) {
+  for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
     const Finding opened = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
     if (!opened.passed()) return opened;
     const Seed secret = secret_.derive("baseline", ++rounds_);
-    const PairOutcome pair =
-        time_against(first ? anchor : anchors_.front(), *session,
-                     {shape_.timing, shape_.timing_rms, tie_rule(), Runner::kOwn, secret});
+    const PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
+                                          {shape_.timing, shape_.timing_rms, rule, Runner::kOwn, secret});
     if (!pair.finding.passed()) return pair.finding;
     rounds.push_back(pair.estimate.log_ratio.mid);
+    if (rounds.back() > std::log(kFarFaster)) rule.looks = few_looks;
     call_ns.push_back(pair.estimate.candidate_ns);
     anchor.spread = std::max(anchor.spread, pair.estimate.spread);
     anchor.pairs += static_cast<int>(pair.estimate.samples.size());

@@ -34,7 +34,7 @@ struct TileChoice {
   double fraction = 1;
   std::uint64_t secret = 0;
 
-  bool includes(std::size_t tile, std::size_t tiles) const;
+  bool includes(std::size_t tile) const;
 };
 constexpr std::size_t tile_count(std::size_t elements) {
   return (elements + static_cast<std::size_t>(kRmsTile) - 1) / static_cast<std::size_t>(kRmsTile);
@@ -43,7 +43,7 @@ constexpr std::size_t tile_count(std::size_t elements) {
 /// Compares raw output bytes with what they must be. `limit` may be null.
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
 
-/// Compares a share of the tiles, at least one: cheap enough for every timed call. Of `limit`, which may be
+/// Compares a share of the tiles, perhaps none: cheap enough for every timed call. Of `limit`, which may be
 /// null, the tiles count. What lies in others is not read.
 Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, const TileChoice& choice,
                           const RmsLimit* limit = nullptr);

@@ -88,7 +88,7 @@ void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_
   const TileChoice choice = choice_of(request, trial);
   if (choice.fraction >= 1) return add(expected.before * bytes, count * bytes);
   for (std::size_t tile = 0; tile < tile_count(count); ++tile)
-    if (choice.includes(tile, tile_count(count)))
+    if (choice.includes(tile))
       add((expected.before + tile * kRmsTile) * bytes,
           std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
 }

@@ -127,7 +127,8 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
-  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out), {}};
+  const bool cuda = dialect == Dialect::kCuda;
+  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out), {}, cuda};
   for (const auto& [dim, range] : task.dim_ranges) site.largest[c_name(dim)] = range.high;
   for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name));
   site.in.push_back(site.out);
@@ -146,7 +147,6 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   }
   const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name);
   kernel.args = parameters.args;
-  const bool cuda = dialect == Dialect::kCuda;
   kernel.code = indent(fill(cuda ? kCudaKernel : kCpuKernel,
                             {{"name", kernel.name}, {"parameters", parameters.text}, {"body", nest.body}}));
   return kernel;

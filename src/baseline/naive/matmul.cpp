@@ -19,8 +19,9 @@ std::string in_type(const Operand& operand, const std::string& value, const std:
 
 }  // namespace
 
-/// One row of the result an item. The inner loop runs over columns, so that it vectorises; over a transposed
-/// right operand, or into a result too narrow to accumulate in, it is a dot product.
+/// One row of the result an item, or one element where items are cheap. The inner loop runs over columns, so
+/// that it vectorises; over a transposed right operand, or into a result too narrow to accumulate in, it is a
+/// dot product.
 LoopNest emit_matmul(const Site& site) {
   const Operand& out = site.out;
   const bool transpose_a = site.attrs.flag("transpose_a", false);
@@ -31,6 +32,7 @@ LoopNest emit_matmul(const Site& site) {
   const std::string type = out.compute_type();
   const Fields fields = {
       {"indices", unflatten("item", rows, indices)},
+      {"rows", unflatten("row", rows, indices)},
       {"n", out.extent(-1)},
       {"depth", site.in[0].extent(transpose_a ? -2 : -1)},
       {"left",
@@ -42,6 +44,13 @@ LoopNest emit_matmul(const Site& site) {
       {"stored", out.c_type()},
       {"out", out.name},
   };
+  if (site.many_items)
+    return {out.count(), fill(R"(const int64_t row = item / $n, j = item % $n;
+$rows$type sum = 0;
+for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
+$out[item] = sum;
+)",
+                              fields)};
   const bool accumulates_in_place = out.compute_type() == out.c_type();
   if (transpose_b || !accumulates_in_place)
     return {out.count(0, out.rank() - 1), fill(R"(${indices}for (int64_t j = 0; j < $n; ++j) {
@@ -65,20 +74,24 @@ LoopNest emit_linear(const Site& site) {
   const Operand& x = site.in[0];
   const Operand& weight = site.in[1];
   const std::string type = site.out.compute_type();
-  return {x.count(0, x.rank() - 1),
-          fill(R"(for (int64_t j = 0; j < $n; ++j) {
-$type sum = 0;
+  const std::string row = site.many_items ? "row" : "item";
+  const Fields fields = {{"n", weight.extent(0)},
+                         {"depth", weight.extent(1)},
+                         {"type", type},
+                         {"x", in_type(x, x.at(row + " * " + weight.extent(1) + " + k"), type)},
+                         {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
+                         {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
+                         {"out", site.out.at(row + " * " + weight.extent(0) + " + j")}};
+  const std::string element = fill(R"($type sum = 0;
 for (int64_t k = 0; k < $depth; ++k) sum += $x * $weight;
 $out = sum$bias;
-}
 )",
-               {{"n", weight.extent(0)},
-                {"depth", weight.extent(1)},
-                {"type", type},
-                {"x", in_type(x, x.at("item * " + weight.extent(1) + " + k"), type)},
-                {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
-                {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
-                {"out", site.out.at("item * " + weight.extent(0) + " + j")}})};
+                                   fields);
+  const Expr rows = x.count(0, x.rank() - 1);
+  if (site.many_items)
+    return {rows * weight.shape[0],
+            fill("const int64_t row = item / $n, j = item % $n;\n", fields) + element};
+  return {rows, loop("j", weight.shape[0], element)};
 }
 
 LoopNest emit_outer(const Site& site) {

@@ -35,7 +35,8 @@ struct Site {
   Attrs attrs;
   std::vector<Operand> in;
   Operand out;
-  Dims largest;  ///< each dim's highest value
+  Dims largest;             ///< each dim's highest value
+  bool many_items = false;  ///< items are cheap (a GPU's threads): products give each element its own
 
   /// An integer attribute, which may be an expression over dims.
   Expr expression(std::string_view name, const Expr& fallback) const;
