@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "sandbox/memfd.h"
 
 namespace lathe {
@@ -18,12 +21,14 @@ namespace fs = std::filesystem;
 constexpr double kReplySeconds = 10;  // that a worker may take beyond the compiler's own limit
 constexpr int kCancelPollMs = 50;
 
+Error cancelled() { return {ErrorCode::kCancelled, "the build was cancelled"}; }
+
 Result<Frame> await_reply(const HelperProcess& worker, double seconds, const CancelToken& cancel) {
   const auto deadline_ns = steady_clock().now_ns() + static_cast<std::int64_t>(seconds * 1e9);
   for (;;) {
     auto frame = worker.channel().receive(kCancelPollMs);
     if (frame.ok() || frame.error().code != ErrorCode::kTimeout) return frame;
-    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "the build was cancelled"};
+    if (cancel.cancelled()) return cancelled();
     if (steady_clock().now_ns() > deadline_ns) return frame;
   }
 }
@@ -58,28 +63,49 @@ Status copy_folder(const std::string& from, const std::string& to) {
   return Ok{};
 }
 
-Result<HelperProcess> CompilePool::borrow() {
-  std::lock_guard lock(mutex_);
-  if (idle_.empty()) return HelperProcess::spawn(program_, args_);
-  HelperProcess worker = std::move(idle_.back());
-  idle_.pop_back();
-  return worker;
-}
-
-void CompilePool::give_back(HelperProcess worker) {
-  std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(worker));
-}
+CompilePool::CompilePool(std::string program, std::vector<std::string> args)
+    : program_(std::move(program)),
+      args_(std::move(args)),
+      most_(std::max(1, static_cast<int>(usable_processors().size()))) {}
 
 Result<CompiledObject> CompilePool::run(const protocol::CompileJob& job, const CancelToken& cancel) {
+  std::optional<HelperProcess> worker;
+  {
+    std::unique_lock lock(mutex_);
+    while (busy_ >= most_ && !cancel.cancelled())
+      returned_.wait_for(lock, std::chrono::milliseconds(kCancelPollMs));
+    if (cancel.cancelled()) return cancelled();
+    ++busy_;
+    if (!idle_.empty()) {
+      worker.emplace(std::move(idle_.back()));
+      idle_.pop_back();
+    }
+  }
+  auto object = [&]() -> Result<CompiledObject> {
+    if (!worker) {
+      LATHE_TRY(HelperProcess fresh, HelperProcess::spawn(program_, args_));
+      worker.emplace(std::move(fresh));
+    }
+    return run_on(*std::move(worker), job, cancel);
+  }();
+  std::lock_guard lock(mutex_);
+  --busy_;
+  returned_.notify_one();
+  return object;
+}
+
+Result<CompiledObject> CompilePool::run_on(HelperProcess worker, const protocol::CompileJob& job,
+                                           const CancelToken& cancel) {
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("job", protocol::encode(job)));
-  LATHE_TRY(HelperProcess worker, borrow());
   LATHE_CHECK_OK(worker.channel().send("compile", {payload.get()}));
   LATHE_TRY(const Frame frame, await_reply(worker, job.timeout_seconds + kReplySeconds,
                                            cancel));  // else the worker is killed
   CompiledObject object;
   LATHE_TRY(object.reply, protocol::decode_compile_reply(frame.bytes));
-  give_back(std::move(worker));
+  {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(worker));
+  }
   if (object.reply.infra)
     return Error{ErrorCode::kUnavailable, "the compile jail failed: " + object.reply.log, "run lathe doctor"};
   object.reply.ok = object.reply.ok && frame.fds.size() == 1;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -19,23 +20,26 @@ struct CompiledObject {
   std::string bytes;  ///< empty unless reply.ok; not to be trusted
 };
 
-/// Compile jails: one persistent jailed worker for each concurrent build. Thread-safe.
+/// Compile jails: a persistent jailed worker for each concurrent build, as many as this process may use
+/// processors. Thread-safe.
 class CompilePool {
  public:
   /// `program` and `args` start a worker, which speaks CompileJob and CompileReply.
-  CompilePool(std::string program, std::vector<std::string> args)
-      : program_(std::move(program)), args_(std::move(args)) {}
+  CompilePool(std::string program, std::vector<std::string> args);
 
   /// An Error is the machine's fault, or kCancelled: then the worker is killed.
   Result<CompiledObject> run(const protocol::CompileJob& job, const CancelToken& cancel);
 
  private:
-  Result<HelperProcess> borrow();
-  void give_back(HelperProcess worker);
+  Result<CompiledObject> run_on(HelperProcess worker, const protocol::CompileJob& job,
+                                const CancelToken& cancel);
 
   std::string program_;
   std::vector<std::string> args_;
+  int most_;
   std::mutex mutex_;
+  std::condition_variable returned_;
+  int busy_ = 0;
   std::vector<HelperProcess> idle_;
 };
 
