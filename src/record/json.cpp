@@ -69,6 +69,14 @@ void read_speedup(JsonReader& reader, Speedup& s) {
   reader.read("ambiguous", s.ambiguous);
 }
 
+json to_json(const Bottleneck& b) { return {{"name", b.name}, {"share", b.share}, {"detail", b.detail}}; }
+
+void read_bottleneck(JsonReader& reader, Bottleneck& b) {
+  reader.read("name", b.name);
+  reader.read("share", b.share);
+  reader.read("detail", b.detail);
+}
+
 template <class T>
 json list(const std::vector<T>& values) {
   json array = json::array();
@@ -76,21 +84,37 @@ json list(const std::vector<T>& values) {
   return array;
 }
 
+void read_profile(JsonReader& reader, ShapeProfile& p) {
+  reader.read("shape", p.shape);
+  reader.read("counters", p.counters);
+  reader.read_list("bottlenecks", p.bottlenecks, read_bottleneck);
+  reader.read("notes", p.notes);
+}
+
 }  // namespace
 
+json to_json(const ShapeProfile& p) {
+  return {{"shape", p.shape},
+          {"counters", json(p.counters)},
+          {"bottlenecks", list(p.bottlenecks)},
+          {"notes", json(p.notes)}};
+}
+
 json to_json(const Verdict& v) {
-  return {{"outcome", name(v.outcome)},
-          {"reason", v.reason},
-          {"detail", v.detail},
-          {"depth", name(v.depth)},
-          {"candidate", v.candidate.hex()},
-          {"task", v.task.hex()},
-          {"build", to_json(v.build)},
-          {"evidence", {{"cases", list(v.evidence.cases)}}},
-          {"timings", list(v.timings)},
-          {"speedups", list(v.speedups)},
-          {"profile", json(v.profile)},
-          {"stage_seconds", json(v.stage_seconds)}};
+  json object = {{"outcome", name(v.outcome)},
+                 {"reason", v.reason},
+                 {"detail", v.detail},
+                 {"depth", name(v.depth)},
+                 {"candidate", v.candidate.hex()},
+                 {"task", v.task.hex()},
+                 {"build", to_json(v.build)},
+                 {"evidence", {{"cases", list(v.evidence.cases)}}},
+                 {"timings", list(v.timings)},
+                 {"speedups", list(v.speedups)},
+                 {"profile", json(v.profile)},
+                 {"stage_seconds", json(v.stage_seconds)}};
+  if (!v.profiles.empty()) object["profiles"] = list(v.profiles);
+  return object;
 }
 
 Result<Verdict> verdict_from_json(const json& object) {
@@ -109,6 +133,7 @@ Result<Verdict> verdict_from_json(const json& object) {
   reader.read_list("speedups", v.speedups, read_speedup);
   reader.read("profile", v.profile);
   reader.read("stage_seconds", v.stage_seconds);
+  if (object.contains("profiles")) reader.read_list("profiles", v.profiles, read_profile);
   LATHE_CHECK_OK(reader.status());
   return v;
 }

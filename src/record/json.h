@@ -12,6 +12,7 @@ namespace lathe {
 /// non-finite numbers, and names the field; fields it does not know are tolerated.
 nlohmann::json to_json(const Verdict& verdict);
 Result<Verdict> verdict_from_json(const nlohmann::json& json);
+nlohmann::json to_json(const ShapeProfile& profile);
 nlohmann::json to_json(const Lineage& lineage);
 Result<Lineage> lineage_from_json(const nlohmann::json& json);
 

@@ -105,4 +105,16 @@ void JsonReader::read(std::string_view field, std::vector<Digest>& to) {
   }
 }
 
+void JsonReader::read(std::string_view field, std::vector<std::string>& to) {
+  const json* node = find_array(field);
+  if (node == nullptr) return;
+  for (const json& item : *node) {
+    if (!item.is_string()) {
+      status_ = at(std::string(field) + "[" + std::to_string(to.size()) + "]", "expected text");
+      return;
+    }
+    to.push_back(item.get<std::string>());
+  }
+}
+
 }  // namespace lathe

@@ -27,6 +27,7 @@ class JsonReader {
   void read(std::string_view field, Digest& to);
   void read(std::string_view field, std::map<std::string, double>& to);
   void read(std::string_view field, std::vector<Digest>& to);
+  void read(std::string_view field, std::vector<std::string>& to);
 
   /// Text that `parse` (a function of string_view giving a Result) turns into a value.
   template <class T, class Parse>

@@ -67,6 +67,22 @@ struct Speedup {
   bool ambiguous = false;  ///< the interval is wider than the depth promises; never touches correctness
 };
 
+/// What holds a kernel back: a roof that it is near, or a reason why it is near none.
+struct Bottleneck {
+  std::string name;  ///< "dram_bound", "latency_bound", ... (docs/cuda.md)
+  double share = 0;  ///< of the roof that is reached, or of the time that is lost
+  std::string detail;
+};
+
+/// What one call does to the device at one scored shape. Information about a kernel, never a judgement: the
+/// candidate's own context was asked.
+struct ShapeProfile {
+  std::string shape;
+  std::map<std::string, double> counters;  ///< by the names of docs/cuda.md
+  std::vector<Bottleneck> bottlenecks;     ///< the strongest first
+  std::vector<std::string> notes;          ///< what could not be had, and what would help
+};
+
 /// What the gym concluded about a candidate. Only the broker makes one. It holds no reward.
 struct Verdict {
   Outcome outcome = Outcome::kInfra;
@@ -79,7 +95,8 @@ struct Verdict {
   Evidence evidence;
   std::vector<Timing> timings;
   std::vector<Speedup> speedups;
-  std::map<std::string, double> profile;        ///< counters, joules
+  std::map<std::string, double> profile;        ///< the device while it was timed: clock_mhz, power_w, ...
+  std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`
   std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
 
   bool passed() const { return outcome == Outcome::kPass; }

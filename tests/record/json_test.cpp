@@ -52,6 +52,26 @@ TEST(VerdictJson, RoundTripsThroughTextWithoutLosingABit) {
   EXPECT_TRUE(verdict->speedups[0].ambiguous);
 }
 
+TEST(VerdictJson, AProfileIsThereOnlyWhereOneWasMade) {
+  EXPECT_FALSE(to_json(full_verdict()).contains("profiles")) << "records from before profiles are the same";
+  Verdict verdict = full_verdict();
+  verdict.profiles = {{.shape = "rows=4096",
+                       .counters = {{"dram_share", 0.83}, {"stall.barrier", 0.1}},
+                       .bottlenecks = {{"dram_bound", 0.83, "83% of DRAM's bandwidth"}},
+                       .notes = {"no energy: NVML is missing"}}};
+  const json first = to_json(verdict);
+  const auto again = verdict_from_json(*parse_json(json_text(first), "verdict"));
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_EQ(to_json(*again), first);
+  EXPECT_EQ(again->profiles[0].bottlenecks[0].name, "dram_bound");
+  json damaged = first;
+  damaged["profiles"][0]["notes"][0] = 3;
+  EXPECT_EQ(error_of(damaged), "verdict.profiles[0].notes[0]: expected text");
+  damaged = first;
+  damaged["profiles"][0].erase("counters");
+  EXPECT_EQ(error_of(damaged), "verdict.profiles[0].counters: missing");
+}
+
 TEST(VerdictJson, ToleratesFieldsOfANewerWriter) {
   json object = to_json(full_verdict());
   object["invented_later"] = {{"x", 1}};
