@@ -92,8 +92,22 @@ struct BlockOutcome {
   std::string detail = {};
   double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
   bool disturbed = false;  ///< the machine took the core away: drop the pair
+  double clock_mhz = 0;    ///< of the device at the block's end; 0 where unknown
   std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
   RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for
+};
+
+/// What a profile is made of: the calls of a block, counted, then repeated for their energy.
+struct ProfileRequest {
+  std::vector<int> trials;
+  double energy_seconds = 2;
+  CancelToken cancel = {};
+};
+
+/// One call's counters by the names of docs/cuda.md, and why others are missing.
+struct CallProfile {
+  std::map<std::string, double> counters = {};
+  std::vector<std::string> notes = {};
 };
 
 /// The places of a trial's outputs that a block compares, where its fraction is below 1.
@@ -109,6 +123,11 @@ class Session {
   virtual ~Session() = default;
   /// Runs one block. A dead candidate leaves the session usable: the next block starts afresh.
   virtual BlockOutcome run(const BlockRequest& request) = 0;
+  /// The last thing to ask of a session of a fresh runner. What it says is information only: the candidate
+  /// shares its process.
+  virtual CallProfile profile(const ProfileRequest&) {
+    return {{}, {"this device has no counters: a profile is what depth final says"}};
+  }
 };
 
 enum class Runner {
@@ -136,6 +155,12 @@ class Backend {
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
   virtual DeviceUsage usage() const { return {}; }
+  /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
+  /// where it says nothing. Thread-safe.
+  virtual std::map<std::string, double> device_state(std::int64_t /*begin_ns*/,
+                                                     std::int64_t /*end_ns*/) const {
+    return {};
+  }
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;
   /// kCancelled once `cancel` is raised: the compiler is killed.

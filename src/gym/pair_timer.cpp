@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
-constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
+constexpr double kClockMoves = 1.02;  // between blocks of a pair: kernels met different devices
+constexpr int kMaxDroppedShare = 2;   // give up dropping once as many pairs were dropped as kept, times this
 
 /// Trials in a secret order, `count` of them.
 std::vector<int> draw_trials(const Workload& workload, int count, Rng& rng) {
@@ -52,7 +53,16 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Pair {
   double anchor_ns = kNever;
   double candidate_ns = kNever;
+  double slowest_mhz = kNever;  ///< of the blocks that say how fast the device ran
+  double fastest_mhz = 0;
+
+  void take_clock(double mhz) {
+    if (mhz <= 0) return;
+    slowest_mhz = std::min(slowest_mhz, mhz);
+    fastest_mhz = std::max(fastest_mhz, mhz);
+  }
   bool disturbed() const { return anchor_ns == kNever || candidate_ns == kNever; }
+  bool clock_moved() const { return fastest_mhz > kClockMoves * slowest_mhz; }
 };
 
 struct PairRun {
@@ -105,6 +115,7 @@ class PairTimer {
                             result.finding.reason + ": " + result.finding.detail};
         return result;
       }
+      if (may_drop) result.pair.take_clock(outcome.clock_mhz);
       double& best_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
       if (!outcome.disturbed || !may_drop)
         best_ns = std::min(best_ns, outcome.wall_ns / static_cast<double>(own.size()));
@@ -113,7 +124,7 @@ class PairTimer {
   }
 
   void take(const Pair& pair, RatioEstimate& estimate) {
-    if (pair.disturbed()) {
+    if (pair.disturbed() || pair.clock_moved()) {
       ++estimate.dropped;
       return;
     }

@@ -124,6 +124,27 @@ TEST(ShapeTiming, PairsThatTheMachineDisturbedAreDropped) {
   EXPECT_GT(ratio.low, 1.9);
 }
 
+TEST(PairTimer, PairsInWhichTheClockMovedAreDropped) {
+  const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(4));
+  const auto bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto workload =
+      *make_timing_workload(backend, **make_reference(task), bound, Seed::from_number(5), 4, {});
+  FakeKernel kernel = timed(500);
+  kernel.slow_clock_chance = 0.3;
+  backend.script("anchor", timed(1000));
+  backend.script("candidate", kernel);
+  const auto anchor = *backend.open(scripted("anchor"), {}, workload);
+  const auto candidate = *backend.open(scripted("candidate"), {}, workload);
+  TimingRule rule = screen_rule();
+  rule.looks = {60};
+  const PairOutcome pair = time_pair(*anchor, *candidate, *workload, rule, Seed::from_number(6));
+  ASSERT_TRUE(pair.finding.passed());
+  EXPECT_GT(pair.estimate.dropped, 20);
+  EXPECT_EQ(pair.estimate.samples.size(), 60u);
+  for (const double sample : pair.estimate.samples) EXPECT_NEAR(sample, std::log(2), 1e-9);
+}
+
 TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   Bench bench(6, 0.002, 0);
   FakeKernel kernel = timed(500, 0.002);

@@ -11,6 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr double kSpike = 3;
+constexpr double kClockMhz = 1000;
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr double kBeyondAnyKernel = 1e30;  // peaks that accuse nobody
 
@@ -36,8 +37,11 @@ class FakeSession final : public Session {
     outcome.status = BlockStatus::kOk;
     const bool spike = rng_.chance(kernel_.spike_chance);
     outcome.disturbed = spike && kernel_.reports_spikes;
+    const bool slow_clock = kernel_.slow_clock_chance > 0 && rng_.chance(kernel_.slow_clock_chance);
+    outcome.clock_mhz = kClockMhz / (slow_clock ? 2 : 1);
     outcome.wall_ns = static_cast<double>(request.trials.size()) * kernel_.call_ns * session_factor_ *
-                      std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1);
+                      std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1) *
+                      (slow_clock ? 2 : 1);
     for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
     return outcome;
   }

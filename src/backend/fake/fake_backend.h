@@ -16,6 +16,7 @@ struct FakeKernel {
   double session_noise = 0;  ///< the same for a session
   double spike_chance = 0;   ///< that the machine takes the core away in a block: three times as slow
   bool reports_spikes = true;
+  double slow_clock_chance = 0;  ///< that the device's clock is at half its rate in a block, and says so
   std::string build_fault = {};  ///< the reason why it does not build
   Outcome build_outcome = Outcome::kBuildFailed;
   bool build_infra = false;  ///< the build fails by the machine's fault
