@@ -16,6 +16,12 @@ class CancellableSession final : public Session {
     return inner_->run(cancellable);
   }
 
+  CallProfile profile(const ProfileRequest& request) override {
+    ProfileRequest cancellable = request;
+    cancellable.cancel = cancel_;
+    return inner_->profile(cancellable);
+  }
+
  private:
   std::unique_ptr<Session> inner_;
   CancelToken cancel_;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "candidate/launch_program.h"
 #include "gym/cancellable.h"
+#include "gym/profile_stage.h"
 #include "task/slices.h"
 
 namespace lathe {
@@ -190,6 +191,17 @@ Finding TaskBench::time(const BuiltCandidate& built, Depth depth, Verdict& verdi
   return {Outcome::kPass, "ok", suspicion.detail + "; verified again on fresh shapes and inputs"};
 }
 
+void TaskBench::profile(const BuiltCandidate& built, Verdict& verdict) {
+  for (std::size_t i = 0; i < timers_.size(); ++i) {
+    if (!covers(built.candidate, shapes_[i])) continue;
+    const auto timed = std::find_if(verdict.timings.begin(), verdict.timings.end(),
+                                    [&](const Timing& timing) { return timing.shape == shapes_[i].name; });
+    const double call_ns = timed == verdict.timings.end() ? 0 : timed->median_ns;
+    verdict.profiles.push_back(
+        profile_shape(backend_, built.candidate, built.artifacts[i], shapes_[i], call_ns));
+  }
+}
+
 Finding TaskBench::reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too) {
   const Seed seed = options_.secret.derive("reverify", ++reverified_);
   std::vector<Dims> fresh = draw_hidden_shapes(spec_, seed, options_.hidden_shapes, kHiddenFlops);
@@ -236,7 +248,11 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, QuietGate&
     finding = stage("verify", [&] { return verify(built, verdict.evidence); });
   if (finding.passed() && depth != Depth::kBuild && depth != Depth::kVerify) {
     const QuietGate::Lease quiet(gate, true);
+    const std::int64_t begin_ns = steady_clock().now_ns();
     finding = stage("time", [&] { return time(built, depth, verdict); });
+    verdict.profile = backend_.device_state(begin_ns, steady_clock().now_ns());
+    if (finding.passed() && depth == Depth::kProfile)
+      stage("profile", [&] { return profile(built, verdict), Finding{}; });
   }
   verdict.outcome = finding.outcome;
   verdict.reason = finding.reason;

@@ -36,6 +36,7 @@ class TaskBench {
   void summarise_baselines();
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
+  void profile(const BuiltCandidate& built, Verdict& verdict);
   Finding reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too);
   bool covers(const Candidate& candidate, const BenchShape& shape) const;
 
