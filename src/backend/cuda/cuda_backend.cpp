@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <optional>
 
 #include "backend/cuda/cubin_image.h"
 #include "backend/cuda/keeper_client.h"
@@ -125,10 +126,11 @@ class Launchers final : public LauncherPool {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(CudaBackendOptions options, std::unique_ptr<KeeperClient> keeper,
-              std::unique_ptr<Toolchain> toolchain)
+              std::unique_ptr<Toolchain> toolchain, std::string kernels)
       : options_(std::move(options)),
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
+        kernels_(std::move(kernels)),
         launchers_(options_.runner_program, options_.vendor_library, keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
@@ -141,6 +143,7 @@ class CudaBackend final : public Backend {
                      {"l2_bytes", facts.l2_bytes},
                      {"threads", 1}};
     device_.best_over_naive = kBestOverNaive;
+    if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -158,6 +161,10 @@ class CudaBackend final : public Backend {
     LATHE_TRY(const DevicePeaks again, measure_peaks());
     peaks_ = peaks_.levels.empty() ? again : peaks_.best_of(again);
     return peaks_;
+  }
+
+  std::map<std::string, double> device_state(std::int64_t begin_ns, std::int64_t end_ns) const override {
+    return log_ ? log_->between(begin_ns, end_ns) : std::map<std::string, double>{};
   }
 
   void set_peaks(const DevicePeaks& peaks) override {
@@ -196,7 +203,8 @@ class CudaBackend final : public Backend {
       LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
       load.reload = image.initialised_bytes > 0;
     }
-    const SessionOptions options{&launchers_, candidate.digest.hex(), runner, empty_block_ns_, &usage_};
+    const SessionOptions options{&launchers_, candidate.digest.hex(),  runner,  empty_block_ns_,
+                                 &usage_,     log_ ? &*log_ : nullptr, kernels_};
     LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
@@ -262,6 +270,8 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   std::shared_ptr<KeeperClient> keeper_;
   std::unique_ptr<Toolchain> toolchain_;
+  std::string kernels_;
+  std::optional<DeviceLog> log_;
   DeviceInfo device_;
   double empty_block_ns_ = 0;
   UsageMeter usage_;
@@ -272,8 +282,7 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
-  CudaBackendOptions options = given;
+Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
   LATHE_TRY(const std::string beside, sibling_program(""));
   LATHE_TRY(options.vendor_library,
@@ -283,6 +292,11 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& giv
     LATHE_TRY(options.include_folder, device_header_folder());
   }
   if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  return options;
+}
+
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
+  LATHE_TRY(const CudaBackendOptions options, with_defaults(given));
   LATHE_TRY(auto keeper, KeeperClient::start(options.runner_program));
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
@@ -290,7 +304,8 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& giv
   LATHE_TRY(const BuildResult kernels, toolchain->build(kKeeperKernels, {}, {}));
   if (!kernels.ok) return Error{ErrorCode::kInternal, "the keeper's kernels: " + kernels.facts.log};
   LATHE_CHECK_OK(keeper->load_kernels(kernels.artifact.bytes));
-  auto backend = std::make_unique<CudaBackend>(options, std::move(keeper), std::move(toolchain));
+  auto backend =
+      std::make_unique<CudaBackend>(options, std::move(keeper), std::move(toolchain), kernels.artifact.bytes);
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));
 }

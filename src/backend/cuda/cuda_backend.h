@@ -15,6 +15,9 @@ struct CudaBackendOptions {
   double build_timeout_seconds = 30;
 };
 
+/// The places of all parts. Errors: kNotFound, an installation that lacks one.
+Result<CudaBackendOptions> with_defaults(CudaBackendOptions options);
+
 /// The machine's first NVIDIA GPU. Errors: no driver, no GPU, no NVRTC, a sandbox feature that is missing.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
 

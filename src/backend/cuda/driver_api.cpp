@@ -34,6 +34,7 @@ void bind_device(Binder& binder, Driver& driver) {
   binder.bind(driver.device_memory, "cuDeviceTotalMem_v2");
   binder.bind(driver.context_create, "cuCtxCreate_v2");
   binder.bind(driver.context_synchronize, "cuCtxSynchronize");
+  binder.bind(driver.context_current, "cuCtxGetCurrent");
 }
 
 void bind_modules(Binder& binder, Driver& driver) {
@@ -42,6 +43,7 @@ void bind_modules(Binder& binder, Driver& driver) {
   binder.bind(driver.module_function, "cuModuleGetFunction");
   binder.bind(driver.function_attribute, "cuFuncGetAttribute");
   binder.bind(driver.set_function_attribute, "cuFuncSetAttribute");
+  binder.bind(driver.blocks_per_multiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   binder.bind(driver.parameter_info, "cuFuncGetParamInfo");
   binder.bind(driver.launch, "cuLaunchKernelEx");
 }

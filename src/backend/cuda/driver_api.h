@@ -75,15 +75,20 @@ enum class DeviceAttribute : int {
   kMaxSharedPerBlock = 8,
   kClockKhz = 13,
   kMultiprocessors = 16,
+  kPciBus = 33,
+  kPciDevice = 34,
   kMemoryClockKhz = 36,
   kMemoryBusBits = 37,
   kL2Bytes = 38,
   kMaxThreadsPerMultiprocessor = 39,
+  kPciDomain = 50,
   kComputeMajor = 75,
   kComputeMinor = 76,
   kSharedPerMultiprocessor = 81,
   kRegistersPerMultiprocessor = 82,
   kSharedOptIn = 97,
+  kBlocksPerMultiprocessor = 106,
+  kReservedSharedPerBlock = 111,
 };
 
 enum class FunctionAttribute : int {
@@ -105,12 +110,14 @@ struct Driver {
   Code (*device_memory)(std::size_t*, int device);
   Code (*context_create)(Context*, unsigned flags, int device);
   Code (*context_synchronize)();
+  Code (*context_current)(Context*);
 
   Code (*module_load)(Module*, const void* image);
   Code (*module_unload)(Module);
   Code (*module_function)(Function*, Module, const char* name);
   Code (*function_attribute)(int*, FunctionAttribute, Function);
   Code (*set_function_attribute)(Function, FunctionAttribute, int);
+  Code (*blocks_per_multiprocessor)(int*, Function, int threads, std::size_t dynamic_shared_bytes);
   Code (*parameter_info)(Function, std::size_t index, std::size_t* offset, std::size_t* bytes);
   Code (*launch)(const LaunchConfig*, Function, void** arguments, void** extra);
 

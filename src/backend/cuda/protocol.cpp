@@ -176,6 +176,7 @@ std::string encode(const DeviceFacts& facts) {
   return WireWriter()
       .text(facts.name)
       .text(facts.error)
+      .text(facts.pci)
       .put(facts.driver_version)
       .put(facts.compute_major)
       .put(facts.compute_minor)
@@ -191,6 +192,7 @@ Result<DeviceFacts> decode_device_facts(std::string_view bytes) {
   DeviceFacts facts;
   facts.name = in.text();
   facts.error = in.text();
+  facts.pci = in.text();
   facts.driver_version = in.get<std::int32_t>();
   facts.compute_major = in.get<std::int32_t>();
   facts.compute_minor = in.get<std::int32_t>();

@@ -145,7 +145,9 @@ BlockOutcome CudaSession::run(const BlockRequest& request) {
   }
   const Timing timing = time_block(request);
   options_.usage->add_block(timing.wall_ns);
+  const double clock_mhz = options_.log ? options_.log->take().clock_mhz : 0;
   BlockOutcome outcome = judge(request, timing);
+  outcome.clock_mhz = clock_mhz;
   if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
   return outcome;
 }

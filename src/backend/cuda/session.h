@@ -3,6 +3,8 @@
 #include <memory>
 #include <optional>
 
+#include "backend/cuda/device_log.h"
+#include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/usage_meter.h"
 #include "backend/cuda/workload.h"
@@ -36,6 +38,8 @@ struct SessionOptions {
   Runner runner = Runner::kOwn;
   double empty_block_ns = 0;  ///< what a block without calls costs
   UsageMeter* usage = nullptr;
+  DeviceLog* log = nullptr;       ///< takes a reading at every block's end; null where there is no NVML
+  std::string_view kernels = {};  ///< the cubin of kKeeperKernels, for a profile
 };
 
 /// A candidate in a launcher of its own. A launcher whose context is lost is replaced when the next block
@@ -48,6 +52,7 @@ class CudaSession final : public Session {
                                                    const SessionOptions& options);
   ~CudaSession() override;
   BlockOutcome run(const BlockRequest& request) override;
+  CallProfile profile(const ProfileRequest& request) override;
 
  private:
   struct Timing {
@@ -68,6 +73,9 @@ class CudaSession final : public Session {
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
+  Status ask_profile(const ProfileJob& job, const std::vector<int>& fds);
+  Status count(const ProfileRequest& request, CallProfile& profile);
+  Status measure_energy(const ProfileRequest& request, CallProfile& profile);
 
   Load load_;
   std::string cubin_;

@@ -251,5 +251,39 @@ TEST_F(CudaBackendTest, PeaksAreThoseOfAGpu) {
   EXPECT_GT(peaks->flops_per_second, 1e12);
 }
 
+TEST_F(CudaBackendTest, AProfileCountsWhatACallMoves) {
+  const Opened opened = open(kRight, {});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  const CallProfile profile = opened.session->profile({{0, 1, 2, 3}, 1});
+  EXPECT_EQ(profile.counters.at("blocks"), 391);
+  EXPECT_GT(profile.counters.at("registers"), 0);
+  EXPECT_GT(profile.counters.at("call_ns"), 500);
+  if (!profile.counters.contains("dram_read_bytes")) GTEST_SKIP() << "no counters: " << profile.notes.front();
+  EXPECT_NEAR(profile.counters.at("dram_read_bytes"), 4e5, 1e5) << "an input of 400,000 bytes, read once";
+  EXPECT_NEAR(profile.counters.at("l2_bytes"), 8e5, 4e5);
+  EXPECT_GT(profile.counters.at("occupancy"), 0.1);
+  EXPECT_GT(profile.counters.at("joules"), 1e-6);
+  EXPECT_TRUE(profile.notes.empty()) << profile.notes.front();
+  EXPECT_EQ(run(*opened.session).status, BlockStatus::kOk) << "the next block has a process of its own";
+}
+
+TEST_F(CudaBackendTest, AKernelThatFaultsWhileItIsCountedCostsItsProfileOnly) {
+  const Opened opened = open("if (i == 0) *(volatile float*)64 = x[0];", {});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  const CallProfile profile = opened.session->profile({{0, 1}, 1});
+  EXPECT_FALSE(profile.notes.empty());
+  EXPECT_FALSE(profile.counters.contains("joules"));
+  EXPECT_EQ(try_out(kRight), "ok");
+}
+
+TEST_F(CudaBackendTest, BlocksSayHowFastTheClockWas) {
+  const Opened opened = open(kRight, {});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  const BlockOutcome outcome = run(*opened.session);
+  if (outcome.clock_mhz == 0) GTEST_SKIP() << "no NVML";
+  EXPECT_GT(outcome.clock_mhz, 100);
+  EXPECT_LT(outcome.clock_mhz, 10'000);
+}
+
 }  // namespace
 }  // namespace lathe

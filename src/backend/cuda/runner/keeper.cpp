@@ -1,5 +1,6 @@
 #include "backend/cuda/runner/keeper.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,8 @@ Result<DeviceFacts> facts_of(const Driver& driver) {
   facts.multiprocessors = attribute(DeviceAttribute::kMultiprocessors);
   facts.shared_optin_bytes = attribute(DeviceAttribute::kSharedOptIn);
   facts.l2_bytes = attribute(DeviceAttribute::kL2Bytes);
+  facts.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", attribute(DeviceAttribute::kPciDomain),
+                          attribute(DeviceAttribute::kPciBus), attribute(DeviceAttribute::kPciDevice));
   return facts;
 }
 

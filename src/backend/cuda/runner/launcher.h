@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
 #include "backend/vendor_library.h"
@@ -38,6 +39,8 @@ class Launcher {
 
   /// False when the broker is gone or the context is lost.
   bool serve_block(const Channel& channel, std::string_view frame);
+  /// The same for kCount and kLoop.
+  bool serve_profile(const Channel& channel, const Frame& frame) const;
 
  private:
   Launcher(const LaunchDevice& device, Load load)
@@ -56,6 +59,10 @@ class Launcher {
   Status run(const Block& block, BlockReply& reply);
   Result<bool> counters_are_dirty() const;
 
+  std::map<std::string, double> facts_of_kernels() const;
+  Status count(const ProfileJob& job, const std::vector<UniqueFd>& fds, ProfileAnswer& answer) const;
+  Status loop(const ProfileJob& job, ProfileAnswer& answer) const;
+
   const LaunchDevice* device_;
   const Driver* driver_;
   Load load_;
@@ -66,5 +73,8 @@ class Launcher {
   std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial
   std::vector<DeviceMemory> scratch_;
 };
+
+/// Whether this process, which has a context, may count what kernels do.
+ProfileAnswer probe_counters(const Driver& driver);
 
 }  // namespace lathe::cuda

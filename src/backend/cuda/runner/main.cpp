@@ -68,12 +68,28 @@ Result<LaunchDevice> open_launch_device(const std::string& vendor_library) {
   return device;
 }
 
+/// Before a load this can only be a probe.
+bool serve_profile(const Result<LaunchDevice>& device, const std::optional<Launcher>& launcher,
+                   const Frame& frame, const Channel& channel) {
+  if (launcher) return launcher->serve_profile(channel, frame);
+  ProfileAnswer answer;
+  if (device.ok())
+    answer = probe_counters(*device->driver);
+  else
+    answer.text = device.error().to_string();
+  return channel.send(encode(answer)).ok();
+}
+
 int serve_launch(const Channel& channel, const std::string& vendor_library) {
   const auto device = open_launch_device(vendor_library);
   std::optional<Launcher> launcher;
   for (;;) {
     const auto frame = channel.receive(-1);
     if (!frame.ok()) break;
+    if (is_profile_job(frame->bytes)) {
+      if (!serve_profile(device, launcher, *frame, channel)) break;
+      continue;
+    }
     if (frame->bytes != kLoadFrame) {
       if (!launcher || !launcher->serve_block(channel, frame->bytes)) break;
       continue;
