@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/health.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gym/conformance.h"
@@ -15,17 +15,19 @@ struct DoctorOptions {
   std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
 };
 
-/// A GPU is no part of a healthy machine: its absence is said, not counted.
-void print_gpu() {
-  const auto gpu = make_cuda_backend({});
-  if (gpu.ok())
-    fmt::print("{:<8} {:<24} {}\n", "ok", "GPU (--device cuda)", (*gpu)->device().name);
-  else
-    fmt::print("{:<8} {:<24} {}\n", "none", "GPU (--device cuda)", gpu.error().to_string());
+void print_check(bool good, const std::string& name, const std::string& detail,
+                 const char* otherwise = "MISSING") {
+  fmt::print("{:<8} {:<24} {}\n", good ? "ok" : otherwise, name, detail);
 }
 
-void print_check(bool good, const std::string& name, const std::string& detail) {
-  fmt::print("{:<8} {:<24} {}\n", good ? "ok" : "MISSING", name, detail);
+/// A GPU is no part of a healthy machine unless it was asked for: its absence is said, not counted.
+bool print_gpu(bool asked_for) {
+  bool healthy = true;
+  for (const GpuPart& part : examine_gpu({})) {
+    print_check(part.available, part.name, part.detail, part.needed && asked_for ? "MISSING" : "none");
+    healthy = healthy && (part.available || !part.needed);
+  }
+  return healthy || !asked_for;
 }
 
 Result<int> doctor(const DoctorOptions& options) {
@@ -34,6 +36,7 @@ Result<int> doctor(const DoctorOptions& options) {
     print_check(feature.available, feature.name, feature.detail);
     healthy = healthy && feature.available;
   }
+  if (options.common.device == "cuda" && !print_gpu(true)) return static_cast<int>(kMachine);
   auto backend = open_backend(options.common, nullptr);
   print_check(backend.ok(), options.common.device == "cuda" ? "GPU" : "processor",
               backend.ok() ? (*backend)->device().name : backend.error().to_string());
@@ -47,7 +50,7 @@ Result<int> doctor(const DoctorOptions& options) {
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
-  if (options.common.device == "cpu") print_gpu();
+  if (options.common.device == "cpu") print_gpu(false);
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 

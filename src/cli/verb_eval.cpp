@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "report/documents.h"
+#include "report/profile_text.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,6 +30,10 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   if (verdict.median_ns() > 0) speed += "  " + format_ns(verdict.median_ns());
   fmt::print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
   if (!verdict.passed() && !verdict.detail.empty()) fmt::print("    {}\n", verdict.detail);
+  if (verdict.profiles.empty()) return;
+  if (const std::string state = device_state_text(verdict); !state.empty())
+    fmt::print("    while it was timed: {}\n", state);
+  for (const ShapeProfile& profile : verdict.profiles) fmt::print("{}", profile_text(profile));
 }
 
 Result<std::vector<Candidate>> read_candidates(const std::vector<std::string>& paths) {
@@ -87,8 +92,8 @@ void add_eval(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("eval", "Build, verify and time candidates for a task");
   verb->add_option("TASK", options->task, "The task's TOML file")->required();
   verb->add_option("CANDIDATE", options->candidates, "Candidate files")->required();
-  verb->add_option("--depth", options->depth, "build, verify, screen or final")
-      ->check(CLI::IsMember({"build", "verify", "screen", "final"}));
+  verb->add_option("--depth", options->depth, "build, verify, screen, final or profile")
+      ->check(CLI::IsMember({"build", "verify", "screen", "final", "profile"}));
   add_threads(*verb, options->common);
   add_device(*verb, options->common);
   add_json(*verb, options->common, "the verdicts");

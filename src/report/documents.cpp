@@ -173,7 +173,10 @@ json eval_document(const std::string& task_name, const std::vector<NamedVerdict>
     item["device"] = extras.device;
     item["candidate"] = named.candidate;
     item["best_baseline"] = extras.best_baseline;
-    item["cases"] = to_json(named.verdict)["evidence"]["cases"];
+    const json verdict = to_json(named.verdict);
+    item["cases"] = verdict["evidence"]["cases"];
+    item["device_state"] = verdict["profile"];
+    item["profiles"] = verdict.value("profiles", json::array());
     list.push_back(std::move(item));
   }
   return list;
