@@ -209,6 +209,29 @@ TEST_F(EvaluatorTest, CancellingOneEvaluatorLeavesOthersOfTheSameOptionsAlone) {
   EXPECT_TRUE((*second)->next());
 }
 
+TEST_F(EvaluatorTest, AProfileFollowsAFinalThatPassed) {
+  FakeKernel kernel = timed(2000);
+  kernel.counters = {{"dram_share", 0.8}};
+  const Verdict verdict = verdict_on(kernel, Depth::kProfile);
+  ASSERT_TRUE(verdict.passed()) << verdict.reason;
+  EXPECT_GT(verdict.timings.front().processes, 1) << "timed as at final";
+  ASSERT_EQ(verdict.profiles.size(), 1u);
+  EXPECT_EQ(verdict.profiles[0].shape, verdict.timings[0].shape);
+  EXPECT_EQ(verdict.profiles[0].bottlenecks.at(0).name, "dram_bound");
+  EXPECT_TRUE(verdict.profiles[0].notes.empty());
+  EXPECT_TRUE(verdict_on(kernel, Depth::kFinal).profiles.empty());
+  kernel.wrong = "bound";
+  EXPECT_TRUE(verdict_on(kernel, Depth::kProfile).profiles.empty());
+}
+
+TEST_F(EvaluatorTest, ADeviceWithoutCountersSaysSoAndPasses) {
+  const Verdict verdict = verdict_on(timed(2000), Depth::kProfile);
+  ASSERT_TRUE(verdict.passed());
+  ASSERT_EQ(verdict.profiles.size(), 1u);
+  EXPECT_TRUE(verdict.profiles[0].counters.empty());
+  EXPECT_EQ(verdict.profiles[0].notes.size(), 1u);
+}
+
 TEST_F(EvaluatorTest, RequiresNarrowsTheDomainInsteadOfFailing) {
   FakeKernel kernel = timed(2000);
   kernel.wrong = "bound";

@@ -46,6 +46,10 @@ class FakeSession final : public Session {
     return outcome;
   }
 
+  CallProfile profile(const ProfileRequest& request) override {
+    return kernel_.counters.empty() ? Session::profile(request) : CallProfile{kernel_.counters};
+  }
+
  private:
   void judge(int trial, bool measure_rms, BlockOutcome& outcome) const {
     const auto& expected = workload_->trials[static_cast<std::size_t>(trial)].expected;

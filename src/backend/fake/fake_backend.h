@@ -24,8 +24,9 @@ struct FakeKernel {
   bool open_infra = false;
   int good_blocks = 1 << 30;  ///< blocks of all its sessions before `fault` sets in
   BlockOutcome fault = {};
-  std::string wrong = {};       ///< the reason why every output fails its comparison
-  double delay_seconds = 0;     ///< real time that a block takes, for tests of cancelling
+  std::string wrong = {};                       ///< the reason why every output fails its comparison
+  std::map<std::string, double> counters = {};  ///< of a profile; empty: the device has none
+  double delay_seconds = 0;                     ///< real time that a block takes, for tests of cancelling
   std::int64_t wrong_rows = 0;  ///< where positive: wrong at shapes whose first dim has this value
 };
 
