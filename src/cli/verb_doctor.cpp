@@ -36,9 +36,11 @@ Result<int> doctor(const DoctorOptions& options) {
     print_check(feature.available, feature.name, feature.detail);
     healthy = healthy && feature.available;
   }
-  if (options.common.device == "cuda" && !print_gpu(true)) return static_cast<int>(kMachine);
+  const bool gpu_wanted = options.common.device == "cuda";
+  if (!print_gpu(gpu_wanted)) return static_cast<int>(kMachine);
   auto backend = open_backend(options.common, nullptr);
-  print_check(backend.ok(), options.common.device == "cuda" ? "GPU" : "processor",
+  const bool is_gpu = backend.ok() ? (*backend)->device().kind == "cuda" : gpu_wanted;
+  print_check(backend.ok(), is_gpu ? "GPU" : "processor",
               backend.ok() ? (*backend)->device().name : backend.error().to_string());
   if (!backend.ok()) return static_cast<int>(kMachine);
   const DeviceInfo& device = (*backend)->device();
@@ -50,7 +52,6 @@ Result<int> doctor(const DoctorOptions& options) {
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
-  if (options.common.device == "cpu") print_gpu(false);
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 

@@ -26,8 +26,9 @@ GpuPart compiler_part(const CudaBackendOptions& options, const DeviceFacts& fact
   const auto toolchain =
       Toolchain::create({options.runner_program, options.include_folder, options.cache_folder, arch, 30});
   if (!toolchain.ok()) return missing("NVRTC", toolchain.error(), "no kernel can be compiled", true);
-  const std::string version = (*toolchain)->version();
-  return {"NVRTC", true, true, version.substr(0, version.find(" sm_")) + ", in a jail"};
+  constexpr std::size_t kNameBytes = sizeof "NVRTC " - 1;
+  const std::string version = (*toolchain)->version().substr(kNameBytes);
+  return {"NVRTC", true, true, version.substr(0, version.find(' ')) + ", in a jail"};
 }
 
 /// What a process that runs candidates can do once it is confined.

@@ -260,7 +260,8 @@ TEST_F(CudaBackendTest, AProfileCountsWhatACallMoves) {
   EXPECT_GT(profile.counters.at("call_ns"), 500);
   if (!profile.counters.contains("dram_read_bytes")) GTEST_SKIP() << "no counters: " << profile.notes.front();
   EXPECT_NEAR(profile.counters.at("dram_read_bytes"), 4e5, 1e5) << "an input of 400,000 bytes, read once";
-  EXPECT_NEAR(profile.counters.at("l2_bytes"), 8e5, 4e5);
+  EXPECT_GT(profile.counters.at("l2_bytes"), 7e5);
+  EXPECT_LT(profile.counters.at("l2_bytes"), 3e6) << "what crosses between the halves of an L2 counts twice";
   EXPECT_GT(profile.counters.at("occupancy"), 0.1);
   EXPECT_GT(profile.counters.at("joules"), 1e-6);
   EXPECT_TRUE(profile.notes.empty()) << profile.notes.front();
