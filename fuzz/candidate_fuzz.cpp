@@ -57,11 +57,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!candidate.ok()) return must_explain(candidate.error()), 0;
   const auto checked = lathe::check_plan(*candidate, *task().spec);
   if (!checked.ok()) return must_explain(checked.error()), 0;
-  const auto program =
-      lathe::compile_plan(*candidate, task(), {{"threads", 2}, {"cores", 2}, {"l2_bytes", 1 << 20}});
+  const auto program = lathe::compile_plan(
+      *candidate, task(), {{"threads", 2}, {"cores", 2}, {"l2_bytes", 1 << 20}, {"sm_count", 132}});
   if (!program.ok()) return must_explain(program.error()), 0;
   if (program->steps.size() > 4096) std::abort();
   for (const lathe::BoundStep& step : program->steps)
-    if (step.items < 0) std::abort();
+    if (step.items < 0 || step.carveout < -1 || step.carveout > 100) std::abort();
+  for (const lathe::BoundTma& map : program->maps)
+    if (map.dims.size() != map.box.size() || map.strides.size() + 1 != map.dims.size()) std::abort();
   return 0;
 }

@@ -26,13 +26,16 @@ SourcePos position_of(std::string_view text, std::size_t offset, const std::stri
 struct Names {
   std::set<std::string, std::less<>> buffers;
   std::set<std::string, std::less<>> integers;
+  std::set<std::string, std::less<>> maps;
 
   Names(const Candidate& candidate, const TaskSpec& task) {
     for (const TensorDecl& tensor : task.tensors) buffers.insert(tensor.name);
     for (const OutputDecl& output : task.outputs) buffers.insert(output.name);
     for (const ScratchDecl& scratch : candidate.plan.scratch) buffers.insert(scratch.name);
+    for (const TmaDecl& map : candidate.plan.maps) maps.insert(map.name);
     integers.insert(task.dim_names.begin(), task.dim_names.end());
-    for (const char* fact : {"threads", "cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bytes"})
+    for (const char* fact :
+         {"threads", "cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bytes", "sm_count", "smem_optin"})
       integers.insert(fact);
   }
 };
@@ -52,7 +55,7 @@ Status check_launch(const PlanStep& step, const Names& names) {
     if (arg.expr) {
       LATHE_CHECK_OK(check_expr(*arg.expr, names, step.index, step.where));
     } else if (!names.buffers.contains(arg.name) && !names.integers.contains(arg.name) &&
-               arg.name != step.index) {
+               !names.maps.contains(arg.name) && arg.name != step.index) {
       return invalid(fmt::format("unknown argument '{}' of kernel '{}'", arg.name, step.kernel),
                      fmt::format("buffers: {}; integers: {}", fmt::join(names.buffers, ", "),
                                  fmt::join(names.integers, ", ")),
@@ -62,7 +65,8 @@ Status check_launch(const PlanStep& step, const Names& names) {
   LATHE_CHECK_OK(check_expr(step.items, names, step.index, step.where));
   for (const auto* extents : {&step.grid, &step.block, &step.cluster})
     for (const Expr& extent : *extents) LATHE_CHECK_OK(check_expr(extent, names, step.index, step.where));
-  if (step.smem) LATHE_CHECK_OK(check_expr(*step.smem, names, step.index, step.where));
+  for (const auto* size : {&step.smem, &step.carveout})
+    if (*size) LATHE_CHECK_OK(check_expr(**size, names, step.index, step.where));
   return Ok{};
 }
 
@@ -82,8 +86,34 @@ Status check_scratch(const Candidate& candidate, const TaskSpec& task, const Nam
   return Ok{};
 }
 
+Status check_maps(const Candidate& candidate, const TaskSpec& task, const Names& names) {
+  std::set<std::string> seen;
+  for (const TmaDecl& map : candidate.plan.maps) {
+    if (names.buffers.contains(map.name) || names.integers.contains(map.name) ||
+        !seen.insert(map.name).second)
+      return invalid(fmt::format("map '{}' has the name of something else", map.name), "rename it",
+                     map.where);
+    const TensorDecl* tensor = task.find_tensor(map.base);
+    if (!names.buffers.contains(map.base) || (tensor && tensor->role == Role::kScalar))
+      return invalid(fmt::format("the base '{}' of map '{}' is no buffer", map.base, map.name),
+                     fmt::format("buffers: {}", fmt::join(names.buffers, ", ")), map.where);
+    for (const auto* exprs : {&map.dims, &map.strides, &map.box})
+      for (const Expr& expr : *exprs) LATHE_CHECK_OK(check_expr(expr, names, "", map.where));
+    if (map.swizzle) LATHE_CHECK_OK(check_expr(*map.swizzle, names, "", map.where));
+  }
+  return Ok{};
+}
+
+/// Whether a kernel's argument is the buffer `name` or a map of it.
+bool reaches(const Plan& plan, const Arg& arg, const std::string& name) {
+  return arg.name == name || std::any_of(plan.maps.begin(), plan.maps.end(), [&](const TmaDecl& map) {
+           return map.name == arg.name && map.base == name;
+         });
+}
+
 Status check_step(const PlanStep& step, const Names& names, const TaskSpec& task) {
-  if (names.integers.contains(step.index) || names.buffers.contains(step.index))
+  if (names.integers.contains(step.index) || names.buffers.contains(step.index) ||
+      names.maps.contains(step.index))
     return invalid(fmt::format("index '{}' hides another name", step.index), "rename it", step.where);
   if (step.kind == PlanStep::Kind::kLaunch) {
     LATHE_CHECK_OK(check_launch(step, names));
@@ -130,6 +160,7 @@ Status check_plan(const Candidate& candidate, const TaskSpec& task) {
   const Names names(candidate, task);
   const SourcePos top{candidate.name, 1, 1};
   LATHE_CHECK_OK(check_scratch(candidate, task, names));
+  LATHE_CHECK_OK(check_maps(candidate, task, names));
   for (const std::string& constant : candidate.plan.constants)
     if (std::find(task.dim_names.begin(), task.dim_names.end(), constant) == task.dim_names.end())
       return invalid(fmt::format("constant '{}' is no dim of task '{}'", constant, task.name),
@@ -139,8 +170,9 @@ Status check_plan(const Candidate& candidate, const TaskSpec& task) {
   for (const OutputDecl& output : task.outputs) {
     const bool written =
         std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(), [&](const PlanStep& step) {
-          const bool as_arg = std::any_of(step.args.begin(), step.args.end(),
-                                          [&](const Arg& arg) { return arg.name == output.name; });
+          const bool as_arg = std::any_of(step.args.begin(), step.args.end(), [&](const Arg& arg) {
+            return reaches(candidate.plan, arg, output.name);
+          });
           return as_arg || std::find(step.nodes.begin(), step.nodes.end(), output.name) != step.nodes.end();
         });
     if (!written)

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+
+#include "candidate/tma.h"
 
 namespace lathe {
 namespace {
@@ -86,6 +89,7 @@ class PlanCompiler {
     bound.kernel = step.kernel;
     bound.cooperative = step.cooperative;
     bound.programmatic = step.programmatic;
+    bound.non_portable = step.non_portable;
     LATHE_TRY(bound.items, step.items.evaluate(names_));
     if (bound.items < 0 || bound.items > kMaxItems)
       return invalid(fmt::format("items is {}", bound.items), "it must lie in 0..2^40", step.where);
@@ -94,6 +98,11 @@ class PlanCompiler {
     LATHE_TRY(bound.cluster, evaluate_all(step.cluster));
     if (step.smem) {
       LATHE_TRY(bound.shared_bytes, step.smem->evaluate(names_));
+    }
+    if (step.carveout) {
+      LATHE_TRY(bound.carveout, step.carveout->evaluate(names_));
+      if (bound.carveout < 0 || bound.carveout > 100)
+        return invalid(fmt::format("carveout is {}", bound.carveout), "it must lie in 0..100", step.where);
     }
     for (const Arg& arg : step.args) {
       LATHE_TRY(BoundArg value, compile_arg(arg, step));
@@ -117,6 +126,10 @@ class PlanCompiler {
       return BoundArg(value);
     }
     if (const auto found = names_.find(arg.name); found != names_.end()) return BoundArg(found->second);
+    const auto& maps = candidate_.plan.maps;
+    const auto map =
+        std::find_if(maps.begin(), maps.end(), [&](const TmaDecl& m) { return m.name == arg.name; });
+    if (map != maps.end()) return compile_map(*map);
     const auto& tensors = task_.spec->tensors;
     const auto tensor =
         std::find_if(tensors.begin(), tensors.end(), [&](const TensorDecl& t) { return t.name == arg.name; });
@@ -125,6 +138,35 @@ class PlanCompiler {
     const auto buffer = find_buffer(arg.name);
     if (!buffer) return invalid(fmt::format("unknown argument '{}'", arg.name), {}, step.where);
     return BoundArg(*buffer);
+  }
+
+  /// Maps are made when a step wants them: one that `when` leaves out may be impossible at this shape.
+  Result<BoundArg> compile_map(const TmaDecl& map) {
+    const auto [known, fresh] =
+        maps_.emplace(map.name, TmaRef{static_cast<std::int32_t>(program_.maps.size())});
+    if (!fresh) return BoundArg(known->second);
+    const auto base = find_buffer(map.base);
+    if (!base) return invalid(fmt::format("unknown base '{}'", map.base), {}, map.where);
+    const bool scratch = base->kind == BufferRef::Kind::kScratch;
+    if (scratch && !map.dtype && !task_.spec->find_node(map.base))
+      return invalid(fmt::format("bad_tma: map '{}' of a scratch buffer needs a dtype", map.name), {},
+                     map.where);
+    BoundTma bound;
+    bound.base = *base;
+    bound.dtype = map.dtype ? *map.dtype : dtype_of(map.base, *base);
+    LATHE_TRY(bound.dims, evaluate_all(map.dims));
+    LATHE_TRY(bound.strides, evaluate_all(map.strides));
+    LATHE_TRY(bound.box, evaluate_all(map.box));
+    if (map.swizzle) {
+      LATHE_TRY(bound.swizzle, map.swizzle->evaluate(names_));
+    }
+    bound.fill_nan = map.fill_nan;
+    const std::int64_t bytes = scratch ? program_.scratch[static_cast<std::size_t>(base->index)].bytes
+                                       : element_count(task_.shape_of(map.base)) *
+                                             static_cast<std::int64_t>(info(dtype_of(map.base, *base)).bytes);
+    LATHE_CHECK_OK(complete_tma(map, bytes, bound));
+    program_.maps.push_back(std::move(bound));
+    return BoundArg(known->second);
   }
 
   /// An output shadows an input of the same name: an inout tensor is passed as its output.
@@ -190,6 +232,7 @@ class PlanCompiler {
   const Candidate& candidate_;
   const BoundTask& task_;
   Dims names_;
+  std::map<std::string, TmaRef> maps_;
   LaunchProgram program_;
 };
 

@@ -23,7 +23,12 @@ struct ScalarRef {
   std::int32_t input = 0;
 };
 
-using BoundArg = std::variant<BufferRef, ScalarRef, std::int64_t>;
+/// A tensor map, by its place in the program.
+struct TmaRef {
+  std::int32_t map = 0;
+};
+
+using BoundArg = std::variant<BufferRef, ScalarRef, std::int64_t, TmaRef>;
 
 struct BoundStep {
   PlanStep::Kind kind = PlanStep::Kind::kLaunch;
@@ -33,6 +38,8 @@ struct BoundStep {
   std::vector<std::int64_t> block;
   std::vector<std::int64_t> cluster;
   std::int64_t shared_bytes = 0;
+  std::int64_t carveout = -1;  ///< percent; -1 for the driver's choice
+  bool non_portable = false;
   bool cooperative = false;
   bool programmatic = false;
   std::vector<BoundArg> args;
@@ -44,14 +51,27 @@ struct BoundScratch {
   ScratchInit init = ScratchInit::kPoison;
 };
 
+/// A tensor map at one shape, see TmaDecl. It keeps to the hardware's rules and lies inside its buffer.
+struct BoundTma {
+  BufferRef base;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> dims;
+  std::vector<std::int64_t> strides;
+  std::vector<std::int64_t> box;
+  std::int64_t swizzle = 0;  ///< bytes
+  bool fill_nan = false;
+};
+
 /// A plan at one shape: no expression left, loops unrolled, conditions decided. What a runner executes.
 struct LaunchProgram {
   std::vector<BoundStep> steps;
   std::vector<BoundScratch> scratch;
+  std::vector<BoundTma> maps;  ///< those that steps use
 };
 
 /// `facts` are the device's (threads, l2_bytes, ...). Errors: `requires` not met (kUnavailable), a bad
-/// expression, more than 4096 steps, scratch over 4 GiB.
+/// expression, more than 4096 steps, scratch over 4 GiB,
+/// "bad_tma: ...".
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts);
 
 }  // namespace lathe

@@ -1,108 +1,15 @@
 #include "candidate/plan.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <initializer_list>
+
+#include "candidate/plan_table.h"
 
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxSteps = 256;
-
-/// Reads one table of the front matter; remembers where things stand in the candidate's text.
-class TableReader {
- public:
-  TableReader(const toml::table& table, const SourcePos& origin) : table_(table), origin_(origin) {}
-
-  SourcePos where(const toml::node& node) const {
-    const auto begin = node.source().begin;
-    const int line = static_cast<int>(begin.line);
-    return {origin_.file, origin_.line + line - 1,
-            static_cast<int>(begin.column) + (line == 1 ? origin_.column - 1 : 0)};
-  }
-  SourcePos where() const { return where(table_); }
-
-  Status allow(std::initializer_list<std::string_view> keys, std::string_view what) const {
-    for (const auto& [key, node] : table_)
-      if (std::find(keys.begin(), keys.end(), key.str()) == keys.end())
-        return invalid(fmt::format("unknown key '{}' in {}", key.str(), what),
-                       fmt::format("allowed: {}", fmt::join(keys, ", ")), where(node));
-    return Ok{};
-  }
-
-  Result<std::string> text(std::string_view key, std::string fallback) const {
-    const toml::node* node = table_.get(key);
-    if (!node) return fallback;
-    if (!node->is_string()) return invalid(fmt::format("'{}' must be a string", key), {}, where(*node));
-    return **node->as_string();
-  }
-
-  Result<bool> flag(std::string_view key) const {
-    const toml::node* node = table_.get(key);
-    if (!node) return false;
-    if (!node->is_boolean()) return invalid(fmt::format("'{}' must be true or false", key), {}, where(*node));
-    return **node->as_boolean();
-  }
-
-  Result<std::string> required_text(std::string_view key) const {
-    if (!table_.get(key))
-      return invalid(fmt::format("'{}' is missing", key), "add it to this table", where());
-    return text(key, "");
-  }
-
-  /// Integers and strings both name an expression.
-  Result<Expr> expr(const toml::node& node) const {
-    if (node.is_integer()) return Expr::constant(**node.as_integer());
-    if (!node.is_string())
-      return invalid("an expression must be an integer or a string", "for example \"cdiv(M, 64)\"",
-                     where(node));
-    SourcePos inside = where(node);
-    inside.column += 1;
-    return Expr::parse(**node.as_string(), inside);
-  }
-
-  Result<std::optional<Expr>> optional_expr(std::string_view key) const {
-    const toml::node* node = table_.get(key);
-    if (!node) return std::optional<Expr>{};
-    LATHE_TRY(Expr parsed, expr(*node));
-    return std::optional<Expr>(std::move(parsed));
-  }
-
-  Result<std::vector<Expr>> exprs(std::string_view key, std::size_t most) const {
-    std::vector<Expr> list;
-    const toml::node* node = table_.get(key);
-    if (!node) return list;
-    if (!node->is_array() || node->as_array()->size() > most)
-      return invalid(fmt::format("'{}' must be a list of at most {} expressions", key, most), {},
-                     where(*node));
-    for (const toml::node& item : *node->as_array()) {
-      LATHE_TRY(Expr parsed, expr(item));
-      list.push_back(std::move(parsed));
-    }
-    return list;
-  }
-
-  Result<std::vector<std::string>> texts(std::string_view key) const {
-    std::vector<std::string> list;
-    const toml::node* node = table_.get(key);
-    if (!node) return list;
-    const toml::array* items = node->as_array();
-    if (!items) return invalid(fmt::format("'{}' must be a list of strings", key), {}, where(*node));
-    for (const toml::node& item : *items) {
-      if (!item.is_string()) return invalid(fmt::format("'{}' must hold strings", key), {}, where(item));
-      list.push_back(**item.as_string());
-    }
-    return list;
-  }
-
-  const toml::node* get(std::string_view key) const { return table_.get(key); }
-
- private:
-  const toml::table& table_;
-  const SourcePos& origin_;
-};
+constexpr std::size_t kMaxSteps = 256, kMaxMaps = 64;
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || text.size() > 128) return false;
@@ -144,8 +51,8 @@ Status read_conditions(const TableReader& reader, PlanStep& step) {
 }
 
 Result<PlanStep> read_launch(const TableReader& reader) {
-  LATHE_CHECK_OK(reader.allow({"kernel", "items", "grid", "block", "cluster", "smem", "cooperative",
-                               "programmatic", "args", "when", "repeat", "index"},
+  LATHE_CHECK_OK(reader.allow({"kernel", "items", "grid", "block", "cluster", "non_portable", "smem",
+                               "carveout", "cooperative", "programmatic", "args", "when", "repeat", "index"},
                               "[[launch]]"));
   PlanStep step;
   step.where = reader.where();
@@ -158,7 +65,9 @@ Result<PlanStep> read_launch(const TableReader& reader) {
   LATHE_TRY(step.grid, reader.exprs("grid", 3));
   LATHE_TRY(step.block, reader.exprs("block", 3));
   LATHE_TRY(step.cluster, reader.exprs("cluster", 3));
+  LATHE_TRY(step.non_portable, reader.flag("non_portable"));
   LATHE_TRY(step.smem, reader.optional_expr("smem"));
+  LATHE_TRY(step.carveout, reader.optional_expr("carveout"));
   LATHE_TRY(step.cooperative, reader.flag("cooperative"));
   LATHE_TRY(step.programmatic, reader.flag("programmatic"));
   LATHE_TRY(step.args, read_args(reader));
@@ -198,6 +107,37 @@ Result<ScratchDecl> read_scratch(const TableReader& reader) {
   return scratch;
 }
 
+Result<TmaDecl> read_tma(const TableReader& reader) {
+  LATHE_CHECK_OK(
+      reader.allow({"name", "base", "dtype", "dims", "strides", "box", "swizzle", "fill"}, "[[tma]]"));
+  TmaDecl map;
+  map.where = reader.where();
+  LATHE_TRY(map.name, reader.required_text("name"));
+  if (!is_identifier(map.name)) return invalid("a map's 'name' must be a name", {}, map.where);
+  LATHE_TRY(map.base, reader.required_text("base"));
+  if (const toml::node* dtype = reader.get("dtype")) {
+    LATHE_TRY(const std::string name, reader.text("dtype", ""));
+    LATHE_TRY(map.dtype, parse_dtype(name, reader.where(*dtype)));
+  }
+  LATHE_TRY(map.dims, reader.exprs("dims", TmaDecl::kMaxRank));
+  LATHE_TRY(map.strides, reader.exprs("strides", TmaDecl::kMaxRank - 1));
+  LATHE_TRY(map.box, reader.exprs("box", TmaDecl::kMaxRank));
+  if (map.dims.empty() || map.box.size() != map.dims.size())
+    return invalid(fmt::format("a map needs as many 'box' extents as 'dims', got {} and {}", map.box.size(),
+                               map.dims.size()),
+                   "for example dims = [\"K\", \"M\"], box = [64, 128]: innermost first", map.where);
+  if (!map.strides.empty() && map.strides.size() + 1 != map.dims.size())
+    return invalid("'strides' has one entry, in bytes, for each dim but the innermost",
+                   "leave it out where the buffer is packed", map.where);
+  LATHE_TRY(map.swizzle, reader.optional_expr("swizzle"));
+  LATHE_TRY(const std::string fill, reader.text("fill", "zero"));
+  if (fill != "zero" && fill != "nan")
+    return invalid(fmt::format("unknown fill '{}'", fill), "allowed: zero, nan",
+                   reader.where(*reader.get("fill")));
+  map.fill_nan = fill == "nan";
+  return map;
+}
+
 /// Calls `each` with a reader for every table of the array of tables `key`.
 template <class Each>
 Status for_tables(const toml::table& root, std::string_view key, const SourcePos& origin, Each each) {
@@ -217,8 +157,8 @@ Status for_tables(const toml::table& root, std::string_view key, const SourcePos
 
 Result<Plan> read_plan(const toml::table& root, const SourcePos& origin) {
   const TableReader reader(root, origin);
-  LATHE_CHECK_OK(reader.allow({"launch", "node", "scratch", "requires", "constants", "pattern", "knobs"},
-                              "the front matter"));
+  LATHE_CHECK_OK(reader.allow(
+      {"launch", "node", "scratch", "tma", "requires", "constants", "pattern", "knobs"}, "the front matter"));
   Plan plan;
   LATHE_TRY(plan.requires_, reader.optional_expr("requires"));
   LATHE_TRY(plan.constants, reader.texts("constants"));
@@ -242,6 +182,14 @@ Result<Plan> read_plan(const toml::table& root, const SourcePos& origin) {
     plan.scratch.push_back(std::move(scratch));
     return Ok{};
   }));
+  LATHE_CHECK_OK(for_tables(root, "tma", origin, [&](const TableReader& table) -> Status {
+    LATHE_TRY(auto map, read_tma(table));
+    plan.maps.push_back(std::move(map));
+    return Ok{};
+  }));
+  if (plan.maps.size() > kMaxMaps)
+    return invalid(fmt::format("the plan has {} maps; at most {} are allowed", plan.maps.size(), kMaxMaps),
+                   {}, origin);
   if (plan.steps.empty())
     return invalid("the plan has no step", "add a [[launch]] with kernel, items and args", origin);
   if (plan.steps.size() > kMaxSteps)

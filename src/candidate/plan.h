@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "task/dtype.h"
 #include "task/expr.h"
 
 namespace lathe {
@@ -21,8 +22,23 @@ struct ScratchDecl {
   ScratchInit init = ScratchInit::kPoison;
 };
 
-/// An argument of a kernel: a tensor, an output, a scratch buffer, or an integer expression. Scalars of the
-/// task are named like tensors and passed by value in their own dtype.
+/// GPU: a view of a buffer whose boxes the tensor memory accelerator copies. Lists begin with the innermost
+/// dim.
+struct TmaDecl {
+  static constexpr std::size_t kMaxRank = 5;
+  std::string name;
+  std::string base;            ///< a tensor, an output or a scratch buffer
+  std::optional<DType> dtype;  ///< absent: the base's own
+  std::vector<Expr> dims;      ///< elements
+  std::vector<Expr> strides;   ///< bytes, one for each dim but the innermost; none: packed
+  std::vector<Expr> box;       ///< elements
+  std::optional<Expr> swizzle;
+  bool fill_nan = false;  ///< what loads give outside the tensor, instead of zero
+  SourcePos where;
+};
+
+/// An argument of a kernel: a tensor, an output, a scratch buffer, a map, or an integer expression. Scalars
+/// of the task are named like tensors and passed by value in their own dtype.
 struct Arg {
   std::string name;          ///< empty for an expression
   std::optional<Expr> expr;  ///< int64_t by value
@@ -38,7 +54,9 @@ struct PlanStep {
   std::vector<Expr> grid;          ///< GPU
   std::vector<Expr> block;         ///< GPU
   std::vector<Expr> cluster;       ///< GPU: blocks; empty for none
+  bool non_portable = false;       ///< GPU: the cluster may have more than eight blocks
   std::optional<Expr> smem;        ///< GPU: bytes of dynamic shared memory
+  std::optional<Expr> carveout;    ///< GPU: percent of the first-level cache that shared memory should have
   bool cooperative = false;   ///< GPU: all blocks are resident at once, so that they may wait for each other
   bool programmatic = false;  ///< GPU: may start while the step before ends (griddepcontrol says where)
   std::vector<Arg> args;
@@ -54,6 +72,7 @@ struct PlanStep {
 struct Plan {
   std::vector<PlanStep> steps;
   std::vector<ScratchDecl> scratch;
+  std::vector<TmaDecl> maps;
   std::vector<std::string> constants;  ///< dims compiled in as -DNAME=value
   std::optional<Expr> requires_;       ///< narrows the task's domain
   std::string pattern;                 ///< who made it: informative, never trusted

@@ -62,6 +62,15 @@ TEST(ParseCandidate, ErrorsPointIntoTheCandidatesOwnText) {
                {2, 1});
   expect_error(candidate_with("[[scratch]]\nname = \"s\"\nbytes = 4\ninit = \"ones\""), "unknown init",
                {5, 8});
+  const std::string map = "[[tma]]\nname = \"m\"\nbase = \"x\"\n";
+  expect_error(candidate_with(map + "dims = [4]\nbox = [4, 4]"),
+               "as many 'box' extents as 'dims', got 2 and 1", {2, 1});
+  expect_error(candidate_with(map + "dims = [4]\nbox = [4]\nstrides = [16]"), "each dim but the innermost",
+               {2, 1});
+  expect_error(candidate_with(map + "dims = [1, 1, 1, 1, 1, 1]"), "at most 5", {5, 8});
+  expect_error(candidate_with(map + "dims = [4]\nbox = [4]\nfill = \"one\""), "unknown fill 'one'", {7, 8});
+  expect_error(candidate_with(map + "dtype = \"half\""), "half", {5, 9});
+  expect_error(candidate_with("[[tma]]\nname = \"m\""), "'base' is missing", {2, 1});
   expect_error(candidate_with("launch = 1"), "[[launch]]", {2, 10});
 }
 
@@ -150,6 +159,23 @@ TEST(CheckPlan, NamesWhatTheTaskDoesNotHave) {
               HasSubstr("no node 'z'"));
   EXPECT_THAT(message("[[launch]]\nkernel = \"f\"\nargs = [\"x\"]"),
               HasSubstr("no step takes the output 'y'"));
+}
+
+TEST(CheckPlan, AMapHasABufferANameOfItsOwnAndCountsAsItsBase) {
+  const auto message = [](const std::string& name, const std::string& base, const std::string& args) {
+    const auto candidate = candidate_with(
+        "[[tma]]\nname = \"" + name + "\"\nbase = \"" + base +
+        "\"\ndims = [\"K\", \"M\"]\nbox = [4, 4]\n[[launch]]\nkernel = \"f\"\nargs = [" + args + "]");
+    EXPECT_TRUE(candidate.ok()) << candidate.error().to_string();
+    const Status checked = check_plan(*candidate, sample_task());
+    return checked.ok() ? std::string("accepted") : checked.error().message;
+  };
+  EXPECT_EQ(message("m", "x", "\"m\", \"y\""), "accepted");
+  EXPECT_EQ(message("m", "y", "\"x\", \"m\""), "accepted");
+  EXPECT_THAT(message("m", "x", "\"m\""), HasSubstr("no step takes the output 'y'"));
+  EXPECT_THAT(message("m", "z", "\"m\", \"y\""), HasSubstr("the base 'z' of map 'm' is no buffer"));
+  EXPECT_THAT(message("m", "alpha", "\"m\", \"y\""), HasSubstr("no buffer"));
+  EXPECT_THAT(message("x", "x", "\"y\""), HasSubstr("name of something else"));
 }
 
 TEST(CheckPlan, RefusesNamesThatHideOthers) {

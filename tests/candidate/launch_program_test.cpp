@@ -111,6 +111,7 @@ TEST(CompilePlan, EveryNumberHasItsLimit) {
   EXPECT_THAT(message(launch("items = \"(1 << 40) + 1\"")), HasSubstr("items is"));
   EXPECT_THAT(message(launch("repeat = 4097")), HasSubstr("repeat is 4097"));
   EXPECT_THAT(message(launch("repeat = 4096\n") + launch()), HasSubstr("more than 4096 steps"));
+  EXPECT_THAT(message(launch("carveout = 101")), HasSubstr("carveout is 101"));
   EXPECT_THAT(message(launch("items = \"M / (K - 4)\"")), HasSubstr("zero"));
 }
 
@@ -150,6 +151,84 @@ TEST(CompilePlan, ALibraryStepNeedsItsInputsInBuffers) {
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(program.error().message, HasSubstr("'product', which has no buffer"));
   EXPECT_THAT(program.error().hint, HasSubstr("[[scratch]]"));
+}
+
+/// A map of x, M = 6 rows of K = 4 floats, whose lines `more` replaces or adds.
+Result<LaunchProgram> compile_map(const std::string& lines) {
+  return compile("[[tma]]\nname = \"m\"\nbase = \"x\"\n" + lines +
+                 "\n[[launch]]\nkernel = \"f\"\nargs = [\"m\", \"y\", \"m\"]\n");
+}
+
+TEST(CompilePlan, AMapBecomesNumbers) {
+  const auto program =
+      compile_map("dims = [\"K\", \"M\"]\nbox = [4, \"M / 2\"]\nswizzle = \"8 * K\"\nfill = \"nan\"");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  ASSERT_EQ(program->maps.size(), 1u);  // used twice
+  const BoundTma& map = program->maps[0];
+  EXPECT_EQ(map.base.kind, BufferRef::Kind::kInput);
+  EXPECT_EQ(map.base.index, 0);
+  EXPECT_EQ(map.dtype, DType::kF32);
+  EXPECT_EQ(map.dims, (std::vector<std::int64_t>{4, 6}));
+  EXPECT_EQ(map.strides, (std::vector<std::int64_t>{16}));
+  EXPECT_EQ(map.box, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(map.swizzle, 32);
+  EXPECT_TRUE(map.fill_nan);
+  EXPECT_EQ(std::get<TmaRef>(program->steps[0].args[2]).map, 0);
+}
+
+TEST(CompilePlan, AMapMayShowABufferAsAnotherTensor) {
+  const auto program = compile_map("dtype = \"fp16\"\ndims = [8, 2, 3]\nstrides = [32, 16]\nbox = [8, 1, 1]");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  EXPECT_EQ(program->maps[0].dtype, DType::kF16);
+  EXPECT_EQ(program->maps[0].strides, (std::vector<std::int64_t>{32, 16}));
+}
+
+TEST(CompilePlan, AMapKeepsToTheHardwaresRules) {
+  const auto message = [](const std::string& lines) {
+    const auto program = compile_map(lines);
+    return program.ok() ? std::string("accepted") : program.error().message;
+  };
+  const std::string dims = "dims = [\"K\", \"M\"]\n";
+  EXPECT_EQ(message(dims + "box = [4, 6]"), "accepted");
+  EXPECT_THAT(message("dims = [\"K\", \"M - 6\"]\nbox = [4, 6]"),
+              HasSubstr("bad_tma: map 'm': dims[1] is 0"));
+  EXPECT_THAT(message("dims = [3, 6]\nbox = [4, 6]"), HasSubstr("strides[0] is 12 bytes"));
+  EXPECT_THAT(message(dims + "strides = [24]\nbox = [4, 6]"), HasSubstr("strides[0] is 24 bytes"));
+  EXPECT_THAT(message(dims + "strides = [\"1 << 40\"]\nbox = [4, 6]"), HasSubstr("strides[0]"));
+  EXPECT_THAT(message(dims + "box = [4, 257]"), HasSubstr("box[1] is 257"));
+  EXPECT_THAT(message(dims + "box = [256, 256]"), HasSubstr("larger than shared memory"));
+  EXPECT_THAT(message(dims + "box = [3, 6]"), HasSubstr("12 bytes wide"));
+  EXPECT_THAT(message(dims + "box = [4, 6]\nswizzle = 16"), HasSubstr("swizzle is 16"));
+  EXPECT_THAT(message(dims + "box = [16, 6]\nswizzle = 32"), HasSubstr("64 bytes wide, the swizzle 32"));
+  EXPECT_THAT(message(dims + "dtype = \"int32\"\nbox = [4, 6]\nfill = \"nan\""), HasSubstr("floating-point"));
+}
+
+TEST(CompilePlan, AMapLiesInsideItsBuffer) {
+  EXPECT_TRUE(compile_map("dims = [4, 6]\nbox = [4, 6]").ok());
+  for (const char* lines : {"dims = [4, 7]\nbox = [4, 1]", "dims = [\"1 << 32\"]\nbox = [4]",
+                            "dims = [4, 6, \"1 << 32\"]\nbox = [4, 1, 1]",
+                            "dims = [\"1 << 18\", \"1 << 17\", 2, 1, 1]\nbox = [4, 1, 1, 1, 1]",
+                            "dims = [4, 3]\nstrides = [48]\nbox = [4, 1]"}) {
+    const auto program = compile_map(lines);
+    ASSERT_FALSE(program.ok()) << lines;
+    EXPECT_THAT(program.error().message,
+                HasSubstr("bad_tma: map 'm': it reaches beyond the 96 bytes of 'x'"));
+  }
+}
+
+TEST(CompilePlan, AMapThatNoStepUsesAtThisShapeMayBeImpossibleThere) {
+  const std::string map = "[[tma]]\nname = \"m\"\nbase = \"x\"\ndims = [\"K - 1\", \"M\"]\nbox = [4, 4]\n";
+  const std::string use = "[[launch]]\nkernel = \"g\"\nargs = [\"m\", \"y\"]\nwhen = ";
+  EXPECT_TRUE(compile(map + launch() + use + "\"K % 4 == 1\"").ok());
+  EXPECT_FALSE(compile(map + launch() + use + "\"K % 4 == 0\"").ok());
+}
+
+TEST(CompilePlan, AMapOfScratchSaysItsDtype) {
+  const std::string scratch = "[[scratch]]\nname = \"s\"\nbytes = \"16 * M\"\n";
+  const std::string map = "[[tma]]\nname = \"m\"\nbase = \"s\"\ndims = [4, \"M\"]\nbox = [4, 4]\n";
+  const std::string use = "[[launch]]\nkernel = \"g\"\nargs = [\"m\", \"y\"]\n";
+  EXPECT_THAT(compile(scratch + map + use).error().message, HasSubstr("needs a dtype"));
+  EXPECT_TRUE(compile(scratch + map + "dtype = \"fp32\"\n" + use).ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -47,10 +48,29 @@ cuda::Arg to_protocol(const BoundArg& arg, const TaskSpec& spec) {
     const DType dtype = spec.tensors[static_cast<std::size_t>(scalar->input)].dtype;
     return {ArgKind::kScalar, scalar->input, static_cast<std::uint8_t>(info(dtype).bytes)};
   }
+  if (const auto* map = std::get_if<TmaRef>(&arg)) return {ArgKind::kMap, map->map};
   const auto& buffer = std::get<BufferRef>(arg);
   if (buffer.kind == BufferRef::Kind::kInput) return {ArgKind::kInput, buffer.index};
   if (buffer.kind == BufferRef::Kind::kOutput) return {ArgKind::kOutput, buffer.index};
   return {ArgKind::kScratch, buffer.index};
+}
+
+MapType map_type(DType dtype) {
+  static const std::map<DType, MapType> types = {
+      {DType::kF64, MapType::kFloat64},   {DType::kF32, MapType::kFloat32}, {DType::kF16, MapType::kFloat16},
+      {DType::kBF16, MapType::kBfloat16}, {DType::kI32, MapType::kInt32},   {DType::kI64, MapType::kInt64}};
+  const auto found = types.find(dtype);
+  return found == types.end() ? MapType::kUint8 : found->second;
+}
+
+TensorMap to_protocol(const BoundTma& map, const TaskSpec& spec) {
+  return {to_protocol(BoundArg(map.base), spec),
+          map_type(map.dtype),
+          {map.dims.begin(), map.dims.end()},
+          {map.strides.begin(), map.strides.end()},
+          {map.box.begin(), map.box.end()},
+          static_cast<std::uint32_t>(map.swizzle),
+          map.fill_nan};
 }
 
 ScratchFill to_protocol(ScratchInit init) {
@@ -71,6 +91,8 @@ Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
   to.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes);
   to.cooperative = step.cooperative;
   to.programmatic = step.programmatic;
+  to.non_portable = step.non_portable;
+  to.carveout = static_cast<std::int8_t>(step.carveout);
   for (const BoundArg& arg : step.args) to.args.push_back(to_protocol(arg, spec));
   return to;
 }
@@ -249,6 +271,7 @@ class CudaBackend final : public Backend {
     load.scalars = workload.scalars();
     for (const BoundScratch& scratch : program.scratch)
       load.scratch.push_back({static_cast<std::uint64_t>(scratch.bytes), to_protocol(scratch.init)});
+    for (const BoundTma& map : program.maps) load.maps.push_back(to_protocol(map, *workload.task.spec));
     for (const BoundStep& step : program.steps) {
       LATHE_TRY(Step to, to_protocol(step, *workload.task.spec));
       load.steps.push_back(std::move(to));

@@ -45,6 +45,7 @@ void bind_modules(Binder& binder, Driver& driver) {
   binder.bind(driver.set_function_attribute, "cuFuncSetAttribute");
   binder.bind(driver.blocks_per_multiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   binder.bind(driver.parameter_info, "cuFuncGetParamInfo");
+  binder.bind(driver.tensor_map, "cuTensorMapEncodeTiled");
   binder.bind(driver.launch, "cuLaunchKernelEx");
 }
 

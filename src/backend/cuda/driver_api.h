@@ -95,7 +95,9 @@ enum class FunctionAttribute : int {
   kSharedBytes = 1,
   kLocalBytes = 3,
   kRegisters = 4,
-  kMaxDynamicShared = 8
+  kMaxDynamicShared = 8,
+  kSharedCarveout = 9,
+  kNonPortableCluster = 14
 };
 
 /// The driver's functions. A pointer is null only where the driver is older than the function.
@@ -119,6 +121,11 @@ struct Driver {
   Code (*set_function_attribute)(Function, FunctionAttribute, int);
   Code (*blocks_per_multiprocessor)(int*, Function, int threads, std::size_t dynamic_shared_bytes);
   Code (*parameter_info)(Function, std::size_t index, std::size_t* offset, std::size_t* bytes);
+  /// `map` has 128 bytes, aligned to 64.
+  Code (*tensor_map)(void* map, int type, std::uint32_t rank, DevicePointer, const std::uint64_t* dims,
+                     const std::uint64_t* strides, const std::uint32_t* box,
+                     const std::uint32_t* element_strides, int interleave, int swizzle, int promotion,
+                     int fill);
   Code (*launch)(const LaunchConfig*, Function, void** arguments, void** extra);
 
   Code (*address_reserve)(DevicePointer*, std::size_t bytes, std::size_t alignment, DevicePointer hint,

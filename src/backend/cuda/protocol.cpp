@@ -67,6 +67,8 @@ bool arg_fits(const Arg& arg, const Load& load) {
       return below(load.layout.outputs.slots.size());
     case ArgKind::kScratch:
       return below(load.scratch.size());
+    case ArgKind::kMap:
+      return below(load.maps.size());
   }
   return false;
 }
@@ -79,8 +81,9 @@ void put_step(WireWriter& out, const Step& step) {
       .put(step.cluster)
       .put(step.shared_bytes);
   out.put(static_cast<std::uint8_t>(step.cooperative)).put(static_cast<std::uint8_t>(step.programmatic));
+  out.put(static_cast<std::uint8_t>(step.non_portable)).put(step.carveout);
   out.put(static_cast<std::uint32_t>(step.args.size()));
-  for (const Arg& arg : step.args) out.put(arg.kind).put(arg.value).put(arg.bytes);
+  for (const Arg& arg : step.args) put(out, arg);
 }
 
 Step get_step(WireReader& in) {
@@ -93,12 +96,10 @@ Step get_step(WireReader& in) {
   step.shared_bytes = in.get<std::uint32_t>();
   step.cooperative = in.flag();
   step.programmatic = in.flag();
+  step.non_portable = in.flag();
+  step.carveout = in.get<std::int8_t>();
   step.args.resize(in.count(10));
-  for (Arg& arg : step.args) {
-    arg.kind = in.get<ArgKind>();
-    arg.value = in.get<std::int64_t>();
-    arg.bytes = in.get<std::uint8_t>();
-  }
+  for (Arg& arg : step.args) arg = get_arg(in);
   return step;
 }
 
@@ -210,6 +211,8 @@ std::string encode(const Load& load) {
   for (const Scratch& scratch : load.scratch) out.put(scratch.bytes).put(scratch.fill);
   out.put(static_cast<std::uint32_t>(load.steps.size()));
   for (const Step& step : load.steps) put_step(out, step);
+  out.put(static_cast<std::uint32_t>(load.maps.size()));
+  for (const TensorMap& map : load.maps) put(out, map);
   out.put(static_cast<std::uint8_t>(load.reload));
   out.list(load.scalars);
   return out.take();
@@ -226,17 +229,22 @@ Result<Load> decode_load(std::string_view bytes) {
     if (scratch.bytes > (std::uint64_t{4} << 30) || scratch.fill > ScratchFill::kCounter)
       return damaged("load scratch");
   }
-  const std::size_t steps = in.count(48);
+  const std::size_t steps = in.count(50);
   if (steps > kMaxSteps) return damaged("load steps");
   for (std::size_t i = 0; i < steps; ++i) load.steps.push_back(get_step(in));
+  load.maps.resize(in.count(24));
+  for (TensorMap& map : load.maps) map = get_tensor_map(in);
   load.reload = in.flag();
   load.scalars = in.list<std::uint64_t>();
   if (!in.finished() || load.scalars.size() != load.layout.trials * load.layout.inputs.slots.size())
     return damaged("load");
+  for (const TensorMap& map : load.maps)
+    if (!map.well_formed() || !arg_fits(map.base, load)) return damaged("load map");
   for (const Step& step : load.steps) {
+    if (step.carveout < -1 || step.carveout > 100) return damaged("load step");
     if (step.args.size() > (step.is_node ? kMaxTensors : kMaxArgs)) return damaged("load step");
     for (const Arg& arg : step.args)
-      if (!arg_fits(arg, load)) return damaged("load argument");
+      if (!arg_fits(arg, load) || (step.is_node && !arg.is_buffer())) return damaged("load argument");
   }
   return load;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/cuda/arguments.h"
 #include "backend/runner_frames.h"
 #include "base/result.h"
 
@@ -98,13 +99,6 @@ struct DeviceFacts {
 std::string encode(const DeviceFacts& facts);
 Result<DeviceFacts> decode_device_facts(std::string_view bytes);
 
-enum class ArgKind : std::uint8_t { kInput, kOutput, kScratch, kInteger, kScalar };
-struct Arg {
-  ArgKind kind = ArgKind::kInteger;
-  std::int64_t value = 0;  ///< an index, or the integer itself
-  std::uint8_t bytes = 8;  ///< kScalar
-};
-
 using Extents = std::array<std::uint32_t, 3>;
 struct Step {
   bool is_node = false;
@@ -115,6 +109,8 @@ struct Step {
   std::uint32_t shared_bytes = 0;
   bool cooperative = false;
   bool programmatic = false;
+  bool non_portable = false;
+  std::int8_t carveout = -1;  ///< percent; -1 for the driver's choice
   std::vector<Arg> args;
 };
 
@@ -125,6 +121,7 @@ struct Load {
   Layout layout;
   std::vector<Scratch> scratch;
   std::vector<Step> steps;
+  std::vector<TensorMap> maps;
   bool reload = false;                 ///< the cubin has initialised variables: every block gets them fresh
   std::vector<std::uint64_t> scalars;  ///< [trial][input]: the bits of those passed by value
 };

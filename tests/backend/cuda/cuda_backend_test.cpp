@@ -113,7 +113,10 @@ class CudaBackendTest : public testing::Test {
     std::unique_ptr<Session> session;
   };
   static Opened open(const std::string& body, const Launch& launch) {
-    const auto candidate = parse_candidate(candidate_text(body, launch), "test");
+    return open_text(candidate_text(body, launch));
+  }
+  static Opened open_text(const std::string& text) {
+    const auto candidate = parse_candidate(text, "test");
     if (!candidate.ok()) return {candidate.error().to_string(), nullptr};
     const auto built = backend_->build(*candidate, (*workload_)->task);
     if (!built.ok()) return {built.error().to_string(), nullptr};
@@ -134,7 +137,9 @@ class CudaBackendTest : public testing::Test {
   /// The reason code of one block; "ok", or "wrong" where the outputs are.
   static std::string try_out(const std::string& body, const Launch& launch = {},
                              double timeout_seconds = 10) {
-    const Opened opened = open(body, launch);
+    return reason_of(open(body, launch), timeout_seconds);
+  }
+  static std::string reason_of(const Opened& opened, double timeout_seconds = 10) {
     if (!opened.session) return opened.reason;
     const BlockOutcome outcome = run(*opened.session, timeout_seconds);
     if (outcome.status != BlockStatus::kOk) return outcome.reason;
@@ -236,6 +241,53 @@ TEST_F(CudaBackendTest, AnArgumentTooManyIsAnError) {
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.error().code, ErrorCode::kInvalid);
   EXPECT_EQ(session.error().message.substr(0, 13), "bad_arguments");
+}
+
+/// Rows of eight elements through boxes of 32 rows; `box` says how the map of x is written.
+std::string copy_by_boxes(const std::string& x_box, const std::string& factor) {
+  return "/*lathe\n[[tma]]\nname = \"x_map\"\nbase = \"x\"\ndims = [8, \"n / 8\"]\n" + x_box +
+         "\n[[tma]]\nname = \"y_map\"\nbase = \"y\"\ndims = [8, \"n / 8\"]\nbox = [8, 32]\n"
+         "[[launch]]\nkernel = \"f\"\ngrid = [\"cdiv(n, 256)\"]\nblock = [256]\ncarveout = 50\n"
+         "args = [\"x_map\", \"y_map\"]\n*/\n#include <lathe/cuda/tma.cuh>\nusing namespace lathe;\n" +
+         R"(extern "C" __global__ void f(const __grid_constant__ TensorMap x_map,
+                             const __grid_constant__ TensorMap y_map) {
+  __shared__ __align__(128) float tile[256];
+  __shared__ Barrier full;
+  if (threadIdx.x == 0) init(full, 1);
+  fence_barriers();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    arrive_expecting(full, sizeof tile);
+    tma_load(tile, x_map, 0, 32 * blockIdx.x, full);
+  }
+  wait(full, 0);
+  tile[threadIdx.x] *= )" +
+         factor + R"(;
+  fence_async_copies();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(y_map, 0, 32 * blockIdx.x, tile);
+    commit_stores();
+    wait_stores<0>();
+  }
+})";
+}
+
+TEST_F(CudaBackendTest, TensorMapsBelongToTheirCall) {
+  EXPECT_EQ(reason_of(open_text(copy_by_boxes("box = [8, 32]", "2"))), "ok");
+  EXPECT_EQ(reason_of(open_text(copy_by_boxes("box = [8, 32]", "3"))), "wrong");
+}
+
+TEST_F(CudaBackendTest, AMapThatTheHardwareCannotUseIsRefused) {
+  EXPECT_EQ(open_text(copy_by_boxes("box = [6, 32]", "2")).reason.substr(0, 8), "bad_tma:");
+  EXPECT_EQ(open_text(copy_by_boxes("strides = [64]\nbox = [8, 32]", "2")).reason.substr(0, 8), "bad_tma:");
+}
+
+TEST_F(CudaBackendTest, LargeClustersMustBeAskedFor) {
+  const std::string grid = "16 * cdiv(n, 4096)";
+  EXPECT_EQ(try_out(kRight, {.grid = grid, .more = "cluster = [8]\n"}), "ok");
+  EXPECT_EQ(try_out(kRight, {.grid = grid, .more = "cluster = [16]\n"}), "launch_refused");
+  EXPECT_EQ(try_out(kRight, {.grid = grid, .more = "cluster = [16]\nnon_portable = true\n"}), "ok");
 }
 
 TEST_F(CudaBackendTest, TrapsAndWildPointersAreCrashes) {

@@ -28,7 +28,10 @@ Load sample_load() {
                  1024,
                  true,
                  false,
-                 {{ArgKind::kInput, 0}, {ArgKind::kScalar, 1, 4}}}};
+                 true,
+                 50,
+                 {{ArgKind::kInput, 0}, {ArgKind::kScalar, 1, 4}, {ArgKind::kMap, 0}}}};
+  load.maps = {{{ArgKind::kScratch, 0}, MapType::kFloat16, {64, 7}, {128}, {64, 1}, 128, true}};
   load.scalars = {0, 1, 0, 2};
   return load;
 }
@@ -53,6 +56,8 @@ TEST(CudaProtocol, ALoadComesThrough) {
   EXPECT_EQ(load->layout.outputs.slots[0].bytes, 100U);
   EXPECT_EQ(load->steps[0].block, (Extents{128, 2, 1}));
   EXPECT_EQ(load->steps[0].args[1].bytes, 4);
+  EXPECT_EQ(load->steps[0].carveout, 50);
+  EXPECT_EQ(load->maps[0].dims, (std::vector<std::uint64_t>{64, 7}));
 }
 
 TEST(CudaProtocol, ALoadThatRefersToWhatIsNotThereIsRefused) {
@@ -65,6 +70,28 @@ TEST(CudaProtocol, ALoadThatRefersToWhatIsNotThereIsRefused) {
   load = sample_load();
   load.layout.inout_source = {1};  // of another size
   EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.steps[0].args[2].value = 1;
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+  load = sample_load();
+  load.steps[0].is_node = true;  // libraries take buffers alone
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+}
+
+TEST(CudaProtocol, AMapThatIsNotWholeIsRefused) {
+  const auto refused = [](auto change) {
+    Load load = sample_load();
+    change(load.maps[0]);
+    return !decode_load(encode(load)).ok();
+  };
+  EXPECT_FALSE(refused([](TensorMap&) {}));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.base = {ArgKind::kScratch, 1}; }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.base = {ArgKind::kMap, 0}; }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.strides.clear(); }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.box.push_back(1); }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.dims.clear(), map.box.clear(), map.strides.clear(); }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.type = static_cast<MapType>(10); }));
+  EXPECT_TRUE(refused([](TensorMap& map) { map.swizzle = 16; }));
 }
 
 TEST(CudaProtocol, RequestsAndRepliesComeThrough) {

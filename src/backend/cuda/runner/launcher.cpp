@@ -73,6 +73,7 @@ Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std
   }
   if (launcher.image_.size() > 0) LATHE_CHECK_OK(launcher.load_module());
   LATHE_CHECK_OK(launcher.prepare_nodes());
+  LATHE_CHECK_OK(launcher.encode_maps());
   return launcher;
 }
 
@@ -87,7 +88,8 @@ Launcher::Launcher(Launcher&& other) noexcept
       nodes_(std::move(other.nodes_)),
       inputs_(std::move(other.inputs_)),
       outputs_(std::move(other.outputs_)),
-      scratch_(std::move(other.scratch_)) {}
+      scratch_(std::move(other.scratch_)),
+      maps_(std::move(other.maps_)) {}
 
 Launcher::~Launcher() {
   if (module_) driver_->module_unload(module_);
@@ -145,11 +147,24 @@ Status Launcher::prepare_nodes() {
   return Ok{};
 }
 
+Status Launcher::encode_maps() {
+  for (std::uint32_t trial = 0; trial < load_.layout.trials; ++trial)
+    for (const TensorMap& map : load_.maps) {
+      LATHE_TRY(const EncodedMap encoded, encode_map(*driver_, map, argument(map.base, trial)));
+      maps_.push_back(encoded);
+    }
+  return Ok{};
+}
+
 Status Launcher::set_up_kernels() const {
   for (const Step& step : load_.steps) {
     if (step.is_node) continue;
     const Function function = functions_.at(step.kernel);
     LATHE_CHECK_OK(check_parameters(step, function));
+    if (step.non_portable)
+      driver_->set_function_attribute(function, FunctionAttribute::kNonPortableCluster, 1);
+    if (step.carveout >= 0)
+      driver_->set_function_attribute(function, FunctionAttribute::kSharedCarveout, step.carveout);
     if (step.shared_bytes <= kSharedWithoutAsking) continue;
     const Code code = driver_->set_function_attribute(function, FunctionAttribute::kMaxDynamicShared,
                                                       static_cast<int>(step.shared_bytes));
@@ -168,7 +183,9 @@ Status Launcher::check_parameters(const Step& step, Function function) const {
     const Arg& arg = step.args[count];
     const bool narrow =
         bytes == 4 && arg.kind == ArgKind::kInteger && arg.value == static_cast<std::int32_t>(arg.value);
-    const std::size_t passed = arg.kind == ArgKind::kScalar ? arg.bytes : 8;
+    const std::size_t passed = arg.kind == ArgKind::kScalar ? arg.bytes
+                               : arg.kind == ArgKind::kMap  ? sizeof(EncodedMap)
+                                                            : 8;
     if (bytes != passed && !narrow)
       return candidate_fault("bad_arguments",
                              fmt::format("parameter {} of '{}' has {} bytes, the plan passes {}", count + 1,
@@ -201,8 +218,18 @@ std::uint64_t Launcher::argument(const Arg& arg, std::uint32_t trial) const {
       return outputs_[trial * outputs.size() + index].address() + outputs[index].offset;
     case ArgKind::kScratch:
       return scratch_address(index);
+    case ArgKind::kMap:
+      break;
   }
   return 0;
+}
+
+/// What the driver is to copy: `value` if the argument fits into it.
+void* Launcher::pass(const Arg& arg, std::uint32_t trial, std::uint64_t& value) const {
+  if (arg.kind == ArgKind::kMap)
+    return const_cast<EncodedMap*>(&maps_[trial * load_.maps.size() + static_cast<std::size_t>(arg.value)]);
+  value = argument(arg, trial);
+  return &value;
 }
 
 Status Launcher::record_calls(std::uint32_t trial) const {
@@ -212,16 +239,15 @@ Status Launcher::record_calls(std::uint32_t trial) const {
                            "cannot zero"));
   for (std::size_t i = 0; i < load_.steps.size(); ++i) {
     const Step& step = load_.steps[i];
-    std::vector<std::uint64_t> values;
+    std::vector<std::uint64_t> values(step.args.size());
     std::vector<void*> pointers;
-    for (const Arg& arg : step.args) values.push_back(argument(arg, trial));
     if (step.is_node) {
-      for (const std::uint64_t value : values) pointers.push_back(reinterpret_cast<void*>(value));
+      for (const Arg& arg : step.args) pointers.push_back(reinterpret_cast<void*>(argument(arg, trial)));
       if (const int code = device_->vendor->execute(nodes_[i], pointers.data()); code != 0)
         return Error{ErrorCode::kUnavailable, fmt::format("a library call returned {}", code)};
       continue;
     }
-    for (std::uint64_t& value : values) pointers.push_back(&value);
+    for (std::size_t a = 0; a < values.size(); ++a) pointers.push_back(pass(step.args[a], trial, values[a]));
     std::vector<LaunchAttribute> attributes = attributes_of(step);
     LaunchConfig config;
     std::copy(step.grid.begin(), step.grid.end(), config.grid);

@@ -8,6 +8,7 @@
 #include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/runner/tensor_maps.h"
 #include "backend/vendor_library.h"
 #include "sandbox/channel.h"
 #include "sandbox/memfd.h"
@@ -48,8 +49,10 @@ class Launcher {
   Status take_memory(const Channel& channel);
   Status load_module();
   Status prepare_nodes();
+  Status encode_maps();
   Status set_up_kernels() const;
   Status check_parameters(const Step& step, Function function) const;
+  void* pass(const Arg& arg, std::uint32_t trial, std::uint64_t& value) const;
   std::uint64_t argument(const Arg& arg, std::uint32_t trial) const;
   DevicePointer scratch_address(std::size_t index) const;
 
@@ -72,6 +75,7 @@ class Launcher {
   std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
   std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial
   std::vector<DeviceMemory> scratch_;
+  std::vector<EncodedMap> maps_;  ///< trial by trial
 };
 
 /// Whether this process, which has a context, may count what kernels do.

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "backend/cuda/arguments.h"
+#include "backend/cuda/driver_api.h"
+
+namespace lathe::cuda {
+
+/// A map as kernels take it, by value.
+struct alignas(64) EncodedMap {
+  unsigned char bytes[128] = {};
+};
+
+/// Errors are the candidate's fault: "bad_tma: ...".
+Result<EncodedMap> encode_map(const Driver& driver, const TensorMap& map, DevicePointer address);
+
+}  // namespace lathe::cuda
