@@ -4,5 +4,6 @@
 // matrix products. Header-only, without state; compiled by NVRTC for sm_80 and later.
 
 #include "lathe/cuda/gemm.cuh"
+#include "lathe/cuda/half.cuh"
 #include "lathe/cuda/math.cuh"
 #include "lathe/cuda/team.cuh"

@@ -63,11 +63,11 @@ class DimNames {
   std::map<std::string, Expr> from_c_;
 };
 
-Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name) {
+Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name, Dialect dialect) {
   if (const TensorDecl* tensor = task.find_tensor(name))
-    return {c_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar};
+    return {c_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar, dialect};
   const NodeDecl& node = *task.find_node(name);
-  return {c_name(name), node.type.dtype, names.to_c(node.type.shape), false};
+  return {c_name(name), node.type.dtype, names.to_c(node.type.shape), false, dialect};
 }
 
 bool mentions(std::string_view code, std::string_view word) {
@@ -128,9 +128,10 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
   const bool cuda = dialect == Dialect::kCuda;
-  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out), {}, cuda};
+  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out, dialect), {},
+            cuda};
   for (const auto& [dim, range] : task.dim_ranges) site.largest[c_name(dim)] = range.high;
-  for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name));
+  for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name, dialect));
   site.in.push_back(site.out);
   for (const Operand& operand : site.in)
     if (operand.c_type().empty())

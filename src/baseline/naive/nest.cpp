@@ -8,6 +8,11 @@
 
 namespace lathe::naive {
 
+std::string Operand::c_type() const {
+  const DTypeInfo& type = info(dtype);
+  return std::string(dialect == Dialect::kCuda && !type.cuda_name.empty() ? type.cuda_name : type.c_name);
+}
+
 std::string Operand::extent(int axis) const {
   return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
 }

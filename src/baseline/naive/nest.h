@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "baseline/dialect.h"
 #include "task/spec.h"
 
 namespace lathe::naive {
@@ -15,8 +16,9 @@ struct Operand {
   DType dtype = DType::kF32;
   std::vector<Expr> shape;
   bool by_value = false;
+  Dialect dialect = Dialect::kCpu;
 
-  std::string c_type() const { return std::string(info(dtype).c_name); }
+  std::string c_type() const;
   /// The type in which a careful kernel computes: fp32 for the narrow floating-point formats.
   std::string compute_type() const;
   /// The extent of `axis`, counted from the end if negative, parenthesised for use in a product.

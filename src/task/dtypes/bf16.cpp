@@ -25,6 +25,7 @@ DTypeInfo bf16() {
   return {.dtype = DType::kBF16,
           .name = "bf16",
           .c_name = "",
+          .cuda_name = "lathe::bfloat16",
           .bytes = sizeof(std::uint16_t),
           .is_float = true,
           .unit_roundoff = 0x1p-8,

@@ -25,6 +25,7 @@ DTypeInfo fp16() {
   return {.dtype = DType::kF16,
           .name = "fp16",
           .c_name = "_Float16",
+          .cuda_name = "lathe::half",
           .bytes = sizeof(std::uint16_t),
           .is_float = true,
           .unit_roundoff = 0x1p-11,
