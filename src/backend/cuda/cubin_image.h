@@ -8,6 +8,14 @@
 
 namespace lathe::cuda {
 
+/// What one kernel takes, by the compiler's own account in the cubin.
+struct KernelResources {
+  std::string name;
+  std::int64_t registers = 0;     ///< a thread
+  std::int64_t stack_bytes = 0;   ///< a thread: local arrays and spills
+  std::int64_t shared_bytes = 0;  ///< static, a block
+};
+
 /// What a cubin holds, as the compile jail gave it: parsed without trust, every offset checked.
 struct CubinImage {
   std::vector<std::string> kernels;
@@ -17,6 +25,7 @@ struct CubinImage {
   /// cubin anew for every block.
   std::uint64_t initialised_bytes = 0;
   std::vector<std::string> imports;
+  std::vector<KernelResources> resources;  ///< one a kernel that the compiler says something of
 };
 
 /// Errors: kInvalid, not an ELF file for NVIDIA's GPUs.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backend/cuda/compiler_notes.h"
 #include "backend/cuda/cubin_image.h"
 
 namespace lathe::cuda {
@@ -15,11 +16,16 @@ void describe(BuildResult& result) {
   result.reason = refusal.reason;
   if (result.ok) {
     result.facts.code_bytes = static_cast<std::int64_t>(parse_cubin(result.artifact.bytes)->code_bytes);
+    result.facts.facts = facts_of_cubin(result.artifact.bytes);
+    result.facts.facts.merge(facts_of_log(result.facts.log));
     return;
   }
   result.facts.log += refusal.detail;
   result.outcome = refusal.reason == "bad_cubin" ? Outcome::kBuildFailed : Outcome::kTampered;
 }
+
+/// Where the log of a build is kept beside its cubin: what it says of speed holds for cached cubins too.
+Digest log_key(const Digest& key) { return Hasher().add(key.hex()).add("log").finish(); }
 
 }  // namespace
 
@@ -39,19 +45,22 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
                                      const CancelToken& cancel) {
   protocol::CompileJob job{
-      source, {"-arch=" + options_.arch, "-I" + header_folder_}, options_.timeout_seconds};
+      source, {"-arch=" + options_.arch, "-I" + header_folder_, kNoteFlags}, options_.timeout_seconds};
   for (const auto& [name, value] : constants) job.flags.push_back(fmt::format("-D{}={}", name, value));
   const Digest key =
       Hasher().add(version_).add(fmt::format("{}", fmt::join(job.flags, " "))).add(source).finish();
   if (auto bytes = cache_.find(key); bytes && check_cubin(*bytes).reason.empty()) {
     BuildResult hit;
     hit.artifact = {key, *std::move(bytes)};
+    hit.facts.log = cache_.find(log_key(key)).value_or("");
     describe(hit);
     return hit;
   }
   LATHE_TRY(BuildResult result, compile(job, cancel));
   result.artifact.key = key;
-  if (result.ok) cache_.publish(key, result.artifact.bytes);
+  if (!result.ok) return result;
+  if (!result.facts.log.empty()) cache_.publish(log_key(key), result.facts.log);
+  cache_.publish(key, result.artifact.bytes);
   return result;
 }
 

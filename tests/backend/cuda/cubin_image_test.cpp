@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "backend/cuda/nvrtc.h"
 #include "base/random.h"
 
@@ -29,6 +31,34 @@ TEST_F(CubinImageTest, NamesKernelsAndCountsTheirCode) {
   EXPECT_THAT(image->kernels, ElementsAre("f"));
   EXPECT_GT(image->code_bytes, 0U);
   EXPECT_EQ(image->variable_bytes, 0U);
+}
+
+TEST_F(CubinImageTest, SaysWhatEachKernelTakes) {
+  const std::string source = R"(
+extern "C" __global__ void lean(float* x) { x[threadIdx.x] = 1; }
+extern "C" __global__ void rich(float* x, int n) {
+  __shared__ float tile[100];
+  tile[threadIdx.x % 100] = x[n];
+  __syncthreads();
+  float local[100];
+  for (int i = 0; i < 100; ++i) local[i] = x[i] + tile[i];
+  x[0] = local[n % 100] + local[n % 7];
+})";
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    SCOPED_TRACE(arch);
+    const Compiled compiled = nvrtc_->compile(source, {std::string("-arch=") + arch});
+    const auto image = parse_cubin(compiled.cubin);
+    ASSERT_TRUE(image.ok()) << image.error().to_string();
+    std::map<std::string, KernelResources> kernels;
+    for (const KernelResources& kernel : image->resources) kernels[kernel.name] = kernel;
+    ASSERT_EQ(kernels.size(), 2U);
+    EXPECT_GT(kernels["lean"].registers, 1);
+    EXPECT_LT(kernels["lean"].registers, kernels["rich"].registers);
+    EXPECT_EQ(kernels["lean"].shared_bytes, 0);
+    EXPECT_EQ(kernels["rich"].shared_bytes, 400);
+    EXPECT_EQ(kernels["lean"].stack_bytes, 0);
+    EXPECT_EQ(kernels["rich"].stack_bytes, 400);
+  }
 }
 
 TEST_F(CubinImageTest, AVariableThatCallsCouldKeepStateInIsRefused) {

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "lathe/cuda/math.cuh"
+
+// Barriers in shared memory that count arrivals and, from sm_90 on, the bytes of asynchronous copies.
+
+namespace lathe {
+
+/// What shared-memory instructions call an address.
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Lies in shared memory. A phase ends when all arrivals and bytes that it expects have come; phases have the
+/// parities 0, 1, 0, ... A wait for parity 1 on a fresh barrier returns at once.
+struct alignas(8) Barrier {
+  uint64_t state;
+};
+
+/// By one thread; then fence_barriers(), and a barrier of the block (or cluster) before anyone uses it.
+__device__ inline void init(Barrier& barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals)
+               : "memory");
+}
+
+__device__ inline void arrive(Barrier& barrier) {
+  asm volatile(
+      "{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(shared_address(&barrier))
+      : "memory");
+}
+
+#if __CUDA_ARCH__ >= 900
+
+/// Makes initialised barriers visible to the cluster and to asynchronous copies.
+__device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+/// One arrival, and `bytes` more to come in this phase.
+__device__ inline void arrive_expecting(Barrier& barrier, uint32_t bytes) {
+  asm volatile("{.reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;}" ::"r"(
+                   shared_address(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+/// `bytes` more to come in this phase; no arrival.
+__device__ inline void expect(Barrier& barrier, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Arrives at the barrier that lies at the same place in another block of the cluster, or in this one. It
+/// says that this thread, or products that it waited for, have read something; what it wrote need not be
+/// visible there.
+__device__ inline void arrive_remote(Barrier& barrier, uint32_t rank) {
+  asm volatile(
+      "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
+      " mbarrier.arrive.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+/// Like arrive_remote(), after making visible what this thread wrote: slow, with wait_cluster() on the other
+/// side.
+__device__ inline void release_remote(Barrier& barrier, uint32_t rank) {
+  asm volatile(
+      "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
+      " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+/// May wait a while; whether the phase of this parity has ended.
+__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(shared_address(&barrier)), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+
+/// Like wait(), and sees what other blocks wrote before release_remote().
+__device__ inline void wait_cluster(Barrier& barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (done == 0)
+    asm volatile(
+        "{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, "
+        "1, 0, p;}"
+        : "=r"(done)
+        : "r"(shared_address(&barrier)), "r"(parity)
+        : "memory");
+}
+
+#else
+
+__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(shared_address(&barrier)), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+
+#endif
+
+__device__ inline void wait(Barrier& barrier, uint32_t parity) {
+  while (!try_wait(barrier, parity)) {
+  }
+}
+
+}  // namespace lathe
