@@ -2,8 +2,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "backend/cuda/compiler_notes.h"
 #include "backend/cuda/cubin_image.h"
 #include "backend/cuda/protocol.h"
+#include "backend/cuda/sass.h"
 
 namespace {
 
@@ -25,6 +27,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   must_round_trip(decode_load_reply(bytes), bytes);
   must_round_trip(decode_block(bytes), bytes);
   must_round_trip(decode_block_reply(bytes), bytes);
+  (void)facts_of_cubin(bytes);
+  (void)facts_of_log(bytes);
+  for (const auto& [kind, count] : facts_of_sass(bytes))
+    if (kind.empty() || count < 1) std::abort();
   const auto image = parse_cubin(bytes);
   if (image.ok() && image->code_bytes == 0 && !image->kernels.empty() &&
       check_cubin(bytes).reason == "bad_cubin")

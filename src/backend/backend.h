@@ -169,6 +169,11 @@ class Backend {
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) {
     return build(candidate, task, {});
   }
+  /// What the machine code of an artefact consists of, as names and numbers for BuildFacts. Slow beside a
+  /// build. kUnavailable where there is no disassembler. Thread-safe.
+  virtual Result<std::map<std::string, double>> inspect(const Artifact&) {
+    return std::map<std::string, double>{};
+  }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
   /// Loads an artefact in a runner. Errors with kInvalid are the candidate's fault, others INFRA.

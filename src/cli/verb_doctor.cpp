@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "backend/cuda/disassembler.h"
 #include "backend/cuda/health.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
@@ -30,6 +31,13 @@ bool print_gpu(bool asked_for) {
   return healthy || !asked_for;
 }
 
+/// Without one, verdicts lack the instruction mix and the accumulator type, no more.
+void print_disassembler() {
+  const std::string program = cuda::find_disassembler();
+  print_check(!program.empty(), "nvdisasm",
+              program.empty() ? "verdicts lack the instruction mix of CUDA kernels" : program, "none");
+}
+
 Result<int> doctor(const DoctorOptions& options) {
   bool healthy = true;
   for (const SandboxFeature& feature : probe_sandbox()) {
@@ -52,6 +60,7 @@ Result<int> doctor(const DoctorOptions& options) {
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
+  print_disassembler();
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 

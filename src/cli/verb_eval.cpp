@@ -66,6 +66,7 @@ Result<int> eval(EvalOptions options) {
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
   EvaluatorOptions evaluator_options;
   evaluator_options.cancel = stop_token();
+  evaluator_options.inspect_code = true;
   LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, evaluator_options, progress));
   for (std::size_t i = 0; i < candidates.size(); ++i)
     evaluator->submit({candidates[i], depth, static_cast<std::int64_t>(i)});

@@ -22,6 +22,9 @@ class CancellableBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override;
+  Result<std::map<std::string, double>> inspect(const Artifact& artifact) override {
+    return inner_.inspect(artifact);
+  }
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override;
   using Backend::open;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,

@@ -16,6 +16,7 @@ struct EvaluatorOptions {
       Seed::from_system();  ///< draws hidden shapes, inputs and checked places; never stored or shown
   int build_workers = 0;    ///< 0: as many as the machine allows
   int hidden_shapes = 3;
+  bool inspect_code = false;  ///< at every depth, not only final and profile
   double build_timeout_seconds = 30;
   double block_timeout_seconds = 20;
   /// Kernels of Lathe's own, never a policy's, that screens are timed against where every peer is far slower:

@@ -231,12 +231,23 @@ Finding TaskBench::reverify(const BuiltCandidate& built, Evidence& evidence, boo
   return {};
 }
 
+void TaskBench::inspect(const BuiltCandidate& built, Verdict& verdict) {
+  if (!built.candidate.has_kernels() || built.artifacts.empty()) return;
+  auto facts = backend_.inspect(built.artifacts.front());
+  if (facts.ok())
+    verdict.build.facts.merge(*facts);
+  else
+    verdict.build.log += fmt::format("\nnote: {}", facts.error().to_string());
+}
+
 Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, QuietGate& gate) {
   Verdict verdict;
   verdict.depth = depth;
   verdict.candidate = built.candidate.digest;
   verdict.task = spec_.digest;
   verdict.build = built.facts;
+  if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))
+    inspect(built, verdict);
   const auto stage = [&](const char* name, auto&& work) {
     const auto begin = steady_clock().now_ns();
     Finding finding = work();

@@ -35,6 +35,7 @@ class TaskBench {
   Status add_baselines(EventSink& events);
   void summarise_baselines();
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
+  void inspect(const BuiltCandidate& built, Verdict& verdict);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
   void profile(const BuiltCandidate& built, Verdict& verdict);
   Finding reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too);

@@ -10,8 +10,10 @@
 #include <optional>
 
 #include "backend/cuda/cubin_image.h"
+#include "backend/cuda/disassembler.h"
 #include "backend/cuda/keeper_client.h"
 #include "backend/cuda/keeper_kernels.h"
+#include "backend/cuda/sass.h"
 #include "backend/cuda/session.h"
 #include "backend/cuda/toolchain.h"
 #include "backend/installation.h"
@@ -209,6 +211,15 @@ class CudaBackend final : public Backend {
     return toolchain_->build(candidate.text, constants, cancel);
   }
 
+  Result<std::map<std::string, double>> inspect(const Artifact& artifact) override {
+    std::call_once(disassembler_once_, [&] {
+      disassembler_ = Disassembler::open(options_.runner_program, options_.cache_folder);
+    });
+    if (!disassembler_.ok()) return disassembler_.error();
+    LATHE_TRY(const std::string text, (*disassembler_)->run(artifact.bytes));
+    return facts_of_sass(text);
+  }
+
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
     LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_));
     return std::shared_ptr<const Workload>(std::move(made));
@@ -299,6 +310,8 @@ class CudaBackend final : public Backend {
   double empty_block_ns_ = 0;
   UsageMeter usage_;
   Launchers launchers_;
+  std::once_flag disassembler_once_;
+  Result<std::unique_ptr<Disassembler>> disassembler_ = Error{ErrorCode::kUnavailable, "not looked for yet"};
   std::mutex mutex_;
   DevicePeaks peaks_;
 };

@@ -149,10 +149,8 @@ Status Launcher::prepare_nodes() {
 
 Status Launcher::encode_maps() {
   for (std::uint32_t trial = 0; trial < load_.layout.trials; ++trial)
-    for (const TensorMap& map : load_.maps) {
-      LATHE_TRY(const EncodedMap encoded, encode_map(*driver_, map, argument(map.base, trial)));
-      maps_.push_back(encoded);
-    }
+    for (const TensorMap& map : load_.maps)
+      LATHE_CHECK_OK(encode_map(*driver_, map, argument(map.base, trial), maps_.emplace_back()));
   return Ok{};
 }
 

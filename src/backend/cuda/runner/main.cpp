@@ -1,6 +1,6 @@
-// Lathe's own programs at the GPU, each in namespaces of its own: `compile` serves compile jobs, `keep` owns
-// the memory of workloads, `launch` runs one candidate. The broker starts them and ends them by closing the
-// channel.
+// Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve jobs,
+// `keep` owns the memory of workloads, `launch` runs one candidate. The broker starts them and ends them by
+// closing the channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "backend/cuda/runner/compile_worker.h"
+#include "backend/cuda/runner/disassemble_worker.h"
 #include "backend/cuda/runner/keeper.h"
 #include "backend/cuda/runner/launcher.h"
 #include "sandbox/jail.h"
@@ -130,6 +131,11 @@ int run_main(int argc, char** argv) {
   if (role == "launch" && argc == 3) return at_the_gpu([&] { return serve_launch(channel, argv[2]); });
   if (role == "compile" && argc == 3)
     return serve_in_namespaces([&] { return serve_compile(channel, argv[2]); });
+  if (role == "disassemble" && argc == 3)
+    return serve_in_namespaces([&] {
+      serve_disassembly(channel, argv[2]);
+      return 0;
+    });
   constexpr char kUsage[] = "lathe-cuda-runner is started by lathe; it is not meant to be run by hand\n";
   return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;
 }

@@ -13,8 +13,7 @@ int swizzle_code(std::uint32_t bytes) { return bytes == 0 ? 0 : std::countr_zero
 
 }  // namespace
 
-Result<EncodedMap> encode_map(const Driver& driver, const TensorMap& map, DevicePointer address) {
-  EncodedMap encoded;
+Status encode_map(const Driver& driver, const TensorMap& map, DevicePointer address, EncodedMap& encoded) {
   const std::array<std::uint32_t, 5> every_element = {1, 1, 1, 1, 1};
   const Code code =
       driver.tensor_map(&encoded, static_cast<int>(map.type), static_cast<std::uint32_t>(map.dims.size()),
@@ -23,7 +22,7 @@ Result<EncodedMap> encode_map(const Driver& driver, const TensorMap& map, Device
   if (const Status made = check(code, "the driver refuses a tensor map"); !made.ok())
     return Error{ErrorCode::kInvalid, "bad_tma: " + made.error().message,
                  "maps need a GPU of compute capability 9.0 or later"};
-  return encoded;
+  return Ok{};
 }
 
 }  // namespace lathe::cuda

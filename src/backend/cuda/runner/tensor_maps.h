@@ -11,6 +11,6 @@ struct alignas(64) EncodedMap {
 };
 
 /// Errors are the candidate's fault: "bad_tma: ...".
-Result<EncodedMap> encode_map(const Driver& driver, const TensorMap& map, DevicePointer address);
+Status encode_map(const Driver& driver, const TensorMap& map, DevicePointer address, EncodedMap& encoded);
 
 }  // namespace lathe::cuda

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace lathe::cuda {
+
+/// Counts of machine instructions in a disassembler's text, which is untrusted: "instructions" for all, and
+/// by kind where there are any: "hgmma_f32" and "hmma_f16" (tensor cores, by accumulator), "ffma", "ldg_128"
+/// (of "ldg"), "ldl" (local memory), "utmaldg" and so on.
+std::map<std::string, double> facts_of_sass(std::string_view text);
+
+}  // namespace lathe::cuda
