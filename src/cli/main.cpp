@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(usage_message);
   Run run;
-  for (const auto add : {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs})
+  for (const auto add : {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs,
+                         add_propose, add_build})
     add(app, run);
   try {
     app.parse(argc, argv);

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/processors.h"
+#include "task/bound_task.h"
 #include "task/near_name.h"
 
 namespace lathe::cli {
@@ -56,6 +60,31 @@ CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
                   "Where kernels run: cpu, cuda (the first NVIDIA GPU), or auto: the GPU where there is one")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
+}
+
+Result<Dims> parse_numbers(const std::string& text) {
+  Dims numbers;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    const std::string_view digits = entry.substr(std::min(equals + 1, entry.size()));
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (equals == 0 || digits.empty() || error != std::errc{} || end != digits.data() + digits.size())
+      return invalid(fmt::format("'{}' is not NAME=NUMBER", entry), "write them as rows=1024,cols=512");
+    numbers.insert_or_assign(std::string(entry.substr(0, equals)), value);
+  }
+  return numbers;
+}
+
+Status choose_shape(TaskSpec& task, const std::string& shape) {
+  if (shape.empty()) return Ok{};
+  LATHE_TRY(Dims dims, parse_numbers(shape));
+  if (const auto bound = lathe::bind(task, dims); !bound.ok()) return bound.error();
+  task.shapes = {{"chosen", std::move(dims)}};
+  return Ok{};
 }
 
 }  // namespace lathe::cli

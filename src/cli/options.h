@@ -18,4 +18,9 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options);
 /// --device, for the verbs that evaluate.
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options);
 
+/// "rows=1024,cols=512"; empty for none.
+Result<Dims> parse_numbers(const std::string& text);
+/// Makes the shape that --shape names the task's only one; does nothing where it names none.
+Status choose_shape(TaskSpec& task, const std::string& shape);
+
 }  // namespace lathe::cli

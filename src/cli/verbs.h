@@ -14,5 +14,7 @@ void add_report(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_runs(CLI::App& app, Run& run);
+void add_propose(CLI::App& app, Run& run);
+void add_build(CLI::App& app, Run& run);
 
 }  // namespace lathe::cli

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "candidate/launch_program.h"
 #include "report/report.h"
 
 namespace lathe {
@@ -9,6 +10,7 @@ namespace lathe {
 /// The documents that `--json` writes (docs/json.md). Numbers that are not finite become null.
 inline constexpr std::string_view kOptimizeSchema = "lathe.optimize/1";
 inline constexpr std::string_view kEvalSchema = "lathe.eval/1";
+inline constexpr std::string_view kBuildSchema = "lathe.build/1";
 
 /// The result of a run. It holds everything of ReportExtras, so a stored one suffices to render the report.
 nlohmann::json optimize_document(const RunRecord& run, const std::vector<Experience>& experiences,
@@ -24,5 +26,9 @@ struct NamedVerdict {
 };
 nlohmann::json eval_document(const std::string& task_name, const std::vector<NamedVerdict>& verdicts,
                              const ReportExtras& extras);
+
+/// How a built candidate is launched at one shape: no expression is left.
+nlohmann::json build_document(const BoundTask& task, const LaunchProgram& program, const std::string& arch,
+                              const std::string& object);
 
 }  // namespace lathe

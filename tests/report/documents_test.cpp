@@ -91,5 +91,28 @@ TEST(EvalDocument, IsAListInTheOrderGiven) {
   EXPECT_TRUE(document[1]["median_ns"].is_null());
 }
 
+TEST(BuildDocument, SaysHowToLaunchTheKernelAtOneShape) {
+  const TaskSpec task = *parse_task(
+      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n"
+      "graph = \"y = relu(x)\"\n[[shape]]\nname = \"s\"\nn = 1000\n",
+      "t.toml");
+  const Candidate candidate = *parse_candidate(
+      "/*lathe\n[[scratch]]\nname = \"turns\"\nbytes = \"4\"\ninit = \"counter\"\n[[launch]]\nkernel = "
+      "\"k\"\n"
+      "grid = [\"min(sm_count, cdiv(n, 256))\"]\nblock = [256]\nargs = [\"x\", \"y\", \"turns\", "
+      "\"n\"]\n*/\n",
+      "k.cu");
+  const BoundTask bound = *lathe::bind(task, {{"n", 1000}});
+  const LaunchProgram program = *compile_plan(candidate, bound, {{"sm_count", 132}});
+  const json document = build_document(bound, program, "sm_90a", "k.cubin");
+  EXPECT_EQ(document["schema"], "lathe.build/1");
+  EXPECT_EQ(document["object"], "k.cubin");
+  EXPECT_EQ(document["inputs"], json::parse(R"([{"name": "x", "dtype": "fp32", "shape": [1000]}])"));
+  EXPECT_EQ(document["scratch"], json::parse(R"([{"bytes": 4, "init": "counter"}])"));
+  const json& step = document["steps"][0];
+  EXPECT_EQ(step["grid"], json::parse("[4]"));
+  EXPECT_EQ(step["args"], json::parse(R"([{"input": 0}, {"output": 0}, {"scratch": 0}, {"integer": 1000}])"));
+}
+
 }  // namespace
 }  // namespace lathe

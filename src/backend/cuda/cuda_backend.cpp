@@ -30,11 +30,6 @@ constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 10;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
 
-std::string arch_of(const DeviceFacts& facts) {
-  const char* const suffix = facts.compute_major >= 9 ? "a" : "";  // wgmma and its like
-  return fmt::format("sm_{}{}{}", facts.compute_major, facts.compute_minor, suffix);
-}
-
 Result<Extents> extents_of(const std::vector<std::int64_t>& values, Extents extents, const char* what) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 1 || values[i] > std::numeric_limits<std::int32_t>::max())
@@ -162,10 +157,7 @@ class CudaBackend final : public Backend {
     device_.digest_text = fmt::format("{} driver {}", toolchain_->version(), facts.driver_version);
     device_.cores = static_cast<int>(usable_processors().size());
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
-    device_.facts = {{"sm_count", facts.multiprocessors},
-                     {"smem_optin", facts.shared_optin_bytes},
-                     {"l2_bytes", facts.l2_bytes},
-                     {"threads", 1}};
+    device_.facts = facts_of(facts);
     device_.best_over_naive = kBestOverNaive;
     if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
   }

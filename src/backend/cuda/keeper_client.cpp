@@ -1,5 +1,7 @@
 #include "backend/cuda/keeper_client.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sandbox/memfd.h"
@@ -26,6 +28,18 @@ Result<KeeperReply> receive_reply(const Channel& channel, int timeout_ms) {
 }
 
 }  // namespace
+
+std::string arch_of(const DeviceFacts& facts) {
+  const char* const suffix = facts.compute_major >= 9 ? "a" : "";  // wgmma and its like
+  return fmt::format("sm_{}{}{}", facts.compute_major, facts.compute_minor, suffix);
+}
+
+Dims facts_of(const DeviceFacts& facts) {
+  return {{"sm_count", facts.multiprocessors},
+          {"smem_optin", facts.shared_optin_bytes},
+          {"l2_bytes", facts.l2_bytes},
+          {"threads", 1}};
+}
 
 Result<std::unique_ptr<KeeperClient>> KeeperClient::start(const std::string& runner_program) {
   LATHE_TRY(HelperProcess process, HelperProcess::spawn(runner_program, {"keep"}));

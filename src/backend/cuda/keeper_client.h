@@ -9,8 +9,14 @@
 
 #include "backend/cuda/protocol.h"
 #include "sandbox/process.h"
+#include "task/expr.h"
 
 namespace lathe::cuda {
+
+/// NVRTC's name for the device: "sm_90a".
+std::string arch_of(const DeviceFacts& facts);
+/// What plan expressions may use.
+Dims facts_of(const DeviceFacts& facts);
 
 /// The broker's side of the process that owns workloads' memory. Thread-safe: requests follow each other.
 /// When the process or its device is lost, another one gets the same workloads: only what was under way
