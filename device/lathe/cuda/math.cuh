@@ -78,6 +78,12 @@ __device__ inline double select(bool m, double yes, double no) { return m ? yes 
 
 /// ceil(a / b) for a >= 0, b > 0.
 __device__ inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// a / b and a % b for a >= 0, b > 0: 64 bits take several times as long.
+__device__ inline int64_t quotient(int64_t a, int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
+__device__ inline int64_t residue(int64_t a, int64_t b) { return a - quotient(a, b) * b; }
 /// The least multiple of b that is >= a.
 __device__ inline int64_t align(int64_t a, int64_t b) { return cdiv(a, b) * b; }
 

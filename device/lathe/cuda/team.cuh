@@ -20,6 +20,7 @@ namespace lathe {
 enum : int { kTeam = LATHE_TEAM, kVector = LATHE_VECTOR };
 enum : int64_t { kLanes = int64_t{kTeam} * kVector };
 #define kInfinity __builtin_inff()
+#define kLowest (-3.402823466e38f)
 static_assert(kTeam >= 32 && kTeam <= 1024 && (kTeam & (kTeam - 1)) == 0);
 
 __device__ inline int team_thread() { return static_cast<int>(threadIdx.x) % kTeam; }
@@ -28,8 +29,38 @@ __device__ inline int64_t first_item() {
   return int64_t{blockIdx.x} * (blockDim.x / kTeam) + threadIdx.x / kTeam;
 }
 
+/// Lets the next step's blocks start, and waits until the step before has ended: what follows may read its
+/// results. For plans whose later steps are `programmatic`; without effect elsewhere.
+__device__ inline void start_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// A mask of leading lanes whose number is a multiple of kVector: each thread's are all in or all out.
+struct groupv {
+  bool in;
+};
+/// A mask of leading lanes: `left` counts from this thread's first one, and may be negative.
+struct headv {
+  int left;
+};
 struct maskv {
   bool m[kVector];
+  maskv() = default;
+  __device__ maskv(groupv g) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) m[i] = g.in;
+  }
+  __device__ maskv(headv h) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) m[i] = i < h.left;
+  }
 };
 struct f32v {
   float v[kVector];
@@ -140,6 +171,23 @@ __device__ inline f32v select(bool m, const f32v& yes, const f32v& no) { return 
 __device__ inline maskv first_lanes(int64_t n) {
   return each_flag([&](int i) { return int64_t{team_thread()} * kVector + i < n; });
 }
+/// How far vectors reach in tensors whose pitch is a multiple of kVector and whose start is aligned to one, and
+/// in any tensor. Kernels are written once, for a `reach` that is either.
+struct wide_reach {
+  enum : bool { kWide = true };
+  __device__ groupv first_lanes(int64_t n) const { return {int64_t{team_thread()} * kVector < n}; }
+};
+struct any_reach {
+  enum : bool { kWide = false };
+  __device__ headv first_lanes(int64_t n) const {
+    return {static_cast<int>(n < kLanes ? n : int64_t{kLanes}) - team_thread() * kVector};
+  }
+};
+/// How often a loop is worth unrolling: the kernel for any tensor stays small.
+template <class Reach>
+__device__ constexpr int unrolled(Reach, int times) {
+  return Reach::kWide ? times : 1;
+}
 __device__ inline f32v lane_index() {
   return each([&](int i) { return static_cast<float>(team_thread() * kVector + i); });
 }
@@ -157,64 +205,120 @@ __device__ inline f32v load_strided(const float* p, int64_t stride, const maskv&
 
 // Loads and stores: p is where lane 0 lies, the same in all threads.
 
+/// How the memory behind a pointer will be used.
+struct kept_in_cache {};
+struct past_cache {};  ///< nobody reads it again soon
+
 template <int kBytes>
 __device__ inline bool is_aligned(const void* p) {
   return reinterpret_cast<uint64_t>(p) % kBytes == 0;
 }
-__device__ inline f32v load(const float* p) {
-  const float* const own = p + int64_t{team_thread()} * kVector;
+__device__ inline bool all_of(const maskv& m) {
+  bool all = true;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) all = all && m.m[i];
+  return all;
+}
+template <class Wide>
+__device__ inline Wide fetch(const Wide* p, kept_in_cache) { return *p; }
+template <class Wide>
+__device__ inline Wide fetch(const Wide* p, past_cache) { return __ldcs(p); }
+template <class Wide>
+__device__ inline void put(Wide* p, const Wide& x, kept_in_cache) { *p = x; }
+template <class Wide>
+__device__ inline void put(Wide* p, const Wide& x, past_cache) { __stcs(p, x); }
+
+/// One access of kVector elements; `own` is aligned to it.
+template <class Use>
+__device__ inline f32v load_wide(const float* own, Use use) {
   f32v r;
   if constexpr (kVector == 4) {
-    if (is_aligned<16>(p)) {
-      const float4 x = *reinterpret_cast<const float4*>(own);
-      r.v[0] = x.x, r.v[1] = x.y, r.v[2] = x.z, r.v[3] = x.w;
-      return r;
-    }
+    const float4 x = fetch(reinterpret_cast<const float4*>(own), use);
+    r.v[0] = x.x, r.v[1] = x.y, r.v[2] = x.z, r.v[3] = x.w;
   } else if constexpr (kVector == 2) {
-    if (is_aligned<8>(p)) {
-      const float2 x = *reinterpret_cast<const float2*>(own);
-      r.v[0] = x.x, r.v[1] = x.y;
-      return r;
-    }
+    const float2 x = fetch(reinterpret_cast<const float2*>(own), use);
+    r.v[0] = x.x, r.v[1] = x.y;
+  } else {
+    r.v[0] = *own;
   }
-  return each([&](int i) { return own[i]; });
+  return r;
 }
-__device__ inline void store(float* p, const f32v& a) {
-  float* const own = p + int64_t{team_thread()} * kVector;
+template <class Use>
+__device__ inline void store_wide(float* own, const f32v& a, Use use) {
   if constexpr (kVector == 4) {
-    if (is_aligned<16>(p)) {
-      *reinterpret_cast<float4*>(own) = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
-      return;
-    }
+    put(reinterpret_cast<float4*>(own), make_float4(a.v[0], a.v[1], a.v[2], a.v[3]), use);
   } else if constexpr (kVector == 2) {
-    if (is_aligned<8>(p)) {
-      *reinterpret_cast<float2*>(own) = make_float2(a.v[0], a.v[1]);
-      return;
-    }
+    put(reinterpret_cast<float2*>(own), make_float2(a.v[0], a.v[1]), use);
+  } else {
+    put(own, a.v[0], use);
   }
+}
+template <class T>
+__device__ inline T* own_lanes(T* p) {
+  return p + int64_t{team_thread()} * kVector;
+}
+
+template <class Use>
+__device__ inline f32v load_as(const float* p, whole, Use use) {
+  if (is_aligned<4 * kVector>(p)) return load_wide(own_lanes(p), use);
+  return each([&](int i) { return own_lanes(p)[i]; });
+}
+template <class Use>
+__device__ inline f32v load_as(const float* p, groupv m, Use use) {
+  f32v r(0.0f);
+  if (m.in) r = load_wide(own_lanes(p), use);
+  return r;
+}
+template <class Use>
+__device__ inline f32v load_as(const float* p, headv m, Use) {
+  return each([&](int i) { return i < m.left ? own_lanes(p)[i] : 0.0f; });
+}
+template <class Use>
+__device__ inline void store_as(float* p, const f32v& a, groupv m, Use use) {
+  if (m.in) store_wide(own_lanes(p), a, use);
+}
+template <class Use>
+__device__ inline void store_as(float* p, const f32v& a, headv m, Use) {
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) own[i] = a.v[i];
+  for (int i = 0; i < kVector; ++i)
+    if (i < m.left) own_lanes(p)[i] = a.v[i];
+}
+template <class Use>
+__device__ inline f32v load_as(const float* p, const maskv& m, Use use) {
+  if (all_of(m) && is_aligned<4 * kVector>(p)) return load_wide(own_lanes(p), use);
+  return each([&](int i) { return m.m[i] ? own_lanes(p)[i] : 0.0f; });
+}
+template <class Use>
+__device__ inline void store_as(float* p, const f32v& a, whole, Use use) {
+  if (is_aligned<4 * kVector>(p)) return store_wide(own_lanes(p), a, use);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) own_lanes(p)[i] = a.v[i];
+}
+template <class Use>
+__device__ inline void store_as(float* p, const f32v& a, const maskv& m, Use use) {
+  if (all_of(m) && is_aligned<4 * kVector>(p)) return store_wide(own_lanes(p), a, use);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i)
+    if (m.m[i]) own_lanes(p)[i] = a.v[i];
 }
 template <class T>
 __device__ inline f32v load(const T* p) {
-  return each([&](int i) { return static_cast<float>(p[int64_t{team_thread()} * kVector + i]); });
+  return each([&](int i) { return static_cast<float>(own_lanes(p)[i]); });
 }
 template <class T>
 __device__ inline void store(T* p, const f32v& a) {
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) p[int64_t{team_thread()} * kVector + i] = static_cast<T>(a.v[i]);
+  for (int i = 0; i < kVector; ++i) own_lanes(p)[i] = static_cast<T>(a.v[i]);
 }
 template <class T>
 __device__ inline f32v load(const T* p, const maskv& m) {
-  return each([&](int i) {
-    return m.m[i] ? static_cast<float>(p[int64_t{team_thread()} * kVector + i]) : 0.0f;
-  });
+  return each([&](int i) { return m.m[i] ? static_cast<float>(own_lanes(p)[i]) : 0.0f; });
 }
 template <class T>
 __device__ inline void store(T* p, const f32v& a, const maskv& m) {
 #pragma unroll
   for (int i = 0; i < kVector; ++i)
-    if (m.m[i]) p[int64_t{team_thread()} * kVector + i] = static_cast<T>(a.v[i]);
+    if (m.m[i]) own_lanes(p)[i] = static_cast<T>(a.v[i]);
 }
 template <class T>
 __device__ inline f32v load(const T* p, whole) {
@@ -224,21 +328,32 @@ template <class T>
 __device__ inline void store(T* p, const f32v& a, whole) {
   store(p, a);
 }
-/// For results that nobody reads soon.
-__device__ inline void store_past_cache(float* p, const f32v& a, whole) {
-  if constexpr (kVector == 4) {
-    if (is_aligned<16>(p)) {
-      __stcs(reinterpret_cast<float4*>(p + int64_t{team_thread()} * kVector),
-             make_float4(a.v[0], a.v[1], a.v[2], a.v[3]));
-      return;
-    }
-  }
-  store(p, a);
+__device__ inline f32v load(const float* p) { return load_as(p, whole(), kept_in_cache()); }
+__device__ inline f32v load(const float* p, whole m) { return load_as(p, m, kept_in_cache()); }
+__device__ inline f32v load(const float* p, const maskv& m) { return load_as(p, m, kept_in_cache()); }
+__device__ inline f32v load(const float* p, groupv m) { return load_as(p, m, kept_in_cache()); }
+__device__ inline f32v load(const float* p, headv m) { return load_as(p, m, kept_in_cache()); }
+__device__ inline void store(float* p, const f32v& a) { store_as(p, a, whole(), kept_in_cache()); }
+__device__ inline void store(float* p, const f32v& a, whole m) { store_as(p, a, m, kept_in_cache()); }
+__device__ inline void store(float* p, const f32v& a, const maskv& m) { store_as(p, a, m, kept_in_cache()); }
+__device__ inline void store(float* p, const f32v& a, groupv m) { store_as(p, a, m, kept_in_cache()); }
+__device__ inline void store(float* p, const f32v& a, headv m) { store_as(p, a, m, kept_in_cache()); }
+/// For data that this kernel reads once, and for results that nobody reads soon.
+template <class Mask>
+__device__ inline f32v load_past_cache(const float* p, const Mask& m) {
+  return load_as(p, m, past_cache());
 }
-__device__ inline void store_past_cache(float* p, const f32v& a, const maskv& m) { store(p, a, m); }
+template <class Mask>
+__device__ inline void store_past_cache(float* p, const f32v& a, const Mask& m) {
+  store_as(p, a, m, past_cache());
+}
 
 /// The lanes of the mask; `neutral` elsewhere.
 __device__ inline f32v keep(whole, const f32v& a, float) { return a; }
+__device__ inline f32v keep(groupv m, const f32v& a, float neutral) { return m.in ? a : f32v(neutral); }
+__device__ inline f32v keep(headv m, const f32v& a, float neutral) {
+  return each([&](int i) { return i < m.left ? a.v[i] : neutral; });
+}
 __device__ inline f32v keep(const maskv& m, const f32v& a, float neutral) { return select(m, a, f32v(neutral)); }
 
 // Reductions: every thread of the team gets the result.
@@ -284,6 +399,36 @@ __device__ inline float reduce_max(const f32v& a) {
 }
 __device__ inline float reduce_min(const f32v& a) {
   return reduce_lanes(a, [](float x, float y) { return lathe::min(x, y); });
+}
+
+/// Extends the largest values so far and the sums of exp(x - largest): kLowest and 0 at first.
+__device__ inline void extend_softmax(f32v& top, f32v& sum, const f32v& x) {
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const float above = x.v[i] - top.v[i], e = lathe::exp(-::fabsf(above));
+    const float one = 1.0f + (x.v[i] - x.v[i]);  // NaN for infinity, as in the definition
+    sum.v[i] = above > 0 ? sum.v[i] * e + one : sum.v[i] + e;
+    top.v[i] = above > 0 ? x.v[i] : top.v[i];
+  }
+}
+__device__ inline void join_softmax(f32v& top, f32v& sum, const f32v& other_top, const f32v& other_sum) {
+  const f32v all = each([&](int i) { return ::fmaxf(top.v[i], other_top.v[i]); });
+  sum = sum * exp(top - all) + other_sum * exp(other_top - all);
+  top = all;
+}
+
+/// What the block's warps hold, joined lane by lane in their order. For teams of one warp.
+template <class Join>
+__device__ inline f32v join_warps(const f32v& mine, Join join) {
+  __shared__ float parts[32][kTeam * kVector];
+  const int warps = static_cast<int>(blockDim.x) / 32, first = team_thread() * kVector;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) parts[threadIdx.x / 32][first + i] = mine.v[i];
+  __syncthreads();
+  f32v all = each([&](int i) { return parts[0][first + i]; });
+  for (int w = 1; w < warps; ++w) all = join(all, each([&](int i) { return parts[w][first + i]; }));
+  return all;
 }
 
 /// Extends a running extremum with its index; the first of equals stays.

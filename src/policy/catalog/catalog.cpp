@@ -36,13 +36,8 @@ class CatalogPolicy final : public Policy {
     };
     LATHE_TRY(const Emission first, emit(context, graph, {}, nullptr));
     add(first, "default");
-    for (const auto& [knob, allowed] : first.space) {
-      for (const int value : allowed) {
-        Schedule changed = first.schedule;
-        changed[knob] = value;
-        add(emit(context, graph, changed, nullptr), "variant");
-      }
-    }
+    for (const Schedule& changed : single_changes(first, context.device.kind == "cuda"))
+      add(emit(context, graph, changed, nullptr), "variant");
     std::stable_sort(proposals.begin() + 1, proposals.end(), faster);
     const auto wanted = static_cast<std::size_t>(std::max(count, 1));
     const std::size_t kept = std::min(proposals.size(), std::max<std::size_t>(1, wanted * 3 / 4));
@@ -100,6 +95,22 @@ class CatalogPolicy final : public Policy {
   }
 
  private:
+  /// The default schedule with one other value. On a GPU the team decides what else is best, so all else
+  /// takes its default again; and predictions are often equal there, so what concerns the whole kernel comes
+  /// first.
+  static std::vector<Schedule> single_changes(const Emission& first, bool cuda) {
+    std::vector<Schedule> changes;
+    for (const auto& [knob, allowed] : first.space) {
+      for (const int value : allowed) {
+        Schedule changed = cuda ? Schedule() : first.schedule;
+        changed[knob] = value;
+        changes.push_back(std::move(changed));
+      }
+    }
+    if (cuda) std::ranges::reverse(changes);
+    return changes;
+  }
+
   static bool faster(const Proposal& a, const Proposal& b) { return a.predicted_ns < b.predicted_ns; }
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,

@@ -8,7 +8,9 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr std::int64_t kLargestDefaultTeam = 256;
+constexpr int kWarp = 32, kUsualTeam = 256, kLargestTeam = 1024;
+constexpr int kVectorsOfThread = 8;     // that stay in registers
+constexpr std::int64_t kFewRows = 256;  // fewer are shared by several teams
 
 Status emit_group(const Site& site) {
   const Kind kind = site.node(0).kind;
@@ -57,13 +59,32 @@ void copy_aliases(Graph& graph) {
   }
 }
 
-/// The largest team that the shortest row to be reduced gives four elements a thread.
+bool has_maximum(const Graph& graph, const Group& group) {
+  return std::ranges::any_of(
+      group.nodes, [&](int node) { return graph.nodes[static_cast<std::size_t>(node)].how == "max"; });
+}
+
+/// The largest team that the shortest row to be reduced gives four elements a thread; for rows beyond what a
+/// block of 256 threads keeps in registers, a larger one. Warps where only columns are reduced.
 int default_team(const Graph& graph, const Partition& parts) {
   const Writer measure(graph, {});
-  std::int64_t team = kLargestDefaultTeam;
-  for (const Group& group : parts.groups)
-    if (group.reduces() && group.reduced.back())
-      while (team > 32 && team * 4 > measure.headline(group.space.back())) team /= 2;
+  std::int64_t shortest = 0;
+  bool columns = false, once = false;  // once: rows that a block of any size reads in one pass
+  for (const Group& group : parts.groups) {
+    if (!group.reduces()) continue;
+    columns = columns || !group.reduced.back();
+    if (!group.reduced.back()) continue;
+    const std::int64_t row = measure.headline(group.space.back());
+    std::int64_t rows = 1;
+    for (std::size_t i = 0; i < group.space.size(); ++i)
+      if (!group.reduced[i]) rows *= measure.headline(group.space[i]);
+    once = once || rows < kFewRows || has_maximum(graph, group);
+    shortest = shortest == 0 ? row : std::min(shortest, row);
+  }
+  if (shortest == 0) return columns ? kWarp : kUsualTeam;
+  std::int64_t team = kUsualTeam;
+  while (team > kWarp && team * 4 > shortest) team /= 2;
+  while (!once && team < kLargestTeam && team * 4 * kVectorsOfThread < shortest) team *= 2;
   return static_cast<int>(team);
 }
 
@@ -82,13 +103,19 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
     target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, default_team(graph, parts));
     target.vector = choices.pick("vector", {1, 2, 4}, 4);
     target.lanes = target.team * target.vector;
+    const bool nests = std::ranges::all_of(parts.groups, [&](const Group& group) {
+      const Kind kind = graph.nodes[static_cast<std::size_t>(group.nodes[0])].kind;
+      return kind == Kind::kApply || kind == Kind::kReduce;
+    });
+    if (nests) target.resident = choices.pick("resident", {0, 1024, 1536, 2048}, 0);
   }
   Writer writer(graph, target);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
     const Site site{parts.groups[g], writer, choices, "g" + std::to_string(g)};
     LATHE_CHECK_OK(emit_group(site));
   }
-  return Emission{writer.finish(choices.taken()), writer.pattern(), choices.taken(), choices.space(),
+  const bool chained = writer.kernels() > 1 && choices.pick("chain", {0, 1}, 1) == 1;
+  return Emission{writer.finish(choices.taken(), chained), writer.pattern(), choices.taken(), choices.space(),
                   writer.work()};
 }
 

@@ -66,12 +66,15 @@ std::string element(const Graph& graph, const Group& group, const std::vector<Lo
 }
 
 std::string unflatten(const std::string& number, const std::vector<Loop>& loops,
-                      const std::vector<std::string>& names) {
+                      const std::vector<std::string>& names, bool cuda) {
   std::string text;
   Expr inner = Expr::constant(1);
   for (std::size_t l = loops.size(); l-- > 0;) {
-    std::string value = is_one(inner) ? number : number + " / " + factor(inner);
-    if (l > 0) value = (is_one(inner) ? value : "(" + value + ")") + " % " + factor(loops[l].extent);
+    std::string value = number;
+    if (!is_one(inner))
+      value = cuda ? "quotient(" + number + ", " + inner.to_string() + ")" : number + " / " + factor(inner);
+    if (l > 0 && cuda) value = "residue(" + value + ", " + loops[l].extent.to_string() + ")";
+    if (l > 0 && !cuda) value = (is_one(inner) ? value : "(" + value + ")") + " % " + factor(loops[l].extent);
     text = "const int64_t " + names[l] + " = " + value + ";\n" + text;
     inner = inner * loops[l].extent;
   }

@@ -29,8 +29,9 @@ std::string element(const Graph& graph, const Group& group, const std::vector<Lo
 std::string element(const std::vector<Expr>& shape, const Placement& place, const std::vector<Loop>& loops,
                     const std::vector<std::string>& indices);
 
-/// Declares the indices of the item numbered `number` in the extents of `loops`.
+/// Declares the indices of the item numbered `number` in the extents of `loops`. GPUs divide 64 bits slowly:
+/// for them, by lathe::quotient and lathe::residue.
 std::string unflatten(const std::string& number, const std::vector<Loop>& loops,
-                      const std::vector<std::string>& names);
+                      const std::vector<std::string>& names, bool cuda = false);
 
 }  // namespace lathe::catalog

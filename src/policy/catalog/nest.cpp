@@ -1,6 +1,7 @@
 #include "policy/catalog/nest.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lathe::catalog {
 
@@ -27,13 +28,22 @@ bool NestEmitter::inner(const Term& term) const {
 }
 
 void NestEmitter::choose() {
-  if (mode_ == NestMode::kColumns) {
-    unroll_ = site_.knob("unroll", {1, 2, 4, 8, 16, 32, 64}, 4);
-  } else {
-    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, mode_ == NestMode::kRows ? 4 : 2);
-  }
-  streaming_ = mode_ == NestMode::kFlat && site_.knob("stream", {0, 1}, 0) == 1;
+  choose_online();
   choose_cache();
+  if (mode_ == NestMode::kColumns) {
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8, 16, 32, 64}, writer_.cuda() ? 1 : 4);
+    if (writer_.cuda()) ahead_ = site_.knob("ahead", {1, 4, 8, 16}, unroll_ > 2 ? 4 : 8);
+    choose_split();
+  } else {
+    choose_split();
+    choose_kept();
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, mode_ != NestMode::kRows ? 2 : kept_ > 0 ? 1 : 4);
+  }
+  if (mode_ != NestMode::kFlat && !writer_.cuda()) return;
+  const int stream =
+      site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}, 0);
+  streams_ = stream > 0;
+  streams_reads_ = stream > 1;
 }
 
 /// A costly value that a later pass needs again is left in the output that the last pass overwrites.
@@ -51,14 +61,11 @@ void NestEmitter::choose_cache() {
     const Term& term = terms_.list[t];
     const bool full = std::ranges::find(term.runs, false) == term.runs.end();
     if (!term.heavy || !full || term.stage >= terms_.stages - 1) continue;
-    for (int later = term.stage + 1; later < terms_.stages; ++later) {
-      const std::vector<int> needed = closure(wanted(later), later);
-      if (std::ranges::find(needed, static_cast<int>(t)) == needed.end()) continue;
-      if (site_.knob("cache", {0, 1}, 1) == 0) return;
-      cached_ = static_cast<int>(t);
-      cache_ = place;
-      return;
-    }
+    if (!is_needed_after(static_cast<int>(t), term.stage)) continue;
+    if (site_.knob("cache", {0, 1}, 1) == 0) return;
+    cached_ = static_cast<int>(t);
+    cache_ = place;
+    return;
   }
 }
 
@@ -66,21 +73,29 @@ std::string NestEmitter::address(const std::string& value) const {
   return element(site_.graph(), group_, loops_, value, indices_);
 }
 
-std::string NestEmitter::read(int t, bool inside) const {
+std::string NestEmitter::read(int t, bool inside) {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
   if (site_.graph().iotas.contains(term.value)) return iota_text(group_, loops_, term, indices_);
   const std::string at = writer_.parameter(term.value);
   const TensorDecl* tensor = site_.graph().task->find_tensor(term.value);
   if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
   const bool lanes = lanewise(term) && (inside || mode_ == NestMode::kColumns);
-  if (lanes) return "load(" + at + " + " + address(term.value) + ", lanes)";
+  const bool once = streams_reads_ && std::ranges::find(term.runs, false) == term.runs.end();
+  const bool f32 = site_.graph().type_of(term.value).dtype == DType::kF32;
+  const std::string function = once && f32 ? "load_past_cache(" : "load(";
+  if (lanes) vectors_.insert(at);
+  if (lanes) return function + at + " + " + address(term.value) + ", lanes)";
   return "static_cast<float>(" + at + "[" + address(term.value) + "])";
 }
 
 std::string NestEmitter::declare(int t, int stage, bool inside) {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
   std::string value;
-  if (t == cached_ && term.stage < stage) {
+  if (in_kept_ && is_kept(t)) {
+    value = "k_" + terms_.name(t) + "[u]";
+    if (!is_left_over(t, stage)) value += " = " + formula_text(terms_, term);
+  } else if (t == cached_ && term.stage < stage) {
+    vectors_.insert(writer_.parameter(cache_));
     value = "load(" + writer_.parameter(cache_) + " + " + address(cache_) + ", lanes)";
   } else {
     value = term.kind == Term::Kind::kLeaf ? read(t, inside) : formula_text(terms_, term);
@@ -103,24 +118,25 @@ std::vector<int> NestEmitter::reductions(int stage) const {
 std::vector<int> NestEmitter::wanted(int stage) const {
   std::vector<int> targets;
   for (const int reduce : reductions(stage))
-    targets.push_back(terms_.list[static_cast<std::size_t>(reduce)].operands[0]);
+    if (reduce != online_sum_) targets.push_back(terms_.list[static_cast<std::size_t>(reduce)].operands[0]);
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     const bool now = term.stored && term.stage == stage && inner(term);
-    if (now || (static_cast<int>(t) == cached_ && term.stage == stage))
-      targets.push_back(static_cast<int>(t));
+    const bool left = in_kept_ ? is_kept(static_cast<int>(t)) && term.kind != Term::Kind::kLeaf
+                               : static_cast<int>(t) == cached_;
+    if (now || (left && term.stage == stage)) targets.push_back(static_cast<int>(t));
   }
   return targets;
 }
 
-/// The inner terms that `targets` need, operands first. A cached term of an earlier pass needs nothing.
+/// The inner terms that `targets` need, operands first. What an earlier pass left needs nothing.
 std::vector<int> NestEmitter::closure(const std::vector<int>& targets, int stage) const {
   std::vector<bool> needed(terms_.list.size(), false);
   for (const int target : targets) needed[static_cast<std::size_t>(target)] = true;
   for (std::size_t t = terms_.list.size(); t-- > 0;) {
     const Term& term = terms_.list[t];
     if (!needed[t] || !inner(term)) continue;
-    if (static_cast<int>(t) == cached_ && term.stage < stage) continue;
+    if (is_left_over(static_cast<int>(t), stage)) continue;
     for (const int operand : term.operands) needed[static_cast<std::size_t>(operand)] = true;
   }
   std::vector<int> order;
@@ -138,13 +154,31 @@ std::string NestEmitter::store_text(int t, bool inside) {
   for (std::size_t l = 0; l < loops_.size(); ++l)
     if (!loops_[l].reduced && !term.runs[l] && l + 1 < loops_.size() && mode_ != NestMode::kFlat)
       guard += (guard.empty() ? "if (" : " && ") + indices_[l] + " == 0";
+  if (split_ >= 0 && !inner(term)) guard += (guard.empty() ? "if (" : " && ") + std::string("split == 0");
   if (!guard.empty()) guard += ") ";
   if (lanewise(term) && (inside || mode_ == NestMode::kColumns)) {
-    const std::string function = streaming_ && !is_input_buffer(place) ? "store_past_cache" : "store";
+    vectors_.insert(at);
+    const std::string function = streams_ && !is_input_buffer(place) ? "store_past_cache" : "store";
     return guard + function + "(" + at + " + " + address(place) + ", " + terms_.name(t) + ", lanes);\n";
   }
   const std::string type(info(term.node->type.dtype).c_name);
   return guard + at + "[" + address(place) + "] = static_cast<" + type + ">(" + terms_.name(t) + ");\n";
+}
+
+/// The leading lanes that a loop has left.
+std::string NestEmitter::mask(const std::string& lanes) const {
+  return (writer_.cuda() ? "reach.first_lanes(" : "first_lanes(") + lanes + ")";
+}
+
+/// On a GPU: the kernel's text once for tensors that vectors divide, and once for any.
+std::string NestEmitter::for_each_reach(const std::string& code) {
+  if (!writer_.cuda()) return code;
+  std::string divides = loops_.back().extent.to_string();
+  divides = "kVector == 1 || ((" + divides + ") % kVector == 0";
+  for (const std::string& buffer : std::exchange(vectors_, {}))
+    divides += " && is_aligned<4 * kVector>(" + buffer + ")";
+  return "const auto run = [&](auto reach) {\n" + code + "};\nif (" + divides +
+         ")) {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
 }
 
 bool NestEmitter::is_input_buffer(const std::string& value) const {

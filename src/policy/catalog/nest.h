@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,15 +28,33 @@ class NestEmitter {
 
  private:
   static constexpr int kFlatBlock = 4096;
+  static constexpr int kMostKept = 8;  ///< vectors of a row that registers usually hold
 
   bool inner(const Term& term) const;  ///< computed inside the loops of a pass
   bool lanewise(const Term& term) const { return term.runs.back(); }
   bool is_input_buffer(const std::string& value) const;
   void choose();
   void choose_cache();
+  void choose_online();
+  bool find_online();
+  std::string extend_online(const std::string& suffix) const;
+  std::string finish_online() const;
+  void choose_split();
+  bool rows_are_few() const;
+  std::int64_t row_vectors() const {
+    return (writer_.headline(loops_.back().extent) - 1) / writer_.lanes() + 1;
+  }
+  void choose_kept();
+  bool is_kept(int term) const;
+  /// Whether the pass finds the term where an earlier one left it.
+  bool is_left_over(int term, int stage) const;
+  std::string keep_rows();
+  std::string kept_loop(const std::string& code) const;
+  std::string kept_pass(int stage, const std::vector<int>& reduces);
+  bool is_needed_after(int term, int stage) const;
 
   std::string address(const std::string& value) const;
-  std::string read(int term, bool inside) const;
+  std::string read(int term, bool inside);
   std::string declare(int term, int stage, bool inside);
   std::string store_text(int term, bool inside);
   std::vector<int> reductions(int stage) const;
@@ -45,7 +64,9 @@ class NestEmitter {
   std::int64_t block_floats() const { return writer_.block_floats(unroll_); }
   /// Elements of an item of a flat loop.
   int flat_block() const { return writer_.cuda() ? writer_.block_floats(unroll_) : kFlatBlock; }
-  std::string outer_terms(int stage);
+  enum class Stores { kWrite, kLeaveOut };
+  std::string outer_terms(int stage, Stores stores = Stores::kWrite);
+  std::string column_stores(int stage);
   std::string with_column_terms(int stage, std::string code);
   std::string pass(int stage);
   std::string pass_body(int stage);
@@ -55,8 +76,19 @@ class NestEmitter {
   std::string vector_loop(const std::string& body, const std::vector<int>& reduces, const std::string& from,
                           const std::string& to) const;
   std::string per_block(const std::string& code) const;
+  std::string mask(const std::string& lanes) const;
+  std::string for_each_reach(const std::string& code);
   std::string passes();
+  std::string item_indices(const std::string& item);
+  Expr items() const;
   void account() const;
+
+  std::string neutral(int reduce) const;
+  std::string join(int reduce, const std::string& a, const std::string& b) const;
+  std::string part(int reduce, const std::string& number) const;
+  std::string combine_parts(int reduce);
+  std::string write_parts(int stage);
+  void launch_split(const std::string& kernel);
 
   const Site& site_;
   const Group& group_;
@@ -65,11 +97,22 @@ class NestEmitter {
   Terms terms_;
   NestMode mode_ = NestMode::kFlat;
   int unroll_ = 4;
-  bool streaming_ = false;
-  int cached_ = -1;    ///< a costly term kept in `cache_` between passes
-  std::string cache_;  ///< the output that will be overwritten last
+  bool streams_ = false;  ///< stores pass by the cache
+  bool streams_reads_ = false;
+  int cached_ = -1;                        ///< a costly term kept in `cache_` between passes
+  std::string cache_;                      ///< the output that will be overwritten last
+  int online_max_ = -1, online_sum_ = -1;  ///< found in one pass
+  int split_ = -1;  ///< the reduced loop that several teams share, each stage in a kernel of its own
+  Expr splits_;     ///< how many teams
+  std::map<int, std::string> parts_;  ///< of reductions: the scratch with each team's result
+  bool by_warps_ = false;             ///< the text under way is for blocks whose warps share an item
+  int ahead_ = 1;                     ///< rows of a column block that are read together
+  int kept_ = 0;                      ///< vectors of a row that stay in registers between passes
+  std::vector<int> kept_terms_;
+  bool in_kept_ = false;  ///< the text under way is for those vectors
   std::vector<std::string> indices_;
   std::set<std::string> written_;
+  std::set<std::string> vectors_;  ///< buffers that the text under way reads or writes by vectors
 };
 
 }  // namespace lathe::catalog

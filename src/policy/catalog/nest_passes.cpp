@@ -45,6 +45,8 @@ bool mentions(const std::string& code, const std::string& word) {
 
 std::string NestEmitter::accumulate(int t, const std::string& a) {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
+  if (t == online_max_) return {};
+  if (t == online_sum_) return extend_online(a.substr(2 + terms_.name(t).size()));
   const How how = how_to(term.node->how);
   std::string value = terms_.name(term.operands[0]);
   if (mode_ == NestMode::kRows) value = "keep(lanes, " + value + ", " + how.neutral + ")";
@@ -62,6 +64,15 @@ std::string NestEmitter::accumulate(int t, const std::string& a) {
   return a + " = " + fill(seen_elsewhere && !term.stored ? how.fast_combine : how.combine, a, value) + ";\n";
 }
 
+std::string NestEmitter::neutral(int t) const {
+  if (t == online_max_) return "kLowest";
+  return how_to(terms_.list[static_cast<std::size_t>(t)].node->how).neutral;
+}
+
+std::string NestEmitter::join(int t, const std::string& a, const std::string& b) const {
+  return a + " = " + fill(how_to(terms_.list[static_cast<std::size_t>(t)].node->how).combine, a, b) + ";\n";
+}
+
 /// The statements for one vector of one pass, without the accumulators' names being decided.
 std::string NestEmitter::pass_body(int stage) {
   std::string code;
@@ -69,7 +80,7 @@ std::string NestEmitter::pass_body(int stage) {
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     const bool stored = term.stored && inner(term) && term.stage == stage;
-    if (stored || (static_cast<int>(t) == cached_ && term.stage == stage))
+    if (stored || (!in_kept_ && static_cast<int>(t) == cached_ && term.stage == stage))
       code += store_text(static_cast<int>(t), true);
   }
   return code;
@@ -80,7 +91,7 @@ std::string NestEmitter::declare_accumulators(const std::vector<int>& reduces) c
   const bool columns = mode_ == NestMode::kColumns;
   for (const int t : reduces) {
     const Term& term = terms_.list[static_cast<std::size_t>(t)];
-    const std::string start = std::string("f32v(") + how_to(term.node->how).neutral + ")";
+    const std::string start = "f32v(" + neutral(t) + ")";
     for (const std::string prefix : {"a_", "x_a_"}) {
       if (prefix == "x_a_" && !is_index(term)) continue;
       const std::string first = prefix == "a_" ? start : "f32v(kInfinity)";
@@ -100,6 +111,11 @@ std::string NestEmitter::finish_reductions(const std::vector<int>& reduces) cons
   std::string code;
   for (const int t : reduces) {
     const Term& term = terms_.list[static_cast<std::size_t>(t)];
+    if (t == online_max_) continue;
+    if (t == online_sum_) {
+      code += finish_online();
+      continue;
+    }
     const std::string name = terms_.name(t), a = "a_" + name;
     const How how = how_to(term.node->how);
     if (mode_ == NestMode::kColumns) {
@@ -139,6 +155,16 @@ std::string NestEmitter::vector_loop(const std::string& body, const std::vector<
   }
   std::string code = "const auto body = [&](int64_t j, auto lanes" + parameters +
                      ") __attribute__((always_inline)) {\n" + body + "};\n";
+  if (writer_.cuda()) {
+    code += "const int64_t stop = " + to + ";\n#pragma GCC unroll 1\nfor (int64_t at = " + from +
+            "; at < stop; at += " + std::to_string(unroll_) + " * kLanes) {\n";
+    for (int u = 0; u < unroll_; ++u) {
+      const std::string ahead = u > 0 ? std::to_string(u) + " * kLanes" : "";
+      code += "body(at" + (u > 0 ? " + " + ahead : "") + ", " +
+              mask("stop - at" + (u > 0 ? " - " + ahead : "")) + arguments(u) + ");\n";
+    }
+    return code + "}\n";
+  }
   code += "int64_t at = " + from + ";\nconst int64_t stop = " + to + ";\n";
   if (unroll_ > 1) {
     const std::string step = std::to_string(unroll_) + " * kLanes";
@@ -155,8 +181,8 @@ std::string NestEmitter::vector_loop(const std::string& body, const std::vector<
 /// Code for each vector of a column block; lane-wise results of earlier passes are read from their arrays.
 std::string NestEmitter::per_block(const std::string& code) const {
   std::string text = "#pragma GCC unroll 8\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n";
-  text += "const int64_t j = j0 + u * kLanes;\nconst maskv lanes = first_lanes(" +
-          loops_.back().extent.to_string() + " - j);\n";
+  text += "const int64_t j = j0 + u * kLanes;\nconst " + std::string(writer_.cuda() ? "auto" : "maskv") +
+          " lanes = " + mask(loops_.back().extent.to_string() + " - j") + ";\n";
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     const std::string name = terms_.name(static_cast<int>(t));

@@ -6,16 +6,27 @@ namespace lathe::catalog {
 
 /// Terms of the item itself that pass `stage` - 1 made known, with their stores. In column mode they are
 /// computed anew for each vector where they are used, so only scalars appear here.
-std::string NestEmitter::outer_terms(int stage) {
+std::string NestEmitter::outer_terms(int stage, Stores stores) {
   std::string code;
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     if (inner(term) || term.stage != stage) continue;
     if (mode_ == NestMode::kColumns && lanewise(term)) continue;
     if (term.kind != Term::Kind::kReduce) code += declare(static_cast<int>(t), stage, false);
-    if (term.stored) code += store_text(static_cast<int>(t), false);
+    if (term.stored && stores == Stores::kWrite) code += store_text(static_cast<int>(t), false);
   }
   return code;
+}
+
+/// Stores of what column mode computes lane by lane outside the reduced loops.
+std::string NestEmitter::column_stores(int stage) {
+  std::string stores;
+  for (std::size_t t = 0; t < terms_.list.size(); ++t) {
+    const Term& term = terms_.list[t];
+    if (term.stored && !inner(term) && lanewise(term) && term.stage == stage)
+      stores += store_text(static_cast<int>(t), false);
+  }
+  return stores.empty() || mode_ != NestMode::kColumns ? "" : per_block(with_column_terms(stage, stores));
 }
 
 /// Prefixes `code` with the lane-wise terms outside the reduced loops that it needs: every vector of a column
@@ -33,41 +44,66 @@ std::string NestEmitter::with_column_terms(int stage, std::string code) {
 std::string NestEmitter::pass(int stage) {
   const std::vector<int> reduces = reductions(stage);
   if (wanted(stage).empty()) return {};
-  const bool columns = mode_ == NestMode::kColumns;
   std::string body = pass_body(stage);
+  const bool columns = mode_ == NestMode::kColumns;
   for (const int t : reduces) body += accumulate(t, "a_" + terms_.name(t) + (columns ? "[u]" : ""));
-  std::string code = declare_accumulators(reduces);
-  std::string closing;
+  std::string loops, closing;
+  std::string from = "0", to = loops_.back().extent.to_string();
   for (std::size_t l = 0; l < loops_.size(); ++l) {
-    const bool vector = l + 1 == loops_.size() && !columns;
+    const bool shared = static_cast<int>(l) == split_, vector = l + 1 == loops_.size() && !columns;
+    if (vector && shared) from = "first", to = "last";
     if (!loops_[l].reduced || vector) continue;
-    code += "for (int64_t " + indices_[l] + " = 0; " + indices_[l] + " < " + loops_[l].extent.to_string() +
-            "; ++" + indices_[l] + ") {\n";
+    if (ahead_ > 1) loops += "#pragma GCC unroll unrolled(reach, " + std::to_string(ahead_) + ")\n";
+    loops += "for (int64_t " + indices_[l] + " = " + (shared ? "first" : "0") + "; " + indices_[l] + " < " +
+             (shared ? "last" : loops_[l].extent.to_string()) + "; ++" + indices_[l] + ") {\n";
     closing += "}\n";
   }
+  std::string code = declare_accumulators(reduces);
   if (columns) {
-    code += per_block(with_column_terms(stage, body));
+    body = with_column_terms(stage, body);
+    code += loops + per_block(body) + closing;
   } else {
-    code += "{\n" + vector_loop(body, reduces, "0", loops_.back().extent.to_string()) + "}\n";
+    if (kept_ > 0) from = "kKept * kLanes";
+    code +=
+        loops + kept_pass(stage, reduces) + "{\n" + vector_loop(body, reduces, from, to) + "}\n" + closing;
   }
-  return code + closing + finish_reductions(reduces);
+  return code + finish_reductions(reduces);
 }
 
 std::string NestEmitter::passes() {
-  std::string code;
-  for (int stage = 0; stage < terms_.stages; ++stage) {
-    code += outer_terms(stage);
-    if (mode_ == NestMode::kColumns) {
-      std::string stores;
-      for (std::size_t t = 0; t < terms_.list.size(); ++t) {
-        const Term& term = terms_.list[t];
-        if (term.stored && !inner(term) && lanewise(term) && term.stage == stage)
-          stores += store_text(static_cast<int>(t), false);
-      }
-      if (!stores.empty()) code += per_block(with_column_terms(stage, stores));
-    }
-    code += pass(stage);
+  std::string code = keep_rows();
+  for (int stage = 0; stage < terms_.stages; ++stage)
+    code += outer_terms(stage) + column_stores(stage) + pass(stage);
+  return code;
+}
+
+/// Loops over an item's neighbours: neither reduced nor along vectors.
+Expr NestEmitter::items() const {
+  std::vector<Expr> extents;
+  for (std::size_t l = 0; l + 1 < loops_.size(); ++l)
+    if (!loops_[l].reduced) extents.push_back(loops_[l].extent);
+  const Expr blocks = Expr::apply("cdiv", loops_.back().extent, Expr::constant(block_floats()));
+  return mode_ == NestMode::kColumns ? product(extents) * blocks : product(extents);
+}
+
+std::string NestEmitter::item_indices(const std::string& item) {
+  std::vector<Loop> outer;
+  std::vector<std::string> names;
+  for (std::size_t l = 0; l + 1 < loops_.size(); ++l) {
+    if (loops_[l].reduced) continue;
+    outer.push_back(loops_[l]);
+    names.push_back(indices_[l]);
   }
+  if (mode_ != NestMode::kColumns) return outer.empty() ? "" : unflatten(item, outer, names, writer_.cuda());
+  const std::string count = "cdiv(" + loops_.back().extent.to_string() + ", kBlock)";
+  const bool cuda = writer_.cuda();
+  std::string code =
+      "const int64_t j0 = " + (cuda ? "residue(" + item + ", " + count + ")" : item + " % " + count) +
+      " * kBlock;\n";
+  if (!outer.empty())
+    code +=
+        "const int64_t outer = " + (cuda ? "quotient(" + item + ", " + count + ")" : item + " / " + count) +
+        ";\n" + unflatten("outer", outer, names, writer_.cuda());
   return code;
 }
 
@@ -90,32 +126,16 @@ Status NestEmitter::run() {
     std::string code = outer_terms(0);
     code += vector_loop(pass_body(0), {}, "begin * " + block,
                         "min(end * " + block + ", int64_t{" + last.to_string() + "})");
-    writer_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(flat_block())), written_, code);
+    writer_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(flat_block())), written_,
+                   for_each_reach(code));
     return Ok{};
   }
-  std::vector<Loop> outer;
-  std::vector<std::string> names;
-  for (std::size_t l = 0; l < loops_.size(); ++l) {
-    if (loops_[l].reduced || (l + 1 == loops_.size())) continue;
-    outer.push_back(loops_[l]);
-    names.push_back(indices_[l]);
-  }
-  std::vector<Expr> extents;
-  for (const Loop& loop : outer) extents.push_back(loop.extent);
-  Expr items = product(extents);
-  std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
-  if (mode_ == NestMode::kColumns) {
-    const std::string count = "cdiv(" + last.to_string() + ", kBlock)";
-    code = "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n" + code;
-    code += "const int64_t j0 = item % " + count + " * kBlock;\n";
-    if (!outer.empty())
-      code += "const int64_t outer = item / " + count + ";\n" + unflatten("outer", outer, names);
-    items = items * Expr::apply("cdiv", last, Expr::constant(block_floats()));
-  } else if (!outer.empty()) {
-    code += unflatten("item", outer, names);
-  }
-  code += passes() + "}\n";
-  writer_.launch(kernel, items, written_, code);
+  if (split_ >= 0) return launch_split(kernel), Ok{};
+  const std::string block = "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n";
+  const std::string code = (mode_ == NestMode::kColumns ? block : "") +
+                           "for (int64_t item = begin; item < end; ++item) {\n" + item_indices("item") +
+                           passes() + "}\n";
+  writer_.launch(kernel, items(), written_, for_each_reach(code));
   return Ok{};
 }
 
@@ -133,7 +153,7 @@ void NestEmitter::account() const {
     if (term.heavy)
       work.special += elements * (cached_ == static_cast<int>(t) || term.stage + 1 >= terms_.stages ? 1 : 2);
   }
-  work.flops += elements * (4.0 - std::min(unroll_, 4)) * 0.2;
+  if (!writer_.cuda()) work.flops += elements * (4.0 - std::min(unroll_, 4)) * 0.2;
   writer_.add_work(work);
 }
 

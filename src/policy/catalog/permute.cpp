@@ -34,7 +34,7 @@ std::string times(const std::string& index, const Expr& stride) {
   return is_one(stride) ? index : index + " * " + factor(stride);
 }
 
-/// On a GPU: tiles of 32 x 32 turn round in shared memory, so that reads and writes both run along warps.
+/// On a GPU: tiles turn round in shared memory (lathe/cuda/turn.cuh).
 struct TurnedTile {
   const Axis& inner;  ///< along which the input lies
   const Axis& last;   ///< along which the output lies
@@ -43,26 +43,34 @@ struct TurnedTile {
   std::vector<std::string> names;
 };
 
+constexpr double kManyElements = 1 << 22;  // whose larger tiles fill a device
+
 void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
   const std::string p = tile.inner.extent.to_string(), n = tile.last.extent.to_string();
   const std::string x = site.writer.parameter(site.node(0).in[0]),
                     y = site.writer.parameter(site.node(0).out);
-  std::string code = "__shared__ float tile[32][33];\nconst int64_t across = cdiv(" + n +
-                     ", 32), tiles = cdiv(" + p + ", 32) * across;\n";
-  if (!tile.loops.empty())
-    code += "const int64_t outer = item / tiles;\n" + unflatten("outer", tile.loops, tile.names);
-  code +=
-      "const int64_t p0 = item % tiles / across * 32, i0 = item % across * 32;\n"
-      "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n";
-  code += "for (int r = warp; r < 32; r += 8)\nif (i0 + r < " + n + " && p0 + lane < " + p +
-          ") tile[r][lane] = " + x + "[" + tile.from + " + " + times("(i0 + r)", tile.last.from_stride) +
-          " + p0 + lane];\n__syncthreads();\n";
-  code += "for (int r = warp; r < 32; r += 8)\nif (p0 + r < " + p + " && i0 + lane < " + n + ") " + y + "[" +
-          tile.to + " + " + times("(p0 + r)", tile.inner.to_stride) + " + i0 + lane] = tile[lane][r];\n";
+  const bool small = site.writer.count(site.node(0).type.shape) < kManyElements;
+  const std::string side = std::to_string(site.knob("tile", {32, 64}, small ? 32 : 64));
+  const bool down = site.knob("order", {0, 1}, 0) == 1, past = site.knob("stream", {0, 1}, 1) == 1;
+  const std::string across = "cdiv(" + n + ", " + side + ")", deep = "cdiv(" + p + ", " + side + ")";
+  std::string code = "const int64_t across = " + across + ", deep = " + deep + ", tiles = deep * across;\n";
+  code += "const int64_t outer = quotient(item, tiles), number = item - outer * tiles;\n";
+  code += unflatten("outer", tile.loops, tile.names, true);
+  const std::string fast = down ? "p0" : "i0", slow = down ? "i0" : "p0", count = down ? "deep" : "across";
+  code += "const int64_t " + slow + " = quotient(number, " + count + ") * " + side + ", " + fast +
+          " = residue(number, " + count + ") * " + side + ";\n";
+  code += "const bool wide = (" + p + ") % 4 == 0 && (" + n + ") % 4 == 0 && is_aligned<16>(" + x +
+          ") && is_aligned<16>(" + y + ");\n";
+  code += "turn_tile<" + side + ">(wide, Turn{" + x + " + " + tile.from + " + " +
+          times("i0", tile.last.from_stride) + " + p0, " + tile.last.from_stride.to_string() + ", " + y +
+          " + " + tile.to + " + " + times("p0", tile.inner.to_stride) + " + i0, " +
+          tile.inner.to_stride.to_string() + ", " + n + " - i0, " + p + " - p0}, " +
+          (past ? "past_cache" : "kept_in_cache") + "());\n";
   std::vector<Expr> extents;
   for (const Loop& loop : tile.loops) extents.push_back(loop.extent);
-  const Expr tiles = Expr::apply("cdiv", tile.inner.extent, Expr::constant(32)) *
-                     Expr::apply("cdiv", tile.last.extent, Expr::constant(32));
+  const Expr edge = Expr::constant(std::stoi(side));
+  const Expr tiles =
+      Expr::apply("cdiv", tile.inner.extent, edge) * Expr::apply("cdiv", tile.last.extent, edge);
   site.writer.launch_blocks(site.prefix + "_transpose", product(extents) * tiles, 256,
                             {site.writer.buffer(site.node(0).out)}, code);
 }
@@ -81,7 +89,7 @@ void emit_moved_elements(const Site& site, const std::vector<Axis>& axes) {
   const Expr count = product(site.node(0).type.shape);
   const std::string code = "const int64_t at = item * " + std::to_string(kThreads) +
                            " + threadIdx.x;\nif (at >= " + count.to_string() + ") return;\n" +
-                           unflatten("at", loops, names) + site.writer.parameter(site.node(0).out) +
+                           unflatten("at", loops, names, true) + site.writer.parameter(site.node(0).out) +
                            "[at] = " + site.writer.parameter(site.node(0).in[0]) + "[" + from + "];\n";
   site.writer.launch_blocks(site.prefix + "_rows", Expr::apply("cdiv", count, Expr::constant(kThreads)),
                             kThreads, {site.writer.buffer(site.node(0).out)}, code);

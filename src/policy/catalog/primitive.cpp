@@ -53,8 +53,9 @@ bool is_local(const std::string& name) {
   static constexpr std::array<std::string_view, 14> kMore = {"v",     "w",     "weight", "weights", "x",
                                                              "x_",    "whole", "min",    "max",     "cdiv",
                                                              "align", "load",  "store",  "exp"};
-  static constexpr std::array<std::string_view, 10> kForGpus = {"across", "block", "i0",    "items", "lane",
-                                                                "sum",    "taps",  "tiles", "warp",  "Block"};
+  static constexpr std::array<std::string_view, 20> kForGpus = {
+      "across", "block", "i0",   "items", "lane",  "split", "splits", "own",   "shares", "number",
+      "deep",   "chunk", "last", "walk",  "kKept", "sum",   "taps",   "tiles", "warp",   "Block"};
   const bool numbered = name.size() > 1 && (name[0] == 't' || name.starts_with("ix")) &&
                         std::isdigit(static_cast<unsigned char>(name.back())) != 0;
   const auto among = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };

@@ -100,7 +100,11 @@ std::string Writer::declaration(const std::string& buffer, bool written) const {
   const TensorDecl* tensor = graph_.task->find_tensor(buffer);
   const std::string type = c_type(dtypes_.at(buffer));
   if (tensor != nullptr && tensor->role == Role::kScalar) return type + " p_" + buffer;
-  return (written ? "" : "const ") + type + "* __restrict__ p_" + buffer;
+  // What an earlier kernel wrote must not be read before the wait for it: no promise that it never changes.
+  const bool result = tensor == nullptr || std::ranges::find(graph_.task->outputs, buffer,
+                                                             &OutputDecl::name) != graph_.task->outputs.end();
+  const bool changes = target_.cuda && !written && result;
+  return (written ? "" : "const ") + type + (changes ? "* p_" : "* __restrict__ p_") + buffer;
 }
 
 Writer::Signature Writer::signature(const std::string& body, const std::set<std::string>& written) const {
@@ -108,6 +112,11 @@ Writer::Signature Writer::signature(const std::string& body, const std::set<std:
   for (const std::string& word : identifiers(body)) {
     const bool dim = graph_.dims.contains(word);
     const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
+    if (const auto value = values_.find(word); value != values_.end()) {
+      found.parameters += "int64_t " + word + ", ";
+      found.args += (found.args.empty() ? "\"" : ", \"") + to_task(graph_, value->second).to_string() + "\"";
+      continue;
+    }
     if (!dim && !buffer) continue;
     const std::string name = dim ? graph_.dims.at(word) : word.substr(2);
     found.parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
@@ -151,10 +160,14 @@ void Writer::launch_blocks(const std::string& kernel, const Expr& items, int thr
 void Writer::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads,
                             const std::string& args, const std::string& parameters, const std::string& body) {
   const std::string block = std::to_string(threads);
-  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" + to_task(graph_, blocks).to_string() +
-               "\"]\nblock = [" + block + "]\nargs = [" + args + "]\n";
-  kernels_ += "\nextern \"C\" __global__ void __launch_bounds__(" + block + ") " + kernel + "(" + parameters +
-              ") {\n" + indent(for_cuda(body)) + "}\n";
+  const std::string blocks_at_once =
+      target_.resident > threads ? ", " + std::to_string(target_.resident / threads) : "";
+  gpu_kernels_.push_back({"[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" +
+                              to_task(graph_, blocks).to_string() + "\"]\nblock = [" + block + "]\nargs = [" +
+                              args + "]\n",
+                          "\nextern \"C\" __global__ void __launch_bounds__(" + block + blocks_at_once +
+                              ") " + kernel + "(" + parameters + ") {\n",
+                          for_cuda(body)});
 }
 
 void Writer::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
@@ -179,18 +192,25 @@ double Writer::count(std::span<const Expr> shape) const {
   return total;
 }
 
-std::string Writer::finish(const Schedule& schedule) const {
+std::string Writer::finish(const Schedule& schedule, bool chained) const {
+  std::string launches = launches_, kernels = kernels_;
+  for (const GpuKernel& kernel : gpu_kernels_) {
+    const bool follows = chained && &kernel != gpu_kernels_.data();
+    launches += kernel.launch + (follows ? "programmatic = true\n" : "");
+    kernels +=
+        kernel.head + indent((chained ? "start_next();\nwait_for_previous();\n" : "") + kernel.body) + "}\n";
+  }
   std::string text = "/*lathe\npattern = \"" + pattern_ + "\"\nknobs = \"" + to_text(schedule) + "\"\n";
   for (const Scratch& scratch : scratch_)
     text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" +
             to_task(graph_, scratch.bytes).to_string() + "\"\n";
-  text += launches_ + "*/\n";
+  text += launches + "*/\n";
   if (target_.cuda)
     text += "#define LATHE_TEAM " + std::to_string(target_.team) + "\n#define LATHE_VECTOR " +
             std::to_string(target_.vector) + "\n#include <lathe/cuda.cuh>\n";
   else
     text += "#include <lathe/cpu.h>\n";
-  return text + "\nusing namespace lathe;\n" + kernels_;
+  return text + "\nusing namespace lathe;\n" + kernels;
 }
 
 }  // namespace lathe::catalog

@@ -21,6 +21,7 @@ struct Target {
   bool cuda = false;
   int lanes = 16;            ///< fp32 in a vector
   int team = 0, vector = 0;  ///< CUDA: threads of a team, neighbouring elements of a thread
+  int resident = 0;          ///< CUDA: threads of a multiprocessor for which registers must suffice; 0: any
 };
 
 /// Collects kernels, launches and scratch into one candidate text.
@@ -30,6 +31,7 @@ class Writer {
 
   const Graph& graph() const { return graph_; }
   int lanes() const { return target_.lanes; }
+  int team() const { return target_.team; }
   bool cuda() const { return target_.cuda; }
   /// How many elements `vectors` vectors hold; on CPUs the same with AVX2 and AVX-512.
   int block_floats(int vectors) const { return (target_.cuda ? target_.lanes : 16) * vectors; }
@@ -38,6 +40,8 @@ class Writer {
   std::string buffer(const std::string& value);
   /// Scratch that is no value of the graph: packed or padded copies. The name is made unique.
   std::string scratch(const std::string& name, const Expr& floats);
+  /// An integer that kernels' bodies may use by this name: an expression over dims and device facts.
+  void value(const std::string& name, const Expr& expr) { values_.insert_or_assign(name, expr); }
   /// "p_x": how a kernel's body names the buffer of a value.
   std::string parameter(const std::string& value) { return "p_" + buffer(value); }
 
@@ -62,12 +66,17 @@ class Writer {
   /// The smallest value at any scored shape.
   std::int64_t least(const Expr& expr) const;
 
-  std::string finish(const Schedule& schedule) const;
+  std::size_t kernels() const { return gpu_kernels_.size(); }
+  /// `chained`, for a GPU: a kernel's blocks start while the one before ends, and wait for its results.
+  std::string finish(const Schedule& schedule, bool chained = false) const;
 
  private:
   struct Scratch {
     std::string name;
     Expr bytes;
+  };
+  struct GpuKernel {
+    std::string launch, head, body;
   };
   struct Signature {
     std::string parameters;  ///< each with a comma behind it
@@ -85,10 +94,12 @@ class Writer {
   Target target_;
   std::map<std::string, std::string> buffers_;  ///< of root values
   std::map<std::string, DType> dtypes_;         ///< of buffers
+  std::map<std::string, Expr> values_;
   std::vector<Scratch> scratch_;
   std::vector<Work> work_;
   std::string launches_;
   std::string kernels_;
+  std::vector<GpuKernel> gpu_kernels_;
   std::string pattern_;
 };
 

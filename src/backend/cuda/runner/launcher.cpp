@@ -20,7 +20,7 @@ Status candidate_fault(std::string reason, const std::string& detail) {
   return Error{ErrorCode::kInvalid, std::move(reason) + ": " + detail};
 }
 
-std::vector<LaunchAttribute> attributes_of(const Step& step) {
+std::vector<LaunchAttribute> attributes_of(const Step& step, bool overlaps_steps) {
   std::vector<LaunchAttribute> attributes;
   if (step.cluster[0] > 0) {
     LaunchAttribute& cluster = attributes.emplace_back();
@@ -34,7 +34,7 @@ std::vector<LaunchAttribute> attributes_of(const Step& step) {
     attribute.flag = 1;
   };
   flag(step.cooperative, LaunchAttributeId::kCooperative);
-  flag(step.programmatic, LaunchAttributeId::kProgrammaticSerialization);
+  flag(step.programmatic && overlaps_steps, LaunchAttributeId::kProgrammaticSerialization);
   return attributes;
 }
 
@@ -50,6 +50,9 @@ Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
   LATHE_CHECK_OK(check(device.driver->stream_create(&device.stream, kNonBlocking), "cannot make a stream"));
   LATHE_CHECK_OK(check(device.driver->event_create(&device.begin, 0), "cannot make an event"));
   LATHE_CHECK_OK(check(device.driver->event_create(&device.end, 0), "cannot make an event"));
+  int major = 0;
+  device.driver->device_attribute(&major, DeviceAttribute::kComputeMajor, 0);
+  device.overlaps_steps = major >= 9;
   int l2_bytes = 0;
   device.driver->device_attribute(&l2_bytes, DeviceAttribute::kL2Bytes, 0);
   LATHE_TRY(device.flush,
@@ -246,7 +249,7 @@ Status Launcher::record_calls(std::uint32_t trial) const {
       continue;
     }
     for (std::size_t a = 0; a < values.size(); ++a) pointers.push_back(pass(step.args[a], trial, values[a]));
-    std::vector<LaunchAttribute> attributes = attributes_of(step);
+    std::vector<LaunchAttribute> attributes = attributes_of(step, device_->overlaps_steps);
     LaunchConfig config;
     std::copy(step.grid.begin(), step.grid.end(), config.grid);
     std::copy(step.block.begin(), step.block.end(), config.block);

@@ -20,6 +20,7 @@ struct LaunchDevice {
   const Driver* driver = nullptr;
   Stream stream = nullptr;
   Event begin = nullptr, end = nullptr;
+  bool overlaps_steps = false;  ///< sm_90 and later: the others run programmatic steps after each other
   std::optional<VendorLibrary> vendor;  ///< absent: no library steps
   DeviceMemory flush;  ///< twice the L2: filled before a block, so that it starts with cold caches
 
