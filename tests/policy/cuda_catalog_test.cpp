@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "baseline/baseline.h"
 #include "policy/catalog/emit.h"
+#include "policy/catalog/tensor_tile.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -96,6 +97,66 @@ TEST_F(CudaCatalogTest, TheNaiveBuildKnowsHalfPrecision) {
     const auto naive = naive_candidate(*task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, *task), "") << dtype;
+  }
+}
+
+/// A kernel that stores a product by the class `type`.
+std::string product_text(const std::string& type) {
+  return "#include <lathe/cuda.cuh>\nusing namespace lathe;\nusing Block = " + type +
+         ";\nextern \"C\" __global__ void __launch_bounds__(Block::kThreads) product(const float* a, const "
+         "float* b, float* c, int64_t m, int64_t n, int64_t k) {\n"
+         "const Block::Place place = Block::place(blockIdx.x, m, n);\n"
+         "const Block block{a, b, place.row, place.column, m, n, k};\n"
+         "block.run([&](int64_t i, int64_t j, float x) { c[i * n + j] = x; });\n}\n";
+}
+
+TEST_F(CudaCatalogTest, NoTileOfAProductSpillsRegisters) {
+  const auto log_of = [&](const std::string& type) {
+    const cuda::Compiled compiled =
+        nvrtc_->compile("#define LATHE_TEAM 32\n#define LATHE_VECTOR 4\n" + product_text(type),
+                        {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device", "--ptxas-options=-warn-spills"});
+    return compiled.ok ? compiled.log : "failed: " + compiled.log;
+  };
+  for (const catalog::TensorTile& tile : catalog::tensor_tiles())
+    for (const bool a : {false, true})
+      for (const bool b : {false, true}) EXPECT_EQ(log_of(tile.type(1, a, b)), "") << tile.type(1, a, b);
+  const catalog::TensorTile too_large{128, 128, 32, 3, 64, 64, 1};
+  EXPECT_THAT(log_of(too_large.type(1, false, false)), testing::HasSubstr("spill"));
+}
+
+TEST_F(CudaCatalogTest, ProductsCompileForGpusWithoutClusters) {
+  const auto task = load_task(LATHE_SOURCE_DIR "/tasks/gemm_bias_gelu.toml");
+  const auto graph = catalog::lower(*task);
+  const auto emission = catalog::emit(*graph, {}, nullptr, {.cuda = true, .cluster = 1});
+  const cuda::Compiled compiled =
+      nvrtc_->compile(emission->text, {"-arch=sm_80", "-I" LATHE_SOURCE_DIR "/device"});
+  EXPECT_TRUE(compiled.ok) << compiled.log;
+}
+
+class ProductText : public testing::Test {
+ protected:
+  static std::string text(const char* task_name, const catalog::Target& target) {
+    const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + task_name + ".toml");
+    const auto graph = catalog::lower(*task);
+    return catalog::emit(*graph, {}, nullptr, target)->text;
+  }
+};
+
+TEST_F(ProductText, BlocksOfAClusterShareTheDepthOfAProductThatFillsNoGpu) {
+  EXPECT_THAT(text("mlp", {.cuda = true}), testing::HasSubstr("cluster = ["));
+}
+
+TEST_F(ProductText, HasNoClustersWhereTheGpuHasNone) {
+  EXPECT_THAT(text("mlp", {.cuda = true, .cluster = 1}), testing::Not(testing::HasSubstr("cluster")));
+}
+
+TEST_F(ProductText, TakesNoMoreSharedMemoryThanABlockMayHave) {
+  const catalog::Target small{.cuda = true, .shared_bytes = 30 * 1024};
+  for (const char* task : {"gemm_square", "gemm_transposed_b", "batched_matmul"}) {
+    const std::string emitted = text(task, small);
+    const std::size_t at = emitted.find("smem = ");
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_LE(std::stoi(emitted.substr(at + 7)), 30 * 1024) << task;
   }
 }
 

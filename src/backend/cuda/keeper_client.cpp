@@ -12,6 +12,7 @@ namespace {
 constexpr int kStartTimeoutMs = 20'000;
 constexpr int kUploadTimeoutMs = 60'000;
 constexpr int kReplyTimeoutMs = 10'000;
+constexpr std::int64_t kLargestCluster = 8;  // blocks, on every GPU that has clusters
 constexpr std::size_t kPiecesOfFrame = kMaxFrameBytes / sizeof(Piece) - 16;
 
 using Verb = KeeperRequest::Verb;
@@ -38,6 +39,7 @@ Dims facts_of(const DeviceFacts& facts) {
   return {{"sm_count", facts.multiprocessors},
           {"smem_optin", facts.shared_optin_bytes},
           {"l2_bytes", facts.l2_bytes},
+          {"max_cluster", facts.compute_major >= 9 ? kLargestCluster : 1},
           {"threads", 1}};
 }
 

@@ -13,11 +13,19 @@ namespace {
 using catalog::Emission;
 using catalog::Graph;
 using catalog::Schedule;
+using catalog::Target;
 
-catalog::Target target_of(const DeviceInfo& device) {
+Target target_of(const DeviceInfo& device) {
   const auto found = device.facts.find("vector_bytes");
   const bool known = found != device.facts.end() && found->second >= 32;
-  return {.cuda = device.kind == "cuda", .lanes = known ? static_cast<int>(found->second / 4) : 16};
+  Target target{.cuda = device.kind == "cuda", .lanes = known ? static_cast<int>(found->second / 4) : 16};
+  const auto fact = [&](const char* name, int otherwise) {
+    const auto at = device.facts.find(name);
+    return at != device.facts.end() ? static_cast<int>(at->second) : otherwise;
+  };
+  target.cluster = fact("max_cluster", 1);
+  target.shared_bytes = fact("smem_optin", 48 * 1024);
+  return target;
 }
 
 class CatalogPolicy final : public Policy {

@@ -150,21 +150,28 @@ void Writer::launch_teams(const std::string& kernel, const Expr& items, const st
 }
 
 void Writer::launch_blocks(const std::string& kernel, const Expr& items, int threads,
-                           const std::set<std::string>& written, const std::string& body) {
+                           const std::set<std::string>& written, const std::string& body,
+                           const BlockOptions& options) {
   Signature signed_as = signature(body, written);
   if (signed_as.parameters.ends_with(", ")) signed_as.parameters.resize(signed_as.parameters.size() - 2);
-  add_gpu_kernel(kernel, items, threads, signed_as.args, signed_as.parameters,
-                 "const int64_t item = blockIdx.x;\n" + body);
+  const bool shared = options.cluster > 1;
+  const std::string item = shared ? "blockIdx.x / " + std::to_string(options.cluster) : "blockIdx.x";
+  add_gpu_kernel(kernel, shared ? items * Expr::constant(options.cluster) : items, threads, signed_as.args,
+                 signed_as.parameters, "const int64_t item = " + item + ";\n" + body, options);
 }
 
 void Writer::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads,
-                            const std::string& args, const std::string& parameters, const std::string& body) {
+                            const std::string& args, const std::string& parameters, const std::string& body,
+                            const BlockOptions& options) {
   const std::string block = std::to_string(threads);
   const std::string blocks_at_once =
       target_.resident > threads ? ", " + std::to_string(target_.resident / threads) : "";
-  gpu_kernels_.push_back({"[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" +
-                              to_task(graph_, blocks).to_string() + "\"]\nblock = [" + block + "]\nargs = [" +
-                              args + "]\n",
+  std::string launch = "[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" +
+                       to_task(graph_, blocks).to_string() + "\"]\nblock = [" + block + "]\nargs = [" + args +
+                       "]\n";
+  if (options.cluster > 1) launch += "cluster = [" + std::to_string(options.cluster) + "]\n";
+  if (options.shared_bytes > 0) launch += "smem = " + std::to_string(options.shared_bytes) + "\n";
+  gpu_kernels_.push_back({std::move(launch),
                           "\nextern \"C\" __global__ void __launch_bounds__(" + block + blocks_at_once +
                               ") " + kernel + "(" + parameters + ") {\n",
                           for_cuda(body)});

@@ -22,6 +22,14 @@ struct Target {
   int lanes = 16;            ///< fp32 in a vector
   int team = 0, vector = 0;  ///< CUDA: threads of a team, neighbouring elements of a thread
   int resident = 0;          ///< CUDA: threads of a multiprocessor for which registers must suffice; 0: any
+  int cluster = 8;           ///< CUDA: blocks that may form a cluster; 1 where there are none
+  int shared_bytes = 227 * 1024;  ///< CUDA: of a block
+};
+
+/// What blocks of a launch have beyond threads.
+struct BlockOptions {
+  int cluster = 1;       ///< so many blocks share an item
+  int shared_bytes = 0;  ///< dynamic
 };
 
 /// Collects kernels, launches and scratch into one candidate text.
@@ -30,6 +38,7 @@ class Writer {
   Writer(const Graph& graph, const Target& target);
 
   const Graph& graph() const { return graph_; }
+  const Target& target() const { return target_; }
   int lanes() const { return target_.lanes; }
   int team() const { return target_.team; }
   bool cuda() const { return target_.cuda; }
@@ -52,9 +61,10 @@ class Writer {
   void launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
               const std::string& body, const std::string& when = {});
 
-  /// For a GPU: a kernel whose blocks of `threads` threads take one `item` each.
+  /// For a GPU: a kernel whose blocks of `threads` threads, or clusters of such blocks, take one `item` each.
   void launch_blocks(const std::string& kernel, const Expr& items, int threads,
-                     const std::set<std::string>& written, const std::string& body);
+                     const std::set<std::string>& written, const std::string& body,
+                     const BlockOptions& options = {});
 
   void add_work(const Work& work) { work_.push_back(work); }
   const std::vector<Work>& work() const { return work_; }
@@ -85,7 +95,8 @@ class Writer {
   void launch_teams(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
                     const std::string& body);
   void add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads, const std::string& args,
-                      const std::string& parameters, const std::string& body);
+                      const std::string& parameters, const std::string& body,
+                      const BlockOptions& options = {});
   Signature signature(const std::string& body, const std::set<std::string>& written) const;
   std::string declaration(const std::string& buffer, bool written) const;
   std::string scratch_name(std::string name) const;

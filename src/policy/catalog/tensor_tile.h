@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace lathe::catalog {
+
+/// How a block computes its tile of a product (lathe::TensorGemm): in steps of `depth`, `stages` of which are
+/// in shared memory; each warp sums warp_rows x warp_columns, and `slices` groups of warps share a step.
+struct TensorTile {
+  int rows, columns, depth, stages, warp_rows, warp_columns, slices;
+  double step_us;   ///< measured: of a step, alone on a multiprocessor
+  double share_us;  ///< and what each block there adds to it
+
+  int threads() const { return 32 * (rows / warp_rows) * (columns / warp_columns) * slices; }
+  /// Of shared memory, as TensorGemm::kBytes says.
+  int bytes(bool transposed_a, bool transposed_b) const;
+  /// "TensorGemm<...>" for `split` blocks a tile.
+  std::string type(int split, bool transposed_a, bool transposed_b) const;
+};
+std::span<const TensorTile> tensor_tiles();
+
+/// The sizes of a product at one shape.
+struct ProductSizes {
+  double batch = 1, rows = 1, columns = 1, depth = 1;
+};
+
+/// A model of the time on a Hopper where `split` blocks share each tile's depth.
+double tensor_microseconds(const TensorTile& tile, int split, const ProductSizes& sizes);
+
+}  // namespace lathe::catalog
