@@ -4,6 +4,7 @@
 
 #include "backend/cuda/compiler_notes.h"
 #include "backend/cuda/cubin_image.h"
+#include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/sass.h"
 
@@ -31,6 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)facts_of_log(bytes);
   for (const auto& [kind, count] : facts_of_sass(bytes))
     if (kind.empty() || count < 1) std::abort();
+  must_round_trip(decode_profile_job(bytes), bytes);
+  must_round_trip(decode_profile_answer(bytes), bytes);
   const auto image = parse_cubin(bytes);
   if (image.ok() && image->code_bytes == 0 && !image->kernels.empty() &&
       check_cubin(bytes).reason == "bad_cubin")

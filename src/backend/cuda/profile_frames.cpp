@@ -49,13 +49,16 @@ Result<ProfileAnswer> decode_profile_answer(std::string_view frame) {
   answer.ok = in.flag();
   answer.text = in.text();
   const std::size_t count = in.count(sizeof(std::uint32_t) + sizeof(double));
-  if (count > kMostCounters) return Error{ErrorCode::kCorrupt, "a damaged frame: too many counters"};
+  const Error damaged{ErrorCode::kCorrupt, "a damaged frame: profile answer"};
+  if (count > kMostCounters) return damaged;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string name = in.text(kMostName);
     const double value = in.get<double>();
-    if (std::isfinite(value)) answer.counters[name] = value;
+    const bool follows = answer.counters.empty() || answer.counters.rbegin()->first < name;
+    if (!follows || !std::isfinite(value)) return damaged;
+    answer.counters.emplace_hint(answer.counters.end(), name, value);
   }
-  if (!in.finished()) return Error{ErrorCode::kCorrupt, "a damaged frame: profile answer"};
+  if (!in.finished()) return damaged;
   return answer;
 }
 
