@@ -53,7 +53,7 @@ class PlanCompiler {
     for (const ScratchDecl& scratch : candidate_.plan.scratch) {
       LATHE_TRY(const std::int64_t bytes, scratch.bytes.evaluate(names_));
       if (bytes < 0 || bytes > kMaxScratchBytes - total)
-        return invalid(fmt::format("scratch '{}' wants {} bytes", scratch.name, bytes),
+        return invalid(fmt::format("scratch_too_large: '{}' wants {} bytes", scratch.name, bytes),
                        "all scratch together may take 4 GiB", {candidate_.name});
       total += bytes;
       program_.scratch.push_back({bytes, scratch.init});

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
-#include <map>
 #include <mutex>
 #include <optional>
 
-#include "backend/cuda/cubin_image.h"
 #include "backend/cuda/disassembler.h"
 #include "backend/cuda/keeper_client.h"
 #include "backend/cuda/keeper_kernels.h"
+#include "backend/cuda/program_load.h"
 #include "backend/cuda/sass.h"
+#include "backend/cuda/scrub_kernel.h"
 #include "backend/cuda/session.h"
 #include "backend/cuda/toolchain.h"
 #include "backend/installation.h"
@@ -29,70 +28,6 @@ constexpr int kEmptyBlocks = 25;
 constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 10;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
-
-Result<Extents> extents_of(const std::vector<std::int64_t>& values, Extents extents, const char* what) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] < 1 || values[i] > std::numeric_limits<std::int32_t>::max())
-      return invalid(fmt::format("bad_launch: {}[{}] is {}", what, i, values[i]));
-    extents[i] = static_cast<std::uint32_t>(values[i]);
-  }
-  return extents;
-}
-
-cuda::Arg to_protocol(const BoundArg& arg, const TaskSpec& spec) {
-  if (const auto* integer = std::get_if<std::int64_t>(&arg)) return {ArgKind::kInteger, *integer};
-  if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
-    const DType dtype = spec.tensors[static_cast<std::size_t>(scalar->input)].dtype;
-    return {ArgKind::kScalar, scalar->input, static_cast<std::uint8_t>(info(dtype).bytes)};
-  }
-  if (const auto* map = std::get_if<TmaRef>(&arg)) return {ArgKind::kMap, map->map};
-  const auto& buffer = std::get<BufferRef>(arg);
-  if (buffer.kind == BufferRef::Kind::kInput) return {ArgKind::kInput, buffer.index};
-  if (buffer.kind == BufferRef::Kind::kOutput) return {ArgKind::kOutput, buffer.index};
-  return {ArgKind::kScratch, buffer.index};
-}
-
-MapType map_type(DType dtype) {
-  static const std::map<DType, MapType> types = {
-      {DType::kF64, MapType::kFloat64},   {DType::kF32, MapType::kFloat32}, {DType::kF16, MapType::kFloat16},
-      {DType::kBF16, MapType::kBfloat16}, {DType::kI32, MapType::kInt32},   {DType::kI64, MapType::kInt64}};
-  const auto found = types.find(dtype);
-  return found == types.end() ? MapType::kUint8 : found->second;
-}
-
-TensorMap to_protocol(const BoundTma& map, const TaskSpec& spec) {
-  return {to_protocol(BoundArg(map.base), spec),
-          map_type(map.dtype),
-          {map.dims.begin(), map.dims.end()},
-          {map.strides.begin(), map.strides.end()},
-          {map.box.begin(), map.box.end()},
-          static_cast<std::uint32_t>(map.swizzle),
-          map.fill_nan};
-}
-
-ScratchFill to_protocol(ScratchInit init) {
-  if (init == ScratchInit::kZero) return ScratchFill::kZero;
-  return init == ScratchInit::kCounter ? ScratchFill::kCounter : ScratchFill::kPoison;
-}
-
-Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
-  Step to;
-  to.is_node = step.kind == PlanStep::Kind::kNode;
-  to.kernel = to.is_node ? step.node_text : step.kernel;
-  LATHE_TRY(to.grid, extents_of(step.grid, {1, 1, 1}, "grid"));
-  LATHE_TRY(to.block, extents_of(step.block, {1, 1, 1}, "block"));
-  LATHE_TRY(to.cluster, extents_of(step.cluster, {0, 0, 0}, "cluster"));
-  for (std::size_t i = step.cluster.size(); i > 0 && i < 3; ++i) to.cluster[i] = 1;
-  if (step.shared_bytes < 0 || step.shared_bytes > std::numeric_limits<std::int32_t>::max())
-    return invalid(fmt::format("bad_launch: smem is {}", step.shared_bytes));
-  to.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes);
-  to.cooperative = step.cooperative;
-  to.programmatic = step.programmatic;
-  to.non_portable = step.non_portable;
-  to.carveout = static_cast<std::int8_t>(step.carveout);
-  for (const BoundArg& arg : step.args) to.args.push_back(to_protocol(arg, spec));
-  return to;
-}
 
 /// Spare launchers, whose contexts are made while others work, and those that candidates have used.
 class Launchers final : public LauncherPool {
@@ -160,6 +95,7 @@ class CudaBackend final : public Backend {
     device_.facts = facts_of(facts);
     device_.best_over_naive = kBestOverNaive;
     if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
+    device_.runners_remember = true;
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -223,19 +159,20 @@ class CudaBackend final : public Backend {
     auto held = std::dynamic_pointer_cast<const CudaWorkload>(std::move(workload));
     if (!held) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, held->task, device_.facts));
-    LATHE_TRY(Load load, make_load(program, *held));
-    if (candidate.has_kernels()) {
-      LATHE_TRY(const CubinImage image, parse_cubin(artifact.bytes));
-      load.reload = image.initialised_bytes > 0;
-    }
-    const SessionOptions options{&launchers_, candidate.digest.hex(),  runner,  empty_block_ns_,
-                                 &usage_,     log_ ? &*log_ : nullptr, kernels_};
+    LATHE_TRY(Load load, program_load(program, *held->task.spec));
+    load.layout = held->layout();
+    load.scalars = held->scalars();
+    const SessionOptions options{&launchers_,     &scrub_cubin_, candidate.digest.hex(),  runner,
+                                 empty_block_ns_, &usage_,       log_ ? &*log_ : nullptr, kernels_};
     LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
 
   /// Measures what a block costs that does nothing: later blocks are charged without it.
   Status calibrate() {
+    LATHE_TRY(BuildResult scrub, toolchain_->build(kScrubKernel, {}, {}));
+    if (!scrub.ok) return Error{ErrorCode::kInternal, "the scrubber: " + scrub.facts.log};
+    scrub_cubin_ = std::move(scrub.artifact.bytes);
     TaskSpec spec;
     spec.outputs.push_back({"y"});
     Expected anything;
@@ -249,8 +186,9 @@ class CudaBackend final : public Backend {
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
-    LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                              {&launchers_, "calibration", Runner::kOwn, 0, &usage_}));
+    LATHE_TRY(auto session,
+              CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
+                                {&launchers_, &scrub_cubin_, "calibration", Runner::kOwn, 0, &usage_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
@@ -268,20 +206,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  Result<Load> make_load(const LaunchProgram& program, const CudaWorkload& workload) const {
-    Load load;
-    load.layout = workload.layout();
-    load.scalars = workload.scalars();
-    for (const BoundScratch& scratch : program.scratch)
-      load.scratch.push_back({static_cast<std::uint64_t>(scratch.bytes), to_protocol(scratch.init)});
-    for (const BoundTma& map : program.maps) load.maps.push_back(to_protocol(map, *workload.task.spec));
-    for (const BoundStep& step : program.steps) {
-      LATHE_TRY(Step to, to_protocol(step, *workload.task.spec));
-      load.steps.push_back(std::move(to));
-    }
-    return load;
-  }
-
   Result<DevicePeaks> measure_peaks() {
     LATHE_TRY(const std::vector<double> numbers, keeper_->measure());
     if (numbers.size() != 3) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
@@ -301,6 +225,7 @@ class CudaBackend final : public Backend {
   DeviceInfo device_;
   double empty_block_ns_ = 0;
   UsageMeter usage_;
+  std::string scrub_cubin_;
   Launchers launchers_;
   std::once_flag disassembler_once_;
   Result<std::unique_ptr<Disassembler>> disassembler_ = Error{ErrorCode::kUnavailable, "not looked for yet"};

@@ -136,6 +136,13 @@ Result<int> KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pie
   return broken;
 }
 
+Status KeeperClient::look(std::uint64_t workload, std::vector<Piece> lines) {
+  KeeperRequest request{Verb::kLook, workload};
+  request.pieces = std::move(lines);
+  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+  return Ok{};
+}
+
 Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const Channel& launcher) {
   std::lock_guard lock(mutex_);
   LATHE_CHECK_OK(process_.channel().send(encode(KeeperRequest{Verb::kExport, workload})));

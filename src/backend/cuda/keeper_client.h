@@ -37,6 +37,8 @@ class KeeperClient {
   /// Fetches parts of outputs into the memory that create() was given. The output of a trial (trial by trial)
   /// whose surroundings were written to, -1 if none.
   Result<int> collect(std::uint64_t workload, std::vector<Piece> pieces);
+  /// Copies lines of outputs at once, behind all outputs in that memory.
+  Status look(std::uint64_t workload, std::vector<Piece> lines);
   /// Passes handles of all the workload's memory on to a launcher.
   Status share(std::uint64_t workload, const Layout& layout, const Channel& launcher);
   /// `cubin` holds kKeeperKernels; needed before anything else.

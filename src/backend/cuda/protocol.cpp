@@ -213,7 +213,6 @@ std::string encode(const Load& load) {
   for (const Step& step : load.steps) put_step(out, step);
   out.put(static_cast<std::uint32_t>(load.maps.size()));
   for (const TensorMap& map : load.maps) put(out, map);
-  out.put(static_cast<std::uint8_t>(load.reload));
   out.list(load.scalars);
   return out.take();
 }
@@ -234,7 +233,6 @@ Result<Load> decode_load(std::string_view bytes) {
   for (std::size_t i = 0; i < steps; ++i) load.steps.push_back(get_step(in));
   load.maps.resize(in.count(24));
   for (TensorMap& map : load.maps) map = get_tensor_map(in);
-  load.reload = in.flag();
   load.scalars = in.list<std::uint64_t>();
   if (!in.finished() || load.scalars.size() != load.layout.trials * load.layout.inputs.slots.size())
     return damaged("load");

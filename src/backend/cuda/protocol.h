@@ -65,11 +65,11 @@ struct Piece {
 /// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of
 /// inputs and outputs.
 struct KeeperRequest {
-  enum class Verb : std::uint8_t { kKernels, kMeasure, kCreate, kDestroy, kReset, kCollect, kExport };
+  enum class Verb : std::uint8_t { kKernels, kMeasure, kCreate, kDestroy, kReset, kCollect, kLook, kExport };
   Verb verb = Verb::kCreate;
   std::uint64_t workload = 0;
   std::uint8_t poison = 0;         ///< kReset
-  std::vector<Piece> pieces = {};  ///< kCollect
+  std::vector<Piece> pieces = {};  ///< kCollect, kLook
   Layout layout = {};              ///< kCreate
 };
 std::string encode(const KeeperRequest& request);
@@ -114,15 +114,14 @@ struct Step {
   std::vector<Arg> args;
 };
 
-/// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
-/// the workload's memory follow as after kExport.
+/// A load frame says only this: the Load comes in a memory, with the control page, the cubin and the cubin of
+/// kScrubKernel; handles of the workload's memory follow as after kExport.
 inline constexpr std::string_view kLoadFrame = "load";
 struct Load {
   Layout layout;
   std::vector<Scratch> scratch;
   std::vector<Step> steps;
   std::vector<TensorMap> maps;
-  bool reload = false;                 ///< the cubin has initialised variables: every block gets them fresh
   std::vector<std::uint64_t> scalars;  ///< [trial][input]: the bits of those passed by value
 };
 std::string encode(const Load& load);

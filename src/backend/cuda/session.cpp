@@ -82,8 +82,9 @@ Status CudaSession::load(LoadedLauncher& launcher, const std::string& payload) c
   LATHE_TRY(launcher.control, map_shared(control, kPageBytes, true));
   LATHE_TRY(const UniqueFd request, make_sealed_memfd("load", payload));
   LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
+  LATHE_TRY(const UniqueFd scrub, make_sealed_memfd("scrub", *options_.scrub_cubin));
   const Channel& channel = launcher.process.channel();
-  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get()}));
+  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get(), scrub.get()}));
   LATHE_CHECK_OK(workload_->share(channel));
   LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
   LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
@@ -146,6 +147,9 @@ BlockOutcome CudaSession::run(const BlockRequest& request) {
   const Timing timing = time_block(request);
   options_.usage->add_block(timing.wall_ns);
   const double clock_mhz = options_.log ? options_.log->take().clock_mhz : 0;
+  if (timing.done)
+    if (const Status looked = workload_->look(request); !looked.ok())
+      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", looked.error().message);
   BlockOutcome outcome = judge(request, timing);
   outcome.clock_mhz = clock_mhz;
   if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
@@ -174,6 +178,11 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
     return failed(BlockStatus::kTampered, "redzone",
                   fmt::format("wrote around the output '{}'",
                               workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
+  if (workload_->changed_since_look(request))
+    return failed(BlockStatus::kTampered, "late_write", "an output changed after the end of the block");
+  if (!workload_->others_untouched(request))
+    return failed(BlockStatus::kTampered, "other_trial",
+                  "wrote to the output of a call that was not asked for");
   check_outputs(request, outcome);
   return outcome;
 }

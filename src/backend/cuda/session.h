@@ -34,6 +34,7 @@ class LauncherPool {
 
 struct SessionOptions {
   LauncherPool* launchers = nullptr;
+  const std::string* scrub_cubin = nullptr;
   std::string owner;  ///< the candidate
   Runner runner = Runner::kOwn;
   double empty_block_ns = 0;  ///< what a block without calls costs

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/look.h"
+
 namespace lathe::cuda {
 
 Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload,
@@ -54,8 +56,9 @@ void CudaWorkload::read_scalars() {
 
 Status CudaWorkload::upload() {
   LATHE_TRY(UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
-  LATHE_TRY(UniqueFd outputs, make_memfd("outputs", layout_.outputs.stride * layout_.trials));
-  LATHE_TRY(outputs_, map_shared(outputs, layout_.outputs.stride * layout_.trials, true));
+  const std::size_t output_bytes = host_output_bytes(layout_);
+  LATHE_TRY(UniqueFd outputs, make_memfd("outputs", output_bytes));
+  LATHE_TRY(outputs_, map_shared(outputs, output_bytes, true));
   LATHE_TRY(const Mapping staging, map_shared(inputs, layout_.inputs.stride * layout_.trials, true));
   for (std::size_t t = 0; t < trials.size(); ++t)
     for (std::size_t i = 0; i < trials[t].inputs.size(); ++i) {
@@ -74,8 +77,67 @@ Result<int> CudaWorkload::collect(const BlockRequest& request) const {
   std::vector<Piece> pieces;
   for (const int trial : request.trials)
     for (std::size_t i = 0; i < layout_.outputs.slots.size(); ++i) add_pieces(request, trial, i, pieces);
+  for (const Piece& line : lines_of_trials(request)) pieces.push_back(line);
+  for (const Piece& line : lines_of_others(request)) pieces.push_back(line);
   LATHE_TRY(const int broken, keeper_->collect(held_, std::move(pieces)));
   return broken < 0 ? -1 : broken % static_cast<int>(layout_.outputs.slots.size());
+}
+
+Status CudaWorkload::look(const BlockRequest& request) const {
+  return keeper_->look(held_, lines_of_trials(request));
+}
+
+Piece CudaWorkload::draw_line(int trial, Rng& rng) const {
+  const auto& slots = layout_.outputs.slots;
+  const auto output = static_cast<std::size_t>(rng.below(slots.size()));
+  const std::uint64_t bytes = std::min(slots[output].bytes, kLineBytes);
+  const std::uint64_t lines = std::max<std::uint64_t>(1, slots[output].bytes / kLineBytes);
+  return {static_cast<std::uint32_t>(trial), static_cast<std::uint32_t>(output),
+          rng.below(lines) * kLineBytes, bytes};
+}
+
+/// Half of them in the last call, where a clock that stops too early is seen first.
+std::vector<Piece> CudaWorkload::lines_of_trials(const BlockRequest& request) const {
+  Rng rng(Seed::from_number(request.secret).derive("look"));
+  std::vector<Piece> lines;
+  for (std::uint64_t i = 0; i < kLookLines; ++i)
+    lines.push_back(draw_line(
+        i % 2 == 0 ? request.trials.back() : request.trials[rng.below(request.trials.size())], rng));
+  return lines;
+}
+
+std::vector<Piece> CudaWorkload::lines_of_others(const BlockRequest& request) const {
+  Rng rng(Seed::from_number(request.secret).derive("others"));
+  std::vector<bool> mine(trials.size(), false);
+  for (const int trial : request.trials) mine[static_cast<std::size_t>(trial)] = true;
+  std::vector<Piece> lines;
+  for (std::size_t t = 0; t < trials.size(); ++t)
+    if (!mine[t]) lines.push_back(draw_line(static_cast<int>(t), rng));
+  return lines;
+}
+
+const std::byte* CudaWorkload::collected(const Piece& piece) const {
+  return outputs_.data() + piece.trial * layout_.outputs.stride + layout_.outputs.offsets[piece.output] +
+         piece.offset;
+}
+
+bool CudaWorkload::changed_since_look(const BlockRequest& request) const {
+  const std::byte* seen = outputs_.data() + layout_.outputs.stride * layout_.trials;
+  for (const Piece& line : lines_of_trials(request)) {
+    if (std::memcmp(seen, collected(line), line.bytes) != 0) return true;
+    seen += kLineBytes;
+  }
+  return false;
+}
+
+bool CudaWorkload::others_untouched(const BlockRequest& request) const {
+  for (const Piece& line : lines_of_others(request)) {
+    if (layout_.inout_source[line.output] >= 0) continue;  // starts as its input does
+    const std::byte* const bytes = collected(line);
+    if (std::any_of(bytes, bytes + line.bytes, [&](std::byte b) { return b != std::byte{request.poison}; }))
+      return false;
+  }
+  return true;
 }
 
 void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_t output,

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/keeper_client.h"
+#include "base/random.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
@@ -28,6 +29,12 @@ class CudaWorkload final : public Workload {
   /// Fetches what `request` compares of its trials' outputs. An output around which was written, in any
   /// trial; -1 if none.
   Result<int> collect(const BlockRequest& request) const;
+  /// Copies secret lines of the trials' outputs as they are at this moment, kernels or not.
+  Status look(const BlockRequest& request) const;
+  /// Whether a line that look() copied differs from what collect() fetched later.
+  bool changed_since_look(const BlockRequest& request) const;
+  /// Whether secret lines of other outputs than the request's hold the poison, as collected last.
+  bool others_untouched(const BlockRequest& request) const;
   Status share(const Channel& launcher) const;
 
   /// As collected last, where it was.
@@ -37,6 +44,10 @@ class CudaWorkload final : public Workload {
   std::vector<std::uint64_t> input_bytes() const;
   std::vector<std::uint64_t> output_bytes() const;
   void read_scalars();
+  std::vector<Piece> lines_of_trials(const BlockRequest& request) const;
+  std::vector<Piece> lines_of_others(const BlockRequest& request) const;
+  Piece draw_line(int trial, Rng& rng) const;
+  const std::byte* collected(const Piece& piece) const;
   void add_pieces(const BlockRequest& request, int trial, std::size_t output,
                   std::vector<Piece>& pieces) const;
   Status upload();

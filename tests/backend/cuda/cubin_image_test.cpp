@@ -4,7 +4,9 @@
 
 #include <map>
 
+#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/nvrtc.h"
+#include "backend/cuda/scrub_kernel.h"
 #include "base/random.h"
 
 namespace lathe::cuda {
@@ -84,6 +86,10 @@ TEST_F(CubinImageTest, CallsIntoTheDeviceRuntimeAreRefused) {
         check_cubin(cubin_of(std::string("extern \"C\" __global__ void f(float* x) { ") + body + " }"));
     EXPECT_EQ(refusal.reason, "forbidden_symbol") << body;
   }
+}
+
+TEST_F(CubinImageTest, LathesOwnKernelsCompileAndHoldNoState) {
+  for (const char* text : {kKeeperKernels, kScrubKernel}) EXPECT_EQ(check_cubin(cubin_of(text)).reason, "");
 }
 
 TEST_F(CubinImageTest, DamagedCubinsAreErrorsOrHarmless) {

@@ -39,12 +39,12 @@ n = 100000
 
 /// How the one launch of a candidate differs from the ordinary one.
 struct Launch {
-  std::string grid = "cdiv(n, 256)", block = "256", more = "";
+  std::string grid = "cdiv(n, 256)", block = "256", more = "", before = "";
 };
 
 std::string candidate_text(const std::string& body, const Launch& launch) {
   return "/*lathe\n[[launch]]\nkernel = \"f\"\ngrid = [\"" + launch.grid + "\"]\nblock = [" + launch.block +
-         "]\nargs = [\"x\", \"y\", \"n\"]\n" + launch.more + "*/\n" +
+         "]\nargs = [\"x\", \"y\", \"n\"]\n" + launch.more + "*/\n" + launch.before +
          "extern \"C\" __global__ void f(const float* x, float* y, long long n) {\n"
          "  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n" +
          body + "\n}\n";
@@ -227,6 +227,45 @@ TEST_F(CudaBackendTest, LaunchesThatTheDriverRefusesSaySo) {
   EXPECT_EQ(try_out(kRight, {.block = "2048"}), "launch_refused");
   EXPECT_EQ(try_out(kRight, {.more = "smem = 1000000\n"}).substr(0, 13), "smem_overflow");
   EXPECT_EQ(try_out(kRight, {.grid = "0 * n"}).substr(0, 10), "bad_launch");
+}
+
+TEST_F(CudaBackendTest, SharedMemoryHoldsThePoisonAndNothingOfEarlierBlocks) {
+  const std::string body =
+      "  extern __shared__ volatile unsigned left[];\n"
+      "  const bool clean = left[threadIdx.x * 180] == 0xffffffffu;\n"
+      "  left[threadIdx.x * 180] = 1;\n"
+      "  if (i < n) y[i] = clean ? x[i] + x[i] : 0;";
+  const Opened opened = open(body, {.grid = "100", .more = "smem = 200000\n"});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  BlockRequest request;
+  request.trials = {0};
+  for (int block = 0; block < 3; ++block) {
+    const BlockOutcome outcome = opened.session->run(request);
+    ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+    EXPECT_EQ(outcome.outputs.at(0).at(0).first_bad, 100 * 256) << "all that the 100 blocks wrote is right";
+  }
+}
+
+TEST_F(CudaBackendTest, ConstantsAreAsTheyWereWrittenInEveryBlock) {
+  const std::string body =
+      "  unsigned long long at;\n"
+      "  asm(\"cvta.const.u64 %0, %1;\" : \"=l\"(at) : \"l\"(__cvta_generic_to_constant(&state)));\n"
+      "  const bool clean = *(volatile unsigned*)at == 7;\n"
+      "  if (i < n) y[i] = clean ? x[i] + x[i] : 0;\n"
+      "  if (i == n - 1) { for (int t = 0; t < 1000; ++t) __nanosleep(1000); *(volatile unsigned*)at = 8; }";
+  const Opened opened = open(body, {.before = "__constant__ unsigned state = 7;\n"});
+  ASSERT_TRUE(opened.session) << opened.reason;
+  BlockRequest request;
+  request.trials = {0};
+  for (int block = 0; block < 2; ++block)
+    EXPECT_TRUE(opened.session->run(request).outputs.at(0).at(0).pass) << block;
+}
+
+TEST_F(CudaBackendTest, MuchLocalMemoryIsRefused) {
+  EXPECT_EQ(try_out("volatile float a[9000]; for (int k = 0; k < 9000; ++k) a[k] = k;" + std::string(kRight) +
+                    "if (a[n % 9000] == 0.5f) y[0] = 0;")
+                .substr(0, 12),
+            "local_memory");
 }
 
 TEST_F(CudaBackendTest, AnArgumentTooManyIsAnError) {

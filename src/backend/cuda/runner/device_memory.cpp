@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "backend/cuda/protocol.h"
+#include "base/random.h"
 
 namespace lathe::cuda {
 namespace {
 
 constexpr int kFileDescriptor = 1;
+constexpr std::uint64_t kPlaces = 1 << 12;  // where in its range an import may lie
 
 }  // namespace
 
@@ -25,6 +27,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(handle_, other.handle_);
   std::swap(bytes_, other.bytes_);
   std::swap(range_, other.range_);
+  std::swap(range_bytes_, other.range_bytes_);
   std::swap(address_, other.address_);
   return *this;
 }
@@ -32,7 +35,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 DeviceMemory::~DeviceMemory() {
   if (!driver_) return;
   if (address_) driver_->memory_unmap(address_, bytes_);
-  if (range_) driver_->address_free(range_, bytes_ + kAllocationBytes);
+  if (range_) driver_->address_free(range_, range_bytes_);
   driver_->memory_release(handle_);
 }
 
@@ -42,7 +45,7 @@ Result<DeviceMemory> DeviceMemory::create(const Driver& driver, std::uint64_t by
   LATHE_CHECK_OK(
       check(driver.memory_create(&handle, bytes, &properties, 0), "cannot allocate device memory"));
   DeviceMemory memory(driver, handle, bytes);
-  LATHE_CHECK_OK(memory.map(Access::kReadWrite));
+  LATHE_CHECK_OK(memory.map(Access::kReadWrite, 1));
   return memory;
 }
 
@@ -52,15 +55,17 @@ Result<DeviceMemory> DeviceMemory::import(const Driver& driver, const UniqueFd& 
   void* const fd = reinterpret_cast<void*>(static_cast<std::intptr_t>(shared.get()));
   LATHE_CHECK_OK(check(driver.memory_import(&handle, fd, kFileDescriptor), "cannot import device memory"));
   DeviceMemory memory(driver, handle, bytes);
-  LATHE_CHECK_OK(memory.map(access));
+  LATHE_CHECK_OK(memory.map(access, kPlaces));
   return memory;
 }
 
-Status DeviceMemory::map(Access access) {
-  LATHE_CHECK_OK(check(driver_->address_reserve(&range_, bytes_ + kAllocationBytes, 0, 0, 0),
-                       "cannot reserve device addresses"));
-  LATHE_CHECK_OK(check(driver_->memory_map(range_, bytes_, 0, handle_, 0), "cannot map device memory"));
-  address_ = range_;
+Status DeviceMemory::map(Access access, std::uint64_t places) {
+  range_bytes_ = bytes_ + places * kAllocationBytes;
+  LATHE_CHECK_OK(
+      check(driver_->address_reserve(&range_, range_bytes_, 0, 0, 0), "cannot reserve device addresses"));
+  const DevicePointer place = range_ + Rng(Seed::from_system()).below(places) * kAllocationBytes;
+  LATHE_CHECK_OK(check(driver_->memory_map(place, bytes_, 0, handle_, 0), "cannot map device memory"));
+  address_ = place;
   AccessDescription description;
   description.location = MemoryLocation{};
   description.access = access;

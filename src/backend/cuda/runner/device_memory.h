@@ -11,8 +11,9 @@ namespace lathe::cuda {
 /// A context on the first GPU, of this process's only thread.
 Status open_device(const Driver& driver);
 
-/// Physical memory mapped at addresses of its own, which the next allocation's never adjoin. Unmapped at the
-/// end of its life.
+/// Physical memory mapped at addresses of its own, which the next allocation's never adjoin. Nothing tells
+/// where imported memory lies: a kernel that looks for other calls' buffers faults. Unmapped at the end of
+/// its life.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -34,12 +35,13 @@ class DeviceMemory {
  private:
   DeviceMemory(const Driver& driver, AllocationHandle handle, std::uint64_t bytes)
       : driver_(&driver), handle_(handle), bytes_(bytes) {}
-  Status map(Access access);
+  Status map(Access access, std::uint64_t places);
 
   const Driver* driver_ = nullptr;
   AllocationHandle handle_ = 0;
   std::uint64_t bytes_ = 0;
-  DevicePointer range_ = 0;  ///< reserved: the memory and as much again behind it, which faults
+  DevicePointer range_ = 0;  ///< reserved: the memory somewhere in it, all else faults
+  std::uint64_t range_bytes_ = 0;
   DevicePointer address_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/look.h"
 #include "backend/cuda/runner/measure.h"
 
 namespace lathe::cuda {
@@ -80,6 +81,7 @@ Status Keeper::handle(const Channel& channel, Frame frame, KeeperReply& reply) {
   const HeldWorkload& workload = found->second;
   if (request.verb == Verb::kExport) return share(channel, workload);
   if (request.verb == Verb::kReset) return reset(workload, request.poison);
+  if (request.verb == Verb::kLook) return look(workload, request.pieces);
   LATHE_CHECK_OK(collect(workload, request.pieces));
   LATHE_TRY(const double broken, broken_canary(workload));
   reply.numbers = {broken};
@@ -104,7 +106,7 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
   LATHE_TRY(const Mapping inputs, map_shared(fds[0], layout.inputs.stride * layout.trials, false));
   HeldWorkload workload;
   workload.layout = layout;
-  LATHE_TRY(workload.outputs, map_shared(fds[1], layout.outputs.stride * layout.trials, true));
+  LATHE_TRY(workload.outputs, map_shared(fds[1], host_output_bytes(layout), true));
   for (std::uint32_t t = 0; t < layout.trials; ++t) {
     TrialMemory& trial = workload.trials.emplace_back();
     for (std::size_t i = 0; i < layout.inputs.slots.size(); ++i) {
@@ -197,17 +199,34 @@ Result<double> Keeper::broken_canary(const HeldWorkload& workload) const {
   return least == kNone ? -1.0 : static_cast<double>(least);
 }
 
+Result<DevicePointer> Keeper::find(const HeldWorkload& workload, const Piece& piece) const {
+  const Layout& layout = workload.layout;
+  if (piece.trial >= layout.trials || piece.output >= layout.outputs.slots.size())
+    return Error{ErrorCode::kInternal, "an unknown output"};
+  const Slot& slot = layout.outputs.slots[piece.output];
+  if (piece.bytes > slot.bytes || piece.offset > slot.bytes - piece.bytes)
+    return Error{ErrorCode::kInternal, "a piece outside its output"};
+  return workload.trials[piece.trial].outputs[piece.output].address() + slot.offset + piece.offset;
+}
+
+/// By the copy engines: a kernel of this context would wait until a launcher's has ended.
+Status Keeper::look(const HeldWorkload& workload, const std::vector<Piece>& lines) const {
+  std::byte* to = workload.outputs.data() + workload.layout.outputs.stride * workload.layout.trials;
+  if (lines.size() > kLookLines) return Error{ErrorCode::kInternal, "too many lines"};
+  for (const Piece& line : lines) {
+    LATHE_TRY(const DevicePointer from, find(workload, line));
+    LATHE_CHECK_OK(check(driver_->copy_to_host_later(to, from, std::min(line.bytes, kLineBytes), stream_),
+                         "cannot look at an output"));
+    to += kLineBytes;
+  }
+  return check(driver_->stream_synchronize(stream_), "cannot look at an output");
+}
+
 Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const {
   const Layout& layout = workload.layout;
   std::vector<MemoryJob> jobs;
   for (const Piece& piece : pieces) {
-    if (piece.trial >= layout.trials || piece.output >= layout.outputs.slots.size())
-      return Error{ErrorCode::kInternal, "an unknown output"};
-    const Slot& slot = layout.outputs.slots[piece.output];
-    if (piece.bytes > slot.bytes || piece.offset > slot.bytes - piece.bytes)
-      return Error{ErrorCode::kInternal, "a piece outside its output"};
-    const DevicePointer from =
-        workload.trials[piece.trial].outputs[piece.output].address() + slot.offset + piece.offset;
+    LATHE_TRY(const DevicePointer from, find(workload, piece));
     const std::uint64_t at =
         piece.trial * layout.outputs.stride + layout.outputs.offsets[piece.output] + piece.offset;
     if (workload.outputs_address) {

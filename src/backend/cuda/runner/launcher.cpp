@@ -14,13 +14,18 @@ constexpr unsigned kNonBlocking = 1;
 constexpr int kCaptureThisThread = 1;
 constexpr int kMemoryTimeoutMs = 10'000;
 constexpr unsigned kSharedWithoutAsking = 48 << 10;
-constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
+constexpr int kMaxLocalBytes = 16 << 10;  // of which the driver allots a share to every thread there may be
+constexpr int kFirstStickyCode = 700;     // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
 
 Status candidate_fault(std::string reason, const std::string& detail) {
   return Error{ErrorCode::kInvalid, std::move(reason) + ": " + detail};
 }
 
-std::vector<LaunchAttribute> attributes_of(const Step& step, bool overlaps_steps) {
+std::uint64_t allocation_for(std::uint64_t bytes) { return make_slot(bytes).allocation_bytes; }
+
+}  // namespace
+
+std::vector<LaunchAttribute> attributes_of(const Step& step, bool first_of_call) {
   std::vector<LaunchAttribute> attributes;
   if (step.cluster[0] > 0) {
     LaunchAttribute& cluster = attributes.emplace_back();
@@ -34,13 +39,9 @@ std::vector<LaunchAttribute> attributes_of(const Step& step, bool overlaps_steps
     attribute.flag = 1;
   };
   flag(step.cooperative, LaunchAttributeId::kCooperative);
-  flag(step.programmatic && overlaps_steps, LaunchAttributeId::kProgrammaticSerialization);
+  flag(step.programmatic && !first_of_call, LaunchAttributeId::kProgrammaticSerialization);
   return attributes;
 }
-
-std::uint64_t allocation_for(std::uint64_t bytes) { return make_slot(bytes).allocation_bytes; }
-
-}  // namespace
 
 Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
   LaunchDevice device;
@@ -62,7 +63,7 @@ Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
 
 Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                 const Channel& channel) {
-  if (fds.size() != 2) return Error{ErrorCode::kCorrupt, "a load frame came without its descriptors"};
+  if (fds.size() != 3) return Error{ErrorCode::kCorrupt, "a load frame came without its descriptors"};
   Launcher launcher(device, std::move(load));
   LATHE_TRY(launcher.control_, map_shared(fds[0], kPageBytes, true));
   LATHE_CHECK_OK(launcher.take_memory(channel));
@@ -75,6 +76,7 @@ Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std
     LATHE_TRY(launcher.image_, map_shared(fds[1], static_cast<std::size_t>(size), false));
   }
   if (launcher.image_.size() > 0) LATHE_CHECK_OK(launcher.load_module());
+  LATHE_TRY(launcher.scrubber_, Scrubber::load(*device.driver, fds[2]));
   LATHE_CHECK_OK(launcher.prepare_nodes());
   LATHE_CHECK_OK(launcher.encode_maps());
   return launcher;
@@ -87,6 +89,7 @@ Launcher::Launcher(Launcher&& other) noexcept
       control_(std::move(other.control_)),
       image_(std::move(other.image_)),
       module_(std::exchange(other.module_, nullptr)),
+      scrubber_(std::move(other.scrubber_)),
       functions_(std::move(other.functions_)),
       nodes_(std::move(other.nodes_)),
       inputs_(std::move(other.inputs_)),
@@ -166,6 +169,12 @@ Status Launcher::set_up_kernels() const {
       driver_->set_function_attribute(function, FunctionAttribute::kNonPortableCluster, 1);
     if (step.carveout >= 0)
       driver_->set_function_attribute(function, FunctionAttribute::kSharedCarveout, step.carveout);
+    int local_bytes = 0;
+    driver_->function_attribute(&local_bytes, FunctionAttribute::kLocalBytes, function);
+    if (local_bytes > kMaxLocalBytes)
+      return candidate_fault("local_memory",
+                             fmt::format("'{}' takes {} bytes of local memory a thread, {} are allowed",
+                                         step.kernel, local_bytes, kMaxLocalBytes));
     if (step.shared_bytes <= kSharedWithoutAsking) continue;
     const Code code = driver_->set_function_attribute(function, FunctionAttribute::kMaxDynamicShared,
                                                       static_cast<int>(step.shared_bytes));
@@ -249,7 +258,7 @@ Status Launcher::record_calls(std::uint32_t trial) const {
       continue;
     }
     for (std::size_t a = 0; a < values.size(); ++a) pointers.push_back(pass(step.args[a], trial, values[a]));
-    std::vector<LaunchAttribute> attributes = attributes_of(step, device_->overlaps_steps);
+    std::vector<LaunchAttribute> attributes = attributes_of(step, i == 0 || !device_->overlaps_steps);
     LaunchConfig config;
     std::copy(step.grid.begin(), step.grid.end(), config.grid);
     std::copy(step.block.begin(), step.block.end(), config.block);
@@ -280,6 +289,7 @@ Status Launcher::prepare_memory(std::uint8_t poison) const {
         driver_->set_bytes(scratch_[i].address(), zero ? 0 : poison, scratch_[i].bytes(), device_->stream),
         "cannot fill scratch"));
   }
+  LATHE_CHECK_OK(scrubber_.run(poison, device_->stream));
   LATHE_CHECK_OK(
       check(driver_->set_bytes(device_->flush.address(), poison, device_->flush.bytes(), device_->stream),
             "cannot flush"));
@@ -290,7 +300,8 @@ Status Launcher::run(const Block& block, BlockReply& reply) {
   auto* const control = reinterpret_cast<Control*>(control_.data());
   Graph graph = nullptr;
   GraphExec calls = nullptr;
-  if (load_.reload) LATHE_CHECK_OK(load_module());
+  // Anew for every block: a kernel can write to its module's variables, constants included.
+  if (image_.size() > 0) LATHE_CHECK_OK(load_module());
   LATHE_CHECK_OK(record(block, graph));
   LATHE_CHECK_OK(check(driver_->graph_instantiate(&calls, graph, 0), "cannot prepare the calls"));
   LATHE_CHECK_OK(check(driver_->graph_upload(calls, device_->stream), "cannot prepare the calls"));

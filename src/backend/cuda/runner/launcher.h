@@ -8,12 +8,16 @@
 #include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/runner/scrubber.h"
 #include "backend/cuda/runner/tensor_maps.h"
 #include "backend/vendor_library.h"
 #include "sandbox/channel.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
+
+/// A call's first step never begins before the call before it has ended.
+std::vector<LaunchAttribute> attributes_of(const Step& step, bool first_of_call);
 
 /// What a launcher's process has for all loads of its candidate.
 struct LaunchDevice {
@@ -32,8 +36,8 @@ struct LaunchDevice {
 /// the candidate.
 class Launcher {
  public:
-  /// `fds`: the control page, the cubin. Takes the workload's memory from the channel. Errors with kInvalid
-  /// are the candidate's fault: "<reason>: <detail>".
+  /// `fds`: the control page, the cubin, kScrubKernel's. Takes the workload's memory from the channel. Errors
+  /// with kInvalid are the candidate's fault: "<reason>: <detail>".
   static Result<Launcher> load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                const Channel& channel);
   Launcher(Launcher&& other) noexcept;
@@ -72,6 +76,7 @@ class Launcher {
   Load load_;
   Mapping control_, image_;
   Module module_ = nullptr;
+  Scrubber scrubber_;
   std::map<std::string, Function> functions_;
   std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
   std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial

@@ -1,0 +1,53 @@
+#include "backend/cuda/runner/scrubber.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace lathe::cuda {
+namespace {
+
+constexpr unsigned kRounds = 4;  // blocks for a multiprocessor: one that ends early must not spare another
+constexpr unsigned kThreads = 1024;
+
+}  // namespace
+
+Result<Scrubber> Scrubber::load(const Driver& driver, const UniqueFd& cubin) {
+  const off_t size = ::lseek(cubin.get(), 0, SEEK_END);
+  LATHE_TRY(const Mapping image, map_shared(cubin, static_cast<std::size_t>(size), false));
+  Scrubber scrubber(driver);
+  LATHE_CHECK_OK(check(driver.module_load(&scrubber.module_, image.data()), "cannot load the scrubber"));
+  LATHE_CHECK_OK(check(driver.module_function(&scrubber.scrub_, scrubber.module_, "scrub"), "scrub"));
+  driver.device_attribute(&scrubber.multiprocessors_, DeviceAttribute::kMultiprocessors, 0);
+  driver.device_attribute(&scrubber.shared_bytes_, DeviceAttribute::kSharedOptIn, 0);
+  LATHE_CHECK_OK(check(driver.set_function_attribute(scrubber.scrub_, FunctionAttribute::kMaxDynamicShared,
+                                                     scrubber.shared_bytes_),
+                       "cannot prepare the scrubber"));
+  return scrubber;
+}
+
+Scrubber& Scrubber::operator=(Scrubber&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(module_, other.module_);
+  std::swap(scrub_, other.scrub_);
+  std::swap(multiprocessors_, other.multiprocessors_);
+  std::swap(shared_bytes_, other.shared_bytes_);
+  return *this;
+}
+
+Scrubber::~Scrubber() {
+  if (module_) driver_->module_unload(module_);
+}
+
+Status Scrubber::run(std::uint8_t poison, Stream stream) const {
+  unsigned pattern = poison * 0x01010101u, bytes = static_cast<unsigned>(shared_bytes_);
+  void* arguments[] = {&pattern, &bytes};
+  LaunchConfig config;
+  config.grid[0] = kRounds * static_cast<unsigned>(multiprocessors_);
+  config.block[0] = kThreads;
+  config.shared_bytes = bytes;
+  config.stream = stream;
+  return check(driver_->launch(&config, scrub_, arguments, nullptr), "cannot scrub");
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "backend/cuda/driver_api.h"
+#include "sandbox/memfd.h"
+
+namespace lathe::cuda {
+
+/// Overwrites shared memory and registers, where a block of a candidate may have left something for the next.
+class Scrubber {
+ public:
+  Scrubber() = default;
+  /// `cubin` holds kScrubKernel.
+  static Result<Scrubber> load(const Driver& driver, const UniqueFd& cubin);
+  Scrubber(Scrubber&& other) noexcept { *this = std::move(other); }
+  Scrubber& operator=(Scrubber&& other) noexcept;
+  ~Scrubber();
+
+  Status run(std::uint8_t poison, Stream stream) const;
+
+ private:
+  explicit Scrubber(const Driver& driver) : driver_(&driver) {}
+
+  const Driver* driver_ = nullptr;
+  Module module_ = nullptr;
+  Function scrub_ = nullptr;
+  int multiprocessors_ = 0, shared_bytes_ = 0;
+};
+
+}  // namespace lathe::cuda
