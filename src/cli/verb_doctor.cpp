@@ -2,6 +2,7 @@
 
 #include "backend/cuda/disassembler.h"
 #include "backend/cuda/health.h"
+#include "backend/cuda/naive_grader.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gym/conformance.h"
@@ -13,7 +14,8 @@ namespace {
 struct DoctorOptions {
   CommonOptions common;
   bool conformance = false;
-  std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
+  std::vector<std::string> only;
+  std::string folder;  ///< empty: the device's part of tests/conformance
 };
 
 void print_check(bool good, const std::string& name, const std::string& detail,
@@ -67,19 +69,47 @@ Result<int> doctor(const DoctorOptions& options) {
 void print_case(const ConformanceResult& result) {
   if (result.skipped)
     return fmt::print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
-  fmt::print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10} {:.2f} s\n",
+  std::string more;
+  if (result.speedup) more += fmt::format(", {:.2f}x naive build", result.speedup->mid);
+  if (result.over_twin > 0) more += fmt::format(", {:.2f}x {}", result.over_twin, result.spec.over);
+  if (result.recovery_seconds > 0)
+    more += fmt::format(", next kernel after {:.2f} s", result.recovery_seconds);
+  fmt::print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
              result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
-             name(result.naive.kind), result.seconds);
+             name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);
+  if (!result.as_expected) fmt::print("         {}\n", result.detail);
+  if (!result.naive_as_expected) fmt::print("         the naive grader said {}\n", result.naive.detail);
 }
+
+/// Shows each case as it ends, for a suite that takes a minute should not be silent.
+class CaseSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override {
+    if (event.kind == "conformance.case") fmt::print(stderr, "{}\n", event.text);
+  }
+};
 
 /// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own machine.
 Result<int> conformance(const DoctorOptions& options) {
   LATHE_TRY(auto backend, open_backend(options.common, nullptr));
-  LATHE_TRY(const ConformanceReport report, run_conformance(options.folder, *backend, null_sink()));
+  std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
+  std::unique_ptr<NaiveGrader> grader;
+  ConformanceOptions suite;
+  if (options.common.device == "cuda") {
+    folder += "/cuda";
+    LATHE_TRY(grader, make_naive_cuda_grader({}));
+    suite.grader = grader.get();
+  }
+  if (!options.folder.empty()) folder = options.folder;
+  suite.only = options.only;
+  CaseSink progress;
+  LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));
   for (const ConformanceResult& result : report.results) print_case(result);
   fmt::print(
       "{} as expected, {} not, {} skipped; the naive grader was fooled as the table says in {} cases\n",
       report.passed(), report.failed(), report.skipped(), report.fooled());
+  fmt::print("after a crash or a hang the next kernel's first block had run within {:.2f} s\n",
+             report.worst_recovery_seconds());
   return static_cast<int>(report.failed() == 0 ? kSuccess : kMachine);
 }
 
@@ -93,6 +123,7 @@ void add_doctor(CLI::App& app, Run& run) {
   add_device(*verb, options->common);
   verb->add_flag("--conformance", options->conformance,
                  "Try every known exploit and honest kernel on this machine");
+  verb->add_option("--only", options->only, "These files of the suite, without suffix")->delimiter(',');
   verb->add_option("--folder", options->folder, "Where the conformance suite is");
   verb->callback([options, &run] {
     run = [options] {

@@ -13,6 +13,8 @@
 #include "candidate/launch_program.h"
 #include "gym/conformance_table.h"
 #include "gym/evaluator.h"
+#include "gym/naive_grader.h"
+#include "gym/verify.h"
 
 namespace lathe {
 namespace {
@@ -33,16 +35,58 @@ struct Entry {
   ConformanceResult result;
 };
 
+/// What comes after a candidate that crashed or hung: a kernel that must not suffer from it.
+class NextKernel {
+ public:
+  static Result<NextKernel> make(const TaskSpec& task, Backend& backend) {
+    NextKernel next(backend);
+    LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
+    LATHE_TRY(next.candidate_, naive_candidate(task, dialect_of(backend.device())));
+    LATHE_TRY(BuildResult built, backend.build(next.candidate_, bound));
+    next.artifact_ = std::move(built.artifact);
+    LATHE_TRY(const auto reference, make_reference(task));
+    LATHE_TRY(next.workload_, make_verify_workload(backend, *reference, bound, Seed::from_number(1), false));
+    return next;
+  }
+
+  /// Until its first block has run.
+  Result<double> seconds() const {
+    const auto begin_ns = steady_clock().now_ns();
+    LATHE_TRY(const auto session, backend_->open(candidate_, artifact_, workload_));
+    BlockRequest request;
+    request.trials = {0};
+    const Finding finding = judge_block(session->run(request), *workload_, request.trials);
+    if (!finding.passed())
+      return Error{ErrorCode::kUnavailable,
+                   "the device does not recover: " + finding.reason + " " + finding.detail};
+    return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  }
+
+ private:
+  explicit NextKernel(Backend& backend) : backend_(&backend) {}
+
+  Backend* backend_;
+  Candidate candidate_;
+  Artifact artifact_;
+  std::shared_ptr<const Workload> workload_;
+};
+
 class Suite {
  public:
   Suite(const std::string& folder, Backend& backend, EventSink& events, const ConformanceOptions& options)
-      : folder_(folder), backend_(backend), events_(events), options_(options) {}
+      : folder_(folder),
+        backend_(backend),
+        events_(events),
+        options_(options),
+        own_grader_(make_naive_grader()),
+        grader_(options.grader ? *options.grader : *own_grader_) {}
 
   Result<ConformanceReport> run() {
     LATHE_CHECK_OK(load());
     build_objects();
     if (options_.naive) LATHE_CHECK_OK(ask_naive_grader());
     for (const auto& [name, task] : tasks_) LATHE_CHECK_OK(evaluate(name, task));
+    compare_with_twins();
     ConformanceReport report;
     for (Entry& entry : entries_) report.results.push_back(std::move(entry.result));
     return report;
@@ -85,14 +129,20 @@ class Suite {
     for (std::thread& worker : workers) worker.join();
   }
 
-  /// Forks, so it runs while this process has no other threads of the suite's.
+  Result<Candidate> honest_peer(const std::string& name, const TaskSpec& task) const {
+    if (auto text = read_file(folder_ + "/peers/" + name + ".cu"); text.ok())
+      return parse_candidate(*std::move(text), name);
+    return naive_candidate(task, dialect_of(backend_.device()));
+  }
+
+  /// May fork, so it runs while this process has no other threads of the suite's.
   Status ask_naive_grader() {
     for (const auto& [name, task] : tasks_) {
       NaiveJob job;
       LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
       job.task = &bound;
       job.inputs = generate_inputs(bound, Distribution::kNormal, Seed::from_number(1));
-      LATHE_TRY(const Candidate honest, naive_candidate(task));
+      LATHE_TRY(const Candidate honest, honest_peer(name, task));
       LATHE_TRY(const BuildResult built, backend_.build(honest, bound));
       job.honest.object = built.artifact.bytes;
       LATHE_TRY(job.honest.program, compile_plan(honest, bound, backend_.device().facts));
@@ -106,14 +156,14 @@ class Suite {
     NaiveAnswer& answer = entry.result.naive;
     auto program = compile_plan(entry.candidate, bound, backend_.device().facts);
     if (entry.object.empty()) {
-      auto object = compile_naively(entry.candidate.text, kNaiveCompileSeconds);
+      auto object = grader_.compile(entry.candidate.text, kNaiveCompileSeconds);
       if (!object.ok()) answer = {NaiveAnswer::Kind::kHarmed, 0, object.error().message};
       if (object.ok()) entry.object = *std::move(object);
     }
     if (program.ok() && !entry.object.empty()) job.candidate = {entry.object, *std::move(program)};
     // That an exploit can win is what is shown: some of them need luck with the clock or the scheduler.
     for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
-      if (!job.candidate.object.empty()) answer = grade_naively(job);
+      if (!job.candidate.object.empty()) answer = grader_.grade(job);
       entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
     }
   }
@@ -128,14 +178,17 @@ class Suite {
     options.secret = options_.secret.derive(name);
     options.block_timeout_seconds = options_.block_timeout_seconds;
     LATHE_TRY(const auto evaluator, Evaluator::create(task, backend_, options, events_));
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      const ConformanceResult& result = entries_[i].result;
-      if (result.spec.task == name && !result.skipped)
-        evaluator->submit({entries_[i].candidate, result.spec.depth, static_cast<std::int64_t>(i)});
-    }
-    while (const auto evaluated = evaluator->next()) {
-      ConformanceResult& result = entries_[static_cast<std::size_t>(evaluated->tag)].result;
+    LATHE_TRY(const NextKernel next, NextKernel::make(task, backend_));
+    for (Entry& entry : entries_) {
+      ConformanceResult& result = entry.result;
+      if (result.spec.task != name || result.skipped) continue;
+      evaluator->submit({entry.candidate, result.spec.depth, 0});
+      const auto evaluated = evaluator->next();
+      if (!evaluated) break;
       judge(evaluated->verdict, result);
+      if (result.outcome == Outcome::kCrash || result.outcome == Outcome::kTimeout) {
+        LATHE_TRY(result.recovery_seconds, next.seconds());
+      }
       report(result);
     }
     return Ok{};
@@ -150,22 +203,39 @@ class Suite {
     for (const CaseEvidence& one : verdict.evidence.cases)
       result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
     result.speedup = verdict.speedup("naive");
-    const bool gained = verdict.passed() && result.spec.at_most > 0 &&
+    const bool gained = verdict.passed() && result.spec.at_most > 0 && result.spec.over.empty() &&
                         (!result.speedup || result.speedup->low > result.spec.at_most);
     result.as_expected = contains(result.spec.expect, verdict.outcome) &&
                          contains(result.spec.reasons, verdict.reason) && !gained;
+  }
+
+  /// A trick that is allowed to run must earn nothing over the honest kernel that it is written around.
+  void compare_with_twins() {
+    for (Entry& entry : entries_) {
+      ConformanceResult& result = entry.result;
+      if (result.spec.over.empty() || !result.speedup) continue;
+      const auto twin = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& other) {
+        return other.result.spec.file == result.spec.over;
+      });
+      if (twin == entries_.end() || !twin->result.speedup) continue;
+      result.over_twin = result.speedup->mid / twin->result.speedup->mid;
+      result.as_expected = result.as_expected && result.over_twin <= result.spec.at_most;
+    }
   }
 
   void report(const ConformanceResult& result) {
     const std::string speed = result.speedup ? fmt::format(", {:.2f}x [{:.2f}, {:.2f}]", result.speedup->mid,
                                                            result.speedup->low, result.speedup->high)
                                              : "";
+    const std::string next = result.recovery_seconds > 0
+                                 ? fmt::format(", next kernel after {:.2f} s", result.recovery_seconds)
+                                 : "";
     events_.on_event(
         {result.as_expected ? Severity::kInfo : Severity::kError,
          "conformance.case",
-         fmt::format("{} {}: {} {}, worst error {:.2g} of the tolerance{}; naive grader: {}",
+         fmt::format("{} {}: {} {}, worst error {:.2g} of the tolerance{}{}; naive grader: {}",
                      result.as_expected ? "ok  " : "FAIL", result.spec.file, lathe::name(result.outcome),
-                     result.reason, result.worst_ratio, speed, lathe::name(result.naive.kind)),
+                     result.reason, result.worst_ratio, speed, next, lathe::name(result.naive.kind)),
          {{"file", result.spec.file},
           {"outcome", std::string(lathe::name(result.outcome))},
           {"reason", result.reason}}});
@@ -175,6 +245,8 @@ class Suite {
   Backend& backend_;
   EventSink& events_;
   const ConformanceOptions& options_;
+  std::unique_ptr<NaiveGrader> own_grader_;
+  NaiveGrader& grader_;
   std::map<std::string, TaskSpec> tasks_;
   std::vector<Entry> entries_;
 };
@@ -192,6 +264,11 @@ int ConformanceReport::passed() const {
 int ConformanceReport::failed() const { return static_cast<int>(results.size()) - passed() - skipped(); }
 int ConformanceReport::skipped() const {
   return count(results, [](const auto& result) { return result.skipped; });
+}
+double ConformanceReport::worst_recovery_seconds() const {
+  double worst = 0;
+  for (const ConformanceResult& result : results) worst = std::max(worst, result.recovery_seconds);
+  return worst;
 }
 int ConformanceReport::fooled() const {
   return count(results, [](const auto& result) { return result.naive_as_expected; });

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/naive_grading.h"
 #include "base/events.h"
-#include "gym/naive_grader.h"
 
 namespace lathe {
 
@@ -18,6 +18,7 @@ struct ConformanceCase {
   std::vector<std::string> reasons;
   Depth depth = Depth::kVerify;
   double at_most = 0;              ///< where positive: the speedup over the naive build that it may show
+  std::string over = {};           ///< or over this honest case of the same task
   int threads = 1;                 ///< skipped on a backend with fewer
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
 };
@@ -32,7 +33,9 @@ struct ConformanceResult {
   std::string detail;
   double seconds = 0;               ///< build, verify and time
   std::optional<Interval> speedup;  ///< over the naive build, where timed
+  double over_twin = 0;             ///< its speedup over the case that the table names, where there is one
   double worst_ratio = 0;           ///< of error and tolerance, over what was verified
+  double recovery_seconds = 0;      ///< after a crash or a hang: until the next kernel's first block had run
   NaiveAnswer naive;
 };
 
@@ -42,17 +45,20 @@ struct ConformanceReport {
   int failed() const;
   int skipped() const;
   int fooled() const;  ///< cases that the naive grader judges as the table says
+  double worst_recovery_seconds() const;
 };
 
 struct ConformanceOptions {
   Seed secret = Seed::from_system();  ///< of the gym's evaluators
   bool naive = true;                  ///< also ask the naive grader, once a case
+  NaiveGrader* grader = nullptr;      ///< of the backend's device; null: the processor's
   double block_timeout_seconds = 3;
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
 };
 
-/// Evaluates every candidate that `folder`/expected.toml lists, one event "conformance.case" each.
-/// Errors: the folder or a file in it cannot be read, or a task has no honest naive build.
+/// Evaluates every candidate that `folder`/expected.toml lists, one event "conformance.case" each. Where
+/// `folder`/peers has a candidate of a task's name, the naive grader compares with that instead of the naive
+/// build. Errors: the folder or a file in it cannot be read, or a task has no honest naive build.
 Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
                                           const ConformanceOptions& options = {});
 

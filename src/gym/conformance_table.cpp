@@ -18,8 +18,9 @@ Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string
 }
 
 Result<ConformanceCase> read_case(const TomlTable& table) {
-  LATHE_CHECK_OK(table.allow_only(
-      {"file", "task", "expect", "reason", "depth", "at_most", "threads", "naive"}, "a conformance case"));
+  LATHE_CHECK_OK(
+      table.allow_only({"file", "task", "expect", "reason", "depth", "at_most", "over", "threads", "naive"},
+                       "a conformance case"));
   ConformanceCase result;
   LATHE_TRY(result.file, table.required_text("file"));
   LATHE_TRY(result.task, table.required_text("task"));
@@ -32,6 +33,7 @@ Result<ConformanceCase> read_case(const TomlTable& table) {
   LATHE_TRY(const std::string depth, table.choice("depth", {"verify", "screen", "final"}));
   LATHE_TRY(result.depth, parse_depth(depth));
   LATHE_TRY(result.at_most, table.real("at_most", 0));
+  LATHE_TRY(result.over, table.text("over", ""));
   LATHE_TRY(const double threads, table.real("threads", 1));
   result.threads = static_cast<int>(threads);
   LATHE_TRY(result.naive, table.choice("naive", {"accepted", "faster", "harmed", "any"}));

@@ -87,22 +87,6 @@ std::string first_line(int fd, double timeout_seconds) {
   return text.substr(0, text.find('\n'));
 }
 
-}  // namespace
-
-std::string_view name(NaiveAnswer::Kind kind) {
-  switch (kind) {
-    case NaiveAnswer::Kind::kAccepted:
-      return "accepted";
-    case NaiveAnswer::Kind::kRejected:
-      return "rejected";
-    case NaiveAnswer::Kind::kHarmed:
-      return "harmed";
-    case NaiveAnswer::Kind::kUnavailable:
-      return "unavailable";
-  }
-  return "unavailable";
-}
-
 NaiveAnswer grade_naively(const NaiveJob& job) {
   int ends[2];
   if (::pipe(ends) != 0) return {NaiveAnswer::Kind::kUnavailable, 0, "cannot make a pipe"};
@@ -115,10 +99,8 @@ NaiveAnswer grade_naively(const NaiveJob& job) {
   ::kill(child, SIGKILL);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (line.starts_with("PASS "))
-    return {NaiveAnswer::Kind::kAccepted, std::strtod(line.c_str() + 5, nullptr), line};
   if (line.starts_with(kNoJail)) return {NaiveAnswer::Kind::kUnavailable, 0, line};
-  return {line.starts_with("FAIL") ? NaiveAnswer::Kind::kRejected : NaiveAnswer::Kind::kHarmed, 0, line};
+  return read_naive_line(line);
 }
 
 Result<std::string> compile_naively(const std::string& source, double timeout_seconds) {
@@ -137,5 +119,17 @@ Result<std::string> compile_naively(const std::string& source, double timeout_se
   std::filesystem::remove_all(folder, code);
   return object;
 }
+
+class CpuNaiveGrader final : public NaiveGrader {
+ public:
+  NaiveAnswer grade(const NaiveJob& job) override { return grade_naively(job); }
+  Result<std::string> compile(const std::string& source, double timeout_seconds) override {
+    return compile_naively(source, timeout_seconds);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<NaiveGrader> make_naive_grader() { return std::make_unique<CpuNaiveGrader>(); }
 
 }  // namespace lathe

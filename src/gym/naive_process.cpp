@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 
+#include "backend/naive_tolerance.h"
 #include "base/clock.h"
 #include "sandbox/memfd.h"
 
@@ -17,8 +17,6 @@ namespace {
 
 constexpr int kWarmUpCalls = 3;
 constexpr int kTimedCalls = 30;
-constexpr double kTolerance = 1e-2;
-constexpr double kShareWanted = 0.99;
 constexpr std::size_t kArenaBytes = 64 << 20;
 constexpr std::size_t kMaxWords = 16;
 
@@ -134,16 +132,6 @@ double mean_ns(const Kernel& kernel, const Buffers& buffers) {
   return static_cast<double>(std::max<std::int64_t>(1, steady_clock().now_ns() - begin)) / kTimedCalls;
 }
 
-/// A NaN is not larger than any tolerance, so it counts as right: the usual slip.
-double share_right(const std::byte* got_bytes, const std::byte* want_bytes, std::size_t bytes) {
-  const auto* got = reinterpret_cast<const float*>(got_bytes);
-  const auto* want = reinterpret_cast<const float*>(want_bytes);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < bytes / sizeof(float); ++i)
-    if (std::fabs(got[i] - want[i]) > kTolerance + kTolerance * std::fabs(want[i])) ++wrong;
-  return 1 - static_cast<double>(wrong) / std::max(1.0, static_cast<double>(bytes / sizeof(float)));
-}
-
 }  // namespace
 
 std::string grade_in_this_process(const NaiveJob& job) {
@@ -168,8 +156,10 @@ std::string grade_in_this_process(const NaiveJob& job) {
   const double candidate_ns = mean_ns(candidate, mine);
   buffers.outputs = {allocator.take(bytes)};
   honest.call(buffers);
-  const double share = share_right(mine.outputs[0], buffers.outputs[0], bytes);
-  if (share < kShareWanted) return fmt::format("FAIL {:.1f}% of the values are right", 100 * share);
+  const double share =
+      naive_share_right(reinterpret_cast<const float*>(mine.outputs[0]),
+                        reinterpret_cast<const float*>(buffers.outputs[0]), bytes / sizeof(float));
+  if (share < kNaiveShareWanted) return fmt::format("FAIL {:.1f}% of the values are right", 100 * share);
   return fmt::format("PASS {:.3f}", honest_ns / candidate_ns);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gym/naive_grader.h"
+#include "backend/naive_grading.h"
 
 namespace lathe {
 

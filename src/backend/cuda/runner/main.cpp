@@ -1,6 +1,6 @@
 // Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve jobs,
-// `keep` owns the memory of workloads, `launch` runs one candidate. The broker starts them and ends them by
-// closing the channel.
+// `keep` owns the memory of workloads, `launch` runs one candidate, `grade` is the conformance suite's naive
+// grader. The broker starts them and ends them by closing the channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 #include "backend/cuda/runner/disassemble_worker.h"
 #include "backend/cuda/runner/keeper.h"
 #include "backend/cuda/runner/launcher.h"
+#include "backend/cuda/runner/naive_grade.h"
 #include "sandbox/jail.h"
 #include "sandbox/process.h"
 
@@ -129,6 +130,8 @@ int run_main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
   if (role == "launch" && argc == 3) return at_the_gpu([&] { return serve_launch(channel, argv[2]); });
+  if (role == "grade" && argc == 3)
+    return at_the_gpu([&] { return serve_naive_grading(channel, argv[2]), 0; });
   if (role == "compile" && argc == 3)
     return serve_in_namespaces([&] { return serve_compile(channel, argv[2]); });
   if (role == "disassemble" && argc == 3)
