@@ -23,7 +23,9 @@ struct DeviceInfo {
   int cores = 1;
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
-  Dims facts;                   ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
+  /// A candidate's process lives for many blocks, and it may find memory that the backend does not clear.
+  bool runners_remember = false;
+  Dims facts;  ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
 };
 
 /// Measured limits of the device, from which the roofline floor follows.

@@ -203,6 +203,7 @@ QuickTime time_quickly(Session& session, const Workload& workload, double timeou
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
     const double call_ns = outcome.wall_ns / calls;
+    if (round == 1) result.first_ns = call_ns;
     result.call_ns = round == 0 ? call_ns : std::min(result.call_ns, call_ns);
     calls = calls_for(3e5, result.call_ns, workload);
   }

@@ -47,6 +47,7 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
 struct QuickTime {
   Finding finding;
   double call_ns = 0;
+  double first_ns = 0;  ///< in the first block of full length, most of whose inputs are new to the session
 };
 QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
                        const Seed& secret);

@@ -15,6 +15,8 @@ constexpr double kScreenPromise = 0.05;   // relative half-widths above which a 
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
 constexpr double kFarFaster = 20;    // than the naive build: a tie known to a few percent is enough
+constexpr double kRemembers = 1.4;   // how much slower than usual first blocks are that raise a suspicion
+constexpr int kFreshProcesses = 3;   // that must confirm it
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
@@ -155,13 +157,16 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   const PairOutcome pair =
       time_against(anchor, *session, {shape_.timing, shape_.timing_rms, screen_rule(), Runner::kOwn, secret});
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
-  return compose(anchor, pair.estimate, false);
+  result.finding = check_memory({shape_.timing, shape_.timing_rms, screen_rule(), Runner::kFresh, secret},
+                                candidate, artifact, quick.first_ns, pair.estimate.candidate_ns);
+  return result.finding.passed() ? compose(anchor, pair.estimate, false) : result;
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
   std::vector<RatioEstimate> rounds;
   std::vector<double> candidate_ns;
+  double first_ns = 0;
   RatioEstimate estimate;
   const Anchor* anchor = nullptr;
   for (int round = 0; round < kFinalRounds; ++round) {
@@ -177,6 +182,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
       const QuickTime quick = time_quickly(*session, **workload, timeout_seconds_, secret.derive("quick"));
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
       anchor = &choose_anchor(quick.call_ns, true);
+      first_ns = quick.first_ns;
     }
     const RmsLimits rms = naive_rms(*workload);
     PairOutcome pair =
@@ -190,6 +196,9 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   }
   estimate.log_ratio = prediction_interval(rounds);
   estimate.candidate_ns = median(candidate_ns);
+  result.finding = check_memory({shape_.timing, shape_.timing_rms, final_rule(), Runner::kFresh, secret_},
+                                candidate, artifact, first_ns, estimate.candidate_ns);
+  if (!result.finding.passed()) return result;
   return compose(*anchor, estimate, true);
 }
 
@@ -208,6 +217,25 @@ ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estim
   }
   result.finding = check_roof(estimate.candidate_ns);
   return result;
+}
+
+Finding ShapeTimer::check_memory(const Round& round, const Candidate& candidate, const Artifact& artifact,
+                                 double first_ns, double usual_ns) const {
+  if (!backend_.device().runners_remember || first_ns < kRemembers * usual_ns) return {};
+  for (int process = 0; process < kFreshProcesses; ++process) {
+    std::unique_ptr<Session> session;
+    const Finding opened = open(candidate, artifact, round.workload, round.runner, session);
+    if (!opened.passed()) return opened;
+    const QuickTime quick = time_quickly(*session, *round.workload, timeout_seconds_,
+                                         round.secret.derive("fresh", static_cast<std::uint64_t>(process)));
+    if (!quick.finding.passed()) return quick.finding;
+    first_ns = std::min(first_ns, quick.first_ns);
+    if (first_ns < kRemembers * usual_ns) return {};
+  }
+  return {
+      Outcome::kTampered, "remembers",
+      fmt::format("{:.3g} ns a call on inputs that a process has not seen, {:.3g} ns on those that it has",
+                  first_ns, usual_ns)};
 }
 
 Finding ShapeTimer::check_roof(double call_ns) const {

@@ -67,6 +67,10 @@ class ShapeTimer {
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
+  /// TAMPERED where a fresh process is much slower: the kernel knows inputs again. `first_ns` is of the
+  /// session that took `usual_ns` a call later.
+  Finding check_memory(const Round& round, const Candidate& candidate, const Artifact& artifact,
+                       double first_ns, double usual_ns) const;
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.
   Finding check_roof(double call_ns) const;
   ShapeTiming compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const;

@@ -154,6 +154,27 @@ TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
 }
 
+TEST(ShapeTiming, AKernelThatKnowsItsInputsAgainIsTampering) {
+  Bench bench(1, 0.02, 0.02);
+  FakeKernel kernel = timed(1000, 0.02, 0.02);
+  kernel.unseen_factor = 2;
+  bench.script(kernel);
+  for (const ShapeTiming& timing : {bench.screen(), bench.final()}) {
+    EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
+    EXPECT_EQ(timing.finding.reason, "remembers");
+  }
+}
+
+TEST(ShapeTiming, ASlowFirstBlockThatNoFreshProcessConfirmsIsNoTampering) {
+  for (std::uint64_t number = 1; number <= 40; ++number) {
+    Bench bench(number, 0, 0);
+    FakeKernel kernel = timed(1000, 0.01);
+    kernel.spike_chance = 0.1;
+    bench.script(kernel);
+    EXPECT_NE(bench.screen().finding.outcome, Outcome::kTampered) << number;
+  }
+}
+
 TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
   TaskSpec task = twice_task();
   FakeBackend backend(Seed::from_number(1));

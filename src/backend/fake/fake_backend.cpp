@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "candidate/launch_program.h"
@@ -39,7 +40,9 @@ class FakeSession final : public Session {
     outcome.disturbed = spike && kernel_.reports_spikes;
     const bool slow_clock = kernel_.slow_clock_chance > 0 && rng_.chance(kernel_.slow_clock_chance);
     outcome.clock_mhz = kClockMhz / (slow_clock ? 2 : 1);
-    outcome.wall_ns = static_cast<double>(request.trials.size()) * kernel_.call_ns * session_factor_ *
+    double calls = 0;
+    for (const int trial : request.trials) calls += seen_.insert(trial).second ? kernel_.unseen_factor : 1;
+    outcome.wall_ns = calls * kernel_.call_ns * session_factor_ *
                       std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1) *
                       (slow_clock ? 2 : 1);
     for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
@@ -72,6 +75,7 @@ class FakeSession final : public Session {
   std::shared_ptr<const Workload> workload_;
   Rng rng_;
   double session_factor_;
+  std::set<int> seen_;
 };
 
 FakeBackend::FakeBackend(const Seed& seed) : seed_(seed) {
@@ -79,6 +83,7 @@ FakeBackend::FakeBackend(const Seed& seed) : seed_(seed) {
   device_.name = "a scripted device";
   device_.digest_text = "fake";
   device_.quiet_compiles = true;
+  device_.runners_remember = true;
   device_.cores = 2;
   peaks_.flops_per_second = kBeyondAnyKernel;
   peaks_.levels = {{"memory", kBeyondAnyKernel, kBeyondAnyKernel}};

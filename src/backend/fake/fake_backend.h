@@ -14,6 +14,7 @@ struct FakeKernel {
   double call_ns = 1000;
   double block_noise = 0;    ///< standard deviation of a block's log time
   double session_noise = 0;  ///< the same for a session
+  double unseen_factor = 1;  ///< how much longer inputs take that the session has not seen before
   double spike_chance = 0;   ///< that the machine takes the core away in a block: three times as slow
   bool reports_spikes = true;
   double slow_clock_chance = 0;  ///< that the device's clock is at half its rate in a block, and says so
