@@ -15,7 +15,6 @@
 #include "backend/cuda/scrub_kernel.h"
 #include "backend/cuda/session.h"
 #include "backend/cuda/toolchain.h"
-#include "backend/installation.h"
 #include "base/processors.h"
 #include "candidate/launch_program.h"
 
@@ -234,19 +233,6 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace
-
-Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
-  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
-  LATHE_TRY(const std::string beside, sibling_program(""));
-  LATHE_TRY(options.vendor_library,
-            find_part(options.vendor_library,
-                      {beside + "../lib/liblathe_vendor_cuda.so", beside + "liblathe_vendor_cuda.so"}));
-  if (options.include_folder.empty()) {
-    LATHE_TRY(options.include_folder, device_header_folder());
-  }
-  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
-  return options;
-}
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
   LATHE_TRY(const CudaBackendOptions options, with_defaults(given));
