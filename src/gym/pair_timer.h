@@ -10,10 +10,10 @@ namespace lathe {
 
 /// How long to look before saying how fast a kernel is.
 struct TimingRule {
-  double block_ns = 1e6;          ///< a block has as many calls as fill this
-  std::vector<int> looks = {};    ///< pairs after which the interval is examined; the last is the end
-  double half_width = 0.025;      ///< of the log ratio: stop once reached
-  double alpha = 0.05;            ///< spent equally on the looks; half of it is the rate of false wins
+  double block_ns = 1e6;        ///< a block has as many calls as fill this
+  std::vector<int> looks = {};  ///< pairs after which the interval is examined; the last is the end
+  double half_width = 0.025;    ///< of the log ratio: stop once reached
+  double alpha = 0.05;          ///< spent equally on the looks; half of it is the rate of false wins
   double timeout_seconds = 20;
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
   const RmsLimits* rms = nullptr;
