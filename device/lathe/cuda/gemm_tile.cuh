@@ -27,7 +27,7 @@ struct GemmTile : GemmOperands<kTransposedA, kTransposedB> {
       GemmSlab<kTransposedA ? kDepth : kRows, kTransposedA ? kRows : kDepth, kThreads, !kTransposedA>;
   using SlabB =
       GemmSlab<kTransposedB ? kColumns : kDepth, kTransposedB ? kDepth : kColumns, kThreads, kTransposedB>;
-  enum { kStageFloats = SlabA::kFloats + SlabB::kFloats };
+  enum { kStageFloats = int{SlabA::kFloats} + int{SlabB::kFloats} };
 
   struct Warp {
     int lane, row, column, slice;  ///< of the warp's part inside the tile

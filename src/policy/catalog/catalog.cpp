@@ -96,7 +96,7 @@ class CatalogPolicy final : public Policy {
       const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
       if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
       if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
-      if (ends(".kc") || ends(".block") || ends(".nc"))
+      if (ends(".kc") || ends(".block") || ends(".nc") || ends(".split"))
         block = std::max(block, static_cast<int>(std::log2(value)));
     }
     return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
