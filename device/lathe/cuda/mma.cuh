@@ -63,7 +63,7 @@ __device__ inline void split_tf32(float x, uint32_t& big, uint32_t& small) {
 /// block is a cluster of its own.
 __device__ inline void sync_cluster() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 #else
   __syncthreads();
 #endif
