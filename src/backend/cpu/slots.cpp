@@ -35,8 +35,7 @@ std::vector<std::uint64_t> input_sizes(const Trial& trial) {
 
 std::vector<std::uint64_t> output_sizes(const Trial& trial) {
   std::vector<std::uint64_t> sizes;
-  for (const Expected& output : trial.expected)
-    sizes.push_back(output.bytes());
+  for (const Expected& output : trial.expected) sizes.push_back(output.bytes());
   return sizes;
 }
 
