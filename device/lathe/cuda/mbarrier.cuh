@@ -1,15 +1,10 @@
 #pragma once
 
-#include "lathe/cuda/math.cuh"
+#include "lathe/cuda/shared.cuh"
 
 // Barriers in shared memory that count arrivals and, from sm_90 on, the bytes of asynchronous copies.
 
 namespace lathe {
-
-/// What shared-memory instructions call an address.
-__device__ inline uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 /// Lies in shared memory. A phase ends when all arrivals and bytes that it expects have come; phases have the
 /// parities 0, 1, 0, ... A wait for parity 1 on a fresh barrier returns at once.

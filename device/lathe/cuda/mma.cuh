@@ -1,14 +1,10 @@
 #pragma once
 
-#include "lathe/cuda/math.cuh"
+#include "lathe/cuda/shared.cuh"
 
 // What products on tensor cores are made of: copies to shared memory that run ahead, fragments, clusters.
 
 namespace lathe {
-
-__device__ inline uint32_t shared_address(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
 
 /// Copies 16 bytes, or zeros where !inside; `from` is aligned to 16 bytes and valid either way.
 __device__ inline void copy_ahead_16(float* to, const float* from, bool inside) {

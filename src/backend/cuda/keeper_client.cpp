@@ -17,6 +17,9 @@ constexpr std::size_t kPiecesOfFrame = kMaxFrameBytes / sizeof(Piece) - 16;
 
 using Verb = KeeperRequest::Verb;
 
+/// The process is gone, or hangs.
+bool is_lost(const Error& error) { return error.code == ErrorCode::kIo || error.code == ErrorCode::kTimeout; }
+
 Result<KeeperReply> read_reply(const Frame& frame) {
   LATHE_TRY(KeeperReply reply, decode_keeper_reply(frame.bytes));
   if (!reply.ok) return Error{ErrorCode::kUnavailable, "the GPU's memory: " + reply.text, "run lathe doctor"};
@@ -67,9 +70,7 @@ Result<KeeperReply> KeeperClient::ask(const KeeperRequest& request, const std::v
                                       int timeout_ms) {
   std::lock_guard lock(mutex_);
   auto reply = exchange(request, fds, timeout_ms);
-  const bool lost =
-      !reply.ok() && (reply.error().code == ErrorCode::kIo || reply.error().code == ErrorCode::kTimeout);
-  if (!lost) return reply;
+  if (reply.ok() || !is_lost(reply.error())) return reply;
   LATHE_CHECK_OK(restart());
   if (request.verb == Verb::kCollect)
     return Error{ErrorCode::kUnavailable, "the GPU was lost with the outputs of a block; it serves again"};
@@ -145,6 +146,14 @@ Status KeeperClient::look(std::uint64_t workload, std::vector<Piece> lines) {
 
 Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const Channel& launcher) {
   std::lock_guard lock(mutex_);
+  Status shared = pass_handles(workload, layout, launcher);
+  if (shared.ok() || !is_lost(shared.error())) return shared;
+  LATHE_CHECK_OK(restart());
+  return Error{ErrorCode::kUnavailable, "the GPU was lost; it serves again"};
+}
+
+Status KeeperClient::pass_handles(std::uint64_t workload, const Layout& layout,
+                                  const Channel& launcher) const {
   LATHE_CHECK_OK(process_.channel().send(encode(KeeperRequest{Verb::kExport, workload})));
   const std::size_t handles = layout.trials * (layout.inputs.slots.size() + layout.outputs.slots.size());
   for (std::size_t passed = 0; passed < handles;) {

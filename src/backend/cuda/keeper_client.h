@@ -59,6 +59,7 @@ class KeeperClient {
   Result<KeeperReply> ask(const KeeperRequest& request, const std::vector<int>& fds, int timeout_ms);
   Result<KeeperReply> exchange(const KeeperRequest& request, const std::vector<int>& fds,
                                int timeout_ms) const;
+  Status pass_handles(std::uint64_t workload, const Layout& layout, const Channel& launcher) const;
   Status restart();
 
   std::string program_;

@@ -1,12 +1,14 @@
 #include "backend/cuda/offline_build.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <map>
 #include <vector>
 
 #include "backend/cuda/keeper_client.h"
 #include "backend/cuda/toolchain.h"
 #include "backend/installation.h"
-#include "task/near_name.h"
 
 namespace lathe {
 namespace {
@@ -26,7 +28,8 @@ Result<Dims> facts_of(const std::string& arch) {
   if (const auto found = common_chips().find(arch); found != common_chips().end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [name, facts] : common_chips()) names.push_back(name);
-  return invalid("there is no architecture '" + arch + "'", near_name_hint(arch, names));
+  return invalid("there is no architecture '" + arch + "'",
+                 fmt::format("one of: {}", fmt::join(names, ", ")));
 }
 
 class Builder final : public OfflineBuilder {

@@ -127,16 +127,16 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
 
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
-  if (generation_ != workload_->generation()) launcher_.reset();
-  if (!launcher_)
-    if (const Status started = start(); !started.ok())
-      return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
-  std::memset(launcher_->control.data(), 0, launcher_->control.size());
   {
     const UsageMeter::Stage stage(*options_.usage, "reset");
     if (const Status filled = workload_->reset(request.poison); !filled.ok())
       return failed(BlockStatus::kInfra, "keeper", filled.error().message);
   }
+  if (generation_ != workload_->generation()) launcher_.reset();
+  if (!launcher_)
+    if (const Status started = start(); !started.ok())
+      return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
+  std::memset(launcher_->control.data(), 0, launcher_->control.size());
   Block block;
   block.poison = request.poison;
   for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));

@@ -10,7 +10,7 @@ args   = ["a", "b", "c", "y", "M", "N", "K"]
 
 extern "C" __global__ void __launch_bounds__(256)
     f(const float* a, const float* b, const float* c, float* y, int64_t M, int64_t N, int64_t K) {
-  const int64_t most = K - K / 64;
+  const int64_t most = K - K / 128;
   const int64_t i = blockIdx.y * 16ll + threadIdx.y, j = blockIdx.x * 16ll + threadIdx.x;
   if (i >= M || j >= N) return;
   float sum = 0;
