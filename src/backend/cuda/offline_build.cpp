@@ -29,7 +29,7 @@ Result<Dims> facts_of(const std::string& arch) {
   std::vector<std::string> names;
   for (const auto& [name, facts] : common_chips()) names.push_back(name);
   return invalid("there is no architecture '" + arch + "'",
-                 fmt::format("one of: {}", fmt::join(names, ", ")));
+                 fmt::format("allowed: {}", fmt::join(names, ", ")));
 }
 
 class Builder final : public OfflineBuilder {
