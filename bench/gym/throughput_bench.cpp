@@ -54,7 +54,7 @@ struct Series {
       total += spent;
     }
     stages["all"].push_back(total);
-    ++outcomes[std::string(name(verdict.outcome))];
+    ++outcomes[std::string(name(verdict.outcome)) + (verdict.passed() ? "" : " " + verdict.reason)];
   }
   void take(const Series& other) {
     for (const auto& [stage, spent] : other.stages)

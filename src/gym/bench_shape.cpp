@@ -13,9 +13,10 @@ namespace {
 
 constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
                                            Distribution::kProbe};
-constexpr double kExpectedBytes = 16;       // an fp64 value and its bound an element
-constexpr double kTimedElements = 1 << 15;  // of a timed trial's outputs that are known, at least
-constexpr double kWholeElements = 1 << 25;  // of outputs that every distribution checks whole
+constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
+constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
+constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
+constexpr double kWholeElements = 1 << 25;     // of outputs that every distribution checks whole
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
@@ -87,13 +88,15 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const double by_memory = static_cast<double>(limits.max_bytes) / bytes_of_trial(task, share);
   const double by_flops = limits.max_reference_flops / std::max(1.0, share * task.flops);
   const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
+  const double affordable = kTimedElements * std::max(1.0, by_flops / count);
+  const double elements = std::clamp(kAllTimedElements / count, kTimedElements, affordable);
   Workload workload;
   workload.task = task;
   workload.trials.resize(static_cast<std::size_t>(count));
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
     LATHE_TRY(workload.trials[i],
-              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), kTimedElements));
+              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), elements));
     return Ok{};
   }));
   return backend.prepare(std::move(workload));

@@ -94,7 +94,6 @@ class CudaBackend final : public Backend {
     device_.facts = facts_of(facts);
     device_.best_over_naive = kBestOverNaive;
     if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
-    device_.runners_remember = true;
   }
 
   const DeviceInfo& device() const override { return device_; }
