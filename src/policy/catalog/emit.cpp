@@ -107,7 +107,7 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
       const Kind kind = graph.nodes[static_cast<std::size_t>(group.nodes[0])].kind;
       return kind == Kind::kApply || kind == Kind::kReduce;
     });
-    if (nests) target.resident = choices.pick("resident", {0, 1024, 1536, 2048}, 0);
+    if (nests) target.resident = choices.pick("resident", {0, 1024}, 0);
   }
   Writer writer(graph, target);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
