@@ -103,11 +103,6 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
     target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, default_team(graph, parts));
     target.vector = choices.pick("vector", {1, 2, 4}, 4);
     target.lanes = target.team * target.vector;
-    const bool nests = std::ranges::all_of(parts.groups, [&](const Group& group) {
-      const Kind kind = graph.nodes[static_cast<std::size_t>(group.nodes[0])].kind;
-      return kind == Kind::kApply || kind == Kind::kReduce;
-    });
-    if (nests) target.resident = choices.pick("resident", {0, 1024}, 0);
   }
   Writer writer(graph, target);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {

@@ -164,16 +164,14 @@ void Writer::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int t
                             const std::string& args, const std::string& parameters, const std::string& body,
                             const BlockOptions& options) {
   const std::string block = std::to_string(threads);
-  const std::string blocks_at_once =
-      target_.resident > threads ? ", " + std::to_string(target_.resident / threads) : "";
   std::string launch = "[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" +
                        to_task(graph_, blocks).to_string() + "\"]\nblock = [" + block + "]\nargs = [" + args +
                        "]\n";
   if (options.cluster > 1) launch += "cluster = [" + std::to_string(options.cluster) + "]\n";
   if (options.shared_bytes > 0) launch += "smem = " + std::to_string(options.shared_bytes) + "\n";
   gpu_kernels_.push_back({std::move(launch),
-                          "\nextern \"C\" __global__ void __launch_bounds__(" + block + blocks_at_once +
-                              ") " + kernel + "(" + parameters + ") {\n",
+                          "\nextern \"C\" __global__ void __launch_bounds__(" + block + ") " + kernel + "(" +
+                              parameters + ") {\n",
                           for_cuda(body)});
 }
 
