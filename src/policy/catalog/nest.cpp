@@ -32,7 +32,7 @@ void NestEmitter::choose() {
   choose_cache();
   if (mode_ == NestMode::kColumns) {
     unroll_ = site_.knob("unroll", {1, 2, 4, 8, 16, 32, 64}, writer_.cuda() ? 1 : 4);
-    if (writer_.cuda()) ahead_ = site_.knob("ahead", {1, 4, 8, 16}, unroll_ > 2 ? 4 : 8);
+    if (writer_.cuda()) choose_ahead();
     choose_split();
   } else {
     choose_split();
@@ -44,6 +44,15 @@ void NestEmitter::choose() {
       site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}, 0);
   streams_ = stream > 0;
   streams_reads_ = stream > 1;
+}
+
+/// As many rows as fit registers: what is read, and what it is added to.
+void NestEmitter::choose_ahead() {
+  constexpr std::int64_t kMostRead = 1 << 14;  // fp32 numbers of a whole block's threads
+  std::vector<int> allowed;
+  for (const int rows : {1, 4, 8, 16})
+    if (rows == 1 || rows * std::int64_t{writer_.lanes()} <= kMostRead) allowed.push_back(rows);
+  ahead_ = site_.knob("ahead", allowed, std::min(allowed.back(), unroll_ > 2 ? 4 : 8));
 }
 
 /// A costly value that a later pass needs again is left in the output that the last pass overwrites.

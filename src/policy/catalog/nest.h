@@ -45,6 +45,7 @@ class NestEmitter {
     return (writer_.headline(loops_.back().extent) - 1) / writer_.lanes() + 1;
   }
   void choose_kept();
+  void choose_ahead();
   bool is_kept(int term) const;
   /// Whether the pass finds the term where an earlier one left it.
   bool is_left_over(int term, int stage) const;
