@@ -94,7 +94,7 @@ std::vector<std::string> ProgramTest::files() const {
 }
 
 bool ProgramTest::helpers_are_gone() {
-  return eventually(2, [] {
+  return eventually(5, [] {
     for (;;) {
       const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
       if (ended <= 0) return ended < 0;  // no child is left
