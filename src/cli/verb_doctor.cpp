@@ -95,7 +95,7 @@ Result<int> conformance(const DoctorOptions& options) {
   std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
   std::unique_ptr<NaiveGrader> grader;
   ConformanceOptions suite;
-  if (options.common.device == "cuda") {
+  if (backend->device().kind == "cuda") {
     folder += "/cuda";
     LATHE_TRY(grader, make_naive_cuda_grader({}));
     suite.grader = grader.get();
