@@ -1,18 +1,13 @@
 #include "backend/cpu/runner/compile_worker.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <sstream>
 
-#include "backend/compile_job.h"
+#include "backend/job_worker.h"
 #include "base/clock.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"
@@ -46,19 +41,12 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
   ::_exit(127);
 }
 
-/// Waits for the child; kills its process group at the deadline, or when the broker is gone. Returns the wait
-/// status, or -1 if it was killed.
+/// As wait_for_job() of the child's process group; reaps what that leaves.
 int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
-  const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd waiting[] = {{child_fd.get(), POLLIN, 0}, {broker.fd(), 0, 0}};
-  ::poll(waiting, 2, static_cast<int>(timeout_seconds * 1000));
-  ::kill(-child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for_job(child, -child, timeout_seconds, broker);
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  return waiting[0].revents ? status : -1;
+  return status;
 }
 
 /// A file that the assembler read beside the compiler's output, by its own account: .include and .incbin
@@ -122,15 +110,7 @@ void answer(const Channel& channel, protocol::CompileReply reply, const std::str
 
 void serve_compiles(const Channel& channel, const std::string& work_folder,
                     const std::string& include_folder) {
-  for (;;) {
-    auto frame = channel.receive(-1);
-    if (!frame.ok() || frame->fds.size() != 1) return;
-    const off_t size = ::lseek(frame->fds[0].get(), 0, SEEK_END);
-    const auto bytes = map_shared(frame->fds[0], static_cast<std::size_t>(size), false);
-    if (!bytes.ok()) return;
-    const auto job =
-        protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-    if (!job.ok()) return;
+  serve_jobs(channel, [&](const protocol::CompileJob& job) -> Status {
     std::string folder = work_folder + "/job-XXXXXX";
     if (!::mkdtemp(folder.data())) {
       protocol::CompileReply refusal;
@@ -138,14 +118,14 @@ void serve_compiles(const Channel& channel, const std::string& work_folder,
       refusal.log = errno_error("the user nobody cannot write to '" + work_folder + "'").message +
                     "; open its parents for others, or set LATHE_CACHE";
       answer(channel, std::move(refusal), "");
-      continue;
+      return Ok{};
     }
-    const auto reply = compile(folder, include_folder, *job, channel);
-    answer(channel, reply, folder + "/out.so");
+    answer(channel, compile(folder, include_folder, job, channel), folder + "/out.so");
+    if (::chdir("/") != 0) return errno_error("cannot leave a job's folder");
     std::error_code code;
-    if (::chdir("/") != 0) return;
     std::filesystem::remove_all(folder, code);
-  }
+    return Ok{};
+  });
 }
 
 }  // namespace lathe

@@ -1,17 +1,14 @@
 #include "backend/cuda/runner/compile_worker.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
-#include "backend/compile_job.h"
+#include "backend/job_worker.h"
 #include "base/clock.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"
@@ -33,14 +30,6 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-std::string read_back(int fd, off_t most) {
-  const off_t size = std::min(::lseek(fd, 0, SEEK_END), most);
-  std::string bytes(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
-  const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), 0);
-  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return bytes;
-}
-
 [[noreturn]] void compile_in_jail(const Nvrtc& nvrtc, const std::string& include_folder,
                                   const protocol::CompileJob& job, int log, int cubin) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,18 +45,6 @@ std::string read_back(int fd, off_t most) {
   ::_exit(kept ? kCompiled : kRefused);
 }
 
-/// The child's wait status; -1 if it was killed at the deadline, or because the broker is gone.
-int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
-  const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd waiting[] = {{child_fd.get(), POLLIN, 0}, {broker.fd(), 0, 0}};
-  ::poll(waiting, 2, static_cast<int>(timeout_seconds * 1000));
-  ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return waiting[0].revents ? status : -1;
-}
-
 Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& include_folder,
                const protocol::CompileJob& job) {
   const auto begin_ns = steady_clock().now_ns();
@@ -81,7 +58,7 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
   const pid_t child = ::fork();
   if (child < 0) return errno_error("cannot fork a compilation");
   if (child == 0) compile_in_jail(nvrtc, include_folder, job, log.get(), cubin.get());
-  const int status = wait_until(child, job.timeout_seconds, channel);
+  const int status = wait_for_job(child, child, job.timeout_seconds, channel);
   protocol::CompileReply reply;
   reply.timed_out = status == -1;
   reply.ok = status == 0;
@@ -97,16 +74,8 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
 }  // namespace
 
 void serve_compiles(const Channel& channel, const Nvrtc& nvrtc, const std::string& include_folder) {
-  for (;;) {
-    auto frame = channel.receive(-1);
-    if (!frame.ok() || frame->fds.size() != 1) return;
-    const off_t size = ::lseek(frame->fds[0].get(), 0, SEEK_END);
-    const auto bytes = map_shared(frame->fds[0], static_cast<std::size_t>(size), false);
-    if (!bytes.ok()) return;
-    const auto job =
-        protocol::decode_compile_job({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-    if (!job.ok() || !compile(channel, nvrtc, include_folder, *job).ok()) return;
-  }
+  serve_jobs(channel,
+             [&](const protocol::CompileJob& job) { return compile(channel, nvrtc, include_folder, job); });
 }
 
 }  // namespace lathe::cuda
