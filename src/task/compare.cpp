@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "task/tally.h"
 
 namespace lathe {
 namespace {
@@ -18,7 +19,6 @@ constexpr std::size_t kMinRmsCount = 512;
 /// at least this share of the bound's. A running sum in another order reaches a third of the bound on single
 /// rows where the naive build errs by a hundredth; so a kernel may always err by half of it.
 constexpr double kBoundShare = 1.0 / 16;
-constexpr std::size_t kLanes = 8;
 
 /// One tile's elements, decoded.
 struct Tile {
@@ -28,7 +28,6 @@ struct Tile {
   std::span<const double> got;
 };
 
-/// Which tiles of an output are looked at.
 /// Calls `visit` with tiles of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
 template <class Visit>
 void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit,
@@ -50,20 +49,8 @@ void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit v
   }
 }
 
-double square_sum_of_differences(const Tile& tile) {
-  std::array<double, kLanes> sums{};
-  const std::size_t size = tile.want.size();
-  std::size_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const double difference = tile.got[i + lane] - tile.want[i + lane];
-      sums[lane] += difference * difference;
-    }
-  }
-  double total = 0;
-  for (; i < size; ++i) total += (tile.got[i] - tile.want[i]) * (tile.got[i] - tile.want[i]);
-  for (const double sum : sums) total += sum;
-  return total;
+Tally tally_of(const Tile& tile, double ratio) {
+  return lathe::tally_of(tile.want.data(), tile.err.data(), tile.got.data(), tile.want.size(), ratio);
 }
 
 /// The same where some values are not finite: those count nothing (the masks are compared elsewhere).
@@ -76,18 +63,8 @@ double finite_square_sum(const Tile& tile) {
   return total;
 }
 
-double square_sum(const Tile& tile) {
-  const double total = square_sum_of_differences(tile);
-  return std::isfinite(total) ? total : finite_square_sum(tile);
-}
-
-/// Elements outside `scale` times their tolerance; NaN counts as outside.
-std::size_t count_outside(const Tile& tile, double scale) {
-  std::size_t outside = 0;
-  for (std::size_t i = 0; i < tile.want.size(); ++i) {
-    outside += std::fabs(tile.got[i] - tile.want[i]) <= scale * tile.err[i] ? 0 : 1;
-  }
-  return outside;
+double square_sum(const Tile& tile, const Tally& tally) {
+  return std::isfinite(tally.square_sum) ? tally.square_sum : finite_square_sum(tile);
 }
 
 /// Collects what compare() reports while tiles go by.
@@ -97,9 +74,10 @@ class BoundCheck {
       : largest_(info(expected.dtype).largest), limit_(limit), whole_(whole) {}
 
   void visit(const Tile& tile) {
-    if (count_outside(tile, 1) > 0) inspect(tile);
-    if (count_outside(tile, result_.worst_ratio) > 0) raise_worst(tile);
-    const double sum = square_sum(tile);
+    const Tally tally = tally_of(tile, result_.worst_ratio);
+    if (tally.outside) inspect(tile);
+    if (tally.above) raise_worst(tile);
+    const double sum = square_sum(tile, tally);
     total_ += sum;
     count_ += tile.want.size();
     if (limit_ == nullptr || tile.want.size() < kMinRmsCount) return;
@@ -265,7 +243,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   Sums all;
   const double rounding = info(expected.dtype).unit_roundoff;
   for_tiles(expected, got, [&](const Tile& tile) {
-    Sums sums{square_sum(tile), 0, 0, static_cast<double>(tile.want.size())};
+    Sums sums{square_sum(tile, tally_of(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       if (!std::isfinite(tile.want[i])) continue;
       sums.roundings += rounding * rounding * tile.want[i] * tile.want[i];
