@@ -39,6 +39,7 @@ double seconds_since(std::int64_t begin_ns) {
 struct Series {
   std::map<std::string, std::vector<double>> stages;  ///< seconds, with "all" but the queue
   std::map<std::string, int> outcomes;
+  std::vector<double> unseen_over_usual;
   double seconds = 0;
 
   double p50(const std::string& stage) const {
@@ -54,12 +55,16 @@ struct Series {
       total += spent;
     }
     stages["all"].push_back(total);
+    if (const auto unseen = verdict.profile.find("unseen_over_usual"); unseen != verdict.profile.end())
+      unseen_over_usual.push_back(unseen->second);
     ++outcomes[std::string(name(verdict.outcome)) + (verdict.passed() ? "" : " " + verdict.reason)];
   }
   void take(const Series& other) {
     for (const auto& [stage, spent] : other.stages)
       stages[stage].insert(stages[stage].end(), spent.begin(), spent.end());
     for (const auto& [outcome, n] : other.outcomes) outcomes[outcome] += n;
+    unseen_over_usual.insert(unseen_over_usual.end(), other.unseen_over_usual.begin(),
+                             other.unseen_over_usual.end());
     seconds += other.seconds;
   }
   std::string verdicts() const {
@@ -102,12 +107,22 @@ void print_row(const std::string& task, const Series& alone, const Series& toget
 /// Of the whole bench, preparation too.
 void print_usage(const DeviceUsage& usage, double seconds) {
   if (usage.blocks == 0) return;
-  fmt::print(
-      "\n{} blocks in {:.1f} s; calls kept the device busy {:.1f} s ({:.0f}%); the broker's ms a block:",
-      usage.blocks, seconds, usage.busy_seconds, 100 * usage.busy_seconds / seconds);
-  for (const auto& [stage, spent] : usage.stage_seconds)
-    fmt::print(" {} {:.2f}", stage, 1e3 * spent / static_cast<double>(usage.blocks));
+  fmt::print("\n{} blocks in {:.1f} s; calls kept the device busy {:.1f} s ({:.0f}%); the broker's times:",
+             usage.blocks, seconds, usage.busy_seconds, 100 * usage.busy_seconds / seconds);
+  for (const auto& [name, stage] : usage.stages)
+    fmt::print(" {} {} x {:.2f} ms,", name, stage.count,
+               1e3 * stage.seconds / static_cast<double>(stage.count));
   fmt::print("\n");
+}
+
+/// How far honest kernels are from what counts as remembering inputs.
+void print_unseen(const Totals& totals) {
+  std::vector<double> all = totals.alone.unseen_over_usual;
+  all.insert(all.end(), totals.together.unseen_over_usual.begin(), totals.together.unseen_over_usual.end());
+  if (all.empty()) return;
+  std::ranges::sort(all);
+  fmt::print("a call on unseen inputs over one on others: p50 {:.3f}, p90 {:.3f}, most {:.3f}\n", median(all),
+             all[all.size() * 9 / 10], all.back());
 }
 
 Status run_task(const std::string& path, const Options& options, Backend& backend, Totals& totals) {
@@ -148,6 +163,7 @@ Status run(const Options& options) {
   for (const std::string& task : tasks) LATHE_CHECK_OK(run_task(task, options, *backend, totals));
   print_row("all", totals.alone, totals.together, totals.prepare_seconds);
   print_usage(backend->usage(), seconds_since(begin));
+  print_unseen(totals);
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   fmt::print("\npeak memory of the broker: {} MiB\n", usage.ru_maxrss / 1024);

@@ -66,7 +66,7 @@ double floor_ns(const TaskSpec& task, const DevicePeaks& peaks) {
     const auto bound = bind(task, shape.dims);
     if (!bound.ok()) continue;
     floors.push_back(1e9 * std::max(peaks.memory_floor_seconds(bound->bytes_min),
-                                    bound->essential_flops / peaks.flops_per_second));
+                                    bound->essential_flops / peaks.flops_limit(task)));
   }
   return floors.empty() ? 0 : geometric_mean(floors);
 }

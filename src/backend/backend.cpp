@@ -15,10 +15,17 @@ double DevicePeaks::memory_floor_seconds(double bytes) const {
   return seconds;
 }
 
+double DevicePeaks::flops_limit(const TaskSpec& task) const {
+  const bool narrow = std::any_of(task.tensors.begin(), task.tensors.end(),
+                                  [](const TensorDecl& tensor) { return info(tensor.dtype).bytes <= 2; });
+  return std::max(flops_per_second, tensor_flops_per_second / (narrow ? 1 : 3));
+}
+
 DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
   if (levels.size() != other.levels.size()) return other;
   DevicePeaks best = *this;
   best.flops_per_second = std::max(flops_per_second, other.flops_per_second);
+  best.tensor_flops_per_second = std::max(tensor_flops_per_second, other.tensor_flops_per_second);
   for (std::size_t i = 0; i < levels.size(); ++i)
     best.levels[i].bytes_per_second = std::max(levels[i].bytes_per_second, other.levels[i].bytes_per_second);
   return best;

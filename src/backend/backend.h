@@ -22,6 +22,7 @@ struct DeviceInfo {
   int threads = 1;          ///< that a candidate may use
   int cores = 1;
   bool quiet_compiles = false;  ///< compiles may run beside a timing
+  bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
   double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not clear.
   bool runners_remember = false;
@@ -37,6 +38,11 @@ struct DevicePeaks {
     double bytes_per_second = 0;
   };
   std::vector<Level> levels;  ///< fastest first; the last is main memory
+  /// Of tensor cores on operands of 16 bits, from the architecture and the clock; 0 where there are none.
+  double tensor_flops_per_second = 0;
+
+  /// What no kernel of the task exceeds. Where 16 bits do not hold its values, three products stand for one.
+  double flops_limit(const TaskSpec& task) const;
 
   /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit, fastest
   /// first.
@@ -141,8 +147,11 @@ enum class Runner {
 struct DeviceUsage {
   double busy_seconds = 0;  ///< of all blocks' calls, by the broker's clock
   std::int64_t blocks = 0;
-  std::map<std::string, double> stage_seconds =
-      {};  ///< of the broker: "open", "reset", "ready", "check", ...
+  struct Stage {
+    double seconds = 0;
+    std::int64_t count = 0;
+  };
+  std::map<std::string, Stage> stages = {};  ///< of the broker: "open", "reset", "ready", "check", ...
 };
 
 /// A kind of device. Everything above gym/ and gym/ itself know only this interface.
@@ -157,6 +166,8 @@ class Backend {
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
   virtual DeviceUsage usage() const { return {}; }
+  /// No candidate is on the device: time for what would disturb one. Does not wait.
+  virtual void rest() {}
   /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
   /// where it says nothing. Thread-safe.
   virtual std::map<std::string, double> device_state(std::int64_t /*begin_ns*/,

@@ -33,7 +33,9 @@ std::string peaks_key(const DeviceInfo& device) {
 }
 
 std::string peaks_text(const DevicePeaks& peaks) {
-  nlohmann::json json = {{"flops", peaks.flops_per_second}, {"levels", nlohmann::json::array()}};
+  nlohmann::json json = {{"flops", peaks.flops_per_second},
+                         {"tensor_flops", peaks.tensor_flops_per_second},
+                         {"levels", nlohmann::json::array()}};
   for (const auto& level : peaks.levels)
     json["levels"].push_back({level.name, level.capacity_bytes, level.bytes_per_second});
   return json.dump();
@@ -41,8 +43,12 @@ std::string peaks_text(const DevicePeaks& peaks) {
 
 std::optional<DevicePeaks> peaks_from(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.contains("flops") || !json.contains("levels")) return std::nullopt;
-  DevicePeaks peaks{json["flops"].get<double>(), {}};
+  if (json.is_discarded()) return std::nullopt;
+  for (const char* const key : {"flops", "tensor_flops", "levels"})
+    if (!json.contains(key)) return std::nullopt;
+  DevicePeaks peaks;
+  peaks.flops_per_second = json["flops"].get<double>();
+  peaks.tensor_flops_per_second = json["tensor_flops"].get<double>();
   for (const auto& level : json["levels"])
     peaks.levels.push_back(
         {level.at(0).get<std::string>(), level.at(1).get<double>(), level.at(2).get<double>()});
@@ -138,7 +144,10 @@ ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator
   ReportExtras extras;
   extras.device = fmt::format("{}, {} thread{}", backend.device().name, backend.device().threads,
                               backend.device().threads == 1 ? "" : "s");
-  if (const auto peaks = backend.peaks(); peaks.ok()) extras.peaks = *peaks;
+  if (const auto peaks = backend.peaks(); peaks.ok()) {
+    extras.peaks = *peaks;
+    extras.peaks.flops_per_second = peaks->flops_limit(task);
+  }
   for (const NamedShape& shape : task.shapes) {
     const auto bound = lathe::bind(task, shape.dims);
     if (!bound.ok()) continue;

@@ -60,6 +60,10 @@ Result<int> doctor(const DoctorOptions& options) {
                                                 : "fewer than 4: compiles wait while a kernel is timed"));
   LATHE_TRY(const DevicePeaks peaks, (*backend)->peaks());
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
+  if (peaks.tensor_flops_per_second > 0)
+    print_check(
+        true, "tensor cores",
+        fmt::format("{:.0f} TFLOP/s at most, 16-bit operands", peaks.tensor_flops_per_second * 1e-12));
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
   print_disassembler();
@@ -74,6 +78,8 @@ void print_case(const ConformanceResult& result) {
   if (result.over_twin > 0) more += fmt::format(", {:.2f}x {}", result.over_twin, result.spec.over);
   if (result.recovery_seconds > 0)
     more += fmt::format(", next kernel after {:.2f} s", result.recovery_seconds);
+  if (result.unseen_over_usual > 0)
+    more += fmt::format(", {:.2f}x as long on unseen inputs", result.unseen_over_usual);
   fmt::print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
              result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
              name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);

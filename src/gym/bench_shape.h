@@ -19,6 +19,7 @@ struct BenchShape {
   RmsLimits rms;                           ///< of the naive build on `verify`; empty when not measured
   std::shared_ptr<const Workload> timing;  ///< null for hidden shapes
   RmsLimits timing_rms;                    ///< of the naive build on `timing`
+  int final_trials = 2;                    ///< of a final's own workloads
 };
 
 std::string shape_name(const Dims& dims, const TaskSpec& spec);

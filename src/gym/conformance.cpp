@@ -202,6 +202,8 @@ class Suite {
       if (stage != "queue") result.seconds += seconds;
     for (const CaseEvidence& one : verdict.evidence.cases)
       result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
+    if (const auto unseen = verdict.profile.find("unseen_over_usual"); unseen != verdict.profile.end())
+      result.unseen_over_usual = unseen->second;
     result.speedup = verdict.speedup("naive");
     const bool gained = verdict.passed() && result.spec.at_most > 0 && result.spec.over.empty() &&
                         (!result.speedup || result.speedup->low > result.spec.at_most);

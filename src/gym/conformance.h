@@ -34,6 +34,7 @@ struct ConformanceResult {
   double seconds = 0;               ///< build, verify and time
   std::optional<Interval> speedup;  ///< over the naive build, where timed
   double over_twin = 0;             ///< its speedup over the case that the table names, where there is one
+  double unseen_over_usual = 0;     ///< a call's time on unseen inputs; 0 where it was not measured
   double worst_ratio = 0;           ///< of error and tolerance, over what was verified
   double recovery_seconds = 0;      ///< after a crash or a hang: until the next kernel's first block had run
   NaiveAnswer naive;

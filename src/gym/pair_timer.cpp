@@ -4,27 +4,38 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace lathe {
 namespace {
 
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
-constexpr double kClockMoves = 1.02;  // between blocks of a pair: kernels met different devices
-constexpr int kMaxDroppedShare = 2;   // give up dropping once as many pairs were dropped as kept, times this
+constexpr std::size_t kHeldBackOneOf = 4;  // trials
+constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
+constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 
-/// Trials in a secret order, `count` of them.
-std::vector<int> draw_trials(const Workload& workload, int count, Rng& rng) {
-  std::vector<int> trials(workload.trials.size());
-  std::iota(trials.begin(), trials.end(), 0);
+/// What a rule's blocks draw from, in a secret order.
+std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
+  std::vector<int> trials = rule.trials;
+  if (trials.empty()) {
+    trials.resize(workload.trials.size());
+    std::iota(trials.begin(), trials.end(), 0);
+  }
   rng.shuffle(trials);
+  return trials;
+}
+
+std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, int count, Rng& rng) {
+  std::vector<int> trials = shuffled(workload, rule, rng);
   trials.resize(static_cast<std::size_t>(count));
   return trials;
 }
 
-int calls_for(double block_ns, double call_ns, const Workload& workload) {
+int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
-  return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(workload.trials.size())));
+  const std::size_t most = rule.trials.empty() ? workload.trials.size() : rule.trials.size();
+  return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(most)));
 }
 
 /// The share of its outputs that a block compares: comparing must not take longer than running.
@@ -48,8 +59,8 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// One ABBA pair: a call's time in the better of each kernel's two blocks, for what the machine does only
-/// slows. kNever if it disturbed both.
+/// One pair: a call's time in the better of each kernel's blocks, for what the machine does only slows.
+/// kNever if it disturbed all.
 struct Pair {
   double anchor_ns = kNever;
   double candidate_ns = kNever;
@@ -78,10 +89,13 @@ class PairTimer {
 
   PairOutcome run() {
     PairOutcome result;
-    const QuickTime quick =
-        time_quickly(candidate_, workload_, rule_.timeout_seconds, Seed::from_number(rng_.next()));
-    if (!quick.finding.passed()) return result.finding = quick.finding, result;
-    calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, quick.call_ns, workload_);
+    double call_ns = rule_.call_ns;
+    if (call_ns <= 0) {
+      const QuickTime quick = time_quickly(candidate_, workload_, rule_, Seed::from_number(rng_.next()));
+      if (!quick.finding.passed()) return result.finding = quick.finding, result;
+      call_ns = quick.call_ns;
+    }
+    calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
     for (const int look : rule_.looks) {
       while (static_cast<int>(result.estimate.samples.size()) < look) {
         const bool may_drop =
@@ -100,11 +114,13 @@ class PairTimer {
  private:
   PairRun run_pair(bool may_drop) {
     PairRun result;
-    std::vector<int> trials = draw_trials(workload_, calls_, rng_);
-    const bool anchor_first = rng_.chance(0.5);
-    int position = 0;
-    for (const bool anchor : {anchor_first, !anchor_first, !anchor_first, anchor_first}) {
-      if (position++ == 2) trials = draw_trials(workload_, calls_, rng_);
+    std::vector<int> trials;
+    bool anchor = rng_.chance(0.5);
+    for (int position = 0; position < 2 * rule_.blocks; ++position) {
+      if (position % 2 == 0)
+        trials = draw_trials(workload_, rule_, calls_, rng_);  // the kernel before goes on
+      else
+        anchor = !anchor;
       const std::vector<int> own(trials.begin(),
                                  anchor ? trials.begin() + anchor_block_calls_ : trials.end());
       const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
@@ -132,7 +148,7 @@ class PairTimer {
     anchor_calls_.push_back(pair.anchor_ns);
     candidate_calls_.push_back(pair.candidate_ns);
     if (pair.anchor_ns > kMuchSlower * pair.candidate_ns)
-      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, pair.anchor_ns, workload_));
+      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, pair.anchor_ns, workload_, rule_));
   }
 
   void examine(RatioEstimate& estimate) const {
@@ -190,23 +206,54 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
   return PairTimer(anchor, candidate, workload, rule, secret).run();
 }
 
-QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
+QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret) {
   Rng rng(secret);
-  TimingRule rule;
-  rule.timeout_seconds = timeout_seconds;
   QuickTime result;
   int calls = 1;
   for (int round = 0; round < 3; ++round) {
-    const std::vector<int> trials = draw_trials(workload, calls, rng);
+    const std::vector<int> trials = draw_trials(workload, rule, calls, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
     const double call_ns = outcome.wall_ns / calls;
-    if (round == 1) result.first_ns = call_ns;
     result.call_ns = round == 0 ? call_ns : std::min(result.call_ns, call_ns);
-    calls = calls_for(3e5, result.call_ns, workload);
+    calls = calls_for(3e5, result.call_ns, workload, rule);
   }
+  return result;
+}
+
+Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret) {
+  Rng rng(secret);
+  Ring ring{shuffled(workload, {}, rng), {}};
+  if (!hold_back || ring.usual.size() < 2) return ring;
+  const std::size_t held = std::max<std::size_t>(1, ring.usual.size() / kHeldBackOneOf);
+  const auto middle = ring.usual.end() - static_cast<std::ptrdiff_t>(held);
+  ring.unseen.assign(middle, ring.usual.end());
+  ring.usual.erase(middle, ring.usual.end());
+  return ring;
+}
+
+Freshness measure_freshness(Session& session, const Workload& workload, const Ring& ring,
+                            const TimingRule& rule, const Seed& secret) {
+  Freshness result;
+  if (ring.unseen.empty()) return result;
+  Rng rng(secret);
+  const std::size_t calls = std::min(ring.unseen.size(), ring.usual.size());
+  const std::vector<int> usual(ring.usual.begin(), ring.usual.begin() + static_cast<std::ptrdiff_t>(calls));
+  const std::vector<int> unseen(ring.unseen.begin(),
+                                ring.unseen.begin() + static_cast<std::ptrdiff_t>(calls));
+  double usual_ns = 0, unseen_ns = 0;
+  // The first block only makes sure that the usual ones have been met; the slower of the others counts.
+  for (const auto& [trials, call_ns] :
+       {std::pair(&usual, static_cast<double*>(nullptr)), std::pair(&usual, &usual_ns),
+        std::pair(&unseen, &unseen_ns), std::pair(&usual, &usual_ns)}) {
+    const BlockOutcome outcome = run_block(session, workload, *trials, rule, rng);
+    result.finding = judge_block(outcome, workload, *trials);
+    if (!result.finding.passed()) return result;
+    if (call_ns) *call_ns = std::max(*call_ns, outcome.wall_ns / static_cast<double>(calls));
+  }
+  result.unseen_over_usual = unseen_ns / usual_ns;
   return result;
 }
 

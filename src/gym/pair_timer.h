@@ -15,6 +15,9 @@ struct TimingRule {
   double half_width = 0.025;    ///< of the log ratio: stop once reached
   double alpha = 0.05;          ///< spent equally on the looks; half of it is the rate of false wins
   double timeout_seconds = 20;
+  int blocks = 2;                ///< of each kernel in a pair, the better of which counts
+  double call_ns = 0;            ///< of the candidate, where that is known already
+  std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
   const RmsLimits* rms = nullptr;
 };
@@ -33,9 +36,9 @@ struct RatioEstimate {
   bool converged = false;
 };
 
-/// Times two loaded kernels against each other on the same trials: ABBA blocks in fresh processes, a secret
-/// order of trials, the candidate's outputs checked after every block. A failed block of the candidate ends
-/// it with a Finding; one of the anchor is the machine's fault.
+/// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh processes, a
+/// secret order of trials, the candidate's outputs checked after every block. A failed block of the candidate
+/// ends it with a Finding; one of the anchor is the machine's fault.
 struct PairOutcome {
   Finding finding;
   RatioEstimate estimate;
@@ -47,9 +50,24 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
 struct QuickTime {
   Finding finding;
   double call_ns = 0;
-  double first_ns = 0;  ///< in the first block of full length, most of whose inputs are new to the session
 };
-QuickTime time_quickly(Session& session, const Workload& workload, double timeout_seconds,
+/// Of `rule`, only its trials and timeout count.
+QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret);
+
+/// The trials that a session's blocks may draw again and again, and some that it meets once, at its end.
+struct Ring {
+  std::vector<int> usual, unseen;
+};
+/// All are usual unless `hold_back`, or where the workload has only one.
+Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
+
+/// How much longer a call takes on inputs that the session has not met. The ring is used up by it.
+struct Freshness {
+  Finding finding;
+  double unseen_over_usual = 1;
+};
+Freshness measure_freshness(Session& session, const Workload& workload, const Ring& ring,
+                            const TimingRule& rule, const Seed& secret);
 
 }  // namespace lathe

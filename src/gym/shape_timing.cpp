@@ -15,7 +15,7 @@ constexpr double kScreenPromise = 0.05;   // relative half-widths above which a 
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
 constexpr double kFarFaster = 20;    // than the naive build: a tie known to a few percent is enough
-constexpr double kRemembers = 1.4;   // how much slower than usual first blocks are that raise a suspicion
+constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
 constexpr int kFreshProcesses = 3;   // that must confirm it
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
@@ -84,6 +84,11 @@ Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
           error.to_string()};
 }
 
+TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
+  if (backend_.device().steady) rule.blocks = 1;
+  return rule;
+}
+
 PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, const Round& round) const {
   std::unique_ptr<Session> anchor_session;
   PairOutcome outcome;
@@ -99,7 +104,7 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
                                const Artifact& artifact) {
   Anchor anchor{name, candidate, artifact, peer};
   const bool first = anchors_.empty();
-  TimingRule rule = tie_rule();
+  TimingRule rule = on_this_device(tie_rule());
   const std::vector<int> few_looks = {4};
   if (first) rule.looks = few_looks;
   std::vector<double> rounds, call_ns;
@@ -150,44 +155,53 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   std::unique_ptr<Session> session;
   result.finding = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
   if (!result.finding.passed()) return result;
-  const Seed secret = secret_.derive("screen", ++rounds_);
-  const QuickTime quick = time_quickly(*session, *shape_.timing, timeout_seconds_, secret.derive("quick"));
+  Round round{shape_.timing, shape_.timing_rms, on_this_device(screen_rule()), Runner::kOwn,
+              secret_.derive("screen", ++rounds_)};
+  const Ring ring = take_ring(round);
+  const QuickTime quick = time_quickly(*session, *shape_.timing, round.rule, round.secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
+  round.rule.call_ns = quick.call_ns;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
-  const PairOutcome pair =
-      time_against(anchor, *session, {shape_.timing, shape_.timing_rms, screen_rule(), Runner::kOwn, secret});
+  const PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
-  result.finding = check_memory({shape_.timing, shape_.timing_rms, screen_rule(), Runner::kFresh, secret},
-                                candidate, artifact, quick.first_ns, pair.estimate.candidate_ns);
-  return result.finding.passed() ? compose(anchor, pair.estimate, false) : result;
+  const Freshness freshness = check_memory(*session, ring, round, {candidate, artifact});
+  result.finding = freshness.finding;
+  result.unseen_over_usual = freshness.unseen_over_usual;
+  if (!result.finding.passed()) return result;
+  ShapeTiming composed = compose(anchor, pair.estimate, false);
+  composed.unseen_over_usual = freshness.unseen_over_usual;
+  return composed;
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
   std::vector<RatioEstimate> rounds;
   std::vector<double> candidate_ns;
-  double first_ns = 0;
   RatioEstimate estimate;
   const Anchor* anchor = nullptr;
-  for (int round = 0; round < kFinalRounds; ++round) {
+  for (int number = 0; number < kFinalRounds; ++number) {
     const Seed secret = secret_.derive("final", ++rounds_);
-    const auto workload = make_timing_workload(backend_, reference_, shape_.task, secret,
-                                               static_cast<int>(shape_.timing->trials.size()), {});
+    const auto workload =
+        make_timing_workload(backend_, reference_, shape_.task, secret, shape_.final_trials, {});
     if (!workload.ok())
       return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
     std::unique_ptr<Session> session;
     result.finding = open(candidate, artifact, *workload, Runner::kFresh, session);
     if (!result.finding.passed()) return result;
+    const RmsLimits rms = naive_rms(*workload);
+    Round round{*workload, rms, rule_after(rounds), Runner::kFresh, secret};
+    const Ring ring = take_ring(round);
     if (!anchor) {
-      const QuickTime quick = time_quickly(*session, **workload, timeout_seconds_, secret.derive("quick"));
+      const QuickTime quick = time_quickly(*session, **workload, round.rule, secret.derive("quick"));
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
       anchor = &choose_anchor(quick.call_ns, true);
-      first_ns = quick.first_ns;
     }
-    const RmsLimits rms = naive_rms(*workload);
-    PairOutcome pair =
-        time_against(*anchor, *session, {*workload, rms, rule_after(rounds), Runner::kFresh, secret});
+    PairOutcome pair = time_against(*anchor, *session, round);
     if (!pair.finding.passed()) return result.finding = pair.finding, result;
+    const Freshness freshness = check_memory(*session, ring, round, {candidate, artifact});
+    result.finding = freshness.finding;
+    result.unseen_over_usual = std::max(result.unseen_over_usual, freshness.unseen_over_usual);
+    if (!result.finding.passed()) return result;
     candidate_ns.push_back(pair.estimate.candidate_ns);
     estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),
                             pair.estimate.samples.end());
@@ -196,10 +210,9 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   }
   estimate.log_ratio = prediction_interval(rounds);
   estimate.candidate_ns = median(candidate_ns);
-  result.finding = check_memory({shape_.timing, shape_.timing_rms, final_rule(), Runner::kFresh, secret_},
-                                candidate, artifact, first_ns, estimate.candidate_ns);
-  if (!result.finding.passed()) return result;
-  return compose(*anchor, estimate, true);
+  ShapeTiming composed = compose(*anchor, estimate, true);
+  composed.unseen_over_usual = result.unseen_over_usual;
+  return composed;
 }
 
 ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const {
@@ -219,30 +232,42 @@ ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estim
   return result;
 }
 
-Finding ShapeTimer::check_memory(const Round& round, const Candidate& candidate, const Artifact& artifact,
-                                 double first_ns, double usual_ns) const {
-  if (!backend_.device().runners_remember || first_ns < kRemembers * usual_ns) return {};
+Ring ShapeTimer::take_ring(Round& round) {
+  Ring ring =
+      draw_ring(*round.workload, backend_.device().runners_remember, round.secret.derive("ring", ++rings_));
+  round.rule.timeout_seconds = timeout_seconds_;
+  round.rule.trials = ring.usual;
+  return ring;
+}
+
+Freshness ShapeTimer::check_memory(Session& session, const Ring& ring, const Round& round,
+                                   const Built& built) {
+  Freshness least =
+      measure_freshness(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
-    std::unique_ptr<Session> session;
-    const Finding opened = open(candidate, artifact, round.workload, round.runner, session);
-    if (!opened.passed()) return opened;
-    const QuickTime quick = time_quickly(*session, *round.workload, timeout_seconds_,
-                                         round.secret.derive("fresh", static_cast<std::uint64_t>(process)));
-    if (!quick.finding.passed()) return quick.finding;
-    first_ns = std::min(first_ns, quick.first_ns);
-    if (first_ns < kRemembers * usual_ns) return {};
+    if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
+    std::unique_ptr<Session> fresh;
+    least.finding = open(built.candidate, built.artifact, round.workload, Runner::kFresh, fresh);
+    if (!least.finding.passed()) return least;
+    Round again = round;
+    const Ring other = take_ring(again);
+    const Freshness found =
+        measure_freshness(*fresh, *round.workload, other, again.rule,
+                          round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
+    least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
   }
-  return {
-      Outcome::kTampered, "remembers",
-      fmt::format("{:.3g} ns a call on inputs that a process has not seen, {:.3g} ns on those that it has",
-                  first_ns, usual_ns)};
+  if (least.finding.passed() && least.unseen_over_usual >= kRemembers)
+    least.finding = {Outcome::kTampered, "remembers",
+                     fmt::format("a call takes {:.3g} times as long on inputs that its process has not met",
+                                 least.unseen_over_usual)};
+  return least;
 }
 
 Finding ShapeTimer::check_roof(double call_ns) const {
   const auto judge = [&](const Result<DevicePeaks>& peaks) -> Finding {
     if (!peaks.ok()) return {};
     const double memory_ns = 1e9 * peaks->memory_floor_seconds(shape_.task.bytes_min);
-    const double flops_ns = 1e9 * shape_.task.essential_flops / peaks->flops_per_second;
+    const double flops_ns = 1e9 * shape_.task.essential_flops / peaks->flops_limit(*shape_.task.spec);
     if (call_ns < kRoofMargin * memory_ns)
       return {Outcome::kTampered, "roofline",
               fmt::format("{:.3g} ns a call at {}, where moving the mandatory bytes takes {:.3g} ns", call_ns,

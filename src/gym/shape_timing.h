@@ -29,6 +29,7 @@ struct ShapeTiming {
   Finding finding;
   Timing timing;
   std::vector<Speedup> speedups;  ///< one a baseline
+  double unseen_over_usual = 0;   ///< the longest of its sessions (Freshness); 0 where none was measured
 };
 
 /// All timing at one scored shape. Baselines are tied to the naive build once; a candidate is timed against
@@ -62,15 +63,21 @@ class ShapeTimer {
     Runner runner;
     Seed secret;
   };
+  TimingRule on_this_device(TimingRule rule) const;
   /// A candidate's open session against one of the anchor that is opened for it, on the same workload.
   PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
-  /// TAMPERED where a fresh process is much slower: the kernel knows inputs again. `first_ns` is of the
-  /// session that took `usual_ns` a call later.
-  Finding check_memory(const Round& round, const Candidate& candidate, const Artifact& artifact,
-                       double first_ns, double usual_ns) const;
+  /// Holds trials back from a round's blocks where the device's processes remember.
+  Ring take_ring(Round& round);
+  struct Built {
+    const Candidate& candidate;
+    const Artifact& artifact;
+  };
+  /// TAMPERED where the session, and fresh ones too, are much slower on inputs that they have not met: the
+  /// kernel knows the others again. The last thing to do with a session.
+  Freshness check_memory(Session& session, const Ring& ring, const Round& round, const Built& built);
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.
   Finding check_roof(double call_ns) const;
   ShapeTiming compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const;
@@ -80,7 +87,7 @@ class ShapeTimer {
   const BenchShape& shape_;
   Seed secret_;
   double timeout_seconds_;
-  std::uint64_t rounds_ = 0;
+  std::uint64_t rounds_ = 0, rings_ = 0;
   std::vector<Anchor> anchors_;
 };
 

@@ -18,6 +18,7 @@ constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every 
 constexpr double kHiddenFlops = 2e7;
 constexpr double kTimedBlockNs = 1.2e6;  // what the trials of a timing workload should fill
 constexpr int kMaxTrials = 96;
+constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 
 }  // namespace
 
@@ -68,15 +69,17 @@ Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
   for (std::size_t i = 0; i < spec_.shapes.size(); ++i) {
     BenchShape& shape = shapes_[i];
     LATHE_TRY(auto session, backend_.open(naive.candidate, naive.artifacts[i], shape.verify));
-    const QuickTime quick = time_quickly(*session, *shape.verify, options_.block_timeout_seconds,
-                                         options_.secret.derive("naive", i));
+    TimingRule rule;
+    rule.timeout_seconds = options_.block_timeout_seconds;
+    const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", i));
     if (!quick.finding.passed())
       return Error{ErrorCode::kInternal, "the naive build fails: " + quick.finding.detail};
     const double best_ns = quick.call_ns / backend_.device().best_over_naive;
-    const int wanted = static_cast<int>(
+    shape.final_trials = static_cast<int>(
         std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
-    LATHE_TRY(shape.timing, make_timing_workload(backend_, *reference_, shape.task,
-                                                 options_.secret.derive("data", i), wanted, {}));
+    LATHE_TRY(shape.timing,
+              make_timing_workload(backend_, *reference_, shape.task, options_.secret.derive("data", i),
+                                   std::min(shape.final_trials, kScreenTrials), {}));
     LATHE_TRY(session, backend_.open(naive.candidate, naive.artifacts[i], shape.timing));
     LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));
     timers_.push_back(std::make_unique<ShapeTimer>(
@@ -102,6 +105,7 @@ Status TaskBench::add_baselines(EventSink& events) {
       for (BenchShape& shape : shapes_) LATHE_CHECK_OK(measure_rms(shape));
       LATHE_CHECK_OK(make_timing_data(built));
     }
+    backend_.rest();
     Evidence evidence;
     if (finding.passed()) finding = verify(built, evidence);
     for (std::size_t i = 0; i < timers_.size() && finding.passed(); ++i)
@@ -179,6 +183,10 @@ Finding TaskBench::time(const BuiltCandidate& built, Depth depth, Verdict& verdi
     else if (!timed.finding.passed())
       return timed.finding;
     verdict.timings.push_back(std::move(timed.timing));
+    if (timed.unseen_over_usual > 0) {
+      double& longest = verdict.profile["unseen_over_usual"];
+      longest = std::max(longest, timed.unseen_over_usual);
+    }
     for (Speedup& speedup : timed.speedups) verdict.speedups.push_back(std::move(speedup));
   }
   if (suspicion.passed() && depth == Depth::kScreen) return {};
@@ -261,10 +269,11 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, QuietGate&
     const QuietGate::Lease quiet(gate, true);
     const std::int64_t begin_ns = steady_clock().now_ns();
     finding = stage("time", [&] { return time(built, depth, verdict); });
-    verdict.profile = backend_.device_state(begin_ns, steady_clock().now_ns());
+    verdict.profile.merge(backend_.device_state(begin_ns, steady_clock().now_ns()));
     if (finding.passed() && depth == Depth::kProfile)
       stage("profile", [&] { return profile(built, verdict), Finding{}; });
   }
+  backend_.rest();
   verdict.outcome = finding.outcome;
   verdict.reason = finding.reason;
   verdict.detail = finding.detail;

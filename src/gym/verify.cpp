@@ -36,32 +36,45 @@ std::string describe(const Comparison& comparison, const OutputDecl& output) {
       comparison.worst_ratio);
 }
 
-CaseEvidence evidence_of(const BlockOutcome& outcome, const Finding& finding, const BenchShape& shape,
-                         std::string_view distribution) {
-  CaseEvidence evidence;
-  evidence.shape = shape.name;
-  evidence.hidden = shape.hidden;
-  evidence.distribution = distribution;
-  evidence.pass = finding.passed();
-  evidence.reason = finding.reason;
-  for (const auto& trial : outcome.outputs)
-    for (const Comparison& comparison : trial) {
-      evidence.worst_ratio = std::max(evidence.worst_ratio, std::min(comparison.worst_ratio, 1e30));
-      evidence.rms_error =
-          std::max(evidence.rms_error, std::isfinite(comparison.rms_error) ? comparison.rms_error : 1e300);
+/// One case a trial, or one for all where a block gave no outputs.
+void add_cases(const BlockOutcome& outcome, const Finding& finding, const BenchShape& shape,
+               std::span<const int> trials, Evidence& evidence) {
+  CaseEvidence base;
+  base.shape = shape.name;
+  base.hidden = shape.hidden;
+  base.distribution = "several";
+  base.pass = finding.passed();
+  base.reason = finding.reason;
+  if (outcome.outputs.empty()) evidence.cases.push_back(std::move(base));
+  for (std::size_t t = 0; t < outcome.outputs.size(); ++t) {
+    CaseEvidence one = base;
+    one.distribution = name(shape.verify->trials[static_cast<std::size_t>(trials[t])].distribution);
+    one.pass = outcome.status == BlockStatus::kOk;
+    one.reason = one.pass ? "ok" : finding.reason;
+    for (const Comparison& comparison : outcome.outputs[t]) {
+      if (!comparison.pass) one.pass = false, one.reason = comparison.reason;
+      one.worst_ratio = std::max(one.worst_ratio, std::min(comparison.worst_ratio, 1e30));
+      one.rms_error =
+          std::max(one.rms_error, std::isfinite(comparison.rms_error) ? comparison.rms_error : 1e300);
     }
-  return evidence;
+    evidence.cases.push_back(std::move(one));
+  }
 }
 
-/// All trials in one process, in a secret order: a kernel that remembers something is wrong from its second
-/// call on.
-BlockRequest all_in_one_block(const BenchShape& shape, const Seed& secret) {
+/// Every trial twice: in halves, so that a kernel which computes neighbours too is seen to write to outputs
+/// that nobody asked for, then all in one process, where one that remembers something is wrong from its
+/// second call on. In secret orders.
+std::vector<std::vector<int>> draw_blocks(const BenchShape& shape, const Seed& secret) {
   Rng rng(secret);
-  BlockRequest request;
-  request.trials.resize(shape.verify->trials.size());
-  std::iota(request.trials.begin(), request.trials.end(), 0);
-  rng.shuffle(request.trials);
-  return request;
+  std::vector<int> all(shape.verify->trials.size());
+  std::iota(all.begin(), all.end(), 0);
+  rng.shuffle(all);
+  if (all.size() == 1) return {all};
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::vector<std::vector<int>> blocks = {{all.begin(), middle}, {middle, all.end()}};
+  rng.shuffle(all);
+  blocks.push_back(std::move(all));
+  return blocks;
 }
 
 }  // namespace
@@ -82,19 +95,17 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
 
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence) {
-  const std::size_t trials = shape.verify->trials.size();
-  for (std::size_t t = 0; t < (trials > 1 ? trials + 1 : 1); ++t) {
-    const bool single = t < trials;
-    BlockRequest request = all_in_one_block(shape, secret.derive("order"));
-    if (single) request.trials = {static_cast<int>(t)};
-    request.poison = t % 2 == 0 ? kPoisonNan : kPoisonOdd;
+  const auto blocks = draw_blocks(shape, secret.derive("order"));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    BlockRequest request;
+    request.trials = blocks[i];
+    request.poison = i % 2 == 0 ? kPoisonNan : kPoisonOdd;
     request.timeout_seconds = timeout_seconds;
-    request.secret = Rng(secret.derive("verify", t)).next();
+    request.secret = Rng(secret.derive("verify", i)).next();
     request.rms = shape.rms.empty() ? nullptr : &shape.rms;
     const BlockOutcome outcome = session.run(request);
     Finding finding = judge_block(outcome, *shape.verify, request.trials);
-    const auto distribution = single ? name(shape.verify->trials[t].distribution) : "one process";
-    evidence.cases.push_back(evidence_of(outcome, finding, shape, distribution));
+    add_cases(outcome, finding, shape, request.trials, evidence);
     if (!finding.passed()) return finding;
   }
   return {};

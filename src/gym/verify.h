@@ -16,9 +16,8 @@ struct Finding {
 /// A block's outcome in the verdict's terms.
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
 
-/// Runs every trial of the shape's verification workload, each in a process of its own, with alternating
-/// poison, then all of them in one process, and appends what it saw to `evidence`. Stops at the first
-/// failure.
+/// Runs every trial of the shape's verification workload twice, in blocks of different trials, orders and
+/// poison, and appends what it saw to `evidence`. Stops at the first failure.
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence);
 

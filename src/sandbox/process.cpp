@@ -63,6 +63,15 @@ void HelperProcess::kill() {
   pid_ = -1;
 }
 
+void HelperProcess::begin_kill() {
+  if (pid_ >= 0) ::kill(pid_, SIGKILL);
+}
+
+bool HelperProcess::has_ended() {
+  if (pid_ >= 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+  return pid_ < 0;
+}
+
 Result<std::string> sibling_program(const std::string& name) {
   std::error_code code;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", code);

@@ -24,6 +24,9 @@ class HelperProcess {
   const Channel& channel() const { return channel_; }
   pid_t pid() const { return pid_; }
   void kill();
+  /// Does not wait: has_ended() tells when it is reaped.
+  void begin_kill();
+  bool has_ended();
 
  private:
   HelperProcess(pid_t pid, Channel channel) : pid_(pid), channel_(std::move(channel)) {}

@@ -19,11 +19,18 @@ TEST(MemoryFloor, IsNothingWhileNoPeakIsKnown) { EXPECT_EQ(DevicePeaks{}.memory_
 TEST(DevicePeaks, TheBestOfTwoMeasurementsTakesEachPeakFromEither) {
   DevicePeaks a, b;
   a.flops_per_second = 3;
+  a.tensor_flops_per_second = 30;
   b.flops_per_second = 4;
   a.levels = {{"L1", 100, 50}, {"memory", 1e18, 2}};
   b.levels = {{"L1", 100, 40}, {"memory", 1e18, 3}};
   const DevicePeaks best = a.best_of(b);
   EXPECT_EQ(best.flops_per_second, 4);
+  EXPECT_EQ(best.tensor_flops_per_second, 30);
+  TaskSpec task;
+  task.tensors.emplace_back().dtype = DType::kF32;
+  EXPECT_EQ(best.flops_limit(task), 10) << "three products of halves make one";
+  task.tensors.emplace_back().dtype = DType::kF16;
+  EXPECT_EQ(best.flops_limit(task), 30);
   EXPECT_EQ(best.levels[0].bytes_per_second, 50);
   EXPECT_EQ(best.levels[1].bytes_per_second, 3);
 }

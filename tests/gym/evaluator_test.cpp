@@ -72,7 +72,7 @@ TEST_F(EvaluatorTest, EveryBlockStatusHasItsOutcome) {
 }
 
 TEST_F(EvaluatorTest, AFailureWhileItIsTimedLeavesNoSpeedup) {
-  const Verdict verdict = verdict_on(failing(BlockStatus::kTampered, "late_write", 40));
+  const Verdict verdict = verdict_on(failing(BlockStatus::kTampered, "late_write", 15));
   EXPECT_EQ(verdict.outcome, Outcome::kTampered);
   EXPECT_EQ(verdict.reason, "late_write");
   EXPECT_TRUE(verdict.speedups.empty());

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <optional>
 
 #include "backend/cuda/disassembler.h"
 #include "backend/cuda/keeper_client.h"
 #include "backend/cuda/keeper_kernels.h"
+#include "backend/cuda/launcher_pool.h"
 #include "backend/cuda/program_load.h"
 #include "backend/cuda/sass.h"
 #include "backend/cuda/scrub_kernel.h"
@@ -24,57 +24,8 @@ namespace {
 using namespace cuda;
 
 constexpr int kEmptyBlocks = 25;
-constexpr std::size_t kSpareLaunchers = 4, kUsedLaunchers = 10;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
-
-/// Spare launchers, whose contexts are made while others work, and those that candidates have used.
-class Launchers final : public LauncherPool {
- public:
-  Launchers(std::string program, std::string vendor_library, std::shared_ptr<const KeeperClient> keeper)
-      : program_(std::move(program)),
-        vendor_library_(std::move(vendor_library)),
-        keeper_(std::move(keeper)) {}
-
-  Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override {
-    std::lock_guard lock(mutex_);
-    if (const auto now = keeper_->generation(); now != generation_) {  // their contexts went with the device
-      spares_.clear();
-      used_.clear();
-      generation_ = now;
-    }
-    const auto mine = [&](const auto& one) { return one.first == owner; };
-    auto used =
-        std::ranges::find_if(used_, [&](const auto& one) { return mine(one) && one.second.loaded == load; });
-    if (used == used_.end()) used = std::ranges::find_if(used_, mine);
-    if (runner == Runner::kOwn && used != used_.end()) {
-      LoadedLauncher launcher = std::move(used->second);
-      used_.erase(used);
-      return launcher;
-    }
-    while (spares_.size() <= kSpareLaunchers) {
-      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, {"launch", vendor_library_}));
-      spares_.push_back(std::move(spare));
-    }
-    LoadedLauncher launcher{std::move(spares_.front())};
-    spares_.pop_front();
-    return launcher;
-  }
-
-  void give_back(const std::string& owner, LoadedLauncher launcher) override {
-    std::lock_guard lock(mutex_);
-    used_.emplace_back(owner, std::move(launcher));
-    if (used_.size() > kUsedLaunchers) used_.pop_front();
-  }
-
- private:
-  std::string program_, vendor_library_;
-  std::shared_ptr<const KeeperClient> keeper_;
-  std::mutex mutex_;
-  std::uint64_t generation_ = 0;
-  std::deque<HelperProcess> spares_;
-  std::deque<std::pair<std::string, LoadedLauncher>> used_;  ///< with who used them, oldest first
-};
 
 class CudaBackend final : public Backend {
  public:
@@ -92,6 +43,8 @@ class CudaBackend final : public Backend {
     device_.cores = static_cast<int>(usable_processors().size());
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
     device_.facts = facts_of(facts);
+    device_.steady = true;
+    device_.runners_remember = true;
     device_.best_over_naive = kBestOverNaive;
     if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
   }
@@ -123,6 +76,7 @@ class CudaBackend final : public Backend {
   }
 
   DeviceUsage usage() const override { return usage_.total(); }
+  void rest() override { launchers_.rest(); }
 
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
@@ -160,8 +114,8 @@ class CudaBackend final : public Backend {
     LATHE_TRY(Load load, program_load(program, *held->task.spec));
     load.layout = held->layout();
     load.scalars = held->scalars();
-    const SessionOptions options{&launchers_,     &scrub_cubin_, candidate.digest.hex(),  runner,
-                                 empty_block_ns_, &usage_,       log_ ? &*log_ : nullptr, kernels_};
+    const SessionOptions options{&launchers_, candidate.digest.hex(),  runner,  empty_block_ns_,
+                                 &usage_,     log_ ? &*log_ : nullptr, kernels_};
     LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
@@ -170,7 +124,7 @@ class CudaBackend final : public Backend {
   Status calibrate() {
     LATHE_TRY(BuildResult scrub, toolchain_->build(kScrubKernel, {}, {}));
     if (!scrub.ok) return Error{ErrorCode::kInternal, "the scrubber: " + scrub.facts.log};
-    scrub_cubin_ = std::move(scrub.artifact.bytes);
+    LATHE_CHECK_OK(launchers_.set_scrubber(scrub.artifact.bytes));
     TaskSpec spec;
     spec.outputs.push_back({"y"});
     Expected anything;
@@ -184,9 +138,8 @@ class CudaBackend final : public Backend {
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
-    LATHE_TRY(auto session,
-              CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                {&launchers_, &scrub_cubin_, "calibration", Runner::kOwn, 0, &usage_}));
+    LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
+                                              {&launchers_, "calibration", Runner::kOwn, 0, &usage_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
@@ -206,12 +159,13 @@ class CudaBackend final : public Backend {
  private:
   Result<DevicePeaks> measure_peaks() {
     LATHE_TRY(const std::vector<double> numbers, keeper_->measure());
-    if (numbers.size() != 3) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
+    if (numbers.size() != 4) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
     const DeviceFacts& facts = keeper_->facts();
     DevicePeaks peaks;
     peaks.levels = {{"L2", static_cast<double>(facts.l2_bytes), numbers[1]},
                     {"DRAM", static_cast<double>(facts.memory_bytes), numbers[0]}};
     peaks.flops_per_second = numbers[2];
+    peaks.tensor_flops_per_second = numbers[3];
     return peaks;
   }
 
@@ -223,8 +177,7 @@ class CudaBackend final : public Backend {
   DeviceInfo device_;
   double empty_block_ns_ = 0;
   UsageMeter usage_;
-  std::string scrub_cubin_;
-  Launchers launchers_;
+  SpareLaunchers launchers_;
   std::once_flag disassembler_once_;
   Result<std::unique_ptr<Disassembler>> disassembler_ = Error{ErrorCode::kUnavailable, "not looked for yet"};
   std::mutex mutex_;

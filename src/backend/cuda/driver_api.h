@@ -71,6 +71,8 @@ struct LaunchConfig {
 static_assert(sizeof(AllocationProperties) == 32 && sizeof(AccessDescription) == 12);
 static_assert(sizeof(LaunchAttribute) == 72 && offsetof(LaunchConfig, attributes) == 40);
 
+inline constexpr int kCaptureThisThread = 1;  // a mode of capture_begin
+
 enum class DeviceAttribute : int {
   kMaxSharedPerBlock = 8,
   kClockKhz = 13,

@@ -114,8 +114,11 @@ struct Step {
   std::vector<Arg> args;
 };
 
-/// A load frame says only this: the Load comes in a memory, with the control page, the cubin and the cubin of
-/// kScrubKernel; handles of the workload's memory follow as after kExport.
+/// A launcher's first frame: it comes with the cubin of kScrubKernel, and is not answered.
+inline constexpr std::string_view kWarmFrame = "warm";
+
+/// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
+/// the workload's memory follow as after kExport.
 inline constexpr std::string_view kLoadFrame = "load";
 struct Load {
   Layout layout;

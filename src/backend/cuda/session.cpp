@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 
 namespace lathe::cuda {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr int kLoadTimeoutMs = 20'000;
 constexpr int kReplyTimeoutMs = 2'000;
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
+constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
   return {status, std::move(reason), std::move(detail)};
@@ -70,6 +72,7 @@ Status CudaSession::start() {
                          .finish();
   LATHE_TRY(LoadedLauncher launcher, options_.launchers->take(options_.owner, options_.runner, own));
   if (launcher.loaded != own) {
+    const UsageMeter::Stage loading(*options_.usage, launcher.loaded == Digest{} ? "load first" : "load");
     LATHE_CHECK_OK(load(launcher, payload));
     launcher.loaded = own;
   }
@@ -82,10 +85,12 @@ Status CudaSession::load(LoadedLauncher& launcher, const std::string& payload) c
   LATHE_TRY(launcher.control, map_shared(control, kPageBytes, true));
   LATHE_TRY(const UniqueFd request, make_sealed_memfd("load", payload));
   LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
-  LATHE_TRY(const UniqueFd scrub, make_sealed_memfd("scrub", *options_.scrub_cubin));
   const Channel& channel = launcher.process.channel();
-  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get(), scrub.get()}));
-  LATHE_CHECK_OK(workload_->share(channel));
+  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get()}));
+  {
+    const UsageMeter::Stage sharing(*options_.usage, "share");
+    LATHE_CHECK_OK(workload_->share(channel));
+  }
   LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
   LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
   if (reply.ok) return Ok{};
@@ -146,10 +151,10 @@ BlockOutcome CudaSession::run(const BlockRequest& request) {
   }
   const Timing timing = time_block(request);
   options_.usage->add_block(timing.wall_ns);
-  const double clock_mhz = options_.log ? options_.log->take().clock_mhz : 0;
   if (timing.done)
-    if (const Status looked = workload_->look(request); !looked.ok())
+    if (const Status looked = look(request); !looked.ok())
       return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", looked.error().message);
+  const double clock_mhz = read_clock();
   BlockOutcome outcome = judge(request, timing);
   outcome.clock_mhz = clock_mhz;
   if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
@@ -187,6 +192,16 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   return outcome;
 }
 
+double CudaSession::read_clock() const {
+  const UsageMeter::Stage stage(*options_.usage, "clock");
+  return options_.log ? options_.log->take().clock_mhz : 0;
+}
+
+Status CudaSession::look(const BlockRequest& request) const {
+  const UsageMeter::Stage stage(*options_.usage, "look");
+  return workload_->look(request);
+}
+
 Result<int> CudaSession::collect(const BlockRequest& request) const {
   const UsageMeter::Stage stage(*options_.usage, "collect");
   return workload_->collect(request);
@@ -194,11 +209,26 @@ Result<int> CudaSession::collect(const BlockRequest& request) const {
 
 void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
   const UsageMeter::Stage stage(*options_.usage, "check");
-  for (const int trial : request.trials) {
+  std::vector<BlockOutcome> parts(request.trials.size());
+  double elements = 0;
+  for (const Expected& expected : workload_->trials.front().expected)
+    elements += request.check_fraction * static_cast<double>(expected.value.data.size());
+  const auto check = [&](int t) -> Status {
+    const int trial = request.trials[static_cast<std::size_t>(t)];
     std::vector<std::span<const std::byte>> outputs;
     for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
       outputs.push_back(workload_->output(trial, static_cast<int>(i)));
-    check_trial(*workload_, request, trial, outputs, outcome);
+    check_trial(*workload_, request, trial, outputs, parts[static_cast<std::size_t>(t)]);
+    return Ok{};
+  };
+  const int trials = static_cast<int>(parts.size());
+  if (elements * trials > kElementsForThreads)
+    (void)for_each_index(trials, check);
+  else
+    for (int t = 0; t < trials; ++t) (void)check(t);
+  for (BlockOutcome& part : parts) {
+    std::ranges::move(part.outputs, std::back_inserter(outcome.outputs));
+    std::ranges::move(part.rms, std::back_inserter(outcome.rms));
   }
 }
 

@@ -4,37 +4,16 @@
 #include <optional>
 
 #include "backend/cuda/device_log.h"
+#include "backend/cuda/launcher_pool.h"
 #include "backend/cuda/profile_frames.h"
 #include "backend/cuda/protocol.h"
 #include "backend/cuda/usage_meter.h"
 #include "backend/cuda/workload.h"
-#include "base/digest.h"
-#include "sandbox/memfd.h"
-#include "sandbox/process.h"
 
 namespace lathe::cuda {
 
-/// A process that runs one candidate, and what it has loaded.
-struct LoadedLauncher {
-  HelperProcess process;
-  Digest loaded = {};  ///< of the load, the cubin and the workload; zeros: nothing
-  Mapping control = {};
-};
-
-/// Where sessions get launchers. Thread-safe.
-class LauncherPool {
- public:
-  virtual ~LauncherPool() = default;
-  /// One that has run nothing but what `owner` names, rather one with `load` in it; for kFresh, one that has
-  /// run nothing at all.
-  virtual Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) = 0;
-  /// Of a session that ends with its context whole.
-  virtual void give_back(const std::string& owner, LoadedLauncher launcher) = 0;
-};
-
 struct SessionOptions {
   LauncherPool* launchers = nullptr;
-  const std::string* scrub_cubin = nullptr;
   std::string owner;  ///< the candidate
   Runner runner = Runner::kOwn;
   double empty_block_ns = 0;  ///< what a block without calls costs
@@ -73,6 +52,8 @@ class CudaSession final : public Session {
   Timing time_block(const BlockRequest& request) const;
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
+  Status look(const BlockRequest& request) const;
+  double read_clock() const;  ///< MHz; 0 where unknown
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
   Status ask_profile(const ProfileJob& job, const std::vector<int>& fds);
   Status count(const ProfileRequest& request, CallProfile& profile);

@@ -10,7 +10,9 @@ UsageMeter::Stage::Stage(UsageMeter& meter, const char* name)
 UsageMeter::Stage::~Stage() {
   const double seconds = static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9;
   std::lock_guard lock(meter_.mutex_);
-  meter_.total_.stage_seconds[name_] += seconds;
+  DeviceUsage::Stage& stage = meter_.total_.stages[name_];
+  stage.seconds += seconds;
+  ++stage.count;
 }
 
 void UsageMeter::add_block(double busy_ns) {

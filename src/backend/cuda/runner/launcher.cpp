@@ -9,7 +9,6 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr int kCaptureThisThread = 1;
 constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
 
 }  // namespace
@@ -39,7 +38,6 @@ Launcher::Launcher(Launcher&& other) noexcept
       control_(std::move(other.control_)),
       image_(std::move(other.image_)),
       module_(std::exchange(other.module_, nullptr)),
-      scrubber_(std::move(other.scrubber_)),
       functions_(std::move(other.functions_)),
       nodes_(std::move(other.nodes_)),
       inputs_(std::move(other.inputs_)),
@@ -124,14 +122,33 @@ Status Launcher::record(const Block& block, Graph& graph) const {
   return check(ended, "cannot record");
 }
 
-Status Launcher::prepare_memory(std::uint8_t poison) const {
+Status Launcher::touch(const std::vector<std::uint32_t>& trials) const {
+  std::vector<DevicePointer> pages;
+  const auto add = [&](const Region& region, const std::vector<DeviceMemory>& memories, std::uint32_t trial) {
+    for (std::size_t i = 0; i < region.slots.size(); ++i) {
+      const Slot& slot = region.slots[i];
+      const DevicePointer base = memories[trial * region.slots.size() + i].address();
+      for (std::uint64_t at = slot.offset / kAllocationBytes * kAllocationBytes; at < slot.end();
+           at += kAllocationBytes)
+        pages.push_back(base + std::max(at, slot.offset));
+    }
+  };
+  for (const std::uint32_t trial : trials) {
+    add(load_.layout.inputs, inputs_, trial);
+    add(load_.layout.outputs, outputs_, trial);
+  }
+  return device_->scrubber.touch(pages, device_->stream);
+}
+
+Status Launcher::prepare_memory(std::uint8_t poison, const std::vector<std::uint32_t>& trials) const {
+  LATHE_CHECK_OK(touch(trials));
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     const bool zero = load_.scratch[i].fill != ScratchFill::kPoison;
     LATHE_CHECK_OK(check(
         driver_->set_bytes(scratch_[i].address(), zero ? 0 : poison, scratch_[i].bytes(), device_->stream),
         "cannot fill scratch"));
   }
-  LATHE_CHECK_OK(scrubber_.run(poison, device_->stream));
+  LATHE_CHECK_OK(device_->scrubber.run(poison, device_->stream));
   LATHE_CHECK_OK(
       check(driver_->set_bytes(device_->flush.address(), poison, device_->flush.bytes(), device_->stream),
             "cannot flush"));
@@ -147,7 +164,7 @@ Status Launcher::run(const Block& block, BlockReply& reply) {
   LATHE_CHECK_OK(record(block, graph));
   LATHE_CHECK_OK(check(driver_->graph_instantiate(&calls, graph, 0), "cannot prepare the calls"));
   LATHE_CHECK_OK(check(driver_->graph_upload(calls, device_->stream), "cannot prepare the calls"));
-  LATHE_CHECK_OK(prepare_memory(block.poison));
+  LATHE_CHECK_OK(prepare_memory(block.poison, block.trials));
   control->ready.store(1, std::memory_order_release);
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();
   driver_->event_record(device_->begin, device_->stream);

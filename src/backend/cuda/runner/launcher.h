@@ -27,8 +27,11 @@ struct LaunchDevice {
   bool overlaps_steps = false;  ///< sm_90 and later: the others run programmatic steps after each other
   std::optional<VendorLibrary> vendor;  ///< absent: no library steps
   DeviceMemory flush;  ///< twice the L2: filled before a block, so that it starts with cold caches
+  Scrubber scrubber;
 
   static Result<LaunchDevice> open(const std::string& vendor_library);
+  /// Takes kScrubKernel, and has the driver do once, before anybody waits, what it is slow to do at first.
+  Status warm(const UniqueFd& scrub_cubin);
 };
 
 /// One candidate, loaded for one workload, in a context of its own. It knows addresses, not answers, and a
@@ -36,7 +39,7 @@ struct LaunchDevice {
 /// the candidate.
 class Launcher {
  public:
-  /// `fds`: the control page, the cubin, kScrubKernel's. Takes the workload's memory from the channel. Errors
+  /// `fds`: the control page, the cubin. Takes the workload's memory from the channel. Errors
   /// with kInvalid are the candidate's fault: "<reason>: <detail>".
   static Result<Launcher> load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                const Channel& channel);
@@ -61,13 +64,15 @@ class Launcher {
   std::uint64_t argument(const Arg& arg, std::uint32_t trial) const;
   DevicePointer scratch_address(std::size_t index) const;
 
-  Status prepare_memory(std::uint8_t poison) const;
+  Status prepare_memory(std::uint8_t poison, const std::vector<std::uint32_t>& trials) const;
+  Status touch(const std::vector<std::uint32_t>& trials) const;
   Status record(const Block& block, Graph& graph) const;
   Status record_calls(std::uint32_t trial) const;
   Status run(const Block& block, BlockReply& reply);
   Result<bool> counters_are_dirty() const;
 
   std::map<std::string, double> facts_of_kernels() const;
+  Result<double> time_warm(const ProfileJob& job) const;
   Status count(const ProfileJob& job, const std::vector<UniqueFd>& fds, ProfileAnswer& answer) const;
   Status loop(const ProfileJob& job, ProfileAnswer& answer) const;
 
@@ -76,7 +81,6 @@ class Launcher {
   Load load_;
   Mapping control_, image_;
   Module module_ = nullptr;
-  Scrubber scrubber_;
   std::map<std::string, Function> functions_;
   std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
   std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial

@@ -39,9 +39,33 @@ Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
   return device;
 }
 
+Status LaunchDevice::warm(const UniqueFd& scrub_cubin) {
+  LATHE_TRY(scrubber, Scrubber::load(*driver, scrub_cubin));
+  LATHE_TRY(const DeviceMemory memory, DeviceMemory::create(*driver, kAllocationBytes));
+  Graph graph = nullptr;
+  GraphExec calls = nullptr;
+  LATHE_CHECK_OK(check(driver->capture_begin(stream, kCaptureThisThread), "cannot record"));
+  const Status recorded = scrubber.touch({memory.address()}, stream);  // leaves no trace in multiprocessors
+  LATHE_CHECK_OK(check(driver->capture_end(stream, &graph), "cannot record"));
+  LATHE_CHECK_OK(recorded);
+  LATHE_CHECK_OK(check(driver->graph_instantiate(&calls, graph, 0), "cannot prepare calls"));
+  LATHE_CHECK_OK(check(driver->graph_upload(calls, stream), "cannot prepare calls"));
+  driver->event_record(begin, stream);
+  LATHE_CHECK_OK(check(driver->graph_launch(calls, stream), "cannot run calls"));
+  driver->event_record(end, stream);
+  LATHE_TRY(const UniqueFd shared, memory.share());
+  LATHE_TRY(const DeviceMemory again,
+            DeviceMemory::import(*driver, shared, kAllocationBytes, Access::kReadWrite));
+  LATHE_CHECK_OK(check(driver->set_bytes(again.address(), 0, kAllocationBytes, stream), "cannot fill"));
+  LATHE_CHECK_OK(check(driver->stream_synchronize(stream), "cannot run calls"));
+  driver->graph_exec_destroy(calls);
+  driver->graph_destroy(graph);
+  return Ok{};
+}
+
 Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                 const Channel& channel) {
-  if (fds.size() != 3) return Error{ErrorCode::kCorrupt, "a load frame came without its descriptors"};
+  if (fds.size() != 2) return Error{ErrorCode::kCorrupt, "a load frame came without its descriptors"};
   Launcher launcher(device, std::move(load));
   LATHE_TRY(launcher.control_, map_shared(fds[0], kPageBytes, true));
   LATHE_CHECK_OK(launcher.take_memory(channel));
@@ -54,7 +78,6 @@ Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std
     LATHE_TRY(launcher.image_, map_shared(fds[1], static_cast<std::size_t>(size), false));
   }
   if (launcher.image_.size() > 0) LATHE_CHECK_OK(launcher.load_module());
-  LATHE_TRY(launcher.scrubber_, Scrubber::load(*device.driver, fds[2]));
   LATHE_CHECK_OK(launcher.prepare_nodes());
   LATHE_CHECK_OK(launcher.encode_maps());
   return launcher;

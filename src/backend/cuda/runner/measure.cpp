@@ -65,6 +65,18 @@ Result<double> bandwidth(const Meter& meter, DevicePointer from, DevicePointer t
   return std::max(moved / reading, 2 * moved / copying);
 }
 
+/// Operations a clock of a multiprocessor, dense, on 16-bit operands (CUDA's programming guide).
+double tensor_operations(const DeviceFacts& facts) {
+  switch (facts.compute_major) {
+    case 8:
+      return facts.compute_minor == 0 ? 2048 : 1024;
+    case 9:
+      return 4096;
+    default:
+      return facts.compute_major < 8 ? 1024 : 8192;
+  }
+}
+
 }  // namespace
 
 Result<std::vector<double>> measure_device(const Driver& driver, Module kernels, const DeviceFacts& facts) {
@@ -85,7 +97,11 @@ Result<std::vector<double>> measure_device(const Driver& driver, Module kernels,
   void* arguments[] = {&out, &steps};
   LATHE_TRY(const double seconds, meter.best_seconds("multiply_add", blocks, arguments));
   const double operations = 2.0 * kChains * static_cast<double>(kSteps) * kThreads * blocks;
-  return std::vector<double>{dram, std::max(dram, l2), operations / seconds};
+  int clock_khz = 0;
+  driver.device_attribute(&clock_khz, DeviceAttribute::kClockKhz, 0);
+  const double tensor =
+      tensor_operations(facts) * static_cast<double>(facts.multiprocessors) * 1e3 * clock_khz;
+  return std::vector<double>{dram, std::max(dram, l2), operations / seconds, tensor};
 }
 
 }  // namespace lathe::cuda

@@ -8,7 +8,7 @@
 namespace lathe::cuda {
 
 /// Runs kKeeperKernels that reach the device's limits: bytes a second from DRAM, the same from L2, and fp32
-/// operations a second.
+/// operations a second. Then what tensor cores can do at most, which is not measured.
 Result<std::vector<double>> measure_device(const Driver& driver, Module kernels, const DeviceFacts& facts);
 
 }  // namespace lathe::cuda

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "backend/cuda/scrub_kernel.h"
 
 namespace lathe::cuda {
 namespace {
 
 constexpr unsigned kRounds = 4;  // blocks for a multiprocessor: one that ends early must not spare another
-constexpr unsigned kThreads = 1024;
+constexpr unsigned kThreads = 1024, kTouchThreads = 32;
 
 }  // namespace
 
@@ -18,6 +21,7 @@ Result<Scrubber> Scrubber::load(const Driver& driver, const UniqueFd& cubin) {
   Scrubber scrubber(driver);
   LATHE_CHECK_OK(check(driver.module_load(&scrubber.module_, image.data()), "cannot load the scrubber"));
   LATHE_CHECK_OK(check(driver.module_function(&scrubber.scrub_, scrubber.module_, "scrub"), "scrub"));
+  LATHE_CHECK_OK(check(driver.module_function(&scrubber.touch_, scrubber.module_, "touch"), "touch"));
   driver.device_attribute(&scrubber.multiprocessors_, DeviceAttribute::kMultiprocessors, 0);
   driver.device_attribute(&scrubber.shared_bytes_, DeviceAttribute::kSharedOptIn, 0);
   LATHE_CHECK_OK(check(driver.set_function_attribute(scrubber.scrub_, FunctionAttribute::kMaxDynamicShared,
@@ -30,6 +34,7 @@ Scrubber& Scrubber::operator=(Scrubber&& other) noexcept {
   std::swap(driver_, other.driver_);
   std::swap(module_, other.module_);
   std::swap(scrub_, other.scrub_);
+  std::swap(touch_, other.touch_);
   std::swap(multiprocessors_, other.multiprocessors_);
   std::swap(shared_bytes_, other.shared_bytes_);
   return *this;
@@ -48,6 +53,21 @@ Status Scrubber::run(std::uint8_t poison, Stream stream) const {
   config.shared_bytes = bytes;
   config.stream = stream;
   return check(driver_->launch(&config, scrub_, arguments, nullptr), "cannot scrub");
+}
+
+Status Scrubber::touch(const std::vector<DevicePointer>& pages, Stream stream) const {
+  for (std::size_t first = 0; first < pages.size(); first += TouchedPages::kMost) {
+    TouchedPages some;
+    some.count = std::min<std::size_t>(TouchedPages::kMost, pages.size() - first);
+    std::copy_n(pages.begin() + static_cast<std::ptrdiff_t>(first), some.count, some.addresses);
+    void* arguments[] = {&some};
+    LaunchConfig config;
+    config.grid[0] = TouchedPages::kMost / kTouchThreads;
+    config.block[0] = kTouchThreads;
+    config.stream = stream;
+    LATHE_CHECK_OK(check(driver_->launch(&config, touch_, arguments, nullptr), "cannot touch memory"));
+  }
+  return Ok{};
 }
 
 }  // namespace lathe::cuda

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "backend/cuda/driver_api.h"
 #include "sandbox/memfd.h"
 
@@ -16,13 +18,14 @@ class Scrubber {
   ~Scrubber();
 
   Status run(std::uint8_t poison, Stream stream) const;
+  Status touch(const std::vector<DevicePointer>& pages, Stream stream) const;
 
  private:
   explicit Scrubber(const Driver& driver) : driver_(&driver) {}
 
   const Driver* driver_ = nullptr;
   Module module_ = nullptr;
-  Function scrub_ = nullptr;
+  Function scrub_ = nullptr, touch_ = nullptr;
   int multiprocessors_ = 0, shared_bytes_ = 0;
 };
 
