@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/gym/fake_task.h"
 
@@ -152,6 +153,46 @@ TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   kernel.reports_spikes = false;
   bench.script(kernel);
   EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
+}
+
+TEST(Ring, KeepsAQuarterOfTheTrialsBack) {
+  const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(1));
+  const auto bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto reference = *make_reference(task);
+  for (const int trials : {2, 3, 4, 32}) {
+    const auto workload = *make_timing_workload(backend, *reference, bound, Seed::from_number(5), trials, {});
+    const Ring ring = draw_ring(*workload, true, Seed::from_number(6));
+    EXPECT_EQ(ring.unseen.size(), static_cast<std::size_t>(std::max(1, trials / 4)));
+    std::set<int> all(ring.usual.begin(), ring.usual.end());
+    all.insert(ring.unseen.begin(), ring.unseen.end());
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(trials)) << "each trial is in one of both";
+    EXPECT_TRUE(draw_ring(*workload, false, Seed::from_number(6)).unseen.empty());
+  }
+}
+
+TEST(PairTimer, BlocksDrawFromTheRulesTrialsOnly) {
+  const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(4));
+  const auto bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto workload =
+      *make_timing_workload(backend, **make_reference(task), bound, Seed::from_number(5), 8, {});
+  FakeKernel kernel = timed(500);
+  kernel.unseen_factor = 3;
+  backend.script("anchor", timed(1000));
+  backend.script("candidate", kernel);
+  const auto anchor = *backend.open(scripted("anchor"), {}, workload);
+  const auto candidate = *backend.open(scripted("candidate"), {}, workload);
+  TimingRule rule = screen_rule();
+  rule.blocks = 1;
+  const Ring ring = draw_ring(*workload, true, Seed::from_number(6));
+  rule.trials = ring.usual;
+  ASSERT_TRUE(time_pair(*anchor, *candidate, *workload, rule, Seed::from_number(7)).finding.passed());
+  EXPECT_NEAR(measure_freshness(*candidate, *workload, ring, rule, Seed::from_number(8)).unseen_over_usual, 3,
+              1e-9);
+  EXPECT_NEAR(measure_freshness(*candidate, *workload, ring, rule, Seed::from_number(9)).unseen_over_usual, 1,
+              1e-9)
+      << "now they have been met";
 }
 
 TEST(ShapeTiming, AKernelThatKnowsItsInputsAgainIsTampering) {

@@ -46,6 +46,16 @@ TEST(HelperProcess, IsKilledAndReapedWithItsOwner) {
   EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), -1);
 }
 
+TEST(HelperProcess, AKillThatNobodyWaitsForIsReapedLater) {
+  auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {});
+  ASSERT_TRUE(helper.ok());
+  const pid_t pid = helper->pid();
+  EXPECT_FALSE(helper->has_ended());
+  helper->begin_kill();
+  while (!helper->has_ended()) ::usleep(1000);
+  EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), -1) << "reaped";
+}
+
 TEST(HelperProcess, AMissingProgramIsNamed) {
   const auto helper = HelperProcess::spawn("/no/such/program", {});
   ASSERT_FALSE(helper.ok());

@@ -1,0 +1,89 @@
+#include "gym/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/gym/fake_task.h"
+
+namespace lathe {
+namespace {
+
+/// Runs a kernel on the fake device, and keeps what it was asked for.
+class Recorder final : public Session {
+ public:
+  explicit Recorder(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+  BlockOutcome run(const BlockRequest& request) override {
+    requests.push_back(request);
+    return session_->run(request);
+  }
+  std::vector<BlockRequest> requests;
+
+ private:
+  std::unique_ptr<Session> session_;
+};
+
+struct Verified {
+  Finding finding;
+  Evidence evidence;
+  std::vector<BlockRequest> requests;
+};
+
+Verified verify(const FakeKernel& kernel, std::uint64_t secret) {
+  static const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(1));
+  BenchShape shape;
+  shape.task = *lathe::bind(task, task.shapes[0].dims);
+  shape.verify =
+      *make_verify_workload(backend, **make_reference(task), shape.task, Seed::from_number(2), true);
+  backend.script("candidate", kernel);
+  Recorder session(*backend.open(scripted("candidate"), {}, shape.verify));
+  Verified result;
+  result.finding = verify_shape(session, shape, Seed::from_number(secret), 10, result.evidence);
+  result.requests = session.requests;
+  return result;
+}
+
+TEST(VerifyShape, RunsEveryTrialTwiceAndNoBlockButTheLastHasAll) {
+  const std::size_t trials = all_distributions().size();
+  const Verified done = verify(timed(1000), 3);
+  ASSERT_TRUE(done.finding.passed());
+  ASSERT_EQ(done.requests.size(), 3u);
+  std::map<int, int> runs;
+  for (const BlockRequest& request : done.requests)
+    for (const int trial : request.trials) ++runs[trial];
+  EXPECT_EQ(runs.size(), trials);
+  for (const auto& [trial, count] : runs) EXPECT_EQ(count, 2) << trial;
+  EXPECT_LT(done.requests[0].trials.size(), trials);
+  EXPECT_LT(done.requests[1].trials.size(), trials);
+  EXPECT_NE(done.requests[0].poison, done.requests[1].poison);
+  EXPECT_EQ(done.evidence.cases.size(), 2 * trials);
+}
+
+TEST(VerifyShape, DrawsTheOrderFromItsSecret) {
+  EXPECT_NE(verify(timed(1000), 3).requests[2].trials, verify(timed(1000), 4).requests[2].trials);
+}
+
+TEST(VerifyShape, StopsAtTheFirstFailureAndSaysInWhichCase) {
+  FakeKernel kernel;
+  kernel.wrong = "tile_rms";
+  const Verified wrong = verify(kernel, 3);
+  EXPECT_EQ(wrong.finding.outcome, Outcome::kWrong);
+  EXPECT_EQ(wrong.requests.size(), 1u);
+  ASSERT_FALSE(wrong.evidence.cases.empty());
+  EXPECT_FALSE(wrong.evidence.cases[0].pass);
+  EXPECT_EQ(wrong.evidence.cases[0].reason, "tile_rms");
+  EXPECT_NE(wrong.evidence.cases[0].distribution, "several");
+
+  kernel = {};
+  kernel.good_blocks = 1;
+  kernel.fault.status = BlockStatus::kCrash;
+  kernel.fault.reason = "segfault";
+  const Verified crashed = verify(kernel, 3);
+  EXPECT_EQ(crashed.finding.outcome, Outcome::kCrash);
+  EXPECT_EQ(crashed.evidence.cases.back().reason, "segfault");
+  EXPECT_FALSE(crashed.evidence.cases.back().pass);
+}
+
+}  // namespace
+}  // namespace lathe
