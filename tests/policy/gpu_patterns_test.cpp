@@ -46,15 +46,77 @@ TEST(GpuPatterns, ALongRowOfASoftmaxIsReadOnceForMaximumAndSum) {
 
 TEST(GpuPatterns, FewRowsAndColumnsAreSharedByManyBlocks) {
   for (const char* graph : {"y = sum(x)", "y = sum(x, axis = 0)", "y = reduce_max(x, axis = 1)"}) {
-    const TaskSpec task = over_rows(graph, 16, 1 << 20);
     const bool columns = std::string(graph).find("axis = 0") != std::string::npos;
-    const TaskSpec tall = over_rows(graph, 1 << 20, 16);
-    const catalog::Emission shared = written_for(columns ? tall : task);
+    const TaskSpec task = columns ? over_rows(graph, 1 << 20, 16) : over_rows(graph, 16, 1 << 20);
+    const catalog::Emission shared = written_for(task);
     EXPECT_EQ(steps_of(shared), 2) << graph;
-    EXPECT_THAT(shared.text, HasSubstr("sm_count")) << graph;
-    EXPECT_EQ(steps_of(written_for(task, {{"g0.split", 0}})), 1) << graph;
+    EXPECT_THAT(shared.text, HasSubstr("quotient(item, shares)")) << graph;
+    const catalog::Emission joined = written_for(task, {{"g0.join", 1}});
+    EXPECT_EQ(steps_of(joined), 1) << graph << ": the last share joins all";
+    EXPECT_THAT(joined.text, HasSubstr("is_last_share<")) << graph;
+    EXPECT_THAT(joined.text, HasSubstr("init = \"counter\"")) << graph;
   }
-  EXPECT_EQ(steps_of(written_for(over_rows("y = sum(x, axis = 1)", 4096, 4096))), 1) << "rows suffice";
+  EXPECT_EQ(written_for(over_rows("y = sum(x, axis = 1)", 4096, 4096)).schedule.at("g0.depth"), 0)
+      << "rows suffice";
+}
+
+TEST(GpuPatterns, NoAccumulatorAddsVeryManyTerms) {
+  const auto depths = [](const char* graph, int rows, int cols) {
+    return written_for(over_rows(graph, rows, cols)).space.at("g0.depth");
+  };
+  EXPECT_THAT(depths("y = sum(x, axis = 0)", 512, 64), testing::Contains(0));
+  EXPECT_THAT(depths("y = sum(x, axis = 0)", 1 << 20, 64), Not(testing::Contains(0)));
+  EXPECT_THAT(depths("y = sum(x)", 4096, 4096), Not(testing::Contains(0)));
+  EXPECT_THAT(depths("y = sum(x)", 4096, 4096), testing::Each(testing::Le(1024)));
+}
+
+TEST(GpuPatterns, AVarianceOverColumnsReadsThemOnce) {
+  const TaskSpec task = over_rows("y = var(x, axis = 0)", 65536, 2048);
+  EXPECT_THAT(written_for(task).text, HasSubstr("extend(a_"));
+  EXPECT_EQ(steps_of(written_for(task)), 2);
+  const catalog::Emission twice = written_for(task, {{"g0.online", 0}});
+  EXPECT_THAT(twice.text, Not(HasSubstr("extend(a_")));
+  EXPECT_EQ(steps_of(twice), 3);
+}
+
+TEST(GpuPatterns, TheLogitOfALabelIsReadWithoutAPass) {
+  const auto task = parse_task(
+      "name = \"t\"\ndims = [\"rows\", \"cols\"]\ntensor = [{ name = \"x\", shape = [\"rows\", \"cols\"] }, "
+      "{ name = \"labels\", shape = [\"rows\"], role = \"index\", gen = { kind = \"index\", limit = \"cols\" "
+      "} "
+      "}]\ngraph = \"y = cross_entropy(x, labels)\"\nshape = [{ rows = 1024, cols = 32768 }]\n",
+      "t.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const std::string text = written_for(*task).text;
+  EXPECT_THAT(text, HasSubstr("= pick(p_x + ix0 * cols, "));
+  EXPECT_THAT(text, Not(HasSubstr("lane_index()")));
+}
+
+TEST(GpuPatterns, RowsOfAMapShareWhatTheyHaveInCommon) {
+  const TaskSpec task = over_rows("y = sub(x, x)", 4096, 4096);
+  EXPECT_FALSE(written_for(task).space.contains("g0.rows")) << "nothing in common";
+  const auto biased = parse_task(
+      "name = \"t\"\ndims = [\"rows\", \"cols\"]\ntensor = [{ name = \"x\", shape = [\"rows\", \"cols\"] }, "
+      "{ name = \"b\", shape = [\"cols\"] }]\ngraph = \"y = bias_add(x, b)\"\nshape = [{ rows = 4096, cols = "
+      "4096 "
+      "}]\n",
+      "t.toml");
+  ASSERT_TRUE(biased.ok()) << biased.error().to_string();
+  const catalog::Emission map = written_for(*biased);
+  EXPECT_EQ(map.schedule.at("g0.rows"), 4);
+  EXPECT_LT(map.text.find("load(p_b"), map.text.find("load(p_x"));
+}
+
+TEST(GpuPatterns, FixedDimsAreCompiledInUnderNamesOfTheirOwn) {
+  const TaskSpec task = over_rows("y = softmax(x)", 4096, 4096);
+  const std::string text = written_for(task, {{"fixed", 1}}).text;
+  const auto candidate = parse_candidate(text, "t");
+  ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+  EXPECT_THAT(candidate->plan.constants, testing::ElementsAre("cols"));
+  EXPECT_THAT(text, HasSubstr("enum : long long { fixed_cols = cols };\n#undef cols\n"));
+  EXPECT_THAT(text, HasSubstr("constexpr int64_t cols = fixed_cols;"));
+  EXPECT_THAT(text, Not(HasSubstr("int64_t cols,")));
+  EXPECT_TRUE(parse_candidate(written_for(task).text, "t")->plan.constants.empty());
 }
 
 TEST(GpuPatterns, ChainedKernelsWaitBeforeTheyReadResults) {

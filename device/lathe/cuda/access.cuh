@@ -39,7 +39,7 @@ __device__ inline f32v load_wide(const float* own, Use use) {
     const float2 x = fetch(reinterpret_cast<const float2*>(own), use);
     r.v[0] = x.x, r.v[1] = x.y;
   } else {
-    r.v[0] = *own;
+    r.v[0] = fetch(own, use);
   }
   return r;
 }
@@ -54,9 +54,7 @@ __device__ inline void store_wide(float* own, const f32v& a, Use use) {
   }
 }
 template <class T>
-__device__ inline T* own_lanes(T* p) {
-  return p + int64_t{team_thread()} * kVector;
-}
+__device__ inline T* own_lanes(T* p) { return p + int64_t{team_thread()} * kVector; }
 
 template <class Use>
 __device__ inline f32v load_as(const float* p, whole, Use use) {
@@ -64,14 +62,20 @@ __device__ inline f32v load_as(const float* p, whole, Use use) {
   return each([&](int i) { return own_lanes(p)[i]; });
 }
 template <class Use>
+__device__ inline f32v load_as(const float* p, everyv, Use use) { return load_wide(own_lanes(p), use); }
+template <class Use>
 __device__ inline f32v load_as(const float* p, groupv m, Use use) {
   f32v r(0.0f);
   if (m.in) r = load_wide(own_lanes(p), use);
   return r;
 }
 template <class Use>
-__device__ inline f32v load_as(const float* p, headv m, Use) {
-  return each([&](int i) { return i < m.left ? own_lanes(p)[i] : 0.0f; });
+__device__ inline f32v load_as(const float* p, headv m, Use use) {
+  return each([&](int i) { return i < m.left ? fetch(own_lanes(p) + i, use) : 0.0f; });
+}
+template <class Use>
+__device__ inline void store_as(float* p, const f32v& a, everyv, Use use) {
+  store_wide(own_lanes(p), a, use);
 }
 template <class Use>
 __device__ inline void store_as(float* p, const f32v& a, groupv m, Use use) {
@@ -86,7 +90,7 @@ __device__ inline void store_as(float* p, const f32v& a, headv m, Use) {
 template <class Use>
 __device__ inline f32v load_as(const float* p, const maskv& m, Use use) {
   if (all_of(m) && is_aligned<4 * kVector>(p)) return load_wide(own_lanes(p), use);
-  return each([&](int i) { return m.m[i] ? own_lanes(p)[i] : 0.0f; });
+  return each([&](int i) { return m.m[i] ? fetch(own_lanes(p) + i, use) : 0.0f; });
 }
 template <class Use>
 __device__ inline void store_as(float* p, const f32v& a, whole, Use use) {
@@ -123,24 +127,20 @@ __device__ inline void store(T* p, const f32v& a, const maskv& m) {
 template <class T>
 __device__ inline f32v load(const T* p, whole) { return load(p); }
 template <class T>
-__device__ inline void store(T* p, const f32v& a, whole) {
-  store(p, a);
-}
+__device__ inline void store(T* p, const f32v& a, whole) { store(p, a); }
 __device__ inline f32v load(const float* p) { return load_as(p, whole(), kept_in_cache()); }
 __device__ inline f32v load(const float* p, whole m) { return load_as(p, m, kept_in_cache()); }
 __device__ inline f32v load(const float* p, const maskv& m) { return load_as(p, m, kept_in_cache()); }
-__device__ inline f32v load(const float* p, groupv m) { return load_as(p, m, kept_in_cache()); }
-__device__ inline f32v load(const float* p, headv m) { return load_as(p, m, kept_in_cache()); }
+template <class Mask>
+__device__ inline f32v load(const float* p, const Mask& m) { return load_as(p, m, kept_in_cache()); }
 __device__ inline void store(float* p, const f32v& a) { store_as(p, a, whole(), kept_in_cache()); }
 __device__ inline void store(float* p, const f32v& a, whole m) { store_as(p, a, m, kept_in_cache()); }
 __device__ inline void store(float* p, const f32v& a, const maskv& m) { store_as(p, a, m, kept_in_cache()); }
-__device__ inline void store(float* p, const f32v& a, groupv m) { store_as(p, a, m, kept_in_cache()); }
-__device__ inline void store(float* p, const f32v& a, headv m) { store_as(p, a, m, kept_in_cache()); }
+template <class Mask>
+__device__ inline void store(float* p, const f32v& a, const Mask& m) { store_as(p, a, m, kept_in_cache()); }
 /// For data that this kernel reads once, and for results that nobody reads soon.
 template <class Mask>
-__device__ inline f32v load_past_cache(const float* p, const Mask& m) {
-  return load_as(p, m, past_cache());
-}
+__device__ inline f32v load_past_cache(const float* p, const Mask& m) { return load_as(p, m, past_cache()); }
 template <class Mask>
 __device__ inline void store_past_cache(float* p, const f32v& a, const Mask& m) {
   store_as(p, a, m, past_cache());

@@ -50,9 +50,15 @@ struct groupv {
 struct headv {
   int left;
 };
+/// All lanes, of tensors whose vectors are aligned.
+struct everyv {};
 struct maskv {
   bool m[kVector];
   maskv() = default;
+  __device__ maskv(everyv) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) m[i] = true;
+  }
   __device__ maskv(groupv g) {
 #pragma unroll
     for (int i = 0; i < kVector; ++i) m[i] = g.in;

@@ -52,7 +52,7 @@ __device__ inline float copysign(float x, float y) { return ::copysignf(x, y); }
 __device__ inline double copysign(double x, double y) { return ::copysign(x, y); }
 __device__ inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 __device__ inline double fma(double a, double b, double c) { return ::fma(a, b, c); }
-__device__ inline float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+__device__ inline float rsqrt(float x) { return ::rsqrtf(x); }
 __device__ inline double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
 __device__ inline double sigmoid(double x) { return 1.0 / (1.0 + ::exp(-x)); }

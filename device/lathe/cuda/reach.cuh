@@ -21,6 +21,15 @@ struct any_reach {
     return {static_cast<int>(n < kLanes ? n : int64_t{kLanes}) - team_thread() * kVector};
   }
 };
+/// The first `n` lanes; `kAll`: these are all of them, if vectors divide the tensor.
+template <bool kAll, class Reach>
+__device__ inline auto leading_lanes(Reach reach, int64_t n) {
+  if constexpr (kAll && Reach::kWide) {
+    return everyv();
+  } else {
+    return reach.first_lanes(n);
+  }
+}
 /// How often a loop is worth unrolling: the kernel for any tensor stays small.
 template <class Reach>
 __device__ constexpr int unrolled(Reach, int times) {
@@ -43,6 +52,7 @@ __device__ inline f32v load_strided(const float* p, int64_t stride, const maskv&
 
 /// The lanes of the mask; `neutral` elsewhere.
 __device__ inline f32v keep(whole, const f32v& a, float) { return a; }
+__device__ inline f32v keep(everyv, const f32v& a, float) { return a; }
 __device__ inline f32v keep(groupv m, const f32v& a, float neutral) { return m.in ? a : f32v(neutral); }
 __device__ inline f32v keep(headv m, const f32v& a, float neutral) {
   return each([&](int i) { return i < m.left ? a.v[i] : neutral; });

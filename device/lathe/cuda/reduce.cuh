@@ -6,19 +6,22 @@
 
 namespace lathe {
 
-/// What a block's warps exchange.
+/// What a block's warps exchange. A reduction with a turn, 0 or 1, follows none with the same one: its memory is
+/// nobody's any more. Other users wait first.
+enum : int { kNoTurn = 2 };
+template <int kTurn = kNoTurn>
 __device__ inline float* team_shared() {
   __shared__ float parts[32];
   return parts;
 }
 
-template <class Join>
+template <int kTurn, class Join>
 __device__ inline float reduce_team(float x, Join join) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffffu, x, step));
   if constexpr (kTeam > 32) {
-    float* const parts = team_shared();
-    __syncthreads();
+    float* const parts = team_shared<kTurn>();
+    if constexpr (kTurn == kNoTurn) __syncthreads();
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
     __syncthreads();
     constexpr int kWarps = kTeam / 32;
@@ -28,55 +31,53 @@ __device__ inline float reduce_team(float x, Join join) {
   }
   return x;
 }
-template <class Join>
+template <int kTurn, class Join>
 __device__ inline float reduce_lanes(const f32v& a, Join join) {
   float x = a.v[0];
 #pragma unroll
   for (int i = 1; i < kVector; ++i) x = join(x, a.v[i]);
-  return reduce_team(x, join);
+  return reduce_team<kTurn>(x, join);
 }
+template <int kTurn = kNoTurn>
 __device__ inline float reduce_add(const f32v& a) {
-  return reduce_lanes(a, [](float x, float y) { return x + y; });
+  return reduce_lanes<kTurn>(a, [](float x, float y) { return x + y; });
 }
+template <int kTurn = kNoTurn>
 __device__ inline float reduce_mul(const f32v& a) {
-  return reduce_lanes(a, [](float x, float y) { return x * y; });
+  return reduce_lanes<kTurn>(a, [](float x, float y) { return x * y; });
 }
 /// A NaN in any lane gives NaN.
+template <int kTurn = kNoTurn>
 __device__ inline float reduce_max(const f32v& a) {
-  return reduce_lanes(a, [](float x, float y) { return lathe::max(x, y); });
+  return reduce_lanes<kTurn>(a, [](float x, float y) { return lathe::max(x, y); });
 }
+template <int kTurn = kNoTurn>
 __device__ inline float reduce_min(const f32v& a) {
-  return reduce_lanes(a, [](float x, float y) { return lathe::min(x, y); });
+  return reduce_lanes<kTurn>(a, [](float x, float y) { return lathe::min(x, y); });
 }
 
-/// Extends the largest values so far and the sums of exp(x - largest): kLowest and 0 at first.
+/// exp(x) for x <= 0, where an error of |x| / 2^23 of the result is no more than that of x; 0 below -87.
+__device__ inline float exp_below(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+  return y;
+}
+/// Extends the largest value so far and the sum of exp(x - largest): kLowest and 0 at first. A thread's are in
+/// its first lane; the others stay as they began.
 __device__ inline void extend_softmax(f32v& top, f32v& sum, const f32v& x) {
+  float above = top.v[0];
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    const float above = x.v[i] - top.v[i], e = lathe::exp(-::fabsf(above));
-    const float one = 1.0f + (x.v[i] - x.v[i]);  // NaN for infinity, as in the definition
-    sum.v[i] = above > 0 ? sum.v[i] * e + one : sum.v[i] + e;
-    top.v[i] = above > 0 ? x.v[i] : top.v[i];
-  }
+  for (int i = 0; i < kVector; ++i) above = ::fmaxf(above, x.v[i]);
+  float total = sum.v[0] * exp_below(top.v[0] - above);
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) total += exp_below(x.v[i] - above);
+  sum.v[0] = total;
+  top.v[0] = above;
 }
 __device__ inline void join_softmax(f32v& top, f32v& sum, const f32v& other_top, const f32v& other_sum) {
   const f32v all = each([&](int i) { return ::fmaxf(top.v[i], other_top.v[i]); });
   sum = sum * exp(top - all) + other_sum * exp(other_top - all);
   top = all;
-}
-
-/// What the block's warps hold, joined lane by lane in their order. For teams of one warp.
-template <class Join>
-__device__ inline f32v join_warps(const f32v& mine, Join join) {
-  __shared__ float parts[32][kTeam * kVector];
-  const int warps = static_cast<int>(blockDim.x) / 32, first = team_thread() * kVector;
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) parts[threadIdx.x / 32][first + i] = mine.v[i];
-  __syncthreads();
-  f32v all = each([&](int i) { return parts[0][first + i]; });
-  for (int w = 1; w < warps; ++w) all = join(all, each([&](int i) { return parts[w][first + i]; }));
-  return all;
 }
 
 /// Extends a running extremum with its index; the first of equals stays.

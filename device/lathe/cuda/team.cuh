@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lathe/cuda/reduce.cuh"
+#include "lathe/cuda/share.cuh"
 
 // What a kernel of teams includes: vectors (lanes, vector), masks (reach), access, reductions, and here prefixes
 // and rows.
@@ -67,6 +67,11 @@ __device__ inline void copy_row(float* to, const float* from, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
   if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
+}
+/// The element `at` of a row; 0 where there is none.
+__device__ inline float pick(const float* row, float at, int64_t count) {
+  const auto index = static_cast<int64_t>(at);
+  return index >= 0 && index < count ? row[index] : 0.0f;
 }
 __device__ inline void fill_row(float* to, float value, int64_t count) {
   for (int64_t i = team_thread(); i < count; i += kTeam) to[i] = value;

@@ -15,59 +15,67 @@ struct Turn {
   int64_t rows, columns;
 };
 
-template <int kTile, int kWidth>
+template <int kWidth>
 struct Strip;  // kWidth neighbouring elements
-template <int kTile>
-struct Strip<kTile, 4> {
+template <>
+struct Strip<4> {
   using Wide = float4;
+  union {
+    Wide wide;
+    float each[4];
+  };
+  __device__ Strip() {}
 };
-template <int kTile>
-struct Strip<kTile, 1> {
+template <>
+struct Strip<1> {
   using Wide = float;
+  union {
+    Wide wide;
+    float each[1];
+  };
+  __device__ Strip() {}
 };
 
-template <int kTile, int kWidth, class Use>
+template <int kRows, int kColumns, int kThreads, int kWidth, class Use>
 __device__ inline void turn_strips(const Turn& turn, float* tile, Use use) {
-  using Wide = typename Strip<kTile, kWidth>::Wide;
-  constexpr int kAcross = kTile / kWidth, kDown = 256 / kAcross, kSteps = kTile / kDown;
-  const int across = static_cast<int>(threadIdx.x) % kAcross * kWidth;
-  const int down = static_cast<int>(threadIdx.x) / kAcross;
-  union Piece {
-    Wide wide;
-    float each[kWidth];
-    __device__ Piece() {}
-  };
-  Piece pieces[kSteps];
+  using Wide = typename Strip<kWidth>::Wide;
+  constexpr int kAcross = kColumns / kWidth, kDown = kThreads / kAcross, kSteps = kRows / kDown;
+  constexpr int kTurnedAcross = kRows / kWidth, kTurnedDown = kThreads / kTurnedAcross;
+  const int thread = static_cast<int>(threadIdx.x), column = thread % kAcross * kWidth;
+  Strip<kWidth> strips[kSteps];
 #pragma unroll
   for (int k = 0; k < kSteps; ++k) {
-    const int r = down + k * kDown;
-    if (r < turn.rows && across < turn.columns)
-      pieces[k].wide = fetch(reinterpret_cast<const Wide*>(turn.from + r * turn.from_pitch + across), use);
+    const int r = thread / kAcross + k * kDown;
+    if (r < turn.rows && column < turn.columns)
+      strips[k].wide = fetch(reinterpret_cast<const Wide*>(turn.from + r * turn.from_pitch + column), use);
   }
 #pragma unroll
   for (int k = 0; k < kSteps; ++k)
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) tile[(down + k * kDown) * (kTile + 1) + across + i] = pieces[k].each[i];
+    for (int i = 0; i < kWidth; ++i)
+      tile[(thread / kAcross + k * kDown) * (kColumns + 1) + column + i] = strips[k].each[i];
   __syncthreads();
+  const int row = thread % kTurnedAcross * kWidth;
 #pragma unroll
-  for (int k = 0; k < kSteps; ++k) {
-    const int c = down + k * kDown;
-    Piece piece;
+  for (int k = 0; k < kColumns / kTurnedDown; ++k) {
+    const int c = thread / kTurnedAcross + k * kTurnedDown;
+    Strip<kWidth> strip;
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) piece.each[i] = tile[(across + i) * (kTile + 1) + c];
-    if (c < turn.columns && across < turn.rows)
-      put(reinterpret_cast<Wide*>(turn.to + c * turn.to_pitch + across), piece.wide, use);
+    for (int i = 0; i < kWidth; ++i) strip.each[i] = tile[(row + i) * (kColumns + 1) + c];
+    if (c < turn.columns && row < turn.rows)
+      put(reinterpret_cast<Wide*>(turn.to + c * turn.to_pitch + row), strip.wide, use);
   }
 }
 
-/// For blocks of 256 threads. `wide`: every row of both sides is aligned to 16 bytes and a multiple long.
-template <int kTile, class Use>
+/// For blocks of kThreads threads. `wide`: every row of both sides is aligned to 16 bytes and a multiple long.
+template <int kRows, int kColumns, int kThreads, class Use>
 __device__ inline void turn_tile(bool wide, const Turn& turn, Use use) {
-  __shared__ float tile[kTile * (kTile + 1)];
+  static_assert(kThreads <= kRows * kColumns / 4 && kThreads >= kRows && kThreads >= kColumns);
+  __shared__ float tile[kRows * (kColumns + 1)];
   if (wide) {
-    turn_strips<kTile, 4>(turn, tile, use);
+    turn_strips<kRows, kColumns, kThreads, 4>(turn, tile, use);
   } else {
-    turn_strips<kTile, 1>(turn, tile, use);
+    turn_strips<kRows, kColumns, kThreads, 1>(turn, tile, use);
   }
 }
 

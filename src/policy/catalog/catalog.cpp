@@ -25,6 +25,7 @@ Target target_of(const DeviceInfo& device) {
   };
   target.cluster = fact("max_cluster", 1);
   target.shared_bytes = fact("smem_optin", 48 * 1024);
+  target.multiprocessors = fact("sm_count", target.multiprocessors);
   return target;
 }
 
@@ -44,7 +45,7 @@ class CatalogPolicy final : public Policy {
     };
     LATHE_TRY(const Emission first, emit(context, graph, {}, nullptr));
     add(first, "default");
-    for (const Schedule& changed : single_changes(first, context.device.kind == "cuda"))
+    for (const Schedule& changed : context.device.kind == "cuda" ? gpu_changes(first) : single_changes(first))
       add(emit(context, graph, changed, nullptr), "variant");
     std::stable_sort(proposals.begin() + 1, proposals.end(), faster);
     const auto wanted = static_cast<std::size_t>(std::max(count, 1));
@@ -96,26 +97,55 @@ class CatalogPolicy final : public Policy {
       const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
       if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
       if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
-      if (ends(".kc") || ends(".block") || ends(".nc") || ends(".split"))
+      if (ends(".kc") || ends(".block") || ends(".nc") || ends(".depth"))
         block = std::max(block, static_cast<int>(std::log2(value)));
     }
     return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
   }
 
  private:
-  /// The default schedule with one other value. On a GPU the team decides what else is best, so all else
-  /// takes its default again; and predictions are often equal there, so what concerns the whole kernel comes
-  /// first.
-  static std::vector<Schedule> single_changes(const Emission& first, bool cuda) {
+  /// The default schedule with one other value.
+  static std::vector<Schedule> single_changes(const Emission& first) {
     std::vector<Schedule> changes;
     for (const auto& [knob, allowed] : first.space) {
       for (const int value : allowed) {
-        Schedule changed = cuda ? Schedule() : first.schedule;
+        Schedule changed = first.schedule;
         changed[knob] = value;
         changes.push_back(std::move(changed));
       }
     }
-    if (cuda) std::ranges::reverse(changes);
+    return changes;
+  }
+
+  /// On a GPU the team decides what else is best, so all but the one value takes its default again.
+  /// Predictions are often equal there: what concerns the whole kernel comes first, then the two values next
+  /// to each default. Dims that are compiled in help, and take a compilation for each shape: one in four goes
+  /// without.
+  static std::vector<Schedule> gpu_changes(const Emission& first) {
+    std::vector<Schedule> near, far, changes;
+    for (auto knob = first.space.rbegin(); knob != first.space.rend(); ++knob) {
+      const auto& [name, allowed] = *knob;
+      const auto at = std::ranges::find(allowed, first.schedule.at(name)) - allowed.begin();
+      std::vector<std::pair<std::ptrdiff_t, int>> others;
+      for (std::size_t i = 0; i < allowed.size(); ++i) {
+        const auto distance = std::abs(static_cast<std::ptrdiff_t>(i) - at);
+        if (distance > 0 && name != "fixed") others.emplace_back(distance, allowed[i]);
+      }
+      std::ranges::stable_sort(others, {}, &std::pair<std::ptrdiff_t, int>::first);
+      const std::size_t whole = name.find('.') == std::string::npos && name != "fuse" ? 4 : 2;
+      for (std::size_t i = 0; i < others.size(); ++i)
+        (i < whole ? near : far).push_back({{name, others[i].second}});
+    }
+    near.insert(near.end(), far.begin(), far.end());
+    if (!first.space.contains("fixed")) return near;
+    changes.push_back({{"fixed", 1}});
+    std::size_t plain = 0;
+    for (const Schedule& change : near) {
+      changes.push_back(change);
+      changes.back()["fixed"] = 1;
+      if (changes.size() % 4 == 0) changes.push_back(near[plain++]);
+    }
+    changes.insert(changes.end(), near.begin() + static_cast<std::ptrdiff_t>(plain), near.end());
     return changes;
   }
 

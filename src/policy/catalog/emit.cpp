@@ -1,6 +1,7 @@
 #include "policy/catalog/emit.h"
 
 #include <algorithm>
+#include <array>
 
 #include "policy/catalog/group.h"
 #include "policy/catalog/patterns.h"
@@ -88,6 +89,39 @@ int default_team(const Graph& graph, const Partition& parts) {
   return static_cast<int>(team);
 }
 
+bool only_columns(const Partition& parts) {
+  return std::ranges::all_of(parts.groups,
+                             [](const Group& group) { return group.reduces() && !group.reduced.back(); });
+}
+
+/// Neighbouring columns of a thread: several where that leaves enough blocks that shares are long.
+int default_column_vector(const Graph& graph, const Partition& parts) {
+  constexpr double kManyElements = 1 << 26;
+  double most = 0;
+  for (const Group& group : parts.groups) most = std::max(most, Writer(graph, {}).count(group.space));
+  return most >= kManyElements ? 2 : 1;
+}
+
+bool has_teams(const Graph& graph, const Partition& parts) {
+  return std::ranges::any_of(parts.groups, [&](const Group& group) {
+    return graph.nodes[static_cast<std::size_t>(group.nodes[0])].kind != Kind::kPermute;
+  });
+}
+
+/// Whether every kernel's time is its memory's, so that a compilation for each shape may pay, and the dims
+/// can be compiled in: NVRTC reads text of its own after the plan's macros, which has members of these names.
+bool may_fix_dims(const Graph& graph, const Partition& parts) {
+  static constexpr std::array<std::string_view, 18> kTaken = {
+      "a", "b", "f",      "k",     "p",     "v",      "w",    "x",      "y",
+      "z", "T", "height", "width", "depth", "length", "size", "kernel", "key"};
+  for (const auto& [code, name] : graph.dims)
+    if (std::ranges::find(kTaken, name) != kTaken.end()) return false;
+  return std::ranges::none_of(parts.groups, [&](const Group& group) {
+    const Kind kind = graph.nodes[static_cast<std::size_t>(group.nodes[0])].kind;
+    return kind == Kind::kContract || kind == Kind::kConvolve || kind == Kind::kPool;
+  });
+}
+
 }  // namespace
 
 Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random, const Target& asked) {
@@ -100,8 +134,16 @@ Result<Emission> emit(const Graph& given, const Schedule& schedule, Rng* random,
   if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
   Target target = asked;
   if (target.cuda) {
-    target.team = choices.pick("team", {32, 64, 128, 256, 512, 1024}, default_team(graph, parts));
-    target.vector = choices.pick("vector", {1, 2, 4}, 4);
+    if (may_fix_dims(graph, parts)) target.fixed = choices.pick("fixed", {0, 1}, 0) == 1;
+    target.team = kUsualTeam;
+    target.vector = 4;
+    if (has_teams(graph, parts)) {
+      const bool columns = only_columns(parts);
+      const std::vector<int> teams = {32, 64, 128, 256, 512, 1024};
+      target.team =
+          choices.pick("team", columns ? std::vector<int>{kWarp} : teams, default_team(graph, parts));
+      target.vector = choices.pick("vector", {1, 2, 4}, columns ? default_column_vector(graph, parts) : 4);
+    }
     target.lanes = target.team * target.vector;
   }
   Writer writer(graph, target);

@@ -28,21 +28,29 @@ bool NestEmitter::inner(const Term& term) const {
 }
 
 void NestEmitter::choose() {
+  find_picks();
   choose_online();
   choose_cache();
   if (mode_ == NestMode::kColumns) {
-    unroll_ = site_.knob("unroll", {1, 2, 4, 8, 16, 32, 64}, writer_.cuda() ? 1 : 4);
-    if (writer_.cuda()) choose_ahead();
+    unroll_ = site_.knob("unroll",
+                         writer_.cuda() ? std::vector<int>{1, 2} : std::vector<int>{1, 2, 4, 8, 16, 32, 64},
+                         writer_.cuda() ? 1 : 4);
     choose_split();
-  } else {
+    if (writer_.cuda()) choose_ahead();
+  } else if (mode_ == NestMode::kRows) {
     choose_split();
     choose_kept();
-    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, mode_ != NestMode::kRows ? 2 : kept_ > 0 ? 1 : 4);
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, kept_ > 0 ? 1 : 4);
+    if (depth_ > 0) unroll_ = std::min(unroll_, depth_);
+  } else if (is_plain_map()) {
+    choose_map();
+  } else {
+    unroll_ = site_.knob("unroll", {1, 2, 4, 8}, 2);
   }
   if (mode_ != NestMode::kFlat && !writer_.cuda()) return;
   const int stream =
-      site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}, 0);
-  streams_ = stream > 0;
+      site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 1, 3, 2} : std::vector<int>{0, 1}, 0);
+  streams_ = stream == 1 || stream == 2;
   streams_reads_ = stream > 1;
 }
 
@@ -51,7 +59,8 @@ void NestEmitter::choose_ahead() {
   constexpr std::int64_t kMostRead = 1 << 14;  // fp32 numbers of a whole block's threads
   std::vector<int> allowed;
   for (const int rows : {1, 4, 8, 16})
-    if (rows == 1 || rows * std::int64_t{writer_.lanes()} <= kMostRead) allowed.push_back(rows);
+    if (rows == 1 || (rows * std::int64_t{writer_.lanes()} <= kMostRead && (depth_ == 0 || rows <= depth_)))
+      allowed.push_back(rows);
   ahead_ = site_.knob("ahead", allowed, std::min(allowed.back(), unroll_ > 2 ? 4 : 8));
 }
 
@@ -106,6 +115,8 @@ std::string NestEmitter::declare(int t, int stage, bool inside) {
   } else if (t == cached_ && term.stage < stage) {
     vectors_.insert(writer_.parameter(cache_));
     value = "load(" + writer_.parameter(cache_) + " + " + address(cache_) + ", lanes)";
+  } else if (picks_.contains(t)) {
+    value = pick_text(t);
   } else {
     value = term.kind == Term::Kind::kLeaf ? read(t, inside) : formula_text(terms_, term);
   }
@@ -127,7 +138,7 @@ std::vector<int> NestEmitter::reductions(int stage) const {
 std::vector<int> NestEmitter::wanted(int stage) const {
   std::vector<int> targets;
   for (const int reduce : reductions(stage))
-    if (reduce != online_sum_) targets.push_back(terms_.list[static_cast<std::size_t>(reduce)].operands[0]);
+    if (reduce != follower_) targets.push_back(terms_.list[static_cast<std::size_t>(reduce)].operands[0]);
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     const bool now = term.stored && term.stage == stage && inner(term);
@@ -163,7 +174,7 @@ std::string NestEmitter::store_text(int t, bool inside) {
   for (std::size_t l = 0; l < loops_.size(); ++l)
     if (!loops_[l].reduced && !term.runs[l] && l + 1 < loops_.size() && mode_ != NestMode::kFlat)
       guard += (guard.empty() ? "if (" : " && ") + indices_[l] + " == 0";
-  if (split_ >= 0 && !inner(term)) guard += (guard.empty() ? "if (" : " && ") + std::string("split == 0");
+  if (!only_.empty() && !inner(term)) guard += (guard.empty() ? "if (" : " && ") + only_;
   if (!guard.empty()) guard += ") ";
   if (lanewise(term) && (inside || mode_ == NestMode::kColumns)) {
     vectors_.insert(at);
@@ -174,20 +185,23 @@ std::string NestEmitter::store_text(int t, bool inside) {
   return guard + at + "[" + address(place) + "] = static_cast<" + type + ">(" + terms_.name(t) + ");\n";
 }
 
-/// The leading lanes that a loop has left.
-std::string NestEmitter::mask(const std::string& lanes) const {
-  return (writer_.cuda() ? "reach.first_lanes(" : "first_lanes(") + lanes + ")";
+std::string NestEmitter::mask(const std::string& lanes, const std::string& all) const {
+  if (!writer_.cuda()) return "first_lanes(" + lanes + ")";
+  if (writer_.fixed() && !all.empty()) return "leading_lanes<(" + all + ")>(reach, " + lanes + ")";
+  return "reach.first_lanes(" + lanes + ")";
 }
 
-/// On a GPU: the kernel's text once for tensors that vectors divide, and once for any.
+/// On a GPU: the kernel's text once for tensors that vectors divide, and once for any. Of fixed dims it is
+/// known which.
 std::string NestEmitter::for_each_reach(const std::string& code) {
   if (!writer_.cuda()) return code;
-  std::string divides = loops_.back().extent.to_string();
-  divides = "kVector == 1 || ((" + divides + ") % kVector == 0";
-  for (const std::string& buffer : std::exchange(vectors_, {}))
-    divides += " && is_aligned<4 * kVector>(" + buffer + ")";
-  return "const auto run = [&](auto reach) {\n" + code + "};\nif (" + divides +
-         ")) {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
+  const std::string run = "const auto run = [&](auto reach) {\n" + code + "};\n";
+  std::string divides = "kVector == 1 || (" + loops_.back().extent.to_string() + ") % kVector == 0";
+  const auto buffers = std::exchange(vectors_, {});
+  if (writer_.fixed())
+    return run + "if constexpr (" + divides + ") {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
+  for (const std::string& buffer : buffers) divides += " && is_aligned<4 * kVector>(" + buffer + ")";
+  return run + "if (" + divides + ") {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
 }
 
 bool NestEmitter::is_input_buffer(const std::string& value) const {

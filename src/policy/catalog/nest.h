@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/catalog/patterns.h"
@@ -36,10 +37,15 @@ class NestEmitter {
   void choose();
   void choose_cache();
   void choose_online();
-  bool find_online();
+  bool find_softmax();
+  bool find_moments();
+  void find_picks();
   std::string extend_online(const std::string& suffix) const;
-  std::string finish_online() const;
+  std::string finish_online();
+  std::string pick_text(int term);
+  void set_stages();
   void choose_split();
+  void choose_depth();
   bool rows_are_few() const;
   std::int64_t row_vectors() const {
     return (writer_.headline(loops_.back().extent) - 1) / writer_.lanes() + 1;
@@ -73,11 +79,13 @@ class NestEmitter {
   std::string pass_body(int stage);
   std::string accumulate(int reduce, const std::string& accumulator);
   std::string declare_accumulators(const std::vector<int>& reduces) const;
-  std::string finish_reductions(const std::vector<int>& reduces) const;
+  std::string finish_reductions(const std::vector<int>& reduces);
+  std::string turn();
   std::string vector_loop(const std::string& body, const std::vector<int>& reduces, const std::string& from,
                           const std::string& to) const;
   std::string per_block(const std::string& code) const;
-  std::string mask(const std::string& lanes) const;
+  /// The leading lanes that a loop has left. `all`: a condition on dims under which these are all.
+  std::string mask(const std::string& lanes, const std::string& all = {}) const;
   std::string for_each_reach(const std::string& code);
   std::string passes();
   std::string item_indices(const std::string& item);
@@ -88,8 +96,18 @@ class NestEmitter {
   std::string join(int reduce, const std::string& a, const std::string& b) const;
   std::string part(int reduce, const std::string& number) const;
   std::string combine_parts(int reduce);
+  std::string combine_moments() const;
   std::string write_parts(int stage);
+  bool by_warps() const { return mode_ == NestMode::kColumns && writer_.team() == 32; }
+  std::string join_block(const std::vector<int>& reduces) const;
+  std::string join_shares(int stage);
+  std::string share_text(int stage, bool shared);
+  std::string loop_head(std::size_t loop) const;
   void launch_split(const std::string& kernel);
+  bool is_plain_map() const;
+  void choose_map();
+  std::string map_text();
+  void launch_map(const std::string& kernel);
 
   const Site& site_;
   const Group& group_;
@@ -100,13 +118,22 @@ class NestEmitter {
   int unroll_ = 4;
   bool streams_ = false;  ///< stores pass by the cache
   bool streams_reads_ = false;
-  int cached_ = -1;                        ///< a costly term kept in `cache_` between passes
-  std::string cache_;                      ///< the output that will be overwritten last
-  int online_max_ = -1, online_sum_ = -1;  ///< found in one pass
-  int split_ = -1;  ///< the reduced loop that several teams share, each stage in a kernel of its own
-  Expr splits_;     ///< how many teams
-  std::map<int, std::string> parts_;  ///< of reductions: the scratch with each team's result
-  bool by_warps_ = false;             ///< the text under way is for blocks whose warps share an item
+  int cached_ = -1;                           ///< a costly term kept in `cache_` between passes
+  std::string cache_;                         ///< the output that will be overwritten last
+  int leader_ = -1, follower_ = -1;           ///< reductions that one pass finds together
+  std::map<int, std::pair<int, int>> picks_;  ///< sums with one term: the row's values, and the term's number
+  int split_ = -1;          ///< the reduced loop that several teams share, each stage in a kernel of its own
+  int depth_ = 0;           ///< how often a share takes a vector, or a row for each warp
+  int warps_ = 1;           ///< of a block that share a share's rows
+  bool join_ = false;       ///< the last share joins the results of all
+  std::int64_t chunk_ = 0;  ///< of the loop, in a share
+  Expr splits_;             ///< shares
+  std::map<int, std::string> parts_;  ///< of reductions: the scratch with each share's result
+  std::string only_;                  ///< who stores what the text under way computes once
+  bool fresh_ = false;                ///< the text under way reads parts of this launch
+  bool shared_ = false;               ///< the text under way is for rows of a share
+  int turns_ = 0;                     ///< reductions of teams so far
+  int rows_ = 1;                      ///< of a map that share what they have in common
   int ahead_ = 1;                     ///< rows of a column block that are read together
   int kept_ = 0;                      ///< vectors of a row that stay in registers between passes
   std::vector<int> kept_terms_;

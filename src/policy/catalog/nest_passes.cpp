@@ -45,11 +45,11 @@ bool mentions(const std::string& code, const std::string& word) {
 
 std::string NestEmitter::accumulate(int t, const std::string& a) {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
-  if (t == online_max_) return {};
-  if (t == online_sum_) return extend_online(a.substr(2 + terms_.name(t).size()));
+  if (t == leader_) return {};
+  if (t == follower_) return extend_online(a.substr(2 + terms_.name(t).size()));
   const How how = how_to(term.node->how);
   std::string value = terms_.name(term.operands[0]);
-  if (mode_ == NestMode::kRows) value = "keep(lanes, " + value + ", " + how.neutral + ")";
+  if (mode_ == NestMode::kRows || shared_) value = "keep(lanes, " + value + ", " + how.neutral + ")";
   if (is_index(term)) {
     std::string index;
     for (std::size_t l = 0; l < loops_.size(); ++l)
@@ -65,7 +65,7 @@ std::string NestEmitter::accumulate(int t, const std::string& a) {
 }
 
 std::string NestEmitter::neutral(int t) const {
-  if (t == online_max_) return "kLowest";
+  if (t == leader_) return "kLowest";
   return how_to(terms_.list[static_cast<std::size_t>(t)].node->how).neutral;
 }
 
@@ -90,6 +90,8 @@ std::string NestEmitter::declare_accumulators(const std::vector<int>& reduces) c
   std::string code;
   const bool columns = mode_ == NestMode::kColumns;
   for (const int t : reduces) {
+    if (columns && t == leader_) code += "moments a_" + terms_.name(t) + "[kBlock / kLanes];\n";
+    if (columns && (t == leader_ || t == follower_)) continue;
     const Term& term = terms_.list[static_cast<std::size_t>(t)];
     const std::string start = "f32v(" + neutral(t) + ")";
     for (const std::string prefix : {"a_", "x_a_"}) {
@@ -107,12 +109,15 @@ std::string NestEmitter::declare_accumulators(const std::vector<int>& reduces) c
   return code;
 }
 
-std::string NestEmitter::finish_reductions(const std::vector<int>& reduces) const {
+/// Reductions that follow each other exchange through different memory.
+std::string NestEmitter::turn() { return turns_++ % 2 == 0 ? "<0>" : "<1>"; }
+
+std::string NestEmitter::finish_reductions(const std::vector<int>& reduces) {
   std::string code;
   for (const int t : reduces) {
     const Term& term = terms_.list[static_cast<std::size_t>(t)];
-    if (t == online_max_) continue;
-    if (t == online_sum_) {
+    if (t == leader_) continue;
+    if (t == follower_) {
       code += finish_online();
       continue;
     }
@@ -131,7 +136,8 @@ std::string NestEmitter::finish_reductions(const std::vector<int>& reduces) cons
                              : a + "_0 = " + fill(how.combine, a + "_0", other) + ";\n";
     }
     const std::string args = a + "_0" + (is_index(term) ? ", x_" + a + "_0" : "");
-    code += "const float " + name + " = " + how.horizontal + "(" + args + ");\n";
+    const std::string use = writer_.cuda() && !is_index(term) ? turn() : "";
+    code += "const float " + name + " = " + how.horizontal + use + "(" + args + ");\n";
   }
   return code;
 }
@@ -156,12 +162,19 @@ std::string NestEmitter::vector_loop(const std::string& body, const std::vector<
   std::string code = "const auto body = [&](int64_t j, auto lanes" + parameters +
                      ") __attribute__((always_inline)) {\n" + body + "};\n";
   if (writer_.cuda()) {
-    code += "const int64_t stop = " + to + ";\n#pragma GCC unroll 1\nfor (int64_t at = " + from +
-            "; at < stop; at += " + std::to_string(unroll_) + " * kLanes) {\n";
+    const bool share = from == "first";
+    const std::string step = std::to_string(unroll_) + " * kLanes", extent = loops_.back().extent.to_string();
+    std::string all;
+    if (share) all = "(" + extent + ") % " + std::to_string(chunk_) + " == 0";
+    if (from == "0" || kept_ > 0) all = "(" + extent + " - " + from + ") % (" + step + ") == 0";
+    code += "const int64_t stop = " + to + ";\n#pragma GCC unroll 1\n";
+    code += share ? "for (int r = 0; r < " + std::to_string(depth_ / unroll_) +
+                        "; ++r) {\nconst int64_t at = first + r * " + step + ";\n"
+                  : "for (int64_t at = " + from + "; at < stop; at += " + step + ") {\n";
     for (int u = 0; u < unroll_; ++u) {
       const std::string ahead = u > 0 ? std::to_string(u) + " * kLanes" : "";
       code += "body(at" + (u > 0 ? " + " + ahead : "") + ", " +
-              mask("stop - at" + (u > 0 ? " - " + ahead : "")) + arguments(u) + ");\n";
+              mask("stop - at" + (u > 0 ? " - " + ahead : ""), all) + arguments(u) + ");\n";
     }
     return code + "}\n";
   }
@@ -181,8 +194,15 @@ std::string NestEmitter::vector_loop(const std::string& body, const std::vector<
 /// Code for each vector of a column block; lane-wise results of earlier passes are read from their arrays.
 std::string NestEmitter::per_block(const std::string& code) const {
   std::string text = "#pragma GCC unroll 8\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n";
+  const std::string extent = loops_.back().extent.to_string();
+  std::string all = "(" + extent + ") % kBlock == 0", left = extent + " - j";
+  if (shared_) {
+    all += " && (" + loops_[static_cast<std::size_t>(split_)].extent.to_string() + ") % " +
+           std::to_string(chunk_) + " == 0";
+    left = "in ? " + left + " : 0";
+  }
   text += "const int64_t j = j0 + u * kLanes;\nconst " + std::string(writer_.cuda() ? "auto" : "maskv") +
-          " lanes = " + mask(loops_.back().extent.to_string() + " - j") + ";\n";
+          " lanes = " + mask(left, all) + ";\n";
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
     const std::string name = terms_.name(static_cast<int>(t));

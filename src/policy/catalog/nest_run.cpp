@@ -41,6 +41,21 @@ std::string NestEmitter::with_column_terms(int stage, std::string code) {
   return code;
 }
 
+/// Of a reduced loop that vectors do not run along.
+std::string NestEmitter::loop_head(std::size_t l) const {
+  const std::string index = indices_[l], extent = loops_[l].extent.to_string();
+  const std::string unroll =
+      ahead_ > 1 ? "#pragma GCC unroll unrolled(reach, " + std::to_string(ahead_) + ")\n" : "";
+  if (static_cast<int>(l) != split_)
+    return unroll + "for (int64_t " + index + " = 0; " + index + " < " + extent + "; ++" + index + ") {\n";
+  if (mode_ != NestMode::kColumns)
+    return "for (int64_t " + index + " = first; " + index + " < last; ++" + index + ") {\n";
+  const std::string all = "(" + extent + ") % " + std::to_string(chunk_) + " == 0 || ";
+  return unroll + "for (int r = 0; r < " + std::to_string(depth_) + "; ++r) {\nconst int64_t " + index +
+         " = first + " + (by_warps() ? "warp + r * " + std::to_string(warps_) : "r") +
+         ";\nconst bool in = " + (writer_.fixed() ? all : "") + index + " < last;\n";
+}
+
 std::string NestEmitter::pass(int stage) {
   const std::vector<int> reduces = reductions(stage);
   if (wanted(stage).empty()) return {};
@@ -50,18 +65,17 @@ std::string NestEmitter::pass(int stage) {
   std::string loops, closing;
   std::string from = "0", to = loops_.back().extent.to_string();
   for (std::size_t l = 0; l < loops_.size(); ++l) {
-    const bool shared = static_cast<int>(l) == split_, vector = l + 1 == loops_.size() && !columns;
-    if (vector && shared) from = "first", to = "last";
+    const bool vector = l + 1 == loops_.size() && !columns;
+    if (vector && static_cast<int>(l) == split_) from = "first", to = "last";
     if (!loops_[l].reduced || vector) continue;
-    if (ahead_ > 1) loops += "#pragma GCC unroll unrolled(reach, " + std::to_string(ahead_) + ")\n";
-    loops += "for (int64_t " + indices_[l] + " = " + (shared ? "first" : "0") + "; " + indices_[l] + " < " +
-             (shared ? "last" : loops_[l].extent.to_string()) + "; ++" + indices_[l] + ") {\n";
+    loops += loop_head(l);
     closing += "}\n";
   }
   std::string code = declare_accumulators(reduces);
   if (columns) {
     body = with_column_terms(stage, body);
     code += loops + per_block(body) + closing;
+    if (shared_ && warps_ > 1) code += join_block(reduces);
   } else {
     if (kept_ > 0) from = "kKept * kLanes";
     code +=
@@ -121,6 +135,7 @@ Status NestEmitter::run() {
                                                     : "map");
   account();
   const Expr& last = loops_.back().extent;
+  if (writer_.cuda() && is_plain_map()) return launch_map(kernel), Ok{};
   if (mode_ == NestMode::kFlat) {
     const std::string block = std::to_string(flat_block());
     std::string code = outer_terms(0);

@@ -2,8 +2,9 @@
 
 #include "policy/catalog/nest.h"
 
-// Long reductions on a GPU: several teams share an item's reduced loop. Each pass is a kernel that leaves one
-// result a team; the next one begins by joining them, in the same order every time.
+// Long reductions on a GPU: several shares of an item's reduced loop, each a team's, or a block's whose warps
+// take turns with the rows of a column block. Each pass is a kernel that leaves one result a share; they are
+// joined in the same order every time, by the next kernel or by the last share to end.
 
 namespace lathe::catalog {
 namespace {
@@ -12,7 +13,9 @@ constexpr std::int64_t kFullDevice = 1 << 16;   ///< threads below which a devic
 constexpr int kThreadsOfMultiprocessor = 1024;  ///< that hide the latency of memory
 constexpr std::int64_t kFewRows = 256;          ///< fewer blocks leave multiprocessors without work
 constexpr int kThreadsThatCombine = 256;
-constexpr std::int64_t kFewestRows = 8;  ///< of a share
+constexpr std::int64_t kFewestRows = 8;     ///< of a share
+constexpr int kShortShare = 4;              ///< vectors or rows: shorter ones cost more than they gain
+constexpr std::int64_t kLongestSum = 1024;  ///< terms of one fp32 accumulator whose error stays small
 
 }  // namespace
 
@@ -22,8 +25,8 @@ bool NestEmitter::rows_are_few() const {
 }
 
 void NestEmitter::choose_split() {
-  if (!writer_.cuda() || online_max_ >= 0 || (mode_ != NestMode::kRows && mode_ != NestMode::kColumns))
-    return;
+  const bool rows = mode_ == NestMode::kRows;
+  if (!writer_.cuda() || (rows && leader_ >= 0) || (!rows && mode_ != NestMode::kColumns)) return;
   for (const Term& term : terms_.list)
     if (term.kind == Term::Kind::kReduce && term.node->how.starts_with("arg")) return;
   int widest = -1;
@@ -32,19 +35,38 @@ void NestEmitter::choose_split() {
         (widest < 0 || writer_.headline(loops_[l].extent) >
                            writer_.headline(loops_[static_cast<std::size_t>(widest)].extent)))
       widest = static_cast<int>(l);
-  const Expr& extent = loops_[static_cast<std::size_t>(widest)].extent;
-  const bool along = widest + 1 == static_cast<int>(loops_.size());
-  const std::int64_t fewest = along ? std::int64_t{4} * writer_.lanes() : kFewestRows;
-  const bool few = rows_are_few() && writer_.headline(extent) > fewest;
-  const int usual = std::max(1, kThreadsOfMultiprocessor / writer_.team());
-  const int share = site_.knob("split", {0, 1, 2, 4, 8, 16, 32}, few ? usual : 0);
-  if (share == 0) return;
-  const Expr wanted = Expr::apply("cdiv", Expr::symbol("sm_count") * Expr::constant(share), items());
-  splits_ = Expr::apply("min", wanted, Expr::apply("cdiv", extent, Expr::constant(fewest)));
+  if (by_warps()) warps_ = site_.knob("warps", {4, 8, 16, 32}, 8);
   split_ = widest;
+  choose_depth();
+  if (depth_ == 0) split_ = -1, warps_ = 1;
+  if (depth_ > 0) join_ = site_.knob("join", {0, 1}, 0) == 1;
 }
 
-/// Where the team's result number `number` of an item lies: neighbouring teams' in rows, lanes in columns.
+/// The longest shares that still occupy the device.
+void NestEmitter::choose_depth() {
+  const Expr& extent = loops_[static_cast<std::size_t>(split_)].extent;
+  const bool along = split_ + 1 == static_cast<int>(loops_.size());
+  const std::int64_t length = writer_.headline(extent), step = along ? writer_.lanes() : warps_;
+  const bool few = rows_are_few() && length > (along ? std::int64_t{4} * writer_.lanes() : kFewestRows);
+  const int threads = by_warps() ? warps_ * 32 : writer_.team();
+  const std::int64_t wanted =
+      std::int64_t{writer_.target().multiprocessors} * kThreadsOfMultiprocessor / threads;
+  std::vector<int> allowed;
+  if (!few || length / (along ? writer_.lanes() : 1) <= kLongestSum) allowed.push_back(0);
+  int usual = few ? 1 : 0;
+  for (int depth = 1; depth <= kLongestSum; depth *= 2) {
+    allowed.push_back(depth);
+    const std::int64_t teams = ((length - 1) / (step * depth) + 1) * writer_.headline(items());
+    const bool enough =
+        teams >= wanted || (depth <= kShortShare && teams >= writer_.target().multiprocessors);
+    if (few && enough) usual = depth;
+  }
+  depth_ = site_.knob("depth", allowed, usual);
+  chunk_ = step * depth_;
+  if (depth_ > 0) splits_ = Expr::apply("cdiv", extent, Expr::constant(chunk_));
+}
+
+/// Where the result of the item's share `number` lies: neighbouring shares' in rows, lanes in columns.
 std::string NestEmitter::part(int t, const std::string& number) const {
   const std::string at = "p_" + parts_.at(t) + " + ";
   if (mode_ != NestMode::kColumns) return at + "own * splits + " + number;
@@ -53,28 +75,55 @@ std::string NestEmitter::part(int t, const std::string& number) const {
          " + j";
 }
 
-/// Declares the result of an earlier pass, from what its teams left.
+/// Declares the result of an earlier pass, from what its shares left.
 std::string NestEmitter::combine_parts(int t) {
-  const std::string name = "a_" + terms_.name(t);
+  if (t == follower_) return {};
+  const std::string name = "a_" + terms_.name(t), read = fresh_ ? "load_fresh(" : "load(";
   std::string code = declare_accumulators({t});
   if (mode_ != NestMode::kColumns) {
     code +=
         "for (int64_t at = 0; at < splits; at += kLanes) {\nconst maskv lanes = first_lanes(splits - at);\n" +
-        join(t, name + "_0", "keep(lanes, load(" + part(t, "at") + ", lanes), " + neutral(t) + ")") + "}\n";
+        join(t, name + "_0", "keep(lanes, " + read + part(t, "at") + ", lanes), " + neutral(t) + ")") + "}\n";
     return code + finish_reductions({t});
   }
   vectors_.insert("p_" + parts_.at(t));
-  code +=
-      "#pragma GCC unroll unrolled(reach, 8)\nfor (int64_t s = " + std::string(by_warps_ ? "split" : "0") +
-      "; s < splits; s += " + (by_warps_ ? "blockDim.x / 32" : "1") + ") {\n" +
-      per_block(join(t, name + "[u]", "load(" + part(t, "s") + ", lanes)")) + "}\n";
-  if (by_warps_)
-    code += "for (f32v& mine : " + name + ") mine = join_warps(mine, [](f32v a, f32v b) {\n" +
-            join(t, "a", "b") + "return a;\n});\n";
-  return code + finish_reductions({t});
+  const std::string body =
+      t == leader_ ? combine_moments() : join(t, name + "[u]", read + part(t, "s") + ", lanes)");
+  code += "#pragma GCC unroll unrolled(reach, " + std::string(t == leader_ ? "2" : "8") +
+          ")\nfor (int64_t s = " + std::string(by_warps() ? "warp" : "0") +
+          "; s < splits; s += " + (by_warps() ? "blockDim.x / 32" : "1") + ") {\n" + per_block(body) + "}\n";
+  if (by_warps()) code += join_block({t});
+  return code + (t == leader_ ? finish_online() : finish_reductions({t}));
 }
 
-/// Leaves what this team found in pass `stage`.
+/// Of the moments of share `s`.
+std::string NestEmitter::combine_moments() const {
+  const std::string read = fresh_ ? "load_fresh(" : "load(";
+  std::string count = "min(int64_t{" + std::to_string(chunk_) + "}, " +
+                      loops_[static_cast<std::size_t>(split_)].extent.to_string() + " - s * " +
+                      std::to_string(chunk_) + ")";
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (loops_[l].reduced && static_cast<int>(l) != split_) count += " * " + factor(loops_[l].extent);
+  const std::string name = "a_" + terms_.name(leader_) + "[u]";
+  return "moments other;\nother.mean = " + read + part(leader_, "s") + ", lanes);\nother.squares = " + read +
+         part(follower_, "s") + ", lanes);\nother.count = static_cast<float>(" + count + ");\n" + name +
+         " = joined(" + name + ", other);\n";
+}
+
+/// What the block's warps found becomes one result, which all of them have.
+std::string NestEmitter::join_block(const std::vector<int>& reduces) const {
+  std::string code;
+  for (const int t : reduces) {
+    if (t == follower_) continue;
+    const std::string name = "a_" + terms_.name(t);
+    code += t == leader_ ? "for (moments& mine : " + name + ") mine = join_warps(mine);\n"
+                         : "for (f32v& mine : " + name + ") mine = join_warps(mine, [](f32v a, f32v b) {\n" +
+                               join(t, "a", "b") + "return a;\n});\n";
+  }
+  return code;
+}
+
+/// Leaves what this share found in pass `stage`.
 std::string NestEmitter::write_parts(int stage) {
   std::string code;
   for (const int t : reductions(stage)) {
@@ -86,50 +135,75 @@ std::string NestEmitter::write_parts(int stage) {
     parts_[t] = writer_.scratch(site_.prefix + "_" + name, product(extents));
     written_.insert(parts_[t]);
     if (columns) vectors_.insert("p_" + parts_[t]);
-    code += columns ? per_block("store(" + part(t, "split") + ", " + name + ", lanes);\n")
-                    : "*(" + part(t, "split") + ") = " + name + ";\n";
+    std::string value = name;
+    if (columns && t == leader_) value = "a_" + name + "[u].mean";
+    if (columns && t == follower_) value = "a_" + terms_.name(leader_) + "[u].squares";
+    code += columns ? per_block((by_warps() ? "if (warp == 0) store(" : "store(") + part(t, "split") + ", " +
+                                value + ", lanes);\n")
+                    : "*(" + part(t, "split") + ") = " + value + ";\n";
   }
   return code;
 }
 
+/// The last share to come by finds the results of pass `stage` and stores what comes of them.
+std::string NestEmitter::join_shares(int stage) {
+  const std::string done = writer_.counters(site_.prefix + "_done", items());
+  written_.insert(done);
+  only_ = by_warps() ? "warp == 0" : "";
+  fresh_ = true;
+  std::string code = "if (is_last_share<" + std::string(by_warps() ? "true" : "false") + ">(p_" + done +
+                     " + own, splits)) {\n";
+  for (const int t : reductions(stage)) code += combine_parts(t);
+  code += outer_terms(stage + 1) + column_stores(stage + 1) + "}\n";
+  fresh_ = false;
+  return code;
+}
+
+/// One kernel's text: pass `stage`, or, where nothing is left to pass over, what the last pass makes known.
+std::string NestEmitter::share_text(int stage, bool shared) {
+  const std::string extent = loops_[static_cast<std::size_t>(split_)].extent.to_string();
+  const std::string chunk = std::to_string(chunk_);
+  std::string code = by_warps() ? "const int warp = static_cast<int>(threadIdx.x) / 32;\n"
+                                : "for (int64_t item = begin; item < end; ++item) {\n";
+  code += shared
+              ? "const int64_t split = quotient(item, shares), own = item - split * shares;\nconst int64_t "
+                "first = split * " +
+                    chunk + ", last = min(first + " + chunk + ", int64_t{" + extent + "});\n"
+              : "const int64_t own = item;\n";
+  only_ = shared ? "split == 0" : by_warps() ? "warp == 0" : "";
+  code += item_indices("own");
+  for (int earlier = 0; earlier <= stage; ++earlier) {
+    if (earlier > 0)
+      for (const int t : reductions(earlier - 1)) code += combine_parts(t);
+    code += outer_terms(earlier, earlier == stage ? Stores::kWrite : Stores::kLeaveOut);
+  }
+  code += column_stores(stage);
+  shared_ = shared;
+  code += pass(stage);
+  shared_ = false;
+  code += write_parts(stage);
+  const bool joins = join_ && stage + 2 == terms_.stages && wanted(stage + 1).empty();
+  if (joins) code += join_shares(stage);
+  return code + (by_warps() ? "" : "}\n");
+}
+
 void NestEmitter::launch_split(const std::string& kernel) {
-  const bool columns = mode_ == NestMode::kColumns;
-  const Expr& whole = loops_[static_cast<std::size_t>(split_)].extent;
-  const std::string extent = whole.to_string();
-  Expr chunk = Expr::apply("cdiv", whole, splits_);
-  if (split_ + 1 == static_cast<int>(loops_.size()))
-    chunk = Expr::apply("align", chunk, Expr::constant(writer_.lanes()));
-  const std::string block =
-      columns ? "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n" : "";
-  for (int stage = 0; stage < terms_.stages; ++stage) {
+  const std::string block = mode_ == NestMode::kColumns
+                                ? "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n"
+                                : "";
+  const int stages = join_ && wanted(terms_.stages - 1).empty() ? terms_.stages - 1 : terms_.stages;
+  writer_.value("splits", splits_);
+  writer_.value("shares", items());
+  for (int stage = 0; stage < stages; ++stage) {
     const bool shared = !wanted(stage).empty();
-    writer_.value("splits", splits_);
-    writer_.value("shares", items());
-    writer_.value("chunk", chunk);
     written_.clear();
-    const bool by_warps = columns && !shared && writer_.team() == 32;
-    std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
-    if (by_warps) code.clear();
-    by_warps_ = by_warps;
-    code += shared
-                ? "const int64_t split = quotient(item, shares), own = item - split * shares;\n"
-                : "const int64_t own = item, split = " + std::string(by_warps_ ? "threadIdx.x / 32" : "0") +
-                      ";\n";
-    if (shared)
-      code += "const int64_t first = split * chunk, last = min(first + chunk, int64_t{" + extent + "});\n";
-    code += item_indices("own");
-    for (int earlier = 0; earlier <= stage; ++earlier) {
-      if (earlier > 0)
-        for (const int t : reductions(earlier - 1)) code += combine_parts(t);
-      code += outer_terms(earlier, earlier == stage ? Stores::kWrite : Stores::kLeaveOut);
-    }
-    code += column_stores(stage) + pass(stage) + write_parts(stage) + (by_warps ? "" : "}\n");
-    code = block + for_each_reach(code);
-    const std::string number = terms_.stages > 1 ? std::to_string(stage) : "";
-    if (by_warps) {
-      writer_.launch_blocks(kernel + number, items(), kThreadsThatCombine, written_, code);
+    const std::string code = block + for_each_reach(share_text(stage, shared));
+    const std::string name = kernel + (stages > 1 ? std::to_string(stage) : "");
+    const Expr count = shared ? items() * splits_ : items();
+    if (by_warps()) {
+      writer_.launch_blocks(name, count, shared ? warps_ * 32 : kThreadsThatCombine, written_, code);
     } else {
-      writer_.launch(kernel + number, shared ? items() * splits_ : items(), written_, code);
+      writer_.launch(name, count, written_, code);
     }
   }
 }

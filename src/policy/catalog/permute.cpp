@@ -50,28 +50,39 @@ void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
   const std::string x = site.writer.parameter(site.node(0).in[0]),
                     y = site.writer.parameter(site.node(0).out);
   const bool small = site.writer.count(site.node(0).type.shape) < kManyElements;
-  const std::string side = std::to_string(site.knob("tile", {32, 64}, small ? 32 : 64));
+  const int columns = site.knob("tile", {32, 64, 128}, small ? 32 : 64);
+  const int rows = site.knob(
+      "rows", columns == 128 ? std::vector<int>{32, 64} : std::vector<int>{32, 64, 128}, small ? 32 : 64);
+  std::vector<int> sizes;
+  for (const int count : {128, 256, 512})
+    if (count <= rows * columns / 4) sizes.push_back(count);
+  const int threads = site.knob("threads", sizes, 256);
+  const std::string side = std::to_string(columns), height = std::to_string(rows);
   const bool down = site.knob("order", {0, 1}, 0) == 1, past = site.knob("stream", {0, 1}, 1) == 1;
-  const std::string across = "cdiv(" + n + ", " + side + ")", deep = "cdiv(" + p + ", " + side + ")";
+  const std::string across = "cdiv(" + n + ", " + height + ")", deep = "cdiv(" + p + ", " + side + ")";
   std::string code = "const int64_t across = " + across + ", deep = " + deep + ", tiles = deep * across;\n";
   code += "const int64_t outer = quotient(item, tiles), number = item - outer * tiles;\n";
   code += unflatten("outer", tile.loops, tile.names, true);
   const std::string fast = down ? "p0" : "i0", slow = down ? "i0" : "p0", count = down ? "deep" : "across";
-  code += "const int64_t " + slow + " = quotient(number, " + count + ") * " + side + ", " + fast +
-          " = residue(number, " + count + ") * " + side + ";\n";
-  code += "const bool wide = (" + p + ") % 4 == 0 && (" + n + ") % 4 == 0 && is_aligned<16>(" + x +
-          ") && is_aligned<16>(" + y + ");\n";
-  code += "turn_tile<" + side + ">(wide, Turn{" + x + " + " + tile.from + " + " +
-          times("i0", tile.last.from_stride) + " + p0, " + tile.last.from_stride.to_string() + ", " + y +
-          " + " + tile.to + " + " + times("p0", tile.inner.to_stride) + " + i0, " +
-          tile.inner.to_stride.to_string() + ", " + n + " - i0, " + p + " - p0}, " +
+  code += "const int64_t " + slow + " = quotient(number, " + count + ") * " + (down ? height : side) + ", " +
+          fast + " = residue(number, " + count + ") * " + (down ? side : height) + ";\n";
+  const auto left = [&](const std::string& extent, const std::string& begin, const std::string& most) {
+    const std::string rest = extent + " - " + begin;
+    return site.writer.fixed() ? "(" + extent + ") % " + most + " == 0 ? " + most + " : " + rest : rest;
+  };
+  code += "const bool wide = (" + p + ") % 4 == 0 && (" + n + ") % 4 == 0" +
+          (site.writer.fixed() ? "" : " && is_aligned<16>(" + x + ") && is_aligned<16>(" + y + ")") + ";\n";
+  code += "turn_tile<" + height + ", " + side + ", " + std::to_string(threads) + ">(wide, Turn{" + x + " + " +
+          tile.from + " + " + times("i0", tile.last.from_stride) + " + p0, " +
+          tile.last.from_stride.to_string() + ", " + y + " + " + tile.to + " + " +
+          times("p0", tile.inner.to_stride) + " + i0, " + tile.inner.to_stride.to_string() + ", " +
+          left(n, "i0", height) + ", " + left(p, "p0", side) + "}, " +
           (past ? "past_cache" : "kept_in_cache") + "());\n";
   std::vector<Expr> extents;
   for (const Loop& loop : tile.loops) extents.push_back(loop.extent);
-  const Expr edge = Expr::constant(std::stoi(side));
-  const Expr tiles =
-      Expr::apply("cdiv", tile.inner.extent, edge) * Expr::apply("cdiv", tile.last.extent, edge);
-  site.writer.launch_blocks(site.prefix + "_transpose", product(extents) * tiles, 256,
+  const Expr tiles = Expr::apply("cdiv", tile.inner.extent, Expr::constant(columns)) *
+                     Expr::apply("cdiv", tile.last.extent, Expr::constant(rows));
+  site.writer.launch_blocks(site.prefix + "_transpose", product(extents) * tiles, threads,
                             {site.writer.buffer(site.node(0).out)}, code);
 }
 

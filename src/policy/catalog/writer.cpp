@@ -96,6 +96,13 @@ std::string Writer::scratch(const std::string& name, const Expr& floats) {
   return unique;
 }
 
+std::string Writer::counters(const std::string& name, const Expr& count) {
+  const std::string unique = scratch_name("s_" + name);
+  dtypes_[unique] = DType::kI32;
+  scratch_.push_back({unique, count * Expr::constant(4), true});
+  return unique;
+}
+
 std::string Writer::declaration(const std::string& buffer, bool written) const {
   const TensorDecl* tensor = graph_.task->find_tensor(buffer);
   const std::string type = c_type(dtypes_.at(buffer));
@@ -112,7 +119,9 @@ Writer::Signature Writer::signature(const std::string& body, const std::set<std:
   for (const std::string& word : identifiers(body)) {
     const bool dim = graph_.dims.contains(word);
     const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
-    if (const auto value = values_.find(word); value != values_.end()) {
+    const auto value = values_.find(word);
+    if ((dim || value != values_.end()) && target_.fixed) continue;
+    if (value != values_.end()) {
       found.parameters += "int64_t " + word + ", ";
       found.args += (found.args.empty() ? "\"" : ", \"") + to_task(graph_, value->second).to_string() + "\"";
       continue;
@@ -122,7 +131,20 @@ Writer::Signature Writer::signature(const std::string& body, const std::set<std:
     found.parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
     found.args += (found.args.empty() ? "\"" : ", \"") + name + "\"";
   }
+  if (target_.fixed) found.fixed = fixed_names(body);
   return found;
+}
+
+/// Declarations of the dims and values that a body names. Values depend on dims alone.
+std::string Writer::fixed_names(const std::string& body) const {
+  std::string values, dims;
+  for (const std::string& word : identifiers(body))
+    if (const auto value = values_.find(word); value != values_.end())
+      values += "const int64_t " + word + " = " + value->second.to_string() + ";\n";
+  for (const std::string& word : identifiers(body + values))
+    if (graph_.dims.contains(word))
+      dims += "constexpr int64_t " + word + " = fixed_" + graph_.dims.at(word) + ";\n";
+  return dims + values;
 }
 
 void Writer::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
@@ -142,11 +164,15 @@ void Writer::launch_teams(const std::string& kernel, const Expr& items, const st
   const int teams = target_.team == 32 ? kWarpsOfBlock : 1;
   const std::string count = to_task(graph_, items).to_string();
   const Expr blocks = teams == 1 ? items : Expr::apply("cdiv", items, Expr::constant(teams));
+  if (teams == 1)
+    return launch_blocks(kernel, items, target_.team, written,
+                         "const int64_t begin = item, end = item + 1;\n" + body);
   const Signature signed_as = signature(body, written);
   add_gpu_kernel(kernel, blocks, teams * target_.team,
                  signed_as.args + (signed_as.args.empty() ? "\"" : ", \"") + count + "\"",
                  signed_as.parameters + "int64_t items",
-                 "const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" + body);
+                 signed_as.fixed +
+                     "const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" + body);
 }
 
 void Writer::launch_blocks(const std::string& kernel, const Expr& items, int threads,
@@ -157,7 +183,8 @@ void Writer::launch_blocks(const std::string& kernel, const Expr& items, int thr
   const bool shared = options.cluster > 1;
   const std::string item = shared ? "blockIdx.x / " + std::to_string(options.cluster) : "blockIdx.x";
   add_gpu_kernel(kernel, shared ? items * Expr::constant(options.cluster) : items, threads, signed_as.args,
-                 signed_as.parameters, "const int64_t item = " + item + ";\n" + body, options);
+                 signed_as.parameters, signed_as.fixed + "const int64_t item = " + item + ";\n" + body,
+                 options);
 }
 
 void Writer::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads,
@@ -197,6 +224,17 @@ double Writer::count(std::span<const Expr> shape) const {
   return total;
 }
 
+/// Dims that the kernels need, under names of their own: the plan's macros would change what is included.
+std::pair<std::string, std::string> Writer::fixed_dims(const std::string& kernels) const {
+  std::string names, values;
+  for (const auto& [code, name] : graph_.dims) {
+    if (!target_.fixed || kernels.find(" = fixed_" + name + ";") == std::string::npos) continue;
+    names += (names.empty() ? "\"" : ", \"") + name + "\"";
+    values += "enum : long long { fixed_" + name + " = " + name + " };\n#undef " + name + "\n";
+  }
+  return {names.empty() ? "" : "constants = [" + names + "]\n", values};
+}
+
 std::string Writer::finish(const Schedule& schedule, bool chained) const {
   std::string launches = launches_, kernels = kernels_;
   for (const GpuKernel& kernel : gpu_kernels_) {
@@ -206,10 +244,13 @@ std::string Writer::finish(const Schedule& schedule, bool chained) const {
         kernel.head + indent((chained ? "start_next();\nwait_for_previous();\n" : "") + kernel.body) + "}\n";
   }
   std::string text = "/*lathe\npattern = \"" + pattern_ + "\"\nknobs = \"" + to_text(schedule) + "\"\n";
+  const auto [constants, values] = fixed_dims(kernels);
+  text += constants;
   for (const Scratch& scratch : scratch_)
     text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" +
-            to_task(graph_, scratch.bytes).to_string() + "\"\n";
-  text += launches + "*/\n";
+            to_task(graph_, scratch.bytes).to_string() + "\"\n" +
+            (scratch.counter ? "init = \"counter\"\n" : "");
+  text += launches + "*/\n" + values;
   if (target_.cuda)
     text += "#define LATHE_TEAM " + std::to_string(target_.team) + "\n#define LATHE_VECTOR " +
             std::to_string(target_.vector) + "\n#include <lathe/cuda.cuh>\n";

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/catalog/choices.h"
@@ -23,6 +24,8 @@ struct Target {
   int team = 0, vector = 0;       ///< CUDA: threads of a team, neighbouring elements of a thread
   int cluster = 8;                ///< CUDA: blocks that may form a cluster; 1 where there are none
   int shared_bytes = 227 * 1024;  ///< CUDA: of a block
+  int multiprocessors = 132;      ///< CUDA
+  bool fixed = false;             ///< CUDA: dims are compiled in; tensors are aligned as Lathe's are
 };
 
 /// What blocks of a launch have beyond threads.
@@ -41,6 +44,7 @@ class Writer {
   int lanes() const { return target_.lanes; }
   int team() const { return target_.team; }
   bool cuda() const { return target_.cuda; }
+  bool fixed() const { return target_.fixed; }
   /// How many elements `vectors` vectors hold; on CPUs the same with AVX2 and AVX-512.
   int block_floats(int vectors) const { return (target_.cuda ? target_.lanes : 16) * vectors; }
 
@@ -48,6 +52,8 @@ class Writer {
   std::string buffer(const std::string& value);
   /// Scratch that is no value of the graph: packed or padded copies. The name is made unique.
   std::string scratch(const std::string& name, const Expr& floats);
+  /// 32-bit counters that are zero before and after each call.
+  std::string counters(const std::string& name, const Expr& count);
   /// An integer that kernels' bodies may use by this name: an expression over dims and device facts.
   void value(const std::string& name, const Expr& expr) { values_.insert_or_assign(name, expr); }
   /// "p_x": how a kernel's body names the buffer of a value.
@@ -83,6 +89,7 @@ class Writer {
   struct Scratch {
     std::string name;
     Expr bytes;
+    bool counter = false;
   };
   struct GpuKernel {
     std::string launch, head, body;
@@ -90,6 +97,7 @@ class Writer {
   struct Signature {
     std::string parameters;  ///< each with a comma behind it
     std::string args;        ///< quoted, separated by commas
+    std::string fixed;       ///< declarations of what is compiled in
   };
   void launch_teams(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
                     const std::string& body);
@@ -97,6 +105,9 @@ class Writer {
                       const std::string& parameters, const std::string& body,
                       const BlockOptions& options = {});
   Signature signature(const std::string& body, const std::set<std::string>& written) const;
+  std::string fixed_names(const std::string& body) const;
+  /// For the plan, and for the text before what it includes.
+  std::pair<std::string, std::string> fixed_dims(const std::string& kernels) const;
   std::string declaration(const std::string& buffer, bool written) const;
   std::string scratch_name(std::string name) const;
 

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "lathe/cuda/reduce.cuh"
+
+// What the warps of a block, or several blocks, found of one item each becomes one result.
+
+namespace lathe {
+
+__device__ inline f32v* warps_shared() {
+  __shared__ f32v parts[32][32];
+  return parts[0];
+}
+/// What the block's warps hold, joined lane by lane in their order. For teams of one warp.
+template <class Join>
+__device__ inline f32v join_warps(const f32v& mine, Join join) {
+  f32v* const parts = warps_shared() + team_thread();
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  __syncthreads();
+  parts[threadIdx.x & ~31u] = mine;
+  __syncthreads();
+  f32v all = parts[0];
+#pragma unroll 1
+  for (int w = 1; w < warps; ++w) all = join(all, parts[32 * w]);
+  return all;
+}
+
+/// What other blocks wrote during this launch is not in the first-level cache.
+struct fresh {};
+template <class Wide>
+__device__ inline Wide fetch(const Wide* p, fresh) { return __ldcg(p); }
+template <class Mask>
+__device__ inline f32v load_fresh(const float* p, const Mask& m) { return load_as(p, m, fresh()); }
+
+/// Whether the threads that share this work (a team, or the block) are the last of `shares` that come by, each
+/// with its results written; these may be read then. `counter` is zero before and after.
+template <bool kBlock>
+__device__ inline bool is_last_share(void* counter, int64_t shares) {
+  constexpr bool kWarp = kTeam == 32 && !kBlock;
+  __threadfence();
+  if constexpr (kWarp) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+  const auto last = static_cast<unsigned>(shares - 1);
+  bool mine = false;
+  if ((kBlock ? static_cast<int>(threadIdx.x) : team_thread()) == 0)
+    mine = atomicInc(static_cast<unsigned*>(counter), last) == last;
+  if constexpr (kWarp) {
+    mine = __any_sync(0xffffffffu, mine);
+  } else {
+    mine = __syncthreads_or(mine);
+  }
+  __threadfence();
+  return mine;
+}
+
+/// Mean and squared deviations from it of the `count` values that each lane has seen.
+struct moments {
+  f32v mean = 0.0f, squares = 0.0f;
+  float count = 0;
+};
+/// Takes x in where `in`, which is the same in all lanes.
+__device__ inline void extend(moments& m, const f32v& x, bool in) {
+  if (in) m.count += 1.0f;
+  const float share = in ? __fdividef(1.0f, m.count) : 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const float apart = in ? x.v[i] - m.mean.v[i] : 0.0f;
+    m.mean.v[i] = ::fmaf(apart, share, m.mean.v[i]);
+    m.squares.v[i] = in ? ::fmaf(apart, x.v[i] - m.mean.v[i], m.squares.v[i]) : m.squares.v[i];
+  }
+}
+__device__ inline moments joined(const moments& a, const moments& b) {
+  if (b.count == 0) return a;
+  if (a.count == 0) return b;
+  moments all;
+  all.count = a.count + b.count;
+  const float share = __fdividef(b.count, all.count), weight = a.count * share;
+  const f32v apart = b.mean - a.mean;
+  all.mean = a.mean + apart * share;
+  all.squares = a.squares + b.squares + apart * apart * weight;
+  return all;
+}
+/// As above, for moments.
+__device__ inline moments join_warps(const moments& mine) {
+  __shared__ float counts[32];
+  f32v* const parts = warps_shared() + team_thread();
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const f32v squares = join_warps(mine.squares, [](const f32v& a, const f32v& b) { return a + b; });
+  __syncthreads();
+  parts[threadIdx.x & ~31u] = mine.mean;
+  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = mine.count;
+  __syncthreads();
+  moments all;
+#pragma unroll 1
+  for (int w = 0; w < warps; ++w) all.count += counts[w];
+  const float share = 1.0f / all.count;
+#pragma unroll 1
+  for (int w = 0; w < warps; ++w) all.mean = all.mean + parts[32 * w] * (counts[w] * share);
+#pragma unroll 1
+  for (int w = 0; w < warps; ++w) {
+    const f32v apart = parts[32 * w] - all.mean;
+    all.squares = all.squares + apart * apart * counts[w];
+  }
+  all.squares = all.squares + squares;
+  return all;
+}
+
+}  // namespace lathe
