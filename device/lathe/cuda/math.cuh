@@ -77,7 +77,7 @@ __device__ inline float select(bool m, float yes, float no) { return m ? yes : n
 __device__ inline double select(bool m, double yes, double no) { return m ? yes : no; }
 
 /// ceil(a / b) for a >= 0, b > 0.
-__device__ inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+__device__ constexpr int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// a / b and a % b for a >= 0, b > 0: 64 bits take several times as long.
 __device__ inline int64_t quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);

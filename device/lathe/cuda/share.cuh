@@ -10,17 +10,16 @@ __device__ inline f32v* warps_shared() {
   __shared__ f32v parts[32][32];
   return parts[0];
 }
-/// What the block's warps hold, joined lane by lane in their order. For teams of one warp.
-template <class Join>
+/// What the block's kWarps warps hold, joined lane by lane in their order. For teams of one warp.
+template <int kWarps, class Join>
 __device__ inline f32v join_warps(const f32v& mine, Join join) {
   f32v* const parts = warps_shared() + team_thread();
-  const int warps = static_cast<int>(blockDim.x) / 32;
   __syncthreads();
   parts[threadIdx.x & ~31u] = mine;
   __syncthreads();
   f32v all = parts[0];
-#pragma unroll 1
-  for (int w = 1; w < warps; ++w) all = join(all, parts[32 * w]);
+#pragma unroll 8
+  for (int w = 1; w < kWarps; ++w) all = join(all, parts[32 * w]);
   return all;
 }
 
@@ -71,35 +70,38 @@ __device__ inline void extend(moments& m, const f32v& x, bool in) {
     m.squares.v[i] = in ? ::fmaf(apart, x.v[i] - m.mean.v[i], m.squares.v[i]) : m.squares.v[i];
   }
 }
+/// Without branches, so that what several shares left can be read at once.
 __device__ inline moments joined(const moments& a, const moments& b) {
-  if (b.count == 0) return a;
-  if (a.count == 0) return b;
   moments all;
   all.count = a.count + b.count;
-  const float share = __fdividef(b.count, all.count), weight = a.count * share;
-  const f32v apart = b.mean - a.mean;
-  all.mean = a.mean + apart * share;
-  all.squares = a.squares + b.squares + apart * apart * weight;
+  const float share = b.count > 0 ? __fdividef(b.count, all.count) : 0.0f, weight = a.count * share;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const float apart = b.mean.v[i] - a.mean.v[i];
+    const float between = weight > 0 ? apart * apart * weight : 0.0f;
+    all.mean.v[i] = ::fmaf(apart, share, a.mean.v[i]);
+    all.squares.v[i] = a.squares.v[i] + b.squares.v[i] + between;
+  }
   return all;
 }
 /// As above, for moments.
+template <int kWarps>
 __device__ inline moments join_warps(const moments& mine) {
   __shared__ float counts[32];
   f32v* const parts = warps_shared() + team_thread();
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  const f32v squares = join_warps(mine.squares, [](const f32v& a, const f32v& b) { return a + b; });
+  const f32v squares = join_warps<kWarps>(mine.squares, [](const f32v& a, const f32v& b) { return a + b; });
   __syncthreads();
   parts[threadIdx.x & ~31u] = mine.mean;
   if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = mine.count;
   __syncthreads();
   moments all;
-#pragma unroll 1
-  for (int w = 0; w < warps; ++w) all.count += counts[w];
+#pragma unroll 8
+  for (int w = 0; w < kWarps; ++w) all.count += counts[w];
   const float share = 1.0f / all.count;
-#pragma unroll 1
-  for (int w = 0; w < warps; ++w) all.mean = all.mean + parts[32 * w] * (counts[w] * share);
-#pragma unroll 1
-  for (int w = 0; w < warps; ++w) {
+#pragma unroll 8
+  for (int w = 0; w < kWarps; ++w) all.mean = all.mean + parts[32 * w] * (counts[w] * share);
+#pragma unroll 8
+  for (int w = 0; w < kWarps; ++w) {
     const f32v apart = parts[32 * w] - all.mean;
     all.squares = all.squares + apart * apart * counts[w];
   }

@@ -131,6 +131,7 @@ class NestEmitter {
   std::map<int, std::string> parts_;  ///< of reductions: the scratch with each share's result
   std::string only_;                  ///< who stores what the text under way computes once
   bool fresh_ = false;                ///< the text under way reads parts of this launch
+  std::string guard_;                 ///< rows under way count where `in`: everywhere on this condition
   bool shared_ = false;               ///< the text under way is for rows of a share
   int turns_ = 0;                     ///< reductions of teams so far
   int rows_ = 1;                      ///< of a map that share what they have in common

@@ -137,7 +137,7 @@ std::string NestEmitter::extend_online(const std::string& suffix) const {
   const std::string operand = terms_.name(top.operands[0]);
   if (mode_ == NestMode::kColumns)
     return "extend(a_" + terms_.name(leader_) + suffix + ", " + operand +
-           (shared_ ? ", in);\n" : ", true);\n");
+           (guard_.empty() ? ", true);\n" : ", in);\n");
   return "extend_softmax(a_" + terms_.name(leader_) + suffix + ", a_" + terms_.name(follower_) + suffix +
          ", keep(lanes, " + operand + ", -kInfinity));\n";
 }

@@ -49,7 +49,7 @@ std::string NestEmitter::accumulate(int t, const std::string& a) {
   if (t == follower_) return extend_online(a.substr(2 + terms_.name(t).size()));
   const How how = how_to(term.node->how);
   std::string value = terms_.name(term.operands[0]);
-  if (mode_ == NestMode::kRows || shared_) value = "keep(lanes, " + value + ", " + how.neutral + ")";
+  if (mode_ == NestMode::kRows || !guard_.empty()) value = "keep(lanes, " + value + ", " + how.neutral + ")";
   if (is_index(term)) {
     std::string index;
     for (std::size_t l = 0; l < loops_.size(); ++l)
@@ -196,9 +196,8 @@ std::string NestEmitter::per_block(const std::string& code) const {
   std::string text = "#pragma GCC unroll 8\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n";
   const std::string extent = loops_.back().extent.to_string();
   std::string all = "(" + extent + ") % kBlock == 0", left = extent + " - j";
-  if (shared_) {
-    all += " && (" + loops_[static_cast<std::size_t>(split_)].extent.to_string() + ") % " +
-           std::to_string(chunk_) + " == 0";
+  if (!guard_.empty()) {
+    all += " && " + guard_;
     left = "in ? " + left + " : 0";
   }
   text += "const int64_t j = j0 + u * kLanes;\nconst " + std::string(writer_.cuda() ? "auto" : "maskv") +

@@ -52,7 +52,7 @@ std::string NestEmitter::loop_head(std::size_t l) const {
     return "for (int64_t " + index + " = first; " + index + " < last; ++" + index + ") {\n";
   const std::string all = "(" + extent + ") % " + std::to_string(chunk_) + " == 0 || ";
   return unroll + "for (int r = 0; r < " + std::to_string(depth_) + "; ++r) {\nconst int64_t " + index +
-         " = first + " + (by_warps() ? "warp + r * " + std::to_string(warps_) : "r") +
+         " = first + " + (by_warps() ? "warp + r * kWarps" : "r") +
          ";\nconst bool in = " + (writer_.fixed() ? all : "") + index + " < last;\n";
 }
 

@@ -87,11 +87,14 @@ std::string NestEmitter::combine_parts(int t) {
     return code + finish_reductions({t});
   }
   vectors_.insert("p_" + parts_.at(t));
-  const std::string body =
-      t == leader_ ? combine_moments() : join(t, name + "[u]", read + part(t, "s") + ", lanes)");
-  code += "#pragma GCC unroll unrolled(reach, " + std::string(t == leader_ ? "2" : "8") +
-          ")\nfor (int64_t s = " + std::string(by_warps() ? "warp" : "0") +
-          "; s < splits; s += " + (by_warps() ? "blockDim.x / 32" : "1") + ") {\n" + per_block(body) + "}\n";
+  const std::string count = by_warps() ? "kWarps" : "1";
+  guard_ = "(" + splits_.to_string() + ") % " + count + " == 0";
+  const std::string value = "keep(lanes, " + read + part(t, "s") + ", lanes), " + neutral(t) + ")";
+  const std::string body = per_block(t == leader_ ? combine_moments() : join(t, name + "[u]", value));
+  guard_.clear();
+  code += "#pragma GCC unroll unrolled(reach, 8)\nfor (int64_t r = 0; r < cdiv(splits, " + count +
+          "); ++r) {\nconst int64_t s = " + (by_warps() ? "warp + r * kWarps" : "r") +
+          ";\nconst bool in = s < splits;\n" + body + "}\n";
   if (by_warps()) code += join_block({t});
   return code + (t == leader_ ? finish_online() : finish_reductions({t}));
 }
@@ -106,8 +109,8 @@ std::string NestEmitter::combine_moments() const {
     if (loops_[l].reduced && static_cast<int>(l) != split_) count += " * " + factor(loops_[l].extent);
   const std::string name = "a_" + terms_.name(leader_) + "[u]";
   return "moments other;\nother.mean = " + read + part(leader_, "s") + ", lanes);\nother.squares = " + read +
-         part(follower_, "s") + ", lanes);\nother.count = static_cast<float>(" + count + ");\n" + name +
-         " = joined(" + name + ", other);\n";
+         part(follower_, "s") + ", lanes);\nother.count = in ? static_cast<float>(" + count + ") : 0.0f;\n" +
+         name + " = joined(" + name + ", other);\n";
 }
 
 /// What the block's warps found becomes one result, which all of them have.
@@ -116,8 +119,8 @@ std::string NestEmitter::join_block(const std::vector<int>& reduces) const {
   for (const int t : reduces) {
     if (t == follower_) continue;
     const std::string name = "a_" + terms_.name(t);
-    code += t == leader_ ? "for (moments& mine : " + name + ") mine = join_warps(mine);\n"
-                         : "for (f32v& mine : " + name + ") mine = join_warps(mine, [](f32v a, f32v b) {\n" +
+    code += t == leader_ ? "for (moments& mine : " + name + ") mine = join_warps<kWarps>(mine);\n"
+                         : "for (f32v& mine : " + name + ") mine = join_warps<kWarps>(mine, [](f32v a, f32v b) {\n" +
                                join(t, "a", "b") + "return a;\n});\n";
   }
   return code;
@@ -163,7 +166,9 @@ std::string NestEmitter::join_shares(int stage) {
 std::string NestEmitter::share_text(int stage, bool shared) {
   const std::string extent = loops_[static_cast<std::size_t>(split_)].extent.to_string();
   const std::string chunk = std::to_string(chunk_);
-  std::string code = by_warps() ? "const int warp = static_cast<int>(threadIdx.x) / 32;\n"
+  const int warps = shared ? warps_ : kThreadsThatCombine / 32;
+  std::string code = by_warps() ? "constexpr int kWarps = " + std::to_string(warps) +
+                                      ";\nconst int warp = static_cast<int>(threadIdx.x) / 32;\n"
                                 : "for (int64_t item = begin; item < end; ++item) {\n";
   code += shared
               ? "const int64_t split = quotient(item, shares), own = item - split * shares;\nconst int64_t "
@@ -179,8 +184,10 @@ std::string NestEmitter::share_text(int stage, bool shared) {
   }
   code += column_stores(stage);
   shared_ = shared;
+  if (shared && mode_ == NestMode::kColumns) guard_ = "(" + extent + ") % " + chunk + " == 0";
   code += pass(stage);
   shared_ = false;
+  guard_.clear();
   code += write_parts(stage);
   const bool joins = join_ && stage + 2 == terms_.stages && wanted(stage + 1).empty();
   if (joins) code += join_shares(stage);

@@ -140,7 +140,7 @@ std::string Writer::fixed_names(const std::string& body) const {
   std::string values, dims;
   for (const std::string& word : identifiers(body))
     if (const auto value = values_.find(word); value != values_.end())
-      values += "const int64_t " + word + " = " + value->second.to_string() + ";\n";
+      values += "constexpr int64_t " + word + " = " + value->second.to_string() + ";\n";
   for (const std::string& word : identifiers(body + values))
     if (graph_.dims.contains(word))
       dims += "constexpr int64_t " + word + " = fixed_" + graph_.dims.at(word) + ";\n";
