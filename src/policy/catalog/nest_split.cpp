@@ -119,9 +119,10 @@ std::string NestEmitter::join_block(const std::vector<int>& reduces) const {
   for (const int t : reduces) {
     if (t == follower_) continue;
     const std::string name = "a_" + terms_.name(t);
-    code += t == leader_ ? "for (moments& mine : " + name + ") mine = join_warps<kWarps>(mine);\n"
-                         : "for (f32v& mine : " + name + ") mine = join_warps<kWarps>(mine, [](f32v a, f32v b) {\n" +
-                               join(t, "a", "b") + "return a;\n});\n";
+    code += t == leader_
+                ? "for (moments& mine : " + name + ") mine = join_warps<kWarps>(mine);\n"
+                : "for (f32v& mine : " + name + ") mine = join_warps<kWarps>(mine, [](f32v a, f32v b) {\n" +
+                      join(t, "a", "b") + "return a;\n});\n";
   }
   return code;
 }
