@@ -18,6 +18,8 @@ Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
       reinterpret_cast<decltype(&lathe_vendor_execute)>(::dlsym(handle, "lathe_vendor_execute"));
   library.set_stream_ =
       reinterpret_cast<decltype(&lathe_vendor_set_stream)>(::dlsym(handle, "lathe_vendor_set_stream"));
+  library.find_cudnn_ =
+      reinterpret_cast<decltype(&lathe_vendor_find_cudnn)>(::dlsym(handle, "lathe_vendor_find_cudnn"));
   if (!library.prepare_ || !library.execute_)
     return Error{ErrorCode::kCorrupt, "'" + path + "' is no Lathe vendor library"};
   return library;
@@ -26,8 +28,18 @@ Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
 Result<lathe_vendor_call*> VendorLibrary::prepare(const std::string& json, int threads) const {
   std::array<char, 512> error{};
   lathe_vendor_call* call = prepare_(json.c_str(), threads, error.data(), error.size());
-  if (!call) return invalid(error.data());
-  return call;
+  if (call) return call;
+  const std::string reason = error.data();
+  if (reason.starts_with("no_library")) return Error{ErrorCode::kUnavailable, reason};
+  return invalid(reason);
+}
+
+Result<std::string> VendorLibrary::find_cudnn(const std::string& first_place) const {
+  if (!find_cudnn_) return Error{ErrorCode::kUnavailable, "this vendor library knows no cuDNN"};
+  std::array<char, 4096> text{};
+  if (find_cudnn_(first_place.c_str(), text.data(), text.size()) == 0)
+    return Error{ErrorCode::kUnavailable, text.data()};
+  return std::string(text.data());
 }
 
 }  // namespace lathe

@@ -13,15 +13,19 @@ class VendorLibrary {
  public:
   static Result<VendorLibrary> open(const std::string& path);
 
+  /// Errors: kUnavailable, "no_library: ..."; kInvalid, the library cannot compute this.
   Result<lathe_vendor_call*> prepare(const std::string& json, int threads) const;
   /// Where later calls of a GPU's library go; 0, or a library's error code.
   int set_stream(void* stream) const { return set_stream_ ? set_stream_(stream) : 0; }
+  /// Opens cuDNN, from `first_place` if that is a file, and says where it lies. kUnavailable: there is none.
+  Result<std::string> find_cudnn(const std::string& first_place) const;
   int execute(lathe_vendor_call* call, void* const* buffers) const { return execute_(call, buffers); }
 
  private:
   decltype(&lathe_vendor_prepare) prepare_ = nullptr;
   decltype(&lathe_vendor_execute) execute_ = nullptr;
   decltype(&lathe_vendor_set_stream) set_stream_ = nullptr;
+  decltype(&lathe_vendor_find_cudnn) find_cudnn_ = nullptr;
 };
 
 }  // namespace lathe

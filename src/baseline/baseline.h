@@ -12,7 +12,7 @@ namespace lathe {
 /// A peer that every claim is made against. It is an ordinary candidate, so it is built, verified and timed
 /// by the same machinery as everything else.
 struct Baseline {
-  std::string name;  ///< "naive", "openblas", "onednn"
+  std::string name;  ///< "naive" or a library's: "onednn", "cudnn"
   Candidate candidate;
 };
 

@@ -8,7 +8,7 @@ namespace lathe {
 namespace {
 
 constexpr std::array<std::string_view, 2> kLibraries = {"openblas", "onednn"};
-constexpr std::array<std::string_view, 1> kGpuLibraries = {"cublas"};
+constexpr std::array<std::string_view, 2> kGpuLibraries = {"cublas", "cudnn"};
 
 using Names = std::set<std::string_view>;
 
@@ -149,9 +149,10 @@ bool starts_with(const NodeDecl& node, std::string_view prefix) {
 bool is_convolution(const NodeDecl& node) {
   return starts_with(node, "conv1d") || starts_with(node, "conv2d") || starts_with(node, "conv3d");
 }
+bool is_pool(const NodeDecl& node) { return starts_with(node, "max_pool") || starts_with(node, "avg_pool"); }
 bool is_deconvolution(const NodeDecl& node) { return starts_with(node, "conv_transpose"); }
 
-/// oneDNN derives output_padding from the extents, below one stride.
+/// The libraries derive output_padding from the extents, below one stride.
 bool has_small_output_padding(const NodeDecl& node) {
   const auto added = node.attrs.integers("output_padding", {0});
   const auto stride = node.attrs.integers("stride", {1});
@@ -191,8 +192,8 @@ bool onednn_starts(const Graph& graph, const NodeDecl& node) {
   static const Names alone = {"softmax", "layer_norm", "batch_norm", "transpose", "concat"};
   return is_matrix_product(graph, node) || is_convolution(node) ||
          (is_deconvolution(node) && has_small_output_padding(node)) || is_attention(graph, node) ||
-         starts_with(node, "max_pool") || starts_with(node, "avg_pool") || alone.contains(node.op_name) ||
-         is_trailing_reduction(graph, node) || kEltwise.contains(node.op_name) || starts_binary(graph, node);
+         is_pool(node) || alone.contains(node.op_name) || is_trailing_reduction(graph, node) ||
+         kEltwise.contains(node.op_name) || starts_binary(graph, node);
 }
 
 /// Nothing is appended to an eltwise primitive: with a binary behind it oneDNN 2.6 runs reference code.
@@ -209,9 +210,28 @@ bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& no
   return head.op_name == "batch_norm" && node.op_name == "relu" && length == 1;
 }
 
+bool cudnn_starts(const Graph&, const NodeDecl& node) {
+  static const Names alone = {"softmax", "log_softmax", "batch_norm"};
+  return is_convolution(node) || (is_deconvolution(node) && has_small_output_padding(node)) ||
+         is_pool(node) || alone.contains(node.op_name);
+}
+
+/// A bias of the channels, then relu, to a convolution.
+bool cudnn_appends(const Graph&, const NodeDecl& head, const NodeDecl& node, const std::string& value,
+                   int length) {
+  if (!is_convolution(head)) return false;
+  const bool own_bias = head.in.size() > 2;
+  if (node.op_name == "relu") return length == (own_bias ? 1 : 2);
+  const auto rank = static_cast<std::int64_t>(head.type.shape.size());
+  const std::int64_t axis = node.attrs.integer("axis", -1);
+  return node.op_name == "bias_add" && length == 1 && !own_bias && node.in[0] == value &&
+         (axis < 0 ? axis + rank : axis) == 1;
+}
+
 Library find_library(std::string_view name) {
   if (name == "openblas") return {openblas_starts, openblas_appends};
   if (name == "cublas") return {cublas_starts, cublas_appends};
+  if (name == "cudnn") return {cudnn_starts, cudnn_appends};
   assert(name == "onednn");
   return {onednn_starts, onednn_appends};
 }

@@ -16,7 +16,7 @@ struct VendorGroup {
   std::vector<std::string> nodes;
 };
 
-/// CPU: "openblas", "onednn"; GPU: "cublas".
+/// CPU: "openblas", "onednn"; GPU: "cublas", "cudnn".
 std::span<const std::string_view> vendor_libraries(Dialect dialect = Dialect::kCpu);
 
 /// What a library can do of a task, in the largest groups it can fuse: disjoint, in the order of their last

@@ -60,7 +60,7 @@ struct PlanStep {
   bool cooperative = false;   ///< GPU: all blocks are resident at once, so that they may wait for each other
   bool programmatic = false;  ///< GPU: may start while the step before ends (griddepcontrol says where)
   std::vector<Arg> args;
-  std::string library;             ///< kNode: "openblas", "onednn"
+  std::string library;             ///< kNode: "openblas", "onednn", "cublas", "cudnn"
   std::vector<std::string> nodes;  ///< kNode: the task's nodes that the call computes, in order
   std::optional<Expr> when;
   std::optional<Expr> repeat;  ///< at most 4096 times

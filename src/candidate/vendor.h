@@ -20,7 +20,8 @@ typedef struct lathe_vendor_call lathe_vendor_call;
  *   {"library":"onednn","nodes":[{"op":"matmul","attrs":{},"in":[{"buffer":0,"shape":[M,K],"dtype":"fp32"},
  *    {"node":0}],"out":{"buffer":3,"shape":[M,N],"dtype":"fp32"}}]}
  * where "buffer" indexes the pointer array given to execute and "node" an earlier node of the same call.
- * A null return leaves the reason in `error` (always terminated). */
+ * A null return leaves the reason in `error` (always terminated): "no_library: ..." where the machine lacks
+ * the library or what that needs, anything else is the call's fault. */
 LATHE_VENDOR_API lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
                                                          unsigned long error_size);
 
@@ -33,6 +34,11 @@ LATHE_VENDOR_API void lathe_vendor_release(lathe_vendor_call* call);
 /* liblathe_vendor_cuda.so alone: buffers are device memory of the current context, and execute() enqueues on
  * this stream (a CUstream). Returns 0, or a library's error code. */
 LATHE_VENDOR_API int lathe_vendor_set_stream(void* stream);
+
+/* liblathe_vendor_cuda.so alone: looks for cuDNN, once a process, at `first_place` (a file; may be empty), in
+ * the loader's path and in CUDA's folder. 1, and its path in `text`, or 0 and why there is none. Its parts
+ * are opened from the same folder when calls are prepared. */
+LATHE_VENDOR_API int lathe_vendor_find_cudnn(const char* first_place, char* text, unsigned long text_size);
 
 #ifdef __cplusplus
 }

@@ -225,7 +225,7 @@ Status read_header(const TomlTable& task, TaskSpec& spec) {
     return invalid("'source' is for reference = \"native\"", {}, task.where("source"));
   }
   LATHE_TRY(spec.baselines, task.texts("baselines"));
-  const std::vector<std::string> known = {"naive", "openblas", "onednn"};
+  const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
   for (const std::string& name : spec.baselines) {
     if (std::count(known.begin(), known.end(), name) > 0) continue;
     return invalid(fmt::format("unknown baseline '{}'", name), near_name_hint(name, known),

@@ -84,7 +84,7 @@ struct TaskSpec {
   double tolerance = 1;            ///< scales every bound; > 1 only with a reason in the task
   ReferenceKind reference = ReferenceKind::kGraph;
   std::string reference_source;        ///< for kNative and kProcess
-  std::vector<std::string> baselines;  ///< "naive", "openblas", "onednn"; empty: all that apply
+  std::vector<std::string> baselines;  ///< "naive", "onednn", "cudnn"...; empty: all that apply
   std::string text;
   std::string path;
   Digest digest;

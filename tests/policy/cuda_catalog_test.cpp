@@ -78,10 +78,10 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
 }
 
 TEST_F(CudaCatalogTest, TheExamplesForPeopleCompile) {
-  for (const char* name : {"gelu", "softmax_rows", "matmul_fp16"}) {
-    const bool shipped = std::string_view(name) != "matmul_fp16";
-    const std::string folder = shipped ? LATHE_SOURCE_DIR "/tasks/" : LATHE_SOURCE_DIR "/examples/cuda/";
-    const auto task = load_task(folder + name + ".toml");
+  for (const char* name : {"gelu", "softmax_rows", "matmul_fp16", "conv_bias_gelu"}) {
+    const std::string own = std::string(LATHE_SOURCE_DIR "/examples/cuda/") + name + ".toml";
+    const std::string shipped = std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml";
+    const auto task = load_task(read_file(own).ok() ? own : shipped);
     const auto text = read_file(std::string(LATHE_SOURCE_DIR "/examples/cuda/") + name + ".cu");
     ASSERT_TRUE(task.ok() && text.ok()) << name;
     EXPECT_EQ(try_out(*text, *task, true), "") << name;

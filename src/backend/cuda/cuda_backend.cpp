@@ -35,7 +35,7 @@ class CudaBackend final : public Backend {
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
         kernels_(std::move(kernels)),
-        launchers_(options_.runner_program, options_.vendor_library, keeper_) {
+        launchers_(options_.runner_program, launcher_arguments(options_), keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
     device_.name = facts.name;

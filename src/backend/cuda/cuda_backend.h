@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 
@@ -10,6 +11,8 @@ namespace lathe {
 struct CudaBackendOptions {
   std::string runner_program;  ///< empty: lathe-cuda-runner beside the running program
   std::string vendor_library;  ///< empty: liblathe_vendor_cuda.so beside it, or in ../lib
+  std::string
+      cudnn_library;  ///< empty: libcudnn.so.9 in a folder of LD_LIBRARY_PATH, or where the loader looks
   std::string include_folder;  ///< empty: device_header_folder()
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;
@@ -17,6 +20,9 @@ struct CudaBackendOptions {
 
 /// The places of all parts. Errors: kNotFound, an installation that lacks one.
 Result<CudaBackendOptions> with_defaults(CudaBackendOptions options);
+
+/// What a process of runner_program that runs candidates is started with.
+std::vector<std::string> launcher_arguments(const CudaBackendOptions& options);
 
 /// The machine's first NVIDIA GPU. Errors: no driver, no GPU, no NVRTC, a sandbox feature that is missing.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);

@@ -8,6 +8,7 @@
 #include "backend/cuda/nvml.h"
 #include "backend/cuda/profile_frames.h"
 #include "backend/cuda/toolchain.h"
+#include "backend/vendor_library.h"
 #include "sandbox/process.h"
 
 namespace lathe {
@@ -34,7 +35,7 @@ GpuPart compiler_part(const CudaBackendOptions& options, const DeviceFacts& fact
 /// What a process that runs candidates can do once it is confined.
 Result<ProfileAnswer> ask_launcher(const CudaBackendOptions& options) {
   LATHE_TRY(const HelperProcess launcher,
-            HelperProcess::spawn(options.runner_program, {"launch", options.vendor_library}));
+            HelperProcess::spawn(options.runner_program, launcher_arguments(options)));
   LATHE_CHECK_OK(launcher.channel().send(encode(ProfileJob{})));
   LATHE_TRY(const Frame frame, launcher.channel().receive(kProbeTimeoutMs));
   return decode_profile_answer(frame.bytes);
@@ -54,6 +55,20 @@ void add_launcher_parts(const CudaBackendOptions& options, std::vector<GpuPart>&
   else
     parts.push_back(missing("GPU counters", Error{ErrorCode::kUnavailable, answer->text},
                             "a profile names no bottleneck and no roof"));
+}
+
+/// Where cuDNN lies, which needs no context; whether its calls run, the first of them shows.
+GpuPart cudnn_part(const CudaBackendOptions& options) {
+  constexpr const char* kName = "cuDNN";
+  constexpr const char* kCost =
+      "convolutions, pools, softmax and batch_norm have no peer but the naive build, and plans no `node` "
+      "steps "
+      "for them";
+  const auto library = VendorLibrary::open(options.vendor_library);
+  if (!library.ok()) return missing(kName, library.error(), kCost);
+  const auto path = library->find_cudnn(options.cudnn_library);
+  if (!path.ok()) return missing(kName, path.error(), kCost);
+  return {kName, true, false, *path};
 }
 
 void add_sensor_parts(const DeviceFacts& facts, std::vector<GpuPart>& parts) {
@@ -99,6 +114,7 @@ std::vector<GpuPart> examine_gpu(const CudaBackendOptions& given) {
                                facts.driver_version / 1000, facts.driver_version % 1000 / 10)});
   parts.push_back(compiler_part(*options, facts));
   add_launcher_parts(*options, parts);
+  parts.push_back(cudnn_part(*options));
   add_sensor_parts(facts, parts);
   return parts;
 }

@@ -12,9 +12,9 @@ constexpr std::size_t kMostUsed = 30;  // while nobody rests
 
 }  // namespace
 
-SpareLaunchers::SpareLaunchers(std::string program, std::string vendor_library,
+SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> args,
                                std::shared_ptr<const KeeperClient> keeper)
-    : program_(std::move(program)), vendor_library_(std::move(vendor_library)), keeper_(std::move(keeper)) {}
+    : program_(std::move(program)), args_(std::move(args)), keeper_(std::move(keeper)) {}
 
 Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));
@@ -62,7 +62,7 @@ void SpareLaunchers::rest() {
 
 Status SpareLaunchers::fill_up(std::size_t spares) {
   while (spares_.size() < spares) {
-    LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, {"launch", vendor_library_}));
+    LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, args_));
     LATHE_CHECK_OK(spare.channel().send(kWarmFrame, {scrubber_.get()}));
     spares_.push_back(std::move(spare));
   }

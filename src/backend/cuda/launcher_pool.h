@@ -37,7 +37,8 @@ class LauncherPool {
 /// used.
 class SpareLaunchers final : public LauncherPool {
  public:
-  SpareLaunchers(std::string program, std::string vendor_library, std::shared_ptr<const KeeperClient> keeper);
+  SpareLaunchers(std::string program, std::vector<std::string> args,
+                 std::shared_ptr<const KeeperClient> keeper);
   /// The cubin of kScrubKernel; before the first take().
   Status set_scrubber(const std::string& cubin);
 
@@ -50,7 +51,8 @@ class SpareLaunchers final : public LauncherPool {
  private:
   Status fill_up(std::size_t spares);
 
-  std::string program_, vendor_library_;
+  std::string program_;
+  std::vector<std::string> args_;
   std::shared_ptr<const KeeperClient> keeper_;
   UniqueFd scrubber_;
   std::mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "baseline/vendor/contraction.h"
 
@@ -44,10 +45,15 @@ Result<Cublas> open_cublas() {
   return cublas;
 }
 
-/// One a process, like the context.
+/// One a process, like the context, once a call needs it.
+std::optional<Result<Cublas>>& opened() {
+  static std::optional<Result<Cublas>> library;
+  return library;
+}
+
 const Result<Cublas>& cublas() {
-  static const Result<Cublas> opened = open_cublas();
-  return opened;
+  if (!opened()) opened().emplace(open_cublas());
+  return *opened();
 }
 
 class CublasCall final : public PreparedCall {
@@ -75,7 +81,7 @@ class CublasCall final : public PreparedCall {
 }  // namespace
 
 int set_cublas_stream(void* stream) {
-  return cublas().ok() ? cublas()->set_stream(cublas()->handle, stream) : -1;
+  return opened() && cublas().ok() ? cublas()->set_stream(cublas()->handle, stream) : 0;
 }
 
 Result<std::unique_ptr<PreparedCall>> prepare_cublas(const NodeCall& call) {

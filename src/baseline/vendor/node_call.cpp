@@ -67,4 +67,12 @@ std::int64_t count(const Extents& shape) {
   return product;
 }
 
+Extents per_axis(const Node& node, const char* name, std::size_t axes, std::int64_t fallback) {
+  if (!node.attrs.contains(name)) return Extents(axes, fallback);
+  const auto& value = node.attrs.at(name);
+  if (!value.is_array()) return Extents(axes, value.get<std::int64_t>());
+  const auto list = value.get<Extents>();
+  return list.size() == 1 ? Extents(axes, list[0]) : list;
+}
+
 }  // namespace lathe::vendor

@@ -45,10 +45,15 @@ class PreparedCall {
 
 Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int threads);
 Result<std::unique_ptr<PreparedCall>> prepare_cublas(const NodeCall& call);
-/// Where later cuBLAS calls go, a CUstream; 0, or cuBLAS's error code.
+Result<std::unique_ptr<PreparedCall>> prepare_cudnn(const NodeCall& call);
+/// Where later calls go, a CUstream, if the library is in use; 0, or its error code.
 int set_cublas_stream(void* stream);
+int set_cudnn_stream(void* stream);
 Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads);
 
 std::int64_t count(const Extents& shape);
+
+/// A window's attribute, one number an axis; `fallback` where the node does not have it.
+Extents per_axis(const Node& node, const char* name, std::size_t axes, std::int64_t fallback);
 
 }  // namespace lathe::vendor

@@ -5,15 +5,6 @@ namespace {
 
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
-/// A window's attributes, one number an axis.
-Extents per_axis(const Node& node, const char* name, std::size_t axes, std::int64_t fallback) {
-  if (!node.attrs.contains(name)) return Extents(axes, fallback);
-  const auto& value = node.attrs.at(name);
-  if (!value.is_array()) return Extents(axes, value.get<std::int64_t>());
-  const auto list = value.get<Extents>();
-  return list.size() == 1 ? Extents(axes, list[0]) : list;
-}
-
 /// oneDNN counts dilation from 0. Padding is the same on both sides: what does not fill a stride is dropped
 /// by a convolution and is its adjoint's output_padding.
 struct Geometry {

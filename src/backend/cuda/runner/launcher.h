@@ -28,8 +28,9 @@ struct LaunchDevice {
   std::optional<VendorLibrary> vendor;  ///< absent: no library steps
   DeviceMemory flush;  ///< twice the L2: filled before a block, so that it starts with cold caches
   Scrubber scrubber;
+  std::string cudnn_path;  ///< empty: absent
 
-  static Result<LaunchDevice> open(const std::string& vendor_library);
+  static Result<LaunchDevice> open(const std::string& vendor_library, const std::string& cudnn_library = {});
   /// Takes kScrubKernel, and has the driver do once, before anybody waits, what it is slow to do at first.
   Status warm(const UniqueFd& scrub_cubin);
 };

@@ -21,9 +21,11 @@ std::uint64_t allocation_for(std::uint64_t bytes) { return make_slot(bytes).allo
 
 }  // namespace
 
-Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library) {
+Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library, const std::string& cudnn_library) {
   LaunchDevice device;
   if (auto vendor = VendorLibrary::open(vendor_library); vendor.ok()) device.vendor = *std::move(vendor);
+  if (device.vendor)
+    if (auto path = device.vendor->find_cudnn(cudnn_library); path.ok()) device.cudnn_path = *std::move(path);
   LATHE_TRY(device.driver, cuda::driver());
   LATHE_CHECK_OK(open_device(*device.driver));
   LATHE_CHECK_OK(check(device.driver->stream_create(&device.stream, kNonBlocking), "cannot make a stream"));

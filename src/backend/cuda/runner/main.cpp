@@ -25,10 +25,18 @@
 namespace lathe::cuda {
 namespace {
 
-/// After the context is made: what a driver still opens is its own devices and libraries.
-Status confine() {
+/// After the context is made: what a driver still opens is its own devices and libraries, and cuDNN its
+/// parts, which lie beside it.
+Status confine(const std::string& cudnn_path = {}) {
   JailSpec spec;
   spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys"};
+  if (!cudnn_path.empty()) {
+    const std::filesystem::path path = cudnn_path;
+    std::error_code code;
+    spec.readable.push_back(path.parent_path().string());
+    spec.readable.push_back(std::filesystem::canonical(path, code).parent_path().string());
+    if (code) spec.readable.pop_back();
+  }
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
     if (entry.path().filename().string().starts_with("nvidia")) spec.devices.push_back(entry.path().string());
@@ -65,9 +73,9 @@ Result<Launcher> load(const LaunchDevice& device, const Frame& frame, const Chan
   return Launcher::load(device, std::move(request), others, channel);
 }
 
-Result<LaunchDevice> open_launch_device(const std::string& vendor_library) {
-  LATHE_TRY(LaunchDevice device, LaunchDevice::open(vendor_library));
-  LATHE_CHECK_OK(confine());
+Result<LaunchDevice> open_launch_device(const std::string& vendor_library, const std::string& cudnn_library) {
+  LATHE_TRY(LaunchDevice device, LaunchDevice::open(vendor_library, cudnn_library));
+  LATHE_CHECK_OK(confine(device.cudnn_path));
   return device;
 }
 
@@ -83,8 +91,9 @@ bool serve_profile(const Result<LaunchDevice>& device, const std::optional<Launc
   return channel.send(encode(answer)).ok();
 }
 
-int serve_launch(const Channel& channel, const std::string& vendor_library) {
-  auto device = open_launch_device(vendor_library);
+int serve_launch(const Channel& channel, const std::string& vendor_library,
+                 const std::string& cudnn_library) {
+  auto device = open_launch_device(vendor_library, cudnn_library);
   std::optional<Launcher> launcher;
   for (;;) {
     const auto frame = channel.receive(-1);
@@ -138,7 +147,8 @@ int run_main(int argc, char** argv) {
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
-  if (role == "launch" && argc == 3) return at_the_gpu([&] { return serve_launch(channel, argv[2]); });
+  if (role == "launch" && argc == 4)
+    return at_the_gpu([&] { return serve_launch(channel, argv[2], argv[3]); });
   if (role == "grade" && argc == 3)
     return at_the_gpu([&] { return serve_naive_grading(channel, argv[2]), 0; });
   if (role == "compile" && argc == 3)

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+
+#include "baseline/vendor/cudnn_api.h"
+#include "baseline/vendor/cudnn_shapes.h"
+
+namespace lathe::vendor {
+
+/// One way of cuDNN's to compute a call; it owns its descriptors.
+struct Way {
+  std::size_t workspace_bytes = 0;
+  std::function<CudnnCode(void* const* buffers, void* workspace)> run;
+};
+
+/// All ways, some of which cuDNN may refuse to run. Errors: kInvalid, cuDNN refuses the shape.
+Result<std::vector<Way>> convolution_ways(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                          const ConvolutionShape& shape);
+Result<std::vector<Way>> pooling_ways(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                      const PoolingShape& shape);
+Result<std::vector<Way>> softmax_ways(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                      const SoftmaxShape& shape);
+Result<std::vector<Way>> norm_ways(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                   const NormShape& shape);
+
+/// A descriptor that many ways share.
+template <class Handle>
+using Shared = std::shared_ptr<std::remove_pointer_t<Handle>>;
+
+/// Makes a descriptor and has `set` fill it.
+template <class Handle, class Set>
+Result<Shared<Handle>> make_descriptor(const Cudnn& cudnn, CudnnCode (*create)(Handle*),
+                                       CudnnCode (*destroy)(Handle), Set set) {
+  Handle handle = nullptr;
+  CudnnCode code = create(&handle);
+  if (code != 0) return invalid(std::string("cuDNN makes no descriptor: ") + cudnn.error_string(code));
+  Shared<Handle> shared(handle, destroy);
+  code = set(handle);
+  if (code != 0) return invalid(std::string("cuDNN refuses the shape: ") + cudnn.error_string(code));
+  return shared;
+}
+
+/// fp32, row by row.
+Result<Shared<CudnnTensor>> tensor_descriptor(const Cudnn& cudnn, const Ints& extents);
+
+Result<Shared<CudnnConvolution>> convolution_descriptor(const Cudnn& cudnn, const ConvolutionShape& shape);
+Result<Shared<CudnnPooling>> pooling_descriptor(const Cudnn& cudnn, const PoolingShape& shape);
+
+inline constexpr float kCudnnOne = 1, kCudnnZero = 0;
+
+}  // namespace lathe::vendor
