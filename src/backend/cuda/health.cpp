@@ -1,5 +1,6 @@
 #include "backend/cuda/health.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -57,7 +58,16 @@ void add_launcher_parts(const CudaBackendOptions& options, std::vector<GpuPart>&
                             "a profile names no bottleneck and no roof"));
 }
 
-/// Where cuDNN lies, which needs no context; whether its calls run, the first of them shows.
+/// "9.19.0"; asking loads a part of cuDNN beside it.
+std::string cudnn_version(const std::string& path) {
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto ask =
+      reinterpret_cast<std::size_t (*)()>(library ? ::dlsym(library, "cudnnGetVersion") : nullptr);
+  const std::size_t version = ask ? ask() : 0;
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// What needs no context; whether its calls run, the first of them shows.
 GpuPart cudnn_part(const CudaBackendOptions& options) {
   constexpr const char* kName = "cuDNN";
   constexpr const char* kCost =
@@ -68,7 +78,7 @@ GpuPart cudnn_part(const CudaBackendOptions& options) {
   if (!library.ok()) return missing(kName, library.error(), kCost);
   const auto path = library->find_cudnn(options.cudnn_library);
   if (!path.ok()) return missing(kName, path.error(), kCost);
-  return {kName, true, false, *path};
+  return {kName, true, false, fmt::format("{}, {}", cudnn_version(*path), *path)};
 }
 
 void add_sensor_parts(const DeviceFacts& facts, std::vector<GpuPart>& parts) {
