@@ -1,17 +1,14 @@
-// What of a task goes to cuDNN and how, as far as a machine without a GPU can tell. Where the loader finds
-// cuDNN, its own arithmetic of extents is asked too.
+// What of a task goes to cuDNN and how, as far as a machine without a GPU can tell.
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include "backend/vendor_library.h"
 #include "base/fd.h"
 #include "baseline/baseline.h"
-#include "baseline/compose.h"
-#include "baseline/vendor/cudnn_ways.h"
+#include "baseline/vendor/cudnn_shapes.h"
+#include "baseline/vendor_groups.h"
 #include "candidate/launch_program.h"
-#include "task/spec.h"
-#include "tests/baseline/graph_case.h"
+#include "tests/baseline/library_calls.h"
 
 namespace lathe {
 namespace {
@@ -21,28 +18,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The library calls of a peer's plan.
-std::vector<std::string> calls_of(const TaskSpec& task, const Candidate& candidate) {
-  const auto bound = lathe::bind(task, task.shapes[0].dims);
-  const auto program = compile_plan(candidate, *bound, {});
-  EXPECT_TRUE(program.ok()) << program.error().to_string();
-  std::vector<std::string> calls;
-  if (!program.ok()) return calls;
-  for (const BoundStep& step : program->steps)
-    if (step.kind == PlanStep::Kind::kNode) calls.push_back(step.node_text);
-  return calls;
-}
-
-std::vector<std::string> calls_of(const GraphCase& graph_case) {
-  const TaskSpec task = make_task(graph_case);
-  const auto candidate = compose_candidate(task, vendor_groups(task, "cudnn"), "cudnn", Dialect::kCuda);
-  EXPECT_TRUE(candidate.ok()) << candidate.error().to_string();
-  return calls_of(task, *candidate);
-}
-
 template <class Shape>
 Shape shape_of(const GraphCase& graph_case) {
-  const std::vector<std::string> calls = calls_of(graph_case);
+  const std::vector<std::string> calls = calls_of(graph_case, "cudnn");
   EXPECT_EQ(calls.size(), 1U) << graph_case.name;
   const auto shape = cudnn_shape(*parse_node_call(calls.at(0)));
   EXPECT_TRUE(shape.ok()) << shape.error().to_string();
@@ -187,7 +165,7 @@ TEST(CudnnShapes, EveryGroupMaps) {
   int calls = 0;
   for (const auto* cases : {&op_cases(), &vendor_cases()})
     for (const GraphCase& graph_case : *cases)
-      for (const std::string& call : calls_of(graph_case)) {
+      for (const std::string& call : calls_of(graph_case, "cudnn")) {
         const auto shape = cudnn_shape(*parse_node_call(call));
         EXPECT_TRUE(shape.ok()) << graph_case.name << ": " << shape.error().to_string();
         ++calls;
@@ -250,68 +228,6 @@ TEST_F(CudaVendorLibrary, AWrongCallIsTheCandidatesFault) {
   std::string unknown = softmax_call("softmax", 64, "fp32");
   unknown.replace(unknown.find("cudnn"), 5, "mkldn");
   EXPECT_THAT(library_->prepare(unknown, 1).error().message, HasSubstr("known: cublas, cudnn"));
-}
-
-/// What cuDNN says of extents; it needs no GPU for that.
-class CudnnExtents : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto found = find_cudnn({});
-    if (!found.ok()) GTEST_SKIP() << "skipped: " << found.error().to_string();
-    void* const library = ::dlopen(found->c_str(), RTLD_NOW);
-    convolution_ =
-        reinterpret_cast<decltype(convolution_)>(::dlsym(library, "cudnnGetConvolutionNdForwardOutputDim"));
-    pooling_ = reinterpret_cast<decltype(pooling_)>(::dlsym(library, "cudnnGetPoolingNdForwardOutputDim"));
-    ASSERT_TRUE(cudnn().ok() && convolution_ && pooling_);
-  }
-
-  Ints extents(const ConvolutionShape& shape) const {
-    const auto x = tensor_descriptor(*cudnn(), shape.transposed ? shape.y : shape.x);
-    const auto set_weights = [&](CudnnFilter filter) {
-      return cudnn()->set_filter(filter, kCudnnFloat, kCudnnRowMajor, static_cast<int>(shape.weights.size()),
-                                 shape.weights.data());
-    };
-    const auto weights =
-        make_descriptor(*cudnn(), cudnn()->create_filter, cudnn()->destroy_filter, set_weights);
-    const auto convolution = convolution_descriptor(*cudnn(), shape);
-    Ints result(shape.x.size());
-    EXPECT_TRUE(x.ok() && weights.ok() && convolution.ok());
-    EXPECT_EQ(convolution_(convolution->get(), x->get(), weights->get(), static_cast<int>(result.size()),
-                           result.data()),
-              0);
-    return result;
-  }
-  Ints extents(const PoolingShape& shape) const {
-    const auto x = tensor_descriptor(*cudnn(), shape.x);
-    const auto pooling = pooling_descriptor(*cudnn(), shape);
-    Ints result(shape.x.size());
-    EXPECT_TRUE(x.ok() && pooling.ok());
-    EXPECT_EQ(pooling_(pooling->get(), x->get(), static_cast<int>(result.size()), result.data()), 0);
-    return result;
-  }
-
- private:
-  CudnnCode (*convolution_)(CudnnConvolution, CudnnTensor, CudnnFilter, int, int*) = nullptr;
-  CudnnCode (*pooling_)(CudnnPooling, CudnnTensor, int, int*) = nullptr;
-};
-
-TEST_F(CudnnExtents, AreTheTasksOwn) {
-  int windows = 0;
-  for (const auto* cases : {&op_cases(), &vendor_cases()})
-    for (const GraphCase& graph_case : *cases)
-      for (const std::string& call : calls_of(graph_case)) {
-        SCOPED_TRACE(graph_case.name);
-        const auto shape = cudnn_shape(*parse_node_call(call));
-        ASSERT_TRUE(shape.ok());
-        if (const auto* convolution = std::get_if<ConvolutionShape>(&*shape))
-          EXPECT_EQ(extents(*convolution), convolution->transposed ? convolution->x : convolution->y);
-        else if (const auto* pooling = std::get_if<PoolingShape>(&*shape))
-          EXPECT_EQ(extents(*pooling), pooling->y);
-        else
-          continue;
-        ++windows;
-      }
-  EXPECT_GT(windows, 15);
 }
 
 }  // namespace

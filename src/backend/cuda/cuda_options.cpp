@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "backend/compile_pool.h"
@@ -15,8 +16,11 @@ namespace {
 std::string find_in_library_path(const std::string& name) {
   const char* const path = std::getenv("LD_LIBRARY_PATH");
   std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty() && ::access((folder + "/" + name).c_str(), R_OK) == 0) return folder + "/" + name;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (folder.empty()) continue;
+    const std::string file = std::filesystem::absolute(folder) / name;
+    if (::access(file.c_str(), R_OK) == 0) return file;
+  }
   return {};
 }
 
