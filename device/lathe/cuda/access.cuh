@@ -1,14 +1,12 @@
 #pragma once
 
+#include "lathe/cuda/hint.cuh"
 #include "lathe/cuda/reach.cuh"
 
 // Loads and stores: p is where lane 0 lies, the same in all threads.
 
 namespace lathe {
 
-// How the memory behind a pointer will be used: nobody reads `past_cache` again soon.
-struct kept_in_cache {};
-struct past_cache {};
 template <int kBytes>
 __device__ inline bool is_aligned(const void* p) {
   return reinterpret_cast<uint64_t>(p) % kBytes == 0;
@@ -19,15 +17,6 @@ __device__ inline bool all_of(const maskv& m) {
   for (int i = 0; i < kVector; ++i) all = all && m.m[i];
   return all;
 }
-template <class Wide>
-__device__ inline Wide fetch(const Wide* p, kept_in_cache) { return *p; }
-template <class Wide>
-__device__ inline Wide fetch(const Wide* p, past_cache) { return __ldcs(p); }
-template <class Wide>
-__device__ inline void put(Wide* p, const Wide& x, kept_in_cache) { *p = x; }
-template <class Wide>
-__device__ inline void put(Wide* p, const Wide& x, past_cache) { __stcs(p, x); }
-
 /// One access of kVector elements; `own` is aligned to it.
 template <class Use>
 __device__ inline f32v load_wide(const float* own, Use use) {
@@ -141,6 +130,9 @@ __device__ inline void store(float* p, const f32v& a, const Mask& m) { store_as(
 /// For data that this kernel reads once, and for results that nobody reads soon.
 template <class Mask>
 __device__ inline f32v load_past_cache(const float* p, const Mask& m) { return load_as(p, m, past_cache()); }
+/// Keeps what is read longer than what is written.
+template <class Mask>
+__device__ inline f32v load_to_stay(const float* p, const Mask& m) { return load_as(p, m, last_in_cache()); }
 template <class Mask>
 __device__ inline void store_past_cache(float* p, const f32v& a, const Mask& m) {
   store_as(p, a, m, past_cache());

@@ -36,8 +36,8 @@ struct Strip<1> {
   __device__ Strip() {}
 };
 
-template <int kRows, int kColumns, int kThreads, int kWidth, class Use>
-__device__ inline void turn_strips(const Turn& turn, float* tile, Use use) {
+template <int kRows, int kColumns, int kThreads, int kWidth, class In, class Out>
+__device__ inline void turn_strips(const Turn& turn, float* tile, In in, Out out) {
   using Wide = typename Strip<kWidth>::Wide;
   constexpr int kAcross = kColumns / kWidth, kDown = kThreads / kAcross, kSteps = kRows / kDown;
   constexpr int kTurnedAcross = kRows / kWidth, kTurnedDown = kThreads / kTurnedAcross;
@@ -47,7 +47,7 @@ __device__ inline void turn_strips(const Turn& turn, float* tile, Use use) {
   for (int k = 0; k < kSteps; ++k) {
     const int r = thread / kAcross + k * kDown;
     if (r < turn.rows && column < turn.columns)
-      strips[k].wide = fetch(reinterpret_cast<const Wide*>(turn.from + r * turn.from_pitch + column), use);
+      strips[k].wide = fetch(reinterpret_cast<const Wide*>(turn.from + r * turn.from_pitch + column), in);
   }
 #pragma unroll
   for (int k = 0; k < kSteps; ++k)
@@ -63,19 +63,19 @@ __device__ inline void turn_strips(const Turn& turn, float* tile, Use use) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) strip.each[i] = tile[(row + i) * (kColumns + 1) + c];
     if (c < turn.columns && row < turn.rows)
-      put(reinterpret_cast<Wide*>(turn.to + c * turn.to_pitch + row), strip.wide, use);
+      put(reinterpret_cast<Wide*>(turn.to + c * turn.to_pitch + row), strip.wide, out);
   }
 }
 
 /// For blocks of kThreads threads. `wide`: every row of both sides is aligned to 16 bytes and a multiple long.
-template <int kRows, int kColumns, int kThreads, class Use>
-__device__ inline void turn_tile(bool wide, const Turn& turn, Use use) {
+template <int kRows, int kColumns, int kThreads, class In, class Out>
+__device__ inline void turn_tile(bool wide, const Turn& turn, In in, Out out) {
   static_assert(kThreads <= kRows * kColumns / 4 && kThreads >= kRows && kThreads >= kColumns);
   __shared__ float tile[kRows * (kColumns + 1)];
   if (wide) {
-    turn_strips<kRows, kColumns, kThreads, 4>(turn, tile, use);
+    turn_strips<kRows, kColumns, kThreads, 4>(turn, tile, in, out);
   } else {
-    turn_strips<kRows, kColumns, kThreads, 1>(turn, tile, use);
+    turn_strips<kRows, kColumns, kThreads, 1>(turn, tile, in, out);
   }
 }
 

@@ -9,6 +9,8 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr int kLargeTeam = 512;
+constexpr std::int64_t kKeptRow = 4096;  // which such a team keeps in two vectors a thread
 constexpr int kWarp = 32, kUsualTeam = 256, kLargestTeam = 1024;
 constexpr int kVectorsOfThread = 8;     // that stay in registers
 constexpr std::int64_t kFewRows = 256;  // fewer are shared by several teams
@@ -70,7 +72,7 @@ bool has_maximum(const Graph& graph, const Group& group) {
 int default_team(const Graph& graph, const Partition& parts) {
   const Writer measure(graph, {});
   std::int64_t shortest = 0;
-  bool columns = false, once = false;  // once: rows that a block of any size reads in one pass
+  bool columns = false, few = false, once = false;  // once: rows that a block of any size reads in one pass
   for (const Group& group : parts.groups) {
     if (!group.reduces()) continue;
     columns = columns || !group.reduced.back();
@@ -79,12 +81,14 @@ int default_team(const Graph& graph, const Partition& parts) {
     std::int64_t rows = 1;
     for (std::size_t i = 0; i < group.space.size(); ++i)
       if (!group.reduced[i]) rows *= measure.headline(group.space[i]);
-    once = once || rows < kFewRows || has_maximum(graph, group);
+    few = few || rows < kFewRows;
+    once = once || few || has_maximum(graph, group);
     shortest = shortest == 0 ? row : std::min(shortest, row);
   }
   if (shortest == 0) return columns ? kWarp : kUsualTeam;
   std::int64_t team = kUsualTeam;
   while (team > kWarp && team * 4 > shortest) team /= 2;
+  while (!few && team < kLargeTeam && team * 4 * 2 < shortest && shortest <= kKeptRow) team *= 2;
   while (!once && team < kLargestTeam && team * 4 * kVectorsOfThread < shortest) team *= 2;
   return static_cast<int>(team);
 }

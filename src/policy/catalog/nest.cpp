@@ -49,9 +49,10 @@ void NestEmitter::choose() {
   }
   if (mode_ != NestMode::kFlat && !writer_.cuda()) return;
   const int stream =
-      site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 1, 3, 2} : std::vector<int>{0, 1}, 0);
-  streams_ = stream == 1 || stream == 2;
-  streams_reads_ = stream > 1;
+      site_.knob("stream", writer_.cuda() ? std::vector<int>{0, 4, 1, 5, 3, 2} : std::vector<int>{0, 1}, 0);
+  streams_ = stream == 1 || stream == 2 || stream == 5;
+  if (stream == 2 || stream == 3) hint_ = "load_past_cache(";
+  if (stream > 3) hint_ = "load_to_stay(";
 }
 
 /// As many rows as fit registers: what is read, and what it is added to.
@@ -98,9 +99,9 @@ std::string NestEmitter::read(int t, bool inside) {
   const TensorDecl* tensor = site_.graph().task->find_tensor(term.value);
   if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
   const bool lanes = lanewise(term) && (inside || mode_ == NestMode::kColumns);
-  const bool once = streams_reads_ && std::ranges::find(term.runs, false) == term.runs.end();
+  const bool once = std::ranges::find(term.runs, false) == term.runs.end();
   const bool f32 = site_.graph().type_of(term.value).dtype == DType::kF32;
-  const std::string function = once && f32 ? "load_past_cache(" : "load(";
+  const std::string function = once && f32 ? hint_ : "load(";
   if (lanes) vectors_.insert(at);
   if (lanes) return function + at + " + " + address(term.value) + ", lanes)";
   return "static_cast<float>(" + at + "[" + address(term.value) + "])";

@@ -116,8 +116,8 @@ class NestEmitter {
   Terms terms_;
   NestMode mode_ = NestMode::kFlat;
   int unroll_ = 4;
-  bool streams_ = false;  ///< stores pass by the cache
-  bool streams_reads_ = false;
+  bool streams_ = false;                      ///< stores pass by the cache
+  std::string hint_ = "load(";                ///< how what is read once is read
   int cached_ = -1;                           ///< a costly term kept in `cache_` between passes
   std::string cache_;                         ///< the output that will be overwritten last
   int leader_ = -1, follower_ = -1;           ///< reductions that one pass finds together

@@ -14,6 +14,7 @@ constexpr int kThreadsOfMultiprocessor = 1024;  ///< that hide the latency of me
 constexpr std::int64_t kFewRows = 256;          ///< fewer blocks leave multiprocessors without work
 constexpr int kThreadsThatCombine = 256;
 constexpr std::int64_t kFewestRows = 8;     ///< of a share
+constexpr std::int64_t kMostShares = 512;   ///< that one accumulator of a column joins
 constexpr int kShortShare = 4;              ///< vectors or rows: shorter ones cost more than they gain
 constexpr std::int64_t kLongestSum = 1024;  ///< terms of one fp32 accumulator whose error stays small
 
@@ -53,14 +54,17 @@ void NestEmitter::choose_depth() {
       std::int64_t{writer_.target().multiprocessors} * kThreadsOfMultiprocessor / threads;
   std::vector<int> allowed;
   if (!few || length / (along ? writer_.lanes() : 1) <= kLongestSum) allowed.push_back(0);
-  int usual = few ? 1 : 0;
+  const std::int64_t joined = kMostShares * (by_warps() ? kThreadsThatCombine / 32 : 1);
+  int usual = -1;
   for (int depth = 1; depth <= kLongestSum; depth *= 2) {
+    const std::int64_t shares = (length - 1) / (step * depth) + 1, teams = shares * writer_.headline(items());
+    if (!along && shares > joined && depth < kLongestSum) continue;
     allowed.push_back(depth);
-    const std::int64_t teams = ((length - 1) / (step * depth) + 1) * writer_.headline(items());
     const bool enough =
         teams >= wanted || (depth <= kShortShare && teams >= writer_.target().multiprocessors);
-    if (few && enough) usual = depth;
+    if (usual < 0 || enough) usual = depth;
   }
+  if (!few && allowed.front() == 0) usual = 0;
   depth_ = site_.knob("depth", allowed, usual);
   chunk_ = step * depth_;
   if (depth_ > 0) splits_ = Expr::apply("cdiv", extent, Expr::constant(chunk_));

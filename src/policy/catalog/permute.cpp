@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "policy/catalog/patterns.h"
 
@@ -58,7 +60,11 @@ void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
     if (count <= rows * columns / 4) sizes.push_back(count);
   const int threads = site.knob("threads", sizes, 256);
   const std::string side = std::to_string(columns), height = std::to_string(rows);
-  const bool down = site.knob("order", {0, 1}, 0) == 1, past = site.knob("stream", {0, 1}, 1) == 1;
+  const bool down = site.knob("order", {0, 1}, 0) == 1;
+  static constexpr std::array<std::string_view, 4> kHints = {
+      "kept_in_cache(), kept_in_cache()", "past_cache(), past_cache()", "last_in_cache(), kept_in_cache()",
+      "last_in_cache(), past_cache()"};
+  const auto hint = static_cast<std::size_t>(site.knob("stream", {0, 2, 1, 3}, 1));
   const std::string across = "cdiv(" + n + ", " + height + ")", deep = "cdiv(" + p + ", " + side + ")";
   std::string code = "const int64_t across = " + across + ", deep = " + deep + ", tiles = deep * across;\n";
   code += "const int64_t outer = quotient(item, tiles), number = item - outer * tiles;\n";
@@ -76,8 +82,7 @@ void emit_turned_tiles(const Site& site, const TurnedTile& tile) {
           tile.from + " + " + times("i0", tile.last.from_stride) + " + p0, " +
           tile.last.from_stride.to_string() + ", " + y + " + " + tile.to + " + " +
           times("p0", tile.inner.to_stride) + " + i0, " + tile.inner.to_stride.to_string() + ", " +
-          left(n, "i0", height) + ", " + left(p, "p0", side) + "}, " +
-          (past ? "past_cache" : "kept_in_cache") + "());\n";
+          left(n, "i0", height) + ", " + left(p, "p0", side) + "}, " + std::string(kHints[hint]) + ");\n";
   std::vector<Expr> extents;
   for (const Loop& loop : tile.loops) extents.push_back(loop.extent);
   const Expr tiles = Expr::apply("cdiv", tile.inner.extent, Expr::constant(columns)) *
