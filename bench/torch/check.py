@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--arch", default="", help="as for lathe build")
     parser.add_argument("--out", type=Path, default=Path("check"))
     options = parser.parse_args()
+    torch.zeros(1, device="cuda")  # makes the context that kernels are loaded into
     failed = 0
     work = [(name, number) for name in options.operations.split(",") for number in (0, 2)]
     with ThreadPoolExecutor(4) as pool:
