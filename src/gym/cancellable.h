@@ -16,6 +16,8 @@ class CancellableBackend final : public Backend {
   Result<DevicePeaks> peaks() override { return inner_.peaks(); }
   void set_peaks(const DevicePeaks& peaks) override { inner_.set_peaks(peaks); }
   Result<DevicePeaks> remeasure_peaks() override { return inner_.remeasure_peaks(); }
+  DeviceUsage usage() const override { return inner_.usage(); }
+  void rest() override { inner_.rest(); }
   std::map<std::string, double> device_state(std::int64_t begin_ns, std::int64_t end_ns) const override {
     return inner_.device_state(begin_ns, end_ns);
   }

@@ -58,6 +58,18 @@ TEST_F(EvaluatorTest, ARightKernelPassesWithItsSpeedup) {
   EXPECT_FALSE(verdict.speedups[0].ambiguous);
 }
 
+TEST_F(EvaluatorTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {
+  backend_.script("candidate", timed(2000));
+  const auto gym = evaluator();
+  const std::int64_t prepared = backend_.rests();
+  EXPECT_GT(prepared, 0) << "after each baseline's build";
+  for (int i = 1; i <= 3; ++i) {
+    gym->submit({scripted("candidate"), Depth::kVerify, i});
+    ASSERT_TRUE(gym->next());
+    EXPECT_EQ(backend_.rests(), prepared + i);
+  }
+}
+
 TEST_F(EvaluatorTest, EveryBlockStatusHasItsOutcome) {
   const std::pair<BlockStatus, Outcome> cases[] = {{BlockStatus::kCrash, Outcome::kCrash},
                                                    {BlockStatus::kTimeout, Outcome::kTimeout},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -43,7 +44,11 @@ class FakeBackend final : public Backend {
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
 
+  /// How often it was told that no candidate is on the device.
+  std::int64_t rests() const { return rests_; }
+
   const DeviceInfo& device() const override { return device_; }
+  void rest() override { ++rests_; }
   Result<DevicePeaks> peaks() override { return peaks_; }
   void set_peaks(const DevicePeaks& peaks) override { peaks_ = peaks; }
   using Backend::build;
@@ -60,6 +65,7 @@ class FakeBackend final : public Backend {
   std::int64_t count_block(const std::string& candidate);
 
   DeviceInfo device_;
+  std::atomic<std::int64_t> rests_ = 0;
   DevicePeaks peaks_;
   mutable std::mutex mutex_;
   Seed seed_;
