@@ -167,10 +167,8 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   const Freshness freshness = check_memory(*session, ring, round, {candidate, artifact});
   result.finding = freshness.finding;
   result.unseen_over_usual = freshness.unseen_over_usual;
-  if (!result.finding.passed()) return result;
-  ShapeTiming composed = compose(anchor, pair.estimate, false);
-  composed.unseen_over_usual = freshness.unseen_over_usual;
-  return composed;
+  if (result.finding.passed()) compose(anchor, pair.estimate, false, result);
+  return result;
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
@@ -194,6 +192,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     if (!anchor) {
       const QuickTime quick = time_quickly(*session, **workload, round.rule, secret.derive("quick"));
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
+      round.rule.call_ns = quick.call_ns;
       anchor = &choose_anchor(quick.call_ns, true);
     }
     PairOutcome pair = time_against(*anchor, *session, round);
@@ -210,13 +209,12 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   }
   estimate.log_ratio = prediction_interval(rounds);
   estimate.candidate_ns = median(candidate_ns);
-  ShapeTiming composed = compose(*anchor, estimate, true);
-  composed.unseen_over_usual = result.unseen_over_usual;
-  return composed;
+  compose(*anchor, estimate, true, result);
+  return result;
 }
 
-ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const {
-  ShapeTiming result;
+void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth,
+                         ShapeTiming& result) const {
   result.timing = {shape_.name, estimate.candidate_ns, estimate.spread,
                    static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
@@ -229,19 +227,18 @@ ShapeTiming ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estim
     result.speedups.push_back(std::move(speedup));
   }
   result.finding = check_roof(estimate.candidate_ns);
-  return result;
 }
 
-Ring ShapeTimer::take_ring(Round& round) {
-  Ring ring =
-      draw_ring(*round.workload, backend_.device().runners_remember, round.secret.derive("ring", ++rings_));
+Ring ShapeTimer::take_ring(Round& round, int process) const {
+  Ring ring = draw_ring(*round.workload, backend_.device().runners_remember,
+                        round.secret.derive("ring", static_cast<std::uint64_t>(process)));
   round.rule.timeout_seconds = timeout_seconds_;
   round.rule.trials = ring.usual;
   return ring;
 }
 
 Freshness ShapeTimer::check_memory(Session& session, const Ring& ring, const Round& round,
-                                   const Built& built) {
+                                   const Built& built) const {
   Freshness least =
       measure_freshness(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
@@ -250,7 +247,7 @@ Freshness ShapeTimer::check_memory(Session& session, const Ring& ring, const Rou
     least.finding = open(built.candidate, built.artifact, round.workload, Runner::kFresh, fresh);
     if (!least.finding.passed()) return least;
     Round again = round;
-    const Ring other = take_ring(again);
+    const Ring other = take_ring(again, process + 1);
     const Freshness found =
         measure_freshness(*fresh, *round.workload, other, again.rule,
                           round.secret.derive("confirm", static_cast<std::uint64_t>(process)));

@@ -69,25 +69,27 @@ class ShapeTimer {
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
-  /// Holds trials back from a round's blocks where the device's processes remember.
-  Ring take_ring(Round& round);
+  /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
+  Ring take_ring(Round& round, int process = 0) const;
   struct Built {
     const Candidate& candidate;
     const Artifact& artifact;
   };
   /// TAMPERED where the session, and fresh ones too, are much slower on inputs that they have not met: the
   /// kernel knows the others again. The last thing to do with a session.
-  Freshness check_memory(Session& session, const Ring& ring, const Round& round, const Built& built);
+  Freshness check_memory(Session& session, const Ring& ring, const Round& round, const Built& built) const;
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.
   Finding check_roof(double call_ns) const;
-  ShapeTiming compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth) const;
+  /// Fills in the timing, the speedups and what the roofs say of them.
+  void compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth,
+               ShapeTiming& result) const;
 
   Backend& backend_;
   const Reference& reference_;
   const BenchShape& shape_;
   Seed secret_;
   double timeout_seconds_;
-  std::uint64_t rounds_ = 0, rings_ = 0;
+  std::uint64_t rounds_ = 0;
   std::vector<Anchor> anchors_;
 };
 

@@ -57,7 +57,7 @@ HelperProcess::~HelperProcess() { kill(); }
 
 void HelperProcess::kill() {
   if (pid_ < 0) return;
-  ::kill(pid_, SIGKILL);
+  begin_kill();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;

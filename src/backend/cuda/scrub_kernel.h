@@ -4,7 +4,7 @@
 
 namespace lathe::cuda {
 
-/// Addresses that one launch of `touch` reads, by value.
+/// Addresses that one launch of `touch` reads, by value. The same layout in kScrubKernel.
 struct TouchedPages {
   static constexpr unsigned kMost = 480;
   std::uint64_t addresses[kMost] = {};

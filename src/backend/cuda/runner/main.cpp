@@ -30,14 +30,13 @@ namespace {
 Status confine(const std::string& cudnn_path = {}) {
   JailSpec spec;
   spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys"};
+  std::error_code code;
   if (!cudnn_path.empty()) {
     const std::filesystem::path path = cudnn_path;
-    std::error_code code;
     spec.readable.push_back(path.parent_path().string());
-    spec.readable.push_back(std::filesystem::canonical(path, code).parent_path().string());
-    if (code) spec.readable.pop_back();
+    const auto target = std::filesystem::canonical(path, code);
+    if (!code) spec.readable.push_back(target.parent_path().string());
   }
-  std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
     if (entry.path().filename().string().starts_with("nvidia")) spec.devices.push_back(entry.path().string());
   spec.max_open_files = 4096;
