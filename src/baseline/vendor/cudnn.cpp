@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "baseline/vendor/cudnn_ways.h"
-#include "baseline/vendor/gpu_memory.h"
+#include "baseline/vendor/gpu_calls.h"
 
 namespace lathe::vendor {
 namespace {
@@ -15,6 +15,7 @@ constexpr float kLevel = 1.03F;  // of two ways this near to each other the firs
 struct Process {
   const Cudnn* cudnn;
   CudnnHandle handle;
+  GpuClock clock;
   GpuMemory workspace;
 };
 
@@ -25,11 +26,12 @@ std::optional<Result<Process>>& process() {
 
 Result<Process> make_process() {
   if (!cudnn().ok()) return cudnn().error();
-  Process made{&*cudnn(), nullptr, {}};
+  Process made{&*cudnn(), nullptr, {}, {}};
   if (const CudnnCode code = made.cudnn->create(&made.handle); code != 0)
     return Error{ErrorCode::kUnavailable,
                  std::string("cuDNN cannot be used in this context: ") + made.cudnn->error_string(code),
                  "install the cuDNN 9 that fits the driver's CUDA"};
+  LATHE_TRY(made.clock, GpuClock::create());
   return made;
 }
 
@@ -95,7 +97,7 @@ Result<std::size_t> fastest(Process& made, const NodeCall& call, const std::vect
   for (std::size_t i = 0; i < ways.size(); ++i) {
     if (ways[i].workspace_bytes > kMostWorkspace) continue;
     LATHE_CHECK_OK(reserve_workspace(made, ways[i].workspace_bytes));
-    const auto ms = time_on_gpu([&] {
+    const auto ms = made.clock.time([&] {
       const CudnnCode code = ways[i].run(buffers.data(), made.workspace.pointer());
       if (code != 0) refusal = code;
       return code;
@@ -124,7 +126,7 @@ Result<std::unique_ptr<PreparedCall>> prepare_cudnn(const NodeCall& call) {
   if (!process()) process().emplace(make_process());
   if (!process()->ok()) return process()->error();
   Process& made = process()->value();
-  made.cudnn->set_stream(made.handle, nullptr);
+  made.cudnn->set_stream(made.handle, made.clock.stream());
   LATHE_TRY(std::vector<Way> ways, ways_of(made, call));
   LATHE_TRY(const std::size_t best, fastest(made, call, ways));
   return std::unique_ptr<PreparedCall>(std::make_unique<CudnnCall>(std::move(ways[best])));
