@@ -12,6 +12,7 @@
 #include "record/verdict.h"
 #include "task/compare.h"
 #include "task/generate_inputs.h"
+#include "task/products.h"
 
 namespace lathe {
 
@@ -187,6 +188,8 @@ class Backend {
   virtual Result<std::map<std::string, double>> inspect(const Artifact&) {
     return std::map<std::string, double>{};
   }
+  /// Computes references' large products, beside no candidate; nullptr where the host's processors must do.
+  virtual ProductEngine* products() { return nullptr; }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
   /// Loads an artefact in a runner. Errors with kInvalid are the candidate's fault, others INFRA.

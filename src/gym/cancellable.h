@@ -18,6 +18,7 @@ class CancellableBackend final : public Backend {
   Result<DevicePeaks> remeasure_peaks() override { return inner_.remeasure_peaks(); }
   DeviceUsage usage() const override { return inner_.usage(); }
   void rest() override { inner_.rest(); }
+  ProductEngine* products() override { return inner_.products(); }
   std::map<std::string, double> device_state(std::int64_t begin_ns, std::int64_t end_ns) const override {
     return inner_.device_state(begin_ns, end_ns);
   }

@@ -25,8 +25,10 @@ constexpr int kScreenTrials = 32;  // each costs a screen's process its share of
 Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backend& backend,
                                                      const EvaluatorOptions& options, EventSink& events) {
   std::unique_ptr<TaskBench> bench(new TaskBench(task, backend, options));
-  LATHE_TRY(auto reference, make_reference(bench->spec_));
-  bench->reference_ = make_cancellable(make_sliced(std::move(reference), bench->spec_), options.cancel);
+  ProductEngine* const products = backend.products();
+  LATHE_TRY(auto reference, make_reference(bench->spec_, products));
+  reference = make_sliced(std::move(reference), bench->spec_, products != nullptr);
+  bench->reference_ = make_cancellable(std::move(reference), options.cancel);
   LATHE_CHECK_OK(bench->make_shapes());
   LATHE_CHECK_OK(bench->add_baselines(events));
   bench->summarise_baselines();

@@ -99,7 +99,7 @@ double BoundTask::output_elements() const {
 }
 
 OpSite BoundTask::site(std::size_t node) const {
-  OpSite site{attrs[node], {}, shape_of(spec->nodes[node].out)};
+  OpSite site{.attrs = attrs[node], .in = {}, .out = shape_of(spec->nodes[node].out)};
   for (const std::string& name : spec->nodes[node].in) site.in.push_back(shape_of(name));
   return site;
 }

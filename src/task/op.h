@@ -26,11 +26,14 @@ struct InferContext {
   std::function<bool(const Expr&, const Expr&)> same;
 };
 
+class ProductEngine;
+
 /// One node with its extents bound to numbers.
 struct OpSite {
   const Attrs& attrs;
   std::vector<Shape> in;
   Shape out;
+  ProductEngine* products = nullptr;  ///< for the large matrices of evaluate(), where there is one
 };
 
 /// The arithmetic a kernel is allowed, from which error bounds follow.

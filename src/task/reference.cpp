@@ -31,18 +31,19 @@ void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& va
 }
 
 Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& numerics,
-                     const OpMutant* mutant, Values& values) {
+                     const GraphEvaluation& how, Values& values) {
   const NodeDecl& node = task.spec->nodes[index];
   std::vector<const Value*> in;
   for (const std::string& name : node.in) in.push_back(&values.at(name));
-  const OpSite site = task.site(index);
+  OpSite site = task.site(index);
+  site.products = how.products;
   Value out;
   out.shape = site.out;
-  if (mutant != nullptr) {
-    mutant->evaluate(site, in, out);
+  if (how.mutant != nullptr && node.out == how.override_node) {
+    how.mutant->evaluate(site, in, out);
     if (out.data.empty()) {
       return Error{ErrorCode::kUnavailable,
-                   fmt::format("mutant {} does not apply to {}", mutant->name, node.out)};
+                   fmt::format("mutant {} does not apply to {}", how.mutant->name, node.out)};
     }
   } else {
     node.op->evaluate(site, in, numerics, out);
@@ -92,31 +93,35 @@ Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& v
 
 class GraphReference final : public Reference {
  public:
+  explicit GraphReference(ProductEngine* products) : products_(products) {}
+
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
-    LATHE_TRY(const Values values, evaluate_graph(task, inputs, numerics));
+    LATHE_TRY(Values values, evaluate_graph(task, inputs, numerics, {.products = products_}));
     std::vector<Expected> all;
     for (const OutputDecl& output : task.spec->outputs) {
-      Expected expected{.name = output.name,
-                        .dtype = output.dtype,
-                        .compare = output.compare,
-                        .value = values.at(output.name),
-                        .source = {}};
-      if (output.compare == CompareKind::kArgmax) {
+      Expected& expected = all.emplace_back();
+      expected.name = output.name;
+      expected.dtype = output.dtype;
+      expected.compare = output.compare;
+      if (output.compare == CompareKind::kArgmax)
         expected.source = argmax_source(task, *task.spec->find_node(output.name), values);
-      }
+    }
+    for (Expected& expected : all) {
+      expected.value = std::move(values.at(expected.name));
       add_output_tolerance(*task.spec, expected);
-      all.push_back(std::move(expected));
     }
     return all;
   }
+
+ private:
+  ProductEngine* products_;
 };
 
 }  // namespace
 
 Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::span<const HostTensor> inputs,
-                                                    const Numerics& numerics, std::string_view override_node,
-                                                    const OpMutant* mutant) {
+                                                    const Numerics& numerics, const GraphEvaluation& how) {
   const TaskSpec& spec = *task.spec;
   if (inputs.size() != spec.tensors.size()) {
     return Error{ErrorCode::kInternal,
@@ -127,16 +132,15 @@ Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::
     values[spec.tensors[i].name] = {.shape = inputs[i].shape, .data = inputs[i].decode(), .err = {}};
   }
   const Numerics own = numerics_of(spec, numerics);
-  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
-    const bool overridden = spec.nodes[i].out == override_node;
-    LATHE_CHECK_OK(evaluate_node(task, i, own, overridden ? mutant : nullptr, values));
-  }
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i)
+    LATHE_CHECK_OK(evaluate_node(task, i, own, how, values));
   return values;
 }
 
-Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) {
+Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductEngine* products) {
   if (spec.reference == ReferenceKind::kNative) return make_native_reference(spec);
-  if (spec.reference == ReferenceKind::kGraph) return std::unique_ptr<Reference>(new GraphReference);
+  if (spec.reference == ReferenceKind::kGraph)
+    return std::unique_ptr<Reference>(new GraphReference(products));
   return Error{ErrorCode::kUnavailable,
                "process references are not supported",
                "use reference = \"graph\" or \"native\"",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "task/bound_task.h"
+#include "task/products.h"
 
 namespace lathe {
 
@@ -51,14 +52,20 @@ class Reference {
   }
 };
 
-/// The reference that the task names. Errors: a native source that does not compile.
-Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec);
+/// The reference that the task names; `products`, where given, must outlive it. Errors: a native source that
+/// does not compile.
+Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductEngine* products = nullptr);
 
-/// Every node's value, for lint and tests (graph tasks only). `override_node`, if not empty, is evaluated by
-/// `mutant` instead of its op.
+/// How a graph is evaluated otherwise than by its ops alone.
+struct GraphEvaluation {
+  std::string_view override_node = {};  ///< if not empty, evaluated by `mutant` instead of its op
+  const OpMutant* mutant = nullptr;
+  ProductEngine* products = nullptr;
+};
+
+/// Every node's value, for lint and tests (graph tasks only).
 Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::span<const HostTensor> inputs,
                                                     const Numerics& numerics,
-                                                    std::string_view override_node = {},
-                                                    const OpMutant* mutant = nullptr);
+                                                    const GraphEvaluation& how = {});
 
 }  // namespace lathe

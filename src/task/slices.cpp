@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/parallel.h"
+#include "base/processors.h"
 #include "base/random.h"
 #include "task/generate_inputs.h"
 
@@ -124,10 +125,27 @@ bool serves(const TaskSpec& spec, const Reference& reference, const std::string&
   return agreed >= 2 * kShapesNeeded;
 }
 
+/// Of all inputs, intermediate values and outputs.
+double value_elements(const BoundTask& task) {
+  double elements = 0;
+  for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
+  return elements;
+}
+
+/// Better whole than in slices, which would each move what all of them need.
+bool is_for_an_engine(const BoundTask& task, std::size_t slices) {
+  double multiplications = 0;
+  for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
+    if (const Op& op = *task.spec->nodes[i].op; op.op_class() == OpClass::kContraction)
+      multiplications += op.flops(task.site(i)) / 2;
+  const std::size_t threads = std::min(slices, usable_processors().size());
+  return worth_moving(multiplications, value_elements(task), static_cast<int>(threads));
+}
+
 class SlicedReference final : public Reference {
  public:
-  SlicedReference(std::unique_ptr<Reference> whole, std::string dim)
-      : whole_(std::move(whole)), dim_(std::move(dim)) {}
+  SlicedReference(std::unique_ptr<Reference> whole, std::string dim, bool has_engine)
+      : whole_(std::move(whole)), dim_(std::move(dim)), has_engine_(has_engine) {}
 
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
@@ -135,7 +153,9 @@ class SlicedReference final : public Reference {
     if (elements < kWorthSlicing) return whole_->evaluate(task, inputs, numerics);
     const std::int64_t rows = rows_for(task, elements, kSliceElements, kAlignment),
                        extent = task.dims.at(dim_);
-    std::vector<std::vector<Expected>> parts(static_cast<std::size_t>((extent + rows - 1) / rows));
+    const auto slices = static_cast<std::size_t>((extent + rows - 1) / rows);
+    if (has_engine_ && is_for_an_engine(task, slices)) return whole_->evaluate(task, inputs, numerics);
+    std::vector<std::vector<Expected>> parts(slices);
     const Status done = for_each_index(static_cast<int>(parts.size()), [&](int i) -> Status {
       const std::int64_t begin = i * rows, end = std::min(extent, begin + rows);
       LATHE_TRY(parts[static_cast<std::size_t>(i)],
@@ -171,11 +191,7 @@ class SlicedReference final : public Reference {
 
  private:
   /// Elements of all values, or what arithmetic costs as much.
-  static double work(const BoundTask& task) {
-    double elements = task.flops / 8;
-    for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
-    return elements;
-  }
+  static double work(const BoundTask& task) { return task.flops / 8 + value_elements(task); }
 
   /// Indices of the dim that hold at least about `wanted` of `elements`; domains may ask for a multiple.
   std::int64_t rows_for(const BoundTask& task, double elements, double wanted, std::int64_t multiple) const {
@@ -204,6 +220,7 @@ class SlicedReference final : public Reference {
 
   std::unique_ptr<Reference> whole_;
   std::string dim_;
+  bool has_engine_;
 };
 
 }  // namespace
@@ -232,10 +249,11 @@ std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const Host
   return slices;
 }
 
-std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec) {
+std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec,
+                                       bool has_engine) {
   const auto dim = independent_dim(spec, *whole);
   if (!dim) return whole;
-  return std::make_unique<SlicedReference>(std::move(whole), *dim);
+  return std::make_unique<SlicedReference>(std::move(whole), *dim, has_engine);
 }
 
 }  // namespace lathe

@@ -20,8 +20,9 @@ Result<BoundTask> bind_slice(const BoundTask& task, const std::string& dim, std:
 std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const HostTensor> inputs,
                                      const std::string& dim, std::int64_t begin, std::int64_t end);
 
-/// Evaluates large tasks in slices, side by side, and parts of them without the rest. The same values as
-/// `whole` gives.
-std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec);
+/// Evaluates large tasks in slices, side by side, and parts of them without the rest; with a product engine,
+/// whole what is worth moving there. The same values as `whole` gives.
+std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec,
+                                       bool has_engine = false);
 
 }  // namespace lathe

@@ -86,7 +86,7 @@ TEST(GraphReference, AMutantReplacesItsOp) {
   const OpMutant zeros{"zeros", [](const OpSite& site, std::span<const Value* const>, Value& out) {
                          out.data.assign(static_cast<std::size_t>(element_count(site.out)), 0.0);
                        }};
-  const auto values = evaluate_graph(task, inputs, Numerics{}, "h", &zeros);
+  const auto values = evaluate_graph(task, inputs, Numerics{}, {"h", &zeros});
   ASSERT_TRUE(values.ok());
   EXPECT_EQ(values->at("y").data[5], inputs[2].decode()[5]);
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "backend/cuda/device_products.h"
 #include "backend/cuda/disassembler.h"
 #include "backend/cuda/keeper_client.h"
 #include "backend/cuda/keeper_kernels.h"
@@ -35,6 +36,7 @@ class CudaBackend final : public Backend {
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
         kernels_(std::move(kernels)),
+        products_(keeper_),
         launchers_(options_.runner_program, launcher_arguments(options_), keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
@@ -77,6 +79,7 @@ class CudaBackend final : public Backend {
 
   DeviceUsage usage() const override { return usage_.total(); }
   void rest() override { launchers_.rest(); }
+  ProductEngine* products() override { return &products_; }
 
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
@@ -177,6 +180,7 @@ class CudaBackend final : public Backend {
   DeviceInfo device_;
   double empty_block_ns_ = 0;
   UsageMeter usage_;
+  DeviceProducts products_;
   SpareLaunchers launchers_;
   std::once_flag disassembler_once_;
   Result<std::unique_ptr<Disassembler>> disassembler_ = Error{ErrorCode::kUnavailable, "not looked for yet"};

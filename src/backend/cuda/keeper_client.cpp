@@ -177,6 +177,13 @@ Status KeeperClient::load_kernels(const std::string& cubin) {
   return Ok{};
 }
 
+Status KeeperClient::multiply(const Product& product, const UniqueFd& matrices) {
+  KeeperRequest request{Verb::kMultiply};
+  request.product = product;
+  LATHE_TRY(const KeeperReply reply, ask(request, {matrices.get()}, kUploadTimeoutMs));
+  return Ok{};
+}
+
 Result<std::vector<double>> KeeperClient::measure() {
   LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {}, kReplyTimeoutMs));
   return std::move(reply.numbers);

@@ -43,6 +43,8 @@ class KeeperClient {
   Status share(std::uint64_t workload, const Layout& layout, const Channel& launcher);
   /// `cubin` holds kKeeperKernels; needed before anything else.
   Status load_kernels(const std::string& cubin);
+  /// kUnavailable: no room on the device.
+  Status multiply(const Product& product, const UniqueFd& matrices);
   /// See runner/measure.h.
   Result<std::vector<double>> measure();
 

@@ -17,8 +17,18 @@ struct MemoryJob {
 /// (const Job*, unsigned* least), which becomes the least `to` of a job that fails. Others reach the limits
 /// of a device. `stream_read` and `stream_copy` take (float4* from, float4* to, int64_t count, int64_t
 /// rounds) and go over the same memory `rounds` times; `multiply_add` takes (float* to, int64_t steps) and
-/// does kChains fused multiply-adds a step and thread.
+/// does kChains fused multiply-adds a step and thread. `multiply_double` and `multiply_float` take
+/// ProductArguments, a block of kProductThreads for each tile of kProductTile squared, tiles of a row first.
 inline constexpr int kChains = 8;
+inline constexpr unsigned kProductThreads = 256, kProductTile = 128;
+
+/// As Product says, with addresses. The same layout in kKeeperKernels.
+struct ProductArguments {
+  std::uint64_t a = 0, b = 0, c = 0;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;
+};
+
 inline constexpr const char* kKeeperKernels = R"(
 struct Job {
   unsigned long long to, from, bytes, pattern;
@@ -95,6 +105,64 @@ extern "C" __global__ void multiply_add(float* to, long long steps) {
   for (int c = 0; c < 8; ++c) sum += chain[c];
   if (sum == 12345.0f) *to = sum;
 }
+
+struct Product {
+  unsigned long long a, b, c;
+  long long m, n, k;
+  bool a_transposed, b_transposed;
+};
+
+constexpr int kTile = 128, kDepth = 16, kThreads = 256, kPart = 8, kAcross = kTile / kPart;
+
+// What lies outside counts as zero.
+template <class T>
+__device__ T element(const T* matrix, long long row, long long column, long long rows, long long columns,
+                     bool transposed) {
+  if (row >= rows || column >= columns) return 0;
+  return transposed ? matrix[column * rows + row] : matrix[row * columns + column];
+}
+
+// A thread has kPart rows beside each other and kPart columns, two by two; neighbours load neighbouring elements.
+template <class T>
+__device__ void multiply(const Product& of) {
+  __shared__ T left[kDepth][kTile], right[kDepth][kTile];
+  const long long tiles_across = (of.n + kTile - 1) / kTile;
+  const long long row = blockIdx.x / tiles_across * kTile, column = blockIdx.x % tiles_across * kTile;
+  const int x = threadIdx.x % kAcross * 2, y = threadIdx.x / kAcross * kPart;
+  T sum[kPart][kPart] = {};
+  for (long long p = 0; p < of.k; p += kDepth) {
+#pragma unroll
+    for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
+      const int long_way = i % kTile, short_way = i / kTile, deep = i % kDepth, wide = i / kDepth;
+      const int ar = of.a_transposed ? long_way : wide, ap = of.a_transposed ? short_way : deep;
+      left[ap][ar] = element((const T*)of.a, row + ar, p + ap, of.m, of.k, of.a_transposed);
+      const int bc = of.b_transposed ? wide : long_way, bp = of.b_transposed ? deep : short_way;
+      right[bp][bc] = element((const T*)of.b, p + bp, column + bc, of.k, of.n, of.b_transposed);
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int d = 0; d < kDepth; ++d) {
+      T a[kPart], b[kPart];
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) a[i] = left[d][y + i], b[i] = right[d][x + i / 2 * 2 * kAcross + i % 2];
+#pragma unroll
+      for (int i = 0; i < kPart; ++i)
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) sum[i][j] += a[i] * b[j];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < kPart; ++i)
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      const long long r = row + y + i, c = column + x + j / 2 * 2 * kAcross + j % 2;
+      if (r < of.m && c < of.n) ((T*)of.c)[r * of.n + c] = sum[i][j];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) multiply_double(Product of) { multiply<double>(of); }
+extern "C" __global__ void __launch_bounds__(kThreads) multiply_float(Product of) { multiply<float>(of); }
 )";
 
 }  // namespace lathe::cuda

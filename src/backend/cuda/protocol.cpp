@@ -52,6 +52,15 @@ bool get_layout(WireReader& in, Layout& layout) {
   return true;
 }
 
+bool is_possible(const Product& product) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  const auto is_extent = [](std::uint64_t extent) { return extent > 0 && extent <= kMost; };
+  return is_extent(product.m) && is_extent(product.n) && is_extent(product.k) &&
+         (product.element_bytes == 4 || product.element_bytes == 8) &&
+         all_below({product.m * product.k, product.k * product.n, product.m * product.n},
+                   kMaxTensorBytes / product.element_bytes);
+}
+
 bool arg_fits(const Arg& arg, const Load& load) {
   const auto below = [&](std::size_t size) {
     return arg.value >= 0 && static_cast<std::uint64_t>(arg.value) < size;
@@ -136,6 +145,10 @@ std::string encode(const KeeperRequest& request) {
   for (const Piece& piece : request.pieces)
     out.put(piece.trial).put(piece.output).put(piece.offset).put(piece.bytes);
   put_layout(out, request.layout);
+  const Product& product = request.product;
+  out.put(product.m).put(product.n).put(product.k).put(product.element_bytes);
+  out.put(static_cast<std::uint8_t>(product.a_transposed))
+      .put(static_cast<std::uint8_t>(product.b_transposed));
   return out.take();
 }
 
@@ -152,7 +165,14 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
     piece.offset = in.get<std::uint64_t>();
     piece.bytes = in.get<std::uint64_t>();
   }
-  if (!get_layout(in, request.layout) || request.verb > KeeperRequest::Verb::kExport)
+  if (!get_layout(in, request.layout)) return damaged("keeper request");
+  Product& product = request.product;
+  for (std::uint64_t* extent : {&product.m, &product.n, &product.k}) *extent = in.get<std::uint64_t>();
+  product.element_bytes = in.get<std::uint8_t>();
+  product.a_transposed = in.flag();
+  product.b_transposed = in.flag();
+  const bool multiplies = request.verb == KeeperRequest::Verb::kMultiply;
+  if (request.verb > KeeperRequest::Verb::kMultiply || (multiplies && !is_possible(product)))
     return damaged("keeper request");
   return finish(in, std::move(request), "keeper request");
 }

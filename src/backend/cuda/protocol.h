@@ -62,15 +62,38 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
+/// C[m, n] = A[m, k] B[k, n] in fp32 or fp64: the matrices follow each other in one memory.
+struct Product {
+  std::uint64_t m = 0, n = 0, k = 0;
+  std::uint8_t element_bytes = 0;
+  bool a_transposed = false, b_transposed = false;  ///< [k, m] and [n, k] in memory
+
+  std::uint64_t a_bytes() const { return m * k * element_bytes; }
+  std::uint64_t b_bytes() const { return k * n * element_bytes; }
+  std::uint64_t c_bytes() const { return m * n * element_bytes; }
+  std::uint64_t bytes() const { return a_bytes() + b_bytes() + c_bytes(); }
+};
+
 /// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of
-/// inputs and outputs.
+/// inputs and outputs, kMultiply with that of the matrices.
 struct KeeperRequest {
-  enum class Verb : std::uint8_t { kKernels, kMeasure, kCreate, kDestroy, kReset, kCollect, kLook, kExport };
+  enum class Verb : std::uint8_t {
+    kKernels,
+    kMeasure,
+    kCreate,
+    kDestroy,
+    kReset,
+    kCollect,
+    kLook,
+    kExport,
+    kMultiply
+  };
   Verb verb = Verb::kCreate;
   std::uint64_t workload = 0;
   std::uint8_t poison = 0;         ///< kReset
   std::vector<Piece> pieces = {};  ///< kCollect, kLook
   Layout layout = {};              ///< kCreate
+  Product product = {};            ///< kMultiply
 };
 std::string encode(const KeeperRequest& request);
 Result<KeeperRequest> decode_keeper_request(std::string_view bytes);

@@ -72,7 +72,7 @@ std::set<std::string> dependents(const TaskSpec& spec, const NodeDecl& start) {
 
 Values run_op_mutant(const BoundTask& task, const NodeDecl& node, const OpMutant& mutant,
                      const LintCase& sample, const std::string& output) {
-  const auto values = evaluate_graph(task, sample.inputs, sample.numerics, node.out, &mutant);
+  const auto values = evaluate_graph(task, sample.inputs, sample.numerics, {node.out, &mutant});
   if (!values.ok()) return std::nullopt;
   return values->at(output).data;
 }

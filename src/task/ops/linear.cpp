@@ -9,17 +9,20 @@ namespace {
 
 struct Sizes {
   std::size_t m, n, k;
+  ProductEngine* products;
 
   explicit Sizes(const OpSite& site)
-      : n(static_cast<std::size_t>(site.in[1][0])), k(static_cast<std::size_t>(site.in[1][1])) {
+      : n(static_cast<std::size_t>(site.in[1][0])),
+        k(static_cast<std::size_t>(site.in[1][1])),
+        products(site.products) {
     m = static_cast<std::size_t>(element_count(site.in[0])) / k;
   }
 };
 
 template <class T>
 void multiply(const Sizes& sizes, const T* x, const T* weight, T* y) {
-  gemm(sizes.m, sizes.n, sizes.k, MatrixView<T>{x, sizes.k, 1}, MatrixView<T>{weight, 1, sizes.k}, y,
-       sizes.n);
+  const MatrixView<T> left{x, sizes.k, 1}, right{weight, 1, sizes.k};
+  ops::multiply(MatrixProduct<T>{sizes.m, sizes.n, sizes.k, left, right, y}, sizes.products);
 }
 
 /// x [..., K] times weight [N, K] transposed, plus bias [N] if given.

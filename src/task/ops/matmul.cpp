@@ -23,10 +23,12 @@ struct Sizes {
   Shape batch;    ///< of the result
   Shape batch_a;  ///< of each operand, before broadcasting
   Shape batch_b;
+  ProductEngine* products;
 
   explicit Sizes(const OpSite& site)
       : transpose_a(site.attrs.flag("transpose_a", false)),
-        transpose_b(site.attrs.flag("transpose_b", false)) {
+        transpose_b(site.attrs.flag("transpose_b", false)),
+        products(site.products) {
     const Shape& a = site.in[0];
     const Shape& b = site.in[1];
     m = static_cast<std::size_t>(a[a.size() - (transpose_a ? 1 : 2)]);
@@ -51,7 +53,8 @@ void multiply(const Sizes& sizes, const T* a, const T* b, T* c) {
       MatrixView<T> right{b + (row.in[1] + i * row.step[1]) * sizes.k * sizes.n, sizes.n, 1};
       if (sizes.transpose_a) left = {left.data, 1, sizes.m};
       if (sizes.transpose_b) right = {right.data, 1, sizes.k};
-      gemm(sizes.m, sizes.n, sizes.k, left, right, c + (row.out + i) * sizes.m * sizes.n, sizes.n);
+      T* const result = c + (row.out + i) * sizes.m * sizes.n;
+      ops::multiply(MatrixProduct<T>{sizes.m, sizes.n, sizes.k, left, right, result}, sizes.products);
     }
   });
 }

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -189,6 +191,39 @@ TEST_F(CudaBackendTest, ReadsBeyondAnInputFault) {
 
 TEST_F(CudaBackendTest, InputsCannotBeWritten) {
   EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) ((float*)x)[0] = 1;"), "illegal_address");
+}
+
+/// The largest difference of the device's product from the definition, over shapes that no tile divides.
+template <class T>
+double product_error(ProductEngine& engine, bool a_transposed, bool b_transposed) {
+  double worst = 0;
+  const std::array<std::size_t, 3> shapes[] = {{1, 1, 1}, {130, 257, 19}, {300, 7, 1000}, {64, 128, 16}};
+  for (const auto& [m, n, k] : shapes) {
+    std::vector<T> a(m * k), b(k * n), c(m * n, T(-1));
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(static_cast<int>(i * 7 % 17) - 8);
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<T>(static_cast<int>(i * 5 % 13) - 6);
+    const MatrixView<T> left = a_transposed ? MatrixView<T>{a.data(), 1, m} : MatrixView<T>{a.data(), k, 1};
+    const MatrixView<T> right = b_transposed ? MatrixView<T>{b.data(), 1, k} : MatrixView<T>{b.data(), n, 1};
+    const Status done = engine.multiply(MatrixProduct<T>{m, n, k, left, right, c.data()});
+    if (!done.ok()) return 1e300;
+    for (std::size_t i = 0; i < m * n; ++i) {
+      double want = 0;
+      for (std::size_t p = 0; p < k; ++p)
+        want += static_cast<double>(left.data[i / n * left.row_stride + p * left.column_stride]) *
+                static_cast<double>(right.data[p * right.row_stride + i % n * right.column_stride]);
+      worst = std::max(worst, std::fabs(static_cast<double>(c[i]) - want));
+    }
+  }
+  return worst;
+}
+
+TEST_F(CudaBackendTest, ReferencesProductsAreExactOnSmallIntegers) {
+  ASSERT_NE(backend_->products(), nullptr);
+  for (const bool a_transposed : {false, true})
+    for (const bool b_transposed : {false, true}) {
+      EXPECT_EQ(product_error<double>(*backend_->products(), a_transposed, b_transposed), 0);
+      EXPECT_EQ(product_error<float>(*backend_->products(), a_transposed, b_transposed), 0);
+    }
 }
 
 TEST_F(CudaBackendTest, AFaultCostsTheOneBlockOnly) {

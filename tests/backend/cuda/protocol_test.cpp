@@ -94,6 +94,20 @@ TEST(CudaProtocol, AMapThatIsNotWholeIsRefused) {
   EXPECT_TRUE(refused([](TensorMap& map) { map.swizzle = 16; }));
 }
 
+TEST(CudaProtocol, ProductsThatNoMemoryHoldsAreRefused) {
+  KeeperRequest request{KeeperRequest::Verb::kMultiply};
+  const auto decodes = [&](Product product) {
+    request.product = product;
+    return decode_keeper_request(encode(request)).ok();
+  };
+  const std::uint64_t most = std::uint64_t{1} << 31;
+  EXPECT_TRUE(decodes({.m = 1, .n = 1, .k = 1, .element_bytes = 8}));
+  EXPECT_FALSE(decodes({.m = 0, .n = 1, .k = 1, .element_bytes = 8}));
+  EXPECT_FALSE(decodes({.m = 1, .n = 1, .k = 1, .element_bytes = 2}));
+  EXPECT_FALSE(decodes({.m = most + 1, .n = 1, .k = 1, .element_bytes = 4}));
+  EXPECT_FALSE(decodes({.m = most, .n = most, .k = 1, .element_bytes = 4}));
+}
+
 TEST(CudaProtocol, RequestsAndRepliesComeThrough) {
   KeeperRequest request;
   request.verb = KeeperRequest::Verb::kReset;
@@ -104,6 +118,14 @@ TEST(CudaProtocol, RequestsAndRepliesComeThrough) {
   const auto asked = decode_keeper_request(encode(request));
   ASSERT_TRUE(asked.ok());
   EXPECT_EQ(encode(*asked), encode(request));
+  request.verb = KeeperRequest::Verb::kMultiply;
+  request.product = {
+      .m = 5, .n = 1u << 20, .k = 7, .element_bytes = 4, .a_transposed = false, .b_transposed = true};
+  const auto product = decode_keeper_request(encode(request));
+  ASSERT_TRUE(product.ok());
+  EXPECT_EQ(encode(*product), encode(request));
+  EXPECT_TRUE(product->product.b_transposed);
+  EXPECT_EQ(product->product.bytes(), 4u * (35 + (7u << 20) + (5u << 20)));
   const auto told = decode_keeper_reply(encode(KeeperReply{true, "fine", {1.5, 2.5}}));
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(told->numbers, (std::vector<double>{1.5, 2.5}));

@@ -169,8 +169,8 @@ TEST(Gemm, EqualsTheDefinitionAtEveryRemainder) {
     std::vector<double> a(m * k), b(k * n), c(m * (n + 3), -1);
     for (double& x : a) x = static_cast<double>(rng.between(-8, 8));
     for (double& x : b) x = static_cast<double>(rng.between(-8, 8));
-    ops::gemm(m, n, k, ops::MatrixView<double>{a.data(), k, 1}, ops::MatrixView<double>{b.data(), 1, k},
-              c.data(), n + 3);
+    ops::gemm(m, n, k, MatrixView<double>{a.data(), k, 1}, MatrixView<double>{b.data(), 1, k}, c.data(),
+              n + 3);
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t j = 0; j < n + 3; ++j) {
         double want = j < n ? 0 : -1;

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/look.h"
 #include "backend/cuda/runner/measure.h"
+#include "backend/cuda/runner/multiply.h"
 
 namespace lathe::cuda {
 namespace {
@@ -74,6 +75,10 @@ Status Keeper::handle(const Channel& channel, Frame frame, KeeperReply& reply) {
   if (request.verb == Verb::kMeasure) {
     LATHE_TRY(reply.numbers, measure_device(*driver_, kernels_, facts_));
     return Ok{};
+  }
+  if (request.verb == Verb::kMultiply) {
+    if (frame.fds.size() != 1) return Error{ErrorCode::kCorrupt, "a product without its matrices"};
+    return multiply_matrices(*driver_, kernels_, request.product, frame.fds[0]);
   }
   if (request.verb == Verb::kDestroy) return drop(request.workload), Ok{};
   const auto found = workloads_.find(request.workload);

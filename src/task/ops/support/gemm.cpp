@@ -132,6 +132,20 @@ void blocked_gemm(const Block& size, MatrixView<T> a, MatrixView<T> b, T* c, std
   }
 }
 
+template <class T>
+bool multiplied_by(ProductEngine* engine, const MatrixProduct<T>& product) {
+  const auto m = static_cast<double>(product.m), n = static_cast<double>(product.n),
+             k = static_cast<double>(product.k);
+  return engine != nullptr && worth_moving(m * n * k, m * k + k * n + m * n, 1) &&
+         engine->multiply(product).ok();
+}
+
+template <class T>
+void multiply_anywhere(const MatrixProduct<T>& product, ProductEngine* engine) {
+  if (multiplied_by(engine, product)) return;
+  blocked_gemm({product.m, product.n, product.k}, product.a, product.b, product.c, product.n);
+}
+
 }  // namespace
 
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<double> a, MatrixView<double> b, double* c,
@@ -142,6 +156,14 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<double> a, Mat
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<float> a, MatrixView<float> b, float* c,
           std::size_t ldc) {
   blocked_gemm({m, n, k}, a, b, c, ldc);
+}
+
+void multiply(const MatrixProduct<double>& product, ProductEngine* engine) {
+  multiply_anywhere(product, engine);
+}
+
+void multiply(const MatrixProduct<float>& product, ProductEngine* engine) {
+  multiply_anywhere(product, engine);
 }
 
 }  // namespace lathe::ops

@@ -2,20 +2,18 @@
 
 #include <cstddef>
 
-namespace lathe::ops {
+#include "task/products.h"
 
-/// A matrix read by row and column strides, so that a transpose costs nothing.
-template <class T>
-struct MatrixView {
-  const T* data;
-  std::size_t row_stride;
-  std::size_t column_stride;
-};
+namespace lathe::ops {
 
 /// C[m, n] = A[m, k] B[k, n]; C is row-major with `ldc` elements a row. One thread; AVX2 where there is.
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<double> a, MatrixView<double> b, double* c,
           std::size_t ldc);
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<float> a, MatrixView<float> b, float* c,
           std::size_t ldc);
+
+/// By the engine where there is one, it pays and it works; else by gemm().
+void multiply(const MatrixProduct<double>& product, ProductEngine* engine);
+void multiply(const MatrixProduct<float>& product, ProductEngine* engine);
 
 }  // namespace lathe::ops

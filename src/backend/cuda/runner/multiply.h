@@ -1,0 +1,14 @@
+#pragma once
+
+#include "backend/cuda/driver_api.h"
+#include "backend/cuda/protocol.h"
+#include "base/fd.h"
+
+namespace lathe::cuda {
+
+/// Multiplies the matrices in `memory`, in place of the third, by kKeeperKernels. kUnavailable: the device is
+/// full.
+Status multiply_matrices(const Driver& driver, Module kernels, const Product& product,
+                         const UniqueFd& memory);
+
+}  // namespace lathe::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.h"
+
+namespace lathe {
+
+/// A matrix read by row and column strides, so that a transpose costs nothing.
+template <class T>
+struct MatrixView {
+  const T* data;
+  std::size_t row_stride;
+  std::size_t column_stride;
+};
+
+/// C[m, n] = A[m, k] B[k, n]; C is row-major.
+template <class T>
+struct MatrixProduct {
+  std::size_t m, n, k;
+  MatrixView<T> a, b;
+  T* c;
+};
+
+/// What multiplies large matrices for references faster than this machine's processors do. Thread-safe.
+class ProductEngine {
+ public:
+  virtual ~ProductEngine() = default;
+  /// Sums in any order, in T. After an error C is undefined.
+  virtual Status multiply(const MatrixProduct<double>& product) = 0;
+  virtual Status multiply(const MatrixProduct<float>& product) = 0;
+};
+
+/// Whether moving so many elements to an engine and back takes less time than so many multiplications on
+/// threads of this machine.
+inline bool worth_moving(double multiplications, double elements, int threads) {
+  return multiplications >= 0x1p30 && multiplications >= 24.0 * threads * elements;
+}
+
+}  // namespace lathe
