@@ -25,13 +25,22 @@ function(lathe_library folder)
   add_library(lathe::${name} ALIAS ${target})
 endfunction()
 
-# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...]): one GoogleTest program, each case a CTest test.
+# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [ON_GPU]): one GoogleTest program, each case a CTest test.
+# ON_GPU: it runs kernels where there is a GPU, one case at a time.
 function(lathe_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lathe_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              LATHE_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" DISCOVERY_TIMEOUT 60)
+  set(labels ${ARG_LABELS})
+  set(lock)
+  if(ARG_ON_GPU)
+    set(lock RESOURCE_LOCK gpu)
+    if(NOT labels)
+      set(labels gpu)
+    endif()
+  endif()
+  gtest_discover_tests(${name} PROPERTIES ${lock} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -17,6 +18,7 @@ Result<std::pair<Channel, Channel>> Channel::make_pair() {
 }
 
 Status Channel::send(std::string_view bytes, const std::vector<int>& fds) const {
+  assert(!bytes.empty());
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_iov = &part;

@@ -24,6 +24,7 @@ class Channel {
   explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
   static Result<std::pair<Channel, Channel>> make_pair();
 
+  /// `bytes` has one at least: a frame without any reads as the peer's end.
   Status send(std::string_view bytes, const std::vector<int>& fds = {}) const;
   /// Errors: kTimeout after `timeout_ms` (-1 waits forever), kIo when the peer is gone, kCorrupt for an
   /// over-long frame. Descriptors arrive close-on-exec.

@@ -120,7 +120,7 @@ class CatalogPolicy final : public Policy {
   /// On a GPU the team decides what else is best, so all but the one value takes its default again.
   /// Predictions are often equal there: what concerns the whole kernel comes first, then the two values next
   /// to each default. Dims that are compiled in help, and take a compilation for each shape: one in four goes
-  /// without.
+  /// without. What a cache is told of goes with any other change: such pairs follow.
   static std::vector<Schedule> gpu_changes(const Emission& first) {
     std::vector<Schedule> near, far, changes;
     for (auto knob = first.space.rbegin(); knob != first.space.rend(); ++knob) {
@@ -145,8 +145,27 @@ class CatalogPolicy final : public Policy {
       changes.back()["fixed"] = 1;
       if (changes.size() % 4 == 0) changes.push_back(near[plain++]);
     }
+    for (Schedule& pair : hinted(near)) {
+      pair["fixed"] = 1;
+      changes.push_back(std::move(pair));
+    }
     changes.insert(changes.end(), near.begin() + static_cast<std::ptrdiff_t>(plain), near.end());
     return changes;
+  }
+
+  /// Every change of a hint with every other change, hint by hint.
+  static std::vector<Schedule> hinted(const std::vector<Schedule>& changes) {
+    const auto is_hint = [](const Schedule& change) { return change.begin()->first.ends_with(".stream"); };
+    std::vector<Schedule> pairs;
+    for (const Schedule& hint : changes) {
+      if (!is_hint(hint)) continue;
+      for (const Schedule& change : changes) {
+        if (is_hint(change)) continue;
+        pairs.push_back(change);
+        pairs.back().insert(hint.begin(), hint.end());
+      }
+    }
+    return pairs;
   }
 
   static bool faster(const Proposal& a, const Proposal& b) { return a.predicted_ns < b.predicted_ns; }

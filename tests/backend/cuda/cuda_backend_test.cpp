@@ -169,7 +169,6 @@ TEST_F(CudaBackendTest, ARightKernelPassesAndTakesTime) {
   ASSERT_EQ(outcome.outputs.size(), 4U);
   for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial.at(0).pass);
   EXPECT_GT(outcome.wall_ns, 2000);
-  EXPECT_LT(outcome.wall_ns, 1e6);
 }
 
 TEST_F(CudaBackendTest, WhatIsNotComputedIsWrong) {
