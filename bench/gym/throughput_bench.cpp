@@ -94,6 +94,13 @@ Result<Series> evaluate(Evaluator& evaluator, std::span<const Proposal> proposal
 struct Totals {
   Series alone, together;
   double prepare_seconds = 0;
+  std::map<std::string, double> prepare_parts = {};
+
+  void take(const std::vector<Event>& events) {
+    for (const Event& event : events)
+      if (event.kind == "gym.prepared")
+        for (const auto& [part, seconds] : event.fields) prepare_parts[part] += std::stod(seconds);
+  }
 };
 
 void print_row(const std::string& task, const Series& alone, const Series& together, double prepare_seconds) {
@@ -125,6 +132,12 @@ void print_unseen(const Totals& totals) {
              all[all.size() * 9 / 10], all.back());
 }
 
+void print_preparation(const Totals& totals) {
+  fmt::print("preparation, seconds in all:");
+  for (const auto& [part, seconds] : totals.prepare_parts) fmt::print(" {} {:.1f},", part, seconds);
+  fmt::print("\n");
+}
+
 Status run_task(const std::string& path, const Options& options, Backend& backend, Totals& totals) {
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_TRY(const TaskSpec task, load_task(path));
@@ -132,8 +145,10 @@ Status run_task(const std::string& path, const Options& options, Backend& backen
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
   EvaluatorOptions gym;
   gym.anchors = catalog_anchors({task, backend.device(), peaks});
-  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, gym, null_sink()));
+  RecordingSink sink;
+  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, gym, sink));
   const double prepare_seconds = seconds_since(preparing);
+  totals.take(sink.events());
   const auto policy = make_catalog_policy();
   Rng rng(Seed::from_number(1));
   LATHE_TRY(const auto proposals,
@@ -164,6 +179,7 @@ Status run(const Options& options) {
   print_row("all", totals.alone, totals.together, totals.prepare_seconds);
   print_usage(backend->usage(), seconds_since(begin));
   print_unseen(totals);
+  print_preparation(totals);
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   fmt::print("\npeak memory of the broker: {} MiB\n", usage.ru_maxrss / 1024);

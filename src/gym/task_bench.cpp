@@ -20,6 +20,19 @@ constexpr double kTimedBlockNs = 1.2e6;  // what the trials of a timing workload
 constexpr int kMaxTrials = 96;
 constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 
+/// Adds its lifetime to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::int64_t begin_ns_ = steady_clock().now_ns();
+};
+
 }  // namespace
 
 Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backend& backend,
@@ -32,10 +45,12 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backe
   LATHE_CHECK_OK(bench->make_shapes());
   LATHE_CHECK_OK(bench->add_baselines(events));
   bench->summarise_baselines();
+  bench->report_preparation(events);
   return bench;
 }
 
 Status TaskBench::make_shapes() {
+  const Stopwatch watch(preparation_["references"]);
   const Seed seed = options_.secret.derive("shapes");
   for (const NamedShape& shape : spec_.shapes)
     LATHE_CHECK_OK(add_shape(shape.dims, false, seed.derive("scored", shapes_.size())));
@@ -68,6 +83,7 @@ Status TaskBench::measure_rms(BenchShape& shape) {
 /// How many trials a shape needs depends on how fast its kernels are, which only the naive build can tell
 /// yet.
 Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
+  const Stopwatch watch(preparation_["timing_data"]);
   for (std::size_t i = 0; i < spec_.shapes.size(); ++i) {
     BenchShape& shape = shapes_[i];
     LATHE_TRY(auto session, backend_.open(naive.candidate, naive.artifacts[i], shape.verify));
@@ -96,7 +112,11 @@ Status TaskBench::add_baselines(EventSink& events) {
   for (const Candidate& anchor : options_.anchors) baselines.push_back({"anchor " + anchor.name, anchor});
   for (std::size_t b = 0; b < baselines.size(); ++b) {
     const Baseline& baseline = baselines[b];
-    const BuiltCandidate built = build_for_shapes(backend_, baseline.candidate, shapes_);
+    BuiltCandidate built;
+    {
+      const Stopwatch watch(preparation_["build"]);
+      built = build_for_shapes(backend_, baseline.candidate, shapes_);
+    }
     Finding finding = built.finding;
     const bool naive = timers_.empty();
     if (naive && !finding.passed())
@@ -104,12 +124,19 @@ Status TaskBench::add_baselines(EventSink& events) {
                                                      finding.reason, finding.detail)};
     if (naive) {
       naive_ = baseline.candidate;
-      for (BenchShape& shape : shapes_) LATHE_CHECK_OK(measure_rms(shape));
+      {
+        const Stopwatch watch(preparation_["rms"]);
+        for (BenchShape& shape : shapes_) LATHE_CHECK_OK(measure_rms(shape));
+      }
       LATHE_CHECK_OK(make_timing_data(built));
     }
     backend_.rest();
     Evidence evidence;
-    if (finding.passed()) finding = verify(built, evidence);
+    {
+      const Stopwatch watch(preparation_["verify"]);
+      if (finding.passed()) finding = verify(built, evidence);
+    }
+    const Stopwatch watch(preparation_["time"]);
     for (std::size_t i = 0; i < timers_.size() && finding.passed(); ++i)
       finding = timers_[i]->add_anchor(baseline.name, b < peers, baseline.candidate, built.artifacts[i]);
     if (naive && !finding.passed())
@@ -123,6 +150,12 @@ Status TaskBench::add_baselines(EventSink& events) {
            {{"baseline", baseline.name}}});
   }
   return Ok{};
+}
+
+void TaskBench::report_preparation(EventSink& events) const {
+  Event event{Severity::kDebug, "gym.prepared", "prepared", {}};
+  for (const auto& [part, seconds] : preparation_) event.fields[part] = fmt::format("{:.3f}", seconds);
+  events.on_event(event);
 }
 
 void TaskBench::summarise_baselines() {

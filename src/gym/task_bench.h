@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class TaskBench {
   Status make_timing_data(const BuiltCandidate& naive);
   Status add_baselines(EventSink& events);
   void summarise_baselines();
+  void report_preparation(EventSink& events) const;
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
   void inspect(const BuiltCandidate& built, Verdict& verdict);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
@@ -50,6 +52,7 @@ class TaskBench {
   std::vector<std::unique_ptr<ShapeTimer>> timers_;  ///< one a scored shape
   std::vector<BaselineTime> baselines_;
   std::string best_baseline_;
+  std::map<std::string, double> preparation_;  ///< seconds of each of its parts
   std::uint64_t reverified_ = 0;
   std::uint64_t evaluated_ = 0;
 };
