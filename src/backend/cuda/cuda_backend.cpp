@@ -78,7 +78,10 @@ class CudaBackend final : public Backend {
   }
 
   DeviceUsage usage() const override { return usage_.total(); }
-  void rest() override { launchers_.rest(); }
+  void rest() override {
+    products_.rest();
+    launchers_.rest();
+  }
   ProductEngine* products() override { return &products_; }
 
   using Backend::build;

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "sandbox/memfd.h"
-
 namespace lathe::cuda {
 namespace {
 
@@ -28,31 +26,41 @@ T* pack(const MatrixView<T>& view, std::size_t lines, std::size_t length, T* to)
   return to + lines * length;
 }
 
+}  // namespace
+
+Status DeviceProducts::reserve(std::uint64_t bytes) {
+  if (matrices_.size() >= bytes) return Ok{};
+  matrices_ = Mapping();
+  LATHE_TRY(memory_, make_memfd("products", bytes));
+  LATHE_TRY(matrices_, map_shared(memory_, bytes, true));
+  return Ok{};
+}
+
 template <class T>
-Status multiply_there(KeeperClient& keeper, const MatrixProduct<T>& product) {
+Status DeviceProducts::multiply_there(const MatrixProduct<T>& product) {
   Product request{.m = product.m, .n = product.n, .k = product.k, .element_bytes = sizeof(T)};
   LATHE_TRY(request.a_transposed, is_transposed(product.a));
   LATHE_TRY(request.b_transposed, is_transposed(product.b));
-  LATHE_TRY(const UniqueFd memory, make_memfd("product", request.bytes()));
-  LATHE_TRY(const Mapping matrices, map_shared(memory, request.bytes(), true));
-  T* to = reinterpret_cast<T*>(matrices.data());
+  std::lock_guard lock(mutex_);
+  LATHE_CHECK_OK(reserve(request.bytes()));
+  T* to = reinterpret_cast<T*>(matrices_.data());
   to = request.a_transposed ? pack(product.a, product.k, product.m, to)
                             : pack(product.a, product.m, product.k, to);
   to = request.b_transposed ? pack(product.b, product.n, product.k, to)
                             : pack(product.b, product.k, product.n, to);
-  LATHE_CHECK_OK(keeper.multiply(request, memory));
+  LATHE_CHECK_OK(keeper_->multiply(request, memory_));
   std::memcpy(product.c, to, product.m * product.n * sizeof(T));
   return Ok{};
 }
 
-}  // namespace
-
-Status DeviceProducts::multiply(const MatrixProduct<double>& product) {
-  return multiply_there(*keeper_, product);
+void DeviceProducts::rest() {
+  std::lock_guard lock(mutex_);
+  matrices_ = Mapping();
+  memory_.reset();
 }
 
-Status DeviceProducts::multiply(const MatrixProduct<float>& product) {
-  return multiply_there(*keeper_, product);
-}
+Status DeviceProducts::multiply(const MatrixProduct<double>& product) { return multiply_there(product); }
+
+Status DeviceProducts::multiply(const MatrixProduct<float>& product) { return multiply_there(product); }
 
 }  // namespace lathe::cuda
