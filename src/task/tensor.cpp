@@ -1,5 +1,7 @@
 #include "task/tensor.h"
 
+#include "base/large_vector.h"
+
 namespace lathe {
 
 std::int64_t element_count(const Shape& shape) {
@@ -16,7 +18,7 @@ std::string to_string(const Shape& shape) {
 
 HostTensor HostTensor::zeros(DType dtype, Shape shape) {
   const auto bytes = static_cast<std::size_t>(element_count(shape)) * info(dtype).bytes;
-  return {dtype, std::move(shape), std::vector<std::byte>(bytes)};
+  return {dtype, std::move(shape), zero_vector<std::byte>(bytes)};
 }
 
 HostTensor HostTensor::encode(DType dtype, Shape shape, std::span<const double> values) {
@@ -27,7 +29,7 @@ HostTensor HostTensor::encode(DType dtype, Shape shape, std::span<const double> 
 }
 
 std::vector<double> HostTensor::decode() const {
-  std::vector<double> values(static_cast<std::size_t>(element_count(shape)));
+  auto values = zero_vector<double>(static_cast<std::size_t>(element_count(shape)));
   info(dtype).decode(bytes.data(), values);
   return values;
 }

@@ -5,7 +5,7 @@
 namespace lathe::ops {
 
 std::vector<float> magnitudes(const Value& x, double factor, bool with_error, double scale) {
-  std::vector<float> result(x.data.size());
+  auto result = zero_vector<float>(x.data.size());
   const bool add_error = with_error && !x.err.empty();
   for (std::size_t i = 0; i < result.size(); ++i) {
     const double value = factor * std::fabs(x.data[i]) + (add_error ? x.err[i] : 0.0);
@@ -15,7 +15,7 @@ std::vector<float> magnitudes(const Value& x, double factor, bool with_error, do
 }
 
 std::vector<float> nonzero_flags(const Value& x) {
-  std::vector<float> result(x.data.size());
+  auto result = zero_vector<float>(x.data.size());
   for (std::size_t i = 0; i < result.size(); ++i) result[i] = x.data[i] != 0 ? 1.0f : 0.0f;
   return result;
 }

@@ -34,7 +34,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
   const double scale_b = largest_b > 0 ? 1 / largest_b : 1;
   const double inflate = (1 + terms * 0x1p-24) / (scale_a * scale_b);
   const double floor = (u > 0 ? terms * kTiny : 0) + terms * kTiny * inflate;
-  std::vector<float> partial(out.err.size());
+  auto partial = zero_vector<float>(out.err.size());
   const auto add_product = [&](const std::vector<float>& x, const std::vector<float>& y) {
     apply(x.data(), y.data(), partial.data());
     for (std::size_t i = 0; i < partial.size(); ++i) out.err[i] += inflate * static_cast<double>(partial[i]);

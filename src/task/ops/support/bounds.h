@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/large_vector.h"
 #include "task/op.h"
 
 /// The pieces of first-order error bounds. An honest kernel rounds every operation to `unit_roundoff`, sums
@@ -81,8 +82,8 @@ inline bool needs_error(std::span<const Value* const> in, const Numerics& numeri
 inline void prepare(const Shape& shape, bool with_error, Value& out) {
   out.shape = shape;
   const auto count = static_cast<std::size_t>(element_count(shape));
-  out.data.assign(count, 0);
-  out.err.assign(with_error ? count : 0, 0);
+  fill_zeros(out.data, count);
+  fill_zeros(out.err, with_error ? count : 0);
 }
 
 }  // namespace lathe::ops
