@@ -11,19 +11,7 @@ mkdir -p "$out"
 
 device() { sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1; }
 
-# record NAME TITLE COMMAND...: the command's output under a heading that says what was measured where.
-record() {
-  name=$1 title=$2
-  shift 2
-  echo "measuring $name" >&2
-  {
-    printf '# %s\n\n' "$title"
-    printf '`%s`\n\n' "$*"
-    printf '%s, %s cores, %s, commit %s\n\n' "$(device)" "$(nproc)" "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)"
-    "$@"
-  } >"$out/$name.md.new"
-  mv "$out/$name.md.new" "$out/$name.md"
-}
+. bench/record.sh
 
 timing() { record timing "The clock" "$bin/timing_bench" --screens 200 --finals 100 --slower-finals 25; }
 # With a cache of its own: else every kernel is found there, and builds cost nothing.

@@ -17,27 +17,18 @@ trap 'rm -rf "$LATHE_CACHE"' EXIT
 
 device() { nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "an unnamed GPU"; }
 
-# record NAME COMMAND...: the command's output under what was measured where; goes on where one fails.
-record() {
-  name=$1
-  shift
-  echo "measuring $name" >&2
-  {
-    printf '`%s`\n\n' "$*"
-    printf '%s, %s cores, %s, commit %s\n\n' "$(device)" "$(nproc)" "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-    "$@" 2>&1 || printf '\nended with %s\n' "$?"
-  } >"$out/$name.md"
-}
+. bench/record.sh
 
-throughput() { record throughput "$bin/throughput_bench" --device cuda --count 10 --alone 3; }
-references() { record references "$bin/reference_bench" --device cuda bench/gym/products.toml; }
-conformance() { record conformance "$bin/lathe" doctor --conformance --device cuda; }
-memory_bound() { record memory_bound python3 bench/torch/compare.py "$bin/lathe" --candidates 56 --verbose 6 --out "$LATHE_CACHE/compare"; }
-ragged() { record ragged python3 bench/torch/check.py "$bin/lathe" --candidates 4 --out "$LATHE_CACHE/check"; }
-fp16() { record fp16 python3 bench/matmul_fp16.py; }
+throughput() { record throughput "Evaluations an hour" "$bin/throughput_bench" --device cuda --count 10 --alone 3; }
+references() { record references "References' large products" "$bin/reference_bench" --device cuda bench/gym/products.toml; }
+conformance() { record conformance "The conformance suite" "$bin/lathe" doctor --conformance --device cuda; }
+memory_bound() { record memory_bound "Beside PyTorch" python3 bench/torch/compare.py "$bin/lathe" --candidates 56 --verbose 6 --out "$LATHE_CACHE/compare"; }
+ragged() { record ragged "Ragged shapes" python3 bench/torch/check.py "$bin/lathe" --candidates 4 --out "$LATHE_CACHE/check"; }
+fp16() { record fp16 "The worked example on tensor cores" python3 bench/matmul_fp16.py; }
 profile() {
-  record profile "$bin/lathe" eval examples/cuda/matmul_fp16.toml examples/cuda/matmul_fp16.cu --device cuda --depth profile
+  record profile "A profile" "$bin/lathe" eval examples/cuda/matmul_fp16.toml examples/cuda/matmul_fp16.cu --device cuda --depth profile
 }
 
 [ $# -gt 0 ] || set -- throughput references conformance memory_bound ragged fp16 profile
-for step; do "$step"; done
+# One that fails says why; the others are measured all the same.
+for step; do "$step" || echo "measure_gpu.sh: $step failed" >&2; done

@@ -292,10 +292,8 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, QuietGate&
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))
     inspect(built, verdict);
   const auto stage = [&](const char* name, auto&& work) {
-    const auto begin = steady_clock().now_ns();
-    Finding finding = work();
-    verdict.stage_seconds[name] += static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-    return finding;
+    const Stopwatch watch(verdict.stage_seconds[name]);
+    return work();
   };
   Finding finding = built.finding;
   if (finding.passed() && depth != Depth::kBuild)

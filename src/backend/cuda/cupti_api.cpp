@@ -6,6 +6,8 @@
 #include <array>
 #include <string>
 
+#include "base/symbol_binder.h"
+
 namespace lathe::cuda {
 namespace {
 
@@ -19,43 +21,36 @@ void* open_library() {
   return nullptr;
 }
 
-template <class Function>
-void bind(void* library, Function& function, const char* name, const char*& missing) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function && !missing) missing = name;
-}
-
 Result<Cupti> open_cupti() {
   void* const library = open_library();
   if (!library)
     return Error{ErrorCode::kUnavailable, "no CUPTI (libcupti.so)",
                  "install the CUDA toolkit's CUPTI (cuda-cupti) to count what kernels do"};
   Cupti cupti{};
-  const char* missing = nullptr;
-  const auto find = [&](auto& function, const char* name) { bind(library, function, name, missing); };
-  find(cupti.error_name, "cuptiGetResultString");
-  find(cupti.initialize, "cuptiProfilerInitialize");
-  find(cupti.chip_name, "cuptiDeviceGetChipName");
-  find(cupti.availability, "cuptiProfilerGetCounterAvailability");
-  find(cupti.host_initialize, "cuptiProfilerHostInitialize");
-  find(cupti.host_deinitialize, "cuptiProfilerHostDeinitialize");
-  find(cupti.metric_properties, "cuptiProfilerHostGetMetricProperties");
-  find(cupti.add_metrics, "cuptiProfilerHostConfigAddMetrics");
-  find(cupti.config_size, "cuptiProfilerHostGetConfigImageSize");
-  find(cupti.config_image, "cuptiProfilerHostGetConfigImage");
-  find(cupti.evaluate, "cuptiProfilerHostEvaluateToGpuValues");
-  find(cupti.enable, "cuptiRangeProfilerEnable");
-  find(cupti.disable, "cuptiRangeProfilerDisable");
-  find(cupti.data_size, "cuptiRangeProfilerGetCounterDataSize");
-  find(cupti.data_initialize, "cuptiRangeProfilerCounterDataImageInitialize");
-  find(cupti.set_config, "cuptiRangeProfilerSetConfig");
-  find(cupti.start, "cuptiRangeProfilerStart");
-  find(cupti.push, "cuptiRangeProfilerPushRange");
-  find(cupti.pop, "cuptiRangeProfilerPopRange");
-  find(cupti.stop, "cuptiRangeProfilerStop");
-  find(cupti.decode, "cuptiRangeProfilerDecodeData");
-  if (missing)
-    return Error{ErrorCode::kUnavailable, fmt::format("CUPTI has no {}", missing),
+  SymbolBinder binder(library);
+  binder.bind(cupti.error_name, "cuptiGetResultString");
+  binder.bind(cupti.initialize, "cuptiProfilerInitialize");
+  binder.bind(cupti.chip_name, "cuptiDeviceGetChipName");
+  binder.bind(cupti.availability, "cuptiProfilerGetCounterAvailability");
+  binder.bind(cupti.host_initialize, "cuptiProfilerHostInitialize");
+  binder.bind(cupti.host_deinitialize, "cuptiProfilerHostDeinitialize");
+  binder.bind(cupti.metric_properties, "cuptiProfilerHostGetMetricProperties");
+  binder.bind(cupti.add_metrics, "cuptiProfilerHostConfigAddMetrics");
+  binder.bind(cupti.config_size, "cuptiProfilerHostGetConfigImageSize");
+  binder.bind(cupti.config_image, "cuptiProfilerHostGetConfigImage");
+  binder.bind(cupti.evaluate, "cuptiProfilerHostEvaluateToGpuValues");
+  binder.bind(cupti.enable, "cuptiRangeProfilerEnable");
+  binder.bind(cupti.disable, "cuptiRangeProfilerDisable");
+  binder.bind(cupti.data_size, "cuptiRangeProfilerGetCounterDataSize");
+  binder.bind(cupti.data_initialize, "cuptiRangeProfilerCounterDataImageInitialize");
+  binder.bind(cupti.set_config, "cuptiRangeProfilerSetConfig");
+  binder.bind(cupti.start, "cuptiRangeProfilerStart");
+  binder.bind(cupti.push, "cuptiRangeProfilerPushRange");
+  binder.bind(cupti.pop, "cuptiRangeProfilerPopRange");
+  binder.bind(cupti.stop, "cuptiRangeProfilerStop");
+  binder.bind(cupti.decode, "cuptiRangeProfilerDecodeData");
+  if (binder.missing())
+    return Error{ErrorCode::kUnavailable, fmt::format("CUPTI has no {}", binder.missing()),
                  "counters need CUPTI of CUDA 12.6 or later"};
   return cupti;
 }

@@ -3,27 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "base/symbol_binder.h"
+
 namespace lathe::cuda {
 namespace {
 
-/// Finds functions by name and remembers the first that is missing.
-class Binder {
- public:
-  explicit Binder(void* library) : library_(library) {}
-
-  template <class Function>
-  void bind(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
-
-void bind_device(Binder& binder, Driver& driver) {
+void bind_device(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.init, "cuInit");
   binder.bind(driver.version, "cuDriverGetVersion");
   binder.bind(driver.error_name, "cuGetErrorName");
@@ -37,7 +22,7 @@ void bind_device(Binder& binder, Driver& driver) {
   binder.bind(driver.context_current, "cuCtxGetCurrent");
 }
 
-void bind_modules(Binder& binder, Driver& driver) {
+void bind_modules(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.module_load, "cuModuleLoadData");
   binder.bind(driver.module_unload, "cuModuleUnload");
   binder.bind(driver.module_function, "cuModuleGetFunction");
@@ -49,7 +34,7 @@ void bind_modules(Binder& binder, Driver& driver) {
   binder.bind(driver.launch, "cuLaunchKernelEx");
 }
 
-void bind_memory(Binder& binder, Driver& driver) {
+void bind_memory(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.address_reserve, "cuMemAddressReserve");
   binder.bind(driver.address_free, "cuMemAddressFree");
   binder.bind(driver.memory_create, "cuMemCreate");
@@ -71,7 +56,7 @@ void bind_memory(Binder& binder, Driver& driver) {
   binder.bind(driver.set_words, "cuMemsetD32Async");
 }
 
-void bind_streams(Binder& binder, Driver& driver) {
+void bind_streams(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.stream_create, "cuStreamCreate");
   binder.bind(driver.stream_synchronize, "cuStreamSynchronize");
   binder.bind(driver.event_create, "cuEventCreate");
@@ -92,7 +77,7 @@ Result<Driver> open_driver() {
     return Error{ErrorCode::kUnavailable, "no CUDA driver (libcuda.so.1)",
                  "install NVIDIA's driver for a GPU"};
   Driver driver{};
-  Binder binder(library);
+  SymbolBinder binder(library);
   bind_device(binder, driver);
   bind_modules(binder, driver);
   bind_memory(binder, driver);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/clock.h"
+#include "base/symbol_binder.h"
 
 namespace lathe::cuda {
 
@@ -28,12 +29,6 @@ namespace {
 constexpr std::array kLibraries = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
                                    "/usr/local/cuda/lib64/libnvrtc.so.12"};
 
-template <class Function>
-bool bind(Function& function, void* library, const char* name) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 /// NVRTC's texts end with a zero that is not theirs.
 template <class Size, class Get, class Program>
 std::string text_of(Program program, Size size, Get get) {
@@ -53,16 +48,17 @@ Result<Nvrtc> Nvrtc::open() {
   if (library == nullptr)
     return Error{ErrorCode::kUnavailable, "no libnvrtc", "install the CUDA toolkit 12 or later"};
   static Functions functions;
-  const bool whole = bind(functions.version, library, "nvrtcVersion") &&
-                     bind(functions.create, library, "nvrtcCreateProgram") &&
-                     bind(functions.destroy, library, "nvrtcDestroyProgram") &&
-                     bind(functions.compile, library, "nvrtcCompileProgram") &&
-                     bind(functions.log_size, library, "nvrtcGetProgramLogSize") &&
-                     bind(functions.log, library, "nvrtcGetProgramLog") &&
-                     bind(functions.cubin_size, library, "nvrtcGetCUBINSize") &&
-                     bind(functions.cubin, library, "nvrtcGetCUBIN");
+  SymbolBinder binder(library);
+  binder.bind(functions.version, "nvrtcVersion");
+  binder.bind(functions.create, "nvrtcCreateProgram");
+  binder.bind(functions.destroy, "nvrtcDestroyProgram");
+  binder.bind(functions.compile, "nvrtcCompileProgram");
+  binder.bind(functions.log_size, "nvrtcGetProgramLogSize");
+  binder.bind(functions.log, "nvrtcGetProgramLog");
+  binder.bind(functions.cubin_size, "nvrtcGetCUBINSize");
+  binder.bind(functions.cubin, "nvrtcGetCUBIN");
   int major = 0, minor = 0;
-  if (!whole || functions.version(&major, &minor) != 0)
+  if (binder.missing() || functions.version(&major, &minor) != 0)
     return Error{ErrorCode::kUnavailable, "libnvrtc lacks functions that Lathe needs",
                  "install CUDA 12 or later"};
   Nvrtc nvrtc;

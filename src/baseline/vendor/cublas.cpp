@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "base/symbol_binder.h"
 #include "baseline/vendor/contraction.h"
 
 namespace lathe::vendor {
@@ -25,22 +26,17 @@ struct Cublas {
 constexpr std::array kNames = {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.13",
                                "/usr/local/cuda/lib64/libcublas.so.12"};
 
-template <class Function>
-bool bind(Function& function, void* library, const char* name) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 Result<Cublas> open_cublas() {
   void* library = nullptr;
   for (const char* name : kNames)
     if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!library) return Error{ErrorCode::kUnavailable, "no libcublas", "install the CUDA toolkit's libraries"};
   Cublas cublas{};
-  const bool whole = bind(cublas.create, library, "cublasCreate_v2") &&
-                     bind(cublas.set_stream, library, "cublasSetStream_v2") &&
-                     bind(cublas.multiply, library, "cublasSgemmStridedBatched");
-  if (!whole || cublas.create(&cublas.handle) != 0)
+  SymbolBinder binder(library);
+  binder.bind(cublas.create, "cublasCreate_v2");
+  binder.bind(cublas.set_stream, "cublasSetStream_v2");
+  binder.bind(cublas.multiply, "cublasSgemmStridedBatched");
+  if (binder.missing() || cublas.create(&cublas.handle) != 0)
     return Error{ErrorCode::kUnavailable, "cuBLAS cannot be used in this context"};
   return cublas;
 }

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "base/symbol_binder.h"
+
 namespace lathe::vendor {
 namespace {
 
@@ -33,55 +35,48 @@ const Result<Library>& library(const std::string& first_place) {
   return opened;
 }
 
-template <class Function>
-void bind(void* library, Function& function, const char* name, const char*& missing) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function && !missing) missing = name;
-}
-
-template <class Find>
-void bind_descriptors(Cudnn& cudnn, const Find& find) {
-  find(cudnn.create_tensor, "cudnnCreateTensorDescriptor");
-  find(cudnn.set_tensor, "cudnnSetTensorNdDescriptor");
-  find(cudnn.destroy_tensor, "cudnnDestroyTensorDescriptor");
-  find(cudnn.create_filter, "cudnnCreateFilterDescriptor");
-  find(cudnn.set_filter, "cudnnSetFilterNdDescriptor");
-  find(cudnn.destroy_filter, "cudnnDestroyFilterDescriptor");
-  find(cudnn.create_convolution, "cudnnCreateConvolutionDescriptor");
-  find(cudnn.set_convolution, "cudnnSetConvolutionNdDescriptor");
-  find(cudnn.set_groups, "cudnnSetConvolutionGroupCount");
-  find(cudnn.set_math, "cudnnSetConvolutionMathType");
-  find(cudnn.destroy_convolution, "cudnnDestroyConvolutionDescriptor");
-  find(cudnn.create_pooling, "cudnnCreatePoolingDescriptor");
-  find(cudnn.set_pooling, "cudnnSetPoolingNdDescriptor");
-  find(cudnn.destroy_pooling, "cudnnDestroyPoolingDescriptor");
-  find(cudnn.create_activation, "cudnnCreateActivationDescriptor");
-  find(cudnn.set_activation, "cudnnSetActivationDescriptor");
-  find(cudnn.destroy_activation, "cudnnDestroyActivationDescriptor");
+void bind_descriptors(SymbolBinder& binder, Cudnn& cudnn) {
+  binder.bind(cudnn.create_tensor, "cudnnCreateTensorDescriptor");
+  binder.bind(cudnn.set_tensor, "cudnnSetTensorNdDescriptor");
+  binder.bind(cudnn.destroy_tensor, "cudnnDestroyTensorDescriptor");
+  binder.bind(cudnn.create_filter, "cudnnCreateFilterDescriptor");
+  binder.bind(cudnn.set_filter, "cudnnSetFilterNdDescriptor");
+  binder.bind(cudnn.destroy_filter, "cudnnDestroyFilterDescriptor");
+  binder.bind(cudnn.create_convolution, "cudnnCreateConvolutionDescriptor");
+  binder.bind(cudnn.set_convolution, "cudnnSetConvolutionNdDescriptor");
+  binder.bind(cudnn.set_groups, "cudnnSetConvolutionGroupCount");
+  binder.bind(cudnn.set_math, "cudnnSetConvolutionMathType");
+  binder.bind(cudnn.destroy_convolution, "cudnnDestroyConvolutionDescriptor");
+  binder.bind(cudnn.create_pooling, "cudnnCreatePoolingDescriptor");
+  binder.bind(cudnn.set_pooling, "cudnnSetPoolingNdDescriptor");
+  binder.bind(cudnn.destroy_pooling, "cudnnDestroyPoolingDescriptor");
+  binder.bind(cudnn.create_activation, "cudnnCreateActivationDescriptor");
+  binder.bind(cudnn.set_activation, "cudnnSetActivationDescriptor");
+  binder.bind(cudnn.destroy_activation, "cudnnDestroyActivationDescriptor");
 }
 
 Result<Cudnn> bind_cudnn() {
   const Result<Library>& found = library({});
   if (!found.ok()) return found.error();
   Cudnn cudnn{};
-  const char* missing = nullptr;
-  const auto find = [&](auto& function, const char* name) { bind(found->handle, function, name, missing); };
-  find(cudnn.error_string, "cudnnGetErrorString");
-  find(cudnn.create, "cudnnCreate");
-  find(cudnn.set_stream, "cudnnSetStream");
-  bind_descriptors(cudnn, find);
-  find(cudnn.forward_bytes, "cudnnGetConvolutionForwardWorkspaceSize");
-  find(cudnn.forward, "cudnnConvolutionForward");
-  find(cudnn.forward_fused, "cudnnConvolutionBiasActivationForward");
-  find(cudnn.backward_bytes, "cudnnGetConvolutionBackwardDataWorkspaceSize");
-  find(cudnn.backward, "cudnnConvolutionBackwardData");
-  find(cudnn.add, "cudnnAddTensor");
-  find(cudnn.activate, "cudnnActivationForward");
-  find(cudnn.pool, "cudnnPoolingForward");
-  find(cudnn.softmax, "cudnnSoftmaxForward");
-  find(cudnn.batch_norm, "cudnnBatchNormalizationForwardInference");
-  if (missing)
-    return Error{ErrorCode::kUnavailable, "'" + found->path + "' has no " + missing, "install cuDNN 9"};
+  SymbolBinder binder(found->handle);
+  binder.bind(cudnn.error_string, "cudnnGetErrorString");
+  binder.bind(cudnn.create, "cudnnCreate");
+  binder.bind(cudnn.set_stream, "cudnnSetStream");
+  bind_descriptors(binder, cudnn);
+  binder.bind(cudnn.forward_bytes, "cudnnGetConvolutionForwardWorkspaceSize");
+  binder.bind(cudnn.forward, "cudnnConvolutionForward");
+  binder.bind(cudnn.forward_fused, "cudnnConvolutionBiasActivationForward");
+  binder.bind(cudnn.backward_bytes, "cudnnGetConvolutionBackwardDataWorkspaceSize");
+  binder.bind(cudnn.backward, "cudnnConvolutionBackwardData");
+  binder.bind(cudnn.add, "cudnnAddTensor");
+  binder.bind(cudnn.activate, "cudnnActivationForward");
+  binder.bind(cudnn.pool, "cudnnPoolingForward");
+  binder.bind(cudnn.softmax, "cudnnSoftmaxForward");
+  binder.bind(cudnn.batch_norm, "cudnnBatchNormalizationForwardInference");
+  if (binder.missing())
+    return Error{ErrorCode::kUnavailable, "'" + found->path + "' has no " + binder.missing(),
+                 "install cuDNN 9"};
   return cudnn;
 }
 

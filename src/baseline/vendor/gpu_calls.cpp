@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/symbol_binder.h"
+
 namespace lathe::vendor {
 namespace {
 
@@ -35,29 +37,27 @@ struct Driver {
   int (*destroy_exec)(GraphExec);
 };
 
-template <class Function>
-bool bind(Function& function, void* library, const char* name) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 Result<Driver> open_driver() {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  const Error none{ErrorCode::kUnavailable, "no NVIDIA driver (libcuda.so.1)"};
+  if (!library) return none;
   Driver driver{};
-  const bool whole =
-      library && bind(driver.allocate, library, "cuMemAlloc_v2") &&
-      bind(driver.release, library, "cuMemFree_v2") && bind(driver.fill, library, "cuMemsetD8_v2") &&
-      bind(driver.synchronize, library, "cuCtxSynchronize") &&
-      bind(driver.create, library, "cuEventCreate") && bind(driver.record, library, "cuEventRecord") &&
-      bind(driver.elapsed, library, "cuEventElapsedTime") &&
-      bind(driver.create_stream, library, "cuStreamCreate") &&
-      bind(driver.begin_capture, library, "cuStreamBeginCapture_v2") &&
-      bind(driver.end_capture, library, "cuStreamEndCapture") &&
-      bind(driver.instantiate, library, "cuGraphInstantiateWithFlags") &&
-      bind(driver.launch, library, "cuGraphLaunch") &&
-      bind(driver.destroy_graph, library, "cuGraphDestroy") &&
-      bind(driver.destroy_exec, library, "cuGraphExecDestroy");
-  if (!whole) return Error{ErrorCode::kUnavailable, "no NVIDIA driver (libcuda.so.1)"};
+  SymbolBinder binder(library);
+  binder.bind(driver.allocate, "cuMemAlloc_v2");
+  binder.bind(driver.release, "cuMemFree_v2");
+  binder.bind(driver.fill, "cuMemsetD8_v2");
+  binder.bind(driver.synchronize, "cuCtxSynchronize");
+  binder.bind(driver.create, "cuEventCreate");
+  binder.bind(driver.record, "cuEventRecord");
+  binder.bind(driver.elapsed, "cuEventElapsedTime");
+  binder.bind(driver.create_stream, "cuStreamCreate");
+  binder.bind(driver.begin_capture, "cuStreamBeginCapture_v2");
+  binder.bind(driver.end_capture, "cuStreamEndCapture");
+  binder.bind(driver.instantiate, "cuGraphInstantiateWithFlags");
+  binder.bind(driver.launch, "cuGraphLaunch");
+  binder.bind(driver.destroy_graph, "cuGraphDestroy");
+  binder.bind(driver.destroy_exec, "cuGraphExecDestroy");
+  if (binder.missing()) return none;
   return driver;
 }
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <dlfcn.h>
+
+namespace lathe {
+
+/// Finds a loaded library's functions by name and remembers the first that is missing.
+class SymbolBinder {
+ public:
+  explicit SymbolBinder(void* library) : library_(library) {}
+
+  template <class Function>
+  void bind(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  const char* missing() const { return missing_; }
+
+ private:
+  void* library_;
+  const char* missing_ = nullptr;
+};
+
+}  // namespace lathe
