@@ -20,7 +20,10 @@ device() { nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/d
 . bench/record.sh
 
 throughput() { record throughput "Evaluations an hour" "$bin/throughput_bench" --device cuda --count 10 --alone 3; }
-references() { record references "References' large products" "$bin/reference_bench" --device cuda bench/gym/products.toml; }
+references() {
+  record references "References of large products and convolutions" "$bin/reference_bench" --device cuda bench/gym/products.toml \
+    bench/gym/convolutions.toml bench/gym/transposed_convolutions.toml
+}
 conformance() { record conformance "The conformance suite" "$bin/lathe" doctor --conformance --device cuda; }
 memory_bound() { record memory_bound "Beside PyTorch" python3 bench/torch/compare.py "$bin/lathe" --candidates 56 --verbose 6 --out "$LATHE_CACHE/compare"; }
 ragged() { record ragged "Ragged shapes" python3 bench/torch/check.py "$bin/lathe" --candidates 4 --out "$LATHE_CACHE/check"; }

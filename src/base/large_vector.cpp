@@ -4,20 +4,28 @@
 
 #include <cstdint>
 
+#include "base/parallel.h"
+
 namespace lathe {
 namespace {
 
 constexpr std::uintptr_t kPageBytes = 4096;
-constexpr std::size_t kLargeBytes = 8 << 20;
+constexpr std::size_t kLargeBytes = 8 << 20, kHugeBytes = 2 << 20;
 
 }  // namespace
 
-void prefer_huge_pages(void* begin, std::size_t bytes) {
+void obtain_large(void* begin, std::size_t bytes) {
   if (bytes < kLargeBytes) return;
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
   const std::uintptr_t first = (address + kPageBytes - 1) / kPageBytes * kPageBytes;
   const std::uintptr_t end = (address + bytes) / kPageBytes * kPageBytes;
   (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  const auto count = static_cast<int>((end - first) / kHugeBytes);
+  (void)for_each_index(count, [&](int i) -> Status {
+    const std::uintptr_t piece = first + static_cast<std::uintptr_t>(i) * kHugeBytes;
+    (void)::madvise(reinterpret_cast<void*>(piece), kHugeBytes, MADV_POPULATE_WRITE);
+    return Ok{};
+  });
 }
 
 }  // namespace lathe

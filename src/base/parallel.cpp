@@ -10,6 +10,11 @@
 #include "base/processors.h"
 
 namespace lathe {
+namespace {
+
+constexpr std::size_t kPartElements = 1 << 20;
+
+}  // namespace
 
 Status for_each_index(int count, const std::function<Status(int)>& each) {
   std::atomic<int> next{0};
@@ -30,6 +35,16 @@ Status for_each_index(int count, const std::function<Status(int)>& each) {
   work();
   helpers.clear();
   return errors.empty() ? Status(Ok{}) : Status(errors.begin()->second);
+}
+
+void for_each_part(std::size_t count, const std::function<void(std::size_t, std::size_t)>& each) {
+  if (count < 2 * kPartElements) return each(0, count);
+  const auto parts = static_cast<int>(count / kPartElements);
+  (void)for_each_index(parts, [&](int i) -> Status {
+    const auto part = static_cast<std::size_t>(i);
+    each(part * kPartElements, i + 1 < parts ? (part + 1) * kPartElements : count);
+    return Ok{};
+  });
 }
 
 }  // namespace lathe

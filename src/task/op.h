@@ -78,6 +78,12 @@ class Op {
   /// Arithmetic that no algebra can avoid; 0 when unknown. Below its time a kernel is SUSPECT.
   virtual double essential_flops(const OpSite& site) const { return flops(site); }
 
+  /// Of evaluate(), those that `products` takes over where that pays.
+  virtual double engine_multiplications(const OpSite& site) const {
+    (void)site;
+    return 0;
+  }
+
   virtual std::vector<OpMutant> mutants() const { return {}; }
 
   /// For kElementwise: operands broadcast as in numpy, except that those of rank 1 lie along this axis of the

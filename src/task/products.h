@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "base/result.h"
 
@@ -22,6 +24,19 @@ struct MatrixProduct {
   T* c;
 };
 
+/// A convolution of a padded input as a product: for each image, C[m, n] = A[m, k] B[k, n], of which B[p, j]
+/// is the image's element rows[p] + columns[j]. A and C are row-major; images follow each other, as do their
+/// parts of C.
+template <class T>
+struct GatheredProduct {
+  std::size_t m;
+  const T* a;
+  std::span<const T> images;
+  std::size_t image_count;
+  std::span<const std::int64_t> rows, columns;  ///< k and n of them
+  T* c;
+};
+
 /// What multiplies large matrices for references faster than this machine's processors do. Thread-safe.
 class ProductEngine {
  public:
@@ -29,12 +44,14 @@ class ProductEngine {
   /// Sums in any order, in T. After an error C is undefined.
   virtual Status multiply(const MatrixProduct<double>& product) = 0;
   virtual Status multiply(const MatrixProduct<float>& product) = 0;
+  virtual Status multiply(const GatheredProduct<double>& product) = 0;
+  virtual Status multiply(const GatheredProduct<float>& product) = 0;
 };
 
 /// Whether moving so many elements to an engine and back takes less time than so many multiplications on
 /// threads of this machine.
 inline bool worth_moving(double multiplications, double elements, int threads) {
-  return multiplications >= 0x1p30 && multiplications >= 24.0 * threads * elements;
+  return multiplications >= 0x1p30 && multiplications >= 12.0 * threads * elements;
 }
 
 }  // namespace lathe

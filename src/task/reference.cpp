@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "base/large_vector.h"
+#include "base/parallel.h"
 #include "task/native_reference.h"
 
 namespace lathe {
@@ -26,8 +28,10 @@ Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
   const double rounding = info(node.type.dtype).unit_roundoff;
   if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0) return;
-  value.err.resize(value.data.size(), 0.0);
-  for (std::size_t i = 0; i < value.data.size(); ++i) value.err[i] += rounding * std::fabs(value.data[i]);
+  if (value.err.empty()) fill_zeros(value.err, value.data.size());
+  for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) value.err[i] += rounding * std::fabs(value.data[i]);
+  });
 }
 
 Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& numerics,
@@ -61,11 +65,13 @@ void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
   const DTypeInfo& type = info(expected.dtype);
   const double smallest_step = 2 * type.unit_roundoff * type.smallest_normal;
   Value& value = expected.value;
-  value.err.resize(value.data.size(), 0.0);
-  for (std::size_t i = 0; i < value.data.size(); ++i) {
-    const double rounding = type.unit_roundoff * std::fabs(value.data[i]) + smallest_step;
-    value.err[i] = spec.tolerance * (value.err[i] + rounding);
-  }
+  if (value.err.empty()) fill_zeros(value.err, value.data.size());
+  for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const double rounding = type.unit_roundoff * std::fabs(value.data[i]) + smallest_step;
+      value.err[i] = spec.tolerance * (value.err[i] + rounding);
+    }
+  });
 }
 
 /// The values that an argmax compared, its axis last; negated for argmin.

@@ -136,8 +136,7 @@ double value_elements(const BoundTask& task) {
 bool is_for_an_engine(const BoundTask& task, std::size_t slices) {
   double multiplications = 0;
   for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
-    if (const Op& op = *task.spec->nodes[i].op; op.op_class() == OpClass::kContraction)
-      multiplications += op.flops(task.site(i)) / 2;
+    multiplications += task.spec->nodes[i].op->engine_multiplications(task.site(i));
   const std::size_t threads = std::min(slices, usable_processors().size());
   return worth_moving(multiplications, value_elements(task), static_cast<int>(threads));
 }

@@ -1,6 +1,7 @@
 #include "task/tensor.h"
 
 #include "base/large_vector.h"
+#include "base/parallel.h"
 
 namespace lathe {
 
@@ -30,7 +31,10 @@ HostTensor HostTensor::encode(DType dtype, Shape shape, std::span<const double> 
 
 std::vector<double> HostTensor::decode() const {
   auto values = zero_vector<double>(static_cast<std::size_t>(element_count(shape)));
-  info(dtype).decode(bytes.data(), values);
+  const DTypeInfo& type = info(dtype);
+  for_each_part(values.size(), [&](std::size_t begin, std::size_t end) {
+    type.decode(bytes.data() + begin * type.bytes, std::span(values).subspan(begin, end - begin));
+  });
   return values;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -29,6 +30,16 @@ TEST(ForEachIndex, ReturnsAnErrorAndBeginsNothingNew) {
 
 TEST(ForEachIndex, NothingIsFine) {
   EXPECT_TRUE(for_each_index(0, [](int) -> Status { return Error{ErrorCode::kInternal, "called"}; }).ok());
+}
+
+TEST(ForEachPart, PartsMakeUpTheWhole) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{7}, std::size_t{5'000'003}}) {
+    std::vector<unsigned char> visits(count);
+    for_each_part(count, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) ++visits[i];
+    });
+    EXPECT_EQ(std::ranges::count(visits, 1), static_cast<std::ptrdiff_t>(count));
+  }
 }
 
 }  // namespace

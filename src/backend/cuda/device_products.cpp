@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#include "base/large_vector.h"
+#include "base/parallel.h"
+
 namespace lathe::cuda {
 namespace {
 
@@ -13,16 +16,21 @@ Result<bool> is_transposed(const MatrixView<T>& view) {
   return Error{ErrorCode::kUnavailable, "a matrix without neighbours"};
 }
 
+template <class T>
+T* copy(const T* from, std::size_t count, T* to) {
+  for_each_part(count, [&](std::size_t begin, std::size_t end) {
+    std::memcpy(to + begin, from + begin, (end - begin) * sizeof(T));
+  });
+  return to + count;
+}
+
 /// Copies the view's lines, of `length` elements each, without what lies between them.
 template <class T>
 T* pack(const MatrixView<T>& view, std::size_t lines, std::size_t length, T* to) {
   const std::size_t stride = view.column_stride == 1 ? view.row_stride : view.column_stride;
-  if (stride == length) {
-    std::memcpy(to, view.data, lines * length * sizeof(T));
-  } else {
-    for (std::size_t line = 0; line < lines; ++line)
-      std::memcpy(to + line * length, view.data + line * stride, length * sizeof(T));
-  }
+  if (stride == length) return copy(view.data, lines * length, to);
+  for (std::size_t line = 0; line < lines; ++line)
+    std::memcpy(to + line * length, view.data + line * stride, length * sizeof(T));
   return to + lines * length;
 }
 
@@ -33,6 +41,7 @@ Status DeviceProducts::reserve(std::uint64_t bytes) {
   matrices_ = Mapping();
   LATHE_TRY(memory_, make_memfd("products", bytes));
   LATHE_TRY(matrices_, map_shared(memory_, bytes, true));
+  obtain_large(matrices_.data(), bytes);
   return Ok{};
 }
 
@@ -49,7 +58,27 @@ Status DeviceProducts::multiply_there(const MatrixProduct<T>& product) {
   to = request.b_transposed ? pack(product.b, product.n, product.k, to)
                             : pack(product.b, product.k, product.n, to);
   LATHE_CHECK_OK(keeper_->multiply(request, memory_));
-  std::memcpy(product.c, to, product.m * product.n * sizeof(T));
+  copy(to, product.m * product.n, product.c);
+  return Ok{};
+}
+
+template <class T>
+Status DeviceProducts::multiply_there(const GatheredProduct<T>& product) {
+  Product request{.m = product.m,
+                  .n = product.columns.size(),
+                  .k = product.rows.size(),
+                  .images = product.image_count,
+                  .image_elements = product.images.size() / product.image_count,
+                  .element_bytes = sizeof(T)};
+  std::lock_guard lock(mutex_);
+  LATHE_CHECK_OK(reserve(request.bytes()));
+  auto* offsets = reinterpret_cast<std::int64_t*>(matrices_.data());
+  offsets = copy(product.rows.data(), request.k, offsets);
+  T* to = reinterpret_cast<T*>(copy(product.columns.data(), request.n, offsets));
+  to = copy(product.a, request.m * request.k, to);
+  to = copy(product.images.data(), product.images.size(), to);
+  LATHE_CHECK_OK(keeper_->multiply(request, memory_));
+  copy(to, request.images * request.m * request.n, product.c);
   return Ok{};
 }
 
@@ -62,5 +91,9 @@ void DeviceProducts::rest() {
 Status DeviceProducts::multiply(const MatrixProduct<double>& product) { return multiply_there(product); }
 
 Status DeviceProducts::multiply(const MatrixProduct<float>& product) { return multiply_there(product); }
+
+Status DeviceProducts::multiply(const GatheredProduct<double>& product) { return multiply_there(product); }
+
+Status DeviceProducts::multiply(const GatheredProduct<float>& product) { return multiply_there(product); }
 
 }  // namespace lathe::cuda

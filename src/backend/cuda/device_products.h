@@ -16,12 +16,16 @@ class DeviceProducts final : public ProductEngine {
   /// kUnavailable: the device has no room for the matrices, or a view is of neither order.
   Status multiply(const MatrixProduct<double>& product) override;
   Status multiply(const MatrixProduct<float>& product) override;
+  Status multiply(const GatheredProduct<double>& product) override;
+  Status multiply(const GatheredProduct<float>& product) override;
   /// Gives back the memory that products move through.
   void rest();
 
  private:
   template <class T>
   Status multiply_there(const MatrixProduct<T>& product);
+  template <class T>
+  Status multiply_there(const GatheredProduct<T>& product);
   Status reserve(std::uint64_t bytes);
 
   std::shared_ptr<KeeperClient> keeper_;

@@ -17,15 +17,16 @@ struct MemoryJob {
 /// (const Job*, unsigned* least), which becomes the least `to` of a job that fails. Others reach the limits
 /// of a device. `stream_read` and `stream_copy` take (float4* from, float4* to, int64_t count, int64_t
 /// rounds) and go over the same memory `rounds` times; `multiply_add` takes (float* to, int64_t steps) and
-/// does kChains fused multiply-adds a step and thread. `multiply_double` and `multiply_float` take
-/// ProductArguments, a block of kProductThreads for each tile of kProductTile squared, tiles of a row first.
+/// does kChains fused multiply-adds a step and thread. `multiply_double` and `multiply_float`, and for
+/// gathered products `gather_double` and `gather_float`, take ProductArguments, a block of kProductThreads for
+/// each tile of kProductTile squared, tiles of a row first.
 inline constexpr int kChains = 8;
 inline constexpr unsigned kProductThreads = 256, kProductTile = 128;
 
 /// As Product says, with addresses. The same layout in kKeeperKernels.
 struct ProductArguments {
-  std::uint64_t a = 0, b = 0, c = 0;
-  std::int64_t m = 0, n = 0, k = 0;
+  std::uint64_t a = 0, b = 0, c = 0, rows = 0, columns = 0;
+  std::int64_t m = 0, n = 0, k = 0, images = 0, image_elements = 0;
   bool a_transposed = false, b_transposed = false;
 };
 
@@ -107,8 +108,8 @@ extern "C" __global__ void multiply_add(float* to, long long steps) {
 }
 
 struct Product {
-  unsigned long long a, b, c;
-  long long m, n, k;
+  unsigned long long a, b, c, rows, columns;
+  long long m, n, k, images, image_elements;
   bool a_transposed, b_transposed;
 };
 
@@ -123,19 +124,28 @@ __device__ T element(const T* matrix, long long row, long long column, long long
 }
 
 // A thread has kPart rows beside each other and kPart columns, two by two; neighbours load neighbouring elements.
-template <class T>
+// Of gathered ones each thread loads one column, the columns of all images counted on.
+template <class T, bool kGathered>
 __device__ void multiply(const Product& of) {
   __shared__ T left[kDepth][kTile], right[kDepth][kTile];
-  const long long tiles_across = (of.n + kTile - 1) / kTile;
+  const long long columns = of.images * of.n, tiles_across = (columns + kTile - 1) / kTile;
   const long long row = blockIdx.x / tiles_across * kTile, column = blockIdx.x % tiles_across * kTile;
   const int x = threadIdx.x % kAcross * 2, y = threadIdx.x / kAcross * kPart;
   T sum[kPart][kPart] = {};
+  const long long* const rows = (const long long*)of.rows;
+  const T* image = nullptr;
+  if (const long long own = column + threadIdx.x % kTile; kGathered && own < columns)
+    image = (const T*)of.b + own / of.n * of.image_elements + ((const long long*)of.columns)[own % of.n];
   for (long long p = 0; p < of.k; p += kDepth) {
 #pragma unroll
     for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
       const int long_way = i % kTile, short_way = i / kTile, deep = i % kDepth, wide = i / kDepth;
       const int ar = of.a_transposed ? long_way : wide, ap = of.a_transposed ? short_way : deep;
       left[ap][ar] = element((const T*)of.a, row + ar, p + ap, of.m, of.k, of.a_transposed);
+      if (kGathered) {
+        right[short_way][long_way] = image && p + short_way < of.k ? image[rows[p + short_way]] : 0;
+        continue;
+      }
       const int bc = of.b_transposed ? wide : long_way, bp = of.b_transposed ? deep : short_way;
       right[bp][bc] = element((const T*)of.b, p + bp, column + bc, of.k, of.n, of.b_transposed);
     }
@@ -157,12 +167,14 @@ __device__ void multiply(const Product& of) {
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
       const long long r = row + y + i, c = column + x + j / 2 * 2 * kAcross + j % 2;
-      if (r < of.m && c < of.n) ((T*)of.c)[r * of.n + c] = sum[i][j];
+      if (r < of.m && c < columns) ((T*)of.c)[(c / of.n * of.m + r) * of.n + c % of.n] = sum[i][j];
     }
 }
 
-extern "C" __global__ void __launch_bounds__(kThreads) multiply_double(Product of) { multiply<double>(of); }
-extern "C" __global__ void __launch_bounds__(kThreads) multiply_float(Product of) { multiply<float>(of); }
+extern "C" __global__ void __launch_bounds__(kThreads) multiply_double(Product of) { multiply<double, false>(of); }
+extern "C" __global__ void __launch_bounds__(kThreads) multiply_float(Product of) { multiply<float, false>(of); }
+extern "C" __global__ void __launch_bounds__(kThreads) gather_double(Product of) { multiply<double, true>(of); }
+extern "C" __global__ void __launch_bounds__(kThreads) gather_float(Product of) { multiply<float, true>(of); }
 )";
 
 }  // namespace lathe::cuda

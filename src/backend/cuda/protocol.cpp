@@ -55,10 +55,16 @@ bool get_layout(WireReader& in, Layout& layout) {
 bool is_possible(const Product& product) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
   const auto is_extent = [](std::uint64_t extent) { return extent > 0 && extent <= kMost; };
-  return is_extent(product.m) && is_extent(product.n) && is_extent(product.k) &&
+  const bool plain = product.images == 1 && !product.gathered();
+  const bool gathered = is_extent(product.image_elements) && !product.a_transposed && !product.b_transposed;
+  const std::uint64_t columns = product.images * product.n;
+  return is_extent(product.m) && is_extent(product.n) && is_extent(product.k) && is_extent(product.images) &&
+         (plain || gathered) && is_extent(columns) &&
          (product.element_bytes == 4 || product.element_bytes == 8) &&
-         all_below({product.m * product.k, product.k * product.n, product.m * product.n},
-                   kMaxTensorBytes / product.element_bytes);
+         all_below(
+             {product.m * product.k, plain ? product.k * product.n : product.image_elements * product.images,
+              product.m * columns},
+             kMaxTensorBytes / product.element_bytes);
 }
 
 bool arg_fits(const Arg& arg, const Load& load) {
@@ -146,7 +152,8 @@ std::string encode(const KeeperRequest& request) {
     out.put(piece.trial).put(piece.output).put(piece.offset).put(piece.bytes);
   put_layout(out, request.layout);
   const Product& product = request.product;
-  out.put(product.m).put(product.n).put(product.k).put(product.element_bytes);
+  out.put(product.m).put(product.n).put(product.k);
+  out.put(product.images).put(product.image_elements).put(product.element_bytes);
   out.put(static_cast<std::uint8_t>(product.a_transposed))
       .put(static_cast<std::uint8_t>(product.b_transposed));
   return out.take();
@@ -167,7 +174,8 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
   }
   if (!get_layout(in, request.layout)) return damaged("keeper request");
   Product& product = request.product;
-  for (std::uint64_t* extent : {&product.m, &product.n, &product.k}) *extent = in.get<std::uint64_t>();
+  for (std::uint64_t* extent : {&product.m, &product.n, &product.k, &product.images, &product.image_elements})
+    *extent = in.get<std::uint64_t>();
   product.element_bytes = in.get<std::uint8_t>();
   product.a_transposed = in.flag();
   product.b_transposed = in.flag();

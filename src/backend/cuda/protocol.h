@@ -62,16 +62,20 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-/// C[m, n] = A[m, k] B[k, n] in fp32 or fp64: the matrices follow each other in one memory.
+/// A MatrixProduct or, with elements of an image, a GatheredProduct in fp32 or fp64. In one memory follow
+/// each other: the offsets of a gathered one's rows and columns, A, B or the images, C.
 struct Product {
   std::uint64_t m = 0, n = 0, k = 0;
+  std::uint64_t images = 1, image_elements = 0;
   std::uint8_t element_bytes = 0;
-  bool a_transposed = false, b_transposed = false;  ///< [k, m] and [n, k] in memory
+  bool a_transposed = false, b_transposed = false;  ///< [k, m] and [n, k] in memory; false where gathered
 
+  bool gathered() const { return image_elements > 0; }
+  std::uint64_t offsets_bytes() const { return gathered() ? (k + n) * sizeof(std::int64_t) : 0; }
   std::uint64_t a_bytes() const { return m * k * element_bytes; }
-  std::uint64_t b_bytes() const { return k * n * element_bytes; }
-  std::uint64_t c_bytes() const { return m * n * element_bytes; }
-  std::uint64_t bytes() const { return a_bytes() + b_bytes() + c_bytes(); }
+  std::uint64_t b_bytes() const { return (gathered() ? images * image_elements : k * n) * element_bytes; }
+  std::uint64_t c_bytes() const { return images * m * n * element_bytes; }
+  std::uint64_t bytes() const { return offsets_bytes() + a_bytes() + b_bytes() + c_bytes(); }
 };
 
 /// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of

@@ -1,6 +1,6 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
-#include "task/ops/support/convolve.h"
+#include "task/ops/support/gathered.h"
 #include "task/ops/support/indexing.h"
 #include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
@@ -48,7 +48,10 @@ class ConvTranspose final : public NamedOp {
     out.shape = site.out;
     evaluate_bilinear(
         *in[0], *in[1], terms(sizes), numerics,
-        [&](const auto* x, const auto* w, auto* y) { convolve_transposed(sizes, x, w, y); }, out);
+        [&](const auto* x, const auto* w, auto* y) {
+          convolve_transposed_anywhere(sizes, site.products, x, w, y);
+        },
+        out);
     if (in.size() > 2) add_bias(*in[2], lines_along(site.out, 1).stride, numerics, out);
   }
 
@@ -56,6 +59,10 @@ class ConvTranspose final : public NamedOp {
     const ConvSizes sizes = sizes_of(site);
     const double products = static_cast<double>(element_count(site.in[0]) * sizes.inputs * sizes.taps());
     return 2 * products + (site.in.size() > 2 ? static_cast<double>(element_count(site.out)) : 0);
+  }
+
+  double engine_multiplications(const OpSite& site) const override {
+    return ops::engine_multiplications(sizes_of(site));
   }
 
   std::vector<OpMutant> mutants() const override {

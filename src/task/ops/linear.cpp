@@ -61,6 +61,7 @@ class Linear final : public NamedOp {
     return outputs * (2 * static_cast<double>(Sizes(site).k) + (site.in.size() > 2 ? 1 : 0));
   }
   double essential_flops(const OpSite& site) const override { return flops(site); }
+  double engine_multiplications(const OpSite& site) const override { return flops(site) / 2; }
 
   std::vector<OpMutant> mutants() const override {
     return {{"dropped_bias",

@@ -115,6 +115,7 @@ class Matmul final : public NamedOp {
     return 2 * static_cast<double>(element_count(site.out)) * static_cast<double>(k);
   }
   double essential_flops(const OpSite& site) const override { return flops(site); }
+  double engine_multiplications(const OpSite& site) const override { return flops(site) / 2; }
 
   std::vector<OpMutant> mutants() const override {
     return {{"shrunk_k", [](const OpSite& site, std::span<const Value* const> in, Value& out) {

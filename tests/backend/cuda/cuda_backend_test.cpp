@@ -225,6 +225,36 @@ TEST_F(CudaBackendTest, ReferencesProductsAreExactOnSmallIntegers) {
     }
 }
 
+/// The same of a gathered product whose images overlap in no tile's multiple.
+template <class T>
+double gathered_error(ProductEngine& engine) {
+  const std::size_t m = 130, images = 3, an_image = 4000;
+  std::vector<std::int64_t> rows(37), columns(301);
+  for (std::size_t p = 0; p < rows.size(); ++p) rows[p] = static_cast<std::int64_t>(p * 53 % 1999);
+  for (std::size_t j = 0; j < columns.size(); ++j) columns[j] = static_cast<std::int64_t>(j * 17 % 1999);
+  std::vector<T> a(m * rows.size()), x(images * an_image), c(images * m * columns.size(), T(-1));
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(static_cast<int>(i * 7 % 17) - 8);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(static_cast<int>(i * 5 % 13) - 6);
+  if (!engine.multiply(GatheredProduct<T>{m, a.data(), x, images, rows, columns, c.data()}).ok())
+    return 1e300;
+  double worst = 0;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const std::size_t row = i / columns.size() % m, image = i / columns.size() / m;
+    double want = 0;
+    for (std::size_t p = 0; p < rows.size(); ++p)
+      want += static_cast<double>(a[row * rows.size() + p]) *
+              static_cast<double>(
+                  x[image * an_image + static_cast<std::size_t>(rows[p] + columns[i % columns.size()])]);
+    worst = std::max(worst, std::fabs(static_cast<double>(c[i]) - want));
+  }
+  return worst;
+}
+
+TEST_F(CudaBackendTest, ReferencesConvolutionsAreExactOnSmallIntegers) {
+  EXPECT_EQ(gathered_error<double>(*backend_->products()), 0);
+  EXPECT_EQ(gathered_error<float>(*backend_->products()), 0);
+}
+
 TEST_F(CudaBackendTest, AFaultCostsTheOneBlockOnly) {
   const Opened bad = open("y[n + 100000] = 1;", {});
   ASSERT_TRUE(bad.session) << bad.reason;

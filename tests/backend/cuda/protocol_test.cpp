@@ -106,6 +106,10 @@ TEST(CudaProtocol, ProductsThatNoMemoryHoldsAreRefused) {
   EXPECT_FALSE(decodes({.m = 1, .n = 1, .k = 1, .element_bytes = 2}));
   EXPECT_FALSE(decodes({.m = most + 1, .n = 1, .k = 1, .element_bytes = 4}));
   EXPECT_FALSE(decodes({.m = most, .n = most, .k = 1, .element_bytes = 4}));
+  EXPECT_TRUE(decodes({.m = 1, .n = 1, .k = 1, .images = 9, .image_elements = 7, .element_bytes = 4}));
+  EXPECT_FALSE(decodes({.m = 1, .n = 1, .k = 1, .images = 9, .element_bytes = 4})) << "images of nothing";
+  EXPECT_FALSE(decodes({.m = 1, .n = most, .k = 1, .images = 2, .image_elements = 7, .element_bytes = 4}));
+  EXPECT_FALSE(decodes({.m = 1, .n = 1, .k = 1, .images = most, .image_elements = most, .element_bytes = 4}));
 }
 
 TEST(CudaProtocol, RequestsAndRepliesComeThrough) {

@@ -6,7 +6,7 @@
 
 namespace lathe::cuda {
 
-/// Multiplies the matrices in `memory`, in place of the third, by kKeeperKernels. kUnavailable: the device is
+/// Multiplies the matrices in `memory`, in place of the last, by kKeeperKernels. kUnavailable: the device is
 /// full.
 Status multiply_matrices(const Driver& driver, Module kernels, const Product& product,
                          const UniqueFd& memory);

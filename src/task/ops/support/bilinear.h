@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/parallel.h"
 #include "task/ops/support/bounds.h"
 
 namespace lathe::ops {
@@ -12,6 +13,10 @@ namespace lathe::ops {
 std::vector<float> magnitudes(const Value& x, double factor, bool with_error, double scale);
 std::vector<float> nonzero_flags(const Value& x);
 double largest_magnitude(const Value& x, bool with_error);
+/// to += factor * added.
+void add_scaled(const std::vector<float>& added, double factor, std::vector<double>& to);
+/// to *= the error of a sum of so many terms, with u the roundoff.
+void scale_by_sums(const std::vector<float>& terms, const Numerics& numerics, std::vector<double>& to);
 
 /// A product out = B(a, b), linear in each: matmul, convolutions. `apply(a, b, c)` computes it for pointers
 /// to double and to float, overwriting c. `terms` is the largest number of products that one element adds up.
@@ -37,7 +42,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
   auto partial = zero_vector<float>(out.err.size());
   const auto add_product = [&](const std::vector<float>& x, const std::vector<float>& y) {
     apply(x.data(), y.data(), partial.data());
-    for (std::size_t i = 0; i < partial.size(); ++i) out.err[i] += inflate * static_cast<double>(partial[i]);
+    add_scaled(partial, inflate, out.err);
   };
 
   if (u > 0 && numerics.sparse_sums) {
@@ -45,7 +50,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
     const std::vector<float> flags_a = nonzero_flags(a);
     const std::vector<float> flags_b = nonzero_flags(b);
     apply(flags_a.data(), flags_b.data(), partial.data());
-    for (std::size_t i = 0; i < partial.size(); ++i) out.err[i] *= sum_factor(numerics, partial[i]) * u;
+    scale_by_sums(partial, numerics, out.err);
     out.terms = static_cast<double>(std::ranges::max(partial));
   }
   const double factor = numerics.sparse_sums ? 0 : sum_factor(numerics, terms) * u;
@@ -56,7 +61,9 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
     const Value error_of_a{a.shape, a.err, {}};
     add_product(magnitudes(error_of_a, 1, false, scale_a), magnitudes(b, 1, false, scale_b));
   }
-  for (double& error : out.err) error += floor;
+  for_each_part(out.err.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) out.err[i] += floor;
+  });
 }
 
 /// out += bias[c] for every element i of a product, c = i / stride % channels.
