@@ -96,6 +96,7 @@ class PairTimer {
       call_ns = quick.call_ns;
     }
     calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
+    expect({rule_.anchor_ns, call_ns});
     for (const int look : rule_.looks) {
       while (static_cast<int>(result.estimate.samples.size()) < look) {
         const bool may_drop =
@@ -147,6 +148,10 @@ class PairTimer {
     estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
     anchor_calls_.push_back(pair.anchor_ns);
     candidate_calls_.push_back(pair.candidate_ns);
+    expect(pair);
+  }
+
+  void expect(const Pair& pair) {
     if (pair.anchor_ns > kMuchSlower * pair.candidate_ns)
       anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, pair.anchor_ns, workload_, rule_));
   }

@@ -17,6 +17,7 @@ struct TimingRule {
   double timeout_seconds = 20;
   int blocks = 2;                ///< of each kernel in a pair, the better of which counts
   double call_ns = 0;            ///< of the candidate, where that is known already
+  double anchor_ns = 0;          ///< of the anchor, likewise
   std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
   const RmsLimits* rms = nullptr;

@@ -96,6 +96,7 @@ PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, con
   if (!outcome.finding.passed()) return outcome;
   TimingRule rule = round.rule;
   rule.timeout_seconds = timeout_seconds_;
+  rule.anchor_ns = anchor.call_ns;
   rule.rms = round.rms.empty() ? nullptr : &round.rms;
   return time_pair(*anchor_session, session, *round.workload, rule, round.secret);
 }

@@ -202,6 +202,36 @@ TEST(PairTimer, BlocksDrawFromTheRulesTrialsOnly) {
   EXPECT_NEAR(unseen_over_usual(), 1, 1e-9) << "now they have been met";
 }
 
+/// Passes blocks on and keeps the most calls of one.
+class CountingSession final : public Session {
+ public:
+  explicit CountingSession(Session& inner) : inner_(inner) {}
+  BlockOutcome run(const BlockRequest& request) override {
+    most_calls = std::max(most_calls, request.trials.size());
+    return inner_.run(request);
+  }
+  std::size_t most_calls = 0;
+
+ private:
+  Session& inner_;
+};
+
+TEST(PairTimer, AnAnchorThatIsKnownToBeSlowHasFewCallsFromTheStart) {
+  const Duel duel(timed(100), 32);
+  TimingRule rule = screen_rule();
+  rule.block_ns = 2000;
+  rule.call_ns = 100;
+  for (const double anchor_ns : {0.0, 1000.0}) {
+    CountingSession anchor(*duel.anchor), candidate(*duel.candidate);
+    rule.anchor_ns = anchor_ns;
+    const auto pair = time_pair(anchor, candidate, *duel.workload, rule, Seed::from_number(6));
+    ASSERT_TRUE(pair.finding.passed());
+    EXPECT_EQ(candidate.most_calls, 20u);
+    EXPECT_EQ(anchor.most_calls, anchor_ns > 0 ? 2u : 20u);
+    EXPECT_NEAR(pair.estimate.log_ratio.mid, std::log(10), 1e-9);
+  }
+}
+
 TEST(ShapeTiming, AKernelThatKnowsItsInputsAgainIsTampering) {
   Bench bench(1, 0.02, 0.02);
   FakeKernel kernel = timed(1000, 0.02, 0.02);
