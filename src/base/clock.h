@@ -29,6 +29,19 @@ class FakeClock final : public Clock {
 
 const Clock& steady_clock();
 
+/// Adds how long it lives to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::int64_t begin_ns_ = steady_clock().now_ns();
+};
+
 /// Wall time in seconds since 1970, for records that people read.
 std::int64_t unix_seconds();
 

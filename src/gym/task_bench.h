@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "baseline/baseline.h"
 #include "gym/evaluator.h"
 #include "gym/quiet_gate.h"
 #include "gym/shape_timing.h"
@@ -29,13 +30,20 @@ class TaskBench {
  private:
   TaskBench(const TaskSpec& task, Backend& backend, const EvaluatorOptions& options)
       : spec_(task), backend_(backend), options_(options) {}
+
+  // task_preparation.cpp
   Status make_shapes();
   Status add_shape(const Dims& dims, bool hidden, const Seed& seed);
-  Status measure_rms(BenchShape& shape);
   Status make_timing_data(const BuiltCandidate& naive);
   Status add_baselines(EventSink& events);
+  std::vector<BuiltCandidate> build_all(const std::vector<Baseline>& baselines);
+  /// Verifies it, then ties it to the naive build, which comes first.
+  Finding add_baseline(const std::string& name, bool peer, const BuiltCandidate& built);
   void summarise_baselines();
   void report_preparation(EventSink& events) const;
+
+  std::vector<Dims> draw_shapes(const Seed& seed) const;
+  Status measure_rms(BenchShape& shape);
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
   void inspect(const BuiltCandidate& built, Verdict& verdict);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
