@@ -18,8 +18,8 @@ struct MemoryJob {
 /// of a device. `stream_read` and `stream_copy` take (float4* from, float4* to, int64_t count, int64_t
 /// rounds) and go over the same memory `rounds` times; `multiply_add` takes (float* to, int64_t steps) and
 /// does kChains fused multiply-adds a step and thread. `multiply_double` and `multiply_float`, and for
-/// gathered products `gather_double` and `gather_float`, take ProductArguments, a block of kProductThreads for
-/// each tile of kProductTile squared, tiles of a row first.
+/// gathered products `gather_double` and `gather_float`, take ProductArguments, a block of kProductThreads
+/// for each tile of kProductTile squared, tiles of a row first.
 inline constexpr int kChains = 8;
 inline constexpr unsigned kProductThreads = 256, kProductTile = 128;
 
