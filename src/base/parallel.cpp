@@ -13,6 +13,7 @@ namespace lathe {
 namespace {
 
 constexpr std::size_t kPartElements = 1 << 20;
+constexpr double kWorthThreads = 1 << 22;  // operations, some milliseconds
 
 }  // namespace
 
@@ -37,13 +38,19 @@ Status for_each_index(int count, const std::function<Status(int)>& each) {
   return errors.empty() ? Status(Ok{}) : Status(errors.begin()->second);
 }
 
+void for_each_job(std::int64_t count, double operations, const std::function<void(std::int64_t)>& each) {
+  if (operations < kWorthThreads) {
+    for (std::int64_t i = 0; i < count; ++i) each(i);
+    return;
+  }
+  (void)for_each_index(static_cast<int>(count), [&](int i) -> Status { return each(i), Ok{}; });
+}
+
 void for_each_part(std::size_t count, const std::function<void(std::size_t, std::size_t)>& each) {
-  if (count < 2 * kPartElements) return each(0, count);
-  const auto parts = static_cast<int>(count / kPartElements);
-  (void)for_each_index(parts, [&](int i) -> Status {
-    const auto part = static_cast<std::size_t>(i);
-    each(part * kPartElements, i + 1 < parts ? (part + 1) * kPartElements : count);
-    return Ok{};
+  const std::size_t parts = (count + kPartElements - 1) / kPartElements;
+  for_each_job(static_cast<std::int64_t>(parts), static_cast<double>(count), [&](std::int64_t i) {
+    const std::size_t begin = static_cast<std::size_t>(i) * kPartElements;
+    each(begin, std::min(count, begin + kPartElements));
   });
 }
 

@@ -50,8 +50,8 @@ class ProductEngine {
 
 /// Whether moving so many elements to an engine and back takes less time than so many multiplications on
 /// threads of this machine.
-inline bool worth_moving(double multiplications, double elements, int threads) {
-  return multiplications >= 0x1p30 && multiplications >= 12.0 * threads * elements;
+inline bool worth_moving(double multiplications, double elements, std::size_t threads) {
+  return multiplications >= 0x1p30 && multiplications >= 12.0 * static_cast<double>(threads) * elements;
 }
 
 }  // namespace lathe

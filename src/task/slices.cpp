@@ -133,12 +133,11 @@ double value_elements(const BoundTask& task) {
 }
 
 /// Better whole than in slices, which would each move what all of them need.
-bool is_for_an_engine(const BoundTask& task, std::size_t slices) {
+bool is_for_an_engine(const BoundTask& task) {
   double multiplications = 0;
   for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
     multiplications += task.spec->nodes[i].op->engine_multiplications(task.site(i));
-  const std::size_t threads = std::min(slices, usable_processors().size());
-  return worth_moving(multiplications, value_elements(task), static_cast<int>(threads));
+  return worth_moving(multiplications, value_elements(task), usable_processors().size());
 }
 
 class SlicedReference final : public Reference {
@@ -152,9 +151,8 @@ class SlicedReference final : public Reference {
     if (elements < kWorthSlicing) return whole_->evaluate(task, inputs, numerics);
     const std::int64_t rows = rows_for(task, elements, kSliceElements, kAlignment),
                        extent = task.dims.at(dim_);
-    const auto slices = static_cast<std::size_t>((extent + rows - 1) / rows);
-    if (has_engine_ && is_for_an_engine(task, slices)) return whole_->evaluate(task, inputs, numerics);
-    std::vector<std::vector<Expected>> parts(slices);
+    if (has_engine_ && is_for_an_engine(task)) return whole_->evaluate(task, inputs, numerics);
+    std::vector<std::vector<Expected>> parts(static_cast<std::size_t>((extent + rows - 1) / rows));
     const Status done = for_each_index(static_cast<int>(parts.size()), [&](int i) -> Status {
       const std::int64_t begin = i * rows, end = std::min(extent, begin + rows);
       LATHE_TRY(parts[static_cast<std::size_t>(i)],

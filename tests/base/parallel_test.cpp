@@ -32,6 +32,18 @@ TEST(ForEachIndex, NothingIsFine) {
   EXPECT_TRUE(for_each_index(0, [](int) -> Status { return Error{ErrorCode::kInternal, "called"}; }).ok());
 }
 
+TEST(ForEachJob, LittleWorkIsDoneInTurnOnThisThread) {
+  std::vector<std::int64_t> order;
+  for_each_job(5, 1000, [&](std::int64_t i) { order.push_back(i); });
+  EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ForEachJob, MuchWorkIsDoneOnceEach) {
+  std::vector<std::atomic<int>> calls(100);
+  for_each_job(100, 1e9, [&](std::int64_t i) { ++calls[static_cast<std::size_t>(i)]; });
+  for (const auto& count : calls) EXPECT_EQ(count, 1);
+}
+
 TEST(ForEachPart, PartsMakeUpTheWhole) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{7}, std::size_t{5'000'003}}) {
     std::vector<unsigned char> visits(count);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/processors.h"
 #include "task/generate_inputs.h"
 #include "task/ops/support/gathered.h"
 #include "task/ops/support/gemm.h"
@@ -76,7 +77,13 @@ Evaluated evaluate(std::size_t shape, bool sliced) {
   return {(*expected)[0].value.data[0], engine.calls};
 }
 
-TEST(ProductEngine, TakesLargeProductsWholeAndLeavesSmallOnes) {
+/// On one processor, for what is worth moving depends on how many there are.
+class ProductEngineTest : public ::testing::Test {
+  std::vector<int> all_ = usable_processors();
+  ThreadPlacement one_{std::span(all_).first(1)};
+};
+
+TEST_F(ProductEngineTest, TakesLargeProductsWholeAndLeavesSmallOnes) {
   for (const bool sliced : {false, true}) {
     SCOPED_TRACE(sliced);
     const Evaluated small = evaluate(0, sliced), large = evaluate(1, sliced);
@@ -87,7 +94,7 @@ TEST(ProductEngine, TakesLargeProductsWholeAndLeavesSmallOnes) {
   }
 }
 
-TEST(ProductEngine, IsReplacedWhereItFails) {
+TEST_F(ProductEngineTest, IsReplacedWhereItFails) {
   SevenEngine engine(false);
   const std::size_t extent = 1024;
   const std::vector<float> ones(extent * extent, 1.0f);
@@ -98,14 +105,27 @@ TEST(ProductEngine, IsReplacedWhereItFails) {
   EXPECT_EQ(std::ranges::count(sums, 1024.0f), 1024 * 1024);
 }
 
-ops::ConvSizes sizes_of(const ops::Window& window) {
-  return {.window = window, .batch = 3, .groups = 1, .inputs = 4, .outputs = 5};
-}
-
 std::vector<double> numbers(std::int64_t count) {
   std::vector<double> some(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < some.size(); ++i) some[i] = static_cast<double>(i * 7 % 23) - 11;
   return some;
+}
+
+TEST(Multiply, IsTheSameInParts) {
+  constexpr std::int64_t kLong = 1300, kShort = 30, kDeep = 200;
+  const auto a = numbers(kLong * kDeep), b = numbers(kLong * kDeep);
+  for (const auto& [m, n] : {std::pair{kLong, kShort}, std::pair{kShort, kLong}, std::pair{kLong, kLong}}) {
+    const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n);
+    const MatrixView<double> left{a.data(), kDeep, 1}, right{b.data(), 1, kDeep};
+    std::vector<double> whole(rows * columns), parts(rows * columns);
+    ops::gemm(rows, columns, kDeep, left, right, whole.data(), columns);
+    ops::multiply(MatrixProduct<double>{rows, columns, kDeep, left, right, parts.data()}, nullptr);
+    EXPECT_EQ(parts, whole);
+  }
+}
+
+ops::ConvSizes sizes_of(const ops::Window& window) {
+  return {.window = window, .batch = 3, .groups = 1, .inputs = 4, .outputs = 5};
 }
 
 /// By the definition.
@@ -153,7 +173,7 @@ TEST(GatheredProduct, IsTheConvolution) {
   }
 }
 
-TEST(ProductEngine, TakesLargeConvolutions) {
+TEST_F(ProductEngineTest, TakesLargeConvolutions) {
   const ops::Window window{.in = {1, 64, 64}, .out = {1, 64, 64}, .kernel = {1, 3, 3}, .padding = {0, 1, 1}};
   ops::ConvSizes sizes{.window = window, .batch = 1, .groups = 1, .inputs = 256, .outputs = 256};
   const auto x = numbers(256 * 64 * 64), w = numbers(256 * 256 * 9);
@@ -169,7 +189,7 @@ TEST(ProductEngine, TakesLargeConvolutions) {
   EXPECT_EQ(engine.calls, 2) << "groups, and soon done";
 }
 
-TEST(ProductEngine, IsNotWorthMovingThinMatricesFor) {
+TEST_F(ProductEngineTest, IsNotWorthMovingThinMatricesFor) {
   const double square = 8192.0 * 8192;
   EXPECT_TRUE(worth_moving(square * 8192, 3 * square, 16));
   EXPECT_FALSE(worth_moving(512.0 * 512 * 512, 3 * 512.0 * 512, 1)) << "soon done anywhere";

@@ -1,3 +1,4 @@
+#include "base/parallel.h"
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/gemm.h"
@@ -147,14 +148,17 @@ class Attention final : public NamedOp {
     prepare(site.out, needs_error(in, numerics), out);
     const double scale = site.attrs.real("scale", 1 / std::sqrt(static_cast<double>(s.depth)));
     const Head head(s, scale, causal, numerics);
-    for (std::size_t i = 0; i < s.heads; ++i) {
+    const double work =
+        static_cast<double>(s.heads * s.queries) * static_cast<double>(s.keys * (s.depth + s.width));
+    for_each_job(static_cast<std::int64_t>(s.heads), work, [&](std::int64_t index) {
+      const auto i = static_cast<std::size_t>(index);
       const Value result =
           head.evaluate(slice(*in[0], i, s.queries, s.depth), slice(*in[1], i, s.keys, s.depth),
                         slice(*in[2], i, s.keys, s.width));
       const auto at = static_cast<std::ptrdiff_t>(i * s.queries * s.width);
       std::copy(result.data.begin(), result.data.end(), out.data.begin() + at);
       std::copy(result.err.begin(), result.err.end(), out.err.begin() + at);
-    }
+    });
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/parallel.h"
 #include "task/ops/support/gemm.h"
 #include "task/ops/support/window.h"
 
@@ -49,7 +50,14 @@ inline std::int64_t rows_per_chunk(const Window& window, std::int64_t column_hei
   return std::clamp<std::int64_t>((std::int64_t{1} << 21) / (column_height * window.out[2]), 1, rows);
 }
 
-/// y[o, p] = sum over inputs and taps of w[o, c, t] x[c, p's tap t], by unrolled columns and a product.
+/// Multiplications of either direction.
+inline double multiplications(const ConvSizes& sizes) {
+  return static_cast<double>(sizes.batch * sizes.groups * Window::volume(sizes.window.out)) *
+         static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
+}
+
+/// y[o, p] = sum over inputs and taps of w[o, c, t] x[c, p's tap t], by unrolled columns and a product, parts
+/// of images side by side.
 template <class T>
 void convolve(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const Window& window = sizes.window;
@@ -57,33 +65,29 @@ void convolve(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const std::int64_t plane = Window::volume(window.in);
   const std::int64_t positions = Window::volume(window.out);
   const std::int64_t rows = window.out[0] * window.out[1];
-  const std::int64_t chunk = rows_per_chunk(window, height);
-  std::vector<T> columns;
-  for (std::int64_t image = 0; image < sizes.batch * sizes.groups; ++image) {
-    const std::int64_t group = image % sizes.groups;
-    for (std::int64_t first = 0; first < rows; first += chunk) {
-      const std::int64_t last = std::min(rows, first + chunk);
-      const std::int64_t width = (last - first) * window.out[2];
-      columns.assign(static_cast<std::size_t>(height * width), T(0));
-      for (std::int64_t c = 0; c < sizes.inputs; ++c) {
-        const T* channel = x + (image * sizes.inputs + c) * plane;
-        T* to = columns.data() + c * sizes.taps() * width;
-        for_each_tap(window, first, last, [&](std::int64_t tap, std::int64_t position, std::int64_t offset) {
-          to[tap * width + position] = channel[offset];
-        });
-      }
-      gemm(static_cast<std::size_t>(sizes.outputs), static_cast<std::size_t>(width),
-           static_cast<std::size_t>(height),
-           MatrixView<T>{w + group * sizes.outputs * height, static_cast<std::size_t>(height), 1},
-           MatrixView<T>{columns.data(), static_cast<std::size_t>(width), 1},
-           y + image * sizes.outputs * positions + first * window.out[2],
-           static_cast<std::size_t>(positions));
+  const std::int64_t chunk = rows_per_chunk(window, height), chunks = (rows + chunk - 1) / chunk;
+  for_each_job(sizes.batch * sizes.groups * chunks, multiplications(sizes), [&](std::int64_t job) {
+    const std::int64_t image = job / chunks, group = image % sizes.groups;
+    const std::int64_t first = job % chunks * chunk, last = std::min(rows, first + chunk);
+    const std::int64_t width = (last - first) * window.out[2];
+    std::vector<T> columns(static_cast<std::size_t>(height * width));
+    for (std::int64_t c = 0; c < sizes.inputs; ++c) {
+      const T* channel = x + (image * sizes.inputs + c) * plane;
+      T* to = columns.data() + c * sizes.taps() * width;
+      for_each_tap(window, first, last, [&](std::int64_t tap, std::int64_t position, std::int64_t offset) {
+        to[tap * width + position] = channel[offset];
+      });
     }
-  }
+    gemm(static_cast<std::size_t>(sizes.outputs), static_cast<std::size_t>(width),
+         static_cast<std::size_t>(height),
+         MatrixView<T>{w + group * sizes.outputs * height, static_cast<std::size_t>(height), 1},
+         MatrixView<T>{columns.data(), static_cast<std::size_t>(width), 1},
+         y + image * sizes.outputs * positions + first * window.out[2], static_cast<std::size_t>(positions));
+  });
 }
 
 /// The adjoint in x: x [batch, groups * outputs, positions] spreads through w [groups * outputs, inputs, ...]
-/// into y [batch, groups * inputs, in...]. The window describes the forward convolution.
+/// into y [batch, groups * inputs, in...], images side by side. The window describes the forward convolution.
 template <class T>
 void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const Window& window = sizes.window;
@@ -92,10 +96,10 @@ void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const std::int64_t positions = Window::volume(window.out);
   const std::int64_t rows = window.out[0] * window.out[1];
   const std::int64_t chunk = rows_per_chunk(window, height);
-  std::fill_n(y, sizes.batch * sizes.groups * sizes.inputs * plane, T(0));
-  std::vector<T> columns;
-  for (std::int64_t image = 0; image < sizes.batch * sizes.groups; ++image) {
+  for_each_job(sizes.batch * sizes.groups, multiplications(sizes), [&](std::int64_t image) {
     const std::int64_t group = image % sizes.groups;
+    std::fill_n(y + image * sizes.inputs * plane, sizes.inputs * plane, T(0));
+    std::vector<T> columns;
     for (std::int64_t first = 0; first < rows; first += chunk) {
       const std::int64_t last = std::min(rows, first + chunk);
       const std::int64_t width = (last - first) * window.out[2];
@@ -114,7 +118,7 @@ void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
         });
       }
     }
-  }
+  });
 }
 
 }  // namespace lathe::ops

@@ -4,6 +4,7 @@
 
 #include "base/large_vector.h"
 #include "base/parallel.h"
+#include "base/processors.h"
 
 namespace lathe::ops {
 namespace {
@@ -77,11 +78,12 @@ struct Moved {
   std::int64_t positions;
 };
 
-bool pays(const ConvSizes& sizes, const Frame& frame, const Moved& moved) {
+bool pays(const ConvSizes& sizes, const Frame& frame, const Moved& moved, std::size_t threads) {
   const auto a = static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
   const auto an_image =
       static_cast<double>(moved.channels * Window::volume(frame.extents) + moved.outputs * moved.positions);
-  return worth_moving(engine_multiplications(sizes), a + static_cast<double>(sizes.batch) * an_image, 1);
+  return worth_moving(engine_multiplications(sizes), a + static_cast<double>(sizes.batch) * an_image,
+                      threads);
 }
 
 }  // namespace
@@ -122,7 +124,7 @@ template <class T>
 void convolve_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y) {
   const Window& window = sizes.window;
   const Moved moved{sizes.inputs, sizes.outputs, Window::volume(window.out)};
-  const bool done = engine != nullptr && pays(sizes, frame_of(window), moved) &&
+  const bool done = engine != nullptr && pays(sizes, frame_of(window), moved, usable_processors().size()) &&
                     engine->multiply(gather_convolution(sizes, x, w).product(y)).ok();
   if (!done) convolve(sizes, x, w, y);
 }
@@ -132,15 +134,14 @@ void convolve_transposed_anywhere(const ConvSizes& sizes, ProductEngine* engine,
                                   T* y) {
   const Window& window = sizes.window;
   const Moved moved{sizes.outputs, sizes.inputs, Window::volume(window.in)};
-  const bool done = engine != nullptr && pays(sizes, transposed_frame_of(window), moved) &&
+  const auto threads = std::min(static_cast<std::size_t>(sizes.batch), usable_processors().size());
+  const bool done = engine != nullptr && pays(sizes, transposed_frame_of(window), moved, threads) &&
                     engine->multiply(gather_transposed(sizes, x, w).product(y)).ok();
   if (!done) convolve_transposed(sizes, x, w, y);
 }
 
 double engine_multiplications(const ConvSizes& sizes) {
-  if (sizes.groups != 1) return 0;
-  return static_cast<double>(sizes.batch * Window::volume(sizes.window.out)) *
-         static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
+  return sizes.groups == 1 ? multiplications(sizes) : 0;
 }
 
 template Gathered<double> gather_convolution(const ConvSizes&, const double*, const double*);

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "base/parallel.h"
+#include "base/processors.h"
+
 namespace lathe::ops {
 namespace {
 
@@ -132,18 +135,34 @@ void blocked_gemm(const Block& size, MatrixView<T> a, MatrixView<T> b, T* c, std
   }
 }
 
+/// Columns or rows side by side, whichever there are more of.
+template <class T>
+void multiply_here(const MatrixProduct<T>& product) {
+  const bool across = product.n >= product.m;
+  const std::size_t extent = across ? product.n : product.m, step = across ? kNc / 2 : 4 * kMc;
+  const double work = static_cast<double>(product.m * product.n) * static_cast<double>(product.k);
+  for_each_job(static_cast<std::int64_t>((extent + step - 1) / step), work, [&](std::int64_t i) {
+    const std::size_t first = static_cast<std::size_t>(i) * step, count = std::min(step, extent - first);
+    if (across)
+      blocked_gemm({product.m, count, product.k}, product.a, at(product.b, 0, first), product.c + first,
+                   product.n);
+    else
+      blocked_gemm({count, product.n, product.k}, at(product.a, first, 0), product.b,
+                   product.c + first * product.n, product.n);
+  });
+}
+
 template <class T>
 bool multiplied_by(ProductEngine* engine, const MatrixProduct<T>& product) {
   const auto m = static_cast<double>(product.m), n = static_cast<double>(product.n),
              k = static_cast<double>(product.k);
-  return engine != nullptr && worth_moving(m * n * k, m * k + k * n + m * n, 1) &&
+  return engine != nullptr && worth_moving(m * n * k, m * k + k * n + m * n, usable_processors().size()) &&
          engine->multiply(product).ok();
 }
 
 template <class T>
 void multiply_anywhere(const MatrixProduct<T>& product, ProductEngine* engine) {
-  if (multiplied_by(engine, product)) return;
-  blocked_gemm({product.m, product.n, product.k}, product.a, product.b, product.c, product.n);
+  if (!multiplied_by(engine, product)) multiply_here(product);
 }
 
 }  // namespace

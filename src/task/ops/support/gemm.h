@@ -12,7 +12,7 @@ void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<double> a, Mat
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<float> a, MatrixView<float> b, float* c,
           std::size_t ldc);
 
-/// By the engine where there is one, it pays and it works; else by gemm().
+/// By the engine where there is one, it pays and it works; else on all processors.
 void multiply(const MatrixProduct<double>& product, ProductEngine* engine);
 void multiply(const MatrixProduct<float>& product, ProductEngine* engine);
 
