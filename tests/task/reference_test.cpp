@@ -104,5 +104,53 @@ shape = [{ n = 16 }])toml");
   EXPECT_LT(expected.value.err[0], 1e-13 * std::fabs(expected.value.data[0]));
 }
 
+/// y of one query of one head, by the definition.
+std::vector<double> attended(std::span<const std::vector<double>> qkv, std::int64_t row,
+                             std::int64_t length) {
+  constexpr std::int64_t kDepth = 4;
+  const auto at = [&](std::size_t tensor, std::int64_t of, std::int64_t d) {
+    return qkv[tensor][static_cast<std::size_t>(of * kDepth + d)];
+  };
+  const std::int64_t head = row / length * length;
+  std::vector<double> sums(kDepth);
+  double total = 0;
+  for (std::int64_t key = head; key <= row; ++key) {
+    double score = 0;
+    for (std::int64_t d = 0; d < kDepth; ++d) score += at(0, row, d) * at(1, key, d);
+    const double weight = std::exp(score / 2);
+    total += weight;
+    for (std::int64_t d = 0; d < kDepth; ++d) sums[static_cast<std::size_t>(d)] += weight * at(2, key, d);
+  }
+  for (double& sum : sums) sum /= total;
+  return sums;
+}
+
+TEST(GraphReference, LongCausalAttentionIsTheDefinitionsAtEveryPartOfItsQueries) {
+  const TaskSpec spec = *parse_task(R"toml(
+name = "long_attention"
+dims = ["H", "S"]
+tensor = [
+  { name = "q", shape = ["H", "S", 4] }, { name = "k", shape = ["H", "S", 4] }, { name = "v", shape = ["H", "S", 4] },
+]
+graph = "y = attention(q, k, v, causal = true)"
+[[shape]]
+name = "long"
+H = 2
+S = 1500
+)toml",
+                                    "long_attention.toml");
+  const auto task = lathe::bind(spec, spec.shapes[0].dims);
+  const auto inputs = generate_inputs(*task, Distribution::kNormal, Seed::from_number(1));
+  const std::vector<std::vector<double>> qkv = {inputs[0].decode(), inputs[1].decode(), inputs[2].decode()};
+  const auto expected = (*make_reference(spec))->evaluate(*task, inputs, {});
+  ASSERT_TRUE(expected.ok());
+  const std::vector<double>& y = (*expected)[0].value.data;
+  for (const std::int64_t row : {0, 1, 698, 699, 1397, 1398, 1499, 1500, 2198, 2199, 2999}) {
+    const auto want = attended(qkv, row, 1500);
+    for (std::size_t d = 0; d < want.size(); ++d)
+      EXPECT_NEAR(y[static_cast<std::size_t>(row) * 4 + d], want[d], 1e-12) << row;
+  }
+}
+
 }  // namespace
 }  // namespace lathe

@@ -24,8 +24,12 @@ struct Sizes {
   }
 };
 
-Value slice(const Value& from, std::size_t index, std::size_t rows, std::size_t columns) {
-  const auto at = static_cast<std::ptrdiff_t>(index * rows * columns);
+/// Of scores that one thread holds; in fp64, with bounds and what they are made of, some 40 MB.
+constexpr std::size_t kScores = 1 << 20;
+
+/// Rows of `columns` elements from row `first` on, counted over all heads.
+Value slice(const Value& from, std::size_t first, std::size_t rows, std::size_t columns) {
+  const auto at = static_cast<std::ptrdiff_t>(first * columns);
   const auto count = static_cast<std::ptrdiff_t>(rows * columns);
   Value result{{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, {}, {}};
   result.data.assign(from.data.begin() + at, from.data.begin() + at + count);
@@ -33,49 +37,50 @@ Value slice(const Value& from, std::size_t index, std::size_t rows, std::size_t 
   return result;
 }
 
-/// q k^T scale, softmax over the keys (row i sees the first visible(i) of them), times v; for one head.
+/// q k^T scale, softmax over the keys (query i sees the first visible(i) of them), times v; for queries of
+/// one head from `first` on.
 class Head {
  public:
   Head(const Sizes& sizes, double scale, bool causal, const Numerics& numerics)
       : sizes_(sizes), scale_(scale), causal_(causal), numerics_(numerics) {}
 
-  Value evaluate(const Value& q, const Value& k, const Value& v) const {
-    const auto queries = static_cast<std::int64_t>(sizes_.queries);
+  Value evaluate(std::size_t first, const Value& q, const Value& k, const Value& v) const {
+    const std::int64_t queries = q.shape[0];
+    const auto rows = static_cast<std::size_t>(queries);
     Value scores{.shape = {queries, static_cast<std::int64_t>(sizes_.keys)}, .data = {}, .err = {}};
     evaluate_bilinear(
         q, k, static_cast<double>(sizes_.depth), numerics_,
-        [&](const auto* a, const auto* b, auto* c) { scores_of(a, b, c); }, scores);
+        [&](const auto* a, const auto* b, auto* c) { scores_of(rows, a, b, c); }, scores);
     Value weights;
     prepare(scores.shape, !scores.err.empty(), weights);
-    for (std::size_t row = 0; row < sizes_.queries; ++row) weigh(row, scores, weights);
+    for (std::size_t row = 0; row < rows; ++row) weigh(row, visible(first + row), scores, weights);
     Value out{.shape = {queries, static_cast<std::int64_t>(sizes_.width)}, .data = {}, .err = {}};
     evaluate_bilinear(
         weights, v, static_cast<double>(sizes_.keys), numerics_,
-        [&](const auto* a, const auto* b, auto* c) { mix(a, b, c); }, out);
+        [&](const auto* a, const auto* b, auto* c) { mix(rows, a, b, c); }, out);
     return out;
   }
 
  private:
   template <class T>
-  void scores_of(const T* q, const T* k, T* scores) const {
-    gemm(sizes_.queries, sizes_.keys, sizes_.depth, MatrixView<T>{q, sizes_.depth, 1},
+  void scores_of(std::size_t rows, const T* q, const T* k, T* scores) const {
+    gemm(rows, sizes_.keys, sizes_.depth, MatrixView<T>{q, sizes_.depth, 1},
          MatrixView<T>{k, 1, sizes_.depth}, scores, sizes_.keys);
   }
   template <class T>
-  void mix(const T* weights, const T* v, T* out) const {
-    gemm(sizes_.queries, sizes_.width, sizes_.keys, MatrixView<T>{weights, sizes_.keys, 1},
+  void mix(std::size_t rows, const T* weights, const T* v, T* out) const {
+    gemm(rows, sizes_.width, sizes_.keys, MatrixView<T>{weights, sizes_.keys, 1},
          MatrixView<T>{v, sizes_.width, 1}, out, sizes_.width);
   }
 
   /// Causal: the last query sees every key.
-  std::size_t visible(std::size_t row) const {
+  std::size_t visible(std::size_t query) const {
     if (!causal_) return sizes_.keys;
-    const std::size_t hidden = sizes_.queries - 1 - row;
+    const std::size_t hidden = sizes_.queries - 1 - query;
     return hidden < sizes_.keys ? sizes_.keys - hidden : 0;
   }
 
-  void weigh(std::size_t row, Value& scores, Value& weights) const {
-    const std::size_t count = visible(row);
+  void weigh(std::size_t row, std::size_t count, Value& scores, Value& weights) const {
     if (count == 0) return;
     const std::size_t first = row * sizes_.keys;
     const std::size_t errors = scores.err.empty() ? 0 : count;
@@ -150,12 +155,16 @@ class Attention final : public NamedOp {
     const Head head(s, scale, causal, numerics);
     const double work =
         static_cast<double>(s.heads * s.queries) * static_cast<double>(s.keys * (s.depth + s.width));
-    for_each_job(static_cast<std::int64_t>(s.heads), work, [&](std::int64_t index) {
-      const auto i = static_cast<std::size_t>(index);
-      const Value result =
-          head.evaluate(slice(*in[0], i, s.queries, s.depth), slice(*in[1], i, s.keys, s.depth),
-                        slice(*in[2], i, s.keys, s.width));
-      const auto at = static_cast<std::ptrdiff_t>(i * s.queries * s.width);
+    const std::size_t most = std::clamp<std::size_t>(kScores / s.keys, 1, s.queries);
+    const std::size_t parts = (s.queries + most - 1) / most;
+    for_each_job(static_cast<std::int64_t>(s.heads * parts), work, [&](std::int64_t job) {
+      const std::size_t i = static_cast<std::size_t>(job) / parts,
+                        part = static_cast<std::size_t>(job) % parts;
+      const std::size_t first = part * most, row = i * s.queries + first;
+      const Value result = head.evaluate(
+          first, slice(*in[0], row, std::min(most, s.queries - first), s.depth),
+          slice(*in[1], i * s.keys, s.keys, s.depth), slice(*in[2], i * s.keys, s.keys, s.width));
+      const auto at = static_cast<std::ptrdiff_t>(row * s.width);
       std::copy(result.data.begin(), result.data.end(), out.data.begin() + at);
       std::copy(result.err.begin(), result.err.end(), out.err.begin() + at);
     });
