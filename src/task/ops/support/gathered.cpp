@@ -1,6 +1,7 @@
 #include "task/ops/support/gathered.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/large_vector.h"
 #include "base/parallel.h"
@@ -19,29 +20,39 @@ struct Frame {
   std::int64_t offset(const Extents& at) const { return (at[0] * extents[1] + at[1]) * extents[2] + at[2]; }
 };
 
-Frame frame_of(const Window& window) {
-  Frame frame{{}, window.padding, {1, 1, 1}};
+/// What either direction reads and writes; its positions lie `step` apart in a frame.
+struct Sides {
+  std::int64_t channels, outputs;  ///< of an image, and of its part of the result
+  Extents read, written, step;
+  Frame frame;
+};
+
+Sides convolution_sides(const ConvSizes& sizes) {
+  const Window& window = sizes.window;
+  Sides sides{sizes.inputs, sizes.outputs, window.in,
+              window.out,   window.stride, {{}, window.padding, {1, 1, 1}}};
   for (std::size_t axis = 0; axis < 3; ++axis)
-    frame.extents[axis] =
+    sides.frame.extents[axis] =
         (window.out[axis] - 1) * window.stride[axis] + (window.kernel[axis] - 1) * window.dilation[axis] + 1;
-  return frame;
+  return sides;
 }
 
-Frame transposed_frame_of(const Window& window) {
-  Frame frame{{}, {}, window.stride};
+Sides transposed_sides(const ConvSizes& sizes) {
+  const Window& window = sizes.window;
+  Sides sides{sizes.outputs, sizes.inputs, window.out, window.in, {1, 1, 1}, {{}, {}, window.stride}};
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const std::int64_t reach = (window.kernel[axis] - 1) * window.dilation[axis];
-    frame.extents[axis] = window.in[axis] + reach;
-    frame.before[axis] = reach - window.padding[axis];
+    sides.frame.extents[axis] = window.in[axis] + reach;
+    sides.frame.before[axis] = reach - window.padding[axis];
   }
-  return frame;
+  return sides;
 }
 
 template <class T>
 std::vector<T> place(const T* x, std::int64_t channels, const Extents& in, const Frame& frame) {
   const std::int64_t plane = Window::volume(frame.extents);
   auto placed = zero_vector<T>(static_cast<std::size_t>(channels * plane));
-  (void)for_each_index(static_cast<int>(channels), [&](int channel) -> Status {
+  for_each_job(channels, static_cast<double>(placed.size()), [&](std::int64_t channel) {
     const T* from = x + channel * Window::volume(in);
     T* const to = placed.data() + channel * plane;
     Extents at;
@@ -55,7 +66,6 @@ std::vector<T> place(const T* x, std::int64_t channels, const Extents& in, const
         for (std::int64_t l = 0; l < in[2]; ++l)
           if (inside(2, l)) to[frame.offset(at)] = from[l];
       }
-    return Ok{};
   });
   return placed;
 }
@@ -73,15 +83,20 @@ std::vector<std::int64_t> offsets(const Extents& count, const Extents& step, con
   return all;
 }
 
-struct Moved {
-  std::int64_t channels, outputs;  ///< of an image and of its part of the result
-  std::int64_t positions;
-};
+template <class T>
+Gathered<T> gather(const ConvSizes& sizes, const Sides& sides, const T* x, std::vector<T> a) {
+  return {.m = static_cast<std::size_t>(sides.outputs),
+          .a = std::move(a),
+          .images = place(x, sizes.batch * sides.channels, sides.read, sides.frame),
+          .image_count = static_cast<std::size_t>(sizes.batch),
+          .rows = offsets(sizes.window.kernel, sizes.window.dilation, sides.frame, sides.channels),
+          .columns = offsets(sides.written, sides.step, sides.frame)};
+}
 
-bool pays(const ConvSizes& sizes, const Frame& frame, const Moved& moved, std::size_t threads) {
+bool pays(const ConvSizes& sizes, const Sides& sides, std::size_t threads) {
   const auto a = static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
-  const auto an_image =
-      static_cast<double>(moved.channels * Window::volume(frame.extents) + moved.outputs * moved.positions);
+  const auto an_image = static_cast<double>(sides.channels * Window::volume(sides.frame.extents) +
+                                            sides.outputs * Window::volume(sides.written));
   return worth_moving(engine_multiplications(sizes), a + static_cast<double>(sizes.batch) * an_image,
                       threads);
 }
@@ -90,41 +105,25 @@ bool pays(const ConvSizes& sizes, const Frame& frame, const Moved& moved, std::s
 
 template <class T>
 Gathered<T> gather_convolution(const ConvSizes& sizes, const T* x, const T* w) {
-  const Window& window = sizes.window;
-  const Frame frame = frame_of(window);
-  return {.m = static_cast<std::size_t>(sizes.outputs),
-          .a = std::vector<T>(w, w + sizes.outputs * sizes.inputs * sizes.taps()),
-          .images = place(x, sizes.batch * sizes.inputs, window.in, frame),
-          .image_count = static_cast<std::size_t>(sizes.batch),
-          .rows = offsets(window.kernel, window.dilation, frame, sizes.inputs),
-          .columns = offsets(window.out, window.stride, frame)};
+  return gather(sizes, convolution_sides(sizes), x,
+                std::vector<T>(w, w + sizes.outputs * sizes.inputs * sizes.taps()));
 }
 
 template <class T>
 Gathered<T> gather_transposed(const ConvSizes& sizes, const T* x, const T* w) {
-  const Window& window = sizes.window;
-  const Frame frame = transposed_frame_of(window);
   const std::int64_t taps = sizes.taps();
-  Gathered<T> gathered{.m = static_cast<std::size_t>(sizes.inputs),
-                       .a = {},
-                       .images = place(x, sizes.batch * sizes.outputs, window.out, frame),
-                       .image_count = static_cast<std::size_t>(sizes.batch),
-                       .rows = offsets(window.kernel, window.dilation, frame, sizes.outputs),
-                       .columns = offsets(window.in, {1, 1, 1}, frame)};
+  std::vector<T> a;
   for (std::int64_t input = 0; input < sizes.inputs; ++input)
     for (std::int64_t output = 0; output < sizes.outputs; ++output) {
       const T* const kernel = w + (output * sizes.inputs + input) * taps;
-      gathered.a.insert(gathered.a.end(), std::reverse_iterator(kernel + taps),
-                        std::reverse_iterator(kernel));
+      a.insert(a.end(), std::reverse_iterator(kernel + taps), std::reverse_iterator(kernel));
     }
-  return gathered;
+  return gather(sizes, transposed_sides(sizes), x, std::move(a));
 }
 
 template <class T>
 void convolve_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y) {
-  const Window& window = sizes.window;
-  const Moved moved{sizes.inputs, sizes.outputs, Window::volume(window.out)};
-  const bool done = engine != nullptr && pays(sizes, frame_of(window), moved, usable_processors().size()) &&
+  const bool done = engine != nullptr && pays(sizes, convolution_sides(sizes), usable_processors().size()) &&
                     engine->multiply(gather_convolution(sizes, x, w).product(y)).ok();
   if (!done) convolve(sizes, x, w, y);
 }
@@ -132,10 +131,8 @@ void convolve_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x
 template <class T>
 void convolve_transposed_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w,
                                   T* y) {
-  const Window& window = sizes.window;
-  const Moved moved{sizes.outputs, sizes.inputs, Window::volume(window.in)};
   const auto threads = std::min(static_cast<std::size_t>(sizes.batch), usable_processors().size());
-  const bool done = engine != nullptr && pays(sizes, transposed_frame_of(window), moved, threads) &&
+  const bool done = engine != nullptr && pays(sizes, transposed_sides(sizes), threads) &&
                     engine->multiply(gather_transposed(sizes, x, w).product(y)).ok();
   if (!done) convolve_transposed(sizes, x, w, y);
 }
