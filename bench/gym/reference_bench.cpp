@@ -24,7 +24,7 @@ Result<Timed> evaluate(const Reference& reference, const BoundTask& task,
   Timed timed;
   const std::int64_t begin_ns = steady_clock().now_ns();
   LATHE_TRY(timed.expected, reference.evaluate(task, inputs, numerics_for(*task.spec)));
-  timed.seconds = static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  timed.seconds = seconds_since(begin_ns);
   return timed;
 }
 
@@ -35,12 +35,12 @@ double largest_difference(const Expected& a, const Expected& b) {
   return largest;
 }
 
-Status measure(const std::string& path, Backend& backend, bool whole_there) {
+Status measure(const std::string& path, Backend& backend) {
   LATHE_TRY(const TaskSpec spec, load_task(path));
   LATHE_TRY(auto whole, make_reference(spec));
   const auto host = make_sliced(std::move(whole), spec);
-  LATHE_TRY(auto device, make_reference(spec, backend.products()));
-  if (!whole_there) device = make_sliced(std::move(device), spec, backend.products() != nullptr);
+  LATHE_TRY(whole, make_reference(spec, backend.products()));
+  const auto device = make_sliced(std::move(whole), spec, backend.products() != nullptr);
   for (const NamedShape& shape : spec.shapes) {
     LATHE_TRY(const BoundTask task, lathe::bind(spec, shape.dims));
     const auto inputs = generate_inputs(task, Distribution::kNormal, Seed::from_number(1));
@@ -63,8 +63,6 @@ int run(int argc, char** argv) {
   std::vector<std::string> tasks;
   std::string device = "cuda";
   app.add_option("tasks", tasks, "Task files")->required();
-  bool whole_there = false;
-  app.add_flag("--whole", whole_there, "Never in slices with a device, for choosing what is worth moving");
   add_device(app, device);
   CLI11_PARSE(app, argc, argv);
   const auto backend = open_device(device);
@@ -73,7 +71,7 @@ int run(int argc, char** argv) {
              (*backend)->device().name, (*backend)->device().cores);
   fmt::print("|---|---|---|---|---|---|---|\n");
   for (const std::string& task : tasks)
-    if (const Status done = measure(task, **backend, whole_there); !done.ok())
+    if (const Status done = measure(task, **backend); !done.ok())
       return fmt::print(stderr, "{}\n", done.error().to_string()), 1;
   return 0;
 }

@@ -31,10 +31,6 @@ struct Options {
   std::string depth = "screen", device = "cpu";
 };
 
-double seconds_since(std::int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
-}
-
 /// What came of a series of evaluations.
 struct Series {
   std::map<std::string, std::vector<double>> stages;  ///< seconds, with "all" but the queue

@@ -109,7 +109,7 @@ Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extr
     evaluator.submit({std::move(candidate), depth, i});
     if (const auto done = evaluator.next()) add(tally, done->verdict, 1.0 / (1.0 + extra_percent / 100.0));
   }
-  const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  const double seconds = seconds_since(begin);
   fmt::print(
       "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} |\n",
       name(depth), extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),

@@ -29,11 +29,16 @@ class FakeClock final : public Clock {
 
 const Clock& steady_clock();
 
+/// By the steady clock.
+inline double seconds_since(std::int64_t begin_ns) {
+  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+}
+
 /// Adds how long it lives to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9; }
+  ~Stopwatch() { seconds_ += seconds_since(begin_ns_); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

@@ -20,11 +20,10 @@ void obtain_large(void* begin, std::size_t bytes) {
   const std::uintptr_t first = (address + kPageBytes - 1) / kPageBytes * kPageBytes;
   const std::uintptr_t end = (address + bytes) / kPageBytes * kPageBytes;
   (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-  const auto count = static_cast<int>((end - first) / kHugeBytes);
-  (void)for_each_index(count, [&](int i) -> Status {
+  const auto count = static_cast<std::int64_t>((end - first) / kHugeBytes);
+  for_each_job(count, static_cast<double>(bytes), [&](std::int64_t i) {
     const std::uintptr_t piece = first + static_cast<std::uintptr_t>(i) * kHugeBytes;
     (void)::madvise(reinterpret_cast<void*>(piece), kHugeBytes, MADV_POPULATE_WRITE);
-    return Ok{};
   });
 }
 

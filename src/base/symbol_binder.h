@@ -4,6 +4,14 @@
 
 namespace lathe {
 
+/// The first of the places that has the library; nullptr without any.
+template <class Places>
+void* open_library(const Places& places) {
+  for (const char* place : places)
+    if (void* library = ::dlopen(place, RTLD_NOW | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
 /// Finds a loaded library's functions by name and remembers the first that is missing.
 class SymbolBinder {
  public:

@@ -59,7 +59,7 @@ class NextKernel {
     if (!finding.passed())
       return Error{ErrorCode::kUnavailable,
                    "the device does not recover: " + finding.reason + " " + finding.detail};
-    return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+    return seconds_since(begin_ns);
   }
 
  private:

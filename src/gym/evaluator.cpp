@@ -16,10 +16,6 @@ namespace {
 
 constexpr auto kCancelPoll = std::chrono::milliseconds(20);  // a token wakes nobody
 
-double seconds_since(std::int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
-}
-
 /// Requests go through two queues: build workers take from the first, the one timing lane from the second.
 ///
 ///   submit -> [waiting] -> build worker -> [built] -> lane: verify, time -> [done] -> next

@@ -19,11 +19,8 @@ std::vector<Dims> TaskBench::draw_shapes(const Seed& seed) const {
   return draw_hidden_shapes(spec_, seed, options_.hidden_shapes, kHiddenFlops);
 }
 
-Status TaskBench::measure_rms(BenchShape& shape) {
-  const BuiltCandidate naive = build_for_shapes(backend_, naive_, {&shape, 1});
-  if (!naive.finding.passed())
-    return Error{ErrorCode::kInternal, "the naive build fails: " + naive.finding.detail};
-  LATHE_TRY(auto session, backend_.open(naive_, naive.artifacts[0], shape.verify));
+Status TaskBench::measure_rms(const Artifact& naive, BenchShape& shape) {
+  LATHE_TRY(auto session, backend_.open(naive_, naive, shape.verify));
   LATHE_TRY(shape.rms, measure_naive_rms(*session, *shape.verify, options_.block_timeout_seconds));
   return Ok{};
 }
@@ -108,7 +105,10 @@ Finding TaskBench::reverify(const BuiltCandidate& built, Evidence& evidence, boo
     auto workload = make_verify_workload(backend_, *reference_, shape.task, seed.derive("inputs", i), true);
     if (!workload.ok()) return {Outcome::kInfra, "reverify", workload.error().to_string()};
     shape.verify = *std::move(workload);
-    if (const Status measured = measure_rms(shape); !measured.ok())
+    const BuiltCandidate naive = build_for_shapes(backend_, naive_, {&shape, 1});
+    if (!naive.finding.passed())
+      return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
+    if (const Status measured = measure_rms(naive.artifacts[0], shape); !measured.ok())
       return {Outcome::kInfra, "reverify", measured.error().to_string()};
     const BuiltCandidate rebuilt = build_for_shapes(backend_, built.candidate, {&shape, 1});
     if (!rebuilt.finding.passed()) return rebuilt.finding;

@@ -43,7 +43,7 @@ class TaskBench {
   void report_preparation(EventSink& events) const;
 
   std::vector<Dims> draw_shapes(const Seed& seed) const;
-  Status measure_rms(BenchShape& shape);
+  Status measure_rms(const Artifact& naive, BenchShape& shape);
   Finding verify(const BuiltCandidate& built, Evidence& evidence);
   void inspect(const BuiltCandidate& built, Verdict& verdict);
   Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);

@@ -119,7 +119,8 @@ Status TaskBench::add_baselines(EventSink& events) {
   naive_ = naive.candidate;
   {
     const Stopwatch watch(preparation_["rms"]);
-    for (BenchShape& shape : shapes_) LATHE_CHECK_OK(measure_rms(shape));
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      LATHE_CHECK_OK(measure_rms(naive.artifacts[i], shapes_[i]));
   }
   LATHE_CHECK_OK(make_timing_data(naive));
   for (std::size_t b = 0; b < baselines.size(); ++b) {

@@ -38,7 +38,7 @@ class Search {
     std::int64_t submitted_ns = 0;
   };
 
-  double seconds() const { return static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9; }
+  double seconds() const { return seconds_since(begin_ns_); }
 
   bool budget_left() const {
     const int committed = screens_ + context_.evaluator.in_flight();
@@ -141,7 +141,7 @@ class Search {
     flights_.erase(evaluated.tag);
     experience.lineage = flight.lineage;
     experience.verdict = evaluated.verdict;
-    experience.cost_seconds = static_cast<double>(steady_clock().now_ns() - flight.submitted_ns) * 1e-9;
+    experience.cost_seconds = seconds_since(flight.submitted_ns);
     experience.created_unix = unix_seconds();
     LATHE_TRY(experience.id, context_.store.append(experience));
     const bool screened = experience.verdict.depth != Depth::kFinal;

@@ -22,7 +22,7 @@ double best_rate(int threads, double units_per_thread, const std::function<void(
     for (int i = 1; i < threads; ++i) others.emplace_back(work, i);
     work(0);
     for (std::thread& other : others) other.join();
-    const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+    const double seconds = seconds_since(begin);
     best = std::max(best, units_per_thread * threads / seconds);
   }
   return best;

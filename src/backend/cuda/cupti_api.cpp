@@ -15,14 +15,8 @@ constexpr std::array kPlaces = {"libcupti.so.13", "/usr/local/cuda/extras/CUPTI/
                                 "/usr/local/cuda/lib64/libcupti.so", "libcupti.so.12", "libcupti.so"};
 constexpr CuptiCode kNotPermitted = 35, kNotPermittedVirtual = 40, kBusy = 26, kVirtual = 33;
 
-void* open_library() {
-  for (const char* place : kPlaces)
-    if (void* library = ::dlopen(place, RTLD_NOW | RTLD_LOCAL)) return library;
-  return nullptr;
-}
-
 Result<Cupti> open_cupti() {
-  void* const library = open_library();
+  void* const library = open_library(kPlaces);
   if (!library)
     return Error{ErrorCode::kUnavailable, "no CUPTI (libcupti.so)",
                  "install the CUDA toolkit's CUPTI (cuda-cupti) to count what kernels do"};

@@ -42,9 +42,7 @@ std::string text_of(Program program, Size size, Get get) {
 }  // namespace
 
 Result<Nvrtc> Nvrtc::open() {
-  void* library = nullptr;
-  for (const char* name : kLibraries)
-    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void* const library = open_library(kLibraries);
   if (library == nullptr)
     return Error{ErrorCode::kUnavailable, "no libnvrtc", "install the CUDA toolkit 12 or later"};
   static Functions functions;
@@ -83,7 +81,7 @@ Compiled Nvrtc::compile(const std::string& source, const std::vector<std::string
     result.log.pop_back();
   if (result.ok) result.cubin = text_of(program, functions_->cubin_size, functions_->cubin);
   functions_->destroy(&program);
-  result.seconds = static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  result.seconds = seconds_since(begin_ns);
   return result;
 }
 

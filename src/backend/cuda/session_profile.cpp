@@ -15,10 +15,6 @@ constexpr double kCountSeconds = 60;  // the first pass of a process takes a sec
 constexpr double kLoopExtraSeconds = 20;
 constexpr auto kBetweenReadings = std::chrono::milliseconds(2);
 
-double seconds_since(std::int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
-}
-
 Result<ProfileAnswer> receive_answer(const Channel& channel, double seconds, const CancelToken& cancel) {
   const std::int64_t begin_ns = steady_clock().now_ns();
   for (;;) {

@@ -8,7 +8,7 @@ UsageMeter::Stage::Stage(UsageMeter& meter, const char* name)
     : meter_(meter), name_(name), begin_ns_(steady_clock().now_ns()) {}
 
 UsageMeter::Stage::~Stage() {
-  const double seconds = static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9;
+  const double seconds = seconds_since(begin_ns_);
   std::lock_guard lock(meter_.mutex_);
   DeviceUsage::Stage& stage = meter_.total_.stages[name_];
   stage.seconds += seconds;

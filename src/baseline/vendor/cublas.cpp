@@ -27,9 +27,7 @@ constexpr std::array kNames = {"libcublas.so.13", "libcublas.so.12", "/usr/local
                                "/usr/local/cuda/lib64/libcublas.so.12"};
 
 Result<Cublas> open_cublas() {
-  void* library = nullptr;
-  for (const char* name : kNames)
-    if (!library) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void* const library = open_library(kNames);
   if (!library) return Error{ErrorCode::kUnavailable, "no libcublas", "install the CUDA toolkit's libraries"};
   Cublas cublas{};
   SymbolBinder binder(library);

@@ -86,7 +86,7 @@ protocol::CompileReply compile(const std::string& folder, const std::string& inc
       reply.log = "error: the assembly includes the file '" + foreign + "'\n" + reply.log;
     }
   if (reply.infra && reply.log.empty()) reply.log = "cannot start /usr/bin/g++ in the compile jail";
-  reply.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  reply.seconds = seconds_since(begin);
   return reply;
 }
 

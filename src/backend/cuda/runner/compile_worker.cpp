@@ -65,7 +65,7 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
   reply.infra = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == kNotJailed;
   reply.log = reply.infra ? "the jail of a compilation cannot be made" : read_back(log.get(), kMaxLogBytes);
   if (status != -1 && WIFSIGNALED(status)) reply.log += "\nthe compiler died of this source";
-  reply.seconds = static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+  reply.seconds = seconds_since(begin_ns);
   if (!reply.ok) return channel.send(protocol::encode(reply));
   LATHE_TRY(const UniqueFd object, make_sealed_memfd("object", read_back(cubin.get(), kMaxCubinBytes)));
   return channel.send(protocol::encode(reply), {object.get()});

@@ -19,10 +19,6 @@ constexpr double kQueuedNs = 1e7;  // work that the loop gives the GPU at a time
 constexpr int kMostQueued = 256;
 constexpr unsigned kReadThreads = 256, kReadBlocks = 1024;
 
-double elapsed_seconds(std::int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
-}
-
 /// A block's calls, ready to run again and again.
 class RecordedCalls {
  public:
@@ -202,7 +198,7 @@ Status Launcher::loop(const ProfileJob& job, ProfileAnswer& answer) const {
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();
   const std::int64_t begin_ns = steady_clock().now_ns();
   double blocks = 0;
-  while (elapsed_seconds(begin_ns) < job.seconds) {
+  while (seconds_since(begin_ns) < job.seconds) {
     for (int i = 0; i < queued; ++i) LATHE_CHECK_OK(calls.queue());
     LATHE_CHECK_OK(calls.finish());
     blocks += queued;
