@@ -3,8 +3,6 @@
 namespace lathe {
 namespace {
 
-Error cancelled_error() { return {ErrorCode::kCancelled, "the evaluation was cancelled"}; }
-
 class CancellableSession final : public Session {
  public:
   CancellableSession(std::unique_ptr<Session> inner, CancelToken cancel)
@@ -55,6 +53,8 @@ class CancellableReference final : public Reference {
 };
 
 }  // namespace
+
+Error cancelled_error() { return {ErrorCode::kCancelled, "the evaluation was cancelled"}; }
 
 Result<BuildResult> CancellableBackend::build(const Candidate& candidate, const BoundTask& task,
                                               const CancelToken&) {

@@ -6,6 +6,8 @@
 
 namespace lathe {
 
+Error cancelled_error();
+
 /// A backend whose work ends soon after its token is raised: what runs is killed, nothing new begins. Errors
 /// are then kCancelled, blocks end as kInfra. `inner` must outlive it. Peaks are measured to the end.
 class CancellableBackend final : public Backend {

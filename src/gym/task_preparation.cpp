@@ -127,6 +127,7 @@ Status TaskBench::add_baselines(EventSink& events) {
     const std::string& name = baselines[b].name;
     const Finding finding = add_baseline(name, b < peers, built[b]);
     if (finding.passed()) continue;
+    if (options_.cancel.cancelled()) return cancelled_error();
     if (b == 0) return naive_fails(finding);
     events.on_event({Severity::kWarning,
                      "baseline.dropped",
