@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "bench/device.h"
-#include "gym/evaluator.h"
+#include "gym/gym.h"
 #include "policy/catalog/catalog.h"
 
 namespace lathe {

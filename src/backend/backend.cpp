@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "candidate/launch_program.h"
+
 namespace lathe {
 
 double DevicePeaks::memory_floor_seconds(double bytes) const {
@@ -29,6 +31,21 @@ DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
   for (std::size_t i = 0; i < levels.size(); ++i)
     best.levels[i].bytes_per_second = std::max(levels[i].bytes_per_second, other.levels[i].bytes_per_second);
   return best;
+}
+
+bool Backend::covers(const Candidate& candidate, const BoundTask& task) const {
+  const auto program = compile_plan(candidate, task, device().facts);
+  return program.ok() || program.error().code != ErrorCode::kUnavailable;
+}
+
+std::int64_t Workload::host_bytes() const {
+  std::size_t bytes = 0;
+  for (const Trial& trial : trials) {
+    for (const HostTensor& input : trial.inputs) bytes += input.bytes.size();
+    for (const Expected& output : trial.expected)
+      bytes += (output.value.data.size() + output.value.err.size()) * sizeof(double);
+  }
+  return static_cast<std::int64_t>(bytes);
 }
 
 TileChoice choice_of(const BlockRequest& request, int trial) {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "backend/device_lane.h"
 #include "base/cancel.h"
 #include "candidate/candidate.h"
+#include "candidate/dialect.h"
 #include "record/verdict.h"
 #include "task/compare.h"
 #include "task/generate_inputs.h"
@@ -18,10 +20,15 @@ namespace lathe {
 
 struct DeviceInfo {
   std::string kind;  ///< "cpu", "cuda", "fake"
+  Dialect dialect = Dialect::kCpu;
   std::string name;
-  std::string digest_text;  ///< compiler, target and driver: part of every artefact's key
+  std::string uuid = {};      ///< of the device, or of the machine whose processor it is
+  std::string driver = {};    ///< its version; empty where there is none
+  std::string compiler = {};  ///< name and version
+  std::string digest_text;    ///< compiler, target and driver: part of every artefact's key
   int threads = 1;          ///< that a candidate may use
   int cores = 1;
+  int lanes = 1;  ///< evaluations that are worth having under way at once
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
   double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
@@ -78,6 +85,8 @@ struct Workload {
   BoundTask task;
   std::vector<Trial> trials;
   virtual ~Workload() = default;
+  /// Of the trials and what a backend keeps beside them.
+  virtual std::int64_t host_bytes() const;
 };
 
 enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };
@@ -91,6 +100,7 @@ struct BlockRequest {
   std::uint64_t secret = 0;        ///< draws the places checked
   const RmsLimits* rms = nullptr;  ///< checked where given, when everything is compared
   bool measure_rms = false;        ///< fill BlockOutcome::rms: for the naive build
+  bool timed = false;              ///< its wall_ns matters: nobody else computes on the device meanwhile
   CancelToken cancel = {};         ///< once raised, the block is killed: kInfra, "cancelled"
 };
 
@@ -167,14 +177,20 @@ class Backend {
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
   virtual DeviceUsage usage() const { return {}; }
-  /// No candidate is on the device: time for what would disturb one. Does not wait.
-  virtual void rest() {}
+  /// Who may compute on the device, and who may time; shared by all that use this backend.
+  virtual DeviceLane& lane() = 0;
+  /// An evaluation has ended: a good moment for deferred clean-up. Does not wait.
+  virtual void on_idle() {}
   /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
   /// where it says nothing. Thread-safe.
   virtual std::map<std::string, double> device_state(std::int64_t /*begin_ns*/,
                                                      std::int64_t /*end_ns*/) const {
     return {};
   }
+
+  /// Whether the candidate's `requires` admits the shape on this device. A plan that cannot be evaluated counts
+  /// as covering it: opening it says what is wrong.
+  virtual bool covers(const Candidate& candidate, const BoundTask& task) const;
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;
   /// kCancelled once `cancel` is raised: the compiler is killed.

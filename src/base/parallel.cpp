@@ -18,6 +18,10 @@ constexpr double kWorthThreads = 1 << 22;  // operations, some milliseconds
 }  // namespace
 
 Status for_each_index(int count, const std::function<Status(int)>& each) {
+  return for_each_index(count, static_cast<int>(usable_processors().size()), each);
+}
+
+Status for_each_index(int count, int threads, const std::function<Status(int)>& each) {
   std::atomic<int> next{0};
   std::mutex mutex;
   std::map<int, Error> errors;
@@ -30,9 +34,8 @@ Status for_each_index(int count, const std::function<Status(int)>& each) {
       next = count;
     }
   };
-  const int threads = std::min(count, std::max(1, static_cast<int>(usable_processors().size())));
   std::vector<std::jthread> helpers;
-  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+  for (int t = 1; t < std::min(count, threads); ++t) helpers.emplace_back(work);
   work();
   helpers.clear();
   return errors.empty() ? Status(Ok{}) : Status(errors.begin()->second);

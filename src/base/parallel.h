@@ -11,6 +11,8 @@ namespace lathe {
 /// Calls each(0), ..., each(count - 1), on as many threads as this one may use processors, in any order.
 /// After an error nothing new begins; the one of the lowest index is returned.
 Status for_each_index(int count, const std::function<Status(int)>& each);
+/// The same on at most so many threads.
+Status for_each_index(int count, int threads, const std::function<Status(int)>& each);
 
 /// Calls each(0), ..., each(count - 1): in turn or, where all together take so many operations that starting
 /// threads is little beside them, side by side.

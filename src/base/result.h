@@ -23,6 +23,7 @@ enum class ErrorCode {
   kCorrupt,      ///< stored or received bytes are damaged
   kTimeout,
   kCancelled,
+  kBusy,  ///< no room now; the same call may succeed later
   kInternal,
 };
 

@@ -7,10 +7,6 @@
 
 namespace lathe {
 
-Dialect dialect_of(const DeviceInfo& device) {
-  return device.kind == "cuda" ? Dialect::kCuda : Dialect::kCpu;
-}
-
 Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect) {
   if (task.reference != ReferenceKind::kNative) return compose_candidate(task, {}, "naive", dialect);
   if (dialect == Dialect::kCpu) return naive::native_candidate(task);

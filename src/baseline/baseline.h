@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "baseline/dialect.h"
+#include "candidate/dialect.h"
 #include "candidate/candidate.h"
 
 namespace lathe {
@@ -15,8 +15,6 @@ struct Baseline {
   std::string name;  ///< "naive" or a library's: "onednn", "cudnn"
   Candidate candidate;
 };
-
-Dialect dialect_of(const DeviceInfo& device);
 
 /// One loop nest a node, intermediates in scratch buffers, compiled with -O3 -march=native: what a careful
 /// but unambitious person would write. Every op has an emitter. The text is parametric in the task's dims.

@@ -140,7 +140,7 @@ Status write_json(const std::string& json_file, const std::string& text) {
   return write_file_atomically(json_file, text + "\n");
 }
 
-ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator* evaluator) {
+ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines) {
   ReportExtras extras;
   extras.device = fmt::format("{}, {} thread{}", backend.device().name, backend.device().threads,
                               backend.device().threads == 1 ? "" : "s");
@@ -157,9 +157,9 @@ ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator
     extras.work.push_back(
         {shape_name(shape.dims, task), bound->flops, bound->bytes_min, floor_seconds * 1e9});
   }
-  if (evaluator) {
-    extras.baselines = evaluator->baselines();
-    extras.best_baseline = evaluator->best_baseline();
+  if (baselines) {
+    extras.baselines = baselines->times;
+    extras.best_baseline = baselines->best;
   }
   return extras;
 }

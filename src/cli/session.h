@@ -50,7 +50,7 @@ Status check_json_file(const std::string& json_file);
 Status write_json(const std::string& json_file, const std::string& text);
 
 /// Facts about a task on a device that documents and reports need.
-ReportExtras make_extras(const TaskSpec& task, Backend& backend, const Evaluator* evaluator);
+ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines);
 
 /// "1.23 ms".
 std::string format_ns(double ns);

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "gym/gym.h"
 #include "report/documents.h"
 #include "report/profile_text.h"
 
@@ -36,12 +38,12 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   for (const ShapeProfile& profile : verdict.profiles) fmt::print("{}", profile_text(profile));
 }
 
-Result<std::vector<Candidate>> read_candidates(const std::vector<std::string>& paths) {
-  std::vector<Candidate> candidates;
+Result<std::vector<std::string>> read_candidates(const std::vector<std::string>& paths) {
+  std::vector<std::string> candidates;
   for (const std::string& path : paths) {
     LATHE_TRY(std::string text, read_file(path));
-    LATHE_TRY(Candidate candidate, parse_candidate(std::move(text), path));
-    candidates.push_back(std::move(candidate));
+    LATHE_CHECK_OK(parse_candidate(text, path));
+    candidates.push_back(std::move(text));
   }
   return candidates;
 }
@@ -56,7 +58,9 @@ std::string device_of(const std::vector<std::string>& files) {
 
 Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
-  LATHE_TRY(const TaskSpec task, load_task(options.task));
+  LATHE_TRY(TaskSpec read, load_task(options.task));
+  const auto shared = std::make_shared<const TaskSpec>(std::move(read));
+  const TaskSpec& task = *shared;
   LATHE_TRY(const auto candidates, read_candidates(options.candidates));
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
@@ -64,24 +68,33 @@ Result<int> eval(EvalOptions options) {
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   ProgressLine progress(task.name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
-  EvaluatorOptions evaluator_options;
-  evaluator_options.cancel = stop_token();
-  evaluator_options.inspect_code = true;
-  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, evaluator_options, progress));
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    evaluator->submit({candidates[i], depth, static_cast<std::int64_t>(i)});
+  GymOptions gym_options;
+  gym_options.cancel = stop_token();
+  gym_options.inspect_code = true;
+  const auto gym = Gym::start(*backend, gym_options, progress);
+  const auto evaluator = gym->connect();
+  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(shared, stop_token()));
+  std::map<Ticket, std::size_t> numbers;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    LATHE_TRY(const Ticket ticket,
+              evaluator->submit(
+                  {.task = shared, .text = candidates[i], .name = options.candidates[i], .depth = depth}));
+    numbers[ticket] = i;
+  }
   std::vector<NamedVerdict> verdicts(candidates.size());
   bool all_passed = true;
-  for (std::size_t done = 0; done < candidates.size(); ++done) {
-    auto evaluated = evaluator->next();
-    if (!evaluated) break;
-    NamedVerdict& named = verdicts[static_cast<std::size_t>(evaluated->tag)];
-    named = {options.candidates[static_cast<std::size_t>(evaluated->tag)], std::move(evaluated->verdict)};
+  while (evaluator->in_flight() > 0) {
+    auto evaluated = evaluator->poll(1);
+    if (!evaluated) continue;
+    LATHE_TRY(Verdict verdict, std::move(evaluated->verdict));
+    const std::size_t number = numbers.at(evaluated->ticket);
+    NamedVerdict& named = verdicts[number];
+    named = {options.candidates[number], std::move(verdict)};
     all_passed = all_passed && named.verdict.passed();
-    if (options.common.json_file != "-") print_verdict(named, evaluator->best_baseline());
+    if (options.common.json_file != "-") print_verdict(named, baselines.best);
   }
   if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
-  const auto document = eval_document(task.name, verdicts, make_extras(task, *backend, evaluator.get()));
+  const auto document = eval_document(task.name, verdicts, make_extras(task, *backend, &baselines));
   LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
   return static_cast<int>(all_passed ? kSuccess : kNothingPassed);
 }

@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
+#include "gym/gym.h"
 #include "policy/catalog/catalog.h"
 #include "report/documents.h"
 #include "search/search.h"
@@ -34,19 +35,25 @@ Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& opti
   progress.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
   const PolicyContext policy_context{task, backend.device(), peaks};
-  EvaluatorOptions evaluator_options;
-  evaluator_options.cancel = stop_token();
-  evaluator_options.anchors = catalog_anchors(policy_context);
-  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, evaluator_options, progress));
+  GymOptions gym_options;
+  gym_options.cancel = stop_token();
+  gym_options.anchors = [&](const TaskSpec& one) {
+    return catalog_anchors({one, backend.device(), peaks});
+  };
+  const auto gym = Gym::start(backend, gym_options, progress);
+  const auto evaluator = gym->connect();
+  const auto shared = std::make_shared<const TaskSpec>(task);
+  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(shared, stop_token()));
   LATHE_TRY(auto strategy, make_strategy(options.search));
   const auto policy = make_catalog_policy();
-  const SearchContext context{policy_context, *policy, *strategy, *evaluator, store, progress, stop_token()};
+  const SearchContext context{shared,    baselines.best, policy_context, *policy,     *strategy,
+                              *evaluator, store,          progress,       stop_token()};
   LATHE_CHECK_OK(begin_run(plan, store));
   LATHE_TRY(const SearchSummary summary, run_search(context, run, options.budget));
 
   TaskResult result;
   result.interrupted = summary.interrupted;
-  ReportExtras extras = make_extras(task, backend, evaluator.get());
+  ReportExtras extras = make_extras(task, backend, &baselines);
   extras.seconds = summary.seconds;
   LATHE_CHECK_OK(store.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
   LATHE_TRY(const RunRecord record, store.run(run));

@@ -27,28 +27,28 @@ class CancellableSession final : public Session {
 
 class CancellableReference final : public Reference {
  public:
-  CancellableReference(std::unique_ptr<Reference> inner, CancelToken cancel)
-      : inner_(std::move(inner)), cancel_(std::move(cancel)) {}
+  CancellableReference(const Reference& inner, CancelToken cancel)
+      : inner_(inner), cancel_(std::move(cancel)) {}
 
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
     if (cancel_.cancelled()) return cancelled_error();
-    return inner_->evaluate(task, inputs, numerics);
+    return inner_.evaluate(task, inputs, numerics);
   }
 
   Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
                                               const Numerics& numerics, double elements,
                                               const Seed& secret) const override {
     if (cancel_.cancelled()) return cancelled_error();
-    return inner_->evaluate_part(task, inputs, numerics, elements, secret);
+    return inner_.evaluate_part(task, inputs, numerics, elements, secret);
   }
 
   double part_share(const BoundTask& task, double elements) const override {
-    return inner_->part_share(task, elements);
+    return inner_.part_share(task, elements);
   }
 
  private:
-  std::unique_ptr<Reference> inner_;
+  const Reference& inner_;
   CancelToken cancel_;
 };
 
@@ -76,8 +76,8 @@ Result<std::unique_ptr<Session>> CancellableBackend::open(const Candidate& candi
   return std::unique_ptr<Session>(std::make_unique<CancellableSession>(std::move(session), cancel_));
 }
 
-std::unique_ptr<Reference> make_cancellable(std::unique_ptr<Reference> reference, CancelToken cancel) {
-  return std::make_unique<CancellableReference>(std::move(reference), std::move(cancel));
+std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel) {
+  return std::make_unique<CancellableReference>(inner, std::move(cancel));
 }
 
 }  // namespace lathe

@@ -19,7 +19,11 @@ class CancellableBackend final : public Backend {
   void set_peaks(const DevicePeaks& peaks) override { inner_.set_peaks(peaks); }
   Result<DevicePeaks> remeasure_peaks() override { return inner_.remeasure_peaks(); }
   DeviceUsage usage() const override { return inner_.usage(); }
-  void rest() override { inner_.rest(); }
+  DeviceLane& lane() override { return inner_.lane(); }
+  void on_idle() override { inner_.on_idle(); }
+  bool covers(const Candidate& candidate, const BoundTask& task) const override {
+    return inner_.covers(candidate, task);
+  }
   ProductEngine* products() override { return inner_.products(); }
   std::map<std::string, double> device_state(std::int64_t begin_ns, std::int64_t end_ns) const override {
     return inner_.device_state(begin_ns, end_ns);
@@ -40,7 +44,7 @@ class CancellableBackend final : public Backend {
   CancelToken cancel_;
 };
 
-/// A reference that evaluates nothing more once the token is raised: kCancelled.
-std::unique_ptr<Reference> make_cancellable(std::unique_ptr<Reference> reference, CancelToken cancel);
+/// A reference that evaluates nothing more once the token is raised: kCancelled. `inner` must outlive it.
+std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel);
 
 }  // namespace lathe

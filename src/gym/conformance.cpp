@@ -12,7 +12,8 @@
 #include "base/fd.h"
 #include "candidate/launch_program.h"
 #include "gym/conformance_table.h"
-#include "gym/evaluator.h"
+#include "baseline/baseline.h"
+#include "gym/gym.h"
 #include "gym/naive_grader.h"
 #include "gym/verify.h"
 
@@ -41,7 +42,7 @@ class NextKernel {
   static Result<NextKernel> make(const TaskSpec& task, Backend& backend) {
     NextKernel next(backend);
     LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
-    LATHE_TRY(next.candidate_, naive_candidate(task, dialect_of(backend.device())));
+    LATHE_TRY(next.candidate_, naive_candidate(task, backend.device().dialect));
     LATHE_TRY(BuildResult built, backend.build(next.candidate_, bound));
     next.artifact_ = std::move(built.artifact);
     LATHE_TRY(const auto reference, make_reference(task));
@@ -132,7 +133,7 @@ class Suite {
   Result<Candidate> honest_peer(const std::string& name, const TaskSpec& task) const {
     if (auto text = read_file(folder_ + "/peers/" + name + ".cu"); text.ok())
       return parse_candidate(*std::move(text), name);
-    return naive_candidate(task, dialect_of(backend_.device()));
+    return naive_candidate(task, backend_.device().dialect);
   }
 
   /// May fork, so it runs while this process has no other threads of the suite's.
@@ -174,18 +175,20 @@ class Suite {
   }
 
   Status evaluate(const std::string& name, const TaskSpec& task) {
-    EvaluatorOptions options;
+    GymOptions options;
     options.secret = options_.secret.derive(name);
     options.block_timeout_seconds = options_.block_timeout_seconds;
-    LATHE_TRY(const auto evaluator, Evaluator::create(task, backend_, options, events_));
+    const auto gym = Gym::start(backend_, options, events_);
+    const auto evaluator = gym->connect();
+    const auto shared = std::make_shared<const TaskSpec>(task);
     LATHE_TRY(const NextKernel next, NextKernel::make(task, backend_));
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;
       if (result.spec.task != name || result.skipped) continue;
-      evaluator->submit({entry.candidate, result.spec.depth, 0});
-      const auto evaluated = evaluator->next();
-      if (!evaluated) break;
-      judge(evaluated->verdict, result);
+      LATHE_TRY(const Verdict verdict,
+                evaluate_alone(*evaluator, {.task = shared, .text = entry.candidate.text,
+                                            .name = entry.candidate.name, .depth = result.spec.depth}));
+      judge(verdict, result);
       if (result.outcome == Outcome::kCrash || result.outcome == Outcome::kTimeout) {
         LATHE_TRY(result.recovery_seconds, next.seconds());
       }

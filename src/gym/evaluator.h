@@ -5,36 +5,33 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
-#include "base/events.h"
-#include "baseline/baseline.h"
+#include "base/cancel.h"
+#include "base/result.h"
+#include "record/verdict.h"
+#include "task/spec.h"
 
 namespace lathe {
 
-struct EvaluatorOptions {
-  Seed secret =
-      Seed::from_system();  ///< draws hidden shapes, inputs and checked places; never stored or shown
-  int build_workers = 0;    ///< 0: as many as the machine allows
-  int hidden_shapes = 3;
-  bool inspect_code = false;  ///< at every depth, not only final and profile
-  double build_timeout_seconds = 30;
-  double block_timeout_seconds = 20;
-  /// Kernels of Lathe's own, never a policy's, that screens are timed against where every peer is far slower:
-  /// a slow opponent costs time. No speedup is reported over them, and a final never meets them.
-  std::vector<Candidate> anchors = {};
-  CancelToken cancel = {};  ///< ends everything as Evaluator::cancel() does, create() too
-};
-
+/// One candidate to judge. The text is whatever a policy wrote: text that nobody can read gets a verdict too
+/// (BUILD_FAILED, "bad_candidate").
 struct EvaluationRequest {
-  Candidate candidate;
+  std::shared_ptr<const TaskSpec> task;
+  std::string text;
+  std::string name = {};  ///< of the file, for messages; empty: the text's digest
   Depth depth = Depth::kScreen;
-  std::int64_t tag = 0;  ///< returned with the verdict
+  int priority = 0;             ///< higher goes first; equals go in order of submission
+  double deadline_seconds = 0;  ///< from submission on; 0: none
+  CancelToken cancel = {};      ///< once raised, the request ends with kCancelled
 };
 
+/// Names a request of one evaluator.
+using Ticket = std::int64_t;
+
+/// What became of a request. An error is never the candidate's: kCancelled, kTimeout for a missed deadline,
+/// or what keeps its task from being prepared.
 struct Evaluated {
-  std::int64_t tag = 0;
-  Candidate candidate;
-  Verdict verdict;
+  Ticket ticket = 0;
+  Result<Verdict> verdict;
 };
 
 /// The time of one verified peer at each scored shape.
@@ -44,29 +41,36 @@ struct BaselineTime {
   std::vector<Timing> timings;
 };
 
-/// The gym for one task on one backend: submit many candidates, take verdicts as they finish. A candidate
-/// that dies, hangs, forks or floods costs only its own verdict. Builds run on workers, timing on one device
-/// lane. All members are thread-safe.
+/// What candidates of a task are compared with on one device.
+struct TaskBaselines {
+  std::vector<BaselineTime> times;
+  std::string best;  ///< the fastest peer's name: the speedup over it is what a search maximises
+};
+
+/// A client's connection to a gym, whether it runs in this process or behind a wire: submit candidates of any
+/// number of tasks, take verdicts in the order in which they finish. A candidate that dies, hangs, forks or
+/// floods costs only its own verdict. All members are thread-safe; what is under way when a client is
+/// destroyed is cancelled.
 class Evaluator {
  public:
-  /// Prepares workloads and times the baselines (seconds). Errors: the task cannot be bound, or no baseline
-  /// passes; kCancelled.
-  static Result<std::unique_ptr<Evaluator>> create(const TaskSpec& task, Backend& backend,
-                                                   const EvaluatorOptions& options, EventSink& events);
   virtual ~Evaluator() = default;
 
-  virtual void submit(EvaluationRequest request) = 0;
-  /// The next finished evaluation; blocks. nullopt when nothing is in flight, or when all that had finished
-  /// before cancel() was taken.
-  virtual std::optional<Evaluated> next() = 0;
+  /// kBusy: this client has as many unfinished requests as it may; poll() first.
+  virtual Result<Ticket> submit(EvaluationRequest request) = 0;
+  /// The next finished request; waits at most so long. nullopt: none finished in time, or none is in flight.
+  virtual std::optional<Evaluated> poll(double timeout_seconds) = 0;
+  /// Submitted and not yet returned by poll().
   virtual int in_flight() const = 0;
-  /// Stops waiting work; what runs, compilers too, is killed within a fraction of a second and gives no
-  /// verdict. For good, idempotent.
-  virtual void cancel() = 0;
 
-  virtual const std::vector<BaselineTime>& baselines() const = 0;
-  /// The fastest baseline's name: speedup over it is what optimize maximises.
-  virtual const std::string& best_baseline() const = 0;
+  /// Begins to prepare a task, so that the first request finds it ready. Does not wait.
+  virtual void prepare(std::shared_ptr<const TaskSpec> task) = 0;
+  /// Waits for the task to be prepared (seconds). Errors: the task cannot be bound, no baseline passes,
+  /// kCancelled.
+  virtual Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task,
+                                          const CancelToken& cancel) = 0;
 };
+
+/// Submits one request to a client that has no other in flight, and waits for what becomes of it.
+Result<Verdict> evaluate_alone(Evaluator& evaluator, EvaluationRequest request);
 
 }  // namespace lathe

@@ -54,6 +54,7 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
   request.timeout_seconds = rule.timeout_seconds;
   request.secret = rng.next();
   request.rms = rule.rms;
+  request.timed = true;
   return session.run(request);
 }
 
@@ -239,9 +240,9 @@ Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret) {
   return ring;
 }
 
-Freshness measure_freshness(Session& session, const Workload& workload, const Ring& ring,
-                            const TimingRule& rule, const Seed& secret) {
-  Freshness result;
+MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
+                                     const TimingRule& rule, const Seed& secret) {
+  MemoisationCheck result;
   if (ring.unseen.empty()) return result;
   Rng rng(secret);
   const std::size_t calls = std::min(ring.unseen.size(), ring.usual.size());

@@ -63,12 +63,13 @@ struct Ring {
 /// All are usual unless `hold_back`, or where the workload has only one.
 Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
 
-/// How much longer a call takes on inputs that the session has not met. The ring is used up by it.
-struct Freshness {
+/// How much longer a call takes on inputs that the session has not met: a kernel that keeps answers is slow
+/// there. Uses the ring up.
+struct MemoisationCheck {
   Finding finding;
   double unseen_over_usual = 1;
 };
-Freshness measure_freshness(Session& session, const Workload& workload, const Ring& ring,
-                            const TimingRule& rule, const Seed& secret);
+MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
+                                     const TimingRule& rule, const Seed& secret);
 
 }  // namespace lathe

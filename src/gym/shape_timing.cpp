@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/parallel.h"
+
 namespace lathe {
 namespace {
 
 constexpr double kAnchorReach = 3;        // an anchor serves candidates within this factor of its time
 constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a final
-constexpr std::size_t kRoundsInFull = 3;  // before the rounds tell how much they differ
+constexpr int kRoundsInFull = 3;          // before the rounds tell how much they differ
 constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
@@ -54,7 +56,7 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
 /// No round needs to be known better than the rounds differ.
 TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
   TimingRule rule = final_rule();
-  if (rounds.size() < kRoundsInFull) return rule;
+  if (rounds.size() < static_cast<std::size_t>(kRoundsInFull)) return rule;
   std::vector<double> middles;
   for (const RatioEstimate& round : rounds) middles.push_back(round.log_ratio.mid);
   rule.half_width = std::max(rule.half_width, stddev(middles));
@@ -70,10 +72,9 @@ Interval mean_interval(const std::vector<double>& rounds) {
 
 }  // namespace
 
-Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
-                         std::shared_ptr<const Workload> workload, Runner runner,
+Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                          std::unique_ptr<Session>& session) const {
-  auto opened = backend_.open(candidate, artifact, std::move(workload), runner);
+  auto opened = site_.backend.open(built.candidate, built.artifact, std::move(workload), runner);
   if (opened.ok()) {
     session = *std::move(opened);
     return {};
@@ -85,24 +86,24 @@ Finding ShapeTimer::open(const Candidate& candidate, const Artifact& artifact,
 }
 
 TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
-  if (backend_.device().steady) rule.blocks = 1;
+  if (site_.backend.device().steady) rule.blocks = 1;
   return rule;
 }
 
 PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, const Round& round) const {
   std::unique_ptr<Session> anchor_session;
   PairOutcome outcome;
-  outcome.finding = open(anchor.candidate, anchor.artifact, round.workload, round.runner, anchor_session);
+  outcome.finding = open({anchor.candidate, anchor.artifact}, round.workload, round.runner, anchor_session);
   if (!outcome.finding.passed()) return outcome;
   TimingRule rule = round.rule;
-  rule.timeout_seconds = timeout_seconds_;
+  rule.timeout_seconds = site_.block_timeout_seconds;
   rule.anchor_ns = anchor.call_ns;
   rule.rms = round.rms.empty() ? nullptr : &round.rms;
   return time_pair(*anchor_session, session, *round.workload, rule, round.secret);
 }
 
-Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candidate& candidate,
-                               const Artifact& artifact) {
+TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& candidate,
+                           const Artifact& artifact) {
   Anchor anchor{name, candidate, artifact, peer};
   const bool first = anchors_.empty();
   TimingRule rule = on_this_device(tie_rule());
@@ -111,12 +112,12 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
-    const Finding opened = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
-    if (!opened.passed()) return opened;
-    const Seed secret = secret_.derive("baseline", ++rounds_);
-    const PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
-                                          {shape_.timing, shape_.timing_rms, rule, Runner::kOwn, secret});
-    if (!pair.finding.passed()) return pair.finding;
+    Finding opened = open({candidate, artifact}, site_.shape.timing, Runner::kOwn, session);
+    if (!opened.passed()) return {std::move(opened), {}};
+    const Seed secret = secret_.derive("baseline", static_cast<std::uint64_t>(round));
+    PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
+                                    {site_.shape.timing, site_.shape.timing_rms, rule, Runner::kOwn, secret});
+    if (!pair.finding.passed()) return {std::move(pair.finding), {}};
     rounds.push_back(pair.estimate.log_ratio.mid);
     if (rounds.back() > std::log(kFarFaster)) rule.looks = few_looks;
     call_ns.push_back(pair.estimate.candidate_ns);
@@ -125,15 +126,14 @@ Finding ShapeTimer::add_anchor(const std::string& name, bool peer, const Candida
   }
   if (!first) anchor.log_vs_naive = mean_interval(rounds);
   anchor.call_ns = median(call_ns);
-  anchors_.push_back(std::move(anchor));
-  return {};
+  return {{}, std::move(anchor)};
 }
 
 RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
   std::unique_ptr<Session> session;
   const Anchor& naive = anchors_.front();
-  if (!open(naive.candidate, naive.artifact, workload, Runner::kOwn, session).passed()) return {};
-  auto limits = measure_naive_rms(*session, *workload, timeout_seconds_);
+  if (!open({naive.candidate, naive.artifact}, workload, Runner::kOwn, session).passed()) return {};
+  auto limits = measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }
 
@@ -154,76 +154,104 @@ const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
   std::unique_ptr<Session> session;
-  result.finding = open(candidate, artifact, shape_.timing, Runner::kOwn, session);
+  result.finding = open({candidate, artifact}, site_.shape.timing, Runner::kOwn, session);
   if (!result.finding.passed()) return result;
-  Round round{shape_.timing, shape_.timing_rms, on_this_device(screen_rule()), Runner::kOwn,
-              secret_.derive("screen", ++rounds_)};
+  Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()), Runner::kOwn,
+              secret_.derive("screen")};
   const Ring ring = take_ring(round);
-  const QuickTime quick = time_quickly(*session, *shape_.timing, round.rule, round.secret.derive("quick"));
+  const QuickTime quick =
+      time_quickly(*session, *site_.shape.timing, round.rule, round.secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   round.rule.call_ns = quick.call_ns;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
-  const Freshness freshness = check_memory(*session, ring, round, {candidate, artifact});
-  result.finding = freshness.finding;
-  result.unseen_over_usual = freshness.unseen_over_usual;
+  const MemoisationCheck check = check_memoisation(*session, ring, round, {candidate, artifact});
+  result.finding = check.finding;
+  result.unseen_over_usual = check.unseen_over_usual;
   if (result.finding.passed()) compose(anchor, pair.estimate, false, result);
+  return result;
+}
+
+QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
+  QuickTime quick;
+  std::unique_ptr<Session> session;
+  quick.finding = open(built, site_.shape.timing, Runner::kOwn, session);
+  if (!quick.finding.passed()) return quick;
+  TimingRule rule;
+  rule.timeout_seconds = site_.block_timeout_seconds;
+  return time_quickly(*session, *site_.shape.timing, rule, secret);
+}
+
+ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& anchor,
+                                              const TimingRule& rule, const Seed& secret) const {
+  FinalRound result;
+  const auto workload = make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret,
+                                             site_.shape.final_trials, {});
+  if (!workload.ok())
+    return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
+  std::unique_ptr<Session> session;
+  result.finding = open(built, *workload, Runner::kFresh, session);
+  if (!result.finding.passed()) return result;
+  const RmsLimits rms = naive_rms(*workload);
+  Round round{*workload, rms, rule, Runner::kFresh, secret};
+  const Ring ring = take_ring(round);
+  PairOutcome pair = time_against(anchor, *session, round);
+  if (!pair.finding.passed()) return result.finding = std::move(pair.finding), result;
+  const MemoisationCheck check = check_memoisation(*session, ring, round, built);
+  result.finding = check.finding;
+  result.unseen_over_usual = check.unseen_over_usual;
+  result.estimate = std::move(pair.estimate);
   return result;
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
+  const Built built{candidate, artifact};
+  const QuickTime quick = time_alone(built, secret_.derive("quick"));
+  if (!quick.finding.passed()) return result.finding = quick.finding, result;
+  const Anchor& anchor = choose_anchor(quick.call_ns, true);
   std::vector<RatioEstimate> rounds;
   std::vector<double> candidate_ns;
   RatioEstimate estimate;
-  const Anchor* anchor = nullptr;
-  for (int number = 0; number < kFinalRounds; ++number) {
-    const Seed secret = secret_.derive("final", ++rounds_);
-    const auto workload =
-        make_timing_workload(backend_, reference_, shape_.task, secret, shape_.final_trials, {});
-    if (!workload.ok())
-      return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
-    std::unique_ptr<Session> session;
-    result.finding = open(candidate, artifact, *workload, Runner::kFresh, session);
-    if (!result.finding.passed()) return result;
-    const RmsLimits rms = naive_rms(*workload);
-    Round round{*workload, rms, rule_after(rounds), Runner::kFresh, secret};
-    const Ring ring = take_ring(round);
-    if (!anchor) {
-      const QuickTime quick = time_quickly(*session, **workload, round.rule, secret.derive("quick"));
-      if (!quick.finding.passed()) return result.finding = quick.finding, result;
-      round.rule.call_ns = quick.call_ns;
-      anchor = &choose_anchor(quick.call_ns, true);
+  // The first rounds tell how much rounds differ, and with it how precise the others need to be.
+  for (const int wave : {kRoundsInFull, kFinalRounds - kRoundsInFull}) {
+    TimingRule rule = rule_after(rounds);
+    rule.call_ns = quick.call_ns;
+    std::vector<FinalRound> done(static_cast<std::size_t>(wave));
+    const std::size_t first = rounds.size();
+    (void)for_each_index(wave, site_.backend.device().lanes, [&](int i) -> Status {
+      const auto number = static_cast<std::size_t>(i);
+      done[number] = time_round(built, anchor, rule, secret_.derive("final", first + number));
+      if (done[number].finding.passed()) return Ok{};
+      return Error{ErrorCode::kInternal, "ends the wave"};
+    });
+    for (FinalRound& round : done) {
+      if (!round.finding.passed()) return result.finding = std::move(round.finding), result;
+      result.unseen_over_usual = std::max(result.unseen_over_usual, round.unseen_over_usual);
+      candidate_ns.push_back(round.estimate.candidate_ns);
+      estimate.samples.insert(estimate.samples.end(), round.estimate.samples.begin(),
+                              round.estimate.samples.end());
+      estimate.spread = std::max(estimate.spread, round.estimate.spread);
+      rounds.push_back(std::move(round.estimate));
     }
-    PairOutcome pair = time_against(*anchor, *session, round);
-    if (!pair.finding.passed()) return result.finding = pair.finding, result;
-    const Freshness freshness = check_memory(*session, ring, round, {candidate, artifact});
-    result.finding = freshness.finding;
-    result.unseen_over_usual = std::max(result.unseen_over_usual, freshness.unseen_over_usual);
-    if (!result.finding.passed()) return result;
-    candidate_ns.push_back(pair.estimate.candidate_ns);
-    estimate.samples.insert(estimate.samples.end(), pair.estimate.samples.begin(),
-                            pair.estimate.samples.end());
-    estimate.spread = std::max(estimate.spread, pair.estimate.spread);
-    rounds.push_back(std::move(pair.estimate));
   }
   estimate.log_ratio = prediction_interval(rounds);
   estimate.candidate_ns = median(candidate_ns);
-  compose(*anchor, estimate, true, result);
+  compose(anchor, estimate, true, result);
   return result;
 }
 
 void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth,
                          ShapeTiming& result) const {
-  result.timing = {shape_.name, estimate.candidate_ns, estimate.spread,
+  result.timing = {site_.shape.name, estimate.candidate_ns, estimate.spread,
                    static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
   for (const Anchor& baseline : anchors_) {
     if (!baseline.peer) continue;
     Interval log = estimate.log_ratio;
     if (&baseline != &anchor) log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
-    Speedup speedup{baseline.name, shape_.name, exp_of(log)};
+    Speedup speedup{baseline.name, site_.shape.name, exp_of(log)};
     speedup.ambiguous = (log.high - log.low) / 2 > promise;
     result.speedups.push_back(std::move(speedup));
   }
@@ -231,26 +259,26 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
 }
 
 Ring ShapeTimer::take_ring(Round& round, int process) const {
-  Ring ring = draw_ring(*round.workload, backend_.device().runners_remember,
+  Ring ring = draw_ring(*round.workload, site_.backend.device().runners_remember,
                         round.secret.derive("ring", static_cast<std::uint64_t>(process)));
-  round.rule.timeout_seconds = timeout_seconds_;
+  round.rule.timeout_seconds = site_.block_timeout_seconds;
   round.rule.trials = ring.usual;
   return ring;
 }
 
-Freshness ShapeTimer::check_memory(Session& session, const Ring& ring, const Round& round,
+MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& ring, const Round& round,
                                    const Built& built) const {
-  Freshness least =
-      measure_freshness(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
+  MemoisationCheck least =
+      measure_memoisation(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
     if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
     std::unique_ptr<Session> fresh;
-    least.finding = open(built.candidate, built.artifact, round.workload, Runner::kFresh, fresh);
+    least.finding = open(built, round.workload, Runner::kFresh, fresh);
     if (!least.finding.passed()) return least;
     Round again = round;
     const Ring other = take_ring(again, process + 1);
-    const Freshness found =
-        measure_freshness(*fresh, *round.workload, other, again.rule,
+    const MemoisationCheck found =
+        measure_memoisation(*fresh, *round.workload, other, again.rule,
                           round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
     least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
   }
@@ -264,21 +292,21 @@ Freshness ShapeTimer::check_memory(Session& session, const Ring& ring, const Rou
 Finding ShapeTimer::check_roof(double call_ns) const {
   const auto judge = [&](const Result<DevicePeaks>& peaks) -> Finding {
     if (!peaks.ok()) return {};
-    const double memory_ns = 1e9 * peaks->memory_floor_seconds(shape_.task.bytes_min);
-    const double flops_ns = 1e9 * shape_.task.essential_flops / peaks->flops_limit(*shape_.task.spec);
+    const double memory_ns = 1e9 * peaks->memory_floor_seconds(site_.shape.task.bytes_min);
+    const double flops_ns = 1e9 * site_.shape.task.essential_flops / peaks->flops_limit(*site_.shape.task.spec);
     if (call_ns < kRoofMargin * memory_ns)
       return {Outcome::kTampered, "roofline",
               fmt::format("{:.3g} ns a call at {}, where moving the mandatory bytes takes {:.3g} ns", call_ns,
-                          shape_.name, memory_ns)};
+                          site_.shape.name, memory_ns)};
     if (call_ns < kRoofMargin * flops_ns)
       return {Outcome::kSuspect, "flops_floor",
               fmt::format("{:.3g} ns a call at {}, where the textbook's arithmetic takes {:.3g} ns", call_ns,
-                          shape_.name, flops_ns)};
+                          site_.shape.name, flops_ns)};
     return {};
   };
   // Peaks are measured, so they can be too low: an accusation rests on a second measurement.
-  const Finding first = judge(backend_.peaks());
-  return first.passed() ? first : judge(backend_.remeasure_peaks());
+  const Finding first = judge(site_.backend.peaks());
+  return first.passed() ? first : judge(site_.backend.remeasure_peaks());
 }
 
 }  // namespace lathe

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "candidate/launch_program.h"
+#include "gym/cancellable.h"
 #include "gym/profile_stage.h"
 
 namespace lathe {
@@ -13,30 +13,28 @@ namespace {
 
 constexpr double kHiddenFlops = 2e7;
 
+using Use = DeviceLane::Use;
+using Grain = DeviceLane::Grain;
+
 }  // namespace
 
 std::vector<Dims> TaskBench::draw_shapes(const Seed& seed) const {
-  return draw_hidden_shapes(spec_, seed, options_.hidden_shapes, kHiddenFlops);
+  return draw_hidden_shapes(*spec_, seed, options_.hidden_shapes, kHiddenFlops);
 }
 
-Status TaskBench::measure_rms(const Artifact& naive, BenchShape& shape) {
-  LATHE_TRY(auto session, backend_.open(naive_, naive, shape.verify));
+Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const {
+  LATHE_TRY(auto session, scope.backend.open(naive_, naive, shape.verify));
   LATHE_TRY(shape.rms, measure_naive_rms(*session, *shape.verify, options_.block_timeout_seconds));
   return Ok{};
 }
 
-bool TaskBench::covers(const Candidate& candidate, const BenchShape& shape) const {
-  const auto program = compile_plan(candidate, shape.task, backend_.device().facts);
-  return program.ok() || program.error().code != ErrorCode::kUnavailable;
-}
-
-Finding TaskBench::verify(const BuiltCandidate& built, Evidence& evidence) {
-  const Seed secret = options_.secret.derive("candidate", ++evaluated_);
+Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+                          Evidence& evidence) const {
   int covered = 0;
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
-    if (!covers(built.candidate, shapes_[i])) continue;
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
     if (!shapes_[i].hidden) ++covered;
-    auto session = backend_.open(built.candidate, built.artifacts[i], shapes_[i].verify);
+    auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify);
     if (!session.ok()) {
       const Error& error = session.error();
       const bool faulty = error.code == ErrorCode::kInvalid;
@@ -51,12 +49,14 @@ Finding TaskBench::verify(const BuiltCandidate& built, Evidence& evidence) {
   return {};
 }
 
-Finding TaskBench::time(const BuiltCandidate& built, Depth depth, Verdict& verdict) {
+Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+                        Verdict& verdict) const {
   Finding suspicion;
-  for (std::size_t i = 0; i < timers_.size(); ++i) {
-    if (!covers(built.candidate, shapes_[i])) continue;
-    ShapeTiming timed = depth == Depth::kScreen ? timers_[i]->screen(built.candidate, built.artifacts[i])
-                                                : timers_[i]->final(built.candidate, built.artifacts[i]);
+  for (std::size_t i = 0; i < anchors_.size(); ++i) {
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
+    ShapeTimer timer(site(scope, i), anchors_[i], secret.derive("time", i));
+    ShapeTiming timed = verdict.depth == Depth::kScreen ? timer.screen(built.candidate, built.artifacts[i])
+                                                        : timer.final(built.candidate, built.artifacts[i]);
     if (timed.finding.outcome == Outcome::kSuspect)
       suspicion = timed.finding;
     else if (!timed.finding.passed())
@@ -68,51 +68,53 @@ Finding TaskBench::time(const BuiltCandidate& built, Depth depth, Verdict& verdi
     }
     for (Speedup& speedup : timed.speedups) verdict.speedups.push_back(std::move(speedup));
   }
-  if (suspicion.passed() && depth == Depth::kScreen) return {};
+  if (suspicion.passed() && verdict.depth == Depth::kScreen) return {};
   // Hidden shapes are the same for a whole run, which a patient policy could learn: a final draws new ones.
   // Algebra may be real: what is too fast for the textbook must hold there, and on all shapes' fresh inputs.
-  const Finding again = reverify(built, verdict.evidence, !suspicion.passed());
+  const Finding again =
+      reverify(scope, built, secret.derive("reverify"), verdict.evidence, !suspicion.passed());
   if (!again.passed()) return again;
   if (suspicion.passed()) return {};
-  if (depth == Depth::kScreen) return suspicion;
+  if (verdict.depth == Depth::kScreen) return suspicion;
   return {Outcome::kPass, "ok", suspicion.detail + "; verified again on fresh shapes and inputs"};
 }
 
-void TaskBench::profile(const BuiltCandidate& built, Verdict& verdict) {
-  for (std::size_t i = 0; i < timers_.size(); ++i) {
-    if (!covers(built.candidate, shapes_[i])) continue;
+void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const {
+  for (std::size_t i = 0; i < anchors_.size(); ++i) {
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
     const auto timed = std::find_if(verdict.timings.begin(), verdict.timings.end(),
                                     [&](const Timing& timing) { return timing.shape == shapes_[i].name; });
     const double call_ns = timed == verdict.timings.end() ? 0 : timed->median_ns;
     verdict.profiles.push_back(
-        profile_shape(backend_, built.candidate, built.artifacts[i], shapes_[i], call_ns));
+        profile_shape(scope.backend, built.candidate, built.artifacts[i], shapes_[i], call_ns));
   }
 }
 
-Finding TaskBench::reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too) {
-  const Seed seed = options_.secret.derive("reverify", ++reverified_);
+Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
+                            Evidence& evidence, bool scored_too) const {
   std::vector<Dims> fresh = draw_shapes(seed);
-  for (const NamedShape& shape : spec_.shapes)
+  for (const NamedShape& shape : spec_->shapes)
     if (scored_too) fresh.push_back(shape.dims);
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     BenchShape shape;
-    shape.name = shape_name(fresh[i], spec_);
+    shape.name = shape_name(fresh[i], *spec_);
     shape.hidden = true;
-    auto bound = lathe::bind(spec_, fresh[i]);
+    auto bound = lathe::bind(*spec_, fresh[i]);
     if (!bound.ok()) return {Outcome::kInfra, "reverify", bound.error().to_string()};
     shape.task = *std::move(bound);
-    if (!covers(built.candidate, shape)) continue;
-    auto workload = make_verify_workload(backend_, *reference_, shape.task, seed.derive("inputs", i), true);
+    if (!scope.backend.covers(built.candidate, shape.task)) continue;
+    auto workload = make_verify_workload(scope.backend, scope.reference, shape.task,
+                                         seed.derive("inputs", i), true);
     if (!workload.ok()) return {Outcome::kInfra, "reverify", workload.error().to_string()};
     shape.verify = *std::move(workload);
-    const BuiltCandidate naive = build_for_shapes(backend_, naive_, {&shape, 1});
+    const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
     if (!naive.finding.passed())
       return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
-    if (const Status measured = measure_rms(naive.artifacts[0], shape); !measured.ok())
+    if (const Status measured = measure_rms(scope, naive.artifacts[0], shape); !measured.ok())
       return {Outcome::kInfra, "reverify", measured.error().to_string()};
-    const BuiltCandidate rebuilt = build_for_shapes(backend_, built.candidate, {&shape, 1});
+    const BuiltCandidate rebuilt = build_for_shapes(scope.backend, built.candidate, {&shape, 1});
     if (!rebuilt.finding.passed()) return rebuilt.finding;
-    auto session = backend_.open(built.candidate, rebuilt.artifacts[0], shape.verify);
+    auto session = scope.backend.open(built.candidate, rebuilt.artifacts[0], shape.verify);
     if (!session.ok()) return {Outcome::kInfra, "reverify", session.error().to_string()};
     Finding finding =
         verify_shape(**session, shape, seed.derive("secret", i), options_.block_timeout_seconds, evidence);
@@ -121,39 +123,45 @@ Finding TaskBench::reverify(const BuiltCandidate& built, Evidence& evidence, boo
   return {};
 }
 
-void TaskBench::inspect(const BuiltCandidate& built, Verdict& verdict) {
+void TaskBench::inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const {
   if (!built.candidate.has_kernels() || built.artifacts.empty()) return;
-  auto facts = backend_.inspect(built.artifacts.front());
+  auto facts = scope.backend.inspect(built.artifacts.front());
   if (facts.ok())
     verdict.build.facts.merge(*facts);
   else
     verdict.build.log += fmt::format("\nnote: {}", facts.error().to_string());
 }
 
-Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, QuietGate& gate) {
+Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
+                            const CancelToken& cancel) const {
+  CancellableBackend cancellable(backend, cancel);
+  const auto reference = make_cancellable(*reference_, cancel);
+  const Scope scope{cancellable, *reference};
+  const Seed secret = options_.secret.derive("evaluation", ++evaluations_);
   Verdict verdict;
   verdict.depth = depth;
   verdict.candidate = built.candidate.digest;
-  verdict.task = spec_.digest;
+  verdict.task = spec_->digest;
   verdict.build = built.facts;
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))
-    inspect(built, verdict);
-  const auto stage = [&](const char* name, auto&& work) {
+    inspect(scope, built, verdict);
+  const auto stage = [&](const char* name, Use use, auto&& work) {
+    const DeviceLane::Lease lease = backend.lane().take(use, Grain::kStage);
     const Stopwatch watch(verdict.stage_seconds[name]);
     return work();
   };
   Finding finding = built.finding;
   if (finding.passed() && depth != Depth::kBuild)
-    finding = stage("verify", [&] { return verify(built, verdict.evidence); });
+    finding = stage("verify", Use::kWork,
+                    [&] { return verify(scope, built, secret.derive("verify"), verdict.evidence); });
   if (finding.passed() && depth != Depth::kBuild && depth != Depth::kVerify) {
-    const QuietGate::Lease quiet(gate, true);
     const std::int64_t begin_ns = steady_clock().now_ns();
-    finding = stage("time", [&] { return time(built, depth, verdict); });
-    verdict.profile.merge(backend_.device_state(begin_ns, steady_clock().now_ns()));
+    finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });
+    verdict.profile.merge(backend.device_state(begin_ns, steady_clock().now_ns()));
     if (finding.passed() && depth == Depth::kProfile)
-      stage("profile", [&] { return profile(built, verdict), Finding{}; });
+      stage("profile", Use::kTiming, [&] { return profile(scope, built, verdict), Finding{}; });
   }
-  backend_.rest();
+  backend.on_idle();
   verdict.outcome = finding.outcome;
   verdict.reason = finding.reason;
   verdict.detail = finding.detail;

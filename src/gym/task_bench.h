@@ -1,68 +1,87 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "baseline/baseline.h"
-#include "gym/evaluator.h"
-#include "gym/quiet_gate.h"
+#include "gym/gym.h"
 #include "gym/shape_timing.h"
 
 namespace lathe {
 
+struct TaskBenchOptions {
+  Seed secret;
+  int hidden_shapes = 3;
+  bool inspect_code = false;
+  double block_timeout_seconds = 20;
+  std::vector<Candidate> anchors = {};  ///< see GymOptions::anchors
+};
+
 /// A task made ready for evaluation on one backend: shapes, secret inputs, references, verified and timed
-/// baselines. Synchronous; the Evaluator puts queues and workers around it. evaluate() is for one thread.
+/// baselines. Immutable once made, so that several threads may evaluate on it.
 class TaskBench {
  public:
-  static Result<std::unique_ptr<TaskBench>> create(const TaskSpec& task, Backend& backend,
-                                                   const EvaluatorOptions& options, EventSink& events);
+  /// Seconds of work; `cancel` ends it soon.
+  static Result<std::unique_ptr<TaskBench>> create(std::shared_ptr<const TaskSpec> task, Backend& backend,
+                                                   const TaskBenchOptions& options, const CancelToken& cancel,
+                                                   EventSink& events);
 
   std::span<const BenchShape> shapes() const { return shapes_; }
-  /// Verifies, then times to the depth asked for while it holds the gate. Fills everything of the verdict but
-  /// queue and build seconds.
-  Verdict evaluate(const BuiltCandidate& built, Depth depth, QuietGate& gate);
+  /// Verifies, then times to the depth asked for. Fills everything of the verdict but queue and build
+  /// seconds. The work ends soon after the token is raised; its verdict is void then. Thread-safe.
+  Verdict evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
+                   const CancelToken& cancel) const;
 
-  const std::vector<BaselineTime>& baselines() const { return baselines_; }
-  const std::string& best_baseline() const { return best_baseline_; }
+  const TaskBaselines& baselines() const { return baselines_; }
+  /// Of inputs, outputs and references in host memory.
+  std::int64_t host_bytes() const;
 
  private:
-  TaskBench(const TaskSpec& task, Backend& backend, const EvaluatorOptions& options)
-      : spec_(task), backend_(backend), options_(options) {}
+  /// What one evaluation, or the preparation, works with: all of it ends soon after its token is raised.
+  struct Scope {
+    Backend& backend;
+    const Reference& reference;
+  };
+
+  TaskBench(std::shared_ptr<const TaskSpec> task, const TaskBenchOptions& options)
+      : spec_(std::move(task)), options_(options) {}
 
   // task_preparation.cpp
-  Status make_shapes();
-  Status add_shape(const Dims& dims, bool hidden, const Seed& seed);
-  Status make_timing_data(const BuiltCandidate& naive);
-  Status add_baselines(EventSink& events);
-  std::vector<BuiltCandidate> build_all(const std::vector<Baseline>& baselines);
-  /// Verifies it, then ties it to the naive build, which comes first.
-  Finding add_baseline(const std::string& name, bool peer, const BuiltCandidate& built);
+  Status make_shapes(const Scope& scope);
+  Result<BenchShape> make_shape(const Scope& scope, const Dims& dims, bool hidden, const Seed& seed) const;
+  Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
+  Status make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
+  Status add_baselines(const Scope& scope, const CancelToken& cancel, EventSink& events);
+  std::vector<BuiltCandidate> build_all(const Scope& scope, const std::vector<Baseline>& baselines) const;
+  /// Ties a verified baseline to the naive build at every scored shape; that comes first.
+  Finding tie(const Scope& scope, const Baseline& baseline, bool peer, const BuiltCandidate& built,
+              std::vector<Anchor>& tied) const;
   void summarise_baselines();
-  void report_preparation(EventSink& events) const;
 
   std::vector<Dims> draw_shapes(const Seed& seed) const;
-  Status measure_rms(const Artifact& naive, BenchShape& shape);
-  Finding verify(const BuiltCandidate& built, Evidence& evidence);
-  void inspect(const BuiltCandidate& built, Verdict& verdict);
-  Finding time(const BuiltCandidate& built, Depth depth, Verdict& verdict);
-  void profile(const BuiltCandidate& built, Verdict& verdict);
-  Finding reverify(const BuiltCandidate& built, Evidence& evidence, bool scored_too);
-  bool covers(const Candidate& candidate, const BenchShape& shape) const;
+  TimingSite site(const Scope& scope, std::size_t shape) const {
+    return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
+  }
+  Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
+  Finding verify(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+                 Evidence& evidence) const;
+  void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
+  Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
+  void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
+  Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
+                   bool scored_too) const;
 
-  TaskSpec spec_;
-  Backend& backend_;
-  EvaluatorOptions options_;
+  std::shared_ptr<const TaskSpec> spec_;
+  TaskBenchOptions options_;
   std::unique_ptr<Reference> reference_;
   Candidate naive_;
-  std::vector<BenchShape> shapes_;                   ///< scored, then hidden
-  std::vector<std::unique_ptr<ShapeTimer>> timers_;  ///< one a scored shape
-  std::vector<BaselineTime> baselines_;
-  std::string best_baseline_;
-  std::map<std::string, double> preparation_;  ///< seconds of each of its parts
-  std::uint64_t reverified_ = 0;
-  std::uint64_t evaluated_ = 0;
+  std::vector<BenchShape> shapes_;            ///< scored, then hidden
+  std::vector<std::vector<Anchor>> anchors_;  ///< [scored shape]; the naive build comes first
+  TaskBaselines baselines_;
+  mutable std::atomic<std::uint64_t> evaluations_ = 0;  ///< each has secrets of its own
 };
 
 }  // namespace lathe

@@ -17,152 +17,195 @@ constexpr double kTimedBlockNs = 1.2e6;  // what the trials of a timing workload
 constexpr int kMaxTrials = 96;
 constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 
+using Use = DeviceLane::Use;
+using Grain = DeviceLane::Grain;
+
+Error naive_fails(const TaskSpec& task, const Finding& finding) {
+  return {ErrorCode::kInternal,
+          fmt::format("the naive build of '{}' fails: {} {}", task.name, finding.reason, finding.detail)};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<TaskBench>> TaskBench::create(const TaskSpec& task, Backend& backend,
-                                                     const EvaluatorOptions& options, EventSink& events) {
-  std::unique_ptr<TaskBench> bench(new TaskBench(task, backend, options));
+Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskSpec> task, Backend& backend,
+                                                     const TaskBenchOptions& options,
+                                                     const CancelToken& cancel, EventSink& events) {
+  std::unique_ptr<TaskBench> bench(new TaskBench(std::move(task), options));
   ProductEngine* const products = backend.products();
-  LATHE_TRY(auto reference, make_reference(bench->spec_, products));
-  reference = make_sliced(std::move(reference), bench->spec_, products != nullptr);
-  bench->reference_ = make_cancellable(std::move(reference), options.cancel);
-  LATHE_CHECK_OK(bench->make_shapes());
-  LATHE_CHECK_OK(bench->add_baselines(events));
+  LATHE_TRY(auto reference, make_reference(*bench->spec_, products));
+  bench->reference_ = make_sliced(std::move(reference), *bench->spec_, products != nullptr);
+  CancellableBackend cancellable(backend, cancel);
+  const auto cancellable_reference = make_cancellable(*bench->reference_, cancel);
+  const Scope scope{cancellable, *cancellable_reference};
+  Event prepared{Severity::kDebug, "gym.prepared", "prepared", {{"task", bench->spec_->name}}};
+  const auto begin_ns = steady_clock().now_ns();
+  LATHE_CHECK_OK(bench->make_shapes(scope));
+  prepared.fields["references"] = fmt::format("{:.3f}", seconds_since(begin_ns));
+  const auto baselines_ns = steady_clock().now_ns();
+  LATHE_CHECK_OK(bench->add_baselines(scope, cancel, events));
+  prepared.fields["baselines"] = fmt::format("{:.3f}", seconds_since(baselines_ns));
   bench->summarise_baselines();
-  bench->report_preparation(events);
+  events.on_event(prepared);
   return bench;
 }
 
-Status TaskBench::make_shapes() {
-  const Stopwatch watch(preparation_["references"]);
+std::int64_t TaskBench::host_bytes() const {
+  std::int64_t bytes = 0;
+  for (const BenchShape& shape : shapes_)
+    for (const auto& workload : {shape.verify, shape.timing})
+      if (workload) bytes += workload->host_bytes();
+  return bytes;
+}
+
+Status TaskBench::make_shapes(const Scope& scope) {
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
   const Seed seed = options_.secret.derive("shapes");
-  for (const NamedShape& shape : spec_.shapes)
-    LATHE_CHECK_OK(add_shape(shape.dims, false, seed.derive("scored", shapes_.size())));
-  for (const Dims& dims : draw_shapes(seed.derive("hidden")))
-    LATHE_CHECK_OK(add_shape(dims, true, seed.derive("hidden", shapes_.size())));
-  return Ok{};
+  std::vector<Dims> dims;
+  for (const NamedShape& shape : spec_->shapes) dims.push_back(shape.dims);
+  for (Dims& hidden : draw_shapes(seed.derive("hidden"))) dims.push_back(std::move(hidden));
+  shapes_.resize(dims.size());
+  return for_each_index(static_cast<int>(dims.size()), [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    const bool hidden = s >= spec_->shapes.size();
+    LATHE_TRY(shapes_[s],
+              make_shape(scope, dims[s], hidden, seed.derive(hidden ? "hidden" : "scored", s)));
+    return Ok{};
+  });
 }
 
-Status TaskBench::add_shape(const Dims& dims, bool hidden, const Seed& seed) {
+Result<BenchShape> TaskBench::make_shape(const Scope& scope, const Dims& dims, bool hidden,
+                                         const Seed& seed) const {
   BenchShape shape;
-  shape.name = shape_name(dims, spec_);
+  shape.name = shape_name(dims, *spec_);
   shape.hidden = hidden;
-  LATHE_TRY(shape.task, lathe::bind(spec_, dims));
-  LATHE_TRY(shape.verify, make_verify_workload(backend_, *reference_, shape.task, seed,
+  LATHE_TRY(shape.task, lathe::bind(*spec_, dims));
+  LATHE_TRY(shape.verify, make_verify_workload(scope.backend, scope.reference, shape.task, seed,
                                                hidden || shape.task.flops < kSmallFlops));
-  shapes_.push_back(std::move(shape));
+  return shape;
+}
+
+/// The naive build's own errors, and the timing data, whose size depends on how fast the naive build is.
+Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive) {
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  return for_each_index(
+      static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
+        const auto s = static_cast<std::size_t>(i);
+        LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
+        return shapes_[s].hidden ? Status(Ok{}) : make_timing_data(scope, naive, s);
+      });
+}
+
+Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t s) {
+  BenchShape& shape = shapes_[s];
+  LATHE_TRY(auto session, scope.backend.open(naive.candidate, naive.artifacts[s], shape.verify));
+  TimingRule rule;
+  rule.timeout_seconds = options_.block_timeout_seconds;
+  const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", s));
+  if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
+  const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
+  shape.final_trials = static_cast<int>(
+      std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
+  LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
+                                               options_.secret.derive("data", s),
+                                               std::min(shape.final_trials, kScreenTrials), {}));
+  LATHE_TRY(session, scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing));
+  LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));
   return Ok{};
 }
 
-/// How many trials a shape needs depends on how fast its kernels are, which only the naive build can tell
-/// yet.
-Status TaskBench::make_timing_data(const BuiltCandidate& naive) {
-  const Stopwatch watch(preparation_["timing_data"]);
-  for (std::size_t i = 0; i < spec_.shapes.size(); ++i) {
-    BenchShape& shape = shapes_[i];
-    LATHE_TRY(auto session, backend_.open(naive.candidate, naive.artifacts[i], shape.verify));
-    TimingRule rule;
-    rule.timeout_seconds = options_.block_timeout_seconds;
-    const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", i));
-    if (!quick.finding.passed())
-      return Error{ErrorCode::kInternal, "the naive build fails: " + quick.finding.detail};
-    const double best_ns = quick.call_ns / backend_.device().best_over_naive;
-    shape.final_trials = static_cast<int>(
-        std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
-    LATHE_TRY(shape.timing,
-              make_timing_workload(backend_, *reference_, shape.task, options_.secret.derive("data", i),
-                                   std::min(shape.final_trials, kScreenTrials), {}));
-    LATHE_TRY(session, backend_.open(naive.candidate, naive.artifacts[i], shape.timing));
-    LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));
-    timers_.push_back(std::make_unique<ShapeTimer>(
-        backend_, *reference_, shape, options_.secret.derive("timer", i), options_.block_timeout_seconds));
-  }
-  return Ok{};
-}
-
-std::vector<BuiltCandidate> TaskBench::build_all(const std::vector<Baseline>& baselines) {
-  const Stopwatch watch(preparation_["build"]);
+std::vector<BuiltCandidate> TaskBench::build_all(const Scope& scope,
+                                                 const std::vector<Baseline>& baselines) const {
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
   std::vector<BuiltCandidate> built(baselines.size());
   (void)for_each_index(static_cast<int>(built.size()), [&](int i) -> Status {
     const auto b = static_cast<std::size_t>(i);
-    built[b] = build_for_shapes(backend_, baselines[b].candidate, shapes_);
+    built[b] = build_for_shapes(scope.backend, baselines[b].candidate, shapes_);
     return Ok{};
   });
   return built;
 }
 
-Finding TaskBench::add_baseline(const std::string& name, bool peer, const BuiltCandidate& built) {
-  backend_.rest();
+Finding TaskBench::tie(const Scope& scope, const Baseline& baseline, bool peer, const BuiltCandidate& built,
+                       std::vector<Anchor>& tied) const {
+  const Seed secret = options_.secret.derive("baseline " + baseline.name);
   Finding finding = built.finding;
-  {
-    const Stopwatch watch(preparation_["verify"]);
+  if (finding.passed()) {
+    const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
     Evidence evidence;
-    if (finding.passed()) finding = verify(built, evidence);
+    finding = verify(scope, built, secret, evidence);
   }
-  const Stopwatch watch(preparation_["time"]);
-  for (std::size_t i = 0; i < timers_.size() && finding.passed(); ++i)
-    finding = timers_[i]->add_anchor(name, peer, built.candidate, built.artifacts[i]);
-  return finding;
+  if (!finding.passed()) return finding;
+  tied.resize(anchors_.size());
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kTiming, Grain::kStage);
+  std::vector<Finding> findings(anchors_.size());
+  (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    TiedAnchor one = ShapeTimer(site(scope, s), anchors_[s], secret.derive("tie", s))
+                         .tie(baseline.name, peer, built.candidate, built.artifacts[s]);
+    findings[s] = std::move(one.finding);
+    tied[s] = std::move(one.anchor);
+    return Ok{};
+  });
+  for (Finding& one : findings)
+    if (!one.passed()) return std::move(one);
+  return {};
 }
 
-Status TaskBench::add_baselines(EventSink& events) {
-  LATHE_TRY(auto baselines, make_baselines(spec_, dialect_of(backend_.device())));
+Status TaskBench::add_baselines(const Scope& scope, const CancelToken& cancel, EventSink& events) {
+  LATHE_TRY(auto baselines, make_baselines(*spec_, scope.backend.device().dialect));
   const std::size_t peers = baselines.size();
   for (const Candidate& anchor : options_.anchors) baselines.push_back({"anchor " + anchor.name, anchor});
-  const std::vector<BuiltCandidate> built = build_all(baselines);
-  const auto naive_fails = [&](const Finding& finding) {
-    return Error{ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {} {}", spec_.name,
-                                                   finding.reason, finding.detail)};
-  };
+  const std::vector<BuiltCandidate> built = build_all(scope, baselines);
   const BuiltCandidate& naive = built.front();
-  if (!naive.finding.passed()) return naive_fails(naive.finding);
+  if (!naive.finding.passed()) return naive_fails(*spec_, naive.finding);
   naive_ = naive.candidate;
-  {
-    const Stopwatch watch(preparation_["rms"]);
-    for (std::size_t i = 0; i < shapes_.size(); ++i)
-      LATHE_CHECK_OK(measure_rms(naive.artifacts[i], shapes_[i]));
-  }
-  LATHE_CHECK_OK(make_timing_data(naive));
-  for (std::size_t b = 0; b < baselines.size(); ++b) {
+  LATHE_CHECK_OK(measure_naive(scope, naive));
+  anchors_.resize(spec_->shapes.size());
+  std::vector<Finding> findings(baselines.size());
+  std::vector<std::vector<Anchor>> tied(baselines.size());
+  const auto tie_one = [&](std::size_t b) {
+    findings[b] = tie(scope, baselines[b], b < peers, built[b], tied[b]);
+    scope.backend.on_idle();
+  };
+  tie_one(0);
+  if (cancel.cancelled()) return cancelled_error();
+  if (!findings[0].passed()) return naive_fails(*spec_, findings[0]);
+  for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[0][s]));
+  (void)for_each_index(static_cast<int>(baselines.size()) - 1, scope.backend.device().lanes,
+                       [&](int i) -> Status { return tie_one(static_cast<std::size_t>(i) + 1), Ok{}; });
+  if (cancel.cancelled()) return cancelled_error();
+  for (std::size_t b = 1; b < baselines.size(); ++b) {
     const std::string& name = baselines[b].name;
-    const Finding finding = add_baseline(name, b < peers, built[b]);
-    if (finding.passed()) continue;
-    if (options_.cancel.cancelled()) return cancelled_error();
-    if (b == 0) return naive_fails(finding);
+    if (findings[b].passed()) {
+      for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[b][s]));
+      continue;
+    }
     events.on_event({Severity::kWarning,
                      "baseline.dropped",
-                     fmt::format("baseline {} is left out: {} {}", name, finding.reason, finding.detail),
-                     {{"baseline", name}}});
+                     fmt::format("baseline {} is left out: {} {}", name, findings[b].reason, findings[b].detail),
+                     {{"baseline", name}, {"task", spec_->name}}});
   }
   return Ok{};
 }
 
-void TaskBench::report_preparation(EventSink& events) const {
-  Event event{Severity::kDebug, "gym.prepared", "prepared", {}};
-  for (const auto& [part, seconds] : preparation_) event.fields[part] = fmt::format("{:.3f}", seconds);
-  events.on_event(event);
-}
-
 void TaskBench::summarise_baselines() {
   double best_ns = 0;
-  for (const Anchor& first : timers_.front()->anchors()) {
-    if (!first.peer) continue;
+  for (std::size_t a = 0; a < anchors_.front().size(); ++a) {
+    if (!anchors_.front()[a].peer) continue;
     BaselineTime time;
-    time.name = first.name;
+    time.name = anchors_.front()[a].name;
     std::vector<double> medians;
-    for (const auto& timer : timers_)
-      for (const Anchor& anchor : timer->anchors())
-        if (anchor.name == first.name) {
-          const std::string& shape = shapes_[time.timings.size()].name;
-          time.timings.push_back({shape, anchor.call_ns, anchor.spread, anchor.pairs, kTieRounds});
-          medians.push_back(anchor.call_ns);
-        }
+    for (std::size_t s = 0; s < anchors_.size(); ++s) {
+      const Anchor& anchor = anchors_[s][a];
+      time.timings.push_back({shapes_[s].name, anchor.call_ns, anchor.spread, anchor.pairs, kTieRounds});
+      medians.push_back(anchor.call_ns);
+    }
     time.median_ns = geometric_mean(medians);
-    if (best_baseline_.empty() || time.median_ns < best_ns) {
-      best_baseline_ = time.name;
+    if (baselines_.best.empty() || time.median_ns < best_ns) {
+      baselines_.best = time.name;
       best_ns = time.median_ns;
     }
-    baselines_.push_back(std::move(time));
+    baselines_.times.push_back(std::move(time));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "gym/evaluator.h"
 #include "store/store.h"
 

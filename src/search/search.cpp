@@ -10,6 +10,7 @@
 namespace lathe {
 namespace {
 
+constexpr double kPollSeconds = 0.1;  // between looks at the stop token
 constexpr int kMaxBarrenDraws = 40;  // draws without a new text after which a policy counts as exhausted
 
 class Search {
@@ -18,7 +19,7 @@ class Search {
       : context_(context),
         run_(run),
         options_(options),
-        archive_(context.evaluator.best_baseline()),
+        archive_(context.best_baseline),
         begin_ns_(steady_clock().now_ns()) {}
 
   Result<SearchSummary> go() {
@@ -34,6 +35,7 @@ class Search {
  private:
   /// A proposal under evaluation.
   struct Flight {
+    std::string text;
     Lineage lineage;
     std::int64_t submitted_ns = 0;
   };
@@ -69,11 +71,9 @@ class Search {
 
   Status screen() {
     for (;;) {
-      if (context_.stop.cancelled()) context_.evaluator.cancel();
       LATHE_CHECK_OK(fill());
-      const auto evaluated = context_.evaluator.next();
-      if (!evaluated) break;
-      LATHE_CHECK_OK(keep(*evaluated));
+      if (context_.evaluator.in_flight() == 0) break;
+      if (const auto evaluated = context_.evaluator.poll(kPollSeconds)) LATHE_CHECK_OK(keep(*evaluated));
     }
     return Ok{};
   }
@@ -110,37 +110,31 @@ class Search {
     return Ok{};
   }
 
-  Status submit(Proposal proposal) {
-    const Digest digest = digest_of(proposal.text);
-    auto candidate = parse_candidate(proposal.text, digest.short_hex());
-    const std::int64_t tag = next_tag_++;
-    flights_[tag] = {std::move(proposal.lineage), steady_clock().now_ns()};
-    if (candidate.ok()) {
-      context_.evaluator.submit({*std::move(candidate), Depth::kScreen, tag});
-      return Ok{};
-    }
-    Evaluated refused{tag, {proposal.text, digest.short_hex(), {}, digest}, {}};
-    refused.verdict.outcome = Outcome::kBuildFailed;
-    refused.verdict.reason = "bad_candidate";
-    refused.verdict.detail = candidate.error().to_string();
-    refused.verdict.depth = Depth::kScreen;
-    refused.verdict.candidate = digest;
-    return keep(refused);
+  Status submit(Proposal proposal, Depth depth = Depth::kScreen) {
+    LATHE_TRY(const Ticket ticket,
+              context_.evaluator.submit(
+                  {.task = context_.task, .text = proposal.text, .depth = depth, .cancel = context_.stop}));
+    flights_[ticket] = {std::move(proposal.text), std::move(proposal.lineage), steady_clock().now_ns()};
+    return Ok{};
   }
 
-  /// Stores a finished evaluation: only then does it count.
+  /// Stores a finished evaluation: only then does it count. What was cancelled leaves no trace.
   Status keep(const Evaluated& evaluated) {
+    const Flight flight = std::move(flights_[evaluated.ticket]);
+    flights_.erase(evaluated.ticket);
+    if (!evaluated.verdict.ok()) {
+      const Error& error = evaluated.verdict.error();
+      return error.code == ErrorCode::kCancelled ? Status(Ok{}) : Status(error);
+    }
     Experience experience;
     experience.run = run_;
     experience.sequence = sequence_++;
     experience.task_name = context_.policy_context.task.name;
     experience.task = context_.policy_context.task.digest;
-    experience.candidate = evaluated.candidate.digest;
-    experience.candidate_text = evaluated.candidate.text;
-    const Flight flight = std::move(flights_[evaluated.tag]);
-    flights_.erase(evaluated.tag);
+    experience.candidate = digest_of(flight.text);
+    experience.candidate_text = flight.text;
     experience.lineage = flight.lineage;
-    experience.verdict = evaluated.verdict;
+    experience.verdict = *evaluated.verdict;
     experience.cost_seconds = seconds_since(flight.submitted_ns);
     experience.created_unix = unix_seconds();
     LATHE_TRY(experience.id, context_.store.append(experience));
@@ -167,14 +161,10 @@ class Search {
       context_.events.on_event({Severity::kInfo, "search.confirm",
                                 fmt::format("{} evaluations done; measuring the best afresh, {} of {}",
                                             screens_, number, finalists.size())});
-      const std::int64_t tag = next_tag_++;
       Lineage lineage{{best->candidate}, context_.policy.name(), "confirm", "measured again at final"};
-      flights_[tag] = {std::move(lineage), steady_clock().now_ns()};
-      LATHE_TRY(Candidate candidate, parse_candidate(best->candidate_text, best->candidate.short_hex()));
-      context_.evaluator.submit({std::move(candidate), Depth::kFinal, tag});
-      const auto evaluated = context_.evaluator.next();
-      if (!evaluated) return Ok{};
-      LATHE_CHECK_OK(keep(*evaluated));
+      LATHE_CHECK_OK(submit({best->candidate_text, std::move(lineage)}, Depth::kFinal));
+      while (context_.evaluator.in_flight() > 0)
+        if (const auto evaluated = context_.evaluator.poll(kPollSeconds)) LATHE_CHECK_OK(keep(*evaluated));
     }
     return Ok{};
   }
@@ -202,12 +192,11 @@ class Search {
   std::int64_t begin_ns_;
   SearchSummary summary_;
   std::vector<Proposal> pending_;
-  std::map<std::int64_t, Flight> flights_;
+  std::map<Ticket, Flight> flights_;
   std::set<Digest> confirmed_;
   std::map<std::string, int> counts_;
   std::int64_t sequence_ = 0;
   std::int64_t draws_ = 0;
-  std::int64_t next_tag_ = 0;
   int screens_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/events.h"
 #include "gym/evaluator.h"
 #include "search/strategy.h"
 #include "store/store.h"
@@ -20,6 +21,8 @@ struct SearchOptions {
 
 /// Everything a search works with. References must outlive the call.
 struct SearchContext {
+  std::shared_ptr<const TaskSpec> task;
+  std::string best_baseline;  ///< the peer that a search wants to beat
   const PolicyContext& policy_context;
   Policy& policy;
   Strategy& strategy;

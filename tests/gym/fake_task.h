@@ -27,6 +27,11 @@ inline TaskSpec twice_task() {
   return *std::move(task);
 }
 
+inline std::shared_ptr<const TaskSpec> shared_twice_task() {
+  static const auto task = std::make_shared<const TaskSpec>(twice_task());
+  return task;
+}
+
 /// A candidate whose behaviour the script of `name` decides; `extra` goes into its plan.
 inline Candidate scripted(const std::string& name, const std::string& extra = "") {
   auto candidate = parse_candidate(

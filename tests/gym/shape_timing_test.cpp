@@ -21,26 +21,37 @@ class Bench {
     shape_.timing = *make_timing_workload(backend_, *reference_, shape_.task, seed, 4, {});
     backend_.script("naive", timed(9000, block_noise, session_noise));
     backend_.script("peer", timed(1000, block_noise, session_noise));
-    timer_ = std::make_unique<ShapeTimer>(backend_, *reference_, shape_, seed, 10.0);
-    EXPECT_TRUE(timer_->add_anchor("naive", true, scripted("naive"), {}).passed());
-    EXPECT_TRUE(timer_->add_anchor("peer", true, scripted("peer"), {}).passed());
+    secret_ = seed;
+    tie("naive", true);
+    tie("peer", true);
   }
 
   void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
   void add_anchor(const std::string& name, double call_ns) {
     backend_.script(name, timed(call_ns));
-    EXPECT_TRUE(timer_->add_anchor(name, false, scripted(name), {}).passed());
+    tie(name, false);
   }
   std::int64_t blocks_of(const std::string& name) const { return backend_.blocks_of(name); }
-  ShapeTiming screen() { return timer_->screen(scripted("candidate"), {}); }
-  ShapeTiming final() { return timer_->final(scripted("candidate"), {}); }
+  ShapeTiming screen() { return timer().screen(scripted("candidate"), {}); }
+  ShapeTiming final() { return timer().final(scripted("candidate"), {}); }
 
  private:
+  ShapeTimer timer() {
+    return {{backend_, *reference_, shape_, 10.0}, anchors_, secret_.derive("timer", ++timers_)};
+  }
+  void tie(const std::string& name, bool peer) {
+    TiedAnchor tied = timer().tie(name, peer, scripted(name), {});
+    EXPECT_TRUE(tied.finding.passed());
+    anchors_.push_back(std::move(tied.anchor));
+  }
+
   TaskSpec task_;
   FakeBackend backend_;
   std::unique_ptr<Reference> reference_;
   BenchShape shape_;
-  std::unique_ptr<ShapeTimer> timer_;
+  Seed secret_;
+  std::uint64_t timers_ = 0;
+  std::vector<Anchor> anchors_;
 };
 
 Interval over(const ShapeTiming& timing, const std::string& baseline) {
@@ -196,7 +207,7 @@ TEST(PairTimer, BlocksDrawFromTheRulesTrialsOnly) {
   const Seed seed = Seed::from_number(7);
   ASSERT_TRUE(time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, seed).finding.passed());
   const auto unseen_over_usual = [&] {
-    return measure_freshness(*duel.candidate, *duel.workload, ring, rule, seed).unseen_over_usual;
+    return measure_memoisation(*duel.candidate, *duel.workload, ring, rule, seed).unseen_over_usual;
   };
   EXPECT_NEAR(unseen_over_usual(), 3, 1e-9);
   EXPECT_NEAR(unseen_over_usual(), 1, 1e-9) << "now they have been met";
@@ -266,9 +277,12 @@ TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
   backend.set_peaks(peaks);
   backend.script("naive", timed(1000));
   backend.script("candidate", timed(50));
-  ShapeTimer timer(backend, *reference, shape, Seed::from_number(3), 10.0);
-  ASSERT_TRUE(timer.add_anchor("naive", true, scripted("naive"), {}).passed());
-  const ShapeTiming timing = timer.screen(scripted("candidate"), {});
+  const TimingSite site{backend, *reference, shape, 10.0};
+  const TiedAnchor naive = ShapeTimer(site, {}, Seed::from_number(3)).tie("naive", true, scripted("naive"), {});
+  ASSERT_TRUE(naive.finding.passed());
+  const std::vector<Anchor> anchors{naive.anchor};
+  const ShapeTiming timing =
+      ShapeTimer(site, anchors, Seed::from_number(4)).screen(scripted("candidate"), {});
   EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
   EXPECT_EQ(timing.finding.reason, "roofline");
 }

@@ -1,5 +1,7 @@
 #include "search/search.h"
 
+#include "gym/gym.h"
+
 #include <gmock/gmock.h>
 
 #include "tests/gym/fake_task.h"
@@ -40,14 +42,17 @@ class SearchTest : public testing::Test {
   /// One sitting of the run, as a program would have it.
   Result<SearchSummary> sit(const std::string& strategy, EventSink& events = null_sink(),
                             const CancelToken& stop = {}) {
-    EvaluatorOptions gym;
-    gym.secret = Seed::from_number(9);
-    auto evaluator = Evaluator::create(task_, backend_, gym, null_sink());
-    if (!evaluator.ok()) return evaluator.error();
+    GymOptions given;
+    given.secret = Seed::from_number(9);
+    const auto gym = Gym::start(backend_, given, null_sink());
+    const auto evaluator = gym->connect();
+    const auto task = std::make_shared<const TaskSpec>(task_);
+    LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, {}));
     const auto strategies = make_strategy(strategy);
     const auto peaks = backend_.peaks();
     const PolicyContext policy_context{task_, backend_.device(), *peaks};
-    const SearchContext context{policy_context, policy_, **strategies, **evaluator, *store_, events, stop};
+    const SearchContext context{task,          baselines.best, policy_context, policy_, **strategies,
+                              *evaluator, *store_,        events,         stop};
     return run_search(context, "r", options_);
   }
 

@@ -34,6 +34,14 @@ std::string processor_name() {
   return "unknown processor";
 }
 
+/// Empty where the system has given the machine no name.
+std::string machine_id() {
+  std::ifstream file("/etc/machine-id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 protocol::ArgKind scalar_kind(DType dtype) {
   if (dtype == DType::kF64) return protocol::ArgKind::kScalarF64;
   if (dtype == DType::kI32) return protocol::ArgKind::kScalarI32;
@@ -62,7 +70,8 @@ class CpuBackend final : public Backend {
       : options_(std::move(options)), toolchain_(std::move(toolchain)) {
     device_.kind = "cpu";
     device_.name = processor_name();
-    device_.digest_text = toolchain_->version();
+    device_.digest_text = device_.compiler = toolchain_->version();
+    device_.uuid = machine_id();
     device_.threads = options_.threads;
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
@@ -79,6 +88,7 @@ class CpuBackend final : public Backend {
   }
 
   const DeviceInfo& device() const override { return device_; }
+  DeviceLane& lane() override { return lane_; }
 
   Result<DevicePeaks> peaks() override {
     std::lock_guard lock(mutex_);
@@ -199,6 +209,7 @@ class CpuBackend final : public Backend {
   CpuBackendOptions options_;
   std::unique_ptr<Toolchain> toolchain_;
   DeviceInfo device_;
+  DeviceLane lane_{DeviceLane::Grain::kStage};
   std::vector<int> runner_cpus_;
   SessionOptions session_;
   std::mutex mutex_;

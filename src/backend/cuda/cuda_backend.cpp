@@ -40,8 +40,11 @@ class CudaBackend final : public Backend {
         launchers_(options_.runner_program, launcher_arguments(options_), keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
+    device_.dialect = Dialect::kCuda;
     device_.name = facts.name;
-    device_.digest_text = fmt::format("{} driver {}", toolchain_->version(), facts.driver_version);
+    device_.compiler = toolchain_->version();
+    device_.driver = std::to_string(facts.driver_version);
+    device_.digest_text = fmt::format("{} driver {}", device_.compiler, device_.driver);
     device_.cores = static_cast<int>(usable_processors().size());
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
     device_.facts = facts_of(facts);
@@ -52,6 +55,7 @@ class CudaBackend final : public Backend {
   }
 
   const DeviceInfo& device() const override { return device_; }
+  DeviceLane& lane() override { return lane_; }
 
   Result<DevicePeaks> peaks() override {
     std::lock_guard lock(mutex_);
@@ -78,7 +82,7 @@ class CudaBackend final : public Backend {
   }
 
   DeviceUsage usage() const override { return usage_.total(); }
-  void rest() override {
+  void on_idle() override {
     products_.rest();
     launchers_.rest();
   }
@@ -181,6 +185,7 @@ class CudaBackend final : public Backend {
   std::string kernels_;
   std::optional<DeviceLog> log_;
   DeviceInfo device_;
+  DeviceLane lane_{DeviceLane::Grain::kBlock};
   double empty_block_ns_ = 0;
   UsageMeter usage_;
   DeviceProducts products_;

@@ -44,11 +44,12 @@ class FakeBackend final : public Backend {
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
 
-  /// How often it was told that no candidate is on the device.
-  std::int64_t rests() const { return rests_; }
+  /// How often it was told that an evaluation had ended.
+  std::int64_t idles() const { return idles_; }
 
   const DeviceInfo& device() const override { return device_; }
-  void rest() override { ++rests_; }
+  void on_idle() override { ++idles_; }
+  DeviceLane& lane() override { return lane_; }
   Result<DevicePeaks> peaks() override { return peaks_; }
   void set_peaks(const DevicePeaks& peaks) override { peaks_ = peaks; }
   using Backend::build;
@@ -65,7 +66,8 @@ class FakeBackend final : public Backend {
   std::int64_t count_block(const std::string& candidate);
 
   DeviceInfo device_;
-  std::atomic<std::int64_t> rests_ = 0;
+  std::atomic<std::int64_t> idles_ = 0;
+  DeviceLane lane_{DeviceLane::Grain::kStage};
   DevicePeaks peaks_;
   mutable std::mutex mutex_;
   Seed seed_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "baseline/dialect.h"
+#include "candidate/dialect.h"
 #include "baseline/naive/nest.h"
 
 namespace lathe::naive {

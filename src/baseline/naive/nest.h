@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "baseline/dialect.h"
+#include "candidate/dialect.h"
 #include "task/spec.h"
 
 namespace lathe::naive {

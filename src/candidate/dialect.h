@@ -2,7 +2,7 @@
 
 namespace lathe {
 
-/// In which language a baseline is written.
+/// The language of a device's kernels.
 enum class Dialect { kCpu, kCuda };
 
 }  // namespace lathe

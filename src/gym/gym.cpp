@@ -1,0 +1,376 @@
+#include "gym/gym.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/clock.h"
+#include "gym/cancellable.h"
+#include "gym/task_bench.h"
+
+namespace lathe {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(10);  // tokens and deadlines wake nobody
+
+/// A task that is being prepared or is ready.
+struct Task {
+  std::shared_ptr<const TaskSpec> spec;
+  std::unique_ptr<TaskBench> bench;  ///< once ready
+  std::optional<Error> error;        ///< once preparing it has failed
+  int jobs = 0;                      ///< unfinished ones
+  std::int64_t used_ns = 0;
+
+  bool settled() const { return bench || error; }
+};
+
+/// One client's side.
+struct Inbox {
+  std::deque<Evaluated> done;
+  int in_flight = 0;
+  bool closed = false;
+};
+
+/// A request on its way.
+struct Job {
+  EvaluationRequest request;
+  std::shared_ptr<Inbox> inbox;
+  std::shared_ptr<Task> task;
+  Ticket ticket = 0;
+  std::int64_t submitted_ns = 0;
+  CancelToken token;  ///< what the work for it listens to
+  bool finished = false;
+  BuiltCandidate built = {};
+  double queue_seconds = 0, build_seconds = 0;
+};
+using JobPtr = std::shared_ptr<Job>;
+
+struct Urgency {
+  bool operator()(const JobPtr& a, const JobPtr& b) const {
+    if (a->request.priority != b->request.priority) return a->request.priority > b->request.priority;
+    return a->ticket < b->ticket;
+  }
+};
+using JobQueue = std::set<JobPtr, Urgency>;
+
+Verdict unreadable(const EvaluationRequest& request, const Error& error) {
+  Verdict verdict;
+  verdict.outcome = Outcome::kBuildFailed;
+  verdict.reason = "bad_candidate";
+  verdict.detail = error.to_string();
+  verdict.depth = request.depth;
+  verdict.candidate = digest_of(request.text);
+  verdict.task = request.task->digest;
+  return verdict;
+}
+
+class LocalGym;
+
+class LocalEvaluator final : public Evaluator {
+ public:
+  explicit LocalEvaluator(LocalGym& gym) : gym_(gym) {}
+  ~LocalEvaluator() override;
+  Result<Ticket> submit(EvaluationRequest request) override;
+  std::optional<Evaluated> poll(double timeout_seconds) override;
+  int in_flight() const override;
+  void prepare(std::shared_ptr<const TaskSpec> task) override;
+  Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task, const CancelToken& cancel) override;
+
+ private:
+  LocalGym& gym_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+};
+
+/// The way of a request:
+///
+///   submit -> its task is prepared -> [to_build] -> builder -> [to_judge] -> lane: verify, time -> done -> poll
+///
+/// Preparers, builders and lanes are threads, each taking the most urgent of its queue. One mutex guards all
+/// that they share; a watchman ends requests that were cancelled or are late.
+class LocalGym final : public Gym {
+ public:
+  LocalGym(Backend& backend, const GymOptions& options, EventSink& events)
+      : backend_(backend), options_(options), events_(events), stop_(options.cancel.child()) {
+    const DeviceInfo& device = backend.device();
+    const int builders = options.build_workers > 0 ? options.build_workers : std::max(1, device.cores);
+    const int lanes = options.lanes > 0 ? options.lanes : std::max(1, device.lanes);
+    const int preparers = device.lanes > 1 ? 2 : 1;
+    for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_loop(); });
+    for (int i = 0; i < lanes; ++i) threads_.emplace_back([this] { judge_loop(); });
+    for (int i = 0; i < preparers; ++i) threads_.emplace_back([this] { prepare_loop(); });
+    threads_.emplace_back([this] { watch(); });
+  }
+
+  ~LocalGym() override {
+    {
+      std::lock_guard lock(mutex_);
+      stop_.cancel();
+      changed_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  std::unique_ptr<Evaluator> connect() override { return std::make_unique<LocalEvaluator>(*this); }
+
+  Result<Ticket> submit(const std::shared_ptr<Inbox>& inbox, EvaluationRequest request) {
+    std::lock_guard lock(mutex_);
+    if (inbox->in_flight >= options_.requests_of_client)
+      return Error{ErrorCode::kBusy, fmt::format("{} requests are unfinished", inbox->in_flight),
+                   "take finished ones first"};
+    auto job = std::make_shared<Job>();
+    job->request = std::move(request);
+    job->inbox = inbox;
+    job->ticket = ++tickets_;
+    job->submitted_ns = steady_clock().now_ns();
+    job->token = stop_.child();
+    job->task = find_task(job->request.task);
+    ++job->task->jobs;
+    ++inbox->in_flight;
+    unfinished_.insert(job);
+    if (job->task->bench) to_build_.insert(job);
+    changed_.notify_all();
+    return job->ticket;
+  }
+
+  std::optional<Evaluated> poll(Inbox& inbox, double timeout_seconds) {
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    std::unique_lock lock(mutex_);
+    while (inbox.done.empty() && inbox.in_flight > 0 && seconds_since(begin_ns) < timeout_seconds)
+      changed_.wait_for(lock, kTick);  // the watchman's rounds wake it anyway
+    if (inbox.done.empty()) return std::nullopt;
+    Evaluated evaluated = std::move(inbox.done.front());
+    inbox.done.pop_front();
+    --inbox.in_flight;
+    return evaluated;
+  }
+
+  int in_flight(const Inbox& inbox) const {
+    std::lock_guard lock(mutex_);
+    return inbox.in_flight;
+  }
+
+  void close(Inbox& inbox) {
+    std::lock_guard lock(mutex_);
+    inbox.closed = true;
+    end_unwanted();
+    changed_.notify_all();
+  }
+
+  void prepare(const std::shared_ptr<const TaskSpec>& spec) {
+    std::lock_guard lock(mutex_);
+    find_task(spec);
+    changed_.notify_all();
+  }
+
+  Result<TaskBaselines> baselines(const std::shared_ptr<const TaskSpec>& spec, const CancelToken& cancel) {
+    std::unique_lock lock(mutex_);
+    const std::shared_ptr<Task> task = find_task(spec);
+    changed_.notify_all();
+    while (!task->settled() && !cancel.cancelled() && !stop_.cancelled()) changed_.wait_for(lock, kTick);
+    if (task->bench) return task->bench->baselines();
+    if (task->error) return *task->error;
+    return stopped_preparing();
+  }
+
+ private:
+  static Error stopped_preparing() {
+    return {ErrorCode::kCancelled, "stopped while inputs, references and baselines were prepared"};
+  }
+
+  /// The task of that digest; a new one is queued for preparation.
+  std::shared_ptr<Task> find_task(const std::shared_ptr<const TaskSpec>& spec) {
+    std::shared_ptr<Task>& task = tasks_[spec->digest];
+    if (!task) {
+      task = std::make_shared<Task>();
+      task->spec = spec;
+      to_prepare_.push_back(task);
+    }
+    task->used_ns = steady_clock().now_ns();
+    return task;
+  }
+
+  /// Waits for work; nullopt once the gym stops.
+  template <class Queue>
+  auto take(Queue& queue) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !queue.empty() || stop_.cancelled(); });
+    typename Queue::value_type item{};
+    if (stop_.cancelled()) return item;
+    item = *queue.begin();
+    queue.erase(queue.begin());
+    return item;
+  }
+
+  void prepare_loop() {
+    while (const std::shared_ptr<Task> task = take(to_prepare_)) {
+      TaskBenchOptions options;
+      options.secret = options_.secret.derive("task " + task->spec->digest.hex());
+      options.hidden_shapes = options_.hidden_shapes;
+      options.inspect_code = options_.inspect_code;
+      options.block_timeout_seconds = options_.block_timeout_seconds;
+      if (options_.anchors) options.anchors = options_.anchors(*task->spec);
+      auto bench = TaskBench::create(task->spec, backend_, options, stop_, events_);
+      std::lock_guard lock(mutex_);
+      settle(*task, std::move(bench));
+      changed_.notify_all();
+    }
+  }
+
+  void settle(Task& task, Result<std::unique_ptr<TaskBench>> bench) {
+    if (bench.ok() && !stop_.cancelled())
+      task.bench = *std::move(bench);
+    else
+      task.error = bench.ok() || stop_.cancelled() ? stopped_preparing() : bench.error();
+    task.used_ns = steady_clock().now_ns();
+    for (const JobPtr& job : std::vector<JobPtr>(unfinished_.begin(), unfinished_.end())) {
+      if (job->task.get() != &task) continue;
+      if (task.bench)
+        to_build_.insert(job);
+      else
+        finish(job, *task.error);
+    }
+    if (task.error) tasks_.erase(task.spec->digest);  // the next request tries again
+    evict();
+  }
+
+  /// Drops the longest unused of the idle tasks that memory has no room for.
+  void evict() {
+    std::int64_t bytes = 0;
+    std::vector<std::shared_ptr<Task>> idle;
+    for (const auto& [digest, task] : tasks_) {
+      if (!task->bench) continue;
+      bytes += task->bench->host_bytes();
+      if (task->jobs == 0) idle.push_back(task);
+    }
+    std::ranges::sort(idle, {}, &Task::used_ns);
+    for (std::size_t i = 0; i + 1 < idle.size() && bytes > options_.task_memory_bytes; ++i) {
+      bytes -= idle[i]->bench->host_bytes();
+      tasks_.erase(idle[i]->spec->digest);
+    }
+  }
+
+  void build_loop() {
+    while (const JobPtr job = take(to_build_)) {
+      job->queue_seconds = seconds_since(job->submitted_ns);
+      auto candidate = parse_candidate(
+          job->request.text,
+          job->request.name.empty() ? digest_of(job->request.text).short_hex() : job->request.name);
+      if (candidate.ok()) build(*job, *candidate);
+      std::lock_guard lock(mutex_);
+      if (!candidate.ok())
+        finish(job, unreadable(job->request, candidate.error()));
+      else if (!job->finished)
+        to_judge_.insert(job);
+      changed_.notify_all();
+    }
+  }
+
+  void build(Job& job, const Candidate& candidate) {
+    const DeviceLane::Lease lease = backend_.device().quiet_compiles
+                                        ? DeviceLane::Lease()
+                                        : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage);
+    const Stopwatch watch(job.build_seconds);
+    CancellableBackend cancellable(backend_, job.token);
+    job.built = build_for_shapes(cancellable, candidate, job.task->bench->shapes());
+  }
+
+  void judge_loop() {
+    while (const JobPtr job = take(to_judge_)) {
+      Verdict verdict = job->task->bench->evaluate(job->built, job->request.depth, backend_, job->token);
+      verdict.stage_seconds["queue"] = job->queue_seconds;
+      verdict.stage_seconds["build"] = job->build_seconds;
+      std::lock_guard lock(mutex_);
+      finish(job, job->token.cancelled() ? Result<Verdict>(cancelled_error()) : std::move(verdict));
+      changed_.notify_all();
+    }
+  }
+
+  void finish(const JobPtr& job, Result<Verdict> result) {
+    if (job->finished) return;
+    job->finished = true;
+    job->token.cancel();
+    unfinished_.erase(job);
+    to_build_.erase(job);
+    to_judge_.erase(job);
+    --job->task->jobs;
+    job->inbox->done.push_back({job->ticket, std::move(result)});
+  }
+
+  /// Ends what nobody waits for any more, and what is late.
+  void end_unwanted() {
+    const std::int64_t now_ns = steady_clock().now_ns();
+    for (const JobPtr& job : std::vector<JobPtr>(unfinished_.begin(), unfinished_.end())) {
+      const EvaluationRequest& request = job->request;
+      if (stop_.cancelled() || request.cancel.cancelled() || job->inbox->closed)
+        finish(job, cancelled_error());
+      else if (request.deadline_seconds > 0 &&
+               static_cast<double>(now_ns - job->submitted_ns) > 1e9 * request.deadline_seconds)
+        finish(job, Error{ErrorCode::kTimeout,
+                          fmt::format("no verdict within {:.3g} s of its submission", request.deadline_seconds),
+                          "give it a later deadline, or fewer requests before it"});
+    }
+  }
+
+  void watch() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      end_unwanted();
+      changed_.notify_all();
+      if (stop_.cancelled()) return;
+      idle_.wait_for(lock, kTick);
+    }
+  }
+
+  Backend& backend_;
+  const GymOptions options_;
+  EventSink& events_;
+  const CancelToken stop_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_, idle_;
+  std::map<Digest, std::shared_ptr<Task>> tasks_;
+  std::deque<std::shared_ptr<Task>> to_prepare_;
+  JobQueue unfinished_, to_build_, to_judge_;
+  Ticket tickets_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+LocalEvaluator::~LocalEvaluator() { gym_.close(*inbox_); }
+
+Result<Ticket> LocalEvaluator::submit(EvaluationRequest request) {
+  return gym_.submit(inbox_, std::move(request));
+}
+
+std::optional<Evaluated> LocalEvaluator::poll(double timeout_seconds) {
+  return gym_.poll(*inbox_, timeout_seconds);
+}
+
+int LocalEvaluator::in_flight() const { return gym_.in_flight(*inbox_); }
+
+void LocalEvaluator::prepare(std::shared_ptr<const TaskSpec> task) { gym_.prepare(task); }
+
+Result<TaskBaselines> LocalEvaluator::baselines(std::shared_ptr<const TaskSpec> task,
+                                                const CancelToken& cancel) {
+  return gym_.baselines(task, cancel);
+}
+
+}  // namespace
+
+Result<Verdict> evaluate_alone(Evaluator& evaluator, EvaluationRequest request) {
+  LATHE_TRY(const Ticket ticket, evaluator.submit(std::move(request)));
+  for (;;)
+    if (auto evaluated = evaluator.poll(1); evaluated && evaluated->ticket == ticket)
+      return std::move(evaluated->verdict);
+}
+
+std::unique_ptr<Gym> Gym::start(Backend& backend, const GymOptions& options, EventSink& events) {
+  return std::make_unique<LocalGym>(backend, options, events);
+}
+
+}  // namespace lathe

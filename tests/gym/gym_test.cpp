@@ -1,0 +1,450 @@
+#include "gym/gym.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "base/clock.h"
+#include "tests/gym/fake_task.h"
+
+namespace lathe {
+namespace {
+
+class GymTest : public testing::Test {
+ protected:
+  GymTest() : backend_(Seed::from_number(5)) { backend_.script("naive", timed(8000, 0.002)); }
+
+  /// A gym with one client.
+  struct Connected {
+    std::unique_ptr<Gym> gym;
+    std::unique_ptr<Evaluator> client;
+    Evaluator* operator->() const { return client.get(); }
+  };
+
+  static GymOptions options() {
+    GymOptions options;
+    options.secret = Seed::from_number(9);
+    return options;
+  }
+
+  Connected connect(const GymOptions& given = options()) {
+    Connected connected{Gym::start(backend_, given, null_sink()), nullptr};
+    connected.client = connected.gym->connect();
+    return connected;
+  }
+
+  static EvaluationRequest request(const std::string& name, Depth depth = Depth::kScreen,
+                                   const std::string& extra = "") {
+    const Candidate candidate = scripted(name, extra);
+    return {.task = shared_twice_task(), .text = candidate.text, .name = name, .depth = depth};
+  }
+
+  static Ticket submit(const Connected& gym, const EvaluationRequest& request) {
+    const auto ticket = gym->submit(request);
+    EXPECT_TRUE(ticket.ok());
+    return ticket.ok() ? *ticket : 0;
+  }
+
+  /// The next that is finished, within a minute.
+  static std::optional<Evaluated> next(const Connected& gym) { return gym->poll(60); }
+
+  /// The verdict on a candidate that does what `kernel` says.
+  Verdict verdict_on(const FakeKernel& kernel, Depth depth = Depth::kScreen, const std::string& extra = "") {
+    backend_.script("candidate", kernel);
+    const auto gym = connect();
+    auto verdict = evaluate_alone(*gym.client, request("candidate", depth, extra));
+    if (!verdict.ok()) ADD_FAILURE() << verdict.error().to_string();
+    EXPECT_EQ(gym->in_flight(), 0);
+    return verdict.ok() ? *std::move(verdict) : Verdict{};
+  }
+
+  static FakeKernel failing(BlockStatus status, const std::string& reason, int good_blocks = 0) {
+    FakeKernel kernel;
+    kernel.good_blocks = good_blocks;
+    kernel.fault.status = status;
+    kernel.fault.reason = reason;
+    return kernel;
+  }
+
+  FakeBackend backend_;
+};
+
+TEST_F(GymTest, ARightKernelPassesWithItsSpeedup) {
+  const Verdict verdict = verdict_on(timed(2000, 0.002));
+  ASSERT_TRUE(verdict.passed()) << verdict.reason << verdict.detail;
+  const auto speedup = verdict.speedup("naive");
+  ASSERT_TRUE(speedup.has_value());
+  EXPECT_NEAR(speedup->mid, 4, 0.05);
+  EXPECT_LE(speedup->low, 4.02);
+  EXPECT_GE(speedup->high, 3.98);
+  EXPECT_NEAR(verdict.median_ns(), 2000, 20);
+  EXPECT_FALSE(verdict.speedups[0].ambiguous);
+}
+
+TEST_F(GymTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {
+  backend_.script("candidate", timed(2000));
+  const auto gym = connect();
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  const std::int64_t prepared = backend_.idles();
+  EXPECT_GT(prepared, 0) << "after each baseline";
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(evaluate_alone(*gym.client, request("candidate", Depth::kVerify)).ok());
+    EXPECT_EQ(backend_.idles(), prepared + i);
+  }
+}
+
+TEST_F(GymTest, EveryBlockStatusHasItsOutcome) {
+  const std::pair<BlockStatus, Outcome> cases[] = {{BlockStatus::kCrash, Outcome::kCrash},
+                                                   {BlockStatus::kTimeout, Outcome::kTimeout},
+                                                   {BlockStatus::kTampered, Outcome::kTampered},
+                                                   {BlockStatus::kInfra, Outcome::kInfra}};
+  for (const auto& [status, outcome] : cases) {
+    const Verdict verdict = verdict_on(failing(status, "by_script"));
+    EXPECT_EQ(verdict.outcome, outcome);
+    EXPECT_EQ(verdict.reason, "by_script");
+    EXPECT_TRUE(verdict.speedups.empty());
+  }
+}
+
+TEST_F(GymTest, AFailureWhileItIsTimedLeavesNoSpeedup) {
+  const Verdict verdict = verdict_on(failing(BlockStatus::kTampered, "late_write", 15));
+  EXPECT_EQ(verdict.outcome, Outcome::kTampered);
+  EXPECT_EQ(verdict.reason, "late_write");
+  EXPECT_TRUE(verdict.speedups.empty());
+  EXPECT_TRUE(verdict.timings.empty());
+}
+
+TEST_F(GymTest, AWrongOutputIsWrongWithTheComparisonsReason) {
+  FakeKernel kernel;
+  kernel.wrong = "tile_rms";
+  const Verdict verdict = verdict_on(kernel);
+  EXPECT_EQ(verdict.outcome, Outcome::kWrong);
+  EXPECT_EQ(verdict.reason, "tile_rms");
+  ASSERT_FALSE(verdict.evidence.cases.empty());
+  EXPECT_FALSE(verdict.evidence.cases.back().pass);
+}
+
+TEST_F(GymTest, ABuildFaultIsTheCandidatesAndABrokenCompilerTheMachines) {
+  FakeKernel kernel;
+  kernel.build_fault = "constructor";
+  kernel.build_outcome = Outcome::kTampered;
+  EXPECT_EQ(verdict_on(kernel).outcome, Outcome::kTampered);
+  kernel = {};
+  kernel.build_infra = true;
+  EXPECT_EQ(verdict_on(kernel).outcome, Outcome::kInfra);
+  kernel = {};
+  kernel.open_fault = "undefined_kernel";
+  const Verdict undefined = verdict_on(kernel);
+  EXPECT_EQ(undefined.outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(undefined.reason, "undefined_kernel");
+  kernel = {};
+  kernel.open_infra = true;
+  EXPECT_EQ(verdict_on(kernel).outcome, Outcome::kInfra);
+}
+
+TEST_F(GymTest, AMachineFaultIsNeverAReward) {
+  for (int good_blocks : {0, 5, 40, 60, 80}) {
+    const Verdict verdict = verdict_on(failing(BlockStatus::kInfra, "runner_lost", good_blocks));
+    if (verdict.passed()) continue;
+    EXPECT_EQ(verdict.outcome, Outcome::kInfra);
+    EXPECT_FALSE(verdict.speedup("naive").has_value());
+  }
+}
+
+TEST_F(GymTest, AnAnchorThatFailsIsTheMachinesFault) {
+  backend_.script("candidate", timed(2000));
+  const auto gym = connect();
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  backend_.script("naive", failing(BlockStatus::kCrash, "signal_9"));
+  const auto verdict = evaluate_alone(*gym.client, request("candidate", Depth::kFinal));
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ(verdict->outcome, Outcome::kInfra);
+  EXPECT_EQ(verdict->reason, "anchor_failed");
+}
+
+TEST_F(GymTest, ARunnerThatDiesAgainAndAgainHurtsNobodyElse) {
+  backend_.script("dies", failing(BlockStatus::kInfra, "runner_lost"));
+  backend_.script("crashes", failing(BlockStatus::kCrash, "segfault"));
+  backend_.script("good", timed(4000, 0.002));
+  const auto gym = connect();
+  std::set<Ticket> good;
+  for (int i = 0; i < 10; ++i)
+    for (const char* name : {"dies", "crashes", "good"}) {
+      const Ticket ticket = submit(gym, request(name));
+      if (name == std::string("good")) good.insert(ticket);
+    }
+  int passed = 0;
+  while (gym->in_flight() > 0) {
+    const auto evaluated = next(gym);
+    ASSERT_TRUE(evaluated && evaluated->verdict.ok());
+    if (!good.contains(evaluated->ticket)) continue;
+    EXPECT_TRUE(evaluated->verdict->passed()) << evaluated->verdict->reason;
+    EXPECT_NEAR(evaluated->verdict->speedup("naive")->mid, 2, 0.05);
+    ++passed;
+  }
+  EXPECT_EQ(passed, 10);
+  EXPECT_FALSE(next(gym)) << "nothing is in flight, so nothing is waited for";
+}
+
+TEST_F(GymTest, ATokenEndsEverythingAtOnce) {
+  FakeKernel hangs = timed(1000);
+  hangs.delay_seconds = 60;
+  backend_.script("hangs", hangs);
+  const GymOptions given = options();
+  auto gym = connect(given);
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  for (int i = 0; i < 20; ++i) submit(gym, request("hangs", Depth::kFinal));
+  EXPECT_FALSE(gym->poll(0.05));
+  const auto begin = steady_clock().now_ns();
+  given.cancel.cancel();
+  for (int i = 0; i < 20; ++i) {
+    const auto evaluated = next(gym);
+    ASSERT_TRUE(evaluated);
+    ASSERT_FALSE(evaluated->verdict.ok()) << "a cancelled evaluation has no verdict";
+    EXPECT_EQ(evaluated->verdict.error().code, ErrorCode::kCancelled);
+  }
+  gym = {};
+  EXPECT_LT(steady_clock().now_ns() - begin, 1'000'000'000);
+}
+
+TEST_F(GymTest, ATokenCancelsPreparationToo) {
+  FakeKernel slow = timed(8000);
+  slow.delay_seconds = 60;
+  backend_.script("naive", slow);
+  const GymOptions given = options();
+  const auto gym = connect(given);
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    given.cancel.cancel();
+  });
+  const auto begin = steady_clock().now_ns();
+  const auto made = gym->baselines(shared_twice_task(), {});
+  canceller.join();
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(steady_clock().now_ns() - begin, 1'000'000'000);
+}
+
+TEST_F(GymTest, CancellingOneRequestLeavesTheOthersAlone) {
+  FakeKernel hangs = timed(1000);
+  hangs.delay_seconds = 60;
+  backend_.script("hangs", hangs);
+  backend_.script("good", timed(4000));
+  const auto gym = connect();
+  EvaluationRequest unwanted = request("hangs");
+  const Ticket cancelled = submit(gym, unwanted);
+  const Ticket good = submit(gym, request("good"));
+  EXPECT_FALSE(gym->poll(0.1)) << "it is in the good one's way";
+  unwanted.cancel.cancel();
+  const auto first = next(gym);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->ticket, cancelled);
+  EXPECT_EQ(first->verdict.error().code, ErrorCode::kCancelled);
+  const auto second = next(gym);
+  ASSERT_TRUE(second && second->verdict.ok());
+  EXPECT_EQ(second->ticket, good);
+}
+
+TEST_F(GymTest, ALateRequestEndsWithATimeoutAndItsWorkIsKilled) {
+  FakeKernel hangs = timed(1000);
+  hangs.delay_seconds = 60;
+  backend_.script("hangs", hangs);
+  backend_.script("good", timed(4000));
+  const auto gym = connect();
+  EvaluationRequest late = request("hangs");
+  late.deadline_seconds = 0.1;
+  submit(gym, late);
+  submit(gym, request("good"));
+  const auto first = next(gym);
+  ASSERT_TRUE(first);
+  ASSERT_FALSE(first->verdict.ok());
+  EXPECT_EQ(first->verdict.error().code, ErrorCode::kTimeout);
+  const auto second = next(gym);
+  ASSERT_TRUE(second && second->verdict.ok());
+  EXPECT_TRUE(second->verdict->passed());
+}
+
+TEST_F(GymTest, TheMostUrgentGoesFirst) {
+  FakeKernel slow = timed(1000);
+  slow.delay_seconds = 0.002;
+  backend_.script("slow", slow);
+  backend_.script("usual", timed(4000));
+  backend_.script("urgent", timed(4000));
+  GymOptions given = options();
+  given.build_workers = 1;
+  const auto gym = connect(given);
+  submit(gym, request("slow"));
+  for (int i = 0; i < 5; ++i) submit(gym, request("usual"));
+  EvaluationRequest urgent = request("urgent");
+  urgent.priority = 1;
+  const Ticket wanted = submit(gym, urgent);
+  std::vector<Ticket> order;
+  while (gym->in_flight() > 0) order.push_back(next(gym)->ticket);
+  EXPECT_LE(std::ranges::find(order, wanted) - order.begin(), 2);
+}
+
+TEST_F(GymTest, AClientWithTooManyUnfinishedRequestsIsToldToWait) {
+  backend_.script("good", timed(4000));
+  GymOptions given = options();
+  given.requests_of_client = 2;
+  const auto gym = connect(given);
+  submit(gym, request("good"));
+  submit(gym, request("good"));
+  const auto refused = gym->submit(request("good"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kBusy);
+  const auto other = gym.gym->connect();
+  EXPECT_TRUE(other->submit(request("good")).ok()) << "each client has room of its own";
+  ASSERT_TRUE(next(gym));
+  EXPECT_TRUE(gym->submit(request("good")).ok());
+}
+
+TEST_F(GymTest, ClientsGetTheirOwnVerdictsOnly) {
+  backend_.script("fast", timed(1000));
+  backend_.script("slow", timed(4000));
+  const auto gym = connect();
+  const auto other = gym.gym->connect();
+  for (int i = 0; i < 5; ++i) {
+    submit(gym, request("fast"));
+    ASSERT_TRUE(other->submit(request("slow")).ok());
+  }
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_NEAR(next(gym)->verdict->speedup("naive")->mid, 8, 0.2);
+    EXPECT_NEAR(other->poll(60)->verdict->speedup("naive")->mid, 2, 0.1);
+  }
+}
+
+TEST_F(GymTest, ManyTasksAreJudgedAtOnceEachOnItsOwnBaselines) {
+  std::vector<std::shared_ptr<const TaskSpec>> tasks;
+  for (const int n : {16, 32, 48}) {
+    std::string text = kTwiceTask;
+    text.replace(text.find("n = 16"), 6, "n = " + std::to_string(n));
+    tasks.push_back(std::make_shared<const TaskSpec>(*parse_task(text, "twice.toml")));
+  }
+  backend_.script("good", timed(4000));
+  const auto gym = connect();
+  std::map<Ticket, Digest> wanted;
+  for (int i = 0; i < 4; ++i)
+    for (const auto& task : tasks) {
+      EvaluationRequest one = request("good");
+      one.task = task;
+      wanted[submit(gym, one)] = task->digest;
+    }
+  while (gym->in_flight() > 0) {
+    const auto evaluated = next(gym);
+    ASSERT_TRUE(evaluated && evaluated->verdict.ok());
+    EXPECT_EQ(evaluated->verdict->task, wanted.at(evaluated->ticket));
+    EXPECT_TRUE(evaluated->verdict->passed());
+  }
+}
+
+TEST_F(GymTest, ATaskThatMemoryHasNoRoomForIsPreparedAgain) {
+  backend_.script("good", timed(4000));
+  GymOptions given = options();
+  given.task_memory_bytes = 1;
+  const auto gym = connect(given);
+  const auto other = std::make_shared<const TaskSpec>(*parse_task(
+      std::string(kTwiceTask).replace(std::string(kTwiceTask).find("\"twice\""), 7, "\"thrice\""), "t.toml"));
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  const std::int64_t once = backend_.blocks_of("naive");
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  EXPECT_EQ(backend_.blocks_of("naive"), once) << "the last one used stays";
+  ASSERT_TRUE(gym->baselines(other, {}).ok());
+  const std::int64_t both = backend_.blocks_of("naive");
+  ASSERT_TRUE(evaluate_alone(*gym.client, request("good")).ok());
+  EXPECT_GT(backend_.blocks_of("naive"), both);
+}
+
+TEST_F(GymTest, TextThatNobodyCanReadGetsAVerdict) {
+  const auto gym = connect();
+  EvaluationRequest bad = request("good");
+  bad.text = "/*lathe\n[[launch\n*/";
+  const auto verdict = evaluate_alone(*gym.client, bad);
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ(verdict->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(verdict->reason, "bad_candidate");
+  EXPECT_EQ(verdict->candidate, digest_of(bad.text));
+  EXPECT_FALSE(verdict->detail.empty());
+}
+
+TEST_F(GymTest, AProfileFollowsAFinalThatPassed) {
+  FakeKernel kernel = timed(2000);
+  kernel.counters = {{"dram_share", 0.8}};
+  const Verdict verdict = verdict_on(kernel, Depth::kProfile);
+  ASSERT_TRUE(verdict.passed()) << verdict.reason;
+  EXPECT_GT(verdict.timings.front().processes, 1) << "timed as at final";
+  ASSERT_EQ(verdict.profiles.size(), 1u);
+  EXPECT_EQ(verdict.profiles[0].shape, verdict.timings[0].shape);
+  EXPECT_EQ(verdict.profiles[0].bottlenecks.at(0).name, "dram_bound");
+  EXPECT_TRUE(verdict.profiles[0].notes.empty());
+  EXPECT_TRUE(verdict_on(kernel, Depth::kFinal).profiles.empty());
+  kernel.wrong = "bound";
+  EXPECT_TRUE(verdict_on(kernel, Depth::kProfile).profiles.empty());
+}
+
+TEST_F(GymTest, ADeviceWithoutCountersSaysSoAndPasses) {
+  const Verdict verdict = verdict_on(timed(2000), Depth::kProfile);
+  ASSERT_TRUE(verdict.passed());
+  ASSERT_EQ(verdict.profiles.size(), 1u);
+  EXPECT_TRUE(verdict.profiles[0].counters.empty());
+  EXPECT_EQ(verdict.profiles[0].notes.size(), 1u);
+}
+
+TEST_F(GymTest, RequiresNarrowsTheDomainInsteadOfFailing) {
+  FakeKernel kernel = timed(2000);
+  kernel.wrong = "bound";
+  kernel.wrong_rows = 15;  // would be wrong there, but says that it does not serve it
+  EXPECT_TRUE(verdict_on(kernel, Depth::kFinal, "requires = \"n == 16\"").passed());
+  const Verdict nowhere = verdict_on(timed(2000), Depth::kScreen, "requires = \"n == 17\"");
+  EXPECT_EQ(nowhere.outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(nowhere.reason, "domain");
+}
+
+TEST_F(GymTest, AKernelThatIsRightAtThePublishedShapeAloneIsWrong) {
+  int wrong = 0;
+  for (std::int64_t n = 1; n <= 64; ++n) {
+    if (n == 16) continue;
+    FakeKernel kernel = timed(2000);
+    kernel.wrong = "bound";
+    kernel.wrong_rows = n;
+    wrong += verdict_on(kernel, Depth::kVerify).outcome == Outcome::kWrong ? 1 : 0;
+  }
+  EXPECT_EQ(wrong, 3);  // each of the hidden shapes, and nobody knows which
+}
+
+TEST_F(GymTest, AFinalDrawsHiddenShapesAnew) {
+  const Verdict first = verdict_on(timed(2000), Depth::kFinal);
+  std::set<std::string> shapes;
+  for (const CaseEvidence& one : first.evidence.cases) shapes.insert(one.shape);
+  EXPECT_GT(shapes.size(), 4u);
+}
+
+TEST_F(GymTest, ABadPlanIsABuildFailureThatNamesThePlace) {
+  const auto gym = connect();
+  EvaluationRequest bad = request("good");
+  bad.text = "/*lathe\n[[launch]]\nkernel = \"f\"\nargs = [\"x\", \"z\"]\n*/\n";
+  const auto verdict = evaluate_alone(*gym.client, bad);
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ(verdict->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(verdict->reason, "bad_plan");
+}
+
+TEST_F(GymTest, ANaiveBuildThatFailsIsAnErrorOfTheTaskUntilItIsMended) {
+  FakeKernel broken;
+  broken.wrong = "bound";
+  backend_.script("naive", broken);
+  backend_.script("good", timed(4000));
+  const auto gym = connect();
+  EXPECT_FALSE(gym->baselines(shared_twice_task(), {}).ok());
+  const auto verdict = evaluate_alone(*gym.client, request("good"));
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.error().code, ErrorCode::kInternal);
+  backend_.script("naive", timed(8000, 0.002));
+  EXPECT_TRUE(evaluate_alone(*gym.client, request("good")).ok());
+}
+
+}  // namespace
+}  // namespace lathe
