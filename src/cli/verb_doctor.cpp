@@ -5,7 +5,7 @@
 #include "backend/cuda/broker/naive_grader.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
-#include "gym/conformance.h"
+#include "conformance/conformance.h"
 #include "sandbox/jail.h"
 
 namespace lathe::cli {

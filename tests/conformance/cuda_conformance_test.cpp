@@ -12,8 +12,8 @@
 #include "backend/cuda/broker/naive_grader.h"
 #include "backend/cuda/runner/nvrtc.h"
 #include "base/fd.h"
-#include "gym/conformance.h"
-#include "gym/conformance_table.h"
+#include "conformance/conformance.h"
+#include "conformance/conformance_table.h"
 #include "tests/backend/cuda/without_gpu.h"
 
 namespace lathe {

@@ -26,7 +26,7 @@ std::vector<std::string> check(const std::string& path, const std::string& line)
 TEST(Layering, TheOrderIsTheHouses) {
   EXPECT_THAT(real_order().folders,
               ElementsAre("base", "task", "candidate", "record", "store", "sandbox", "backend", "baseline",
-                          "gym", "library", "policy", "search", "report", "cli"));
+                          "gym", "conformance", "library", "policy", "search", "report", "cli"));
   EXPECT_THAT(real_order().cuda_folders, ElementsAre("wire", "broker", "runner"));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gym/conformance.h"
+#include "conformance/conformance.h"
 
 namespace lathe {
 

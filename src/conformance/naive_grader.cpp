@@ -1,4 +1,4 @@
-#include "gym/naive_grader.h"
+#include "conformance/naive_grader.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "gym/naive_process.h"
+#include "conformance/naive_process.h"
 #include "sandbox/jail.h"
 
 namespace lathe {

@@ -1,4 +1,4 @@
-#include "gym/conformance_table.h"
+#include "conformance/conformance_table.h"
 
 #include <array>
 

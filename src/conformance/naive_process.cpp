@@ -1,4 +1,4 @@
-#include "gym/naive_process.h"
+#include "conformance/naive_process.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "gym/conformance.h"
+#include "conformance/conformance.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "candidate/launch_program.h"
-#include "gym/conformance_table.h"
+#include "conformance/conformance_table.h"
+#include "conformance/naive_grader.h"
 #include "gym/evaluator.h"
-#include "gym/naive_grader.h"
 #include "gym/verify.h"
 
 namespace lathe {
