@@ -23,6 +23,9 @@ struct ConformanceCase {
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
 };
 
+/// Reads `folder`/expected.toml. Errors carry file, line and column.
+Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& folder);
+
 struct ConformanceResult {
   ConformanceCase spec;
   bool skipped = false;

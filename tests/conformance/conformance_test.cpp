@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "backend/cpu/cpu_backend.h"
-#include "conformance/conformance_table.h"
 
 namespace lathe {
 namespace {

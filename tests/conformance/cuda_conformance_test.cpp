@@ -13,7 +13,6 @@
 #include "backend/cuda/runner/nvrtc.h"
 #include "base/fd.h"
 #include "conformance/conformance.h"
-#include "conformance/conformance_table.h"
 #include "tests/backend/cuda/without_gpu.h"
 
 namespace lathe {

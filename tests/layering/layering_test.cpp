@@ -69,7 +69,8 @@ TEST(Layering, BrokerAndRunnerMeetOnTheWireOnly) {
               ElementsAre(HasSubstr("no place")));
   EXPECT_THAT(check("backend/cuda/runner/keeper.cpp", "#include \"backend/cuda/wire/protocol.h\""),
               IsEmpty());
-  EXPECT_THAT(check("backend/cuda/broker/session.cpp", "#include \"backend/cuda/broker/nvml.h\""), IsEmpty());
+  EXPECT_THAT(check("backend/cuda/broker/session.cpp", "#include \"backend/cuda/broker/device_log.h\""),
+              IsEmpty());
 }
 
 TEST(Layering, OnlyTheCliChoosesABackendOrAPolicyByName) {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <sstream>
 
-#include "backend/compile_pool.h"
 #include "backend/cuda/broker/cuda_backend.h"
 #include "backend/installation.h"
+#include "backend/object_cache.h"
 #include "sandbox/process.h"
 
 namespace lathe {

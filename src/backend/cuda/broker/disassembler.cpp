@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "backend/object_cache.h"
 #include "base/fd.h"
 
 namespace lathe::cuda {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "backend/cuda/broker/device_log.h"
 #include "backend/cuda/broker/keeper_client.h"
-#include "backend/cuda/broker/nvml.h"
 #include "backend/cuda/broker/toolchain.h"
 #include "backend/cuda/wire/profile_frames.h"
 #include "backend/vendor_library.h"
