@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/broker/cuda_backend.h"
 
 namespace lathe {
 

@@ -2,11 +2,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "backend/cuda/compiler_notes.h"
-#include "backend/cuda/cubin_image.h"
-#include "backend/cuda/profile_frames.h"
-#include "backend/cuda/protocol.h"
-#include "backend/cuda/sass.h"
+#include "backend/cuda/broker/compiler_notes.h"
+#include "backend/cuda/broker/cubin_image.h"
+#include "backend/cuda/broker/sass.h"
+#include "backend/cuda/wire/profile_frames.h"
+#include "backend/cuda/wire/protocol.h"
 
 namespace {
 

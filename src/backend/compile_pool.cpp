@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <map>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/processors.h"
@@ -15,8 +12,6 @@
 
 namespace lathe {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double kReplySeconds = 10;  // that a worker may take beyond the compiler's own limit
 constexpr int kCancelPollMs = 50;
@@ -34,34 +29,6 @@ Result<Frame> await_reply(const HelperProcess& worker, double seconds, const Can
 }
 
 }  // namespace
-
-std::string default_cache_folder() {
-  if (const char* chosen = std::getenv("LATHE_CACHE"); chosen && *chosen) return chosen;
-  if (::geteuid() == 0) return "/var/cache/lathe";
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/lathe";
-  const char* home = std::getenv("HOME");
-  return std::string(home ? home : "/tmp") + "/.cache/lathe";
-}
-
-Digest folder_digest(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  std::error_code code;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, code)) {
-    if (!entry.is_regular_file()) continue;
-    auto bytes = read_file(entry.path().string());
-    files[fs::relative(entry.path(), folder).string()] = bytes.ok() ? *std::move(bytes) : "";
-  }
-  Hasher hasher;
-  for (const auto& [name, bytes] : files) hasher.add(name).add(bytes);
-  return hasher.finish();
-}
-
-Status copy_folder(const std::string& from, const std::string& to) {
-  std::error_code code;
-  fs::copy(from, to, fs::copy_options::recursive, code);
-  if (code) return Error{ErrorCode::kIo, "cannot copy '" + from + "': " + code.message(), "reinstall Lathe"};
-  return Ok{};
-}
 
 CompilePool::CompilePool(std::string program, std::vector<std::string> args)
     : program_(std::move(program)),
@@ -114,37 +81,6 @@ Result<CompiledObject> CompilePool::run_on(HelperProcess worker, const protocol:
   LATHE_TRY(const Mapping mapped, map_shared(frame.fds[0], static_cast<std::size_t>(size), false));
   object.bytes.assign(reinterpret_cast<const char*>(mapped.data()), mapped.size());
   return object;
-}
-
-Result<ObjectCache> ObjectCache::open(const std::string& folder) {
-  ObjectCache cache;
-  cache.folder_ = folder;
-  LATHE_TRY(cache.work_folder_, WorkFolder::make(folder));
-  return cache;
-}
-
-std::optional<std::string> ObjectCache::find(const Digest& key) const {
-  auto bytes = read_file(path(key));
-  return bytes.ok() ? std::optional(*std::move(bytes)) : std::nullopt;
-}
-
-Result<std::string> ObjectCache::publish_folder(
-    const std::string& name, const std::function<Status(const std::string& staging)>& fill) const {
-  const std::string folder = folder_ + "/" + name, staging = work_folder() + "/staging";
-  std::error_code code;
-  if (fs::exists(folder, code)) return folder;
-  LATHE_CHECK_OK(make_directories(staging));
-  Status filled = fill(staging);
-  if (filled.ok()) fs::rename(staging, folder, code);
-  if (!filled.ok() || code) fs::remove_all(staging, code);  // another process may have been faster
-  LATHE_CHECK_OK(std::move(filled));
-  if (!fs::exists(folder, code)) return Error{ErrorCode::kIo, "cannot publish " + folder};
-  return folder;
-}
-
-void ObjectCache::publish(const Digest& key, const std::string& bytes) const {
-  const std::string draft = work_folder() + "/object-" + key.hex();
-  if (write_file_atomically(draft, bytes).ok()) (void)::rename(draft.c_str(), path(key).c_str());
 }
 
 }  // namespace lathe

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/broker/cuda_backend.h"
 #include "base/fd.h"
 #include "gym/bench_shape.h"
 

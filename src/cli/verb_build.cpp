@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "backend/cuda/offline_build.h"
+#include "backend/cuda/broker/offline_build.h"
 #include "base/fd.h"
 #include "base/processors.h"
 #include "cli/options.h"

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include "backend/cuda/disassembler.h"
-#include "backend/cuda/health.h"
-#include "backend/cuda/naive_grader.h"
+#include "backend/cuda/broker/disassembler.h"
+#include "backend/cuda/broker/health.h"
+#include "backend/cuda/broker/naive_grader.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
-#include "gym/conformance.h"
+#include "conformance/conformance.h"
 #include "sandbox/jail.h"
 
 namespace lathe::cli {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/broker/cuda_backend.h"
 #include "baseline/compose.h"
 #include "task/generate_inputs.h"
 #include "tests/backend/cuda/without_gpu.h"

@@ -1,4 +1,4 @@
-#include "gym/conformance.h"
+#include "conformance/conformance.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "backend/cpu/cpu_backend.h"
-#include "gym/conformance_table.h"
 
 namespace lathe {
 namespace {

@@ -7,13 +7,12 @@
 #include <filesystem>
 #include <set>
 
-#include "backend/cuda/cubin_image.h"
-#include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/naive_grader.h"
-#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/broker/cubin_image.h"
+#include "backend/cuda/broker/cuda_backend.h"
+#include "backend/cuda/broker/naive_grader.h"
+#include "backend/cuda/runner/nvrtc.h"
 #include "base/fd.h"
-#include "gym/conformance.h"
-#include "gym/conformance_table.h"
+#include "conformance/conformance.h"
 #include "tests/backend/cuda/without_gpu.h"
 
 namespace lathe {

@@ -13,18 +13,20 @@ namespace {
 
 const FolderOrder kTaskParts = {"", "dtypes", "ops", "lint", "generate"};
 
-/// "backend/cpu/runner/call.h" -> {"backend", "cpu"}; a file directly in its folder has no part.
+/// "backend/cpu/runner/zygote.h" -> {"backend", "cpu", "runner"}; a file directly in its folder has no part.
 struct Place {
   std::string folder;
   std::string part;
+  std::string inner;
 };
 
 Place place_of(const std::string& path) {
-  const std::size_t first = path.find('/');
-  if (first == std::string::npos) return {};
-  const std::size_t second = path.find('/', first + 1);
-  return {path.substr(0, first),
-          second == std::string::npos ? "" : path.substr(first + 1, second - first - 1)};
+  std::vector<std::string> folders;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = path.find('/', begin)) != std::string::npos; begin = end + 1)
+    folders.push_back(path.substr(begin, end - begin));
+  folders.resize(std::max<std::size_t>(folders.size(), 3));
+  return {folders[0], folders[1], folders[2]};
 }
 
 std::optional<std::size_t> rank(const FolderOrder& order, const std::string& folder) {
@@ -38,9 +40,9 @@ bool chosen_by_name(const Place& place) {
 }
 
 /// Why `from` must not include `to`; nullopt when it may.
-std::optional<std::string> objection(const Place& from, const Place& to, const FolderOrder& order) {
-  const auto own = rank(order, from.folder);
-  const auto other = rank(order, to.folder);
+std::optional<std::string> objection(const Place& from, const Place& to, const HouseOrder& order) {
+  const auto own = rank(order.folders, from.folder);
+  const auto other = rank(order.folders, to.folder);
   if (!other) return std::nullopt;
   if (!own) return "from a folder that the order does not name";
   if (*other > *own) return "which stands above it";
@@ -52,15 +54,21 @@ std::optional<std::string> objection(const Place& from, const Place& to, const F
     if (!own_part || !other_part) return "a part of task/ that has no place in the order";
     if (*other_part > *own_part) return "which stands above it inside task/";
   }
+  if (same_part && from.folder == "backend" && from.part == "cuda") {
+    if (!rank(order.cuda_folders, from.inner) || !rank(order.cuda_folders, to.inner))
+      return "a part of backend/cuda/ that has no place in the order";
+    if (to.inner != from.inner && to.inner != order.cuda_folders.front())
+      return "which is on the other side of backend/cuda/";
+  }
   return std::nullopt;
 }
 
 }  // namespace
 
-FolderOrder read_folder_order(const std::string& cmake_text) {
+FolderOrder read_folder_order(const std::string& cmake_text, const std::string& variable) {
   std::smatch match;
   FolderOrder order;
-  if (!std::regex_search(cmake_text, match, std::regex(R"(set\(LATHE_FOLDERS([^)]*)\))"))) return order;
+  if (!std::regex_search(cmake_text, match, std::regex("set\\(" + variable + "\\s([^)]*)\\)"))) return order;
   std::istringstream words(match[1].str());
   for (std::string word; words >> word;) order.push_back(word);
   return order;
@@ -77,7 +85,7 @@ SourceTree read_source_tree(const std::string& folder) {
   return tree;
 }
 
-std::vector<std::string> include_violations(const SourceTree& tree, const FolderOrder& order) {
+std::vector<std::string> include_violations(const SourceTree& tree, const HouseOrder& order) {
   static const std::regex include_line("^\\s*#\\s*include\\s*[\"<]([^\">]+)[\">]");
   std::vector<std::string> violations;
   for (const auto& [path, text] : tree) {

@@ -9,11 +9,17 @@ namespace lathe {
 /// The folders of src/ from the lowest to the highest: a folder may include itself and those before it.
 using FolderOrder = std::vector<std::string>;
 
+/// The orders that include_violations() enforces; each is written down once, in a CMakeLists.txt.
+struct HouseOrder {
+  FolderOrder folders;       ///< LATHE_FOLDERS of src/CMakeLists.txt
+  FolderOrder cuda_folders;  ///< LATHE_CUDA_FOLDERS of src/backend/cuda/CMakeLists.txt
+};
+
 /// Paths below src/ and their texts.
 using SourceTree = std::map<std::string, std::string>;
 
-/// The LATHE_FOLDERS list of src/CMakeLists.txt: the one place where the order is written down.
-FolderOrder read_folder_order(const std::string& cmake_text);
+/// The words of `set(<variable> ...)` in a CMakeLists.txt; empty where there is no such line.
+FolderOrder read_folder_order(const std::string& cmake_text, const std::string& variable);
 
 /// Every .h and .cpp below `folder`.
 SourceTree read_source_tree(const std::string& folder);
@@ -22,7 +28,9 @@ SourceTree read_source_tree(const std::string& folder);
 ///   - a folder includes only itself and folders before it;
 ///   - backend/X and policy/X never include their siblings, and their own parents never include them;
 ///   - only cli chooses a backend or a policy by name: nobody else includes backend/X or policy/X;
-///   - inside task/: the values first, then dtypes, ops, lint, generate.
-std::vector<std::string> include_violations(const SourceTree& tree, const FolderOrder& order);
+///   - inside task/: the values first, then dtypes, ops, lint, generate;
+///   - inside backend/cuda/: a folder includes itself and the first one (wire), so broker and runner never
+///     include each other, and every file is in one of them.
+std::vector<std::string> include_violations(const SourceTree& tree, const HouseOrder& order);
 
 }  // namespace lathe

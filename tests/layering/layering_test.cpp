@@ -10,8 +10,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-FolderOrder real_order() {
-  return read_folder_order(read_file(std::string(LATHE_SOURCE_DIR) + "/src/CMakeLists.txt").value());
+FolderOrder read_order(const std::string& path, const std::string& variable) {
+  return read_folder_order(read_file(std::string(LATHE_SOURCE_DIR) + path).value(), variable);
+}
+
+HouseOrder real_order() {
+  return {read_order("/src/CMakeLists.txt", "LATHE_FOLDERS"),
+          read_order("/src/backend/cuda/CMakeLists.txt", "LATHE_CUDA_FOLDERS")};
 }
 
 std::vector<std::string> check(const std::string& path, const std::string& line) {
@@ -19,8 +24,10 @@ std::vector<std::string> check(const std::string& path, const std::string& line)
 }
 
 TEST(Layering, TheOrderIsTheHouses) {
-  EXPECT_THAT(real_order(), ElementsAre("base", "task", "candidate", "record", "store", "sandbox", "backend",
-                                        "baseline", "gym", "library", "policy", "search", "report", "cli"));
+  EXPECT_THAT(real_order().folders,
+              ElementsAre("base", "task", "candidate", "record", "store", "sandbox", "backend", "baseline",
+                          "gym", "conformance", "library", "policy", "search", "report", "cli"));
+  EXPECT_THAT(real_order().cuda_folders, ElementsAre("wire", "broker", "runner"));
 }
 
 TEST(Layering, NoFileOfTheTreeIncludesUpwards) {
@@ -49,6 +56,21 @@ TEST(Layering, BackendsDoNotKnowEachOther) {
   EXPECT_THAT(check("backend/backend.cpp", "#include \"backend/cpu/slots.h\""),
               ElementsAre(HasSubstr("cli")));
   EXPECT_THAT(check("backend/cpu/runner/main.cpp", "#include \"backend/cpu/protocol.h\""), IsEmpty());
+}
+
+TEST(Layering, BrokerAndRunnerMeetOnTheWireOnly) {
+  EXPECT_THAT(check("backend/cuda/runner/keeper.cpp", "#include \"backend/cuda/broker/session.h\""),
+              ElementsAre(HasSubstr("other side")));
+  EXPECT_THAT(check("backend/cuda/broker/session.cpp", "#include \"backend/cuda/runner/keeper.h\""),
+              ElementsAre(HasSubstr("other side")));
+  EXPECT_THAT(check("backend/cuda/wire/protocol.cpp", "#include \"backend/cuda/runner/driver_api.h\""),
+              ElementsAre(HasSubstr("other side")));
+  EXPECT_THAT(check("backend/cuda/stray.cpp", "#include \"backend/cuda/wire/protocol.h\""),
+              ElementsAre(HasSubstr("no place")));
+  EXPECT_THAT(check("backend/cuda/runner/keeper.cpp", "#include \"backend/cuda/wire/protocol.h\""),
+              IsEmpty());
+  EXPECT_THAT(check("backend/cuda/broker/session.cpp", "#include \"backend/cuda/broker/device_log.h\""),
+              IsEmpty());
 }
 
 TEST(Layering, OnlyTheCliChoosesABackendOrAPolicyByName) {

@@ -3,9 +3,9 @@
 
 #include <gmock/gmock.h>
 
-#include "backend/cuda/compiler_notes.h"
-#include "backend/cuda/cubin_image.h"
-#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/broker/compiler_notes.h"
+#include "backend/cuda/broker/cubin_image.h"
+#include "backend/cuda/runner/nvrtc.h"
 #include "base/fd.h"
 #include "baseline/baseline.h"
 #include "policy/catalog/emit.h"

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/compile_pool.h"
+#include "backend/object_cache.h"
 
 namespace lathe {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "backend/job_worker.h"
+#include "backend/compile_job.h"
 #include "base/clock.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"

@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "backend/job_worker.h"
+#include "backend/compile_job.h"
 #include "base/clock.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/runner/nvrtc.h"
 #include "sandbox/channel.h"
 
 namespace lathe::cuda {

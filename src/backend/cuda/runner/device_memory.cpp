@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "backend/cuda/protocol.h"
+#include "backend/cuda/wire/protocol.h"
 #include "base/random.h"
 
 namespace lathe::cuda {

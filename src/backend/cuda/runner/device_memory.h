@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cuda/driver_api.h"
+#include "backend/cuda/runner/driver_api.h"
 #include "base/fd.h"
 
 namespace lathe::cuda {

@@ -6,7 +6,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "backend/job_worker.h"
+#include "backend/compile_job.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"
 

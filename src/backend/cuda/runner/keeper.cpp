@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "backend/cuda/look.h"
 #include "backend/cuda/runner/measure.h"
 #include "backend/cuda/runner/multiply.h"
+#include "backend/cuda/wire/look.h"
 
 namespace lathe::cuda {
 namespace {

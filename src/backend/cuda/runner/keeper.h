@@ -3,9 +3,9 @@
 #include <map>
 #include <vector>
 
-#include "backend/cuda/keeper_kernels.h"
-#include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/wire/keeper_kernels.h"
+#include "backend/cuda/wire/protocol.h"
 #include "sandbox/channel.h"
 #include "sandbox/memfd.h"
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/profile_frames.h"
-#include "backend/cuda/protocol.h"
 #include "backend/cuda/runner/device_memory.h"
 #include "backend/cuda/runner/scrubber.h"
 #include "backend/cuda/runner/tensor_maps.h"
+#include "backend/cuda/wire/profile_frames.h"
+#include "backend/cuda/wire/protocol.h"
 #include "backend/vendor_library.h"
 #include "sandbox/channel.h"
 #include "sandbox/memfd.h"

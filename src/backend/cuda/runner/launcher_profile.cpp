@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cuda/counters.h"
-#include "backend/cuda/profile_frames.h"
+#include "backend/cuda/runner/counters.h"
 #include "backend/cuda/runner/launcher.h"
 #include "backend/cuda/runner/range_counters.h"
+#include "backend/cuda/wire/profile_frames.h"
 #include "base/clock.h"
 
 namespace lathe::cuda {

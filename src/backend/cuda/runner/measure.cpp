@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/wire/keeper_kernels.h"
 
 namespace lathe::cuda {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "backend/cuda/driver_api.h"
-#include "backend/cuda/protocol.h"
+#include "backend/cuda/runner/driver_api.h"
+#include "backend/cuda/wire/protocol.h"
 
 namespace lathe::cuda {
 

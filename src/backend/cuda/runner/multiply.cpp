@@ -1,7 +1,7 @@
 #include "backend/cuda/runner/multiply.h"
 
-#include "backend/cuda/keeper_kernels.h"
 #include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/wire/keeper_kernels.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {

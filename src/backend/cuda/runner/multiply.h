@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backend/cuda/driver_api.h"
-#include "backend/cuda/protocol.h"
+#include "backend/cuda/runner/driver_api.h"
+#include "backend/cuda/wire/protocol.h"
 #include "base/fd.h"
 
 namespace lathe::cuda {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "backend/cuda/naive_frames.h"
-#include "backend/cuda/nvrtc.h"
 #include "backend/cuda/runner/launcher.h"
+#include "backend/cuda/runner/nvrtc.h"
+#include "backend/cuda/wire/naive_frames.h"
 #include "backend/naive_tolerance.h"
 
 namespace lathe::cuda {

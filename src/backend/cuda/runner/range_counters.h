@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/cupti_api.h"
+#include "backend/cuda/runner/cupti_api.h"
 
 namespace lathe::cuda {
 

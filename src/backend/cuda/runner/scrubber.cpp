@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cuda/scrub_kernel.h"
+#include "backend/cuda/wire/scrub_kernel.h"
 
 namespace lathe::cuda {
 namespace {

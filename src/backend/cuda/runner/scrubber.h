@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "backend/cuda/driver_api.h"
+#include "backend/cuda/runner/driver_api.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {

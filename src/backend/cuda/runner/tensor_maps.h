@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backend/cuda/arguments.h"
-#include "backend/cuda/driver_api.h"
+#include "backend/cuda/runner/driver_api.h"
+#include "backend/cuda/wire/arguments.h"
 
 namespace lathe::cuda {
 

@@ -1,0 +1,47 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "backend/cuda/broker/cuda_backend.h"
+#include "backend/installation.h"
+#include "backend/object_cache.h"
+#include "sandbox/process.h"
+
+namespace lathe {
+namespace {
+
+/// Helpers do not inherit LD_LIBRARY_PATH: its folders are searched here. Empty where none has the library.
+std::string find_in_library_path(const std::string& name) {
+  const char* const path = std::getenv("LD_LIBRARY_PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (folder.empty()) continue;
+    const std::string file = std::filesystem::absolute(folder) / name;
+    if (::access(file.c_str(), R_OK) == 0) return file;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
+  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
+  LATHE_TRY(const std::string beside, sibling_program(""));
+  LATHE_TRY(options.vendor_library,
+            find_part(options.vendor_library,
+                      {beside + "../lib/liblathe_vendor_cuda.so", beside + "liblathe_vendor_cuda.so"}));
+  if (options.cudnn_library.empty()) options.cudnn_library = find_in_library_path("libcudnn.so.9");
+  if (options.include_folder.empty()) {
+    LATHE_TRY(options.include_folder, device_header_folder());
+  }
+  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  return options;
+}
+
+std::vector<std::string> launcher_arguments(const CudaBackendOptions& options) {
+  return {"launch", options.vendor_library, options.cudnn_library};
+}
+
+}  // namespace lathe

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "backend/cuda/broker/keeper_client.h"
+#include "sandbox/memfd.h"
+#include "task/products.h"
+
+namespace lathe::cuda {
+
+/// References' large products, in the keeper's process and context. Thread-safe: one at a time.
+class DeviceProducts final : public ProductEngine {
+ public:
+  explicit DeviceProducts(std::shared_ptr<KeeperClient> keeper) : keeper_(std::move(keeper)) {}
+  /// kUnavailable: the device has no room for the matrices, or a view is of neither order.
+  Status multiply(const MatrixProduct<double>& product) override;
+  Status multiply(const MatrixProduct<float>& product) override;
+  Status multiply(const GatheredProduct<double>& product) override;
+  Status multiply(const GatheredProduct<float>& product) override;
+  /// Gives back the memory that products move through.
+  void rest();
+
+ private:
+  template <class T>
+  Status multiply_there(const MatrixProduct<T>& product);
+  template <class T>
+  Status multiply_there(const GatheredProduct<T>& product);
+  Status reserve(std::uint64_t bytes);
+
+  std::shared_ptr<KeeperClient> keeper_;
+  std::mutex mutex_;
+  UniqueFd memory_;  ///< shared with the keeper; kept until rest(), for a machine is slow to give new memory
+  Mapping matrices_;
+};
+
+}  // namespace lathe::cuda

@@ -1,0 +1,72 @@
+#include "backend/cuda/broker/launcher_pool.h"
+
+#include <algorithm>
+
+#include "backend/cuda/wire/protocol.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::size_t kSpareLaunchers = 5, kUsedLaunchers = 10;
+constexpr std::size_t kMostUsed = 30;  // while nobody rests
+
+}  // namespace
+
+SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> args,
+                               std::shared_ptr<const KeeperClient> keeper)
+    : program_(std::move(program)), args_(std::move(args)), keeper_(std::move(keeper)) {}
+
+Status SpareLaunchers::set_scrubber(const std::string& cubin) {
+  LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));
+  std::lock_guard lock(mutex_);
+  return fill_up(kSpareLaunchers);
+}
+
+Result<LoadedLauncher> SpareLaunchers::take(const std::string& owner, Runner runner, const Digest& load) {
+  std::lock_guard lock(mutex_);
+  if (const auto now = keeper_->generation(); now != generation_) {  // their contexts went with the device
+    spares_.clear();
+    used_.clear();
+    generation_ = now;
+  }
+  const auto mine = [&](const auto& one) { return one.first == owner; };
+  auto used =
+      std::ranges::find_if(used_, [&](const auto& one) { return mine(one) && one.second.loaded == load; });
+  if (used == used_.end()) used = std::ranges::find_if(used_, mine);
+  if (runner == Runner::kOwn && used != used_.end()) {
+    LoadedLauncher launcher = std::move(used->second);
+    used_.erase(used);
+    return launcher;
+  }
+  LATHE_CHECK_OK(fill_up(1));
+  LoadedLauncher launcher{std::move(spares_.front())};
+  spares_.pop_front();
+  return launcher;
+}
+
+void SpareLaunchers::give_back(const std::string& owner, LoadedLauncher launcher) {
+  std::lock_guard lock(mutex_);
+  used_.emplace_back(owner, std::move(launcher));
+  if (used_.size() > kMostUsed) used_.pop_front();
+}
+
+void SpareLaunchers::rest() {
+  std::lock_guard lock(mutex_);
+  (void)fill_up(kSpareLaunchers);  // who takes one is told what is wrong
+  for (; used_.size() > kUsedLaunchers; used_.pop_front()) {
+    used_.front().second.process.begin_kill();
+    ending_.push_back(std::move(used_.front().second.process));
+  }
+  std::erase_if(ending_, [](HelperProcess& one) { return one.has_ended(); });
+}
+
+Status SpareLaunchers::fill_up(std::size_t spares) {
+  while (spares_.size() < spares) {
+    LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, args_));
+    LATHE_CHECK_OK(spare.channel().send(kWarmFrame, {scrubber_.get()}));
+    spares_.push_back(std::move(spare));
+  }
+  return Ok{};
+}
+
+}  // namespace lathe::cuda

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "backend/cuda/wire/protocol.h"
+#include "candidate/launch_program.h"
+#include "task/spec.h"
+
+namespace lathe::cuda {
+
+/// Scratch and steps of a plan, as a launcher gets them: everything of a Load that does not depend on a
+/// workload. Errors with kInvalid are the candidate's fault.
+Result<Load> program_load(const LaunchProgram& program, const TaskSpec& spec);
+
+}  // namespace lathe::cuda

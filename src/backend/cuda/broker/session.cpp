@@ -1,0 +1,235 @@
+#include "backend/cuda/broker/session.h"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+
+namespace lathe::cuda {
+namespace {
+
+constexpr int kLoadTimeoutMs = 20'000;
+constexpr int kReplyTimeoutMs = 2'000;
+constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
+constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
+
+BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
+  return {status, std::move(reason), std::move(detail)};
+}
+
+/// What CUresult codes mean for a candidate. Others are launches that the driver refused.
+const std::map<int, const char*>& fault_reasons() {
+  static const std::map<int, const char*> reasons = {{700, "illegal_address"},
+                                                     {701, "launch_out_of_resources"},
+                                                     {702, "launch_timeout"},
+                                                     {710, "assert"},
+                                                     {714, "hardware_stack_error"},
+                                                     {715, "illegal_instruction"},
+                                                     {716, "misaligned_address"},
+                                                     {717, "invalid_address_space"},
+                                                     {718, "invalid_pc"},
+                                                     {719, "launch_failed"},
+                                                     {720, "cooperative_launch_too_large"}};
+  return reasons;
+}
+
+BlockOutcome describe_fault(const BlockReply& reply) {
+  const auto found = fault_reasons().find(reply.code);
+  return failed(BlockStatus::kCrash, found == fault_reasons().end() ? "launch_refused" : found->second,
+                reply.text);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaSession>> CudaSession::open(Load load, std::string cubin,
+                                                       std::shared_ptr<const CudaWorkload> workload,
+                                                       const SessionOptions& options) {
+  std::unique_ptr<CudaSession> session(
+      new CudaSession(std::move(load), std::move(cubin), std::move(workload), options));
+  LATHE_CHECK_OK(session->start());
+  return session;
+}
+
+CudaSession::~CudaSession() {
+  if (launcher_) options_.launchers->give_back(options_.owner, *std::move(launcher_));
+}
+
+Status CudaSession::start() {
+  const UsageMeter::Stage stage(*options_.usage, "open");
+  generation_ = workload_->generation();
+  const std::string payload = encode(load_);
+  const Digest own = Hasher()
+                         .add(payload)
+                         .add(cubin_)
+                         .add(std::to_string(workload_->id()))
+                         .add(std::to_string(generation_))
+                         .finish();
+  LATHE_TRY(LoadedLauncher launcher, options_.launchers->take(options_.owner, options_.runner, own));
+  if (launcher.loaded != own) {
+    const UsageMeter::Stage loading(*options_.usage, launcher.loaded == Digest{} ? "load first" : "load");
+    LATHE_CHECK_OK(load(launcher, payload));
+    launcher.loaded = own;
+  }
+  launcher_ = std::move(launcher);
+  return Ok{};
+}
+
+Status CudaSession::load(LoadedLauncher& launcher, const std::string& payload) const {
+  LATHE_TRY(const UniqueFd control, make_memfd("control", kPageBytes));
+  LATHE_TRY(launcher.control, map_shared(control, kPageBytes, true));
+  LATHE_TRY(const UniqueFd request, make_sealed_memfd("load", payload));
+  LATHE_TRY(const UniqueFd object, make_sealed_memfd("cubin", cubin_));  // empty for plans of library steps
+  const Channel& channel = launcher.process.channel();
+  LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get()}));
+  {
+    const UsageMeter::Stage sharing(*options_.usage, "share");
+    LATHE_CHECK_OK(workload_->share(channel));
+  }
+  LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
+  LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
+  if (reply.ok) return Ok{};
+  return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+}
+
+bool CudaSession::answered() const {
+  pollfd waiting{launcher_->process.channel().fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+bool CudaSession::wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns,
+                           const CancelToken& cancel) const {
+  for (;;) {
+    for (int i = 0; i < 4096; ++i) {
+      if (flag.load(std::memory_order_acquire) != 0) return true;
+      _mm_pause();
+    }
+    if (answered() || cancel.cancelled() || steady_clock().now_ns() > deadline_ns)
+      return flag.load(std::memory_order_acquire) != 0;
+  }
+}
+
+CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
+  Timing timing;
+  const auto now = [] { return steady_clock().now_ns(); };
+  {
+    const UsageMeter::Stage stage(*options_.usage, "ready");
+    timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel);
+  }
+  if (!timing.ready) return timing;
+  const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
+  const std::int64_t begin_ns = now();
+  control().go.store(1, std::memory_order_release);
+  timing.done = wait_for(control().done, begin_ns + timeout_ns, request.cancel);
+  timing.wall_ns = static_cast<double>(now() - begin_ns);
+  return timing;
+}
+
+BlockOutcome CudaSession::run(const BlockRequest& request) {
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  {
+    const UsageMeter::Stage stage(*options_.usage, "reset");
+    if (const Status filled = workload_->reset(request.poison); !filled.ok())
+      return failed(BlockStatus::kInfra, "keeper", filled.error().message);
+  }
+  if (generation_ != workload_->generation()) launcher_.reset();
+  if (!launcher_)
+    if (const Status started = start(); !started.ok())
+      return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
+  std::memset(launcher_->control.data(), 0, launcher_->control.size());
+  Block block;
+  block.poison = request.poison;
+  for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));
+  if (const Status sent = launcher_->process.channel().send(encode(block)); !sent.ok()) {
+    launcher_.reset();
+    return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
+  }
+  const Timing timing = time_block(request);
+  options_.usage->add_block(timing.wall_ns);
+  if (timing.done)
+    if (const Status looked = look(request); !looked.ok())
+      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", looked.error().message);
+  const double clock_mhz = read_clock();
+  BlockOutcome outcome = judge(request, timing);
+  outcome.clock_mhz = clock_mhz;
+  if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
+  return outcome;
+}
+
+BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timing) {
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (timing.ready && !timing.done && !answered())
+    return failed(BlockStatus::kTimeout, "timeout",
+                  fmt::format("no end after {:.1f} s", request.timeout_seconds));
+  const auto frame = launcher_->process.channel().receive(kReplyTimeoutMs);
+  if (!frame.ok()) return failed(BlockStatus::kInfra, "runner_lost", frame.error().message);
+  const auto reply = decode_block_reply(frame->bytes);
+  if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
+  if (reply->code != 0) return describe_fault(*reply);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
+  if (reply->counter_dirty)
+    return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
+  const auto broken = collect(request);
+  if (!broken.ok() || generation_ != workload_->generation())
+    return failed(BlockStatus::kInfra, "keeper", broken.ok() ? "the GPU was lost" : broken.error().message);
+  if (*broken >= 0)
+    return failed(BlockStatus::kTampered, "redzone",
+                  fmt::format("wrote around the output '{}'",
+                              workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
+  if (workload_->changed_since_look(request))
+    return failed(BlockStatus::kTampered, "late_write", "an output changed after the end of the block");
+  if (!workload_->others_untouched(request))
+    return failed(BlockStatus::kTampered, "other_trial",
+                  "wrote to the output of a call that was not asked for");
+  check_outputs(request, outcome);
+  return outcome;
+}
+
+double CudaSession::read_clock() const {
+  const UsageMeter::Stage stage(*options_.usage, "clock");
+  return options_.log ? options_.log->take().clock_mhz : 0;
+}
+
+Status CudaSession::look(const BlockRequest& request) const {
+  const UsageMeter::Stage stage(*options_.usage, "look");
+  return workload_->look(request);
+}
+
+Result<int> CudaSession::collect(const BlockRequest& request) const {
+  const UsageMeter::Stage stage(*options_.usage, "collect");
+  return workload_->collect(request);
+}
+
+void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
+  const UsageMeter::Stage stage(*options_.usage, "check");
+  std::vector<BlockOutcome> parts(request.trials.size());
+  double elements = 0;
+  for (const Expected& expected : workload_->trials.front().expected)
+    elements += request.check_fraction * static_cast<double>(expected.value.data.size());
+  const auto check = [&](int t) -> Status {
+    const int trial = request.trials[static_cast<std::size_t>(t)];
+    std::vector<std::span<const std::byte>> outputs;
+    for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
+      outputs.push_back(workload_->output(trial, static_cast<int>(i)));
+    check_trial(*workload_, request, trial, outputs, parts[static_cast<std::size_t>(t)]);
+    return Ok{};
+  };
+  const int trials = static_cast<int>(parts.size());
+  if (elements * trials > kElementsForThreads)
+    (void)for_each_index(trials, check);
+  else
+    for (int t = 0; t < trials; ++t) (void)check(t);
+  for (BlockOutcome& part : parts) {
+    std::ranges::move(part.outputs, std::back_inserter(outcome.outputs));
+    std::ranges::move(part.rms, std::back_inserter(outcome.rms));
+  }
+}
+
+}  // namespace lathe::cuda

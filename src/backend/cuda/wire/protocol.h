@@ -1,0 +1,178 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/wire/arguments.h"
+#include "backend/runner_frames.h"
+#include "base/result.h"
+
+/// What the broker says to the two processes that hold a context on the GPU. The keeper owns the memory of
+/// all workloads and runs no candidate; a launcher maps some of it and runs one candidate.
+namespace lathe::cuda {
+
+using protocol::Block;
+using protocol::decode_block;
+using protocol::decode_load_reply;
+using protocol::encode;
+using protocol::LoadReply;
+using protocol::Scratch;
+using protocol::ScratchFill;
+
+inline constexpr std::uint64_t kAllocationBytes = 2 << 20;  ///< physical memory comes in multiples of it
+inline constexpr std::uint64_t kAlign = 256;
+inline constexpr std::uint64_t kRedzoneBytes = 64 << 10;
+inline constexpr std::uint8_t kCanary = 0xa5;
+
+/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault, and
+/// up to kRedzoneBytes before it and the rest behind it hold canaries.
+struct Slot {
+  std::uint64_t bytes = 0;             ///< of the tensor
+  std::uint64_t allocation_bytes = 0;  ///< of the memory
+  std::uint64_t offset = 0;            ///< of the tensor in it
+  std::uint64_t end() const { return offset + bytes; }
+};
+Slot make_slot(std::uint64_t tensor_bytes);
+
+/// The memory of a workload: every trial has one slot a tensor. In host memory, trials lie `stride` apart and
+/// tensors at `offsets` in them.
+struct Region {
+  std::vector<Slot> slots;
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t stride = 0;
+};
+Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
+
+struct Layout {
+  std::uint32_t trials = 0;
+  Region inputs;
+  Region outputs;
+  std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
+};
+
+/// Part of an output.
+struct Piece {
+  std::uint32_t trial = 0;
+  std::uint32_t output = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// A MatrixProduct or, with elements of an image, a GatheredProduct in fp32 or fp64. In one memory follow
+/// each other: the offsets of a gathered one's rows and columns, A, B or the images, C.
+struct Product {
+  std::uint64_t m = 0, n = 0, k = 0;
+  std::uint64_t images = 1, image_elements = 0;
+  std::uint8_t element_bytes = 0;
+  bool a_transposed = false, b_transposed = false;  ///< [k, m] and [n, k] in memory; false where gathered
+
+  bool gathered() const { return image_elements > 0; }
+  std::uint64_t offsets_bytes() const { return gathered() ? (k + n) * sizeof(std::int64_t) : 0; }
+  std::uint64_t a_bytes() const { return m * k * element_bytes; }
+  std::uint64_t b_bytes() const { return (gathered() ? images * image_elements : k * n) * element_bytes; }
+  std::uint64_t c_bytes() const { return images * m * n * element_bytes; }
+  std::uint64_t bytes() const { return offsets_bytes() + a_bytes() + b_bytes() + c_bytes(); }
+};
+
+/// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of
+/// inputs and outputs, kMultiply with that of the matrices.
+struct KeeperRequest {
+  enum class Verb : std::uint8_t {
+    kKernels,
+    kMeasure,
+    kCreate,
+    kDestroy,
+    kReset,
+    kCollect,
+    kLook,
+    kExport,
+    kMultiply
+  };
+  Verb verb = Verb::kCreate;
+  std::uint64_t workload = 0;
+  std::uint8_t poison = 0;         ///< kReset
+  std::vector<Piece> pieces = {};  ///< kCollect, kLook
+  Layout layout = {};              ///< kCreate
+  Product product = {};            ///< kMultiply
+};
+std::string encode(const KeeperRequest& request);
+Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
+
+/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: for each trial its inputs, then
+/// its outputs.
+struct KeeperReply {
+  bool ok = false;
+  std::string text;  ///< why not
+  /// kMeasure: see runner/measure.h. kCollect: the output of a trial (trial by trial) whose canaries were
+  /// overwritten, or -1.
+  std::vector<double> numbers;
+};
+std::string encode(const KeeperReply& reply);
+Result<KeeperReply> decode_keeper_reply(std::string_view bytes);
+
+/// What the device is: the first frame of a keeper.
+struct DeviceFacts {
+  std::string name;
+  std::string error;  ///< why there is none
+  std::string pci;    ///< its place: "0000:17:00.0"
+  std::int32_t driver_version = 0;
+  std::int32_t compute_major = 0, compute_minor = 0;
+  std::int64_t multiprocessors = 0, shared_optin_bytes = 0, l2_bytes = 0, memory_bytes = 0;
+};
+std::string encode(const DeviceFacts& facts);
+Result<DeviceFacts> decode_device_facts(std::string_view bytes);
+
+using Extents = std::array<std::uint32_t, 3>;
+struct Step {
+  bool is_node = false;
+  std::string kernel;  ///< or the node's JSON
+  Extents grid = {1, 1, 1};
+  Extents block = {1, 1, 1};
+  Extents cluster = {0, 0, 0};  ///< zeros: none
+  std::uint32_t shared_bytes = 0;
+  bool cooperative = false;
+  bool programmatic = false;
+  bool non_portable = false;
+  std::int8_t carveout = -1;  ///< percent; -1 for the driver's choice
+  std::vector<Arg> args;
+};
+
+/// A launcher's first frame: it comes with the cubin of kScrubKernel, and is not answered.
+inline constexpr std::string_view kWarmFrame = "warm";
+
+/// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
+/// the workload's memory follow as after kExport.
+inline constexpr std::string_view kLoadFrame = "load";
+struct Load {
+  Layout layout;
+  std::vector<Scratch> scratch;
+  std::vector<Step> steps;
+  std::vector<TensorMap> maps;
+  std::vector<std::uint64_t> scalars;  ///< [trial][input]: the bits of those passed by value
+};
+std::string encode(const Load& load);
+Result<Load> decode_load(std::string_view bytes);
+
+/// The launcher's own account, believed only where it is to the candidate's disadvantage.
+struct BlockReply {
+  std::int32_t code = 0;  ///< CUresult
+  std::string text;       ///< of a code other than 0
+  bool counter_dirty = false;
+  double device_ns = 0;  ///< between events around the calls
+};
+std::string encode(const BlockReply& reply);
+Result<BlockReply> decode_block_reply(std::string_view bytes);
+
+/// The page that the broker and a launcher share.
+struct Control {
+  alignas(128) std::atomic<std::uint32_t> ready;
+  alignas(128) std::atomic<std::uint32_t> go;
+  alignas(128) std::atomic<std::uint32_t> done;
+};
+static_assert(sizeof(Control) <= 4096);
+
+}  // namespace lathe::cuda

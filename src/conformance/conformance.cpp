@@ -1,0 +1,336 @@
+#include "conformance/conformance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "baseline/baseline.h"
+#include "candidate/launch_program.h"
+#include "conformance/naive_grader.h"
+#include "gym/gym.h"
+#include "gym/verify.h"
+#include "task/toml_table.h"
+
+namespace lathe {
+namespace {
+
+/// A text, or a list of texts.
+Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string_view key) {
+  const toml::node* node = table.get(key);
+  if (node && node->is_string()) return std::vector{node->value<std::string>().value()};
+  LATHE_TRY(auto texts, table.texts(key));
+  if (texts.empty()) return invalid("'" + std::string(key) + "' is missing", {}, table.where());
+  return texts;
+}
+
+Result<ConformanceCase> read_case(const TomlTable& table) {
+  LATHE_CHECK_OK(
+      table.allow_only({"file", "task", "expect", "reason", "depth", "at_most", "over", "threads", "naive"},
+                       "a conformance case"));
+  ConformanceCase result;
+  LATHE_TRY(result.file, table.required_text("file"));
+  LATHE_TRY(result.task, table.required_text("task"));
+  LATHE_TRY(const auto outcomes, one_or_more(table, "expect"));
+  for (const std::string& outcome : outcomes) {
+    LATHE_TRY(const Outcome parsed, parse_outcome(outcome));
+    result.expect.push_back(parsed);
+  }
+  LATHE_TRY(result.reasons, one_or_more(table, "reason"));
+  LATHE_TRY(const std::string depth, table.choice("depth", {"verify", "screen", "final"}));
+  LATHE_TRY(result.depth, parse_depth(depth));
+  LATHE_TRY(result.at_most, table.real("at_most", 0));
+  LATHE_TRY(result.over, table.text("over", ""));
+  LATHE_TRY(const double threads, table.real("threads", 1));
+  result.threads = static_cast<int>(threads);
+  LATHE_TRY(result.naive, table.choice("naive", {"accepted", "faster", "harmed", "any"}));
+  return result;
+}
+
+constexpr int kNaiveAttempts = 5;
+constexpr double kFaster = 1.15;  // a naive speedup from which on an exploit has gained
+constexpr double kNaiveCompileSeconds = 3;
+
+template <class T>
+bool contains(const std::vector<T>& items, const T& item) {
+  return std::find(items.begin(), items.end(), item) != items.end();
+}
+
+/// One candidate of the suite on its way through it.
+struct Entry {
+  Candidate candidate;
+  std::string object;  ///< what the gym's compiler made, refused or not
+  ConformanceResult result;
+};
+
+/// What comes after a candidate that crashed or hung: a kernel that must not suffer from it.
+class NextKernel {
+ public:
+  static Result<NextKernel> make(const TaskSpec& task, Backend& backend) {
+    NextKernel next(backend);
+    LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
+    LATHE_TRY(next.candidate_, naive_candidate(task, backend.device().dialect));
+    LATHE_TRY(BuildResult built, backend.build(next.candidate_, bound));
+    next.artifact_ = std::move(built.artifact);
+    LATHE_TRY(const auto reference, make_reference(task));
+    LATHE_TRY(next.workload_, make_verify_workload(backend, *reference, bound, Seed::from_number(1), false));
+    return next;
+  }
+
+  /// Until its first block has run.
+  Result<double> seconds() const {
+    const auto begin_ns = steady_clock().now_ns();
+    LATHE_TRY(const auto session, backend_->open(candidate_, artifact_, workload_));
+    BlockRequest request;
+    request.trials = {0};
+    const Finding finding = judge_block(session->run(request), *workload_, request.trials);
+    if (!finding.passed())
+      return Error{ErrorCode::kUnavailable,
+                   "the device does not recover: " + finding.reason + " " + finding.detail};
+    return seconds_since(begin_ns);
+  }
+
+ private:
+  explicit NextKernel(Backend& backend) : backend_(&backend) {}
+
+  Backend* backend_;
+  Candidate candidate_;
+  Artifact artifact_;
+  std::shared_ptr<const Workload> workload_;
+};
+
+class Suite {
+ public:
+  Suite(const std::string& folder, Backend& backend, EventSink& events, const ConformanceOptions& options)
+      : folder_(folder),
+        backend_(backend),
+        events_(events),
+        options_(options),
+        own_grader_(make_naive_grader()),
+        grader_(options.grader ? *options.grader : *own_grader_) {}
+
+  Result<ConformanceReport> run() {
+    LATHE_CHECK_OK(load());
+    build_objects();
+    if (options_.naive) LATHE_CHECK_OK(ask_naive_grader());
+    for (const auto& [name, task] : tasks_) LATHE_CHECK_OK(evaluate(name, task));
+    compare_with_twins();
+    ConformanceReport report;
+    for (Entry& entry : entries_) report.results.push_back(std::move(entry.result));
+    return report;
+  }
+
+ private:
+  Status load() {
+    LATHE_TRY(const auto cases, read_conformance_table(folder_));
+    for (const ConformanceCase& spec : cases) {
+      const std::string stem = spec.file.substr(0, spec.file.rfind('.'));
+      if (!options_.only.empty() && !contains(options_.only, stem)) continue;
+      Entry entry;
+      entry.result.spec = spec;
+      entry.result.skipped = spec.threads > backend_.device().threads;
+      LATHE_TRY(std::string text, read_file(folder_ + "/" + spec.file));
+      LATHE_TRY(entry.candidate, parse_candidate(std::move(text), spec.file));
+      entries_.push_back(std::move(entry));
+      if (tasks_.contains(spec.task)) continue;
+      LATHE_TRY(TaskSpec task, load_task(folder_ + "/tasks/" + spec.task + ".toml"));
+      tasks_.emplace(spec.task, std::move(task));
+    }
+    return Ok{};
+  }
+
+  /// Compiles everything on all cores, so that the evaluators later find the objects in the cache.
+  void build_objects() {
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> workers;
+    for (int i = 0; i < backend_.device().cores; ++i)
+      workers.emplace_back([&] {
+        for (std::size_t at; (at = next++) < entries_.size();) {
+          Entry& entry = entries_[at];
+          const TaskSpec& task = tasks_.at(entry.result.spec.task);
+          const auto bound = lathe::bind(task, task.shapes.front().dims);
+          if (!bound.ok() || entry.result.skipped) continue;
+          auto built = backend_.build(entry.candidate, *bound);
+          if (built.ok()) entry.object = std::move(built->artifact.bytes);
+        }
+      });
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  Result<Candidate> honest_peer(const std::string& name, const TaskSpec& task) const {
+    if (auto text = read_file(folder_ + "/peers/" + name + ".cu"); text.ok())
+      return parse_candidate(*std::move(text), name);
+    return naive_candidate(task, backend_.device().dialect);
+  }
+
+  /// May fork, so it runs while this process has no other threads of the suite's.
+  Status ask_naive_grader() {
+    for (const auto& [name, task] : tasks_) {
+      NaiveJob job;
+      LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
+      job.task = &bound;
+      job.inputs = generate_inputs(bound, Distribution::kNormal, Seed::from_number(1));
+      LATHE_TRY(const Candidate honest, honest_peer(name, task));
+      LATHE_TRY(const BuildResult built, backend_.build(honest, bound));
+      job.honest.object = built.artifact.bytes;
+      LATHE_TRY(job.honest.program, compile_plan(honest, bound, backend_.device().facts));
+      for (Entry& entry : entries_)
+        if (entry.result.spec.task == name && !entry.result.skipped) grade(job, bound, entry);
+    }
+    return Ok{};
+  }
+
+  void grade(NaiveJob job, const BoundTask& bound, Entry& entry) {
+    NaiveAnswer& answer = entry.result.naive;
+    auto program = compile_plan(entry.candidate, bound, backend_.device().facts);
+    if (entry.object.empty()) {
+      auto object = grader_.compile(entry.candidate.text, kNaiveCompileSeconds);
+      if (!object.ok()) answer = {NaiveAnswer::Kind::kHarmed, 0, object.error().message};
+      if (object.ok()) entry.object = *std::move(object);
+    }
+    if (program.ok() && !entry.object.empty()) job.candidate = {entry.object, *std::move(program)};
+    // That an exploit can win is what is shown: some of them need luck with the clock or the scheduler.
+    for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
+      if (!job.candidate.object.empty()) answer = grader_.grade(job);
+      entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
+    }
+  }
+
+  static bool naive_answer_fits(const std::string& wanted, const NaiveAnswer& answer) {
+    const bool faster = answer.kind == NaiveAnswer::Kind::kAccepted && answer.speedup > kFaster;
+    return wanted == "any" || wanted == name(answer.kind) || (wanted == "faster" && faster);
+  }
+
+  Status evaluate(const std::string& name, const TaskSpec& task) {
+    GymOptions options;
+    options.secret = options_.secret.derive(name);
+    options.block_timeout_seconds = options_.block_timeout_seconds;
+    const auto gym = Gym::start(backend_, options, events_);
+    const auto evaluator = gym->connect();
+    const auto shared = std::make_shared<const TaskSpec>(task);
+    LATHE_TRY(const NextKernel next, NextKernel::make(task, backend_));
+    for (Entry& entry : entries_) {
+      ConformanceResult& result = entry.result;
+      if (result.spec.task != name || result.skipped) continue;
+      LATHE_TRY(const Verdict verdict,
+                evaluate_alone(*evaluator, {.task = shared, .text = entry.candidate.text,
+                                            .name = entry.candidate.name, .depth = result.spec.depth}));
+      judge(verdict, result);
+      if (result.outcome == Outcome::kCrash || result.outcome == Outcome::kTimeout) {
+        LATHE_TRY(result.recovery_seconds, next.seconds());
+      }
+      report(result);
+    }
+    return Ok{};
+  }
+
+  static void judge(const Verdict& verdict, ConformanceResult& result) {
+    result.outcome = verdict.outcome;
+    result.reason = verdict.reason;
+    result.detail = verdict.detail;
+    for (const auto& [stage, seconds] : verdict.stage_seconds)
+      if (stage != "queue") result.seconds += seconds;
+    for (const CaseEvidence& one : verdict.evidence.cases)
+      result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
+    if (const auto unseen = verdict.profile.find("unseen_over_usual"); unseen != verdict.profile.end())
+      result.unseen_over_usual = unseen->second;
+    result.speedup = verdict.speedup("naive");
+    const bool gained = verdict.passed() && result.spec.at_most > 0 && result.spec.over.empty() &&
+                        (!result.speedup || result.speedup->low > result.spec.at_most);
+    result.as_expected = contains(result.spec.expect, verdict.outcome) &&
+                         contains(result.spec.reasons, verdict.reason) && !gained;
+  }
+
+  /// A trick that is allowed to run must earn nothing over the honest kernel that it is written around.
+  void compare_with_twins() {
+    for (Entry& entry : entries_) {
+      ConformanceResult& result = entry.result;
+      if (result.spec.over.empty() || !result.speedup) continue;
+      const auto twin = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& other) {
+        return other.result.spec.file == result.spec.over;
+      });
+      if (twin == entries_.end() || !twin->result.speedup) continue;
+      result.over_twin = result.speedup->mid / twin->result.speedup->mid;
+      result.as_expected = result.as_expected && result.over_twin <= result.spec.at_most;
+    }
+  }
+
+  void report(const ConformanceResult& result) {
+    const std::string speed = result.speedup ? fmt::format(", {:.2f}x [{:.2f}, {:.2f}]", result.speedup->mid,
+                                                           result.speedup->low, result.speedup->high)
+                                             : "";
+    const std::string next = result.recovery_seconds > 0
+                                 ? fmt::format(", next kernel after {:.2f} s", result.recovery_seconds)
+                                 : "";
+    events_.on_event(
+        {result.as_expected ? Severity::kInfo : Severity::kError,
+         "conformance.case",
+         fmt::format("{} {}: {} {}, worst error {:.2g} of the tolerance{}{}; naive grader: {}",
+                     result.as_expected ? "ok  " : "FAIL", result.spec.file, lathe::name(result.outcome),
+                     result.reason, result.worst_ratio, speed, next, lathe::name(result.naive.kind)),
+         {{"file", result.spec.file},
+          {"outcome", std::string(lathe::name(result.outcome))},
+          {"reason", result.reason}}});
+  }
+
+  const std::string& folder_;
+  Backend& backend_;
+  EventSink& events_;
+  const ConformanceOptions& options_;
+  std::unique_ptr<NaiveGrader> own_grader_;
+  NaiveGrader& grader_;
+  std::map<std::string, TaskSpec> tasks_;
+  std::vector<Entry> entries_;
+};
+
+template <class Test>
+int count(const std::vector<ConformanceResult>& results, Test test) {
+  return static_cast<int>(std::count_if(results.begin(), results.end(), test));
+}
+
+}  // namespace
+
+Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& folder) {
+  constexpr std::size_t kMostCases = 1000;
+  const std::string path = folder + "/expected.toml";
+  LATHE_TRY(const std::string text, read_file(path));
+  LATHE_TRY(const toml::table parsed, parse_toml(text, path));
+  const TomlTable root(parsed, path);
+  LATHE_CHECK_OK(root.allow_only({"case"}, "the conformance table"));
+  LATHE_TRY(const auto tables, root.tables("case", kMostCases));
+  std::vector<ConformanceCase> cases;
+  for (const TomlTable& table : tables) {
+    LATHE_TRY(ConformanceCase one, read_case(table));
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+int ConformanceReport::passed() const {
+  return count(results, [](const auto& result) { return result.as_expected; });
+}
+int ConformanceReport::failed() const { return static_cast<int>(results.size()) - passed() - skipped(); }
+int ConformanceReport::skipped() const {
+  return count(results, [](const auto& result) { return result.skipped; });
+}
+double ConformanceReport::worst_recovery_seconds() const {
+  double worst = 0;
+  for (const ConformanceResult& result : results) worst = std::max(worst, result.recovery_seconds);
+  return worst;
+}
+int ConformanceReport::fooled() const {
+  return count(results, [](const auto& result) { return result.naive_as_expected; });
+}
+
+Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
+                                          const ConformanceOptions& options) {
+  return Suite(folder, backend, events, options).run();
+}
+
+}  // namespace lathe
