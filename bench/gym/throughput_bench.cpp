@@ -70,41 +70,102 @@ struct Series {
   }
 };
 
-/// Submits all, or the next only when the one before is done.
-Result<Series> evaluate(Evaluator& evaluator, std::span<const Proposal> proposals, Depth depth, bool alone) {
-  Series series;
-  const auto begin = steady_clock().now_ns();
-  const auto drain = [&] {
-    while (const auto done = evaluator.next()) series.take(done->verdict);
+/// A task with the catalogue's candidates for it.
+struct Work {
+  std::shared_ptr<const TaskSpec> task;
+  std::vector<Proposal> alone, together;
+};
+
+Result<Work> plan_work(const std::string& path, const Options& options, Backend& backend) {
+  Work work;
+  LATHE_TRY(TaskSpec task, load_task(path));
+  work.task = std::make_shared<const TaskSpec>(std::move(task));
+  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
+  Rng rng(Seed::from_number(1));
+  LATHE_TRY(auto proposals, make_catalog_policy()->propose({*work.task, backend.device(), peaks},
+                                                           options.alone + options.count, rng));
+  const auto first = std::min(proposals.size(), static_cast<std::size_t>(options.alone));
+  work.alone.assign(proposals.begin(), proposals.begin() + static_cast<std::ptrdiff_t>(first));
+  work.together.assign(proposals.begin() + static_cast<std::ptrdiff_t>(first), proposals.end());
+  return work;
+}
+
+std::unique_ptr<Gym> start_gym(Backend& backend, EventSink& sink) {
+  GymOptions options;
+  options.anchors = [&backend](const TaskSpec& task) {
+    const auto peaks = backend.peaks();
+    return peaks.ok() ? catalog_anchors({task, backend.device(), *peaks}) : std::vector<Candidate>{};
   };
-  for (const Proposal& proposal : proposals) {
-    LATHE_TRY(Candidate candidate, parse_candidate(proposal.text, "proposal"));
-    evaluator.submit({std::move(candidate), depth, 0});
-    if (alone) drain();
-  }
-  drain();
-  series.seconds = seconds_since(begin);
-  return series;
+  return Gym::start(backend, options, sink);
 }
 
 struct Totals {
   Series alone, together;
-  double prepare_seconds = 0;
+  std::vector<double> prepare_seconds;
   std::map<std::string, double> prepare_parts = {};
 
   void take(const std::vector<Event>& events) {
     for (const Event& event : events)
       if (event.kind == "gym.prepared")
-        for (const auto& [part, seconds] : event.fields) prepare_parts[part] += std::stod(seconds);
+        for (const auto& [part, seconds] : event.fields)
+          if (part != "task") prepare_parts[part] += std::stod(seconds);
   }
 };
 
-void print_row(const std::string& task, const Series& alone, const Series& together, double prepare_seconds) {
-  fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} | {:.0f} | {:.3f} | {:.3f} | {:.1f} | {}|\n",
-             task, alone.p50("all"), alone.p50("build"), alone.p50("verify"), alone.p50("time"),
-             together.count(), 3600.0 * static_cast<double>(together.count()) / together.seconds,
-             together.p50("verify"), together.p50("time"), prepare_seconds, together.verdicts());
-  std::fflush(stdout);
+/// One task at a time: its preparation, then its candidates one after the other.
+Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, Totals& totals) {
+  fmt::print("| task | preparation s | alone p50 s | build | verify | time | verdicts |\n|---|---|---|---|---|---|---|\n");
+  const auto print_row = [](const std::string& task, double prepare_seconds, const Series& series) {
+    fmt::print("| {} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {}|\n", task, prepare_seconds,
+               series.p50("all"), series.p50("build"), series.p50("verify"), series.p50("time"),
+               series.verdicts());
+    std::fflush(stdout);
+  };
+  RecordingSink sink;
+  for (const Work& work : all) {
+    const auto gym = start_gym(backend, sink);
+    const auto client = gym->connect();
+    const auto preparing = steady_clock().now_ns();
+    LATHE_TRY(const TaskBaselines baselines, client->baselines(work.task, {}));
+    totals.prepare_seconds.push_back(seconds_since(preparing));
+    Series series;
+    for (const Proposal& proposal : work.alone) {
+      LATHE_TRY(const Verdict verdict,
+                evaluate_alone(*client, {.task = work.task, .text = proposal.text, .depth = depth}));
+      series.take(verdict);
+    }
+    print_row(work.task->name, totals.prepare_seconds.back(), series);
+    totals.alone.take(series);
+  }
+  totals.take(sink.events());
+  print_row("p50", median(totals.prepare_seconds), totals.alone);
+  return Ok{};
+}
+
+/// Everything at once, preparation included.
+Status run_together(const std::vector<Work>& all, Depth depth, Backend& backend, Totals& totals) {
+  RecordingSink sink;
+  const auto gym = start_gym(backend, sink);
+  const auto client = gym->connect();
+  const auto begin = steady_clock().now_ns();
+  for (const Work& work : all)
+    for (const Proposal& proposal : work.together)
+      LATHE_CHECK_OK(client->submit({.task = work.task, .text = proposal.text, .depth = depth}));
+  while (client->in_flight() > 0) {
+    auto evaluated = client->poll(1);
+    if (!evaluated) continue;
+    LATHE_TRY(const Verdict verdict, std::move(evaluated->verdict));
+    totals.together.take(verdict);
+  }
+  totals.together.seconds = seconds_since(begin);
+  const Series& series = totals.together;
+  fmt::print("\n{} evaluations of {} tasks together, preparation included: {:.1f} s, {:.0f} an hour, {:.3f} s each\n",
+             series.count(), all.size(), series.seconds,
+             3600.0 * static_cast<double>(series.count()) / series.seconds,
+             series.seconds / static_cast<double>(std::max<std::size_t>(1, series.count())));
+  fmt::print("p50 of an evaluation's stages meanwhile: build {:.3f} s, verify {:.3f} s, time {:.3f} s; {}\n",
+             series.p50("build"), series.p50("verify"), series.p50("time"), series.verdicts());
+  return Ok{};
 }
 
 /// Of the whole bench, preparation too.
@@ -129,50 +190,27 @@ void print_unseen(const Totals& totals) {
 }
 
 void print_preparation(const Totals& totals) {
-  fmt::print("preparation, seconds in all:");
+  fmt::print("preparation one at a time, seconds in all:");
   for (const auto& [part, seconds] : totals.prepare_parts) fmt::print(" {} {:.1f},", part, seconds);
   fmt::print("\n");
-}
-
-Status run_task(const std::string& path, const Options& options, Backend& backend, Totals& totals) {
-  LATHE_TRY(const Depth depth, parse_depth(options.depth));
-  LATHE_TRY(const TaskSpec task, load_task(path));
-  const auto preparing = steady_clock().now_ns();
-  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
-  EvaluatorOptions gym;
-  gym.anchors = catalog_anchors({task, backend.device(), peaks});
-  RecordingSink sink;
-  LATHE_TRY(auto evaluator, Evaluator::create(task, backend, gym, sink));
-  const double prepare_seconds = seconds_since(preparing);
-  totals.take(sink.events());
-  const auto policy = make_catalog_policy();
-  Rng rng(Seed::from_number(1));
-  LATHE_TRY(const auto proposals,
-            policy->propose({task, backend.device(), peaks}, options.alone + options.count, rng));
-  const std::span<const Proposal> all(proposals);
-  const auto first = std::min(proposals.size(), static_cast<std::size_t>(options.alone));
-  LATHE_TRY(const Series alone, evaluate(*evaluator, all.first(first), depth, true));
-  LATHE_TRY(const Series together, evaluate(*evaluator, all.subspan(first), depth, false));
-  print_row(task.name, alone, together, prepare_seconds);
-  totals.alone.take(alone);
-  totals.together.take(together);
-  totals.prepare_seconds += prepare_seconds;
-  return Ok{};
 }
 
 Status run(const Options& options) {
   LATHE_TRY(auto backend, open_device(options.device));
   fmt::print("{}, {} cores, depth {}\n\n", backend->device().name, backend->device().cores, options.depth);
-  fmt::print(
-      "| task | alone p50 s | build | verify | time | together | evaluations/h | verify p50 s | time p50 s | "
-      "preparation s | verdicts |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   std::vector<std::string> tasks = options.tasks;
   if (tasks.empty())
     for (const std::string& name : kMix20) tasks.push_back(options.folder + "/" + name + ".toml");
   Totals totals;
   const auto begin = steady_clock().now_ns();
-  for (const std::string& task : tasks) LATHE_CHECK_OK(run_task(task, options, *backend, totals));
-  print_row("all", totals.alone, totals.together, totals.prepare_seconds);
+  LATHE_TRY(const Depth depth, parse_depth(options.depth));
+  std::vector<Work> all;
+  for (const std::string& task : tasks) {
+    LATHE_TRY(Work work, plan_work(task, options, *backend));
+    all.push_back(std::move(work));
+  }
+  if (options.alone > 0) LATHE_CHECK_OK(run_alone(all, depth, *backend, totals));
+  if (options.count > 0) LATHE_CHECK_OK(run_together(all, depth, *backend, totals));
   print_usage(backend->usage(), seconds_since(begin));
   print_unseen(totals);
   print_preparation(totals);

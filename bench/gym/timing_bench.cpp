@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "baseline/baseline.h"
-#include "gym/evaluator.h"
+#include "gym/gym.h"
 
 namespace lathe {
 namespace {
@@ -32,7 +32,7 @@ cols = 256
 )toml";
 
 /// The naive build itself; with more work, a copy of it that computes its first items again.
-Result<Candidate> probe(const TaskSpec& task, int extra_percent, int copy) {
+Result<std::string> probe(const TaskSpec& task, int extra_percent, int copy) {
   LATHE_TRY(const Candidate naive, naive_candidate(task));
   std::string text = naive.text + fmt::format("// copy {}\n", copy);
   if (extra_percent > 0) {
@@ -50,7 +50,7 @@ Result<Candidate> probe(const TaskSpec& task, int extra_percent, int copy) {
             " {{\n  once(x, y, begin, end);\n  once(x, y, begin, begin + (end - begin) * {} / 100);\n}}\n",
             extra_percent);
   }
-  return parse_candidate(text, "probe");
+  return text;
 }
 
 struct Tally {
@@ -100,14 +100,15 @@ std::vector<double> log_middles(const std::vector<Interval>& ratios) {
 
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
 
-Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
+Status measure(const std::shared_ptr<const TaskSpec>& task, Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
   if (repeats == 0) return Ok{};
   Tally tally;
   const auto begin = steady_clock().now_ns();
   for (int i = 0; i < repeats; ++i) {
-    LATHE_TRY(Candidate candidate, probe(task, extra_percent, i));
-    evaluator.submit({std::move(candidate), depth, i});
-    if (const auto done = evaluator.next()) add(tally, done->verdict, 1.0 / (1.0 + extra_percent / 100.0));
+    LATHE_TRY(std::string text, probe(*task, extra_percent, i));
+    LATHE_TRY(const Verdict verdict,
+              evaluate_alone(evaluator, {.task = task, .text = std::move(text), .depth = depth}));
+    add(tally, verdict, 1.0 / (1.0 + extra_percent / 100.0));
   }
   const double seconds = seconds_since(begin);
   fmt::print(
@@ -121,9 +122,11 @@ Status measure(const TaskSpec& task, Evaluator& evaluator, Depth depth, int extr
 }
 
 Status run(int screens, int finals, int slower) {
-  LATHE_TRY(TaskSpec task, parse_task(kTask, "timing_probe.toml"));
+  LATHE_TRY(TaskSpec parsed, parse_task(kTask, "timing_probe.toml"));
+  const auto task = std::make_shared<const TaskSpec>(std::move(parsed));
   LATHE_TRY(auto backend, make_cpu_backend({}));
-  LATHE_TRY(auto evaluator, Evaluator::create(task, *backend, {}, null_sink()));
+  const auto gym = Gym::start(*backend, {}, null_sink());
+  const auto evaluator = gym->connect();
   fmt::print("{}, 1 thread; every row against the naive build of the same task\n\n", backend->device().name);
   fmt::print(
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "

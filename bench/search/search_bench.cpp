@@ -10,6 +10,7 @@
 
 #include "base/statistics.h"
 #include "bench/device.h"
+#include "gym/gym.h"
 #include "policy/catalog/catalog.h"
 #include "search/search.h"
 
@@ -77,11 +78,13 @@ class SearchBench {
       : options_(options), backend_(backend), store_(store) {}
 
   Status run(const std::string& path) {
-    LATHE_TRY(const TaskSpec task, load_task(path));
+    LATHE_TRY(TaskSpec read, load_task(path));
+    const auto task = std::make_shared<const TaskSpec>(std::move(read));
     LATHE_TRY(const DevicePeaks peaks, backend_.peaks());
-    EvaluatorOptions gym;
-    gym.anchors = catalog_anchors({task, backend_.device(), peaks});
-    LATHE_TRY(auto evaluator, Evaluator::create(task, backend_, gym, null_sink()));
+    GymOptions options;
+    options.anchors = [&](const TaskSpec& one) { return catalog_anchors({one, backend_.device(), peaks}); };
+    const auto gym = Gym::start(backend_, options, null_sink());
+    const auto evaluator = gym->connect();
     for (int seed = 1; seed <= options_.seeds; ++seed)
       for (const std::string& strategy : options_.strategies)
         LATHE_CHECK_OK(run_one(task, *evaluator, strategy, seed));
@@ -97,7 +100,9 @@ class SearchBench {
   }
 
  private:
-  Status run_one(const TaskSpec& task, Evaluator& evaluator, const std::string& strategy_name, int seed) {
+  Status run_one(const std::shared_ptr<const TaskSpec>& shared, Evaluator& evaluator, const std::string& strategy_name, int seed) {
+    const TaskSpec& task = *shared;
+    LATHE_TRY(const TaskBaselines baselines, evaluator.baselines(shared, {}));
     RunRecord record;
     record.id = fmt::format("{}-{}-{}", task.name, strategy_name, seed);
     record.task_name = task.name;
@@ -111,17 +116,18 @@ class SearchBench {
     const auto policy = make_catalog_policy();
     const PolicyContext policy_context{task, backend_.device(), peaks};
     const CancelToken stop;
-    const SearchContext context{policy_context, *policy, *strategy, evaluator, store_, null_sink(), stop};
+    const SearchContext context{shared,    baselines.best, policy_context, *policy,     *strategy,
+                                evaluator, store_,         null_sink(),    stop};
     SearchOptions search;
     search.max_evaluations = options_.evaluations;
     search.seed = static_cast<std::uint64_t>(seed);
     search.confirmations = options_.confirmations;
     LATHE_TRY(const SearchSummary summary, run_search(context, record.id, search));
     LATHE_TRY(const auto experiences, store_.experiences(record.id));
-    Found found = summarise(experiences, evaluator.best_baseline(),
+    Found found = summarise(experiences, baselines.best,
                             options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
     found.of_roof = found.median_ns > 0 ? floor_ns(task, peaks) / found.median_ns : 0;
-    print_row({record.task_name, strategy_name, seed, evaluator.best_baseline(), summary.seconds}, found);
+    print_row({record.task_name, strategy_name, seed, baselines.best, summary.seconds}, found);
     compare(strategy_name, found);
     return Ok{};
   }

@@ -1,6 +1,7 @@
 #include "backend/cuda/broker/cuda_backend.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <mutex>
@@ -27,6 +28,16 @@ using namespace cuda;
 constexpr int kEmptyBlocks = 25;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
+// A lane keeps two threads busy, one of them in a launcher; more than these wait for the device.
+constexpr int kCoresOfLane = 2, kMostLanes = 6;
+
+/// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft limit.
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -36,7 +47,7 @@ class CudaBackend final : public Backend {
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
         kernels_(std::move(kernels)),
-        products_(keeper_),
+        products_(keeper_, lane_),
         launchers_(options_.runner_program, launcher_arguments(options_), keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
@@ -47,6 +58,7 @@ class CudaBackend final : public Backend {
     device_.digest_text = fmt::format("{} driver {}", device_.compiler, device_.driver);
     device_.cores = static_cast<int>(usable_processors().size());
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
+    device_.lanes = std::clamp(device_.cores / kCoresOfLane, 1, kMostLanes);
     device_.facts = facts_of(facts);
     device_.steady = true;
     device_.runners_remember = true;
@@ -83,8 +95,7 @@ class CudaBackend final : public Backend {
 
   DeviceUsage usage() const override { return usage_.total(); }
   void on_idle() override {
-    products_.rest();
-    launchers_.rest();
+    products_.on_idle();
   }
   ProductEngine* products() override { return &products_; }
 
@@ -111,7 +122,7 @@ class CudaBackend final : public Backend {
   }
 
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
-    LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_));
+    LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_, lane_));
     return std::shared_ptr<const Workload>(std::move(made));
   }
 
@@ -124,8 +135,14 @@ class CudaBackend final : public Backend {
     LATHE_TRY(Load load, program_load(program, *held->task.spec));
     load.layout = held->layout();
     load.scalars = held->scalars();
-    const SessionOptions options{&launchers_, candidate.digest.hex(),  runner,  empty_block_ns_,
-                                 &usage_,     log_ ? &*log_ : nullptr, kernels_};
+    const SessionOptions options{.launchers = &launchers_,
+                                 .owner = candidate.digest.hex(),
+                                 .runner = runner,
+                                 .empty_block_ns = empty_block_ns_,
+                                 .usage = &usage_,
+                                 .lane = &lane_,
+                                 .log = log_ ? &*log_ : nullptr,
+                                 .kernels = kernels_};
     LATHE_TRY(auto session, CudaSession::open(std::move(load), artifact.bytes, std::move(held), options));
     return std::unique_ptr<Session>(std::move(session));
   }
@@ -143,16 +160,17 @@ class CudaBackend final : public Backend {
     workload.task.spec = &spec;
     workload.trials.resize(1);
     workload.trials[0].expected = {anything};
-    LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_));
+    LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_, lane_));
     LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}, {}));
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
     LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                              {&launchers_, "calibration", Runner::kOwn, 0, &usage_}));
+                                              {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
+    request.timed = true;
     double least_ns = 1e18;
     for (int i = 0; i < kEmptyBlocks; ++i) {
       const BlockOutcome outcome = session->run(request);
@@ -168,6 +186,7 @@ class CudaBackend final : public Backend {
 
  private:
   Result<DevicePeaks> measure_peaks() {
+    const auto lease = lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kBlock);
     LATHE_TRY(const std::vector<double> numbers, keeper_->measure());
     if (numbers.size() != 4) return Error{ErrorCode::kInternal, "a measurement without its numbers"};
     const DeviceFacts& facts = keeper_->facts();
@@ -200,6 +219,7 @@ class CudaBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
   LATHE_TRY(const CudaBackendOptions options, with_defaults(given));
+  raise_open_file_limit();
   LATHE_TRY(auto keeper, KeeperClient::start(options.runner_program));
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,

@@ -57,7 +57,7 @@ Status DeviceProducts::multiply_there(const MatrixProduct<T>& product) {
                             : pack(product.a, product.m, product.k, to);
   to = request.b_transposed ? pack(product.b, product.n, product.k, to)
                             : pack(product.b, product.k, product.n, to);
-  LATHE_CHECK_OK(keeper_->multiply(request, memory_));
+  LATHE_CHECK_OK(multiply_on_device(request));
   copy(to, product.m * product.n, product.c);
   return Ok{};
 }
@@ -77,12 +77,17 @@ Status DeviceProducts::multiply_there(const GatheredProduct<T>& product) {
   T* to = reinterpret_cast<T*>(copy(product.columns.data(), request.n, offsets));
   to = copy(product.a, request.m * request.k, to);
   to = copy(product.images.data(), product.images.size(), to);
-  LATHE_CHECK_OK(keeper_->multiply(request, memory_));
+  LATHE_CHECK_OK(multiply_on_device(request));
   copy(to, request.images * request.m * request.n, product.c);
   return Ok{};
 }
 
-void DeviceProducts::rest() {
+Status DeviceProducts::multiply_on_device(const Product& request) {
+  const auto lease = lane_.take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
+  return keeper_->multiply(request, memory_);
+}
+
+void DeviceProducts::on_idle() {
   std::lock_guard lock(mutex_);
   matrices_ = Mapping();
   memory_.reset();

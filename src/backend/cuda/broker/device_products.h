@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/cuda/broker/keeper_client.h"
+#include "backend/device_lane.h"
 #include "sandbox/memfd.h"
 #include "task/products.h"
 
@@ -12,25 +13,28 @@ namespace lathe::cuda {
 /// References' large products, in the keeper's process and context. Thread-safe: one at a time.
 class DeviceProducts final : public ProductEngine {
  public:
-  explicit DeviceProducts(std::shared_ptr<KeeperClient> keeper) : keeper_(std::move(keeper)) {}
+  DeviceProducts(std::shared_ptr<KeeperClient> keeper, DeviceLane& lane)
+      : keeper_(std::move(keeper)), lane_(lane) {}
   /// kUnavailable: the device has no room for the matrices, or a view is of neither order.
   Status multiply(const MatrixProduct<double>& product) override;
   Status multiply(const MatrixProduct<float>& product) override;
   Status multiply(const GatheredProduct<double>& product) override;
   Status multiply(const GatheredProduct<float>& product) override;
   /// Gives back the memory that products move through.
-  void rest();
+  void on_idle();
 
  private:
   template <class T>
   Status multiply_there(const MatrixProduct<T>& product);
   template <class T>
   Status multiply_there(const GatheredProduct<T>& product);
+  Status multiply_on_device(const Product& request);
   Status reserve(std::uint64_t bytes);
 
   std::shared_ptr<KeeperClient> keeper_;
+  DeviceLane& lane_;
   std::mutex mutex_;
-  UniqueFd memory_;  ///< shared with the keeper; kept until rest(), for a machine is slow to give new memory
+  UniqueFd memory_;  ///< shared with the keeper; kept until on_idle(), for the kernel is slow to give new memory
   Mapping matrices_;
 };
 

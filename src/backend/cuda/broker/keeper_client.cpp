@@ -137,38 +137,36 @@ Result<int> KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pie
   return broken;
 }
 
-Status KeeperClient::look(std::uint64_t workload, std::vector<Piece> lines) {
-  KeeperRequest request{Verb::kLook, workload};
+Status KeeperClient::sample(std::uint64_t workload, std::vector<Piece> lines) {
+  KeeperRequest request{Verb::kSample, workload};
   request.pieces = std::move(lines);
   LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
   return Ok{};
 }
 
-Status KeeperClient::share(std::uint64_t workload, const Layout& layout, const Channel& launcher) {
+Result<std::vector<UniqueFd>> KeeperClient::handles(std::uint64_t workload, const Layout& layout) {
   std::lock_guard lock(mutex_);
-  Status shared = pass_handles(workload, layout, launcher);
-  if (shared.ok() || !is_lost(shared.error())) return shared;
+  auto received = receive_handles(workload, layout);
+  if (received.ok() || !is_lost(received.error())) return received;
   LATHE_CHECK_OK(restart());
   return Error{ErrorCode::kUnavailable, "the GPU was lost; it serves again"};
 }
 
-Status KeeperClient::pass_handles(std::uint64_t workload, const Layout& layout,
-                                  const Channel& launcher) const {
+Result<std::vector<UniqueFd>> KeeperClient::receive_handles(std::uint64_t workload,
+                                                            const Layout& layout) const {
   LATHE_CHECK_OK(process_.channel().send(encode(KeeperRequest{Verb::kExport, workload})));
-  const std::size_t handles = layout.trials * (layout.inputs.slots.size() + layout.outputs.slots.size());
-  for (std::size_t passed = 0; passed < handles;) {
-    LATHE_TRY(const Frame frame, process_.channel().receive(kReplyTimeoutMs));
+  const std::size_t count = layout.trials * (layout.inputs.slots.size() + layout.outputs.slots.size());
+  std::vector<UniqueFd> handles;
+  while (handles.size() < count) {
+    LATHE_TRY(Frame frame, process_.channel().receive(kReplyTimeoutMs));
     if (frame.fds.empty()) {
       LATHE_TRY(const KeeperReply refusal, read_reply(frame));
       return Error{ErrorCode::kCorrupt, "the GPU's memory came without handles"};
     }
-    std::vector<int> fds;
-    for (const UniqueFd& fd : frame.fds) fds.push_back(fd.get());
-    LATHE_CHECK_OK(launcher.send("memory", fds));
-    passed += fds.size();
+    std::ranges::move(frame.fds, std::back_inserter(handles));
   }
   LATHE_TRY(const KeeperReply reply, receive_reply(process_.channel(), kReplyTimeoutMs));
-  return Ok{};
+  return handles;
 }
 
 Status KeeperClient::load_kernels(const std::string& cubin) {

@@ -38,9 +38,12 @@ class KeeperClient {
   /// whose surroundings were written to, -1 if none.
   Result<int> collect(std::uint64_t workload, std::vector<Piece> pieces);
   /// Copies lines of outputs at once, behind all outputs in that memory.
-  Status look(std::uint64_t workload, std::vector<Piece> lines);
-  /// Passes handles of all the workload's memory on to a launcher.
-  Status share(std::uint64_t workload, const Layout& layout, const Channel& launcher);
+  Status sample(std::uint64_t workload, std::vector<Piece> lines);
+  /// Handles of all the workload's memory, good until the process is replaced: for each trial its inputs, then
+  /// its outputs.
+  Result<std::vector<UniqueFd>> handles(std::uint64_t workload, const Layout& layout);
+  /// Others' requests wait while the lock is held; its holder's do not.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> reserve() { return std::unique_lock(mutex_); }
   /// `cubin` holds kKeeperKernels; needed before anything else.
   Status load_kernels(const std::string& cubin);
   /// kUnavailable: no room on the device.
@@ -61,11 +64,11 @@ class KeeperClient {
   Result<KeeperReply> ask(const KeeperRequest& request, const std::vector<int>& fds, int timeout_ms);
   Result<KeeperReply> exchange(const KeeperRequest& request, const std::vector<int>& fds,
                                int timeout_ms) const;
-  Status pass_handles(std::uint64_t workload, const Layout& layout, const Channel& launcher) const;
+  Result<std::vector<UniqueFd>> receive_handles(std::uint64_t workload, const Layout& layout) const;
   Status restart();
 
   std::string program_;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;
   HelperProcess process_;
   DeviceFacts facts_;
   UniqueFd kernels_;

@@ -7,8 +7,9 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::size_t kSpareLaunchers = 5, kUsedLaunchers = 10;
-constexpr std::size_t kMostUsed = 30;  // while nobody rests
+// A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
+constexpr std::size_t kSpareLaunchers = 6;
+constexpr std::size_t kUsedLaunchers = 16;
 
 }  // namespace
 
@@ -41,19 +42,18 @@ Result<LoadedLauncher> SpareLaunchers::take(const std::string& owner, Runner run
   LATHE_CHECK_OK(fill_up(1));
   LoadedLauncher launcher{std::move(spares_.front())};
   spares_.pop_front();
+  (void)fill_up(kSpareLaunchers);  // whoever finds none is told why
   return launcher;
 }
 
 void SpareLaunchers::give_back(const std::string& owner, LoadedLauncher launcher) {
   std::lock_guard lock(mutex_);
   used_.emplace_back(owner, std::move(launcher));
-  if (used_.size() > kMostUsed) used_.pop_front();
+  end_used(kUsedLaunchers);
 }
 
-void SpareLaunchers::rest() {
-  std::lock_guard lock(mutex_);
-  (void)fill_up(kSpareLaunchers);  // who takes one is told what is wrong
-  for (; used_.size() > kUsedLaunchers; used_.pop_front()) {
+void SpareLaunchers::end_used(std::size_t most) {
+  for (; used_.size() > most; used_.pop_front()) {
     used_.front().second.process.begin_kill();
     ending_.push_back(std::move(used_.front().second.process));
   }

@@ -44,11 +44,9 @@ class SpareLaunchers final : public LauncherPool {
 
   Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override;
   void give_back(const std::string& owner, LoadedLauncher launcher) override;
-  /// Starts spares and ends what has not been used for long. Both keep the driver from serving others for a
-  /// tenth of a second each.
-  void rest();
-
  private:
+  /// Ends the longest unused but for `most`, without waiting for the driver to free what they had.
+  void end_used(std::size_t most);
   Status fill_up(std::size_t spares);
 
   std::string program_;

@@ -5,8 +5,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr int kLoadTimeoutMs = 20'000;
 constexpr int kReplyTimeoutMs = 2'000;
+constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
@@ -103,57 +106,81 @@ bool CudaSession::answered() const {
 }
 
 bool CudaSession::wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns,
-                           const CancelToken& cancel) const {
+                           const CancelToken& cancel, bool spin) const {
   for (;;) {
-    for (int i = 0; i < 4096; ++i) {
+    for (int i = 0; i < (spin ? 4096 : 16); ++i) {
       if (flag.load(std::memory_order_acquire) != 0) return true;
       _mm_pause();
     }
     if (answered() || cancel.cancelled() || steady_clock().now_ns() > deadline_ns)
       return flag.load(std::memory_order_acquire) != 0;
+    if (!spin) std::this_thread::sleep_for(kNap);
   }
 }
 
-CudaSession::Timing CudaSession::time_block(const BlockRequest& request) const {
+/// Has the launcher record the block's calls; whatever happens on the device meanwhile does not matter.
+Status CudaSession::send(const BlockRequest& request) {
+  if (generation_ != workload_->generation()) launcher_.reset();
+  if (!launcher_) LATHE_CHECK_OK(start());
+  std::memset(launcher_->control.data(), 0, launcher_->control.size());
+  Block block;
+  block.poison = request.poison;
+  for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));
+  return launcher_->process.channel().send(encode(block));
+}
+
+CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
   Timing timing;
   const auto now = [] { return steady_clock().now_ns(); };
+  const auto use = request.timed ? DeviceLane::Use::kTiming : DeviceLane::Use::kWork;
+  DeviceLane::Lease lease;
   {
-    const UsageMeter::Stage stage(*options_.usage, "ready");
-    timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel);
+    const UsageMeter::Stage stage(*options_.usage, "lane");
+    lease = options_.lane->take(use, DeviceLane::Grain::kBlock);
   }
+  const UsageMeter::Stage stage(*options_.usage, request.timed ? "timed" : "untimed");
+  control().prepare.store(1, std::memory_order_release);
+  timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel, true);
   if (!timing.ready) return timing;
+  const auto keeper = workload_->reserve();  // for the sample of the outputs, which must not wait
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   const std::int64_t begin_ns = now();
   control().go.store(1, std::memory_order_release);
-  timing.done = wait_for(control().done, begin_ns + timeout_ns, request.cancel);
+  timing.done = wait_for(control().done, begin_ns + timeout_ns, request.cancel, true);
   timing.wall_ns = static_cast<double>(now() - begin_ns);
+  if (timing.done) {
+    timing.sampled = workload_->sample_outputs(request);
+  } else if (!answered()) {
+    timing.expired = true;
+    launcher_->process.begin_kill();  // before others have the device again
+  }
   return timing;
 }
 
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
-  {
-    const UsageMeter::Stage stage(*options_.usage, "reset");
-    if (const Status filled = workload_->reset(request.poison); !filled.ok())
-      return failed(BlockStatus::kInfra, "keeper", filled.error().message);
-  }
-  if (generation_ != workload_->generation()) launcher_.reset();
-  if (!launcher_)
-    if (const Status started = start(); !started.ok())
-      return failed(BlockStatus::kInfra, "runner_lost", started.error().message);
-  std::memset(launcher_->control.data(), 0, launcher_->control.size());
-  Block block;
-  block.poison = request.poison;
-  for (const int trial : request.trials) block.trials.push_back(static_cast<std::uint32_t>(trial));
-  if (const Status sent = launcher_->process.channel().send(encode(block)); !sent.ok()) {
+  if (const Status sent = send(request); !sent.ok()) {
     launcher_.reset();
     return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
   }
-  const Timing timing = time_block(request);
-  options_.usage->add_block(timing.wall_ns);
-  if (timing.done)
-    if (const Status looked = look(request); !looked.ok())
-      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", looked.error().message);
+  Timing timing;
+  bool recorded = false;
+  {
+    const UsageMeter::Stage stage(*options_.usage, "record");
+    recorded = wait_for(control().recorded, steady_clock().now_ns() + kReadyTimeoutNs, request.cancel, false);
+  }
+  // The outputs belong to one block at a time.
+  const auto outputs = workload_->lock_outputs();
+  if (recorded) {
+    if (const Status filled = reset(request); !filled.ok())
+      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", filled.error().message);
+    if (generation_ != workload_->generation())
+      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", "the GPU was lost");
+    timing = time_block(request);
+    options_.usage->add_block(timing.wall_ns);
+    if (!timing.sampled.ok())
+      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", timing.sampled.error().message);
+  }
   const double clock_mhz = read_clock();
   BlockOutcome outcome = judge(request, timing);
   outcome.clock_mhz = clock_mhz;
@@ -163,7 +190,7 @@ BlockOutcome CudaSession::run(const BlockRequest& request) {
 
 BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timing) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
-  if (timing.ready && !timing.done && !answered())
+  if (timing.expired)
     return failed(BlockStatus::kTimeout, "timeout",
                   fmt::format("no end after {:.1f} s", request.timeout_seconds));
   const auto frame = launcher_->process.channel().receive(kReplyTimeoutMs);
@@ -183,7 +210,7 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
     return failed(BlockStatus::kTampered, "redzone",
                   fmt::format("wrote around the output '{}'",
                               workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
-  if (workload_->changed_since_look(request))
+  if (workload_->changed_since_sample(request))
     return failed(BlockStatus::kTampered, "late_write", "an output changed after the end of the block");
   if (!workload_->others_untouched(request))
     return failed(BlockStatus::kTampered, "other_trial",
@@ -197,13 +224,15 @@ double CudaSession::read_clock() const {
   return options_.log ? options_.log->take().clock_mhz : 0;
 }
 
-Status CudaSession::look(const BlockRequest& request) const {
-  const UsageMeter::Stage stage(*options_.usage, "look");
-  return workload_->look(request);
+Status CudaSession::reset(const BlockRequest& request) const {
+  const UsageMeter::Stage stage(*options_.usage, "reset");
+  const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
+  return workload_->reset(request.poison);
 }
 
 Result<int> CudaSession::collect(const BlockRequest& request) const {
   const UsageMeter::Stage stage(*options_.usage, "collect");
+  const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
   return workload_->collect(request);
 }
 

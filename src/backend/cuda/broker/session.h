@@ -18,6 +18,7 @@ struct SessionOptions {
   Runner runner = Runner::kOwn;
   double empty_block_ns = 0;  ///< what a block without calls costs
   UsageMeter* usage = nullptr;
+  DeviceLane* lane = nullptr;
   DeviceLog* log = nullptr;       ///< takes a reading at every block's end; null where there is no NVML
   std::string_view kernels = {};  ///< the cubin of kKeeperKernels, for a profile
 };
@@ -38,6 +39,8 @@ class CudaSession final : public Session {
   struct Timing {
     double wall_ns = 0;
     bool ready = false, done = false;
+    bool expired = false;     ///< killed while it ran
+    Status sampled = Ok{};  ///< of the outputs, at the moment of the end
   };
 
   CudaSession(Load load, std::string cubin, std::shared_ptr<const CudaWorkload> workload,
@@ -47,12 +50,14 @@ class CudaSession final : public Session {
   Status start();
   Status load(LoadedLauncher& launcher, const std::string& payload) const;
   bool answered() const;  ///< the launcher has something to say, or is gone
-  bool wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns,
-                const CancelToken& cancel) const;
-  Timing time_block(const BlockRequest& request) const;
+  /// `spin` where microseconds count; else the thread sleeps between looks.
+  bool wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns, const CancelToken& cancel,
+                bool spin) const;
+  Status send(const BlockRequest& request);
+  Timing time_block(const BlockRequest& request);
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
+  Status reset(const BlockRequest& request) const;
   Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
-  Status look(const BlockRequest& request) const;
   double read_clock() const;  ///< MHz; 0 where unknown
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
   Status ask_profile(const ProfileJob& job, const std::vector<int>& fds);

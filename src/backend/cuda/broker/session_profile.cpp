@@ -80,7 +80,7 @@ Status CudaSession::measure_energy(const ProfileRequest& request, CallProfile& p
   job.trials.assign(request.trials.begin(), request.trials.end());
   LATHE_CHECK_OK(ask_profile(job, {}));
   const auto soon = static_cast<std::int64_t>(1e9 * kLoopExtraSeconds);
-  if (!wait_for(control().ready, steady_clock().now_ns() + soon, request.cancel))
+  if (!wait_for(control().ready, steady_clock().now_ns() + soon, request.cancel, false))
     return Error{ErrorCode::kTimeout, "no energy: the candidate does not begin"};
   const std::int64_t begin_ns = steady_clock().now_ns();
   control().go.store(1, std::memory_order_release);
@@ -115,8 +115,10 @@ CallProfile CudaSession::profile(const ProfileRequest& request) {
     if (!done.ok()) profile.notes.push_back(done.error().to_string());
     return done.ok() || done.error().code == ErrorCode::kUnavailable;
   };
+  const auto outputs = workload_->lock_outputs();
   if (generation_ != workload_->generation()) launcher_.reset();
   if (!launcher_ && !note(start())) return profile;
+  const auto lease = options_.lane->take(DeviceLane::Use::kTiming, DeviceLane::Grain::kBlock);
   if (note(count(request, profile))) note(measure_energy(request, profile));
   launcher_.reset();  // CUPTI stays in a process that it was in
   return profile;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cuda/wire/look.h"
+#include "backend/cuda/wire/output_memory.h"
 
 namespace lathe::cuda {
 
 Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload,
-                                                               std::shared_ptr<KeeperClient> keeper) {
+                                                               std::shared_ptr<KeeperClient> keeper,
+                                                               DeviceLane& lane) {
   if (workload.trials.empty()) return Error{ErrorCode::kInternal, "a workload needs a trial"};
   auto made = std::make_shared<CudaWorkload>();
   static_cast<Workload&>(*made) = std::move(workload);
@@ -24,7 +25,7 @@ Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload
         source == tensors.end() ? -1 : static_cast<std::int32_t>(source - tensors.begin()));
   }
   made->read_scalars();
-  LATHE_CHECK_OK(made->upload());
+  LATHE_CHECK_OK(made->upload(lane));
   return std::shared_ptr<const CudaWorkload>(std::move(made));
 }
 
@@ -54,7 +55,7 @@ void CudaWorkload::read_scalars() {
     }
 }
 
-Status CudaWorkload::upload() {
+Status CudaWorkload::upload(DeviceLane& lane) {
   LATHE_TRY(UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
   const std::size_t output_bytes = host_output_bytes(layout_);
   LATHE_TRY(UniqueFd outputs, make_memfd("outputs", output_bytes));
@@ -67,6 +68,7 @@ Status CudaWorkload::upload() {
                   bytes.size());
       bytes = {};
     }
+  const auto lease = lane.take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
   LATHE_TRY(held_, keeper_->create(layout_, std::move(inputs), std::move(outputs)));
   return Ok{};
 }
@@ -83,8 +85,8 @@ Result<int> CudaWorkload::collect(const BlockRequest& request) const {
   return broken < 0 ? -1 : broken % static_cast<int>(layout_.outputs.slots.size());
 }
 
-Status CudaWorkload::look(const BlockRequest& request) const {
-  return keeper_->look(held_, lines_of_trials(request));
+Status CudaWorkload::sample_outputs(const BlockRequest& request) const {
+  return keeper_->sample(held_, lines_of_trials(request));
 }
 
 Piece CudaWorkload::draw_line(int trial, Rng& rng) const {
@@ -98,9 +100,9 @@ Piece CudaWorkload::draw_line(int trial, Rng& rng) const {
 
 /// Half of them in the last call, where a clock that stops too early is seen first.
 std::vector<Piece> CudaWorkload::lines_of_trials(const BlockRequest& request) const {
-  Rng rng(Seed::from_number(request.secret).derive("look"));
+  Rng rng(Seed::from_number(request.secret).derive("sample"));
   std::vector<Piece> lines;
-  for (std::uint64_t i = 0; i < kLookLines; ++i)
+  for (std::uint64_t i = 0; i < kSampledLines; ++i)
     lines.push_back(draw_line(
         i % 2 == 0 ? request.trials.back() : request.trials[rng.below(request.trials.size())], rng));
   return lines;
@@ -121,7 +123,7 @@ const std::byte* CudaWorkload::collected(const Piece& piece) const {
          piece.offset;
 }
 
-bool CudaWorkload::changed_since_look(const BlockRequest& request) const {
+bool CudaWorkload::changed_since_sample(const BlockRequest& request) const {
   const std::byte* seen = outputs_.data() + layout_.outputs.stride * layout_.trials;
   for (const Piece& line : lines_of_trials(request)) {
     if (std::memcmp(seen, collected(line), line.bytes) != 0) return true;
@@ -155,7 +157,28 @@ void CudaWorkload::add_pieces(const BlockRequest& request, int trial, std::size_
           std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
 }
 
-Status CudaWorkload::share(const Channel& launcher) const { return keeper_->share(held_, layout_, launcher); }
+Status CudaWorkload::share(const Channel& launcher) const {
+  std::vector<int> fds;
+  {
+    std::lock_guard lock(handles_mutex_);
+    if (handles_.empty() || handles_generation_ != keeper_->generation()) {
+      handles_generation_ = keeper_->generation();
+      LATHE_TRY(handles_, keeper_->handles(held_, layout_));
+    }
+    for (const UniqueFd& handle : handles_) fds.push_back(handle.get());
+  }
+  for (std::size_t first = 0; first < fds.size(); first += kMaxFrameFds) {
+    const auto begin = fds.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxFrameFds, fds.size() - first));
+    LATHE_CHECK_OK(launcher.send("memory", {begin, begin + count}));
+  }
+  return Ok{};
+}
+
+std::int64_t CudaWorkload::host_bytes() const {
+  return Workload::host_bytes() +
+         static_cast<std::int64_t>(outputs_.size() + layout_.inputs.stride * layout_.trials);
+}
 
 std::span<const std::byte> CudaWorkload::output(int trial, int index) const {
   const auto i = static_cast<std::size_t>(index);

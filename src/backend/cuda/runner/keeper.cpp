@@ -7,7 +7,7 @@
 
 #include "backend/cuda/runner/measure.h"
 #include "backend/cuda/runner/multiply.h"
-#include "backend/cuda/wire/look.h"
+#include "backend/cuda/wire/output_memory.h"
 
 namespace lathe::cuda {
 namespace {
@@ -86,7 +86,7 @@ Status Keeper::handle(const Channel& channel, Frame frame, KeeperReply& reply) {
   const HeldWorkload& workload = found->second;
   if (request.verb == Verb::kExport) return share(channel, workload);
   if (request.verb == Verb::kReset) return reset(workload, request.poison);
-  if (request.verb == Verb::kLook) return look(workload, request.pieces);
+  if (request.verb == Verb::kSample) return sample(workload, request.pieces);
   LATHE_CHECK_OK(collect(workload, request.pieces));
   LATHE_TRY(const double broken, broken_canary(workload));
   reply.numbers = {broken};
@@ -215,16 +215,16 @@ Result<DevicePointer> Keeper::find(const HeldWorkload& workload, const Piece& pi
 }
 
 /// By the copy engines: a kernel of this context would wait until a launcher's has ended.
-Status Keeper::look(const HeldWorkload& workload, const std::vector<Piece>& lines) const {
+Status Keeper::sample(const HeldWorkload& workload, const std::vector<Piece>& lines) const {
   std::byte* to = workload.outputs.data() + workload.layout.outputs.stride * workload.layout.trials;
-  if (lines.size() > kLookLines) return Error{ErrorCode::kInternal, "too many lines"};
+  if (lines.size() > kSampledLines) return Error{ErrorCode::kInternal, "too many lines"};
   for (const Piece& line : lines) {
     LATHE_TRY(const DevicePointer from, find(workload, line));
     LATHE_CHECK_OK(check(driver_->copy_to_host_later(to, from, std::min(line.bytes, kLineBytes), stream_),
-                         "cannot look at an output"));
+                         "cannot sample an output"));
     to += kLineBytes;
   }
-  return check(driver_->stream_synchronize(stream_), "cannot look at an output");
+  return check(driver_->stream_synchronize(stream_), "cannot sample an output");
 }
 
 Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& pieces) const {

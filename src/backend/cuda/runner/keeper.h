@@ -45,7 +45,7 @@ class Keeper {
   /// As KeeperReply::numbers says it of kCollect.
   Result<double> broken_canary(const HeldWorkload& workload) const;
   Status run_jobs(Function kernel, const std::vector<MemoryJob>& jobs) const;
-  Status look(const HeldWorkload& workload, const std::vector<Piece>& lines) const;
+  Status sample(const HeldWorkload& workload, const std::vector<Piece>& lines) const;
   Result<DevicePointer> find(const HeldWorkload& workload, const Piece& piece) const;
   void drop(std::uint64_t workload);
 

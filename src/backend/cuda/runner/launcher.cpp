@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <immintrin.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +10,7 @@
 namespace lathe::cuda {
 namespace {
 
+constexpr unsigned kNapMicroseconds = 10;
 constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
 
 }  // namespace
@@ -164,6 +166,10 @@ Status Launcher::run(const Block& block, BlockReply& reply) {
   LATHE_CHECK_OK(record(block, graph));
   LATHE_CHECK_OK(check(driver_->graph_instantiate(&calls, graph, 0), "cannot prepare the calls"));
   LATHE_CHECK_OK(check(driver_->graph_upload(calls, device_->stream), "cannot prepare the calls"));
+  LATHE_CHECK_OK(check(driver_->stream_synchronize(device_->stream), "cannot prepare the calls"));
+  control->recorded.store(1, std::memory_order_release);
+  // Others may have the device for milliseconds: their threads need the processors more.
+  while (control->prepare.load(std::memory_order_acquire) == 0) ::usleep(kNapMicroseconds);
   LATHE_CHECK_OK(prepare_memory(block.poison, block.trials));
   control->ready.store(1, std::memory_order_release);
   while (control->go.load(std::memory_order_acquire) == 0) _mm_pause();

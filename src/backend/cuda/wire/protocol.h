@@ -88,14 +88,14 @@ struct KeeperRequest {
     kDestroy,
     kReset,
     kCollect,
-    kLook,
+    kSample,
     kExport,
     kMultiply
   };
   Verb verb = Verb::kCreate;
   std::uint64_t workload = 0;
   std::uint8_t poison = 0;         ///< kReset
-  std::vector<Piece> pieces = {};  ///< kCollect, kLook
+  std::vector<Piece> pieces = {};  ///< kCollect, kSample
   Layout layout = {};              ///< kCreate
   Product product = {};            ///< kMultiply
 };
@@ -167,8 +167,12 @@ struct BlockReply {
 std::string encode(const BlockReply& reply);
 Result<BlockReply> decode_block_reply(std::string_view bytes);
 
-/// The page that the broker and a launcher share.
+/// The page that the broker and a launcher share. The launcher records a block's calls, waits for `prepare`,
+/// clears what the last block left on the device, says `ready`, waits for `go`, and says `done`. Only what
+/// lies between `prepare` and `done` has to be alone on the device.
 struct Control {
+  alignas(128) std::atomic<std::uint32_t> recorded;
+  alignas(128) std::atomic<std::uint32_t> prepare;
   alignas(128) std::atomic<std::uint32_t> ready;
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;
