@@ -32,8 +32,8 @@ function(lathe_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lathe_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             LATHE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${LATHE_SOURCE_DIR}"
+                                             LATHE_BINARY_DIR="${LATHE_BINARY_DIR}")
   set(labels ${ARG_LABELS})
   set(lock)
   if(ARG_ON_GPU)

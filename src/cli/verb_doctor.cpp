@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "backend/cuda/broker/disassembler.h"
 #include "backend/cuda/broker/health.h"
 #include "backend/cuda/broker/naive_grader.h"
+#include "backend/installation.h"
+#include "backend/vendor_library.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "conformance/conformance.h"
@@ -40,6 +44,20 @@ void print_disassembler() {
               program.empty() ? "verdicts lack the instruction mix of CUDA kernels" : program, "none");
 }
 
+/// Loaded here as a runner loads it: by its own run path, with one thread.
+void print_cpu_libraries() {
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  const auto path = find_vendor_library("", "liblathe_vendor.so");
+  const auto library = path.ok() ? VendorLibrary::open(*path) : Result<VendorLibrary>(path.error());
+  print_check(library.ok(), "OpenBLAS and oneDNN",
+              library.ok() ? "the peers of kernels for the processor"
+                           : library.error().message +
+                                 ": kernels for the processor are measured against the "
+                                 "naive build alone, and plans have no `node` steps",
+              "none");
+}
+
 Result<int> doctor(const DoctorOptions& options) {
   bool healthy = true;
   for (const SandboxFeature& feature : probe_sandbox()) {
@@ -67,6 +85,7 @@ Result<int> doctor(const DoctorOptions& options) {
   for (const auto& level : peaks.levels)
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
   print_disassembler();
+  print_cpu_libraries();
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 
@@ -98,15 +117,18 @@ class CaseSink final : public EventSink {
 /// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own machine.
 Result<int> conformance(const DoctorOptions& options) {
   LATHE_TRY(auto backend, open_backend(options.common, nullptr));
-  std::string folder = LATHE_SOURCE_DIR "/tests/conformance";
+  std::string folder = options.folder;
   std::unique_ptr<NaiveGrader> grader;
   ConformanceOptions suite;
-  if (backend->device().kind == "cuda") {
-    folder += "/cuda";
+  const bool on_gpu = backend->device().kind == "cuda";
+  if (on_gpu) {
     LATHE_TRY(grader, make_naive_cuda_grader({}));
     suite.grader = grader.get();
   }
-  if (!options.folder.empty()) folder = options.folder;
+  if (folder.empty()) {
+    LATHE_TRY(folder,
+              find_data_folder(on_gpu ? "tests/conformance/cuda" : "tests/conformance", "expected.toml"));
+  }
   suite.only = options.only;
   CaseSink progress;
   LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));

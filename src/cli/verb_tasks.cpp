@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backend/installation.h"
 #include "base/fd.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
@@ -14,7 +15,7 @@ namespace lathe::cli {
 namespace {
 
 struct TasksOptions {
-  std::string folder = "tasks";
+  std::string folder;  ///< empty: tasks here, else Lathe's own
   std::string task;
   std::vector<std::string> lint_tasks;
   std::uint64_t seed = 1;
@@ -32,9 +33,17 @@ std::vector<std::string> task_files(const std::string& folder) {
 }
 
 Result<int> list(const TasksOptions& options) {
-  const auto paths = task_files(options.folder);
+  std::string folder = options.folder;
+  if (folder.empty()) {
+    std::error_code code;
+    folder = "tasks";
+    if (!std::filesystem::is_directory(folder, code)) {
+      LATHE_TRY(folder, find_data_folder("tasks", "softmax_rows.toml"));
+    }
+  }
+  const auto paths = task_files(folder);
   if (paths.empty())
-    return Error{ErrorCode::kNotFound, "no task in '" + options.folder + "'", "name a folder with --folder"};
+    return Error{ErrorCode::kNotFound, "no task in '" + folder + "'", "name a folder with --folder"};
   for (const std::string& path : paths) {
     LATHE_TRY(const TaskSpec task, load_task(path));
     fmt::print("{:<28} {:>2} nodes  {}  {}\n", task.name, task.nodes.size(), path, task.description);
@@ -111,7 +120,7 @@ void add_tasks(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("tasks", "List, show, check and generate tasks");
   verb->require_subcommand(1);
   add_action(*verb, run, options, "list", "The tasks of a folder", list)
-      ->add_option("--folder", options->folder, "Where tasks are (default: tasks)");
+      ->add_option("--folder", options->folder, "Where tasks are (default: tasks here, else Lathe's own)");
   add_action(*verb, run, options, "show", "One task: tensors, graph, work at each shape", show)
       ->add_option("TASK", options->task, "A task file")
       ->required();

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cassert>
@@ -9,6 +10,22 @@
 #include <cstring>
 
 namespace lathe {
+namespace {
+
+constexpr std::size_t kMostErrorBytes = 512;
+
+/// Untrusted bytes as one line that a terminal shows as they are.
+std::string one_line(std::string_view bytes) {
+  while (!bytes.empty() && (bytes.back() == '\n' || bytes.back() == ' ')) bytes.remove_suffix(1);
+  std::string line;
+  for (const char byte : bytes) {
+    const bool printable = byte >= ' ' && byte <= '~';
+    line += printable ? std::string(1, byte) : byte == '\n' ? "; " : "?";
+  }
+  return line;
+}
+
+}  // namespace
 
 Result<std::pair<Channel, Channel>> Channel::make_pair() {
   int ends[2];
@@ -35,8 +52,19 @@ Status Channel::send(std::string_view bytes, const std::vector<int>& fds) const 
   }
   for (;;) {
     if (::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) >= 0) return Ok{};
+    if (errno == EPIPE || errno == ECONNRESET) return peer_has_ended();
     if (errno != EINTR) return errno_error("cannot send a frame");
   }
+}
+
+Error Channel::peer_has_ended() const {
+  std::array<char, kMostErrorBytes> bytes{};
+  const ssize_t got =
+      peer_errors_.valid() ? ::read(peer_errors_.get(), bytes.data(), bytes.size()) : ssize_t{0};
+  const std::string said = got > 0 ? one_line({bytes.data(), static_cast<std::size_t>(got)}) : "";
+  if (said.empty()) return {ErrorCode::kIo, "the peer closed the channel"};
+  return {ErrorCode::kIo, "a helper program ended at its start: " + said,
+          "build or install Lathe whole, with the libraries that it names"};
 }
 
 Result<Frame> Channel::receive(int timeout_ms) const {
@@ -59,6 +87,7 @@ Result<Frame> Channel::receive(int timeout_ms) const {
   ssize_t got = 0;
   do got = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
+  if (got < 0 && errno == ECONNRESET) return peer_has_ended();  // it left frames unread
   if (got < 0) return errno_error("cannot receive a frame");
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -69,7 +98,8 @@ Result<Frame> Channel::receive(int timeout_ms) const {
       frame.fds.emplace_back(fd);
     }
   }
-  if (got == 0) return Error{ErrorCode::kIo, "the peer closed the channel"};
+  if (got == 0) return peer_has_ended();
+  peer_errors_ = UniqueFd();
   if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) return Error{ErrorCode::kCorrupt, "a frame was too long"};
   frame.bytes.resize(static_cast<std::size_t>(got));
   return frame;

@@ -21,7 +21,10 @@ inline constexpr std::size_t kMaxFrameFds = 64;
 /// Payloads beyond kMaxFrameBytes go in a memfd. Not thread-safe.
 class Channel {
  public:
-  explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
+  /// `peer_errors`: a non-blocking pipe from the peer's standard error. If the peer ends before its first
+  /// frame, errors quote what it wrote there: one line of printable text. Closed by the first frame.
+  explicit Channel(UniqueFd fd, UniqueFd peer_errors = {})
+      : fd_(std::move(fd)), peer_errors_(std::move(peer_errors)) {}
   static Result<std::pair<Channel, Channel>> make_pair();
 
   /// `bytes` has one at least: a frame without any reads as the peer's end.
@@ -33,7 +36,10 @@ class Channel {
   int release() { return fd_.release(); }
 
  private:
+  Error peer_has_ended() const;
+
   UniqueFd fd_;
+  mutable UniqueFd peer_errors_;
 };
 
 }  // namespace lathe

@@ -17,11 +17,15 @@ namespace lathe {
 
 Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std::vector<std::string>& args) {
   LATHE_TRY(auto ends, Channel::make_pair());
+  int error_pipe[2];
+  if (::pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno_error("cannot make a pipe");
+  UniqueFd errors(error_pipe[0]);
+  const UniqueFd helper_errors(error_pipe[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, helper_errors.get(), STDERR_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends.second.fd(), kHelperChannelFd);
   posix_spawn_file_actions_addclosefrom_np(&actions, kHelperChannelFd + 1);
   // A Ctrl-C at the terminal is for Lathe, which ends its helpers itself: they get their own process group.
@@ -41,7 +45,7 @@ Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std
   if (failed != 0)
     return Error{ErrorCode::kUnavailable, "cannot start '" + program + "': " + std::strerror(failed),
                  "build or install Lathe whole: its helper programs stand beside it"};
-  return HelperProcess(pid, std::move(ends.first));
+  return HelperProcess(pid, Channel(UniqueFd(ends.first.release()), std::move(errors)));
 }
 
 HelperProcess::HelperProcess(HelperProcess&& other) noexcept
@@ -81,8 +85,20 @@ Result<std::string> sibling_program(const std::string& name) {
   return (self.parent_path() / name).string();
 }
 
+int fail_to_start(const Error& error) {
+  const std::string& text = error.message;
+  return ::write(STDERR_FILENO, text.data(), text.size()) < 0 ? 1 : 2;
+}
+
+void close_standard_error() {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0 || ::dup2(nowhere, STDERR_FILENO) < 0) ::close(STDERR_FILENO);
+  if (nowhere >= 0 && nowhere != STDERR_FILENO) ::close(nowhere);
+}
+
 int serve_in_namespaces(const std::function<int()>& serve) {
-  if (!enter_namespaces().ok()) return 2;
+  if (const Status entered = enter_namespaces(); !entered.ok()) return fail_to_start(entered.error());
+  close_standard_error();
   const pid_t inner = ::fork();
   if (inner < 0) return 2;
   if (inner == 0) {

@@ -13,7 +13,8 @@ namespace lathe {
 
 /// A helper program of Lathe's own, spoken to over a channel that it finds on descriptor 3. Its environment
 /// is empty but for PATH, its standard streams are /dev/null, all other descriptors are closed, and it dies
-/// with this process. Killed and reaped by the destructor.
+/// with this process. Until its first frame standard error is a pipe, so that the channel's errors can quote
+/// what the loader says of a missing library. Killed and reaped by the destructor.
 class HelperProcess {
  public:
   static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args);
@@ -36,8 +37,14 @@ class HelperProcess {
 
 inline constexpr int kHelperChannelFd = 3;
 
+/// For a helper that cannot start: tells the spawner why. Returns the exit code for main().
+int fail_to_start(const Error& error);
+
+/// For a helper that has started, before it serves anything untrusted: its standard error is /dev/null.
+void close_standard_error();
+
 /// For a helper: runs `serve` as the first process of new namespaces, a new PID namespace among them, and
-/// dies with it. Its exit code, or 2 where namespaces cannot be entered.
+/// dies with it; standard error is closed before. Its exit code, or 2 where namespaces cannot be entered.
 int serve_in_namespaces(const std::function<int()>& serve);
 
 /// "<folder of the running program>/<name>".

@@ -9,9 +9,13 @@
 
 int main(int argc, char** argv) {
   const lathe::Channel channel{lathe::UniqueFd(lathe::kHelperChannelFd)};
+  if (argc == 3 && argv[1] == std::string("fail"))
+    return lathe::fail_to_start({lathe::ErrorCode::kUnavailable, argv[2]});
   const auto question = channel.receive(5000);
   if (!question.ok()) return 1;
   std::string answer;
+  if (question->bytes == "complain")
+    if (!channel.send("ready").ok() || ::write(2, "too late", 8) < 0) return 1;
   if (question->bytes == "args")
     for (int i = 1; i < argc; ++i) answer += "[" + std::string(argv[i]) + "]";
   if (question->bytes == "environment")

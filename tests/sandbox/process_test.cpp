@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,51 @@ TEST(HelperProcess, AMissingProgramIsNamed) {
   ASSERT_FALSE(helper.ok());
   EXPECT_EQ(helper.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(helper.error().message.find("/no/such/program"), std::string::npos);
+}
+
+/// The error of a helper's first frame.
+Error first_error(const std::string& program, const std::vector<std::string>& args = {}) {
+  const auto helper = HelperProcess::spawn(program, args);
+  if (!helper.ok()) return helper.error();
+  const auto frame = helper->channel().receive(5000);
+  return frame.ok() ? Error{ErrorCode::kInternal, "it answered"} : frame.error();
+}
+
+TEST(HelperProcess, OneWhoseLibraryIsMissingIsQuotedFromItsLoader) {
+  auto bytes = read_file(*sibling_program("sandbox_test_helper"));
+  ASSERT_TRUE(bytes.ok());
+  const std::string library = "libc.so.6", missing = "libQ.so.6";
+  for (std::size_t at = 0; (at = bytes->find(library, at)) != std::string::npos;)
+    bytes->replace(at, library.size(), missing);
+  const std::string broken = testing::TempDir() + "lathe_broken_helper";
+  ASSERT_TRUE(write_file_atomically(broken, *bytes).ok());
+  ASSERT_EQ(::chmod(broken.c_str(), 0755), 0);
+  const Error error = first_error(broken);
+  EXPECT_EQ(error.code, ErrorCode::kIo);
+  EXPECT_NE(error.message.find("lathe_broken_helper"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("libQ.so.6: cannot open shared object file"), std::string::npos)
+      << error.message;
+  ::unlink(broken.c_str());
+}
+
+TEST(HelperProcess, WhatFailsBeforeTheFirstFrameIsOneBoundedPrintableLine) {
+  const std::string program = *sibling_program("sandbox_test_helper");
+  EXPECT_EQ(first_error(program, {"fail", "no libraries\n\x1b[31mhere"}).message,
+            "a helper program ended at its start: no libraries; ?[31mhere");
+  EXPECT_LT(first_error(program, {"fail", std::string(100'000, 'x')}).message.size(), 1000u);
+}
+
+TEST(HelperProcess, NothingIsQuotedAfterTheFirstFrame) {
+  const auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {});
+  ASSERT_TRUE(helper.ok());
+  ASSERT_TRUE(helper->channel().send("complain").ok());
+  ASSERT_EQ(helper->channel().receive(5000)->bytes, "ready");
+  for (;;) {
+    const auto frame = helper->channel().receive(5000);
+    if (frame.ok()) continue;
+    EXPECT_EQ(frame.error().message, "the peer closed the channel");
+    break;
+  }
 }
 
 }  // namespace

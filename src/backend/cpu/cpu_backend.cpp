@@ -221,10 +221,8 @@ class CpuBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given) {
   CpuBackendOptions options = given;
-  LATHE_TRY(const std::string beside, sibling_program(""));
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-runner"));
-  LATHE_TRY(options.vendor_library, find_part(options.vendor_library, {beside + "../lib/liblathe_vendor.so",
-                                                                       beside + "liblathe_vendor.so"}));
+  LATHE_TRY(options.vendor_library, find_vendor_library(options.vendor_library, "liblathe_vendor.so"));
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }

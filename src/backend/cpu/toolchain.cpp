@@ -1,6 +1,7 @@
 #include "backend/cpu/toolchain.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -70,6 +71,10 @@ Status precompile(const std::string& include_folder, const std::string& staging)
 
 Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& options) {
   LATHE_TRY(ObjectCache cache, ObjectCache::open(options.cache_folder));
+  if (::access("/usr/bin/g++", X_OK) != 0)
+    return Error{ErrorCode::kUnavailable,
+                 "there is no /usr/bin/g++, which compiles kernels for the processor",
+                 "install g++ (Debian and Ubuntu: apt-get install g++)"};
   std::unique_ptr<Toolchain> toolchain(new Toolchain(options, std::move(cache)));
   LATHE_TRY(const std::string version, run_command("/usr/bin/g++ --version 2>&1 | head -1"));
   toolchain->version_ = version + joined(kCompileFlags) + joined(kLinkFlags);

@@ -75,7 +75,7 @@ int run_main(int argc, char** argv) {
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler gets no way to speak to the broker
   if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
     const auto preparations = prepare(argv[2]);
-    if (!preparations.ok()) return 2;
+    if (!preparations.ok()) return fail_to_start(preparations.error());
     return serve_in_namespaces([&] { return serve_run(channel, *preparations); });
   }
   if (argc == 4 && std::strcmp(argv[1], "compile") == 0)

@@ -7,7 +7,6 @@
 #include "backend/cuda/broker/cuda_backend.h"
 #include "backend/installation.h"
 #include "backend/object_cache.h"
-#include "sandbox/process.h"
 
 namespace lathe {
 namespace {
@@ -28,10 +27,7 @@ std::string find_in_library_path(const std::string& name) {
 
 Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
-  LATHE_TRY(const std::string beside, sibling_program(""));
-  LATHE_TRY(options.vendor_library,
-            find_part(options.vendor_library,
-                      {beside + "../lib/liblathe_vendor_cuda.so", beside + "liblathe_vendor_cuda.so"}));
+  LATHE_TRY(options.vendor_library, find_vendor_library(options.vendor_library, "liblathe_vendor_cuda.so"));
   if (options.cudnn_library.empty()) options.cudnn_library = find_in_library_path("libcudnn.so.9");
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());

@@ -138,7 +138,10 @@ int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // A block is one stream's graph: one queue does, and a context is made and freed in half the time.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
-  return enter_namespaces(PidNamespace::kKept).ok() ? serve() : 2;
+  if (const Status entered = enter_namespaces(PidNamespace::kKept); !entered.ok())
+    return fail_to_start(entered.error());
+  close_standard_error();
+  return serve();
 }
 
 int run_main(int argc, char** argv) {
