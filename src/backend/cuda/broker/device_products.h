@@ -9,16 +9,17 @@
 
 namespace lathe::cuda {
 
-/// References' large products, in the keeper's process and context. Thread-safe: one at a time.
+/// Computes references' large products in the keeper's process and context. Thread-safe: calls are
+/// serialised.
 class DeviceProducts final : public ProductEngine {
  public:
   explicit DeviceProducts(std::shared_ptr<KeeperClient> keeper) : keeper_(std::move(keeper)) {}
-  /// kUnavailable: the device has no room for the matrices, or a view is of neither order.
+  /// kUnavailable if the device lacks memory, or if a view is neither row- nor column-major.
   Status multiply(const MatrixProduct<double>& product) override;
   Status multiply(const MatrixProduct<float>& product) override;
   Status multiply(const GatheredProduct<double>& product) override;
   Status multiply(const GatheredProduct<float>& product) override;
-  /// Gives back the memory that products move through.
+  /// Releases the staging memory.
   void rest();
 
  private:
@@ -30,7 +31,7 @@ class DeviceProducts final : public ProductEngine {
 
   std::shared_ptr<KeeperClient> keeper_;
   std::mutex mutex_;
-  UniqueFd memory_;  ///< shared with the keeper; kept until rest(), for a machine is slow to give new memory
+  UniqueFd memory_;  ///< shared with the keeper; kept until rest(), because allocating it is slow
   Mapping matrices_;
 };
 
