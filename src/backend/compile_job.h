@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "sandbox/channel.h"
 
-/// What the broker and a compile worker say to each other.
+/// Messages between the broker and a compile worker, and the worker's main loop.
 namespace lathe::protocol {
 
 struct CompileJob {
@@ -21,7 +21,7 @@ struct CompileJob {
 std::string encode(const CompileJob& job);
 Result<CompileJob> decode_compile_job(std::string_view bytes);
 
-/// Comes with the object in a memfd when ok.
+/// Accompanied by the object in a memfd if `ok`.
 struct CompileReply {
   bool ok = false;
   bool timed_out = false;
@@ -36,14 +36,16 @@ Result<CompileReply> decode_compile_reply(std::string_view bytes);
 
 namespace lathe {
 
-/// What a worker of a CompilePool does: answers jobs until the broker closes the channel or `answer` fails.
+/// The main loop of a CompilePool's worker: answers jobs until the broker closes the channel or
+/// `answer` fails.
 void serve_jobs(const Channel& broker, const std::function<Status(const protocol::CompileJob&)>& answer);
 
-/// Waits for a job's child and kills `victim` (the child, or minus its group) when it ends, at the deadline,
-/// or when the broker is gone. The wait status; -1 unless the child ended by itself.
+/// Waits until `child` exits, the deadline passes or the broker disconnects, then kills `victim`
+/// (the child's pid, or its negated process group) and reaps the child. Returns its wait status, or
+/// -1 if it did not exit by itself.
 int wait_for_job(pid_t child, pid_t victim, double timeout_seconds, const Channel& broker);
 
-/// What a child wrote into a memory, up to `most` bytes.
+/// Reads what a child wrote into `fd`, at most `most` bytes.
 std::string read_back(int fd, off_t most);
 
 }  // namespace lathe

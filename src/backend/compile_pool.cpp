@@ -13,7 +13,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kReplySeconds = 10;  // that a worker may take beyond the compiler's own limit
+constexpr double kReplySeconds = 10;  // grace after the compiler's own time limit
 constexpr int kCancelPollMs = 50;
 
 Error cancelled() { return {ErrorCode::kCancelled, "the build was cancelled"}; }

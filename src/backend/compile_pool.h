@@ -13,17 +13,16 @@ namespace lathe {
 
 struct CompiledObject {
   protocol::CompileReply reply;
-  std::string bytes;  ///< empty unless reply.ok; not to be trusted
+  std::string bytes;  ///< empty unless reply.ok; untrusted
 };
 
-/// Compile jails: a persistent jailed worker for each concurrent build, as many as this process may use
-/// processors. Thread-safe.
+/// Persistent jailed compile workers, at most one per usable processor. Thread-safe.
 class CompilePool {
  public:
-  /// `program` and `args` start a worker, which speaks CompileJob and CompileReply.
+  /// `program` and `args` start a worker that answers each CompileJob with a CompileReply.
   CompilePool(std::string program, std::vector<std::string> args);
 
-  /// An Error is the machine's fault, or kCancelled: then the worker is killed.
+  /// Errors are the machine's fault, never the source's, or kCancelled, which kills the worker.
   Result<CompiledObject> run(const protocol::CompileJob& job, const CancelToken& cancel);
 
  private:

@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-/// Where a part of Lathe lies: `chosen` unless it is empty, else the first of `choices` that exists.
+/// The path of a part of the installation: `chosen` if not empty, else the first of `choices` that
+/// exists.
 Result<std::string> find_part(const std::string& chosen, const std::vector<std::string>& choices);
 
 /// A helper program: `chosen`, or `name` beside the running program or in ../libexec.

@@ -9,7 +9,7 @@
 
 namespace lathe {
 
-/// What a grader without defences would say of a candidate.
+/// The verdict of a grader without defences.
 struct NaiveAnswer {
   enum class Kind {
     kAccepted,
@@ -18,20 +18,20 @@ struct NaiveAnswer {
     kUnavailable,  ///< this machine cannot jail it
   };
   Kind kind = Kind::kUnavailable;
-  double speedup = 0;  ///< over the honest kernel, as the naive grader believes
+  double speedup = 0;  ///< over the honest kernel, as the naive grader measured it
   std::string detail = {};
 };
 
 /// "accepted", "rejected", "harmed", "unavailable".
 std::string_view name(NaiveAnswer::Kind kind);
 
-/// Of the line in which such a grader says its verdict: "PASS <speedup>", "FAIL <why>", or anything else
-/// where it came to harm.
+/// Parses the line in which such a grader prints its verdict: "PASS <speedup>" or "FAIL <why>".
+/// Anything else means that it was harmed.
 NaiveAnswer read_naive_line(const std::string& line);
 
 /// A kernel as the naive grader loads it.
 struct NaiveKernel {
-  std::string object;  ///< whatever the compiler made, refused or not
+  std::string object;  ///< the compiler's output, even if the gym refuses it
   LaunchProgram program;
 };
 
@@ -43,9 +43,9 @@ struct NaiveJob {
   double timeout_seconds = 2;
 };
 
-/// The grader that the conformance suite measures exploits against: every one of them must fool it, else it
-/// is no exploit. It makes the usual mistakes of graders on its kind of device on purpose. Only for texts
-/// that ship with Lathe.
+/// The grader against which the conformance suite checks its exploits: a candidate that does not
+/// fool it is not an exploit. It deliberately makes the mistakes that are common in graders for its
+/// kind of device. Use it only on candidates that ship with Lathe.
 class NaiveGrader {
  public:
   virtual ~NaiveGrader() = default;

@@ -7,9 +7,10 @@
 namespace lathe {
 
 inline constexpr double kNaiveTolerance = 1e-2;    ///< relative and absolute
-inline constexpr double kNaiveShareWanted = 0.99;  ///< of the values
+inline constexpr double kNaiveShareWanted = 0.99;  ///< of the values must be within tolerance
 
-/// A NaN is not larger than any tolerance, so it counts as right: the usual slip.
+/// The share of values within tolerance. A NaN never exceeds the tolerance and so counts as right,
+/// which is a common mistake of graders.
 inline double naive_share_right(const float* got, const float* want, std::size_t count) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i)

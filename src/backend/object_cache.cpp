@@ -60,13 +60,14 @@ Status copy_folder(const std::string& from, const std::string& to) {
 
 Result<WorkFolder> WorkFolder::make(const std::string& parent) {
   LATHE_CHECK_OK(make_directories(parent));
-  // Others look for abandoned folders only when this one has its lock.
+  // While the parent is locked, nobody takes the new folder for an abandoned one before it is
+  // locked itself.
   const UniqueFd turn = open_folder(parent);
   if (!turn.valid() || ::flock(turn.get(), LOCK_EX) != 0) return errno_error("cannot lock '" + parent + "'");
   remove_abandoned(parent);
   WorkFolder work;
   std::string path = parent + "/work-XXXXXX";
-  // Jailed compilers, which are nobody, make their own folders in it.
+  // World-writable, because jailed compilers run as nobody and create their own folders in it.
   if (!::mkdtemp(path.data()) || ::chmod(path.c_str(), 01777) != 0)
     return errno_error("cannot make a folder in '" + parent + "'",
                        "check its permissions, or set LATHE_CACHE");
@@ -102,7 +103,7 @@ Result<std::string> ObjectCache::publish_folder(
   LATHE_CHECK_OK(make_directories(staging));
   Status filled = fill(staging);
   if (filled.ok()) fs::rename(staging, folder, code);
-  if (!filled.ok() || code) fs::remove_all(staging, code);  // another process may have been faster
+  if (!filled.ok() || code) fs::remove_all(staging, code);  // another process published it first
   LATHE_CHECK_OK(std::move(filled));
   if (!fs::exists(folder, code)) return Error{ErrorCode::kIo, "cannot publish " + folder};
   return folder;

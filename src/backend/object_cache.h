@@ -10,8 +10,8 @@
 
 namespace lathe {
 
-/// A folder "<parent>/work-XXXXXX" for temporary files. It goes with its owner; one whose process was killed
-/// goes when the next is made, which tells by the lock that a living owner holds.
+/// A temporary folder "<parent>/work-XXXXXX", removed with its owner. make() also removes folders
+/// that killed processes left behind, which it recognises by their free lock.
 class WorkFolder {
  public:
   WorkFolder() = default;
@@ -27,18 +27,20 @@ class WorkFolder {
   std::string path_;
 };
 
-/// Compiled objects by the digest of all that went into them, shared by any number of processes. Thread-safe.
+/// Compiled objects keyed by the digest of all build inputs, shared between processes. Thread-safe.
 class ObjectCache {
  public:
   static Result<ObjectCache> open(const std::string& folder);
 
   std::optional<std::string> find(const Digest& key) const;
-  /// Atomic, as others read the cache. An object that cannot be kept costs another build, no more.
+  /// Atomic, because other processes read the cache. Best effort: a failed write only costs another
+  /// build.
   void publish(const Digest& key, const std::string& bytes) const;
-  /// A folder `name` in the cache that `fill` makes once: staged elsewhere, then moved. Its path.
+  /// Returns the path of the cache's folder `name`. If it does not exist yet, `fill` populates a
+  /// staging folder, which is then renamed into place.
   Result<std::string> publish_folder(const std::string& name,
                                      const std::function<Status(const std::string& staging)>& fill) const;
-  /// A folder of this process alone.
+  /// Private to this process.
   const std::string& work_folder() const { return work_folder_.path(); }
 
  private:

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-/// What the broker and a runner of any device say to each other.
+/// Messages between the broker and a runner that all devices have in common.
 namespace lathe::protocol {
 
 enum class ScratchFill : std::uint8_t { kPoison, kZero, kCounter };

@@ -21,7 +21,7 @@ Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
   library.find_cudnn_ =
       reinterpret_cast<decltype(&lathe_vendor_find_cudnn)>(::dlsym(handle, "lathe_vendor_find_cudnn"));
   if (!library.prepare_ || !library.execute_)
-    return Error{ErrorCode::kCorrupt, "'" + path + "' is no Lathe vendor library"};
+    return Error{ErrorCode::kCorrupt, "'" + path + "' is not a Lathe vendor library"};
   return library;
 }
 
@@ -35,7 +35,7 @@ Result<lathe_vendor_call*> VendorLibrary::prepare(const std::string& json, int t
 }
 
 Result<std::string> VendorLibrary::find_cudnn(const std::string& first_place) const {
-  if (!find_cudnn_) return Error{ErrorCode::kUnavailable, "this vendor library knows no cuDNN"};
+  if (!find_cudnn_) return Error{ErrorCode::kUnavailable, "this vendor library has no cuDNN support"};
   std::array<char, 4096> text{};
   if (find_cudnn_(first_place.c_str(), text.data(), text.size()) == 0)
     return Error{ErrorCode::kUnavailable, text.data()};

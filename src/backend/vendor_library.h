@@ -7,17 +7,18 @@
 
 namespace lathe {
 
-/// liblathe_vendor.so or liblathe_vendor_cuda.so, opened at run time so that only runners that need it pay
-/// for it.
+/// liblathe_vendor.so or liblathe_vendor_cuda.so, loaded at run time so that only runners that use
+/// it pay for it.
 class VendorLibrary {
  public:
   static Result<VendorLibrary> open(const std::string& path);
 
   /// Errors: kUnavailable, "no_library: ..."; kInvalid, the library cannot compute this.
   Result<lathe_vendor_call*> prepare(const std::string& json, int threads) const;
-  /// Where later calls of a GPU's library go; 0, or a library's error code.
+  /// Sets the CUDA stream of later calls. Returns 0 or the library's error code.
   int set_stream(void* stream) const { return set_stream_ ? set_stream_(stream) : 0; }
-  /// Opens cuDNN, from `first_place` if that is a file, and says where it lies. kUnavailable: there is none.
+  /// Loads cuDNN, from `first_place` if that file exists, and returns its path. kUnavailable if
+  /// there is none.
   Result<std::string> find_cudnn(const std::string& first_place) const;
   int execute(lathe_vendor_call* call, void* const* buffers) const { return execute_(call, buffers); }
 

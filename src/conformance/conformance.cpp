@@ -21,7 +21,7 @@
 namespace lathe {
 namespace {
 
-/// A text, or a list of texts.
+/// A string or a list of strings.
 Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string_view key) {
   const toml::node* node = table.get(key);
   if (node && node->is_string()) return std::vector{node->value<std::string>().value()};
@@ -54,7 +54,7 @@ Result<ConformanceCase> read_case(const TomlTable& table) {
 }
 
 constexpr int kNaiveAttempts = 5;
-constexpr double kFaster = 1.15;  // a naive speedup from which on an exploit has gained
+constexpr double kFaster = 1.15;  // the naive speedup from which on an exploit counts as faster
 constexpr double kNaiveCompileSeconds = 3;
 
 template <class T>
@@ -62,14 +62,14 @@ bool contains(const std::vector<T>& items, const T& item) {
   return std::find(items.begin(), items.end(), item) != items.end();
 }
 
-/// One candidate of the suite on its way through it.
+/// A candidate's progress through the suite.
 struct Entry {
   Candidate candidate;
-  std::string object;  ///< what the gym's compiler made, refused or not
+  std::string object;  ///< the compiler's output, even if the gym refuses it
   ConformanceResult result;
 };
 
-/// What comes after a candidate that crashed or hung: a kernel that must not suffer from it.
+/// The kernel that runs after a candidate that crashed or hung, and must not suffer from it.
 class NextKernel {
  public:
   static Result<NextKernel> make(const TaskSpec& task, Backend& backend) {
@@ -83,7 +83,7 @@ class NextKernel {
     return next;
   }
 
-  /// Until its first block has run.
+  /// The time until its first block has run.
   Result<double> seconds() const {
     const auto begin_ns = steady_clock().now_ns();
     LATHE_TRY(const auto session, backend_->open(candidate_, artifact_, workload_));
@@ -169,7 +169,7 @@ class Suite {
     return naive_candidate(task, backend_.device().dialect);
   }
 
-  /// May fork, so it runs while this process has no other threads of the suite's.
+  /// The grader may fork, so this runs while the suite has no other threads.
   Status ask_naive_grader() {
     for (const auto& [name, task] : tasks_) {
       NaiveJob job;
@@ -195,7 +195,7 @@ class Suite {
       if (object.ok()) entry.object = *std::move(object);
     }
     if (program.ok() && !entry.object.empty()) job.candidate = {entry.object, *std::move(program)};
-    // That an exploit can win is what is shown: some of them need luck with the clock or the scheduler.
+    // One success is enough: some exploits need luck with the clock or the scheduler.
     for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
       if (!job.candidate.object.empty()) answer = grader_.grade(job);
       entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
@@ -247,7 +247,7 @@ class Suite {
                          contains(result.spec.reasons, verdict.reason) && !gained;
   }
 
-  /// A trick that is allowed to run must earn nothing over the honest kernel that it is written around.
+  /// A trick that is not refused must gain nothing over the honest kernel that it wraps.
   void compare_with_twins() {
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;

@@ -10,15 +10,16 @@
 
 namespace lathe {
 
-/// A candidate whose verdict is known: an exploit, or an honest kernel that a strict gym might refuse.
+/// A candidate with a known verdict: an exploit, or an honest kernel that an overly strict gym
+/// might refuse.
 struct ConformanceCase {
   std::string file;
   std::string task;
   std::vector<Outcome> expect;
   std::vector<std::string> reasons;
   Depth depth = Depth::kVerify;
-  double at_most = 0;              ///< where positive: the speedup over the naive build that it may show
-  std::string over = {};           ///< or over this honest case of the same task
+  double at_most = 0;              ///< if positive, the largest speedup over the naive build
+  std::string over = {};           ///< if set, `at_most` is over this honest case of the same task
   int threads = 1;                 ///< skipped on a backend with fewer
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
 };
@@ -36,10 +37,10 @@ struct ConformanceResult {
   std::string detail;
   double seconds = 0;               ///< build, verify and time
   std::optional<Interval> speedup;  ///< over the naive build, where timed
-  double over_twin = 0;             ///< its speedup over the case that the table names, where there is one
-  double unseen_over_usual = 0;     ///< a call's time on unseen inputs; 0 where it was not measured
-  double worst_ratio = 0;           ///< of error and tolerance, over what was verified
-  double recovery_seconds = 0;      ///< after a crash or a hang: until the next kernel's first block had run
+  double over_twin = 0;             ///< speedup over the case that `over` names; 0 if none
+  double unseen_over_usual = 0;     ///< time on unseen inputs over that on others; 0: unmeasured
+  double worst_ratio = 0;           ///< the largest ratio of error to tolerance in verification
+  double recovery_seconds = 0;      ///< from a crash until the next kernel's first block has run
   NaiveAnswer naive;
 };
 
@@ -48,21 +49,22 @@ struct ConformanceReport {
   int passed() const;  ///< cases whose verdict is the expected one
   int failed() const;
   int skipped() const;
-  int fooled() const;  ///< cases that the naive grader judges as the table says
+  int fooled() const;  ///< cases in which the naive grader answers as the table expects
   double worst_recovery_seconds() const;
 };
 
 struct ConformanceOptions {
   Seed secret = Seed::from_system();  ///< of the gym's evaluators
-  bool naive = true;                  ///< also ask the naive grader, once a case
-  NaiveGrader* grader = nullptr;      ///< of the backend's device; null: the processor's
+  bool naive = true;                  ///< also ask the naive grader, once per case
+  NaiveGrader* grader = nullptr;      ///< for the backend's device; null: the CPU's
   double block_timeout_seconds = 3;
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
 };
 
-/// Evaluates every candidate that `folder`/expected.toml lists, one event "conformance.case" each. Where
-/// `folder`/peers has a candidate of a task's name, the naive grader compares with that instead of the naive
-/// build. Errors: the folder or a file in it cannot be read, or a task has no honest naive build.
+/// Evaluates every candidate listed in `folder`/expected.toml and reports an event
+/// "conformance.case" for each. If `folder`/peers has a candidate with a task's name, the naive
+/// grader compares with that instead of the naive build. Errors: the folder or a file in it cannot
+/// be read, or a task has no honest naive build.
 Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
                                           const ConformanceOptions& options = {});
 

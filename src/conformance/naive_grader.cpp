@@ -30,7 +30,8 @@ constexpr int kTimedCalls = 30;
 constexpr std::size_t kArenaBytes = 64 << 20;
 constexpr std::size_t kMaxWords = 16;
 
-/// Gives freed blocks out again, unchanged, as the allocators of deep-learning frameworks do.
+/// Reuses freed blocks without clearing them, as the caching allocators of deep-learning frameworks
+/// do.
 class CachingAllocator {
  public:
   CachingAllocator() : memory_(static_cast<std::byte*>(std::calloc(1, kArenaBytes))) {}
@@ -142,8 +143,8 @@ double mean_ns(const Kernel& kernel, const Buffers& buffers) {
   return static_cast<double>(std::max<std::int64_t>(1, steady_clock().now_ns() - begin)) / kTimedCalls;
 }
 
-/// The part of the naive grader that shares its process with the candidate. Returns the line that it would
-/// print: "PASS <speedup>" or "FAIL <why>".
+/// The part of the naive grader that shares its process with the candidate. Returns the line that
+/// it would print: "PASS <speedup>" or "FAIL <why>".
 std::string grade_in_this_process(const NaiveJob& job) {
   const Kernel honest(job.honest), candidate(job.candidate);
   if (!honest.ready()) return "FAIL the honest kernel does not load";
@@ -195,8 +196,8 @@ Status confine() {
   ::_exit(::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0);
 }
 
-/// Forks `depth` times; the last child goes on, the others wait for theirs. The first is the namespace's
-/// init, which signals from inside cannot kill.
+/// Forks `depth` times. The last child returns; every other process waits for its own. The first is
+/// the namespace's init, which signals from inside cannot kill.
 void nest(int depth) {
   for (int i = 0; i < depth; ++i) {
     const pid_t child = ::fork();
@@ -224,7 +225,7 @@ void nest(int depth) {
   say(grade_in_this_process(job));
 }
 
-/// The first line that somebody wrote: the grader does not ask who.
+/// The first line that anybody wrote. Trusting it is one of the grader's mistakes.
 std::string first_line(int fd, double timeout_seconds) {
   const std::int64_t deadline_ns = steady_clock().now_ns() + static_cast<std::int64_t>(timeout_seconds * 1e9);
   std::string text;
@@ -267,7 +268,7 @@ Result<std::string> compile_naively(const std::string& source, double timeout_se
   const int status = std::system(command.c_str());
   auto object = status == 0
                     ? read_file(folder + "/out.so")
-                    : Result<std::string>(Error{ErrorCode::kTimeout, "the compiler did not end well"});
+                    : Result<std::string>(Error{ErrorCode::kTimeout, "the compiler failed or timed out"});
   std::error_code code;
   std::filesystem::remove_all(folder, code);
   return object;

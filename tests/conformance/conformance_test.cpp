@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSeed = 20;
 const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance";
 
-/// Shows each case as it ends: a suite that takes a minute should not be silent.
+/// Prints each case when it ends, because a suite that takes a minute should not be silent.
 class PrintingSink final : public EventSink {
  public:
   void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
@@ -30,7 +30,8 @@ std::unique_ptr<Backend> backend_with(int threads) {
   auto backend = make_cpu_backend(options);
   EXPECT_TRUE(backend.ok()) << backend.error().to_string();
   if (!backend.ok()) return nullptr;
-  // The roof has its own tests; peaks that are measured while other tests run would accuse honest kernels.
+  // The roof has its own tests, and peaks measured while other tests run would incriminate honest
+  // kernels.
   DevicePeaks unlimited;
   unlimited.flops_per_second = 1e30;
   unlimited.levels = {{"memory", 1e30, 1e30}};

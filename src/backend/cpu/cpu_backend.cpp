@@ -126,7 +126,7 @@ class CpuBackend final : public Backend {
   }
 
   using Backend::open;
-  /// Every block is a process of its own, so any runner is as good as a fresh one.
+  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one.
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload, Runner) override {
     auto cpu_workload = std::dynamic_pointer_cast<const CpuWorkload>(std::move(workload));
@@ -142,7 +142,7 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<Session>(std::move(session));
   }
 
-  /// Measures what a block costs that calls nothing: later blocks are charged without it.
+  /// Measures the cost of a block without calls, which is subtracted from later blocks.
   Status calibrate() {
     TaskSpec spec;
     spec.outputs.push_back({"y"});
@@ -192,8 +192,8 @@ class CpuBackend final : public Backend {
     return load;
   }
 
-  /// A spare runner that has already confined itself, so that opening a session does not wait for it; another
-  /// spare is started in its place.
+  /// Takes a spare runner that is already confined, so that opening a session need not wait for
+  /// one, and starts its replacement.
   Result<HelperProcess> take_runner(bool with_vendor) {
     if (with_vendor) return HelperProcess::spawn(options_.runner_program, {"run", options_.vendor_library});
     std::lock_guard lock(mutex_);

@@ -10,13 +10,13 @@ struct CpuBackendOptions {
   int threads = 1;             ///< for candidates and baselines alike
   std::string runner_program;  ///< empty: lathe-runner beside the running program
   std::string vendor_library;  ///< empty: liblathe_vendor.so beside it, or in ../lib
-  std::string include_folder;  ///< empty: the device folder of the source tree or of the installation
+  std::string include_folder;  ///< empty: device_header_folder()
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;
 };
 
-/// The machine's own processor. Errors: no compiler, no runner, a sandbox feature that is required and
-/// missing.
+/// The backend for this machine's processor. Errors: no compiler, no runner, or a missing sandbox
+/// feature.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);
 
 }  // namespace lathe

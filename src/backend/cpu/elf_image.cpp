@@ -49,7 +49,8 @@ class ElfParser {
     return true;
   }
 
-  /// The file offset of a loaded address, if `size` bytes from it stand in the file.
+  /// Finds the file offset of a loaded address. False unless the file holds `size` bytes from
+  /// there.
   bool locate(std::uint64_t address, std::uint64_t size, std::uint64_t& offset) const {
     for (const auto& segment : image_.segments) {
       if (address < segment.address || address - segment.address > segment.file_bytes) continue;
@@ -77,7 +78,7 @@ class ElfParser {
       if (part.p_type == PT_TLS)
         return refuse("thread_local", "thread-local variables keep state between calls");
       if (part.p_type == PT_GNU_STACK && (part.p_flags & PF_X))
-        return refuse("writable_code", "an executable stack is asked for");
+        return refuse("writable_code", "the object requests an executable stack");
       if (part.p_type == PT_GNU_RELRO) image_.relro_address = part.p_vaddr, image_.relro_bytes = part.p_memsz;
       if (part.p_type == PT_DYNAMIC) dynamic_address_ = part.p_vaddr, dynamic_bytes_ = part.p_filesz;
       if (part.p_type == PT_LOAD) LATHE_CHECK_OK(add_segment(part));
@@ -139,7 +140,7 @@ class ElfParser {
       case DT_PREINIT_ARRAY:
         return refuse("constructor", "code would run when the object is loaded or unloaded");
       case DT_NEEDED:
-        return refuse("forbidden_symbol", "the object wants another library");
+        return refuse("forbidden_symbol", "the object depends on another library");
       case DT_TEXTREL:
         return refuse("writable_code", "relocations inside code");
       case DT_REL:
@@ -181,7 +182,7 @@ class ElfParser {
       return refuse("bad_elf", "a name lies outside the string table");
     const std::string_view table = bytes_.substr(offset, strings_bytes_);
     const std::size_t end = table.find('\0', index);
-    if (end == std::string_view::npos) return refuse("bad_elf", "a name has no end");
+    if (end == std::string_view::npos) return refuse("bad_elf", "a name is not terminated");
     return std::string(table.substr(index, end - index));
   }
 

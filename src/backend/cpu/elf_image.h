@@ -12,7 +12,7 @@
 
 namespace lathe {
 
-/// A shared object as the compile jail gave it: parsed without trust, every offset checked.
+/// A shared object from the compile jail, parsed as untrusted input: every offset is checked.
 struct ElfImage {
   struct Segment {
     std::uint64_t offset = 0;
@@ -37,10 +37,10 @@ struct ElfImage {
   std::uint64_t relro_bytes = 0;
   std::uint64_t memory_bytes = 0;  ///< of the whole image, from address 0
   std::uint64_t code_bytes = 0;
-  std::uint64_t writable_bytes = 0;  ///< outside RELRO: what calls could keep state in
+  std::uint64_t writable_bytes = 0;  ///< outside RELRO, where calls could keep state
 };
 
-/// Why an image may not be loaded, as a stable reason code and a text for people.
+/// Why an image must not be loaded: a stable reason code and a message.
 struct ElfRefusal {
   std::string reason;  ///< "bad_elf", "constructor", "ifunc", "thread_local", "forbidden_symbol",
                        ///< "writable_code", "writable_state"
@@ -52,7 +52,7 @@ std::span<const std::string_view> allowed_imports();
 
 /// Parses and checks. On refusal the Error's message is "<reason>: <detail>".
 Result<ElfImage> parse_elf(std::string_view bytes);
-/// Splits such an error again.
+/// Splits the message of such an error into its two parts.
 ElfRefusal refusal_of(const Error& error);
 
 }  // namespace lathe

@@ -11,7 +11,8 @@
 namespace lathe {
 namespace {
 
-constexpr int kPasses = 25;  // of about 1 ms each: some fall between the machine's other work
+// Of about 1 ms each, so that other processes leave some of them undisturbed.
+constexpr int kPasses = 25;
 
 /// The best rate (units per second) over several passes of `work` on every thread at once.
 double best_rate(int threads, double units_per_thread, const std::function<void(int)>& work) {
@@ -107,7 +108,7 @@ DevicePeaks measure_cpu_peaks(int threads, const Dims& facts) {
              l3 = static_cast<double>(facts.at("l3_bytes"));
   level("L1", l1 * threads, l1 / 2);
   level("L2", l2 * threads, l2 / 2);
-  // Others use the shared cache too: a small buffer stays in it.
+  // The last-level cache is shared, so only a small buffer is sure to stay in it.
   if (l3 > l2) level("L3", l3, std::min(4 * l2, l3 / 2 / threads));
   level("memory", 1e18, std::max(l3 * 4, 128e6) / threads);
   for (std::size_t i = peaks.levels.size() - 1; i > 0; --i)

@@ -25,7 +25,8 @@ Region get_region(WireReader& in) {
   return region;
 }
 
-/// Every buffer of every trial lies inside the memory, between the guard before it and its own.
+/// True if every buffer of every trial lies in the memory, between the preceding guard page and its
+/// own.
 bool fits(const Region& region, std::uint32_t trials) {
   if (region.offsets.size() != region.sizes.size() || region.guards.size() != region.sizes.size())
     return false;

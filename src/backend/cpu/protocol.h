@@ -9,18 +9,18 @@
 #include "backend/runner_frames.h"
 #include "base/result.h"
 
-/// What the broker and a runner say to each other. The runner is trusted until it forks a child for a block;
-/// nothing that such a child says can raise a score.
+/// Messages between the broker and a runner. The runner is trusted until it forks a child for a
+/// block; nothing that such a child writes can raise a score.
 namespace lathe::protocol {
 
-/// Tensors of all trials lie in two shared memories, one for inputs (read-only in the runner) and one for
-/// outputs; trial t's buffer b starts at t * stride + offset[b] and ends before guard[b].
+/// Tensors of all trials lie in two shared memories, one for inputs (read-only in the runner) and
+/// one for outputs; trial t's buffer b starts at t * stride + offset[b] and ends before guard[b].
 struct Region {
   std::uint64_t total_bytes = 0;
   std::uint64_t stride = 0;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
-  std::vector<std::uint64_t> guards;  ///< one a buffer: a page that must fault
+  std::vector<std::uint64_t> guards;  ///< one per buffer: a page that must fault
 };
 
 enum class ArgKind : std::uint8_t {
@@ -46,10 +46,11 @@ struct Step {
   std::vector<Arg> args;
 };
 
-/// Comes with descriptors: control, inputs, outputs, artefact (absent for plans of library nodes only).
+/// Accompanied by file descriptors: control page, inputs, outputs, and the artefact unless every
+/// step is a library node.
 struct Load {
   std::int32_t threads = 1;
-  std::vector<std::int32_t> cpus;  ///< to pin to, one a thread; empty: not pinned
+  std::vector<std::int32_t> cpus;  ///< to pin to, one per thread; empty: not pinned
   std::uint32_t trials = 0;
   Region inputs;
   Region outputs;
@@ -59,10 +60,10 @@ struct Load {
 std::string encode(const Load& load);
 Result<Load> decode_load(std::string_view bytes);
 
-/// What the runner's parent process saw of the child; the child cannot write it.
+/// What the runner observed of its child. The child cannot write it.
 struct BlockReply {
   std::int32_t wait_status = 0;
-  std::int64_t involuntary_switches = 0;  ///< in the child's whole life
+  std::int64_t involuntary_switches = 0;  ///< over the child's lifetime
   std::int64_t cpu_ns = 0;
 };
 std::string encode(const BlockReply& reply);
@@ -71,15 +72,16 @@ Result<BlockReply> decode_block_reply(std::string_view bytes);
 inline constexpr std::string_view kKill = "kill";
 
 enum class FaultPlace : std::uint32_t { kElsewhere, kInputs, kOutputs, kScratch };
-/// Exit codes of a block's child: 128 + signal after a fault, or the machine failed before the first call.
+/// Exit codes of a block's child: 128 + signal after a fault, or the machine failed before the
+/// first call.
 inline constexpr int kExitFault = 128;
 inline constexpr int kExitBeforeCalls = 3;
 
-/// The page that the broker and a block's child share. The child may write anything into it: the broker
-/// believes `done` only as a reason to stop the clock, after which it looks at the outputs.
+/// The page shared by the broker and a block's child. The child may write anything into it, so to
+/// the broker `done` is no more than a hint to sample the outputs.
 struct Control {
   alignas(128) std::atomic<std::uint32_t> ready;
-  std::atomic<std::int64_t> switches_before;  ///< involuntary ones, of the child until it was ready
+  std::atomic<std::int64_t> switches_before;  ///< involuntary ones, before the child was ready
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> counter_dirty;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSamples = 64;
 constexpr int kWitnesses = 4;
-constexpr int kSwitchesAllowed = 3;  // a dying process gives way once or twice; the interval bears one more
+constexpr int kSwitchesAllowed = 3;  // an exiting process has one or two; one more is tolerable
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr std::int64_t kAfterDoneTimeoutNs = 200'000'000;
 constexpr int kReplyTimeoutMs = 10'000;
@@ -102,7 +102,8 @@ bool CpuSession::changed(const Sample& sample) const {
                      sample.bytes.data(), sample.size) != 0;
 }
 
-/// Draws the places before the clock starts, so that looking at them takes next to no time when it stops.
+/// Draws the sampled places before the clock starts, so that copying them costs next to nothing
+/// when it stops.
 CpuSession::Wait CpuSession::prepare_wait(const BlockRequest& request) const {
   Rng rng(Seed::from_number(request.secret).derive("samples"));
   Wait wait;
@@ -139,8 +140,8 @@ CpuSession::Wait CpuSession::run_calls(const BlockRequest& request) const {
   wait.begin_ns = now();
   control().go.store(1, std::memory_order_release);
   wait.done = wait_for(control().done, 1, {wait.begin_ns + timeout_ns, request.cancel}, &wait.witnesses);
-  // The clock runs until the outputs have been looked at: what is written before that costs time, what is
-  // written after it is seen.
+  // The clock runs until the outputs have been sampled: writes before that cost time, writes after
+  // that are detected.
   for (Sample& sample : wait.samples) take(sample);
   wait.end_ns = now();
   if (!wait.done) {
@@ -181,7 +182,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
   if (!wait.done && wait.died) return describe_death(request, wait, reply);
   if (!wait.done)
     return failed(BlockStatus::kTimeout, "timeout",
-                  fmt::format("no end after {:.1f} s", request.timeout_seconds));
+                  fmt::format("not finished after {:.1f} s", request.timeout_seconds));
   if (!WIFSIGNALED(reply.wait_status) || WTERMSIG(reply.wait_status) != SIGKILL)
     return describe_death(request, wait, reply);
   BlockOutcome outcome;
@@ -190,7 +191,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
   outcome.disturbed = reply.involuntary_switches > wait.switches_before + kSwitchesAllowed;
   if (const auto code = control().library_error.load(); code != 0) {
     if (!has_library_steps_)
-      return failed(BlockStatus::kTampered, "control_written", "the kernel wrote to the harness's own page");
+      return failed(BlockStatus::kTampered, "control_written", "the kernel wrote to the control page");
     return failed(BlockStatus::kInfra, "library_error", fmt::format("a library call returned {}", code));
   }
   if (control().counter_dirty.load() != 0)
@@ -198,7 +199,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
   if (std::any_of(wait.samples.begin(), wait.samples.end(),
                   [&](const auto& sample) { return changed(sample); }))
     return failed(BlockStatus::kTampered, "late_write",
-                  "outputs changed after the kernel had said that it was done");
+                  "outputs changed after the kernel had reported completion");
   if (std::any_of(wait.witnesses.begin(), wait.witnesses.end(),
                   [&](const auto& witness) { return witness.seen && changed(witness.earlier); }))
     return failed(BlockStatus::kTampered, "early_write", "a call wrote the outputs of a later one");
@@ -242,7 +243,7 @@ BlockOutcome CpuSession::describe_fault(const BlockRequest& request, int signal)
   if (std::none_of(request.trials.begin(), request.trials.end(),
                    [&](int one) { return static_cast<std::uint64_t>(one) == trial; }))
     return failed(BlockStatus::kTampered, "other_trial",
-                  fmt::format("{} what belongs to another block's calls", verb));
+                  fmt::format("{} the buffers of a trial outside its block", verb));
   return describe_place(region, inputs, write);
 }
 

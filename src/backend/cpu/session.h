@@ -13,16 +13,17 @@ namespace lathe {
 
 /// How the broker waits for a runner.
 struct SessionOptions {
-  /// Processors that no runner uses: the broker waits on one. Empty when the candidate's threads need every
-  /// core; then it may not spin.
+  /// Processors that no runner uses; the broker waits on one of them. Empty if the candidate's
+  /// threads need every core, in which case the broker must not spin.
   std::vector<int> broker_cpus;
-  double empty_block_ns = 0;  ///< what a block without calls takes: subtracted
+  double empty_block_ns = 0;  ///< cost of a block without calls, subtracted from every block
 };
 
 /// One candidate in one runner. See runner/zygote.h for the other side.
 class CpuSession final : public Session {
  public:
-  /// `runner` has not been loaded yet. Errors with kInvalid are the candidate's fault ("<reason>: <detail>").
+  /// `runner` has not received a Load yet. Errors with kInvalid are the candidate's fault
+  /// ("<reason>: <detail>").
   static Result<std::unique_ptr<CpuSession>> open(HelperProcess runner, const protocol::Load& load,
                                                   const Artifact& artifact,
                                                   std::shared_ptr<const CpuWorkload> workload,
@@ -31,7 +32,7 @@ class CpuSession final : public Session {
   BlockOutcome run(const BlockRequest& request) override;
 
  private:
-  /// A line of some output, copied at a moment after which it must not change.
+  /// A cache line of an output, copied when it must already have its final value.
   struct Sample {
     int trial = 0;
     int output = 0;
@@ -39,7 +40,8 @@ class CpuSession final : public Session {
     std::size_t size = 0;
     std::array<std::byte, 64> bytes = {};
   };
-  /// Once a line of a later call's output has been written, every line of an earlier call's is final.
+  /// Once a line of a later call's output has been written, every line of an earlier call's is
+  /// final.
   struct Witness {
     Sample later;    ///< as it was before the block
     Sample earlier;  ///< as it was when the later line had changed
@@ -65,8 +67,9 @@ class CpuSession final : public Session {
     std::int64_t deadline_ns = 0;
     const CancelToken& cancel;
   };
-  /// Waits until the flag is at least `value`; false when the child died, time is over or the block was
-  /// cancelled. Spins only once the child runs: before that the runner needs the broker's processor.
+  /// Waits until the flag is at least `value`; false if the child died, the deadline passed or the
+  /// block was cancelled. Spins only while the child runs: before that, the runner needs the
+  /// broker's processor.
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::uint32_t value, const Limit& limit,
                 std::vector<Witness>* witnesses = nullptr) const;
   Sample draw_sample(int trial, Rng& rng) const;

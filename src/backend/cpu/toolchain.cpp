@@ -14,9 +14,10 @@
 namespace lathe {
 namespace {
 
-// Values stay as IEEE says: no -ffast-math, for candidates and baselines alike. errno and trapping semantics
-// of libm are dropped because they only keep sqrt and comparisons from being vectorised. What distributions
-// harden programs with would call functions that candidates may not.
+// IEEE semantics hold for candidates and baselines alike: no -ffast-math. libm's errno and trapping
+// semantics are dropped because their only effect is to prevent the vectorisation of sqrt and
+// comparisons. The hardening that distributions enable by default is off, because it calls
+// functions that candidates must not import.
 const std::vector<std::string> kCompileFlags = {"-O3",
                                                 "-march=native",
                                                 "-std=c++20",
@@ -100,8 +101,7 @@ Status Toolchain::install_headers() {
 
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
                                      const CancelToken& cancel) {
-  // Nothing but comments may stand before the candidate's own #include, or the precompiled header is not
-  // used.
+  // g++ uses the precompiled header only if nothing but comments precedes the candidate's #include.
   const std::string unit = "#line 1 \"candidate\"\n" + source;
   std::vector<std::string> defines;
   for (const auto& [name, value] : constants) defines.push_back(fmt::format("-D{}={}", name, value));

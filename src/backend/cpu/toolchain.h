@@ -17,8 +17,8 @@ struct ToolchainOptions {
   double timeout_seconds = 30;
 };
 
-/// g++ behind compile jails: one persistent jailed worker for each concurrent build. Compiled objects are
-/// cached by content, so equal candidates are built once, in any process. Thread-safe.
+/// g++ in persistent compile jails, one per concurrent build. Objects are cached by content, so
+/// that equal candidates are compiled once across all processes. Thread-safe.
 class Toolchain {
  public:
   /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
@@ -37,7 +37,7 @@ class Toolchain {
 
   ToolchainOptions options_;
   std::string version_;        ///< compiler, its target, flags
-  std::string header_folder_;  ///< readable by the jail: copies of include_folder and the precompiled header
+  std::string header_folder_;  ///< copies of the headers, and the precompiled one, for the jail
   ObjectCache cache_;          ///< outlives the workers that write to its folder
   std::unique_ptr<CompilePool> workers_;
 };

@@ -9,31 +9,31 @@
 
 namespace lathe {
 
-/// What a scripted kernel does. Times are exact but for the noise; a session stands for one process and
-/// allocation, so its share of the noise is the same in all its blocks.
+/// What a scripted kernel does. Times are exact but for the noise; a session stands for one process
+/// and allocation, so its share of the noise is the same in all its blocks.
 struct FakeKernel {
   double call_ns = 1000;
   double block_noise = 0;    ///< standard deviation of a block's log time
   double session_noise = 0;  ///< the same for a session
-  double unseen_factor = 1;  ///< how much longer inputs take that the session has not seen before
-  double spike_chance = 0;   ///< that the machine takes the core away in a block: three times as slow
+  double unseen_factor = 1;  ///< relative duration on inputs new to the session
+  double spike_chance = 0;   ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
-  double slow_clock_chance = 0;  ///< that the device's clock is at half its rate in a block, and says so
-  std::string build_fault = {};  ///< the reason why it does not build
+  double slow_clock_chance = 0;  ///< of a block at half the clock rate, which it reports
+  std::string build_fault = {};  ///< reason code of a failing build
   Outcome build_outcome = Outcome::kBuildFailed;
-  bool build_infra = false;  ///< the build fails by the machine's fault
+  bool build_infra = false;  ///< the build fails through the machine's fault
   std::string open_fault = {};
   bool open_infra = false;
   int good_blocks = 1 << 30;  ///< blocks of all its sessions before `fault` sets in
   BlockOutcome fault = {};
-  std::string wrong = {};                       ///< the reason why every output fails its comparison
+  std::string wrong = {};                       ///< if set: why every output fails its comparison
   std::map<std::string, double> counters = {};  ///< of a profile; empty: the device has none
-  double delay_seconds = 0;                     ///< real time that a block takes, for tests of cancelling
-  std::int64_t wrong_rows = 0;  ///< where positive: wrong at shapes whose first dim has this value
+  double delay_seconds = 0;                     ///< real duration of a block, for tests of cancellation
+  std::int64_t wrong_rows = 0;  ///< if positive: wrong at shapes whose first dim has this value
 };
 
-/// A backend without a device: candidates do what the script says of their name. Everything above the
-/// interface runs on it, so nothing there can know what a device is. Thread-safe.
+/// A backend without a device: a candidate behaves as scripted for its name. The folders above are
+/// tested on it, so they cannot depend on a real device. Thread-safe.
 class FakeBackend final : public Backend {
  public:
   explicit FakeBackend(const Seed& seed);
@@ -44,7 +44,7 @@ class FakeBackend final : public Backend {
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
 
-  /// How often it was told that an evaluation had ended.
+  /// How often on_idle() was called.
   std::int64_t idles() const { return idles_; }
 
   const DeviceInfo& device() const override { return device_; }

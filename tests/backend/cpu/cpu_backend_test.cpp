@@ -40,7 +40,7 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
 })";
 
-/// One backend for all cases: making it measures the machine.
+/// One backend for all cases, because creating it measures the machine.
 class CpuBackendTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -104,7 +104,7 @@ Backend* CpuBackendTest::backend_ = nullptr;
 TaskSpec* CpuBackendTest::task_ = nullptr;
 std::shared_ptr<const Workload>* CpuBackendTest::workload_ = nullptr;
 
-/// Seconds until `work` returns, when the token that it is given is raised after 100 ms.
+/// Seconds until `work` returns if its token is cancelled after 100 ms.
 template <class Work>
 double seconds_to_cancel(Work work) {
   const CancelToken cancel;
@@ -140,7 +140,7 @@ extern "C" void f(const float*, float*, int64_t, int64_t, int64_t) { for (volati
 }
 
 TEST_F(CpuBackendTest, ACancelledBuildKillsTheCompiler) {
-  // Each level doubles the compiler's work: far beyond what it does in 20 s.
+  // Each level doubles the compiler's work, far beyond what it can do in 20 s.
   const auto candidate = parse_candidate(candidate_text(R"(
 template <int depth, int64_t path> struct Tree {
   static constexpr int64_t value = Tree<depth - 1, 2 * path>::value + Tree<depth - 1, 2 * path + 1>::value;
@@ -157,7 +157,7 @@ extern "C" void f(const float*, float* y, int64_t, int64_t, int64_t) { y[0] = Tr
   EXPECT_TRUE(build(kRight).ok()) << "another worker takes the place of the one that was killed";
 }
 
-TEST_F(CpuBackendTest, RunsARightKernelAndComparesEveryOutput) {
+TEST_F(CpuBackendTest, RunsACorrectKernelAndComparesEveryOutput) {
   const BlockOutcome outcome = run(kRight);
   ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
   ASSERT_EQ(outcome.outputs.size(), 4u);
@@ -166,7 +166,7 @@ TEST_F(CpuBackendTest, RunsARightKernelAndComparesEveryOutput) {
   EXPECT_LT(outcome.wall_ns, 1e7);
 }
 
-TEST_F(CpuBackendTest, SeesAWrongElement) {
+TEST_F(CpuBackendTest, DetectsAWrongElement) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[i] = i == 500 ? 0.0f : x[i] + x[i];
@@ -176,7 +176,7 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   EXPECT_EQ(outcome.outputs[0][0].first_bad, 500);
 }
 
-TEST_F(CpuBackendTest, SeesAnElementThatWasNeverWritten) {
+TEST_F(CpuBackendTest, DetectsAnElementThatWasNeverWritten) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end - 1; ++i) y[i] = x[i] + x[i];
@@ -195,7 +195,7 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   EXPECT_NE(outcome.detail.find("'y'"), std::string::npos) << outcome.detail;
 }
 
-TEST_F(CpuBackendTest, SeesAWriteIntoTheGapBeforeTheGuardPage) {
+TEST_F(CpuBackendTest, DetectsAWriteIntoTheGapBeforeTheGuardPage) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
@@ -214,7 +214,7 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   EXPECT_EQ(outcome.reason, "input_written");
 }
 
-TEST_F(CpuBackendTest, EndsAKernelThatSpins) {
+TEST_F(CpuBackendTest, KillsAKernelThatNeverFinishes) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (volatile int i = 0;; i = i + 1) {}
@@ -275,7 +275,7 @@ TEST_F(CpuBackendTest, RefusesConstructorsForeignSymbolsAndThreadLocals) {
             "thread_local");
 }
 
-TEST_F(CpuBackendTest, GlobalsStartAfreshInEveryCall) {
+TEST_F(CpuBackendTest, GlobalsAreRestoredBeforeEveryCall) {
   const BlockOutcome outcome = run(R"(
 static int calls = 0;
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {

@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-TEST(ElfImage, RefusesWhatIsNoSharedObject) {
+TEST(ElfImage, RefusesAnythingButASharedObject) {
   for (const char* bytes : {"", "\177ELF", "#!/bin/sh\nexit 0\n"}) {
     const auto image = parse_elf(bytes);
     ASSERT_FALSE(image.ok());
@@ -16,7 +16,7 @@ TEST(ElfImage, RefusesWhatIsNoSharedObject) {
   }
 }
 
-TEST(ElfImage, RefusesAnOrdinaryLibraryBecauseItWantsAnother) {
+TEST(ElfImage, RefusesALibraryThatDependsOnAnother) {
   const auto bytes = read_file("/proc/self/exe");
   ASSERT_TRUE(bytes.ok());
   const auto image = parse_elf(*bytes);

@@ -28,7 +28,7 @@ Load sample_load() {
   return load;
 }
 
-TEST(Protocol, ALoadComesBackAsItWasSent) {
+TEST(Protocol, ALoadSurvivesARoundTrip) {
   const auto load = decode_load(encode(sample_load()));
   ASSERT_TRUE(load.ok()) << load.error().message;
   EXPECT_EQ(encode(*load), encode(sample_load()));

@@ -41,7 +41,7 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
   ::_exit(127);
 }
 
-/// As wait_for_job() of the child's process group; reaps what that leaves.
+/// Like wait_for_job(), but kills the child's whole process group and reaps its orphans.
 int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
   const int status = wait_for_job(child, -child, timeout_seconds, broker);
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
@@ -49,9 +49,9 @@ int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
   return status;
 }
 
-/// A file that the assembler read beside the compiler's output, by its own account: .include and .incbin
-/// bring in what no header guard sees, such as the machine code of an installed library. Empty if there is
-/// none.
+/// The first file other than the compiler's output that the assembler reports (--MD) to have read,
+/// or "". With .include and .incbin a source could otherwise bring in, say, the machine code of an
+/// installed library.
 std::string foreign_file(const std::string& assembled) {
   std::istringstream words(assembled);
   std::string word;
@@ -116,7 +116,7 @@ void serve_compiles(const Channel& channel, const std::string& work_folder,
       protocol::CompileReply refusal;
       refusal.infra = true;
       refusal.log = errno_error("the user nobody cannot write to '" + work_folder + "'").message +
-                    "; open its parents for others, or set LATHE_CACHE";
+                    "; make its parent folders accessible to others, or set LATHE_CACHE";
       answer(channel, std::move(refusal), "");
       return Ok{};
     }

@@ -13,8 +13,9 @@ struct FaultRegions {
   std::span<const Mapping> scratch;
 };
 
-/// Installs handlers (on their own stack) that write where a fault happened into the control page and end the
-/// process with 128 + signal. For messages only: the candidate shares the page.
+/// Installs signal handlers, on a stack of their own, that record the faulting address in the
+/// control page and exit with 128 + signal. For messages only, because the candidate shares the
+/// page.
 void report_faults(const FaultRegions& regions);
 
 }  // namespace lathe

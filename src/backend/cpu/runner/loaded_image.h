@@ -9,14 +9,15 @@
 
 namespace lathe {
 
-/// A checked shared object in this process's memory. Its code has not run: it has no constructors.
+/// A validated shared object mapped into this process. Loading runs none of its code: it has no
+/// constructors.
 class LoadedImage {
  public:
   static Result<LoadedImage> load(std::string_view bytes);
 
   /// nullptr if the object defines no such function.
   void* function(std::string_view name) const;
-  /// Puts the writable globals back to their state at load, so that no call sees what an earlier one left.
+  /// Restores the initial values of writable globals, so that no call sees an earlier one's state.
   void restore_writable() const;
 
  private:

@@ -1,5 +1,6 @@
-// The program that confines itself before anything untrusted reaches it. `run` serves a candidate's blocks,
-// `compile` serves compile jobs. Both are started by the broker and end when it closes the channel.
+// The program that confines itself before anything untrusted reaches it. `run` serves a candidate's
+// blocks, `compile` serves compile jobs. Both are started by the broker and end when it closes the
+// channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +19,8 @@
 namespace lathe {
 namespace {
 
-/// What a runner needs of the machine before it locks itself in: libraries, and the filter for its children.
+/// What a runner acquires before it confines itself: libraries, and the seccomp filter for its
+/// children.
 struct Preparations {
   std::optional<VendorLibrary> vendor;
   std::optional<LockDown> lock_down;
@@ -72,7 +74,7 @@ int serve_run(const Channel& channel, const Preparations& preparations) {
 
 int run_main(int argc, char** argv) {
   const Channel channel{UniqueFd(kHelperChannelFd)};
-  ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler gets no way to speak to the broker
+  ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler must not inherit it
   if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
     const auto preparations = prepare(argv[2]);
     if (!preparations.ok()) return fail_to_start(preparations.error());

@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-constexpr unsigned kDefaultMxcsr = 0x1f80;  // all exceptions masked, denormals kept, round to nearest
+constexpr unsigned kDefaultMxcsr = 0x1f80;  // exceptions masked, denormals kept, round to nearest
 
 std::byte* input_at(const protocol::Load& load, const BlockMemory& memory, std::uint32_t trial,
                     std::int64_t index) {
@@ -23,7 +23,8 @@ void* buffer_at(const protocol::Load& load, const BlockMemory& memory, std::uint
     return memory.outputs + trial * load.outputs.stride + load.outputs.offsets[index];
   if (arg.kind == protocol::ArgKind::kInput) return input_at(load, memory, trial, arg.value);
   const auto bytes = load.scratch[index].bytes;
-  // The end of the buffer, not its start, meets the guard page: overruns are the common fault.
+  // Aligns the end of the buffer, not its start, with the guard page: overruns are the common
+  // fault.
   return memory.scratch[index].data() + (round_to_pages(bytes) - (bytes + 63) / 64 * 64);
 }
 
@@ -112,7 +113,7 @@ int TrialCalls::run(const protocol::Load& load, const BlockMemory& memory, Threa
     team.run(step.frame.items, [&step](std::int64_t begin, std::int64_t end) {
       _mm_setcsr(kDefaultMxcsr);
       step.frame.run(begin, end);
-      _mm_sfence();  // non-temporal stores must be seen before whatever says that the call is over
+      _mm_sfence();  // makes non-temporal stores visible before completion is signalled
     });
   }
   return 0;

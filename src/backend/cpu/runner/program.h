@@ -11,12 +11,13 @@
 
 namespace lathe {
 
-/// A kernel's arguments in the System V convention: integers and pointers in one list, floating-point scalars
-/// in another. The two classes travel in different registers, so one prototype calls every kernel.
+/// A kernel's arguments in the System V convention: integers and pointers in one list,
+/// floating-point scalars in another. The two classes are passed in different registers, so one
+/// prototype fits every kernel.
 struct CallFrame {
   void* function = nullptr;
   std::vector<std::uint64_t> words;
-  std::vector<double> reals;  ///< a float scalar's bits lie in the low half
+  std::vector<double> reals;  ///< a float's bits are in the low half
   std::int64_t items = 0;
 
   void run(std::int64_t begin, std::int64_t end) const;
@@ -25,7 +26,7 @@ struct CallFrame {
 inline constexpr std::size_t kMaxWords = 26;  ///< 24 arguments, begin and end
 inline constexpr std::size_t kMaxReals = 8;
 
-/// Where a block's data lies in this process.
+/// Addresses of a block's data in this process.
 struct BlockMemory {
   std::byte* inputs = nullptr;
   std::byte* outputs = nullptr;

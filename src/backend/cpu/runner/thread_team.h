@@ -8,14 +8,15 @@
 
 namespace lathe {
 
-/// The harness's own threads: made before the lock-down, spinning between steps so that a step costs no
-/// system call. Thread 0 is the caller. Lives until the process is killed.
+/// The harness's worker threads. They are created before the lock-down and spin between steps, so
+/// that a step makes no system call. Thread 0 is the caller. Lives until the process is killed.
 class ThreadTeam {
  public:
   ThreadTeam(int threads, const std::vector<std::int32_t>& cpus);
   ~ThreadTeam();
 
-  /// Calls `part(begin, end)` on every thread with its share of [0, items), and returns when all are done.
+  /// Calls `part(begin, end)` on every thread with its share of [0, items), and returns when all
+  /// are done.
   void run(std::int64_t items, const std::function<void(std::int64_t, std::int64_t)>& part);
 
  private:

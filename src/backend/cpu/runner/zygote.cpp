@@ -31,7 +31,7 @@ Result<Mapping> map_scratch(std::uint64_t bytes) {
   return Mapping(static_cast<std::byte*>(at), size);
 }
 
-/// Maps one trial's buffers; the pages between them stay out of reach.
+/// Maps one trial's buffers; the guard pages between them stay unmapped.
 Status map_trial(const Mapping& range, const UniqueFd& fd, const protocol::Region& region,
                  std::uint32_t trial, bool writable) {
   std::uint64_t begin = trial * region.stride;
@@ -43,7 +43,7 @@ Status map_trial(const Mapping& range, const UniqueFd& fd, const protocol::Regio
   return Ok{};
 }
 
-/// Reads every line once.
+/// Reads every cache line once.
 void touch(const std::byte* at, std::uint64_t bytes) {
   constexpr std::uint64_t kLine = 64;
   for (std::uint64_t i = 0; i < bytes; i += kLine)
@@ -63,7 +63,7 @@ Result<Zygote> Zygote::load(protocol::Load load, std::vector<UniqueFd> fds, cons
   zygote.load_ = std::move(load);
   zygote.lock_down_ = &lock_down;
   zygote.vendor_ = vendor;
-  // This process must never wait for the processor on which its children spin.
+  // Keeps this process from waiting for a processor on which its children spin.
   keep_thread_on(processors_besides(usable_processors(), zygote.load_.cpus));
   LATHE_TRY(zygote.control_, map_shared(fds[0], kPageBytes, true));
   LATHE_TRY(zygote.inputs_, reserve_addresses(zygote.load_.inputs.total_bytes));
@@ -92,7 +92,7 @@ Status Zygote::prepare_library_calls(int threads) {
   vendor_calls_.assign(load_.steps.size(), nullptr);
   for (std::size_t i = 0; i < load_.steps.size(); ++i) {
     if (!load_.steps[i].is_node) continue;
-    if (!vendor_) return Error{ErrorCode::kInternal, "a library step came to a runner without libraries"};
+    if (!vendor_) return Error{ErrorCode::kInternal, "a library step reached a runner without libraries"};
     LATHE_TRY(vendor_calls_[i], vendor_->prepare(load_.steps[i].kernel, threads));
   }
   return Ok{};
@@ -102,7 +102,7 @@ void Zygote::serve(const Channel& channel) {
   for (;;) {
     const auto frame = channel.receive(-1);
     if (!frame.ok()) return;
-    if (frame->bytes == protocol::kKill) continue;  // came after the child had died by itself
+    if (frame->bytes == protocol::kKill) continue;  // arrived after the child had already exited
     const auto block = protocol::decode_block(frame->bytes);
     if (!block.ok() || !run_block(channel, *block)) return;
   }
@@ -132,8 +132,8 @@ bool Zygote::run_block(const Channel& channel, const protocol::Block& block) {
   return channel.send(protocol::encode(reply)).ok() && peer_alive;
 }
 
-/// Outputs outlive a block, so a candidate could keep answers in those of other trials, or find what its
-/// peers left there: a child has the trials of its own block only.
+/// Maps the block's own trials and no others: outputs outlive a block, so a candidate could stash
+/// answers in those of other trials, or find what other candidates left there.
 Status Zygote::map_trials(const protocol::Block& block) const {
   for (const std::uint32_t trial : block.trials) {
     LATHE_CHECK_OK(map_trial(inputs_, inputs_fd_, load_.inputs, trial, false));
@@ -147,7 +147,8 @@ void Zygote::fill_memory(const protocol::Block& block) const {
     const bool poison = load_.scratch[i].fill == protocol::ScratchFill::kPoison;
     std::memset(scratch_[i].data(), poison ? block.poison : 0, round_to_pages(load_.scratch[i].bytes));
   }
-  // Every block starts with the same lines in the caches, whatever ran before it left or flushed there.
+  // Every block starts with the same lines in the caches, whatever its predecessor loaded or
+  // flushed.
   for (const std::uint32_t trial : block.trials)
     for (std::size_t i = 0; i < load_.inputs.offsets.size(); ++i)
       touch(inputs_.data() + trial * load_.inputs.stride + load_.inputs.offsets[i], load_.inputs.sizes[i]);
@@ -155,7 +156,8 @@ void Zygote::fill_memory(const protocol::Block& block) const {
 
 void Zygote::run_child(const protocol::Block& block) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Library threads do not survive a fork: a threaded call is made here, before the lock-down.
+  // Library threads do not survive a fork, so threaded calls are prepared here, before the
+  // lock-down.
   if (load_.threads > 1 && !prepare_library_calls(load_.threads).ok()) ::_exit(protocol::kExitBeforeCalls);
   report_faults({&control_, &inputs_, &outputs_, scratch_});
   auto* const control = reinterpret_cast<protocol::Control*>(control_.data());

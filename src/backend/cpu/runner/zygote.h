@@ -11,9 +11,9 @@
 
 namespace lathe {
 
-/// A runner after its load: holds one candidate's code and one workload's memory and runs none of the
-/// candidate's code itself. Every block runs in a fork that is locked down before the first call and killed
-/// after the last, so nothing that a candidate does outlives its block.
+/// A runner that has loaded one candidate's code and one workload's memory. It never runs the
+/// candidate's code itself: every block runs in a fork that is locked down before the first call
+/// and killed after the last, so nothing that a candidate does outlives its block.
 class Zygote {
  public:
   /// `vendor` may be null when no step is a library node.
@@ -34,7 +34,7 @@ class Zygote {
   const LockDown* lock_down_ = nullptr;
   UniqueFd inputs_fd_, outputs_fd_;
   Mapping control_;
-  Mapping inputs_, outputs_;  ///< addresses only: a block's child maps its own trials
+  Mapping inputs_, outputs_;  ///< reserved addresses, at which a block's child maps its own trials
   std::vector<Mapping> scratch_;
   std::shared_ptr<const LoadedImage> image_;
   const VendorLibrary* vendor_ = nullptr;

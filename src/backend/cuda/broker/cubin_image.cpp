@@ -121,7 +121,7 @@ class CubinParser {
 
   Status read_symbols(const Elf64_Shdr& table) {
     Elf64_Shdr strings;
-    if (!read_section(table.sh_link, strings)) return invalid("a symbol table without names");
+    if (!read_section(table.sh_link, strings)) return invalid("the cubin has a symbol table without names");
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
       Elf64_Sym symbol;
       if (table.sh_offset > bytes_.size() || !read_at(table.sh_offset + at, symbol))

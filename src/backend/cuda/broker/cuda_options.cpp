@@ -11,7 +11,8 @@
 namespace lathe {
 namespace {
 
-/// Helpers do not inherit LD_LIBRARY_PATH: its folders are searched here. Empty where none has the library.
+/// Searches the folders of LD_LIBRARY_PATH, which helper processes do not inherit. Empty if none of
+/// them has the library.
 std::string find_in_library_path(const std::string& name) {
   const char* const path = std::getenv("LD_LIBRARY_PATH");
   std::istringstream folders(path ? path : "");

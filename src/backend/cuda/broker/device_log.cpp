@@ -26,7 +26,8 @@ Error unavailable(std::string what) {
 }
 
 constexpr std::size_t kMostReadings = 1 << 15;
-constexpr std::int64_t kFreshNs = 20'000'000;  // power and temperature move slowly, and cost more to read
+// Power and temperature change slowly, and reading them takes longer than reading the clock.
+constexpr std::int64_t kFreshNs = 20'000'000;
 constexpr std::array<std::pair<Throttle, const char*>, 5> kReasons{
     {{Throttle::kPowerCap, "throttled.power_cap"},
      {Throttle::kHardwareSlowdown, "throttled.hardware_slowdown"},
@@ -44,7 +45,8 @@ Result<Nvml> Nvml::open(const std::string& pci) {
   const auto version = find<Call<char*, unsigned>>(library, "nvmlSystemGetDriverVersion");
   if (!init || !by_place || !version) return unavailable("NVML lacks functions that Lathe needs");
   Nvml nvml;
-  if (const Code code = init(); code != 0) return unavailable(fmt::format("NVML does not start: {}", code));
+  if (const Code code = init(); code != 0)
+    return unavailable(fmt::format("NVML fails to initialise: {}", code));
   if (const Code code = by_place(pci.c_str(), &nvml.device_); code != 0)
     return unavailable(fmt::format("NVML does not know the GPU at {}: {}", pci, code));
   char text[96] = {};
@@ -78,7 +80,7 @@ DeviceReading Nvml::read() const {
 
 Result<double> Nvml::joules() const {
   unsigned long long millijoules = 0;
-  if (!energy_ || energy_(device_, &millijoules) != 0) return unavailable("this GPU counts no energy");
+  if (!energy_ || energy_(device_, &millijoules) != 0) return unavailable("this GPU has no energy counter");
   return static_cast<double>(millijoules) * 1e-3;
 }
 

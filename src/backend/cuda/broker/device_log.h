@@ -11,7 +11,7 @@
 
 namespace lathe::cuda {
 
-/// Why a GPU's clock is lower than it could be.
+/// Reasons for a reduced clock, as bits of NVML's mask.
 enum class Throttle : std::uint64_t {
   kPowerCap = 0x04,
   kHardwareSlowdown = 0x08,
@@ -20,27 +20,29 @@ enum class Throttle : std::uint64_t {
   kPowerBrake = 0x80,
 };
 
-/// What a GPU says of itself at one moment; 0 where it does not.
+/// A GPU's sensors at one moment; 0 where it does not report a value.
 struct DeviceReading {
   std::int64_t time_ns = 0;  ///< of steady_clock()
   double clock_mhz = 0;      ///< of the multiprocessors
   double memory_clock_mhz = 0;
   double power_w = 0;
   double celsius = 0;
-  std::uint64_t throttle = 0;  ///< Throttle bits, and others that are no trouble
+  std::uint64_t throttle = 0;  ///< Throttle bits, and harmless others
 };
 
-/// NVIDIA's management library, found at run time. It needs no context on the GPU. Thread-safe.
+/// NVIDIA's management library, bound at run time. Needs no context on the GPU. Thread-safe.
 class Nvml {
  public:
-  /// `pci`: the GPU's place, "0000:17:00.0". kUnavailable where there is no library, or it does not know it.
+  /// `pci` is the GPU's bus address, "0000:17:00.0". kUnavailable if there is no library or it does
+  /// not know the GPU.
   static Result<Nvml> open(const std::string& pci);
 
-  /// Tens of microseconds.
+  /// Reads all sensors, which takes tens of microseconds.
   DeviceReading read() const;
-  /// Its clock alone: microseconds. The rest is 0.
+  /// Reads the multiprocessors' clock only, which takes microseconds. Other fields are 0.
   DeviceReading read_clock() const;
-  /// Since the driver was loaded. Milliseconds; changes ten times a second. kUnavailable on older GPUs.
+  /// Energy since the driver was loaded. Takes milliseconds; the counter advances ten times a
+  /// second. kUnavailable on older GPUs.
   Result<double> joules() const;
   const std::string& driver_version() const { return driver_version_; }
 
@@ -59,16 +61,16 @@ class Nvml {
   Call<Device, unsigned long long*> energy_ = nullptr;
 };
 
-/// "clock_mhz", "memory_clock_mhz", "power_w", "celsius": medians; "clock_mhz_low"; "throttled.<reason>":
-/// the share of readings. Empty without readings.
+/// "clock_mhz", "memory_clock_mhz", "power_w" and "celsius" are medians, "clock_mhz_low" is the
+/// minimum, "throttled.<reason>" the share of readings with that reason. Empty without readings.
 std::map<std::string, double> summarise(const std::vector<DeviceReading>& readings);
 
-/// What the GPU said of itself at the ends of blocks. Thread-safe.
+/// Sensor readings of the GPU, taken at the ends of blocks. Thread-safe.
 class DeviceLog {
  public:
   explicit DeviceLog(Nvml nvml) : nvml_(std::move(nvml)) {}
 
-  /// The clock of this moment; the rest may be a few milliseconds old.
+  /// Reads the clock; the other fields may be up to 20 ms old.
   DeviceReading take();
   std::map<std::string, double> between(std::int64_t begin_ns, std::int64_t end_ns) const;
   const Nvml& nvml() const { return nvml_; }
@@ -76,8 +78,8 @@ class DeviceLog {
  private:
   Nvml nvml_;
   mutable std::mutex mutex_;
-  DeviceReading whole_;                 ///< the last that says everything
-  std::deque<DeviceReading> readings_;  ///< the latest, in the order of time
+  DeviceReading whole_;                 ///< the latest complete one
+  std::deque<DeviceReading> readings_;  ///< the latest, oldest first
 };
 
 }  // namespace lathe::cuda

@@ -8,12 +8,12 @@
 namespace lathe::cuda {
 namespace {
 
-/// Whether the view holds neighbours of a row, or else of a column, beside each other.
+/// True if the view is row-major, false if it is column-major.
 template <class T>
 Result<bool> is_transposed(const MatrixView<T>& view) {
   if (view.column_stride == 1) return false;
   if (view.row_stride == 1) return true;
-  return Error{ErrorCode::kUnavailable, "a matrix without neighbours"};
+  return Error{ErrorCode::kUnavailable, "a matrix is neither row- nor column-major"};
 }
 
 template <class T>
@@ -24,7 +24,7 @@ T* copy(const T* from, std::size_t count, T* to) {
   return to + count;
 }
 
-/// Copies the view's lines, of `length` elements each, without what lies between them.
+/// Copies the view's lines of `length` elements each and drops the gaps between them.
 template <class T>
 T* pack(const MatrixView<T>& view, std::size_t lines, std::size_t length, T* to) {
   const std::size_t stride = view.column_stride == 1 ? view.row_stride : view.column_stride;

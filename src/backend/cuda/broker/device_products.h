@@ -10,17 +10,18 @@
 
 namespace lathe::cuda {
 
-/// References' large products, in the keeper's process and context. Thread-safe: one at a time.
+/// Computes references' large products in the keeper's process and context. Thread-safe: calls are
+/// serialised.
 class DeviceProducts final : public ProductEngine {
  public:
   DeviceProducts(std::shared_ptr<KeeperClient> keeper, DeviceLane& lane)
       : keeper_(std::move(keeper)), lane_(lane) {}
-  /// kUnavailable: the device has no room for the matrices, or a view is of neither order.
+  /// kUnavailable if the device lacks memory, or if a view is neither row- nor column-major.
   Status multiply(const MatrixProduct<double>& product) override;
   Status multiply(const MatrixProduct<float>& product) override;
   Status multiply(const GatheredProduct<double>& product) override;
   Status multiply(const GatheredProduct<float>& product) override;
-  /// Gives back the memory that products move through.
+  /// Releases the staging memory.
   void on_idle();
 
  private:
@@ -34,7 +35,7 @@ class DeviceProducts final : public ProductEngine {
   std::shared_ptr<KeeperClient> keeper_;
   DeviceLane& lane_;
   std::mutex mutex_;
-  UniqueFd memory_;  ///< shared with the keeper; kept until on_idle(), for the kernel is slow to give new memory
+  UniqueFd memory_;  ///< shared with the keeper; kept until on_idle(), because allocating it is slow
   Mapping matrices_;
 };
 

@@ -31,7 +31,7 @@ std::vector<fs::path> folders_on_path() {
   return folders;
 }
 
-/// In the Python installation whose programs lie in `folder`.
+/// nvdisasm in the Python installation whose programs are in `folder`; empty if there is none.
 fs::path in_python(const fs::path& folder) {
   std::error_code code;
   for (const char* library : {"lib", "local/lib"})
@@ -84,7 +84,7 @@ Result<std::string> Disassembler::run(const std::string& cubin) {
     return Error{ErrorCode::kUnavailable, "the cubin is too large to disassemble"};
   LATHE_TRY(CompiledObject text, workers_.run({cubin, {}, kTimeoutSeconds}, {}));
   if (!text.reply.ok)
-    return Error{ErrorCode::kUnavailable, "nvdisasm fails: " + text.reply.log.substr(0, 200)};
+    return Error{ErrorCode::kUnavailable, "nvdisasm failed: " + text.reply.log.substr(0, 200)};
   return std::move(text.bytes);
 }
 

@@ -7,15 +7,15 @@
 
 namespace lathe::cuda {
 
-/// NVIDIA's nvdisasm, where the machine has one: on the PATH, in the CUDA toolkit, or in an installed triton.
-/// A cubin is a compiler's output for untrusted text, so it runs in a jail.
+/// NVIDIA's nvdisasm, from the PATH, the CUDA toolkit or an installed triton. It runs in a jail,
+/// because cubins are compiled from untrusted sources.
 class Disassembler {
  public:
-  /// kUnavailable where there is none. A copy that the jail can read goes to the cache.
+  /// kUnavailable if there is none. Copies the program to the cache, where the jail can read it.
   static Result<std::unique_ptr<Disassembler>> open(const std::string& runner_program,
                                                     const std::string& cache_folder);
 
-  /// The text of all kernels. Thread-safe.
+  /// Disassembles all kernels. Thread-safe.
   Result<std::string> run(const std::string& cubin);
 
  private:
@@ -25,7 +25,7 @@ class Disassembler {
   CompilePool workers_;
 };
 
-/// The path of a program nvdisasm; "" where there is none.
+/// The path of nvdisasm, or "" if there is none.
 std::string find_disassembler();
 
 }  // namespace lathe::cuda

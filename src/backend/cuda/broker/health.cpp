@@ -33,7 +33,7 @@ GpuPart compiler_part(const CudaBackendOptions& options, const DeviceFacts& fact
   return {"NVRTC", true, true, version.substr(0, version.find(' ')) + ", in a jail"};
 }
 
-/// What a process that runs candidates can do once it is confined.
+/// Asks a confined launcher what it is able to do.
 Result<ProfileAnswer> ask_launcher(const CudaBackendOptions& options) {
   LATHE_TRY(const HelperProcess launcher,
             HelperProcess::spawn(options.runner_program, launcher_arguments(options)));
@@ -55,10 +55,10 @@ void add_launcher_parts(const CudaBackendOptions& options, std::vector<GpuPart>&
         {"GPU counters", true, false, "CUPTI counts what kernels do: lathe eval --depth profile"});
   else
     parts.push_back(missing("GPU counters", Error{ErrorCode::kUnavailable, answer->text},
-                            "a profile names no bottleneck and no roof"));
+                            "profiles cannot name a bottleneck or a roof"));
 }
 
-/// "9.19.0"; asking loads a part of cuDNN beside it.
+/// For example "9.19.0". Loads a part of cuDNN to ask it.
 std::string cudnn_version(const std::string& path) {
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto ask =
@@ -67,13 +67,13 @@ std::string cudnn_version(const std::string& path) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-/// What needs no context; whether its calls run, the first of them shows.
+/// Checks only that cuDNN loads, which needs no context; whether its calls work shows at the first
+/// one.
 GpuPart cudnn_part(const CudaBackendOptions& options) {
   constexpr const char* kName = "cuDNN";
   constexpr const char* kCost =
-      "convolutions, pools, softmax and batch_norm have no peer but the naive build, and plans no `node` "
-      "steps "
-      "for them";
+      "convolutions, pools, softmax and batch_norm are compared with the naive build only, and plans "
+      "cannot use `node` steps for them";
   const auto library = VendorLibrary::open(options.vendor_library);
   if (!library.ok()) return missing(kName, library.error(), kCost);
   const auto path = library->find_cudnn(options.cudnn_library);
@@ -86,26 +86,24 @@ void add_sensor_parts(const DeviceFacts& facts, std::vector<GpuPart>& parts) {
   constexpr const char* kEnergy = "GPU energy";
   const auto nvml = Nvml::open(facts.pci);
   if (!nvml.ok()) {
-    parts.push_back(
-        missing(kClocks, nvml.error(),
-                "pairs that were timed at different clocks are kept, and verdicts do not say what "
-                "the GPU was doing"));
-    parts.push_back(missing(kEnergy, nvml.error(), "a profile has no joules"));
+    parts.push_back(missing(kClocks, nvml.error(),
+                            "pairs timed at different clocks are kept, and verdicts lack the GPU's state"));
+    parts.push_back(missing(kEnergy, nvml.error(), "profiles lack energy"));
     return;
   }
   const DeviceReading now = nvml->read();
-  const Error silent{ErrorCode::kUnavailable, "NVML does not say this GPU's clock"};
+  const Error silent{ErrorCode::kUnavailable, "NVML does not report this GPU's clock"};
   if (now.clock_mhz > 0)
     parts.push_back(
         {kClocks, true, false,
          fmt::format("{:.0f} MHz, memory {:.0f} MHz, {:.0f} W, {:.0f} C; driver {}", now.clock_mhz,
                      now.memory_clock_mhz, now.power_w, now.celsius, nvml->driver_version())});
   else
-    parts.push_back(missing(kClocks, silent, "pairs that were timed at different clocks are kept"));
+    parts.push_back(missing(kClocks, silent, "pairs timed at different clocks are kept"));
   if (const auto joules = nvml->joules(); joules.ok())
     parts.push_back({kEnergy, true, false, "joules a call at --depth profile"});
   else
-    parts.push_back(missing(kEnergy, joules.error(), "a profile has no joules"));
+    parts.push_back(missing(kEnergy, joules.error(), "profiles lack energy"));
 }
 
 }  // namespace

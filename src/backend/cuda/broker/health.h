@@ -7,16 +7,16 @@
 
 namespace lathe {
 
-/// One part of what kernels for GPUs need, or gain from.
+/// Something that GPU kernels require or benefit from.
 struct GpuPart {
   std::string name;
   bool available = false;
   bool needed = false;  ///< without it nothing runs on a GPU
-  std::string detail;   ///< what there is; or what is missing, what that costs, and what would help
+  std::string detail;   ///< what was found; or what is missing, the consequence and the remedy
 };
 
-/// Looks at every part by using it (a second or two). The first is the driver: without it the others are not
-/// looked for.
+/// Checks every part by using it, which takes a second or two. The first is the driver; without it
+/// the others are skipped.
 std::vector<GpuPart> examine_gpu(const CudaBackendOptions& options);
 
 }  // namespace lathe

@@ -80,7 +80,7 @@ class CudaNaiveGrader final : public NaiveGrader {
     HelperProcess process = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
     LATHE_TRY(const Frame ready, process.channel().receive(kStartTimeoutMs));
-    if (ready.bytes != kNaiveReady) return Error{ErrorCode::kUnavailable, "the naive grader does not start"};
+    if (ready.bytes != kNaiveReady) return Error{ErrorCode::kUnavailable, "the naive grader did not start"};
     return process;
   }
 
@@ -101,7 +101,7 @@ class CudaNaiveGrader final : public NaiveGrader {
   }
 
   std::string program_, include_folder_;
-  std::vector<HelperProcess> waiting_;  ///< whose contexts are made while others grade
+  std::vector<HelperProcess> waiting_;  ///< their contexts are created while others grade
 };
 
 }  // namespace

@@ -7,9 +7,10 @@
 
 namespace lathe {
 
-/// For kernels of the GPU: one context for reference and candidate, one set of inputs, freed blocks that keep
-/// the reference's answer, events of one stream, no look at error codes, no canaries, rtol = atol = 0.01 on
-/// 99% of the values. In a process of its own.
+/// The naive grader for GPU kernels, in a process of its own. Its mistakes: reference and candidate
+/// share a context and one set of inputs, freed memory still holds the reference's answer, events
+/// on one stream are the clock, error codes are ignored, there are no canaries, and 99% of the
+/// values within rtol = atol = 0.01 are enough.
 Result<std::unique_ptr<NaiveGrader>> make_naive_cuda_grader(const CudaBackendOptions& options);
 
 }  // namespace lathe

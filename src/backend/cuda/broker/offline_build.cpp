@@ -15,7 +15,7 @@ namespace {
 
 using namespace cuda;
 
-/// Of the chips that most machines of an architecture have: A100, H100 and H200, B200.
+/// Facts of each architecture's most common chips: A100, H100 and H200, B200.
 const std::map<std::string, Dims>& common_chips() {
   static const std::map<std::string, Dims> chips = {
       {"sm_80", {{"sm_count", 108}, {"smem_optin", 166912}, {"l2_bytes", 40 << 20}, {"max_cluster", 1}}},

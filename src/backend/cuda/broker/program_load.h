@@ -6,8 +6,8 @@
 
 namespace lathe::cuda {
 
-/// Scratch and steps of a plan, as a launcher gets them: everything of a Load that does not depend on a
-/// workload. Errors with kInvalid are the candidate's fault.
+/// The part of a Load that does not depend on a workload: a plan's scratch buffers, tensor maps and
+/// steps. Errors with kInvalid are the candidate's fault.
 Result<Load> program_load(const LaunchProgram& program, const TaskSpec& spec);
 
 }  // namespace lathe::cuda

@@ -32,7 +32,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// The opcode of a line "  /*0b60*/  @!P0 HGMMA.64x256x16.F32 R24, ...;"; empty if it holds no instruction.
+/// The opcode of a line "  /*0b60*/  @!P0 HGMMA.64x256x16.F32 R24, ...;"; empty if it holds no
+/// instruction.
 std::string_view opcode_of(std::string_view line) {
   const std::size_t open = line.find("/*"), close = line.find("*/");
   if (open == line.npos || close == line.npos || close < open + 3) return {};

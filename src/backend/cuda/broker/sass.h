@@ -6,9 +6,9 @@
 
 namespace lathe::cuda {
 
-/// Counts of machine instructions in a disassembler's text, which is untrusted: "instructions" for all, and
-/// by kind where there are any: "hgmma_f32" and "hmma_f16" (tensor cores, by accumulator), "ffma", "ldg_128"
-/// (of "ldg"), "ldl" (local memory), "utmaldg" and so on.
+/// Counts the machine instructions in a disassembly, which is untrusted: "instructions" in total,
+/// and those kinds that occur: "hgmma_f32" and "hmma_f16" (tensor cores, by accumulator), "ffma",
+/// "ldg_128" (of "ldg"), "ldl" (local memory), "utmaldg" and so on.
 std::map<std::string, double> facts_of_sass(std::string_view text);
 
 }  // namespace lathe::cuda

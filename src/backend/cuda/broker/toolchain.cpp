@@ -9,7 +9,7 @@
 namespace lathe::cuda {
 namespace {
 
-/// What a cubin says of itself, for BuildFacts and refusals.
+/// Fills in the facts of the cubin, or why it is refused.
 void describe(BuildResult& result) {
   const CubinRefusal refusal = check_cubin(result.artifact.bytes);
   result.ok = refusal.reason.empty();
@@ -24,7 +24,7 @@ void describe(BuildResult& result) {
   result.outcome = refusal.reason == "bad_cubin" ? Outcome::kBuildFailed : Outcome::kTampered;
 }
 
-/// Where the log of a build is kept beside its cubin: what it says of speed holds for cached cubins too.
+/// The cache key of a build's log, whose performance notes hold for the cached cubin too.
 Digest log_key(const Digest& key) { return Hasher().add(key.hex()).add("log").finish(); }
 
 }  // namespace

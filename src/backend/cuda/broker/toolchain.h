@@ -17,7 +17,7 @@ struct ToolchainOptions {
   double timeout_seconds = 30;
 };
 
-/// NVRTC behind compile jails: text to cubin. Cubins are cached by content. Thread-safe.
+/// NVRTC in compile jails: source to cubin, cached by content. Thread-safe.
 class Toolchain {
  public:
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);

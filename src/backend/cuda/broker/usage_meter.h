@@ -6,10 +6,10 @@
 
 namespace lathe::cuda {
 
-/// Adds up what sessions spend. Thread-safe.
+/// Sums up the time that sessions spend in each stage. Thread-safe.
 class UsageMeter {
  public:
-  /// Adds the time until it is destroyed to a stage.
+  /// Charges its own lifetime to a stage.
   class Stage {
    public:
     Stage(UsageMeter& meter, const char* name);

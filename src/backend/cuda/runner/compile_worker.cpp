@@ -54,7 +54,7 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
     return channel.send(protocol::encode(reply));
   }
   const UniqueFd log(::memfd_create("log", MFD_CLOEXEC)), cubin(::memfd_create("cubin", MFD_CLOEXEC));
-  if (!log.valid() || !cubin.valid()) return errno_error("cannot make memory for a compilation");
+  if (!log.valid() || !cubin.valid()) return errno_error("cannot create memory for a compilation");
   const pid_t child = ::fork();
   if (child < 0) return errno_error("cannot fork a compilation");
   if (child == 0) compile_in_jail(nvrtc, include_folder, job, log.get(), cubin.get());
@@ -63,7 +63,7 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
   reply.timed_out = status == -1;
   reply.ok = status == 0;
   reply.infra = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == kNotJailed;
-  reply.log = reply.infra ? "the jail of a compilation cannot be made" : read_back(log.get(), kMaxLogBytes);
+  reply.log = reply.infra ? "cannot create the compile jail" : read_back(log.get(), kMaxLogBytes);
   if (status != -1 && WIFSIGNALED(status)) reply.log += "\nthe compiler died of this source";
   reply.seconds = seconds_since(begin_ns);
   if (!reply.ok) return channel.send(protocol::encode(reply));

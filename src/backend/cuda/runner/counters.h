@@ -4,30 +4,30 @@
 #include <string>
 #include <vector>
 
-/// Counters of NVIDIA's hardware under Lathe's names (docs/cuda.md). Pure.
+/// Derives Lathe's profile counters (docs/cuda.md) from NVIDIA's hardware metrics. Pure functions.
 namespace lathe::cuda {
 
-/// What the hardware is asked for.
+/// The hardware metrics to collect.
 std::vector<std::string> hardware_metrics();
 
-/// How the block that was counted ran on its own: counting makes it longer.
+/// The counted block's timing without counting, which would slow it down.
 struct CountedBlock {
   double device_ns = 0;
   int calls = 1;
 };
 
-/// Lathe's counters of one call: bytes and instructions a call, shares of a unit's peak over the block's own
-/// time. A counter whose metrics are missing is missing.
+/// Counters of one call: bytes and instructions per call, shares of a unit's peak over the block's
+/// uncounted time. Counters whose metrics are missing are left out.
 std::map<std::string, double> name_counters(const std::map<std::string, double>& metrics,
                                             const CountedBlock& block);
 
-/// One launch of a kernel and what a multiprocessor has for it.
+/// A launch and its use of resources.
 struct KernelUse {
-  double blocks = 1, threads = 1;  ///< of the grid; of a block
-  double registers = 0;            ///< a thread
-  double shared_bytes = 0;         ///< a block: static, dynamic and what the driver reserves
-  double local_bytes = 0;          ///< a thread
-  double blocks_per_sm = 0;        ///< resident at once, as the driver says; 0 if it does not
+  double blocks = 1, threads = 1;  ///< blocks per grid, threads per block
+  double registers = 0;            ///< per thread
+  double shared_bytes = 0;         ///< per block: static, dynamic and reserved by the driver
+  double local_bytes = 0;          ///< per thread
+  double blocks_per_sm = 0;        ///< resident at once, from the driver; 0 if unknown
 };
 struct SmLimits {
   double multiprocessors = 1;

@@ -53,7 +53,7 @@ std::string remedy(CuptiCode code) {
   if (code == kNotPermitted || code == kNotPermittedVirtual)
     return "the driver lets only administrators count: load its module with "
            "NVreg_RestrictProfilingToAdminUsers=0";
-  if (code == kBusy) return "another profiler uses the counters: end it";
+  if (code == kBusy) return "another profiler is using the counters; stop it";
   if (code == kVirtual) return "the virtual machine's host must permit counters";
   return {};
 }

@@ -8,9 +8,9 @@
 
 namespace lathe::cuda {
 
-// What CUPTI's range profiler takes and gives, declared here so that Lathe builds without the toolkit. Every
-// structure begins with its own size as CUPTI counts it (without the padding at its end): a later CUPTI knows
-// by it which fields a caller has.
+// Parameters of CUPTI's range profiler, declared here so that Lathe builds without the toolkit.
+// Each structure starts with its size as CUPTI counts it (without trailing padding), which tells
+// newer versions of CUPTI which fields the caller knows.
 
 struct CuptiHostTag;
 struct CuptiRangeTag;
@@ -124,8 +124,8 @@ struct CuptiSetConfig {
   const std::uint8_t* config = nullptr;
   std::size_t data_bytes = 0;
   std::uint8_t* data = nullptr;
-  int ranges = 2;  ///< the user's
-  int replay = 3;  ///< the user's
+  int ranges = 2;  ///< CUPTI_UserRange
+  int replay = 3;  ///< CUPTI_UserReplay
   std::size_t ranges_a_pass = 1;
   std::uint16_t nesting_levels = 1;
   std::uint16_t least_level = 1;
@@ -180,10 +180,11 @@ struct Cupti {
   CuptiCode (*decode)(CuptiDecode*);
 };
 
-/// Binds the toolkit's libcupti, once a process. kUnavailable where there is none, or one that is too old.
+/// Binds the toolkit's libcupti, once per process. kUnavailable if there is none or it is too old.
 Result<const Cupti*> cupti();
 
-/// `what` failed with `code`: by CUPTI's name for it, with what to do where counters are not permitted.
+/// Ok for 0, else an Error with `what` and CUPTI's name of `code`; its hint says how to permit
+/// counters where they are not.
 Status check_cupti(CuptiCode code, const char* what);
 
 }  // namespace lathe::cuda

@@ -37,7 +37,7 @@ constexpr int kCubinFd = 3;
 Status disassemble(const Channel& channel, const std::string& program, const protocol::CompileJob& job) {
   LATHE_TRY(const UniqueFd cubin, make_sealed_memfd("cubin", job.source));
   const UniqueFd text(::memfd_create("sass", MFD_CLOEXEC));
-  if (!text.valid()) return errno_error("cannot make memory for a disassembly");
+  if (!text.valid()) return errno_error("cannot create memory for a disassembly");
   const pid_t child = ::fork();
   if (child < 0) return errno_error("cannot fork a disassembly");
   if (child == 0) disassemble_in_jail(program, cubin.get(), text.get());

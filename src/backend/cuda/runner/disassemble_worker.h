@@ -6,8 +6,8 @@
 
 namespace lathe::cuda {
 
-/// Serves jobs whose source is a cubin: `program` (nvdisasm) prints it in a child that can read nothing else
-/// of the machine's but libraries. Returns when the broker is gone.
+/// Serves jobs whose source is a cubin until the broker closes the channel. `program` (nvdisasm)
+/// runs in a child that can read nothing but the cubin and system libraries.
 void serve_disassembly(const Channel& channel, const std::string& program);
 
 }  // namespace lathe::cuda

@@ -7,9 +7,9 @@
 
 namespace lathe::cuda {
 
-// The part of the CUDA driver's interface that Lathe uses, declared here and bound at run time: one program
-// runs with and without a GPU, and builds without the toolkit. Layouts and numbers are those of the driver's
-// stable ABI (version 12.4 and later).
+// The part of the CUDA driver's interface that Lathe uses, declared here and bound at run time: one
+// program runs with and without a GPU, and builds without the toolkit. Layouts and numbers are
+// those of the driver's stable ABI (version 12.4 and later).
 
 using Code = int;  ///< CUresult; 0 is success
 using DevicePointer = std::uint64_t;
@@ -102,7 +102,7 @@ enum class FunctionAttribute : int {
   kNonPortableCluster = 14
 };
 
-/// The driver's functions. A pointer is null only where the driver is older than the function.
+/// The driver's functions. A pointer is null only if the driver predates the function.
 struct Driver {
   Code (*init)(unsigned flags);
   Code (*version)(int*);
@@ -150,7 +150,7 @@ struct Driver {
   Code (*copy_on_device)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);
   Code (*register_host)(void*, std::size_t bytes, unsigned flags);
   Code (*unregister_host)(void*);
-  Code (*host_address)(DevicePointer*, void*, unsigned flags);  ///< of registered memory, for kernels
+  Code (*host_address)(DevicePointer*, void*, unsigned flags);  ///< of registered memory
   Code (*set_bytes)(DevicePointer, unsigned char, std::size_t count, Stream);
   Code (*set_words)(DevicePointer, unsigned, std::size_t count, Stream);
 
@@ -168,10 +168,11 @@ struct Driver {
   Code (*graph_destroy)(Graph);
 };
 
-/// Binds libcuda.so.1, once a process. kUnavailable where there is no driver; it does not call init().
+/// Binds libcuda.so.1, once per process, without calling init(). kUnavailable if there is no
+/// driver.
 Result<const Driver*> driver();
 
-/// `what` failed with `code`, by the driver's own name for it. kOk for 0.
+/// Ok for 0, else an Error with `what` and the driver's name of `code`.
 Status check(Code code, const char* what);
 
 }  // namespace lathe::cuda

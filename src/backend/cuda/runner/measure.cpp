@@ -24,7 +24,7 @@ class Meter {
     return meter;
   }
 
-  /// Seconds of a launch, at the best of kRepeats.
+  /// Seconds per launch, the best of kRepeats.
   Result<double> best_seconds(const char* kernel, unsigned blocks, void** arguments) const {
     Function function = nullptr;
     LATHE_CHECK_OK(check(driver_->module_function(&function, module_, kernel), kernel));
@@ -54,7 +54,7 @@ class Meter {
   Event begin_ = nullptr, end_ = nullptr;
 };
 
-/// The better of reading and copying `bytes`.
+/// The higher bandwidth of reading and of copying `bytes`.
 Result<double> bandwidth(const Meter& meter, DevicePointer from, DevicePointer to, std::uint64_t bytes,
                          unsigned blocks, long long rounds) {
   auto count = static_cast<long long>(bytes / 16);
@@ -65,7 +65,8 @@ Result<double> bandwidth(const Meter& meter, DevicePointer from, DevicePointer t
   return std::max(moved / reading, 2 * moved / copying);
 }
 
-/// Operations a clock of a multiprocessor, dense, on 16-bit operands (CUDA's programming guide).
+/// Dense tensor-core operations on 16-bit operands per clock and multiprocessor (CUDA programming
+/// guide).
 double tensor_operations(const DeviceFacts& facts) {
   switch (facts.compute_major) {
     case 8:
@@ -87,7 +88,7 @@ Result<std::vector<double>> measure_device(const Driver& driver, Module kernels,
   driver.context_synchronize();
   const auto blocks = static_cast<unsigned>(facts.multiprocessors * 8);
   LATHE_TRY(const double dram, bandwidth(meter, from.address(), to.address(), kDramBytes, blocks, 1));
-  // All threads make whole steps of four vectors; a third of the cache leaves room for the copy.
+  // Every thread makes whole steps of four vectors; a third of the cache leaves room for the copy.
   const std::uint64_t step = std::uint64_t{blocks} * kThreads * 64;
   const std::uint64_t in_l2 =
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(facts.l2_bytes) / 3 / step) * step;

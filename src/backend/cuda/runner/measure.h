@@ -7,8 +7,8 @@
 
 namespace lathe::cuda {
 
-/// Runs kKeeperKernels that reach the device's limits: bytes a second from DRAM, the same from L2, and fp32
-/// operations a second. Then what tensor cores can do at most, which is not measured.
+/// Measures the device's limits with kKeeperKernels. Returns DRAM bytes, L2 bytes and fp32
+/// operations per second, and the tensor cores' peak, which is computed rather than measured.
 Result<std::vector<double>> measure_device(const Driver& driver, Module kernels, const DeviceFacts& facts);
 
 }  // namespace lathe::cuda

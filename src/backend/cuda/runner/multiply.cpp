@@ -24,7 +24,7 @@ Status multiply_matrices(const Driver& driver, Module kernels, const Product& pr
   LATHE_TRY(const DeviceMemory a, room_for(driver, product.a_bytes()));
   LATHE_TRY(const DeviceMemory b, room_for(driver, product.b_bytes()));
   LATHE_TRY(const DeviceMemory c, room_for(driver, product.c_bytes()));
-  constexpr char kMoving[] = "cannot move a reference's matrices";
+  constexpr char kMoving[] = "cannot copy a reference's matrices";
   std::byte* host = matrices.data();
   const auto to_device = [&](const DeviceMemory& to, std::uint64_t bytes) {
     const std::byte* const from = host;

@@ -6,8 +6,8 @@
 
 namespace lathe::cuda {
 
-/// Multiplies the matrices in `memory`, in place of the last, by kKeeperKernels. kUnavailable: the device is
-/// full.
+/// Multiplies the matrices in `memory` with kKeeperKernels and stores the product in place of the
+/// last one. kUnavailable if the device lacks memory.
 Status multiply_matrices(const Driver& driver, Module kernels, const Product& product,
                          const UniqueFd& memory);
 

@@ -18,7 +18,8 @@ constexpr std::uint64_t kArenaBytes = 512 << 20;
 constexpr int kWarmUpCalls = 3, kTimedCalls = 30;
 constexpr unsigned kSharedWithoutAsking = 48 << 10;
 
-/// Gives freed blocks out again, unchanged, as the allocators of deep-learning frameworks do.
+/// Reuses freed blocks without clearing them, as the caching allocators of deep-learning frameworks
+/// do.
 class CachingArena {
  public:
   explicit CachingArena(DevicePointer begin) : next_(begin), end_(begin + kArenaBytes) {}
@@ -48,7 +49,7 @@ struct Buffers {
   std::vector<DevicePointer> inputs, outputs, scratch;
 };
 
-/// A kernel that is launched without looking at what the driver says.
+/// Launches a kernel and ignores the driver's error codes.
 class LooseKernel {
  public:
   static Result<LooseKernel> load(const Driver& driver, const UniqueFd& load, const UniqueFd& cubin) {
@@ -83,7 +84,7 @@ class LooseKernel {
     for (const Step& step : load_.steps) launch(step, buffers, stream);
   }
 
-  /// Of calls in a graph: launched one by one, short ones would take as long as a launch.
+  /// Times calls as a graph: launched one by one, short ones would take as long as a launch.
   double mean_ms(const Buffers& buffers, const LaunchDevice& device) const {
     for (int i = 0; i < kWarmUpCalls; ++i) call(buffers, device.stream);
     Graph graph = nullptr;
@@ -180,8 +181,9 @@ Result<std::string> grade(const LaunchDevice& device, const std::vector<UniqueFd
   honest.call(buffers, device.stream);
   driver.stream_synchronize(device.stream);
   std::vector<float> got(bytes / sizeof(float)), want(bytes / sizeof(float));
-  LATHE_CHECK_OK(check(driver.copy_to_host(got.data(), mine.outputs[0], bytes), "the outputs are lost"));
-  LATHE_CHECK_OK(check(driver.copy_to_host(want.data(), buffers.outputs[0], bytes), "the outputs are lost"));
+  LATHE_CHECK_OK(check(driver.copy_to_host(got.data(), mine.outputs[0], bytes), "cannot copy the outputs"));
+  LATHE_CHECK_OK(
+      check(driver.copy_to_host(want.data(), buffers.outputs[0], bytes), "cannot copy the outputs"));
   const double share = naive_share_right(got.data(), want.data(), got.size());
   if (share < kNaiveShareWanted) return fmt::format("FAIL {:.1f}% of the values are right", 100 * share);
   return fmt::format("PASS {:.3f}", honest_ms / candidate_ms);

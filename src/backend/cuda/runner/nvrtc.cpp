@@ -29,7 +29,7 @@ namespace {
 constexpr std::array kLibraries = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
                                    "/usr/local/cuda/lib64/libnvrtc.so.12"};
 
-/// NVRTC's texts end with a zero that is not theirs.
+/// The sizes that NVRTC reports include a terminating zero.
 template <class Size, class Get, class Program>
 std::string text_of(Program program, Size size, Get get) {
   std::size_t bytes = 0;

@@ -7,7 +7,8 @@
 
 namespace lathe::cuda {
 
-/// What one compilation gave. `log` has warnings too; its places are "candidate.cu(line): ...".
+/// The result of a compilation. `log` includes warnings. Its lines start with their location:
+/// "candidate.cu(line): ...".
 struct Compiled {
   bool ok = false;
   std::string cubin;
@@ -15,11 +16,13 @@ struct Compiled {
   double seconds = 0;
 };
 
-/// NVIDIA's run-time compiler, bound at run time. A process that has compiled must not fork children that use
-/// the driver: NVRTC 13 touches it. Compilations follow each other; one at a time in a process.
+/// NVIDIA's run-time compiler, bound at run time. A process that has compiled must not fork
+/// children that use the driver, because NVRTC 13 calls into it. Not thread-safe: one compilation
+/// at a time per process.
 class Nvrtc {
  public:
-  /// Looks for libnvrtc in the loader's path and in CUDA's usual folder. kUnavailable if there is none.
+  /// Looks for libnvrtc in the loader's path and in CUDA's usual folder. kUnavailable if there is
+  /// none.
   static Result<Nvrtc> open();
 
   /// `flags` are NVRTC's own: -arch=sm_90a, -I, -D.

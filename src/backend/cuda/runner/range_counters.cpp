@@ -14,7 +14,7 @@ std::vector<const char*> pointers_to(std::span<const std::string> names) {
   return pointers;
 }
 
-/// The range profiler of the current context, for as long as it lives.
+/// Owns the range profiler of the current context.
 class RangeProfiler {
  public:
   explicit RangeProfiler(const Cupti& cupti) : cupti_(cupti) {}
@@ -52,7 +52,7 @@ class RangeProfiler {
     return check_cupti(cupti_.set_config(&set), "cannot choose counters");
   }
 
-  /// True once the hardware has seen all that it was asked for.
+  /// True once the hardware has completed all passes.
   Result<bool> pass(const std::function<Status()>& work) {
     CuptiRangeOnly range;
     range.range = range_;
@@ -169,7 +169,7 @@ Result<std::map<std::string, double>> count_metrics(Context context, std::span<c
   CuptiInitialize initialize;
   LATHE_CHECK_OK(check_cupti(bound->initialize(&initialize), "cannot initialise CUPTI"));
   CuptiChipName chip;
-  LATHE_CHECK_OK(check_cupti(bound->chip_name(&chip), "cannot tell the chip"));
+  LATHE_CHECK_OK(check_cupti(bound->chip_name(&chip), "cannot identify the chip"));
   LATHE_TRY(auto availability, available_counters(*bound, context));
   LATHE_TRY(const MetricConfig config,
             MetricConfig::make(*bound, chip.name, metrics, std::move(availability)));

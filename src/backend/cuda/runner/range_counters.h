@@ -10,10 +10,10 @@
 
 namespace lathe::cuda {
 
-/// Turns names of metrics into what the hardware must be told, for one kind of chip. Needs no GPU.
+/// The configuration with which one kind of chip collects the given metrics. Needs no GPU.
 class MetricConfig {
  public:
-  /// Leaves out what the chip does not have. `availability` may be empty.
+  /// Leaves out metrics that the chip lacks. `availability` may be empty.
   static Result<MetricConfig> make(const Cupti& cupti, const char* chip, std::span<const std::string> metrics,
                                    std::vector<std::uint8_t> availability);
   MetricConfig(MetricConfig&& other) noexcept;
@@ -33,8 +33,8 @@ class MetricConfig {
   std::vector<std::uint8_t> availability_, image_;
 };
 
-/// Counts over `work`, which is run as often as the hardware needs passes, after `prepare` each time.
-/// kUnavailable where counters are missing or not permitted: the hint says why.
+/// Collects metrics over `work`, which runs once per pass that the hardware needs, each time after
+/// `prepare`. kUnavailable if counters are missing or not permitted; the hint says why.
 Result<std::map<std::string, double>> count_metrics(Context context, std::span<const std::string> metrics,
                                                     const std::function<Status()>& prepare,
                                                     const std::function<Status()>& work);

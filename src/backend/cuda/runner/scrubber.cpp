@@ -10,7 +10,8 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr unsigned kRounds = 4;  // blocks for a multiprocessor: one that ends early must not spare another
+// Thread blocks per multiprocessor: one that ends early must not leave another without.
+constexpr unsigned kRounds = 4;
 constexpr unsigned kThreads = 1024, kTouchThreads = 32;
 
 }  // namespace

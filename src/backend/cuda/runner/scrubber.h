@@ -7,7 +7,8 @@
 
 namespace lathe::cuda {
 
-/// Overwrites shared memory and registers, where a block of a candidate may have left something for the next.
+/// Overwrites shared memory and registers, in which a candidate's block could leave data for its
+/// next one.
 class Scrubber {
  public:
   Scrubber() = default;

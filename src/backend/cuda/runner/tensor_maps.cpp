@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kNoInterleave = 0, kPromoteTo128Bytes = 2;
 
-/// 0, 32, 64, 128 bytes are the driver's 0, 1, 2, 3.
+/// The driver encodes 0, 32, 64 and 128 bytes as 0, 1, 2 and 3.
 int swizzle_code(std::uint32_t bytes) { return bytes == 0 ? 0 : std::countr_zero(bytes) - 4; }
 
 }  // namespace

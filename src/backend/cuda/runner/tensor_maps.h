@@ -5,7 +5,7 @@
 
 namespace lathe::cuda {
 
-/// A map as kernels take it, by value.
+/// A tensor map as kernels receive it, by value.
 struct alignas(64) EncodedMap {
   unsigned char bytes[128] = {};
 };

@@ -18,7 +18,7 @@ struct Arg {
 void put(WireWriter& out, const Arg& arg);
 Arg get_arg(WireReader& in);
 
-/// The driver's numbers (CUtensorMapDataType).
+/// Values of the driver's CUtensorMapDataType.
 enum class MapType : std::uint8_t {
   kUint8 = 0,
   kInt32 = 3,
@@ -29,8 +29,8 @@ enum class MapType : std::uint8_t {
   kBfloat16 = 9
 };
 
-/// A tensor map without its address, which differs from trial to trial. Lists begin with the innermost dim.
-/// The broker has checked its numbers against the hardware's rules and the buffer's size.
+/// A tensor map without its address, which differs from trial to trial. Lists start with the
+/// innermost dim. The broker has validated it against the hardware's rules and the buffer's size.
 struct TensorMap {
   Arg base;
   MapType type = MapType::kFloat32;

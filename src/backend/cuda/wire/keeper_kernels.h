@@ -4,32 +4,34 @@
 
 namespace lathe::cuda {
 
-/// One piece of memory that `run_jobs` fills or copies, or `check_jobs` reads. The same layout in
-/// kKeeperKernels.
+/// A range of memory that `run_jobs` fills or copies, or that `check_jobs` compares. kKeeperKernels
+/// declares the same layout, as Job.
 struct MemoryJob {
-  std::uint64_t to = 0;    ///< of a check: what to tell of another byte than `pattern`
-  std::uint64_t from = 0;  ///< 0: filled with `pattern`
+  std::uint64_t to = 0;    ///< of a check: the number to report if a byte differs from `pattern`
+  std::uint64_t from = 0;  ///< 0: fill with `pattern`
   std::uint64_t bytes = 0;
   std::uint64_t pattern = 0;  ///< one byte
 };
 
-/// What the keeper runs: trusted text. `run_jobs` takes (const Job*), a row of blocks a job; `check_jobs`
-/// (const Job*, unsigned* least), which becomes the least `to` of a job that fails. Others reach the limits
-/// of a device. `stream_read` and `stream_copy` take (float4* from, float4* to, int64_t count, int64_t
-/// rounds) and go over the same memory `rounds` times; `multiply_add` takes (float* to, int64_t steps) and
-/// does kChains fused multiply-adds a step and thread. `multiply_double` and `multiply_float`, and for
-/// gathered products `gather_double` and `gather_float`, take ProductArguments, a block of kProductThreads
-/// for each tile of kProductTile squared, tiles of a row first.
-inline constexpr int kChains = 8;
+inline constexpr int kChains = 8;  ///< fused multiply-adds per step and thread of `multiply_add`
+/// `multiply_...` and `gather_...` run a block of so many threads per square tile of the product.
 inline constexpr unsigned kProductThreads = 256, kProductTile = 128;
 
-/// As Product says, with addresses. The same layout in kKeeperKernels.
+/// A Product with device addresses. kKeeperKernels declares the same layout.
 struct ProductArguments {
   std::uint64_t a = 0, b = 0, c = 0, rows = 0, columns = 0;
   std::int64_t m = 0, n = 0, k = 0, images = 0, image_elements = 0;
   bool a_transposed = false, b_transposed = false;
 };
 
+/// Trusted kernels that the keeper runs:
+///   - run_jobs(const Job*) fills and copies, with a row of blocks per job;
+///   - check_jobs(const Job*, unsigned* least) sets `least` to the least `to` of a job that fails;
+///   - stream_read and stream_copy(float4* from, float4* to, int64_t count, int64_t rounds) pass
+///     over the same memory `rounds` times, to measure bandwidth;
+///   - multiply_add(float* to, int64_t steps) measures the rate of fp32 operations;
+///   - multiply_double, multiply_float, gather_double and gather_float(ProductArguments) multiply
+///     matrices, the latter two gathered ones, with one block per tile, in row-major order.
 inline constexpr const char* kKeeperKernels = R"(
 struct Job {
   unsigned long long to, from, bytes, pattern;
@@ -115,7 +117,7 @@ struct Product {
 
 constexpr int kTile = 128, kDepth = 16, kThreads = 256, kPart = 8, kAcross = kTile / kPart;
 
-// What lies outside counts as zero.
+// Elements outside the matrix are zero.
 template <class T>
 __device__ T element(const T* matrix, long long row, long long column, long long rows, long long columns,
                      bool transposed) {
@@ -123,8 +125,9 @@ __device__ T element(const T* matrix, long long row, long long column, long long
   return transposed ? matrix[column * rows + row] : matrix[row * columns + column];
 }
 
-// A thread has kPart rows beside each other and kPart columns, two by two; neighbours load neighbouring elements.
-// Of gathered ones each thread loads one column, the columns of all images counted on.
+// Each thread computes kPart adjacent rows and kPart columns in pairs; adjacent threads load
+// adjacent elements. In a gathered product each thread loads one column, numbered across all
+// images.
 template <class T, bool kGathered>
 __device__ void multiply(const Product& of) {
   __shared__ T left[kDepth][kTile], right[kDepth][kTile];

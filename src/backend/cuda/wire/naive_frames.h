@@ -4,10 +4,10 @@
 
 namespace lathe::cuda {
 
-/// What a process of the naive grader says once it can begin, and what it is asked. A compile frame comes
-/// with the text, a grade frame with two pairs of Load and cubin, the candidate's and the honest kernel's,
-/// and the inputs. It answers a grade frame with a line, see read_naive_line(), and a compile frame with
-/// kNaiveObject and the cubin, or with a line.
+/// Messages of the naive grader's process, which sends kNaiveReady once it can start. A compile
+/// frame carries the source. A grade frame carries the candidate's Load and cubin, the honest
+/// kernel's, and the inputs; the answer is a line for read_naive_line(). The answer to a compile
+/// frame is kNaiveObject with the cubin, or such a line.
 inline constexpr std::string_view kNaiveReady = "ready", kNaiveCompile = "compile", kNaiveGrade = "grade",
                                   kNaiveObject = "object";
 

@@ -8,28 +8,28 @@
 
 #include "base/result.h"
 
-/// What the broker asks a launcher at depth `profile`, in the place of a block.
+/// Messages of depth `profile`: the broker sends a launcher a ProfileJob instead of a block.
 namespace lathe::cuda {
 
 struct ProfileJob {
   enum class Verb : std::uint8_t {
-    kProbe,  ///< whether this machine lets Lathe count; needs no load
-    kCount,  ///< the counters of one block; comes with the cubin of kKeeperKernels
-    kLoop    ///< the block again and again between the control page's `go` and `done`
+    kProbe,  ///< whether this machine permits counters; needs no Load
+    kCount,  ///< counts over one block; accompanied by the cubin of kKeeperKernels
+    kLoop    ///< repeats the block between the control page's `go` and `done`
   };
   Verb verb = Verb::kProbe;
   std::uint8_t poison = 0xff;
-  double seconds = 0;  ///< kLoop: at least so long
+  double seconds = 0;  ///< kLoop: minimum duration
   std::vector<std::uint32_t> trials = {};
 };
 std::string encode(const ProfileJob& job);
 bool is_profile_job(std::string_view frame);
 Result<ProfileJob> decode_profile_job(std::string_view frame);
 
-/// From the candidate's process: information, never a judgement.
+/// Comes from the candidate's process, so no verdict may depend on it.
 struct ProfileAnswer {
   bool ok = false;
-  std::string text = {};  ///< why not, and what would help
+  std::string text = {};  ///< on failure: the reason and the remedy
   std::map<std::string, double> counters = {};
 };
 std::string encode(const ProfileAnswer& answer);

@@ -4,17 +4,18 @@
 
 namespace lathe::cuda {
 
-/// Addresses that one launch of `touch` reads, by value. The same layout in kScrubKernel.
+/// The argument of `touch`, passed by value. kScrubKernel declares the same layout.
 struct TouchedPages {
   static constexpr unsigned kMost = 480;
   std::uint64_t addresses[kMost] = {};
   std::uint64_t count = 0;
 };
 
-/// What a launcher runs before a block. Trusted text. `scrub` overwrites the shared memory and the registers
-/// that the last block left; a block takes a whole multiprocessor; it takes (unsigned pattern, unsigned
-/// bytes): of dynamic shared memory. `touch` takes TouchedPages: so that pages which nobody has used yet cost
-/// a block no more than others.
+/// Trusted kernels that a launcher runs before each block. `scrub(unsigned pattern, unsigned
+/// bytes)` overwrites the shared memory and the registers that the previous block left behind; one
+/// of its thread blocks with `bytes` of dynamic shared memory fills a multiprocessor.
+/// `touch(TouchedPages)` reads a byte of each page, so that the first use of a page is not charged
+/// to the block.
 inline constexpr const char* kScrubKernel = R"(
 struct TouchedPages {
   unsigned long long addresses[480], count;
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) scrub(unsigned pattern, un
 #pragma unroll
   for (int i = 0; i < 60; ++i) registers[i] = memory[threadIdx.x + i];
   __syncthreads();
-  // What multiplies is only known now, so all values stay in registers until here.
+  // The factor is known only here, so all values stay live in registers up to this point.
   const unsigned factor = memory[threadIdx.x];
   unsigned sum = 0;
 #pragma unroll

@@ -28,7 +28,7 @@ class CompilerNotesTest : public testing::Test {
   const Result<Nvrtc> nvrtc_ = Nvrtc::open();
 };
 
-TEST_F(CompilerNotesTest, AnEasyKernelGivesNoNotes) {
+TEST_F(CompilerNotesTest, ASimpleKernelGivesNoNotes) {
   const Compiled compiled = compile("extern \"C\" __global__ void f(float* x) { *x = 1; }");
   EXPECT_THAT(facts_of_log(compiled.log), IsEmpty());
   const auto facts = facts_of_cubin(compiled.cubin);
@@ -37,7 +37,7 @@ TEST_F(CompilerNotesTest, AnEasyKernelGivesNoNotes) {
   EXPECT_THAT(facts, Not(Contains(Key("registers of f"))));
 }
 
-TEST_F(CompilerNotesTest, SpillsAreCountedAndStandInTheStack) {
+TEST_F(CompilerNotesTest, SpillsAreCountedAndShowInTheStackSize) {
   const Compiled compiled = compile(R"(
 extern "C" __global__ void g(float* x) { *x = 1; }
 extern "C" __global__ void __launch_bounds__(1024, 2) f(float* x) {

@@ -35,7 +35,7 @@ TEST_F(CubinImageTest, NamesKernelsAndCountsTheirCode) {
   EXPECT_EQ(image->variable_bytes, 0U);
 }
 
-TEST_F(CubinImageTest, SaysWhatEachKernelTakes) {
+TEST_F(CubinImageTest, ReportsEachKernelsResources) {
   const std::string source = R"(
 extern "C" __global__ void lean(float* x) { x[threadIdx.x] = 1; }
 extern "C" __global__ void rich(float* x, int n) {
@@ -63,7 +63,7 @@ extern "C" __global__ void rich(float* x, int n) {
   }
 }
 
-TEST_F(CubinImageTest, AVariableThatCallsCouldKeepStateInIsRefused) {
+TEST_F(CubinImageTest, AVariableInWhichCallsCouldKeepStateIsRefused) {
   EXPECT_EQ(
       check_cubin(cubin_of("__device__ int calls; extern \"C\" __global__ void f() { ++calls; }")).reason,
       "writable_state");
@@ -104,7 +104,7 @@ TEST_F(CubinImageTest, DamagedCubinsAreErrorsOrHarmless) {
   }
 }
 
-TEST(CubinImage, WhatIsNoCubinSaysSo) { EXPECT_EQ(check_cubin("#!/bin/sh").reason, "bad_cubin"); }
+TEST(CubinImage, AnythingButACubinIsRefused) { EXPECT_EQ(check_cubin("#!/bin/sh").reason, "bad_cubin"); }
 
 }  // namespace
 }  // namespace lathe::cuda

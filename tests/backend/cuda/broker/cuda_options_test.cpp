@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-/// LD_LIBRARY_PATH for the length of a case.
+/// Sets LD_LIBRARY_PATH for the duration of a test case.
 class LibraryPath {
  public:
   explicit LibraryPath(const std::string& value) {
@@ -24,7 +24,7 @@ class LibraryPath {
   std::string before_;
 };
 
-TEST(CudaOptions, LaunchersAreToldWhereTheUsersCudnnLies) {
+TEST(CudaOptions, LaunchersGetThePathOfTheUsersCudnn) {
   const std::string folder = testing::TempDir() + "lathe-some-cudnn";
   std::filesystem::create_directories(folder);
   ASSERT_TRUE(write_file_atomically(folder + "/libcudnn.so.9", "not a library\n").ok());

@@ -10,7 +10,7 @@ using testing::IsEmpty;
 using testing::Key;
 using testing::Not;
 
-TEST(DeviceLog, SaysTheMiddleAndHowOftenTheClockWasHeldBack) {
+TEST(DeviceLog, SummarisesMediansAndTheShareOfThrottledReadings) {
   const auto state = summarise({{.clock_mhz = 1980, .power_w = 300},
                                 {.clock_mhz = 1980, .power_w = 500, .throttle = 0x1},
                                 {.clock_mhz = 1700, .power_w = 700, .throttle = 0x4},
@@ -23,9 +23,9 @@ TEST(DeviceLog, SaysTheMiddleAndHowOftenTheClockWasHeldBack) {
   EXPECT_THAT(state, Not(Contains(Key("celsius")))) << "0 is: not known";
 }
 
-TEST(DeviceLog, SaysNothingOfATimeWithoutReadings) { EXPECT_THAT(summarise({}), IsEmpty()); }
+TEST(DeviceLog, IsEmptyWithoutReadings) { EXPECT_THAT(summarise({}), IsEmpty()); }
 
-TEST(Nvml, AGpuThatIsNotThereIsAnErrorWithAHint) {
+TEST(Nvml, AMissingGpuIsAnErrorWithAHint) {
   const auto nvml = Nvml::open("ffff:ff:1f.0");
   ASSERT_FALSE(nvml.ok());
   EXPECT_EQ(nvml.error().code, ErrorCode::kUnavailable);

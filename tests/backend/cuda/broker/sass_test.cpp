@@ -42,7 +42,7 @@ TEST(Sass, OtherTextHoldsNoInstructions) {
               IsEmpty());
 }
 
-/// The accumulator of a product cannot be hidden from who reads the machine code.
+/// The machine code reveals the accumulator type of a product.
 TEST(Disassembler, ShowsTheAccumulatorOfAProduct) {
   const auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.error().to_string();

@@ -37,7 +37,7 @@ TEST(Counters, TotalsAreOfOneCall) {
   EXPECT_DOUBLE_EQ(counters.at("l2_bytes"), 8e6);
 }
 
-TEST(Counters, SharesAreOfTheTimeThatTheBlockTakesWhenNobodyCounts) {
+TEST(Counters, SharesAreOfTheBlocksUncountedTime) {
   const Values counters = name_counters(measured(), kBlock);
   EXPECT_DOUBLE_EQ(counters.at("dram_share"), 0.6);
   EXPECT_DOUBLE_EQ(counters.at("busiest_sm"), 0.8);
@@ -54,7 +54,7 @@ TEST(Counters, RatesAndStallsAreShares) {
   EXPECT_DOUBLE_EQ(counters.at("stall.long_scoreboard"), 0.7);
 }
 
-TEST(Counters, WhatTheHardwareDoesNotCountIsMissing) {
+TEST(Counters, CountersWithoutMetricsAreLeftOut) {
   Values metrics = measured();
   metrics.erase("dram__bytes_read.sum");
   metrics.erase("gpu__time_duration.sum");

@@ -72,7 +72,7 @@ class CuptiTest : public testing::Test {
   const Result<const Cupti*> cupti_ = cupti();
 };
 
-TEST_F(CuptiTest, EveryCounterOfLathesIsOneOfHoppers) {
+TEST_F(CuptiTest, HopperHasEveryMetricThatLatheUses) {
   const auto metrics = hardware_metrics();
   const auto config = MetricConfig::make(**cupti_, "GH100", metrics, {});
   ASSERT_TRUE(config.ok()) << config.error().to_string();
@@ -80,7 +80,7 @@ TEST_F(CuptiTest, EveryCounterOfLathesIsOneOfHoppers) {
   EXPECT_FALSE(config->image().empty());
 }
 
-TEST_F(CuptiTest, OtherChipsCountWhatTheyHave) {
+TEST_F(CuptiTest, OtherChipsLeaveOutMetricsThatTheyLack) {
   for (const char* chip : {"GA100", "AD102", "GB100"}) {
     SCOPED_TRACE(chip);
     const auto config = MetricConfig::make(**cupti_, chip, hardware_metrics(), {});

@@ -1,4 +1,5 @@
-// The complete examples of docs/cuda.md and docs/cuda_candidates.md: what a reader copies must compile.
+// The complete examples of docs/cuda.md and docs/cuda_candidates.md: what a reader copies must
+// compile.
 
 #include <gmock/gmock.h>
 

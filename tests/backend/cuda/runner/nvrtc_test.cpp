@@ -42,7 +42,7 @@ TEST_F(NvrtcTest, AnErrorNamesItsLine) {
   EXPECT_THAT(compiled.log, HasSubstr("candidate.cu(4): error: identifier \"FACTOR\" is undefined"));
 }
 
-TEST_F(NvrtcTest, AnUnknownArchitectureIsAnErrorOfTheCompiler) {
+TEST_F(NvrtcTest, AnUnknownArchitectureIsACompileError) {
   const Compiled compiled = nvrtc_->compile(kScale, {"-arch=sm_12", "-DFACTOR=2.0f"});
   EXPECT_FALSE(compiled.ok);
 }

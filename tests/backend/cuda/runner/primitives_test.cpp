@@ -1,5 +1,5 @@
-// Every device primitive compiles where its header says that it exists. What it does is for machines with a
-// GPU to say: examples/cuda.
+// Every device primitive compiles for the architectures that its header names. What it computes is
+// tested on machines with a GPU, through examples/cuda.
 
 #include <gmock/gmock.h>
 

@@ -24,14 +24,14 @@ TEST(ProfileFrames, JobsAndAnswersSurviveTheChannel) {
   EXPECT_EQ(answered->counters, answer.counters);
 }
 
-TEST(ProfileFrames, ABlockIsNoJob) {
+TEST(ProfileFrames, ABlockIsNotAJob) {
   EXPECT_TRUE(is_profile_job(encode(ProfileJob{})));
   for (int poison = 0; poison < 256; ++poison)
     EXPECT_FALSE(
         is_profile_job(protocol::encode(protocol::Block{static_cast<std::uint8_t>(poison), {1, 2}})));
 }
 
-TEST(ProfileFrames, DamagedFramesAreRefused) {
+TEST(ProfileFrames, MalformedFramesAreRefused) {
   const std::string job = encode(ProfileJob{ProfileJob::Verb::kCount, 0, 1, {1, 2}});
   for (std::size_t bytes = 0; bytes < job.size(); ++bytes)
     EXPECT_FALSE(decode_profile_job(job.substr(0, bytes)).ok());
@@ -43,7 +43,7 @@ TEST(ProfileFrames, DamagedFramesAreRefused) {
   EXPECT_FALSE(decode_profile_answer(answer + "x").ok());
 }
 
-TEST(ProfileFrames, ACandidateCannotSendNumbersThatAreNoneOrOneNameTwice) {
+TEST(ProfileFrames, NonFiniteNumbersAndDuplicateNamesAreRefused) {
   for (const double none : {HUGE_VAL, -HUGE_VAL, std::nan("")})
     EXPECT_FALSE(decode_profile_answer(encode(ProfileAnswer{true, "", {{"a", none}}})).ok());
   std::string twice = encode(ProfileAnswer{true, "", {{"a", 1}, {"b", 1}}});
