@@ -84,6 +84,7 @@ using RmsLimits = std::vector<std::vector<RmsLimit>>;
 struct Workload {
   BoundTask task;
   std::vector<Trial> trials;
+  bool timed = false;  ///< blocks of it are timed: a trial's memory tells nothing of another's
   virtual ~Workload() = default;
   /// Of the trials and what a backend keeps beside them.
   virtual std::int64_t host_bytes() const;
@@ -179,8 +180,9 @@ class Backend {
   virtual DeviceUsage usage() const { return {}; }
   /// Who may compute on the device, and who may time; shared by all that use this backend.
   virtual DeviceLane& lane() = 0;
-  /// An evaluation has ended: a good moment for deferred clean-up. Does not wait.
-  virtual void on_idle() {}
+  /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it may go. Does
+  /// not wait.
+  virtual void on_idle(const Candidate& /*last*/) {}
   /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
   /// where it says nothing. Thread-safe.
   virtual std::map<std::string, double> device_state(std::int64_t /*begin_ns*/,

@@ -92,6 +92,7 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const double elements = std::clamp(kAllTimedElements / count, kTimedElements, affordable);
   Workload workload;
   workload.task = task;
+  workload.timed = true;
   workload.trials.resize(static_cast<std::size_t>(count));
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);

@@ -26,6 +26,7 @@ struct Task {
   std::unique_ptr<TaskBench> bench;  ///< once ready
   std::optional<Error> error;        ///< once preparing it has failed
   int jobs = 0;                      ///< unfinished ones
+  std::int64_t host_bytes = 0;       ///< of the bench
   std::int64_t used_ns = 0;
 
   bool settled() const { return bench || error; }
@@ -99,7 +100,9 @@ class LocalGym final : public Gym {
   LocalGym(Backend& backend, const GymOptions& options, EventSink& events)
       : backend_(backend), options_(options), events_(events), stop_(options.cancel.child()) {
     const DeviceInfo& device = backend.device();
-    const int builders = options.build_workers > 0 ? options.build_workers : std::max(1, device.cores);
+    // Lanes that wait for their processors would leave the device idle.
+    const int cores_for_builds = device.lanes > 1 ? device.cores / 2 : device.cores;
+    const int builders = options.build_workers > 0 ? options.build_workers : std::max(1, cores_for_builds);
     const int lanes = options.lanes > 0 ? options.lanes : std::max(1, device.lanes);
     const int preparers = device.lanes > 1 ? 2 : 1;
     for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_loop(); });
@@ -208,8 +211,30 @@ class LocalGym final : public Gym {
     return item;
   }
 
+  /// The next task to prepare, once memory has room for it or nothing else is left to do.
+  std::shared_ptr<Task> take_task() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stop_.cancelled() || (!to_prepare_.empty() && has_room()); });
+    if (stop_.cancelled()) return nullptr;
+    std::shared_ptr<Task> task = to_prepare_.front();
+    to_prepare_.pop_front();
+    ++preparing_;
+    return task;
+  }
+
+  bool has_room() const {
+    std::int64_t bytes = 0;
+    bool busy = preparing_ > 0;
+    for (const auto& [digest, task] : tasks_) {
+      if (!task->bench || task->jobs == 0) continue;  // idle ones make room
+      bytes += task->host_bytes;
+      busy = true;
+    }
+    return !busy || bytes < options_.task_memory_bytes;
+  }
+
   void prepare_loop() {
-    while (const std::shared_ptr<Task> task = take(to_prepare_)) {
+    while (const std::shared_ptr<Task> task = take_task()) {
       TaskBenchOptions options;
       options.secret = options_.secret.derive("task " + task->spec->digest.hex());
       options.hidden_shapes = options_.hidden_shapes;
@@ -218,6 +243,7 @@ class LocalGym final : public Gym {
       if (options_.anchors) options.anchors = options_.anchors(*task->spec);
       auto bench = TaskBench::create(task->spec, backend_, options, stop_, events_);
       std::lock_guard lock(mutex_);
+      --preparing_;
       settle(*task, std::move(bench));
       changed_.notify_all();
     }
@@ -225,7 +251,7 @@ class LocalGym final : public Gym {
 
   void settle(Task& task, Result<std::unique_ptr<TaskBench>> bench) {
     if (bench.ok() && !stop_.cancelled())
-      task.bench = *std::move(bench);
+      task.bench = *std::move(bench), task.host_bytes = task.bench->host_bytes();
     else
       task.error = bench.ok() || stop_.cancelled() ? stopped_preparing() : bench.error();
     task.used_ns = steady_clock().now_ns();
@@ -246,12 +272,12 @@ class LocalGym final : public Gym {
     std::vector<std::shared_ptr<Task>> idle;
     for (const auto& [digest, task] : tasks_) {
       if (!task->bench) continue;
-      bytes += task->bench->host_bytes();
+      bytes += task->host_bytes;
       if (task->jobs == 0) idle.push_back(task);
     }
     std::ranges::sort(idle, {}, &Task::used_ns);
     for (std::size_t i = 0; i + 1 < idle.size() && bytes > options_.task_memory_bytes; ++i) {
-      bytes -= idle[i]->bench->host_bytes();
+      bytes -= idle[i]->host_bytes;
       tasks_.erase(idle[i]->spec->digest);
     }
   }
@@ -300,6 +326,7 @@ class LocalGym final : public Gym {
     to_build_.erase(job);
     to_judge_.erase(job);
     --job->task->jobs;
+    if (job->task->jobs == 0) evict();
     job->inbox->done.push_back({job->ticket, std::move(result)});
   }
 
@@ -336,6 +363,7 @@ class LocalGym final : public Gym {
   std::condition_variable changed_, idle_;
   std::map<Digest, std::shared_ptr<Task>> tasks_;
   std::deque<std::shared_ptr<Task>> to_prepare_;
+  int preparing_ = 0;
   JobQueue unfinished_, to_build_, to_judge_;
   Ticket tickets_ = 0;
   std::vector<std::thread> threads_;

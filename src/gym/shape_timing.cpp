@@ -16,7 +16,7 @@ constexpr int kRoundsInFull = 3;          // before the rounds tell how much the
 constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
-constexpr double kFarFaster = 20;    // than the naive build: a tie known to a few percent is enough
+constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
 constexpr int kFreshProcesses = 3;   // that must confirm it
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
@@ -108,7 +108,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   const bool first = anchors_.empty();
   TimingRule rule = on_this_device(tie_rule());
   const std::vector<int> few_looks = {4};
-  if (first) rule.looks = few_looks;
+  if (first || !peer) rule.looks = few_looks;
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
@@ -121,6 +121,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
     rounds.push_back(pair.estimate.log_ratio.mid);
     if (rounds.back() > std::log(kFarFaster)) rule.looks = few_looks;
     call_ns.push_back(pair.estimate.candidate_ns);
+    rule.call_ns = pair.estimate.candidate_ns;
     anchor.spread = std::max(anchor.spread, pair.estimate.spread);
     anchor.pairs += static_cast<int>(pair.estimate.samples.size());
   }

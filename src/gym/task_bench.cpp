@@ -132,6 +132,12 @@ void TaskBench::inspect(const Scope& scope, const BuiltCandidate& built, Verdict
     verdict.build.log += fmt::format("\nnote: {}", facts.error().to_string());
 }
 
+bool TaskBench::is_baseline(const Candidate& candidate) const {
+  return std::ranges::any_of(anchors_.front(), [&](const Anchor& anchor) {
+    return anchor.candidate.digest == candidate.digest;
+  });
+}
+
 Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
                             const CancelToken& cancel) const {
   CancellableBackend cancellable(backend, cancel);
@@ -161,7 +167,7 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
     if (finding.passed() && depth == Depth::kProfile)
       stage("profile", Use::kTiming, [&] { return profile(scope, built, verdict), Finding{}; });
   }
-  backend.on_idle();
+  if (!is_baseline(built.candidate)) backend.on_idle(built.candidate);
   verdict.outcome = finding.outcome;
   verdict.reason = finding.reason;
   verdict.detail = finding.detail;

@@ -66,6 +66,7 @@ class TaskBench {
     return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
   }
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
+  bool is_baseline(const Candidate& candidate) const;
   Finding verify(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
                  Evidence& evidence) const;
   void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;

@@ -165,7 +165,6 @@ Status TaskBench::add_baselines(const Scope& scope, const CancelToken& cancel, E
   std::vector<std::vector<Anchor>> tied(baselines.size());
   const auto tie_one = [&](std::size_t b) {
     findings[b] = tie(scope, baselines[b], b < peers, built[b], tied[b]);
-    scope.backend.on_idle();
   };
   tie_one(0);
   if (cancel.cancelled()) return cancelled_error();

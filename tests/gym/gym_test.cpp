@@ -89,7 +89,6 @@ TEST_F(GymTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {
   const auto gym = connect();
   ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
   const std::int64_t prepared = backend_.idles();
-  EXPECT_GT(prepared, 0) << "after each baseline";
   for (int i = 1; i <= 3; ++i) {
     ASSERT_TRUE(evaluate_alone(*gym.client, request("candidate", Depth::kVerify)).ok());
     EXPECT_EQ(backend_.idles(), prepared + i);

@@ -48,7 +48,7 @@ class FakeBackend final : public Backend {
   std::int64_t idles() const { return idles_; }
 
   const DeviceInfo& device() const override { return device_; }
-  void on_idle() override { ++idles_; }
+  void on_idle(const Candidate&) override { ++idles_; }
   DeviceLane& lane() override { return lane_; }
   Result<DevicePeaks> peaks() override { return peaks_; }
   void set_peaks(const DevicePeaks& peaks) override { peaks_ = peaks; }

@@ -94,8 +94,9 @@ class CudaBackend final : public Backend {
   }
 
   DeviceUsage usage() const override { return usage_.total(); }
-  void on_idle() override {
+  void on_idle(const Candidate& last) override {
     products_.on_idle();
+    launchers_.end(last.digest.hex());
   }
   ProductEngine* products() override { return &products_; }
 

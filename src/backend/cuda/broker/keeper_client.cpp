@@ -155,7 +155,8 @@ Result<std::vector<UniqueFd>> KeeperClient::handles(std::uint64_t workload, cons
 Result<std::vector<UniqueFd>> KeeperClient::receive_handles(std::uint64_t workload,
                                                             const Layout& layout) const {
   LATHE_CHECK_OK(process_.channel().send(encode(KeeperRequest{Verb::kExport, workload})));
-  const std::size_t count = layout.trials * (layout.inputs.slots.size() + layout.outputs.slots.size());
+  const std::size_t count = allocations_of(layout.inputs, layout).bytes.size() +
+                            allocations_of(layout.outputs, layout).bytes.size();
   std::vector<UniqueFd> handles;
   while (handles.size() < count) {
     LATHE_TRY(Frame frame, process_.channel().receive(kReplyTimeoutMs));

@@ -9,7 +9,7 @@ namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
 constexpr std::size_t kSpareLaunchers = 6;
-constexpr std::size_t kUsedLaunchers = 16;
+constexpr std::size_t kUsedLaunchers = 48;  // most of them of baselines, which every lane needs
 
 }  // namespace
 
@@ -49,14 +49,22 @@ Result<LoadedLauncher> SpareLaunchers::take(const std::string& owner, Runner run
 void SpareLaunchers::give_back(const std::string& owner, LoadedLauncher launcher) {
   std::lock_guard lock(mutex_);
   used_.emplace_back(owner, std::move(launcher));
-  end_used(kUsedLaunchers);
+  if (used_.size() <= kUsedLaunchers) return;
+  begin_to_end(std::move(used_.front().second));
+  used_.pop_front();
 }
 
-void SpareLaunchers::end_used(std::size_t most) {
-  for (; used_.size() > most; used_.pop_front()) {
-    used_.front().second.process.begin_kill();
-    ending_.push_back(std::move(used_.front().second.process));
+void SpareLaunchers::end(const std::string& owner) {
+  std::lock_guard lock(mutex_);
+  for (auto one = used_.begin(); one != used_.end();) {
+    if (one->first == owner) begin_to_end(std::move(one->second));
+    one = one->first == owner ? used_.erase(one) : std::next(one);
   }
+}
+
+void SpareLaunchers::begin_to_end(LoadedLauncher launcher) {
+  launcher.process.begin_kill();
+  ending_.push_back(std::move(launcher.process));
   std::erase_if(ending_, [](HelperProcess& one) { return one.has_ended(); });
 }
 

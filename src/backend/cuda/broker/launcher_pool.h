@@ -44,9 +44,11 @@ class SpareLaunchers final : public LauncherPool {
 
   Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override;
   void give_back(const std::string& owner, LoadedLauncher launcher) override;
+  /// Ends what the owner has given back, without waiting for the driver to free what it had.
+  void end(const std::string& owner);
+
  private:
-  /// Ends the longest unused but for `most`, without waiting for the driver to free what they had.
-  void end_used(std::size_t most);
+  void begin_to_end(LoadedLauncher launcher);
   Status fill_up(std::size_t spares);
 
   std::string program_;

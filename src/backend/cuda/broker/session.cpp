@@ -20,6 +20,7 @@ constexpr int kLoadTimeoutMs = 20'000;
 constexpr int kReplyTimeoutMs = 2'000;
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
+constexpr const char* kMemoryReplaced = "memory_replaced";
 constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
@@ -159,32 +160,39 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
 
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
-  if (const Status sent = send(request); !sent.ok()) {
-    launcher_.reset();
-    return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
+  BlockOutcome outcome;
+  // A reset that finds the device lost replaces the memory, which a launcher must map before it records calls.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    outcome = try_block(request);
+    if (outcome.reason != kMemoryReplaced) break;
   }
-  Timing timing;
+  if (outcome.status != BlockStatus::kOk) launcher_.reset();
+  return outcome;
+}
+
+BlockOutcome CudaSession::try_block(const BlockRequest& request) {
+  if (const Status sent = send(request); !sent.ok())
+    return failed(BlockStatus::kInfra, "runner_lost", sent.error().message);
   bool recorded = false;
   {
     const UsageMeter::Stage stage(*options_.usage, "record");
     recorded = wait_for(control().recorded, steady_clock().now_ns() + kReadyTimeoutNs, request.cancel, false);
   }
-  // The outputs belong to one block at a time.
   const auto outputs = workload_->lock_outputs();
+  Timing timing;
   if (recorded) {
     if (const Status filled = reset(request); !filled.ok())
-      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", filled.error().message);
+      return failed(BlockStatus::kInfra, "keeper", filled.error().message);
     if (generation_ != workload_->generation())
-      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", "the GPU was lost");
+      return failed(BlockStatus::kInfra, kMemoryReplaced, "the GPU was lost; it serves again");
     timing = time_block(request);
     options_.usage->add_block(timing.wall_ns);
-    if (!timing.sampled.ok())
-      return launcher_.reset(), failed(BlockStatus::kInfra, "keeper", timing.sampled.error().message);
+    if (!timing.sampled.ok()) return failed(BlockStatus::kInfra, "keeper", timing.sampled.error().message);
   }
   const double clock_mhz = read_clock();
   BlockOutcome outcome = judge(request, timing);
   outcome.clock_mhz = clock_mhz;
-  if (outcome.status != BlockStatus::kOk || !timing.done) launcher_.reset();
+  if (!timing.done) launcher_.reset();
   return outcome;
 }
 

@@ -53,6 +53,7 @@ class CudaSession final : public Session {
   /// `spin` where microseconds count; else the thread sleeps between looks.
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns, const CancelToken& cancel,
                 bool spin) const;
+  BlockOutcome try_block(const BlockRequest& request);
   Status send(const BlockRequest& request);
   Timing time_block(const BlockRequest& request);
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);

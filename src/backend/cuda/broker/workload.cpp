@@ -15,6 +15,7 @@ Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload
   static_cast<Workload&>(*made) = std::move(workload);
   made->keeper_ = std::move(keeper);
   made->layout_.trials = static_cast<std::uint32_t>(made->trials.size());
+  made->layout_.sharing = made->timed ? Sharing::kTrial : Sharing::kAllButFirst;
   made->layout_.inputs = region_of(made->input_bytes());
   made->layout_.outputs = region_of(made->output_bytes());
   const auto& tensors = made->task.spec->tensors;

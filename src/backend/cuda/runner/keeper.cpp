@@ -111,24 +111,18 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
   LATHE_TRY(const Mapping inputs, map_shared(fds[0], layout.inputs.stride * layout.trials, false));
   HeldWorkload workload;
   workload.layout = layout;
-  LATHE_TRY(workload.outputs, map_shared(fds[1], host_output_bytes(layout), true));
-  for (std::uint32_t t = 0; t < layout.trials; ++t) {
-    TrialMemory& trial = workload.trials.emplace_back();
+  LATHE_TRY(workload.host_outputs, map_shared(fds[1], host_output_bytes(layout), true));
+  LATHE_TRY(workload.inputs, RegionMemory::create(*driver_, layout.inputs, layout));
+  LATHE_TRY(workload.outputs, RegionMemory::create(*driver_, layout.outputs, layout));
+  for (std::uint32_t t = 0; t < layout.trials; ++t)
     for (std::size_t i = 0; i < layout.inputs.slots.size(); ++i) {
-      const Slot& slot = layout.inputs.slots[i];
-      LATHE_TRY(DeviceMemory memory, DeviceMemory::create(*driver_, slot.allocation_bytes));
       const std::byte* const from = inputs.data() + t * layout.inputs.stride + layout.inputs.offsets[i];
-      LATHE_CHECK_OK(check(driver_->copy_to_device(memory.address() + slot.offset, from, slot.bytes),
-                           "cannot upload an input"));
-      trial.inputs.push_back(std::move(memory));
+      LATHE_CHECK_OK(check(
+          driver_->copy_to_device(workload.inputs.tensor(t, i), from, layout.inputs.slots[i].bytes),
+          "cannot upload an input"));
     }
-    for (const Slot& slot : layout.outputs.slots) {
-      LATHE_TRY(DeviceMemory memory, DeviceMemory::create(*driver_, slot.allocation_bytes));
-      trial.outputs.push_back(std::move(memory));
-    }
-  }
-  std::byte* const host = workload.outputs.data();
-  if (driver_->register_host(host, workload.outputs.size(), kForKernels) == 0)
+  std::byte* const host = workload.host_outputs.data();
+  if (driver_->register_host(host, workload.host_outputs.size(), kForKernels) == 0)
     LATHE_CHECK_OK(
         check(driver_->host_address(&workload.outputs_address, host, 0), "cannot map host memory"));
   drop(request.workload);
@@ -139,7 +133,7 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
 void Keeper::drop(std::uint64_t workload) {
   const auto found = workloads_.find(workload);
   if (found == workloads_.end()) return;
-  if (found->second.outputs_address) driver_->unregister_host(found->second.outputs.data());
+  if (found->second.outputs_address) driver_->unregister_host(found->second.host_outputs.data());
   workloads_.erase(found);
 }
 
@@ -152,23 +146,22 @@ Status Keeper::share(const Channel& channel, const HeldWorkload& workload) const
     handles.clear();
     return Ok{};
   };
-  for (const TrialMemory& trial : workload.trials)
-    for (const auto* buffers : {&trial.inputs, &trial.outputs})
-      for (const DeviceMemory& memory : *buffers) {
-        LATHE_TRY(UniqueFd handle, memory.share());
-        handles.push_back(std::move(handle));
-        if (handles.size() == kMaxFrameFds) LATHE_CHECK_OK(flush());
-      }
+  for (const RegionMemory* region : {&workload.inputs, &workload.outputs})
+    for (const DeviceMemory& memory : region->mapped()) {
+      LATHE_TRY(UniqueFd handle, memory.share());
+      handles.push_back(std::move(handle));
+      if (handles.size() == kMaxFrameFds) LATHE_CHECK_OK(flush());
+    }
   return handles.empty() ? Status(Ok{}) : flush();
 }
 
 std::vector<MemoryJob> Keeper::canaries(const HeldWorkload& workload) {
   std::vector<MemoryJob> jobs;
   std::uint64_t name = 0;
-  for (const TrialMemory& trial : workload.trials)
+  for (std::uint32_t trial = 0; trial < workload.layout.trials; ++trial)
     for (std::size_t i = 0; i < workload.layout.outputs.slots.size(); ++i, ++name) {
       const Slot& slot = workload.layout.outputs.slots[i];
-      const DevicePointer memory = trial.outputs[i].address();
+      const DevicePointer memory = workload.outputs.memory(trial, i);
       jobs.push_back({name, memory + slot.offset - kRedzoneBytes, kRedzoneBytes, kCanary});
       if (slot.end() < slot.allocation_bytes)
         jobs.push_back({name, memory + slot.end(), slot.allocation_bytes - slot.end(), kCanary});
@@ -180,15 +173,12 @@ Status Keeper::reset(const HeldWorkload& workload, std::uint8_t poison) const {
   const Layout& layout = workload.layout;
   std::vector<MemoryJob> jobs = canaries(workload);
   for (MemoryJob& job : jobs) job = {job.from, 0, job.bytes, job.pattern};
-  for (const TrialMemory& trial : workload.trials)
+  for (std::uint32_t trial = 0; trial < layout.trials; ++trial)
     for (std::size_t i = 0; i < layout.outputs.slots.size(); ++i) {
-      const Slot& slot = layout.outputs.slots[i];
-      DevicePointer from = 0;
-      if (const std::int32_t source = layout.inout_source[i]; source >= 0) {
-        const auto input = static_cast<std::size_t>(source);
-        from = trial.inputs[input].address() + layout.inputs.slots[input].offset;
-      }
-      jobs.push_back({trial.outputs[i].address() + slot.offset, from, slot.bytes, poison});
+      const std::int32_t source = layout.inout_source[i];
+      const DevicePointer from =
+          source < 0 ? 0 : workload.inputs.tensor(trial, static_cast<std::size_t>(source));
+      jobs.push_back({workload.outputs.tensor(trial, i), from, layout.outputs.slots[i].bytes, poison});
     }
   return run_jobs(run_jobs_, jobs);
 }
@@ -211,12 +201,12 @@ Result<DevicePointer> Keeper::find(const HeldWorkload& workload, const Piece& pi
   const Slot& slot = layout.outputs.slots[piece.output];
   if (piece.bytes > slot.bytes || piece.offset > slot.bytes - piece.bytes)
     return Error{ErrorCode::kInternal, "a piece outside its output"};
-  return workload.trials[piece.trial].outputs[piece.output].address() + slot.offset + piece.offset;
+  return workload.outputs.tensor(piece.trial, piece.output) + piece.offset;
 }
 
 /// By the copy engines: a kernel of this context would wait until a launcher's has ended.
 Status Keeper::sample(const HeldWorkload& workload, const std::vector<Piece>& lines) const {
-  std::byte* to = workload.outputs.data() + workload.layout.outputs.stride * workload.layout.trials;
+  std::byte* to = workload.host_outputs.data() + workload.layout.outputs.stride * workload.layout.trials;
   if (lines.size() > kSampledLines) return Error{ErrorCode::kInternal, "too many lines"};
   for (const Piece& line : lines) {
     LATHE_TRY(const DevicePointer from, find(workload, line));
@@ -237,7 +227,7 @@ Status Keeper::collect(const HeldWorkload& workload, const std::vector<Piece>& p
     if (workload.outputs_address) {
       jobs.push_back({workload.outputs_address + at, from, piece.bytes, 0});
     } else {
-      LATHE_CHECK_OK(check(driver_->copy_to_host(workload.outputs.data() + at, from, piece.bytes),
+      LATHE_CHECK_OK(check(driver_->copy_to_host(workload.host_outputs.data() + at, from, piece.bytes),
                            "cannot fetch an output"));
     }
   }

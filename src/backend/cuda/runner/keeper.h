@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/runner/region_memory.h"
 #include "backend/cuda/wire/keeper_kernels.h"
 #include "backend/cuda/wire/protocol.h"
 #include "sandbox/channel.h"
@@ -22,13 +22,10 @@ class Keeper {
   const DeviceFacts& facts() const { return facts_; }
 
  private:
-  struct TrialMemory {
-    std::vector<DeviceMemory> inputs, outputs;
-  };
   struct HeldWorkload {
     Layout layout;
-    std::vector<TrialMemory> trials;
-    Mapping outputs;                    ///< in host memory, where collect() writes
+    RegionMemory inputs, outputs;
+    Mapping host_outputs;               ///< where collect() writes
     DevicePointer outputs_address = 0;  ///< the same for kernels; 0 where memory may not be pinned
   };
 

@@ -58,16 +58,15 @@ DevicePointer Launcher::scratch_address(std::size_t index) const {
 std::uint64_t Launcher::argument(const Arg& arg, std::uint32_t trial) const {
   const auto index = static_cast<std::size_t>(arg.value);
   const auto& inputs = load_.layout.inputs.slots;
-  const auto& outputs = load_.layout.outputs.slots;
   switch (arg.kind) {
     case ArgKind::kInteger:
       return static_cast<std::uint64_t>(arg.value);
     case ArgKind::kScalar:
       return load_.scalars[trial * inputs.size() + index];
     case ArgKind::kInput:
-      return inputs_[trial * inputs.size() + index].address() + inputs[index].offset;
+      return inputs_.tensor(trial, index);
     case ArgKind::kOutput:
-      return outputs_[trial * outputs.size() + index].address() + outputs[index].offset;
+      return outputs_.tensor(trial, index);
     case ArgKind::kScratch:
       return scratch_address(index);
     case ArgKind::kMap:
@@ -126,10 +125,10 @@ Status Launcher::record(const Block& block, Graph& graph) const {
 
 Status Launcher::touch(const std::vector<std::uint32_t>& trials) const {
   std::vector<DevicePointer> pages;
-  const auto add = [&](const Region& region, const std::vector<DeviceMemory>& memories, std::uint32_t trial) {
+  const auto add = [&](const Region& region, const RegionMemory& memory, std::uint32_t trial) {
     for (std::size_t i = 0; i < region.slots.size(); ++i) {
       const Slot& slot = region.slots[i];
-      const DevicePointer base = memories[trial * region.slots.size() + i].address();
+      const DevicePointer base = memory.memory(trial, i);
       for (std::uint64_t at = slot.offset / kAllocationBytes * kAllocationBytes; at < slot.end();
            at += kAllocationBytes)
         pages.push_back(base + std::max(at, slot.offset));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/runner/device_memory.h"
+#include "backend/cuda/runner/region_memory.h"
 #include "backend/cuda/runner/scrubber.h"
 #include "backend/cuda/runner/tensor_maps.h"
 #include "backend/cuda/wire/profile_frames.h"
@@ -84,7 +84,7 @@ class Launcher {
   Module module_ = nullptr;
   std::map<std::string, Function> functions_;
   std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
-  std::vector<DeviceMemory> inputs_, outputs_;  ///< trial by trial
+  RegionMemory inputs_, outputs_;
   std::vector<DeviceMemory> scratch_;
   std::vector<EncodedMap> maps_;  ///< trial by trial
 };

@@ -88,22 +88,16 @@ Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std
 Status Launcher::take_memory(const Channel& channel) {
   std::vector<UniqueFd> handles;
   const Layout& layout = load_.layout;
-  const std::size_t a_trial = layout.inputs.slots.size() + layout.outputs.slots.size();
-  while (handles.size() < a_trial * layout.trials) {
+  const std::size_t count = allocations_of(layout.inputs, layout).bytes.size() +
+                            allocations_of(layout.outputs, layout).bytes.size();
+  while (handles.size() < count) {
     LATHE_TRY(Frame frame, channel.receive(kMemoryTimeoutMs));
     if (frame.fds.empty()) return Error{ErrorCode::kCorrupt, "a memory frame without handles"};
     for (UniqueFd& handle : frame.fds) handles.push_back(std::move(handle));
   }
-  auto handle = handles.begin();
-  const auto import = [&](const Slot& slot, Access access, std::vector<DeviceMemory>& to) -> Status {
-    LATHE_TRY(DeviceMemory memory, DeviceMemory::import(*driver_, *handle++, slot.allocation_bytes, access));
-    to.push_back(std::move(memory));
-    return Ok{};
-  };
-  for (std::uint32_t t = 0; t < layout.trials; ++t) {
-    for (const Slot& slot : layout.inputs.slots) LATHE_CHECK_OK(import(slot, Access::kRead, inputs_));
-    for (const Slot& slot : layout.outputs.slots) LATHE_CHECK_OK(import(slot, Access::kReadWrite, outputs_));
-  }
+  auto next = handles.begin();
+  LATHE_TRY(inputs_, RegionMemory::import(*driver_, layout.inputs, layout, Access::kRead, next));
+  LATHE_TRY(outputs_, RegionMemory::import(*driver_, layout.outputs, layout, Access::kReadWrite, next));
   return Ok{};
 }
 

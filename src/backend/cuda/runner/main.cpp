@@ -124,7 +124,10 @@ int serve_launch(const Channel& channel, const std::string& vendor_library,
   ::_exit(0);  // the driver frees everything; unmapping it first would only take longer
 }
 
+constexpr int kCompilersNiceness = 5;  // whoever feeds the device goes first
+
 int serve_compile(const Channel& channel, const std::string& include_folder) {
+  (void)::nice(kCompilersNiceness);
   const auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) return 2;
   // The first compilation costs ten times as much: children inherit what it loaded.

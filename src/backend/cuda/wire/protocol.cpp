@@ -21,7 +21,7 @@ std::vector<std::uint64_t> sizes_of(const Region& region) {
 }
 
 void put_layout(WireWriter& out, const Layout& layout) {
-  out.put(layout.trials);
+  out.put(layout.trials).put(static_cast<std::uint8_t>(layout.sharing));
   out.list(sizes_of(layout.inputs));
   out.list(sizes_of(layout.outputs));
   out.list(layout.inout_source);
@@ -36,6 +36,9 @@ bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
 /// An empty layout is fine: most requests have none.
 bool get_layout(WireReader& in, Layout& layout) {
   layout.trials = in.get<std::uint32_t>();
+  const auto sharing = in.get<std::uint8_t>();
+  if (sharing > static_cast<std::uint8_t>(Sharing::kAllButFirst)) return false;
+  layout.sharing = static_cast<Sharing>(sharing);
   const auto inputs = in.list<std::uint64_t>(), outputs = in.list<std::uint64_t>();
   layout.inout_source = in.list<std::int32_t>();
   if (layout.trials > kMaxTrials || inputs.size() + outputs.size() > kMaxTensors ||
@@ -142,6 +145,23 @@ Region region_of(const std::vector<std::uint64_t>& tensor_bytes) {
     region.stride += round_up(bytes, kHostAlign);
   }
   return region;
+}
+
+Allocations allocations_of(const Region& region, const Layout& layout) {
+  Allocations made;
+  const auto begin = [&] { made.bytes.push_back(0); };
+  const auto place = [&](const Slot& slot) {
+    made.places.push_back({static_cast<std::uint32_t>(made.bytes.size() - 1), made.bytes.back()});
+    made.bytes.back() += slot.allocation_bytes;
+  };
+  if (region.slots.empty()) return made;
+  for (std::uint32_t trial = 0; trial < layout.trials; ++trial)
+    for (std::size_t i = 0; i < region.slots.size(); ++i) {
+      const bool alone = layout.sharing == Sharing::kAllButFirst ? trial == 0 : i == 0;
+      if (alone || (trial == 1 && i == 0)) begin();
+      place(region.slots[i]);
+    }
+  return made;
 }
 
 std::string encode(const KeeperRequest& request) {

@@ -47,12 +47,31 @@ struct Region {
 };
 Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 
+/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes some ten thousand
+/// a second for all processes together. Each slot keeps its own 2 MiB pages, so that addresses look the same.
+enum class Sharing : std::uint8_t {
+  kTrial,        ///< those of a trial: a kernel that is timed must not find the inputs of other calls
+  kAllButFirst,  ///< the first trial's have memory of their own and fault at their ends; all others share one
+};
+
 struct Layout {
   std::uint32_t trials = 0;
+  Sharing sharing = Sharing::kTrial;
   Region inputs;
   Region outputs;
   std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
 };
+
+/// Physical memory of a region's trials.
+struct Allocations {
+  struct Place {
+    std::uint32_t allocation = 0;
+    std::uint64_t offset = 0;
+  };
+  std::vector<std::uint64_t> bytes;  ///< of each allocation
+  std::vector<Place> places;         ///< [trial * slots + slot]: where the slot's memory begins
+};
+Allocations allocations_of(const Region& region, const Layout& layout);
 
 /// Part of an output.
 struct Piece {
@@ -102,8 +121,8 @@ struct KeeperRequest {
 std::string encode(const KeeperRequest& request);
 Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
 
-/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: for each trial its inputs, then
-/// its outputs.
+/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: of the inputs' allocations, then of
+/// the outputs'.
 struct KeeperReply {
   bool ok = false;
   std::string text;  ///< why not
