@@ -94,9 +94,7 @@ class CudaBackend final : public Backend {
   }
 
   DeviceUsage usage() const override { return usage_.total(); }
-  void on_idle() override {
-    products_.on_idle();
-  }
+  void on_idle() override { products_.on_idle(); }
   ProductEngine* products() override { return &products_; }
 
   using Backend::build;
@@ -165,8 +163,10 @@ class CudaBackend final : public Backend {
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
-    LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                              {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
+    LATHE_TRY(auto session,
+              CudaSession::open(
+                  std::move(load), nothing.artifact.bytes, std::move(held),
+                  {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;

@@ -39,8 +39,8 @@ class KeeperClient {
   Result<int> collect(std::uint64_t workload, std::vector<Piece> pieces);
   /// Copies lines of outputs at once, behind all outputs in that memory.
   Status sample(std::uint64_t workload, std::vector<Piece> lines);
-  /// Handles of all the workload's memory, good until the process is replaced: for each trial its inputs, then
-  /// its outputs.
+  /// Handles of all the workload's memory, good until the process is replaced: for each trial its inputs,
+  /// then its outputs.
   Result<std::vector<UniqueFd>> handles(std::uint64_t workload, const Layout& layout);
   /// Others' requests wait while the lock is held; its holder's do not.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> reserve() { return std::unique_lock(mutex_); }

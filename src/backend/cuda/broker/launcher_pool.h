@@ -44,6 +44,7 @@ class SpareLaunchers final : public LauncherPool {
 
   Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override;
   void give_back(const std::string& owner, LoadedLauncher launcher) override;
+
  private:
   /// Ends the longest unused but for `most`, without waiting for the driver to free what they had.
   void end_used(std::size_t most);
