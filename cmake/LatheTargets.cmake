@@ -6,14 +6,16 @@ target_compile_options(lathe_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wconversion
   -Wno-sign-conversion -Wno-missing-field-initializers -Werror)
 
-# lathe_library(<folder> SOURCES ... DEPS ... [PRIVATE_DEPS ...])
-# Makes the target lathe_<folder> (slashes become underscores); DEPS are folders or imported targets.
+# lathe_library(<folder> SOURCES ... DEPS ... [PRIVATE_DEPS ...] [ALONE ...])
+# Makes the target lathe_<folder> (slashes become underscores); DEPS are folders or imported targets. ALONE are sources
+# that LATHE_UNITY leaves alone, for their names are their neighbours' too.
 function(lathe_library folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;ALONE" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   set(target lathe_${name})
   if(ARG_SOURCES)
     add_library(${target} STATIC ${ARG_SOURCES})
+    set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE lathe_warnings ${ARG_PRIVATE_DEPS})
   else()

@@ -114,7 +114,9 @@ struct Totals {
 
 /// One task at a time: its preparation, then its candidates one after the other.
 Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, Totals& totals) {
-  fmt::print("| task | preparation s | alone p50 s | build | verify | time | verdicts |\n|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| task | preparation s | alone p50 s | build | verify | time | verdicts "
+      "|\n|---|---|---|---|---|---|---|\n");
   const auto print_row = [](const std::string& task, double prepare_seconds, const Series& series) {
     fmt::print("| {} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {}|\n", task, prepare_seconds,
                series.p50("all"), series.p50("build"), series.p50("verify"), series.p50("time"),
@@ -159,10 +161,12 @@ Status run_together(const std::vector<Work>& all, Depth depth, Backend& backend,
   }
   totals.together.seconds = seconds_since(begin);
   const Series& series = totals.together;
-  fmt::print("\n{} evaluations of {} tasks together, preparation included: {:.1f} s, {:.0f} an hour, {:.3f} s each\n",
-             series.count(), all.size(), series.seconds,
-             3600.0 * static_cast<double>(series.count()) / series.seconds,
-             series.seconds / static_cast<double>(std::max<std::size_t>(1, series.count())));
+  fmt::print(
+      "\n{} evaluations of {} tasks together, preparation included: {:.1f} s, {:.0f} an hour, {:.3f} s "
+      "each\n",
+      series.count(), all.size(), series.seconds,
+      3600.0 * static_cast<double>(series.count()) / series.seconds,
+      series.seconds / static_cast<double>(std::max<std::size_t>(1, series.count())));
   fmt::print("p50 of an evaluation's stages meanwhile: build {:.3f} s, verify {:.3f} s, time {:.3f} s; {}\n",
              series.p50("build"), series.p50("verify"), series.p50("time"), series.verdicts());
   return Ok{};

@@ -100,7 +100,8 @@ std::vector<double> log_middles(const std::vector<Interval>& ratios) {
 
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
 
-Status measure(const std::shared_ptr<const TaskSpec>& task, Evaluator& evaluator, Depth depth, int extra_percent, int repeats) {
+Status measure(const std::shared_ptr<const TaskSpec>& task, Evaluator& evaluator, Depth depth,
+               int extra_percent, int repeats) {
   if (repeats == 0) return Ok{};
   Tally tally;
   const auto begin = steady_clock().now_ns();

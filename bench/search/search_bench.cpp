@@ -100,7 +100,8 @@ class SearchBench {
   }
 
  private:
-  Status run_one(const std::shared_ptr<const TaskSpec>& shared, Evaluator& evaluator, const std::string& strategy_name, int seed) {
+  Status run_one(const std::shared_ptr<const TaskSpec>& shared, Evaluator& evaluator,
+                 const std::string& strategy_name, int seed) {
     const TaskSpec& task = *shared;
     LATHE_TRY(const TaskBaselines baselines, evaluator.baselines(shared, {}));
     RunRecord record;
@@ -116,7 +117,7 @@ class SearchBench {
     const auto policy = make_catalog_policy();
     const PolicyContext policy_context{task, backend_.device(), peaks};
     const CancelToken stop;
-    const SearchContext context{shared,    baselines.best, policy_context, *policy,     *strategy,
+    const SearchContext context{shared,    baselines.best, policy_context, *policy, *strategy,
                                 evaluator, store_,         null_sink(),    stop};
     SearchOptions search;
     search.max_evaluations = options_.evaluations;
@@ -124,8 +125,8 @@ class SearchBench {
     search.confirmations = options_.confirmations;
     LATHE_TRY(const SearchSummary summary, run_search(context, record.id, search));
     LATHE_TRY(const auto experiences, store_.experiences(record.id));
-    Found found = summarise(experiences, baselines.best,
-                            options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
+    Found found =
+        summarise(experiences, baselines.best, options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
     found.of_roof = found.median_ns > 0 ? floor_ns(task, peaks) / found.median_ns : 0;
     print_row({record.task_name, strategy_name, seed, baselines.best, summary.seconds}, found);
     compare(strategy_name, found);

@@ -26,9 +26,9 @@ struct DeviceInfo {
   std::string driver = {};    ///< its version; empty where there is none
   std::string compiler = {};  ///< name and version
   std::string digest_text;    ///< compiler, target and driver: part of every artefact's key
-  int threads = 1;          ///< that a candidate may use
+  int threads = 1;            ///< that a candidate may use
   int cores = 1;
-  int lanes = 1;  ///< evaluations that are worth having under way at once
+  int lanes = 1;                ///< evaluations that are worth having under way at once
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
   double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
@@ -190,8 +190,8 @@ class Backend {
     return {};
   }
 
-  /// Whether the candidate's `requires` admits the shape on this device. A plan that cannot be evaluated counts
-  /// as covering it: opening it says what is wrong.
+  /// Whether the candidate's `requires` admits the shape on this device. A plan that cannot be evaluated
+  /// counts as covering it: opening it says what is wrong.
   virtual bool covers(const Candidate& candidate, const BoundTask& task) const;
 
   /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;

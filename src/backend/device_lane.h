@@ -10,9 +10,9 @@ namespace lathe {
 /// whoever times is alone. Phase-fair: a timing waits at most for the work that had begun or was waiting
 /// before it, work for at most one timing, so neither starves.
 ///
-/// A device chooses the grain at which its leases count. On a processor whole stages take turns, for a stage's
-/// host work disturbs a timing too. On a GPU single blocks do, so that everything but the timed microseconds
-/// of several evaluations overlaps.
+/// A device chooses the grain at which its leases count. On a processor whole stages take turns, for a
+/// stage's host work disturbs a timing too. On a GPU single blocks do, so that everything but the timed
+/// microseconds of several evaluations overlaps.
 class DeviceLane {
  public:
   enum class Grain { kStage, kBlock };

@@ -12,7 +12,7 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t kMaxRepeat = 4096;
-constexpr std::size_t kMaxSteps = 4096;
+constexpr std::size_t kMaxProgramSteps = 4096;
 constexpr std::int64_t kMaxItems = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxScratchBytes = std::int64_t{4} << 30;
 
@@ -77,7 +77,7 @@ class PlanCompiler {
       LATHE_TRY(BoundStep bound,
                 step.kind == PlanStep::Kind::kLaunch ? compile_launch(step) : compile_node(step));
       program_.steps.push_back(std::move(bound));
-      if (program_.steps.size() > kMaxSteps)
+      if (program_.steps.size() > kMaxProgramSteps)
         return invalid("the plan unrolls to more than 4096 steps", "merge launches", step.where);
     }
     if (!step.index.empty()) names_.erase(step.index);

@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxSteps = 256, kMaxMaps = 64;
+constexpr std::size_t kMaxPlanSteps = 256, kMaxMaps = 64;
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || text.size() > 128) return false;
@@ -192,9 +192,10 @@ Result<Plan> read_plan(const toml::table& root, const SourcePos& origin) {
                    {}, origin);
   if (plan.steps.empty())
     return invalid("the plan has no step", "add a [[launch]] with kernel, items and args", origin);
-  if (plan.steps.size() > kMaxSteps)
-    return invalid(fmt::format("the plan has {} steps; at most {} are allowed", plan.steps.size(), kMaxSteps),
-                   "use repeat", origin);
+  if (plan.steps.size() > kMaxPlanSteps)
+    return invalid(
+        fmt::format("the plan has {} steps; at most {} are allowed", plan.steps.size(), kMaxPlanSteps),
+        "use repeat", origin);
   // Launches and nodes are separate arrays in TOML; a step's turn is where it stands in the text.
   std::stable_sort(plan.steps.begin(), plan.steps.end(), [](const PlanStep& a, const PlanStep& b) {
     return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);

@@ -33,23 +33,23 @@ std::string peaks_key(const DeviceInfo& device) {
 }
 
 std::string peaks_text(const DevicePeaks& peaks) {
-  nlohmann::json json = {{"flops", peaks.flops_per_second},
-                         {"tensor_flops", peaks.tensor_flops_per_second},
-                         {"levels", nlohmann::json::array()}};
+  nlohmann::json document = {{"flops", peaks.flops_per_second},
+                             {"tensor_flops", peaks.tensor_flops_per_second},
+                             {"levels", nlohmann::json::array()}};
   for (const auto& level : peaks.levels)
-    json["levels"].push_back({level.name, level.capacity_bytes, level.bytes_per_second});
-  return json.dump();
+    document["levels"].push_back({level.name, level.capacity_bytes, level.bytes_per_second});
+  return document.dump();
 }
 
 std::optional<DevicePeaks> peaks_from(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return std::nullopt;
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (document.is_discarded()) return std::nullopt;
   for (const char* const key : {"flops", "tensor_flops", "levels"})
-    if (!json.contains(key)) return std::nullopt;
+    if (!document.contains(key)) return std::nullopt;
   DevicePeaks peaks;
-  peaks.flops_per_second = json["flops"].get<double>();
-  peaks.tensor_flops_per_second = json["tensor_flops"].get<double>();
-  for (const auto& level : json["levels"])
+  peaks.flops_per_second = document["flops"].get<double>();
+  peaks.tensor_flops_per_second = document["tensor_flops"].get<double>();
+  for (const auto& level : document["levels"])
     peaks.levels.push_back(
         {level.at(0).get<std::string>(), level.at(1).get<double>(), level.at(2).get<double>()});
   return peaks;

@@ -37,16 +37,14 @@ Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& opti
   const PolicyContext policy_context{task, backend.device(), peaks};
   GymOptions gym_options;
   gym_options.cancel = stop_token();
-  gym_options.anchors = [&](const TaskSpec& one) {
-    return catalog_anchors({one, backend.device(), peaks});
-  };
+  gym_options.anchors = [&](const TaskSpec& one) { return catalog_anchors({one, backend.device(), peaks}); };
   const auto gym = Gym::start(backend, gym_options, progress);
   const auto evaluator = gym->connect();
   const auto shared = std::make_shared<const TaskSpec>(task);
   LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(shared, stop_token()));
   LATHE_TRY(auto strategy, make_strategy(options.search));
   const auto policy = make_catalog_policy();
-  const SearchContext context{shared,    baselines.best, policy_context, *policy,     *strategy,
+  const SearchContext context{shared,     baselines.best, policy_context, *policy,     *strategy,
                               *evaluator, store,          progress,       stop_token()};
   LATHE_CHECK_OK(begin_run(plan, store));
   LATHE_TRY(const SearchSummary summary, run_search(context, run, options.budget));

@@ -218,9 +218,10 @@ class Suite {
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;
       if (result.spec.task != name || result.skipped) continue;
-      LATHE_TRY(const Verdict verdict,
-                evaluate_alone(*evaluator, {.task = shared, .text = entry.candidate.text,
-                                            .name = entry.candidate.name, .depth = result.spec.depth}));
+      LATHE_TRY(const Verdict verdict, evaluate_alone(*evaluator, {.task = shared,
+                                                                   .text = entry.candidate.text,
+                                                                   .name = entry.candidate.name,
+                                                                   .depth = result.spec.depth}));
       judge(verdict, result);
       if (result.outcome == Outcome::kCrash || result.outcome == Outcome::kTimeout) {
         LATHE_TRY(result.recovery_seconds, next.seconds());

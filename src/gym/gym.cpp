@@ -91,7 +91,8 @@ class LocalEvaluator final : public Evaluator {
 
 /// The way of a request:
 ///
-///   submit -> its task is prepared -> [to_build] -> builder -> [to_judge] -> lane: verify, time -> done -> poll
+///   submit -> its task is prepared -> [to_build] -> builder -> [to_judge] -> lane: verify, time -> done ->
+///   poll
 ///
 /// Preparers, builders and lanes are threads, each taking the most urgent of its queue. One mutex guards all
 /// that they share; a watchman ends requests that were cancelled or are late.
@@ -285,9 +286,9 @@ class LocalGym final : public Gym {
   void build_loop() {
     while (const JobPtr job = take(to_build_)) {
       job->queue_seconds = seconds_since(job->submitted_ns);
-      auto candidate = parse_candidate(
-          job->request.text,
-          job->request.name.empty() ? digest_of(job->request.text).short_hex() : job->request.name);
+      auto candidate = parse_candidate(job->request.text, job->request.name.empty()
+                                                              ? digest_of(job->request.text).short_hex()
+                                                              : job->request.name);
       if (candidate.ok()) build(*job, *candidate);
       std::lock_guard lock(mutex_);
       if (!candidate.ok())
@@ -299,9 +300,10 @@ class LocalGym final : public Gym {
   }
 
   void build(Job& job, const Candidate& candidate) {
-    const DeviceLane::Lease lease = backend_.device().quiet_compiles
-                                        ? DeviceLane::Lease()
-                                        : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage);
+    const DeviceLane::Lease lease =
+        backend_.device().quiet_compiles
+            ? DeviceLane::Lease()
+            : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage);
     const Stopwatch watch(job.build_seconds);
     CancellableBackend cancellable(backend_, job.token);
     job.built = build_for_shapes(cancellable, candidate, job.task->bench->shapes());
@@ -339,9 +341,10 @@ class LocalGym final : public Gym {
         finish(job, cancelled_error());
       else if (request.deadline_seconds > 0 &&
                static_cast<double>(now_ns - job->submitted_ns) > 1e9 * request.deadline_seconds)
-        finish(job, Error{ErrorCode::kTimeout,
-                          fmt::format("no verdict within {:.3g} s of its submission", request.deadline_seconds),
-                          "give it a later deadline, or fewer requests before it"});
+        finish(job,
+               Error{ErrorCode::kTimeout,
+                     fmt::format("no verdict within {:.3g} s of its submission", request.deadline_seconds),
+                     "give it a later deadline, or fewer requests before it"});
     }
   }
 

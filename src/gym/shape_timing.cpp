@@ -10,10 +10,10 @@
 namespace lathe {
 namespace {
 
-constexpr double kAnchorReach = 3;        // an anchor serves candidates within this factor of its time
-constexpr int kFinalRounds = 8;           // fresh allocations and inputs of a final
-constexpr int kRoundsInFull = 3;          // before the rounds tell how much they differ
-constexpr double kScreenPromise = 0.05;   // relative half-widths above which a speed is ambiguous
+constexpr double kAnchorReach = 3;       // an anchor serves candidates within this factor of its time
+constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
+constexpr int kRoundsInFull = 3;         // before the rounds tell how much they differ
+constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;    // standard deviation between finals minutes apart that no round shows
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
@@ -268,7 +268,7 @@ Ring ShapeTimer::take_ring(Round& round, int process) const {
 }
 
 MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& ring, const Round& round,
-                                   const Built& built) const {
+                                               const Built& built) const {
   MemoisationCheck least =
       measure_memoisation(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
@@ -280,7 +280,7 @@ MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& rin
     const Ring other = take_ring(again, process + 1);
     const MemoisationCheck found =
         measure_memoisation(*fresh, *round.workload, other, again.rule,
-                          round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
+                            round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
     least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
   }
   if (least.finding.passed() && least.unseen_over_usual >= kRemembers)
@@ -294,7 +294,8 @@ Finding ShapeTimer::check_roof(double call_ns) const {
   const auto judge = [&](const Result<DevicePeaks>& peaks) -> Finding {
     if (!peaks.ok()) return {};
     const double memory_ns = 1e9 * peaks->memory_floor_seconds(site_.shape.task.bytes_min);
-    const double flops_ns = 1e9 * site_.shape.task.essential_flops / peaks->flops_limit(*site_.shape.task.spec);
+    const double flops_ns =
+        1e9 * site_.shape.task.essential_flops / peaks->flops_limit(*site_.shape.task.spec);
     if (call_ns < kRoofMargin * memory_ns)
       return {Outcome::kTampered, "roofline",
               fmt::format("{:.3g} ns a call at {}, where moving the mandatory bytes takes {:.3g} ns", call_ns,

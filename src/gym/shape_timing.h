@@ -48,7 +48,8 @@ struct TimingSite {
 };
 
 /// Times at one scored shape for one evaluation. A candidate is timed against one of the anchors, which are
-/// tied to the first of them, the naive build; its speedup over every peer is composed from the two intervals.
+/// tied to the first of them, the naive build; its speedup over every peer is composed from the two
+/// intervals.
 class ShapeTimer {
  public:
   /// `secret` draws trials and checked places; no two timers have the same.

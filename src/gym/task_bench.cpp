@@ -103,8 +103,8 @@ Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, con
     if (!bound.ok()) return {Outcome::kInfra, "reverify", bound.error().to_string()};
     shape.task = *std::move(bound);
     if (!scope.backend.covers(built.candidate, shape.task)) continue;
-    auto workload = make_verify_workload(scope.backend, scope.reference, shape.task,
-                                         seed.derive("inputs", i), true);
+    auto workload =
+        make_verify_workload(scope.backend, scope.reference, shape.task, seed.derive("inputs", i), true);
     if (!workload.ok()) return {Outcome::kInfra, "reverify", workload.error().to_string()};
     shape.verify = *std::move(workload);
     const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});

@@ -67,8 +67,7 @@ Status TaskBench::make_shapes(const Scope& scope) {
   return for_each_index(static_cast<int>(dims.size()), [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
     const bool hidden = s >= spec_->shapes.size();
-    LATHE_TRY(shapes_[s],
-              make_shape(scope, dims[s], hidden, seed.derive(hidden ? "hidden" : "scored", s)));
+    LATHE_TRY(shapes_[s], make_shape(scope, dims[s], hidden, seed.derive(hidden ? "hidden" : "scored", s)));
     return Ok{};
   });
 }
@@ -87,12 +86,11 @@ Result<BenchShape> TaskBench::make_shape(const Scope& scope, const Dims& dims, b
 /// The naive build's own errors, and the timing data, whose size depends on how fast the naive build is.
 Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive) {
   const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
-  return for_each_index(
-      static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
-        const auto s = static_cast<std::size_t>(i);
-        LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
-        return shapes_[s].hidden ? Status(Ok{}) : make_timing_data(scope, naive, s);
-      });
+  return for_each_index(static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
+    return shapes_[s].hidden ? Status(Ok{}) : make_timing_data(scope, naive, s);
+  });
 }
 
 Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t s) {
@@ -103,8 +101,8 @@ Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& nai
   const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", s));
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
-  shape.final_trials = static_cast<int>(
-      std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
+  shape.final_trials =
+      static_cast<int>(std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
   LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
                                                options_.secret.derive("data", s),
                                                std::min(shape.final_trials, kScreenTrials), {}));
@@ -179,10 +177,11 @@ Status TaskBench::add_baselines(const Scope& scope, const CancelToken& cancel, E
       for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[b][s]));
       continue;
     }
-    events.on_event({Severity::kWarning,
-                     "baseline.dropped",
-                     fmt::format("baseline {} is left out: {} {}", name, findings[b].reason, findings[b].detail),
-                     {{"baseline", name}, {"task", spec_->name}}});
+    events.on_event(
+        {Severity::kWarning,
+         "baseline.dropped",
+         fmt::format("baseline {} is left out: {} {}", name, findings[b].reason, findings[b].detail),
+         {{"baseline", name}, {"task", spec_->name}}});
   }
   return Ok{};
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kNodeWidth = 190, kNodeHeight = 46, kGapX = 22, kGapY = 22, kMargin = 10;
 constexpr double kSide = 60;  // room for edges that skip generations
-constexpr std::size_t kMaxNodes = 60;
+constexpr std::size_t kMaxShownNodes = 60;
 
 struct Node {
   const Experience* experience;
@@ -26,7 +26,7 @@ struct Node {
 std::vector<Node> ancestry(const RunView& view) {
   std::set<const Experience*> seen = {view.best};
   std::deque<const Experience*> queue = {view.best};
-  while (!queue.empty() && seen.size() < kMaxNodes) {
+  while (!queue.empty() && seen.size() < kMaxShownNodes) {
     const Experience* e = queue.front();
     queue.pop_front();
     for (const Digest& parent : e->lineage.parents) {

@@ -10,7 +10,8 @@
 namespace lathe {
 namespace {
 
-constexpr double kWidth = 860, kHeight = 320, kLeft = 58, kRight = 16, kTop = 14, kBottom = 46;
+constexpr double kProgressWidth = 860, kProgressHeight = 320, kProgressLeft = 58, kProgressRight = 16,
+                 kProgressTop = 14, kProgressBottom = 46;
 constexpr std::size_t kMaxDots = 2000;
 
 struct Point {
@@ -37,7 +38,7 @@ std::string tip_of(const Experience& e) {
 }
 
 Axis speedup_axis(const std::vector<Point>& points) {
-  Axis y{.low = 1, .high = 1, .pixel_low = kHeight - kBottom, .pixel_high = kTop};
+  Axis y{.low = 1, .high = 1, .pixel_low = kProgressHeight - kProgressBottom, .pixel_high = kProgressTop};
   for (const Point& point : points) {
     y.low = std::min(y.low, point.speedup);
     y.high = std::max(y.high, point.speedup);
@@ -50,16 +51,17 @@ Axis speedup_axis(const std::vector<Point>& points) {
 
 void draw_frame(Svg& svg, const Axis& x, const Axis& y, const std::string& peer) {
   for (const double tick : y.ticks()) {
-    svg.line(kLeft, y(tick), kWidth - kRight, y(tick), "grid");
-    svg.text(kLeft - 8, y(tick) + 4, fmt::format("{:g}×", tick), "tick", "end");
+    svg.line(kProgressLeft, y(tick), kProgressWidth - kProgressRight, y(tick), "grid");
+    svg.text(kProgressLeft - 8, y(tick) + 4, fmt::format("{:g}×", tick), "tick", "end");
   }
   for (const double tick : x.ticks()) {
     if (tick != std::floor(tick)) continue;
-    svg.text(x(tick), kHeight - kBottom + 18, fmt::format("{:g}", tick), "tick", "middle");
+    svg.text(x(tick), kProgressHeight - kProgressBottom + 18, fmt::format("{:g}", tick), "tick", "middle");
   }
-  svg.text((kLeft + kWidth - kRight) / 2, kHeight - 8, "evaluations", "axis", "middle");
-  svg.line(kLeft, y(1), kWidth - kRight, y(1), "reference");
-  svg.text(kLeft + 6, y(1) - 6, peer, "tick halo");
+  svg.text((kProgressLeft + kProgressWidth - kProgressRight) / 2, kProgressHeight - 8, "evaluations", "axis",
+           "middle");
+  svg.line(kProgressLeft, y(1), kProgressWidth - kProgressRight, y(1), "reference");
+  svg.text(kProgressLeft + 6, y(1) - 6, peer, "tick halo");
 }
 
 /// The staircase of the best so far, and its last point.
@@ -90,8 +92,10 @@ std::string progress_chart(const RunView& view) {
   if (points.empty()) return "<p class=\"empty\">No evaluation has been timed against a peer.</p>\n";
   const Axis y = speedup_axis(points);
   const double last = static_cast<double>(std::max<std::int64_t>(2, view.experiences.back().sequence + 1));
-  const Axis x{.low = 1, .high = last, .pixel_low = kLeft + 8, .pixel_high = kWidth - kRight};
-  Svg svg(kWidth, kHeight, "Speedup over the best peer against the number of evaluations", 560);
+  const Axis x{
+      .low = 1, .high = last, .pixel_low = kProgressLeft + 8, .pixel_high = kProgressWidth - kProgressRight};
+  Svg svg(kProgressWidth, kProgressHeight, "Speedup over the best peer against the number of evaluations",
+          560);
   draw_frame(svg, x, y, view.extras.best_baseline);
 
   const std::size_t every = points.size() / kMaxDots + 1;
@@ -103,7 +107,8 @@ std::string progress_chart(const RunView& view) {
   std::size_t seen = 0;
   for (const Experience& e : view.experiences) {
     if (e.verdict.passed() || seen++ % (failed / kMaxDots + 1) != 0) continue;
-    svg.rect(x(double(e.sequence + 1)) - 1, kHeight - kBottom - 7, 2, 7, "failure", tip_of(e));
+    svg.rect(x(double(e.sequence + 1)) - 1, kProgressHeight - kProgressBottom - 7, 2, 7, "failure",
+             tip_of(e));
   }
   draw_best(svg, x, y, points);
   return svg.finish() +

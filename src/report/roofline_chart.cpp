@@ -10,11 +10,12 @@
 namespace lathe {
 namespace {
 
-constexpr double kWidth = 860, kHeight = 400, kLeft = 70, kRight = 20, kTop = 16, kBottom = 50;
+constexpr double kRooflineWidth = 860, kRooflineHeight = 400, kRooflineLeft = 70, kRooflineRight = 20,
+                 kRooflineTop = 16, kRooflineBottom = 50;
 constexpr double kAside = 12;  // pixels between contenders
 
 /// One contender at one shape.
-struct Point {
+struct RooflinePoint {
   std::string contender;
   std::string css_class;
   std::string shape;
@@ -22,7 +23,7 @@ struct Point {
   double rate;       ///< flop per second
 };
 
-void add_points(std::vector<Point>& points, const RunView& view, const std::string& contender,
+void add_points(std::vector<RooflinePoint>& points, const RunView& view, const std::string& contender,
                 const std::string& css_class, const std::vector<Timing>& timings) {
   for (const Timing& timing : timings) {
     const ShapeWork* work = view.work_of(timing.shape);
@@ -32,8 +33,8 @@ void add_points(std::vector<Point>& points, const RunView& view, const std::stri
   }
 }
 
-std::vector<Point> all_points(const RunView& view) {
-  std::vector<Point> points;
+std::vector<RooflinePoint> all_points(const RunView& view) {
+  std::vector<RooflinePoint> points;
   for (std::size_t i = 0; i < view.extras.baselines.size(); ++i) {
     const BaselineTime& baseline = view.extras.baselines[i];
     add_points(points, view, baseline.name, "series-" + std::to_string(std::min<std::size_t>(i, 3)),
@@ -48,7 +49,7 @@ struct Plane {
   Axis y;
 };
 
-Plane make_plane(const std::vector<Point>& points, const DevicePeaks& peaks) {
+Plane make_plane(const std::vector<RooflinePoint>& points, const DevicePeaks& peaks) {
   double ridge = 0;
   for (const auto& level : peaks.levels) {
     if (level.bytes_per_second > 0) ridge = std::max(ridge, peaks.flops_per_second / level.bytes_per_second);
@@ -57,14 +58,14 @@ Plane make_plane(const std::vector<Point>& points, const DevicePeaks& peaks) {
   plane.x = {.low = points[0].intensity,
              .high = std::max(points[0].intensity, ridge),
              .logarithmic = true,
-             .pixel_low = kLeft,
-             .pixel_high = kWidth - kRight};
+             .pixel_low = kRooflineLeft,
+             .pixel_high = kRooflineWidth - kRooflineRight};
   plane.y = {.low = points[0].rate,
              .high = std::max(points[0].rate, peaks.flops_per_second),
              .logarithmic = true,
-             .pixel_low = kHeight - kBottom,
-             .pixel_high = kTop};
-  for (const Point& point : points) {
+             .pixel_low = kRooflineHeight - kRooflineBottom,
+             .pixel_high = kRooflineTop};
+  for (const RooflinePoint& point : points) {
     plane.x.low = std::min(plane.x.low, point.intensity);
     plane.x.high = std::max(plane.x.high, point.intensity);
     plane.y.low = std::min(plane.y.low, point.rate);
@@ -85,16 +86,18 @@ std::string tick_label(double value) {
 
 void draw_grid(Svg& svg, const Plane& plane) {
   for (const double tick : plane.y.ticks()) {
-    svg.line(kLeft, plane.y(tick), kWidth - kRight, plane.y(tick), "grid");
-    svg.text(kLeft - 8, plane.y(tick) + 4, tick_label(tick), "tick", "end");
+    svg.line(kRooflineLeft, plane.y(tick), kRooflineWidth - kRooflineRight, plane.y(tick), "grid");
+    svg.text(kRooflineLeft - 8, plane.y(tick) + 4, tick_label(tick), "tick", "end");
   }
   for (const double tick : plane.x.ticks()) {
-    svg.line(plane.x(tick), kTop, plane.x(tick), kHeight - kBottom, "grid");
-    svg.text(plane.x(tick), kHeight - kBottom + 18, fmt::format("{:g}", tick), "tick", "middle");
+    svg.line(plane.x(tick), kRooflineTop, plane.x(tick), kRooflineHeight - kRooflineBottom, "grid");
+    svg.text(plane.x(tick), kRooflineHeight - kRooflineBottom + 18, fmt::format("{:g}", tick), "tick",
+             "middle");
   }
-  svg.text((kLeft + kWidth - kRight) / 2, kHeight - 8, "arithmetic intensity, flop per byte", "axis",
-           "middle");
-  svg.text(14, (kTop + kHeight - kBottom) / 2, "flop per second", "axis", "middle", -90);
+  svg.text((kRooflineLeft + kRooflineWidth - kRooflineRight) / 2, kRooflineHeight - 8,
+           "arithmetic intensity, flop per byte", "axis", "middle");
+  svg.text(14, (kRooflineTop + kRooflineHeight - kRooflineBottom) / 2, "flop per second", "axis", "middle",
+           -90);
 }
 
 /// A diagonal from the plane's left or bottom edge up to the compute roof, named where it starts.
@@ -121,23 +124,23 @@ void draw_roofs(Svg& svg, const Plane& plane, const DevicePeaks& peaks) {
   }
   if (peaks.levels.empty()) start = plane.x.low;
   const double y = plane.y(peaks.flops_per_second);
-  svg.line(plane.x(start), y, kWidth - kRight, y, "roof");
-  svg.text(kWidth - kRight, y - 6, "peak, " + format_si(peaks.flops_per_second, "FLOP/s"), "tick halo",
-           "end");
+  svg.line(plane.x(start), y, kRooflineWidth - kRooflineRight, y, "roof");
+  svg.text(kRooflineWidth - kRooflineRight, y - 6, "peak, " + format_si(peaks.flops_per_second, "FLOP/s"),
+           "tick halo", "end");
 }
 
 /// Contenders share intensities, so each is drawn a little aside.
-std::string draw_points(Svg& svg, const Plane& plane, const std::vector<Point>& points) {
+std::string draw_points(Svg& svg, const Plane& plane, const std::vector<RooflinePoint>& points) {
   std::vector<std::string> contenders;
   std::string legend;
-  for (const Point& point : points) {
+  for (const RooflinePoint& point : points) {
     if (!contenders.empty() && contenders.back() == point.contender) continue;
     contenders.push_back(point.contender);
     legend +=
         fmt::format("<span><i class=\"{}\"></i>{}</span>", point.css_class, escape_html(point.contender));
   }
   const double middle = (static_cast<double>(contenders.size()) - 1) / 2;
-  for (const Point& point : points) {
+  for (const RooflinePoint& point : points) {
     const auto index = std::find(contenders.begin(), contenders.end(), point.contender) - contenders.begin();
     svg.circle(plane.x(point.intensity) + kAside * (static_cast<double>(index) - middle), plane.y(point.rate),
                5.5, point.css_class,
@@ -176,10 +179,10 @@ std::string bandwidth_table(const RunView& view) {
 }  // namespace
 
 std::string roofline_chart(const RunView& view) {
-  const std::vector<Point> points = all_points(view);
+  const std::vector<RooflinePoint> points = all_points(view);
   if (points.empty()) return bandwidth_table(view);
   const Plane plane = make_plane(points, view.extras.peaks);
-  Svg svg(kWidth, kHeight,
+  Svg svg(kRooflineWidth, kRooflineHeight,
           "Roofline: achieved rate against arithmetic intensity, with the device's measured peaks", 600);
   draw_grid(svg, plane);
   draw_roofs(svg, plane, view.extras.peaks);

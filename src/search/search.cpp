@@ -11,7 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr double kPollSeconds = 0.1;  // between looks at the stop token
-constexpr int kMaxBarrenDraws = 40;  // draws without a new text after which a policy counts as exhausted
+constexpr int kMaxBarrenDraws = 40;   // draws without a new text after which a policy counts as exhausted
 
 class Search {
  public:

@@ -6,7 +6,7 @@ namespace lathe {
 namespace {
 
 template <class T>
-const T* get(const std::map<std::string, AttrValue, std::less<>>& values, std::string_view name) {
+const T* find_value(const std::map<std::string, AttrValue, std::less<>>& values, std::string_view name) {
   const auto found = values.find(name);
   return found == values.end() ? nullptr : std::get_if<T>(&found->second);
 }
@@ -14,51 +14,51 @@ const T* get(const std::map<std::string, AttrValue, std::less<>>& values, std::s
 }  // namespace
 
 std::int64_t Attrs::integer(std::string_view name, std::int64_t fallback) const {
-  const auto* value = get<std::int64_t>(values_, name);
+  const auto* value = find_value<std::int64_t>(values_, name);
   assert(value != nullptr || !has(name));
   return value != nullptr ? *value : fallback;
 }
 
 double Attrs::real(std::string_view name, double fallback) const {
-  if (const auto* value = get<std::int64_t>(values_, name)) return static_cast<double>(*value);
-  const auto* value = get<double>(values_, name);
+  if (const auto* value = find_value<std::int64_t>(values_, name)) return static_cast<double>(*value);
+  const auto* value = find_value<double>(values_, name);
   assert(value != nullptr || !has(name));
   return value != nullptr ? *value : fallback;
 }
 
 bool Attrs::flag(std::string_view name, bool fallback) const {
-  const auto* value = get<bool>(values_, name);
+  const auto* value = find_value<bool>(values_, name);
   assert(value != nullptr || !has(name));
   return value != nullptr ? *value : fallback;
 }
 
 std::string Attrs::text(std::string_view name, std::string_view fallback) const {
-  const auto* value = get<std::string>(values_, name);
+  const auto* value = find_value<std::string>(values_, name);
   assert(value != nullptr || !has(name));
   return value != nullptr ? *value : std::string(fallback);
 }
 
 std::vector<std::int64_t> Attrs::integers(std::string_view name, std::vector<std::int64_t> fallback) const {
-  if (const auto* value = get<std::int64_t>(values_, name)) return {*value};
-  const auto* value = get<std::vector<std::int64_t>>(values_, name);
+  if (const auto* value = find_value<std::int64_t>(values_, name)) return {*value};
+  const auto* value = find_value<std::vector<std::int64_t>>(values_, name);
   assert(value != nullptr || !has(name));
   return value != nullptr ? *value : fallback;
 }
 
 Result<Expr> Attrs::expression(std::string_view name, const Expr& fallback) const {
-  if (const auto* text = get<std::string>(values_, name)) return Expr::parse(*text);
+  if (const auto* text = find_value<std::string>(values_, name)) return Expr::parse(*text);
   return has(name) ? Expr::constant(integer(name, 0)) : fallback;
 }
 
 Result<std::vector<Expr>> Attrs::expressions(std::string_view name, std::vector<Expr> fallback) const {
   if (!has(name)) return fallback;
   std::vector<Expr> result;
-  if (const auto* texts = get<std::vector<std::string>>(values_, name)) {
+  if (const auto* texts = find_value<std::vector<std::string>>(values_, name)) {
     for (const std::string& text : *texts) {
       LATHE_TRY(Expr parsed, Expr::parse(text));
       result.push_back(std::move(parsed));
     }
-  } else if (get<std::string>(values_, name) != nullptr) {
+  } else if (find_value<std::string>(values_, name) != nullptr) {
     LATHE_TRY(Expr parsed, expression(name, Expr()));
     result.push_back(std::move(parsed));
   } else {

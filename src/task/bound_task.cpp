@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxTensorElements = std::int64_t{1} << 31;
 
 Result<Shape> bind_shape(const std::vector<Expr>& extents, const Dims& dims, const std::string& name,
                          const SourcePos& where) {
@@ -20,7 +20,7 @@ Result<Shape> bind_shape(const std::vector<Expr>& extents, const Dims& dims, con
       return invalid(fmt::format("'{}' has extent {} = {}", name, extent.to_string(), *value),
                      "every extent is at least 1", where);
     }
-    if (__builtin_mul_overflow(count, *value, &count) || count > kMaxElements) {
+    if (__builtin_mul_overflow(count, *value, &count) || count > kMaxTensorElements) {
       return invalid(fmt::format("'{}' has more than 2^31 elements", name), "choose smaller dims", where);
     }
     shape.push_back(*value);

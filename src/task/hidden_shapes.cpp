@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400;
-constexpr double kMaxElements = 1 << 21;  ///< of all values together: verification stays quick
+constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together: verification stays quick
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
@@ -78,7 +78,7 @@ Dims shrink(const TaskSpec& spec, Dims dims, double max_flops) {
     if (!bound.ok()) return dims;
     double elements = 0;
     for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
-    if (bound->flops <= max_flops && elements <= kMaxElements) return dims;
+    if (bound->flops <= max_flops && elements <= kMaxHiddenElements) return dims;
     const auto largest = std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; });
     if (largest == dims.end()) return dims;
     const std::int64_t low = spec.dim_ranges.at(largest->first).low;
@@ -94,7 +94,7 @@ bool quick_enough(const TaskSpec& spec, const Dims& dims, double max_flops) {
   if (!bound.ok() || bound->flops > max_flops) return false;
   double elements = 0;
   for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
-  return elements <= kMaxElements;
+  return elements <= kMaxHiddenElements;
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxNodes = 256;
-
 /// Integers, or expressions as soon as one item is a text.
 Result<AttrValue> attr_list(const toml::array& items, const SourcePos& where) {
   std::vector<std::int64_t> numbers;

@@ -9,6 +9,8 @@
 
 namespace lathe {
 
+inline constexpr std::size_t kMaxNodes = 256;
+
 struct RawAttr {
   std::string name;
   AttrValue value;

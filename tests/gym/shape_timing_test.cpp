@@ -278,7 +278,8 @@ TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
   backend.script("naive", timed(1000));
   backend.script("candidate", timed(50));
   const TimingSite site{backend, *reference, shape, 10.0};
-  const TiedAnchor naive = ShapeTimer(site, {}, Seed::from_number(3)).tie("naive", true, scripted("naive"), {});
+  const TiedAnchor naive =
+      ShapeTimer(site, {}, Seed::from_number(3)).tie("naive", true, scripted("naive"), {});
   ASSERT_TRUE(naive.finding.passed());
   const std::vector<Anchor> anchors{naive.anchor};
   const ShapeTiming timing =

@@ -1,9 +1,8 @@
 #include "search/search.h"
 
-#include "gym/gym.h"
-
 #include <gmock/gmock.h>
 
+#include "gym/gym.h"
 #include "tests/gym/fake_task.h"
 #include "tests/search/ladder_policy.h"
 #include "tests/store/fixtures.h"
@@ -51,8 +50,8 @@ class SearchTest : public testing::Test {
     const auto strategies = make_strategy(strategy);
     const auto peaks = backend_.peaks();
     const PolicyContext policy_context{task_, backend_.device(), *peaks};
-    const SearchContext context{task,          baselines.best, policy_context, policy_, **strategies,
-                              *evaluator, *store_,        events,         stop};
+    const SearchContext context{task,       baselines.best, policy_context, policy_, **strategies,
+                                *evaluator, *store_,        events,         stop};
     return run_search(context, "r", options_);
   }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "candidate/dialect.h"
 #include "baseline/naive/nest.h"
+#include "candidate/dialect.h"
 
 namespace lathe::naive {
 

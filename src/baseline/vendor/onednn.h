@@ -10,6 +10,7 @@
 namespace lathe::vendor {
 
 using Desc = dnnl::memory::desc;
+inline constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
 /// Row-major fp32.
 Desc plain_desc(const Extents& shape);

@@ -6,8 +6,6 @@
 namespace lathe::vendor {
 namespace {
 
-constexpr auto kInference = dnnl::prop_kind::forward_inference;
-
 /// Adds 0 to the scores of keys that a query may see, -infinity to the others. A primitive of its own: fused
 /// to the product, a mask that all heads share makes oneDNN 2.6 run reference code.
 void add_causal_mask(OnednnBuilder& builder, const dnnl::memory& scores, std::int64_t queries,

@@ -6,8 +6,6 @@
 namespace lathe::vendor {
 namespace {
 
-constexpr auto kInference = dnnl::prop_kind::forward_inference;
-
 std::size_t axis_of(const Node& node, std::int64_t fallback) {
   const std::int64_t axis = node.attrs.value("axis", fallback);
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(node.in[0].shape.size())

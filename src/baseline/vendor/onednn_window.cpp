@@ -3,8 +3,6 @@
 namespace lathe::vendor {
 namespace {
 
-constexpr auto kInference = dnnl::prop_kind::forward_inference;
-
 /// oneDNN counts dilation from 0. Padding is the same on both sides: what does not fill a stride is dropped
 /// by a convolution and is its adjoint's output_padding.
 struct Geometry {

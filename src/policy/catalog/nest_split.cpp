@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kFullDevice = 1 << 16;   ///< threads below which a device waits for memory
 constexpr int kThreadsOfMultiprocessor = 1024;  ///< that hide the latency of memory
-constexpr std::int64_t kFewRows = 256;          ///< fewer blocks leave multiprocessors without work
+constexpr std::int64_t kFewBlocks = 256;        ///< fewer blocks leave multiprocessors without work
 constexpr int kThreadsThatCombine = 256;
 constexpr std::int64_t kFewestRows = 8;     ///< of a share
 constexpr std::int64_t kMostShares = 512;   ///< that one accumulator of a column joins
@@ -22,7 +22,7 @@ constexpr std::int64_t kLongestSum = 1024;  ///< terms of one fp32 accumulator w
 
 bool NestEmitter::rows_are_few() const {
   const std::int64_t teams = writer_.headline(items());
-  return mode_ == NestMode::kRows ? teams < kFewRows : teams * writer_.team() < kFullDevice;
+  return mode_ == NestMode::kRows ? teams < kFewBlocks : teams * writer_.team() < kFullDevice;
 }
 
 void NestEmitter::choose_split() {

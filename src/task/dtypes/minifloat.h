@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <limits>
 
+#include "task/dtypes/codec.h"
+
 namespace lathe::dtypes {
 
 /// Binary formats narrower than fp32, by their exponent and mantissa bits. Rounds a double once (through
 /// fp32 it would be twice). Without infinities (the OCP "FN" formats) the top exponent holds numbers, the
 /// all-ones code is NaN, and overflow saturates, as the hardware's conversions do.
-template <class Bits, int kExponentBits, int kMantissaBits, bool kHasInfinity>
+template <class Stored, int kExponentBits, int kMantissaBits, bool kHasInfinity>
 struct Minifloat {
+  using Bits = Stored;
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr int kMinExponent = 1 - kBias;
   static constexpr std::uint32_t kMagnitudeMask = (1u << (kExponentBits + kMantissaBits)) - 1;
@@ -55,5 +58,19 @@ struct Minifloat {
     return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
   }
 };
+
+/// A DTypeInfo's decode and encode of a Minifloat.
+template <class Format>
+void decode_minifloat(const std::byte* from, std::span<double> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    typename Format::Bits stored;
+    std::memcpy(&stored, from + i * sizeof(stored), sizeof(stored));
+    to[i] = Format::decode(stored);
+  }
+}
+template <class Format>
+void encode_minifloat(std::span<const double> from, std::byte* to) {
+  encode_as<typename Format::Bits>(from, to, Format::encode);
+}
 
 }  // namespace lathe::dtypes

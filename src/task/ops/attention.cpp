@@ -9,10 +9,10 @@
 namespace lathe::ops {
 namespace {
 
-struct Sizes {
+struct AttentionSizes {
   std::size_t heads, queries, keys, depth, width;
 
-  explicit Sizes(const OpSite& site) {
+  explicit AttentionSizes(const OpSite& site) {
     const auto extent = [&](std::size_t input, std::size_t from_end) {
       return static_cast<std::size_t>(site.in[input][site.in[input].size() - from_end]);
     };
@@ -41,7 +41,7 @@ Value slice(const Value& from, std::size_t first, std::size_t rows, std::size_t 
 /// one head from `first` on.
 class Head {
  public:
-  Head(const Sizes& sizes, double scale, bool causal, const Numerics& numerics)
+  Head(const AttentionSizes& sizes, double scale, bool causal, const Numerics& numerics)
       : sizes_(sizes), scale_(scale), causal_(causal), numerics_(numerics) {}
 
   Value evaluate(std::size_t first, const Value& q, const Value& k, const Value& v) const {
@@ -96,7 +96,7 @@ class Head {
                 numerics_);
   }
 
-  const Sizes& sizes_;
+  const AttentionSizes& sizes_;
   double scale_;
   bool causal_;
   const Numerics& numerics_;
@@ -134,7 +134,7 @@ class Attention final : public NamedOp {
   }
 
   double flops(const OpSite& site) const override {
-    const Sizes s(site);
+    const AttentionSizes s(site);
     const double pairs =
         static_cast<double>(s.heads * s.queries * s.keys) * (site.attrs.flag("causal", false) ? 0.5 : 1.0);
     return pairs * (2 * static_cast<double>(s.depth + s.width) + 5);
@@ -149,7 +149,7 @@ class Attention final : public NamedOp {
  private:
   static void run(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics, bool causal,
                   Value& out) {
-    const Sizes s(site);
+    const AttentionSizes s(site);
     prepare(site.out, needs_error(in, numerics), out);
     const double scale = site.attrs.real("scale", 1 / std::sqrt(static_cast<double>(s.depth)));
     const Head head(s, scale, causal, numerics);

@@ -8,7 +8,7 @@
 namespace lathe::ops {
 namespace {
 
-std::vector<AttrRule> rules() {
+std::vector<AttrRule> conv_rules() {
   std::vector<AttrRule> rules = window_rules();
   rules.push_back({"groups", AttrKind::kInteger});
   return rules;
@@ -18,7 +18,7 @@ std::vector<AttrRule> rules() {
 class Conv final : public NamedOp {
  public:
   Conv(std::string_view name, std::size_t axes)
-      : NamedOp({name, OpClass::kStencil, 2, 3, rules()}), axes_(axes) {}
+      : NamedOp({name, OpClass::kStencil, 2, 3, conv_rules()}), axes_(axes) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_CHECK_OK(check_float(context));

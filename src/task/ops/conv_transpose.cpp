@@ -8,7 +8,7 @@
 namespace lathe::ops {
 namespace {
 
-std::vector<AttrRule> rules() {
+std::vector<AttrRule> conv_transpose_rules() {
   std::vector<AttrRule> rules = window_rules();
   rules.push_back({"output_padding", AttrKind::kIntegers});
   rules.push_back({"groups", AttrKind::kInteger});
@@ -20,7 +20,7 @@ std::vector<AttrRule> rules() {
 class ConvTranspose final : public NamedOp {
  public:
   ConvTranspose(std::string_view name, std::size_t axes)
-      : NamedOp({name, OpClass::kStencil, 2, 3, rules()}), axes_(axes) {}
+      : NamedOp({name, OpClass::kStencil, 2, 3, conv_transpose_rules()}), axes_(axes) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_CHECK_OK(check_float(context));

@@ -7,11 +7,11 @@
 namespace lathe::ops {
 namespace {
 
-struct Sizes {
+struct LinearSizes {
   std::size_t m, n, k;
   ProductEngine* products;
 
-  explicit Sizes(const OpSite& site)
+  explicit LinearSizes(const OpSite& site)
       : n(static_cast<std::size_t>(site.in[1][0])),
         k(static_cast<std::size_t>(site.in[1][1])),
         products(site.products) {
@@ -20,7 +20,7 @@ struct Sizes {
 };
 
 template <class T>
-void multiply(const Sizes& sizes, const T* x, const T* weight, T* y) {
+void multiply(const LinearSizes& sizes, const T* x, const T* weight, T* y) {
   const MatrixView<T> left{x, sizes.k, 1}, right{weight, 1, sizes.k};
   ops::multiply(MatrixProduct<T>{sizes.m, sizes.n, sizes.k, left, right, y}, sizes.products);
 }
@@ -48,7 +48,7 @@ class Linear final : public NamedOp {
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
-    const Sizes sizes(site);
+    const LinearSizes sizes(site);
     out.shape = site.out;
     evaluate_bilinear(
         *in[0], *in[1], static_cast<double>(sizes.k), numerics,
@@ -58,7 +58,7 @@ class Linear final : public NamedOp {
 
   double flops(const OpSite& site) const override {
     const double outputs = static_cast<double>(element_count(site.out));
-    return outputs * (2 * static_cast<double>(Sizes(site).k) + (site.in.size() > 2 ? 1 : 0));
+    return outputs * (2 * static_cast<double>(LinearSizes(site).k) + (site.in.size() > 2 ? 1 : 0));
   }
   double essential_flops(const OpSite& site) const override { return flops(site); }
   double engine_multiplications(const OpSite& site) const override { return flops(site) / 2; }

@@ -16,7 +16,7 @@ Result<DType> result_dtype(const InferContext& context) {
   return dtype == DType::kI8 ? DType::kI32 : dtype;
 }
 
-struct Sizes {
+struct MatmulSizes {
   bool transpose_a;
   bool transpose_b;
   std::size_t m, n, k;
@@ -25,7 +25,7 @@ struct Sizes {
   Shape batch_b;
   ProductEngine* products;
 
-  explicit Sizes(const OpSite& site)
+  explicit MatmulSizes(const OpSite& site)
       : transpose_a(site.attrs.flag("transpose_a", false)),
         transpose_b(site.attrs.flag("transpose_b", false)),
         products(site.products) {
@@ -46,7 +46,7 @@ struct Sizes {
 };
 
 template <class T>
-void multiply(const Sizes& sizes, const T* a, const T* b, T* c) {
+void multiply(const MatmulSizes& sizes, const T* a, const T* b, T* c) {
   for_each_row<2>(sizes.batch, {sizes.batch_a, sizes.batch_b}, [&](const BroadcastRow<2>& row) {
     for (std::size_t i = 0; i < row.length; ++i) {
       MatrixView<T> left{a + (row.in[0] + i * row.step[0]) * sizes.m * sizes.k, sizes.k, 1};
@@ -102,7 +102,7 @@ class Matmul final : public NamedOp {
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
-    const Sizes sizes(site);
+    const MatmulSizes sizes(site);
     out.shape = site.out;
     evaluate_bilinear(
         *in[0], *in[1], static_cast<double>(sizes.k), numerics,
@@ -119,7 +119,7 @@ class Matmul final : public NamedOp {
 
   std::vector<OpMutant> mutants() const override {
     return {{"shrunk_k", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               const Sizes sizes(site);
+               const MatmulSizes sizes(site);
                const bool transposed = site.attrs.flag("transpose_a", false);
                const std::size_t axis = site.in[0].size() - (transposed ? 2 : 1);
                const Value a = zero_tail(*in[0], axis, shrinkage(site.in[0][axis]));

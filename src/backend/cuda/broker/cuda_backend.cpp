@@ -166,8 +166,10 @@ class CudaBackend final : public Backend {
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
-    LATHE_TRY(auto session, CudaSession::open(std::move(load), nothing.artifact.bytes, std::move(held),
-                                              {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
+    LATHE_TRY(auto session,
+              CudaSession::open(
+                  std::move(load), nothing.artifact.bytes, std::move(held),
+                  {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kStartTimeoutMs = 20'000;
 constexpr int kUploadTimeoutMs = 60'000;
-constexpr int kReplyTimeoutMs = 10'000;
+constexpr int kKeeperReplyTimeoutMs = 10'000;
 constexpr std::int64_t kLargestCluster = 8;  // blocks, on every GPU that has clusters
 constexpr std::size_t kPiecesOfFrame = kMaxFrameBytes / sizeof(Piece) - 16;
 
@@ -82,7 +82,7 @@ Status KeeperClient::restart() {
   LATHE_TRY(process_, HelperProcess::spawn(program_, {"keep"}));
   LATHE_CHECK_OK(receive_facts());
   if (kernels_.valid()) {
-    LATHE_TRY(const KeeperReply loaded, exchange({Verb::kKernels}, {kernels_.get()}, kReplyTimeoutMs));
+    LATHE_TRY(const KeeperReply loaded, exchange({Verb::kKernels}, {kernels_.get()}, kKeeperReplyTimeoutMs));
   }
   for (const auto& [workload, held] : held_) {
     KeeperRequest again{Verb::kCreate, workload};
@@ -115,11 +115,11 @@ void KeeperClient::destroy(std::uint64_t workload) {
     std::lock_guard lock(mutex_);
     held_.erase(workload);
   }
-  (void)ask(request, {}, kReplyTimeoutMs);
+  (void)ask(request, {}, kKeeperReplyTimeoutMs);
 }
 
 Status KeeperClient::reset(std::uint64_t workload, std::uint8_t poison) {
-  LATHE_TRY(const KeeperReply reply, ask({Verb::kReset, workload, poison}, {}, kReplyTimeoutMs));
+  LATHE_TRY(const KeeperReply reply, ask({Verb::kReset, workload, poison}, {}, kKeeperReplyTimeoutMs));
   return Ok{};
 }
 
@@ -130,7 +130,7 @@ Result<int> KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pie
     KeeperRequest request{Verb::kCollect, workload};
     request.pieces.assign(pieces.begin() + static_cast<std::ptrdiff_t>(first),
                           pieces.begin() + static_cast<std::ptrdiff_t>(last));
-    LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+    LATHE_TRY(const KeeperReply reply, ask(request, {}, kKeeperReplyTimeoutMs));
     if (reply.numbers.size() != 1) return Error{ErrorCode::kCorrupt, "the GPU's memory: no word of canaries"};
     if (broken < 0) broken = static_cast<int>(reply.numbers[0]);
   }
@@ -140,7 +140,7 @@ Result<int> KeeperClient::collect(std::uint64_t workload, std::vector<Piece> pie
 Status KeeperClient::sample(std::uint64_t workload, std::vector<Piece> lines) {
   KeeperRequest request{Verb::kSample, workload};
   request.pieces = std::move(lines);
-  LATHE_TRY(const KeeperReply reply, ask(request, {}, kReplyTimeoutMs));
+  LATHE_TRY(const KeeperReply reply, ask(request, {}, kKeeperReplyTimeoutMs));
   return Ok{};
 }
 
@@ -159,20 +159,20 @@ Result<std::vector<UniqueFd>> KeeperClient::receive_handles(std::uint64_t worklo
                             allocations_of(layout.outputs, layout).bytes.size();
   std::vector<UniqueFd> handles;
   while (handles.size() < count) {
-    LATHE_TRY(Frame frame, process_.channel().receive(kReplyTimeoutMs));
+    LATHE_TRY(Frame frame, process_.channel().receive(kKeeperReplyTimeoutMs));
     if (frame.fds.empty()) {
       LATHE_TRY(const KeeperReply refusal, read_reply(frame));
       return Error{ErrorCode::kCorrupt, "the GPU's memory came without handles"};
     }
     std::ranges::move(frame.fds, std::back_inserter(handles));
   }
-  LATHE_TRY(const KeeperReply reply, receive_reply(process_.channel(), kReplyTimeoutMs));
+  LATHE_TRY(const KeeperReply reply, receive_reply(process_.channel(), kKeeperReplyTimeoutMs));
   return handles;
 }
 
 Status KeeperClient::load_kernels(const std::string& cubin) {
   LATHE_TRY(kernels_, make_sealed_memfd("kernels", cubin));
-  LATHE_TRY(const KeeperReply reply, ask({Verb::kKernels}, {kernels_.get()}, kReplyTimeoutMs));
+  LATHE_TRY(const KeeperReply reply, ask({Verb::kKernels}, {kernels_.get()}, kKeeperReplyTimeoutMs));
   return Ok{};
 }
 
@@ -184,7 +184,7 @@ Status KeeperClient::multiply(const Product& product, const UniqueFd& matrices) 
 }
 
 Result<std::vector<double>> KeeperClient::measure() {
-  LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {}, kReplyTimeoutMs));
+  LATHE_TRY(KeeperReply reply, ask({Verb::kMeasure}, {}, kKeeperReplyTimeoutMs));
   return std::move(reply.numbers);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kStartTimeoutMs = 20'000;
+constexpr int kGraderStartTimeoutMs = 20'000;
 
 NaiveAnswer unavailable(const Error& error) {
   return {NaiveAnswer::Kind::kUnavailable, 0, error.to_string()};
@@ -79,7 +79,7 @@ class CudaNaiveGrader final : public NaiveGrader {
     }
     HelperProcess process = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
-    LATHE_TRY(const Frame ready, process.channel().receive(kStartTimeoutMs));
+    LATHE_TRY(const Frame ready, process.channel().receive(kGraderStartTimeoutMs));
     if (ready.bytes != kNaiveReady) return Error{ErrorCode::kUnavailable, "the naive grader did not start"};
     return process;
   }

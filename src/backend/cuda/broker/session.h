@@ -39,7 +39,7 @@ class CudaSession final : public Session {
   struct Timing {
     double wall_ns = 0;
     bool ready = false, done = false;
-    bool expired = false;     ///< killed while it ran
+    bool expired = false;   ///< killed while it ran
     Status sampled = Ok{};  ///< of the outputs, at the moment of the end
   };
 
@@ -59,7 +59,7 @@ class CudaSession final : public Session {
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Status reset(const BlockRequest& request) const;
   Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
-  double read_clock() const;  ///< MHz; 0 where unknown
+  double read_clock() const;                               ///< MHz; 0 where unknown
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
   Status ask_profile(const ProfileJob& job, const std::vector<int>& fds);
   Status count(const ProfileRequest& request, CallProfile& profile);

@@ -9,7 +9,7 @@ namespace lathe::cuda {
 namespace {
 
 constexpr int kFileDescriptor = 1;
-constexpr std::uint64_t kPlaces = 1 << 12;  // where in its range an import may lie
+constexpr std::uint64_t kImportPlaces = 1 << 12;  // where in its range an import may lie
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Result<DeviceMemory> DeviceMemory::import(const Driver& driver, const UniqueFd& 
   void* const fd = reinterpret_cast<void*>(static_cast<std::intptr_t>(shared.get()));
   LATHE_CHECK_OK(check(driver.memory_import(&handle, fd, kFileDescriptor), "cannot import device memory"));
   DeviceMemory memory(driver, handle, bytes);
-  LATHE_CHECK_OK(memory.map(access, kPlaces));
+  LATHE_CHECK_OK(memory.map(access, kImportPlaces));
   return memory;
 }
 

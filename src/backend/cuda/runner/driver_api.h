@@ -12,6 +12,10 @@ namespace lathe::cuda {
 // those of the driver's stable ABI (version 12.4 and later).
 
 using Code = int;  ///< CUresult; 0 is success
+inline constexpr Code kFirstStickyCode =
+    700;                                     ///< CUDA_ERROR_ILLEGAL_ADDRESS: from here on the context is lost
+inline constexpr unsigned kNonBlocking = 1;  ///< a stream that does not wait for the default one
+inline constexpr unsigned kSharedWithoutAsking = 48 << 10;  ///< bytes a block has without an attribute
 using DevicePointer = std::uint64_t;
 using AllocationHandle = std::uint64_t;
 struct ContextTag;

@@ -12,8 +12,6 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
-constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kForKernels = 2;  // registered host memory that kernels may address
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kBlocks = 2048;

@@ -11,7 +11,6 @@ namespace lathe::cuda {
 namespace {
 
 constexpr unsigned kNapMicroseconds = 10;
-constexpr int kFirstStickyCode = 700;  // from CUDA_ERROR_ILLEGAL_ADDRESS on, the context is lost
 
 }  // namespace
 

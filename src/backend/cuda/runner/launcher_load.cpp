@@ -8,9 +8,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr unsigned kNonBlocking = 1;
 constexpr int kMemoryTimeoutMs = 10'000;
-constexpr unsigned kSharedWithoutAsking = 48 << 10;
 constexpr int kMaxLocalBytes = 16 << 10;  // of which the driver allots a share to every thread there may be
 
 Status candidate_fault(std::string reason, const std::string& detail) {

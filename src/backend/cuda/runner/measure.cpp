@@ -11,7 +11,7 @@ namespace {
 constexpr int kRepeats = 12;
 constexpr std::uint64_t kDramBytes = 1 << 30;
 constexpr long long kSteps = 1 << 14, kL2Rounds = 64;
-constexpr unsigned kThreads = 256;
+constexpr unsigned kMeasureThreads = 256;
 
 /// Launches trusted kernels and keeps the shortest time.
 class Meter {
@@ -30,7 +30,7 @@ class Meter {
     LATHE_CHECK_OK(check(driver_->module_function(&function, module_, kernel), kernel));
     LaunchConfig config;
     config.grid[0] = blocks;
-    config.block[0] = kThreads;
+    config.block[0] = kMeasureThreads;
     config.stream = stream_;
     float least_ms = 1e30f;
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -89,7 +89,7 @@ Result<std::vector<double>> measure_device(const Driver& driver, Module kernels,
   const auto blocks = static_cast<unsigned>(facts.multiprocessors * 8);
   LATHE_TRY(const double dram, bandwidth(meter, from.address(), to.address(), kDramBytes, blocks, 1));
   // Every thread makes whole steps of four vectors; a third of the cache leaves room for the copy.
-  const std::uint64_t step = std::uint64_t{blocks} * kThreads * 64;
+  const std::uint64_t step = std::uint64_t{blocks} * kMeasureThreads * 64;
   const std::uint64_t in_l2 =
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(facts.l2_bytes) / 3 / step) * step;
   LATHE_TRY(const double l2, bandwidth(meter, from.address(), to.address(), in_l2, blocks, kL2Rounds));
@@ -97,7 +97,7 @@ Result<std::vector<double>> measure_device(const Driver& driver, Module kernels,
   long long steps = kSteps;
   void* arguments[] = {&out, &steps};
   LATHE_TRY(const double seconds, meter.best_seconds("multiply_add", blocks, arguments));
-  const double operations = 2.0 * kChains * static_cast<double>(kSteps) * kThreads * blocks;
+  const double operations = 2.0 * kChains * static_cast<double>(kSteps) * kMeasureThreads * blocks;
   int clock_khz = 0;
   driver.device_attribute(&clock_khz, DeviceAttribute::kClockKhz, 0);
   const double tensor =

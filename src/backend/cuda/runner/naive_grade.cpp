@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint64_t kArenaBytes = 512 << 20;
 constexpr int kWarmUpCalls = 3, kTimedCalls = 30;
-constexpr unsigned kSharedWithoutAsking = 48 << 10;
 
 /// Reuses freed blocks without clearing them, as the caching allocators of deep-learning frameworks
 /// do.

@@ -12,7 +12,7 @@ namespace {
 
 // Thread blocks per multiprocessor: one that ends early must not leave another without.
 constexpr unsigned kRounds = 4;
-constexpr unsigned kThreads = 1024, kTouchThreads = 32;
+constexpr unsigned kScrubThreads = 1024, kTouchThreads = 32;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ Status Scrubber::run(std::uint8_t poison, Stream stream) const {
   void* arguments[] = {&pattern, &bytes};
   LaunchConfig config;
   config.grid[0] = kRounds * static_cast<unsigned>(multiprocessors_);
-  config.block[0] = kThreads;
+  config.block[0] = kScrubThreads;
   config.shared_bytes = bytes;
   config.stream = stream;
   return check(driver_->launch(&config, scrub_, arguments, nullptr), "cannot scrub");

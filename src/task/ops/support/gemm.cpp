@@ -96,13 +96,13 @@ MatrixView<T> at(MatrixView<T> view, std::size_t row, std::size_t column) {
           view.column_stride};
 }
 
-struct Block {
+struct ProductBlock {
   std::size_t m, n, k;
 };
 
 /// C[m, n] += packed A times packed B.
 template <class T>
-void multiply_block(const Block& block, const T* a, const T* b, T* c, std::size_t ldc) {
+void multiply_block(const ProductBlock& block, const T* a, const T* b, T* c, std::size_t ldc) {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   alignas(64) T sums[kMr * kNr<T>];
   for (std::size_t j = 0; j < block.n; j += kNr<T>) {
@@ -118,13 +118,13 @@ void multiply_block(const Block& block, const T* a, const T* b, T* c, std::size_
 }
 
 template <class T>
-void blocked_gemm(const Block& size, MatrixView<T> a, MatrixView<T> b, T* c, std::size_t ldc) {
+void blocked_gemm(const ProductBlock& size, MatrixView<T> a, MatrixView<T> b, T* c, std::size_t ldc) {
   std::vector<T> packed_a(kMc * kKc);
   std::vector<T> packed_b(std::min(kNc, size.n + kNr<T>) * kKc);
   for (std::size_t row = 0; row < size.m; ++row) std::fill_n(c + row * ldc, size.n, T(0));
   for (std::size_t j = 0; j < size.n; j += kNc) {
     for (std::size_t p = 0; p < size.k; p += kKc) {
-      Block block{0, std::min(kNc, size.n - j), std::min(kKc, size.k - p)};
+      ProductBlock block{0, std::min(kNc, size.n - j), std::min(kKc, size.k - p)};
       pack(transposed(at(b, p, j)), block.n, block.k, kNr<T>, packed_b.data());
       for (std::size_t i = 0; i < size.m; i += kMc) {
         block.m = std::min(kMc, size.m - i);
