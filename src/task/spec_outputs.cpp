@@ -22,7 +22,7 @@ OutputDecl output_of(const NodeDecl& node) {
 }
 
 Status read_compare(const TomlTable& table, const NodeDecl* node, OutputDecl& out) {
-  if (table.get("compare") == nullptr) {
+  if (!table.has("compare")) {
     out.compare = natural_compare(node, out.dtype);
     return Ok{};
   }
@@ -58,8 +58,8 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
     if (!is_usable_name(out.name) || spec.find_tensor(out.name) != nullptr) {
       return invalid(fmt::format("'{}' cannot name an output", out.name), {}, table.where("name"));
     }
-    LATHE_TRY(out.shape, table.extents("shape"));
-    if (table.get("shape") == nullptr) {
+    LATHE_TRY(out.shape, table.exprs("shape", kMaxRank));
+    if (!table.has("shape")) {
       return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks infer none",
                      out.where);
     }

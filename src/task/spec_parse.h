@@ -1,12 +1,39 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "task/raw_node.h"
+#include "task/attrs.h"
 #include "task/spec.h"
+#include "task/toml_table.h"
 
 namespace lathe {
+
+inline constexpr std::size_t kMaxRank = 8;
+
+struct RawAttr {
+  std::string name;
+  AttrValue value;
+  SourcePos where;
+};
+
+struct RawInput {
+  std::string name;
+  SourcePos where;
+};
+
+/// A node as written, before any name in it is checked.
+struct RawNode {
+  std::string out;
+  std::string op;
+  std::vector<RawInput> in;
+  std::vector<RawAttr> attrs;
+  SourcePos where;
+};
+
+/// The nodes of a task, from its `graph` text or its [[node]] tables (one of them, not both).
+Result<std::vector<RawNode>> read_nodes(const TomlTable& task, std::string_view task_text);
 
 /// Dims at which two extents are compared, the scored shapes first: those shapes plus, unless the task is
 /// fixed, a few drawn from its domain, so that extents that are equal by accident are told apart.

@@ -51,12 +51,12 @@ TEST(ParseCandidate, RefusesWhatIsNoText) {
 }
 
 TEST(ParseCandidate, ErrorsPointIntoTheCandidatesOwnText) {
-  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitem = 3"), "unknown key 'item'", {4, 8});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitem = 3"), "unknown key 'item'", {4, 1});
   expect_error(candidate_with("[[launch]]\nkernel = 3"), "must be a string", {3, 10});
   expect_error(candidate_with("\n[[launch]]\nitems = 1"), "'kernel' is missing", {3, 1});
   expect_error(candidate_with("[[launch]]\nkernel = \"f g\""), "extern \"C\"", {3, 10});
-  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nargs = [\"x\", 1.5]"), "integer or a string",
-               {4, 14});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nargs = [\"x\", 1.5]"),
+               "an integer or an expression", {4, 14});
   expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nindex = \"i\""), "needs 'repeat'", {4, 9});
   expect_error(candidate_with("[[scratch]]\nname = \"s\"\n[[launch]]\nkernel = \"f\""), "'bytes' is missing",
                {2, 1});
@@ -81,6 +81,12 @@ TEST(ParseCandidate, TomlErrorsPointIntoTheCandidatesOwnText) {
   EXPECT_THAT(parsed.error().hint, HasSubstr("TOML"));
 }
 
+TEST(ParseCandidate, NestingThatWouldOverflowTheStackIsRefused) {
+  std::string key = "a";
+  for (int part = 0; part < 40000; ++part) key += ".a";
+  expect_error(candidate_with("[" + key + "]"), "more than 16 dotted parts", {2, 34});
+}
+
 TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
   expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitems = \"M + )\""), "", {4, 14});
 }
@@ -88,7 +94,7 @@ TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
 TEST(ParseCandidate, LimitsWhatAPlanMayHold) {
   std::string many;
   for (int i = 0; i < 257; ++i) many += "[[launch]]\nkernel = \"f\"\n";
-  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 steps"));
+  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 tables [[launch]]"));
   std::string args = "[[launch]]\nkernel = \"f\"\nargs = [";
   for (int i = 0; i < 25; ++i) args += "1, ";
   EXPECT_THAT(candidate_with(args + "]").error().message, HasSubstr("24 arguments"));

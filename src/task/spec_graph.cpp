@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "task/raw_node.h"
+#include "task/spec_parse.h"
 
 namespace lathe {
 namespace {
@@ -153,8 +153,75 @@ class LineParser {
   std::size_t at_ = 0;
 };
 
-}  // namespace
+/// Integers, or expressions as soon as one item is a text.
+Result<AttrValue> attr_list(const TomlValue& list, const SourcePos& where) {
+  std::vector<std::int64_t> numbers;
+  std::vector<std::string> expressions;
+  for (const TomlValue& item : list.items) {
+    if (item.integer()) {
+      numbers.push_back(*item.integer());
+      expressions.push_back(std::to_string(numbers.back()));
+    } else if (item.text()) {
+      expressions.push_back(*item.text());
+    } else {
+      return invalid("an attribute's list must hold integers or expressions in quotes", {}, where);
+    }
+  }
+  if (numbers.size() == expressions.size()) return AttrValue(std::move(numbers));
+  return AttrValue(std::move(expressions));
+}
 
+Result<AttrValue> attr_value(const TomlValue& value, const SourcePos& where) {
+  if (value.integer()) return AttrValue(*value.integer());
+  if (value.real()) return AttrValue(*value.real());
+  if (value.flag()) return AttrValue(*value.flag());
+  if (value.text()) return AttrValue(*value.text());
+  if (value.is_list()) return attr_list(value, where);
+  return invalid("an attribute must be a number, true, false, a string or a list of integers", {}, where);
+}
+
+Result<RawNode> read_node(const TomlTable& table) {
+  RawNode node;
+  node.where = table.where();
+  LATHE_TRY(node.out, table.required_text("out"));
+  LATHE_TRY(node.op, table.required_text("op"));
+  LATHE_TRY(std::vector<std::string> inputs, table.texts("in"));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node.in.push_back({std::move(inputs[i]), table.where(table.get("in")->items[i])});
+  }
+  for (const TomlValue& member : table.members()) {
+    if (member.key == "out" || member.key == "op" || member.key == "in") continue;
+    LATHE_TRY(AttrValue parsed, attr_value(member, table.where(member)));
+    node.attrs.push_back({member.key, std::move(parsed), table.where(member)});
+  }
+  return node;
+}
+
+std::size_t offset_of_line(std::string_view text, int line) {
+  std::size_t at = 0;
+  for (int i = 1; i < line && at != std::string_view::npos; ++i) {
+    const std::size_t newline = text.find('\n', at);
+    at = newline == std::string_view::npos ? newline : newline + 1;
+  }
+  return at;
+}
+
+/// Where a TOML string's content starts in the file: after its quotes, and after the newline that a
+/// multi-line string drops.
+SourcePos content_start(std::string_view text, SourcePos quotes) {
+  const std::size_t line_start = offset_of_line(text, quotes.line);
+  if (line_start == std::string_view::npos) return quotes;
+  const std::string_view rest = text.substr(std::min(text.size(), line_start + quotes.column - 1));
+  const bool multi_line = rest.starts_with("\"\"\"") || rest.starts_with("'''");
+  quotes.column += multi_line ? 3 : 1;
+  if (multi_line && (rest.substr(3).starts_with("\n") || rest.substr(3).starts_with("\r\n"))) {
+    quotes.line += 1;
+    quotes.column = 1;
+  }
+  return quotes;
+}
+
+/// Parses lines `out = op(in, ..., key = value)`; `where` is the place of the first character.
 Result<std::vector<RawNode>> parse_graph(std::string_view text, const SourcePos& where) {
   std::vector<RawNode> nodes;
   SourcePos start = where;
@@ -169,6 +236,25 @@ Result<std::vector<RawNode>> parse_graph(std::string_view text, const SourcePos&
     begin = end + 1;
     start.line += 1;
     start.column = 1;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+Result<std::vector<RawNode>> read_nodes(const TomlTable& task, std::string_view task_text) {
+  if (const TomlValue* graph = task.get("graph")) {
+    if (task.has("node")) {
+      return invalid("a task has either 'graph' or [[node]] tables", "drop one of them", task.where("node"));
+    }
+    LATHE_TRY(const std::string text, task.text("graph", ""));
+    return parse_graph(text, content_start(task_text, task.where(*graph)));
+  }
+  LATHE_TRY(const std::vector<TomlTable> tables, task.tables("node", kMaxNodes));
+  std::vector<RawNode> nodes;
+  for (const TomlTable& table : tables) {
+    LATHE_TRY(RawNode node, read_node(table));
+    nodes.push_back(std::move(node));
   }
   return nodes;
 }
