@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/process.h"
 #include "sandbox/channel.h"
 
 namespace lathe {
@@ -18,20 +18,17 @@ namespace lathe {
 class HelperProcess {
  public:
   static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args);
-  HelperProcess(HelperProcess&&) noexcept;
-  HelperProcess& operator=(HelperProcess&&) noexcept;
-  ~HelperProcess();
-
   const Channel& channel() const { return channel_; }
-  pid_t pid() const { return pid_; }
-  void kill();
+  pid_t pid() const { return process_.pid(); }
+  void kill() { process_.kill(); }
   /// Does not wait: has_ended() tells when it is reaped.
-  void begin_kill();
-  bool has_ended();
+  void begin_kill() { process_.begin_kill(); }
+  bool has_ended() { return process_.has_ended(); }
 
  private:
-  HelperProcess(pid_t pid, Channel channel) : pid_(pid), channel_(std::move(channel)) {}
-  pid_t pid_ = -1;
+  HelperProcess(Process process, Channel channel)
+      : process_(std::move(process)), channel_(std::move(channel)) {}
+  Process process_;
   Channel channel_;
 };
 
