@@ -48,6 +48,9 @@ class RecordingSink final : public EventSink {
   std::vector<Event> events_;
 };
 
-EventSink& null_sink();
+inline EventSink& null_sink() {
+  static NullSink sink;
+  return sink;
+}
 
 }  // namespace lathe

@@ -1,4 +1,4 @@
-#include "library/dispatcher_runtime.h"
+#include "library/package.h"
 
 namespace lathe {
 
@@ -47,7 +47,6 @@ int lathe_{name}({data}{dims}void* workspace, const lathe_parallel* parallel);
 
 const char* const kDispatcherRuntime = R"text(
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 namespace {

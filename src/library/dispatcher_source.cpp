@@ -1,11 +1,9 @@
-#include "library/dispatcher_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "library/dispatcher_runtime.h"
+#include "library/package.h"
 
 namespace lathe {
 namespace {

@@ -4,8 +4,8 @@
 #include <deque>
 #include <set>
 
-#include "report/charts.h"
 #include "report/html.h"
+#include "report/page.h"
 #include "report/svg.h"
 
 namespace lathe {

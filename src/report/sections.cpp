@@ -1,5 +1,3 @@
-#include "report/sections.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <ctime>
 
 #include "report/html.h"
+#include "report/page.h"
 
 namespace lathe {
 namespace {

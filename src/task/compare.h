@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -50,5 +51,16 @@ Comparison compare_sample(const Expected& expected, std::span<const std::byte> g
 
 /// Measures the naive build's own error, from which RmsLimit follows (floored at the output's rounding).
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got);
+
+/// How values lie to what is wanted of them.
+struct Tally {
+  bool outside = false;   ///< one beyond its tolerance, or NaN
+  bool above = false;     ///< one beyond `ratio` times its tolerance, or NaN
+  double square_sum = 0;  ///< of all differences
+};
+
+/// In one pass: this is most of what comparing a timed block costs.
+Tally tally_of(const double* want, const double* tolerance, const double* got, std::size_t size,
+               double ratio);
 
 }  // namespace lathe

@@ -1,5 +1,3 @@
-#include "task/native_reference.h"
-
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -9,6 +7,7 @@
 #include <filesystem>
 
 #include "base/process.h"
+#include "task/reference.h"
 
 namespace lathe {
 namespace {

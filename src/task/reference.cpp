@@ -8,7 +8,6 @@
 
 #include "base/large_vector.h"
 #include "base/parallel.h"
-#include "task/native_reference.h"
 
 namespace lathe {
 namespace {

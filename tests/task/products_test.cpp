@@ -8,7 +8,7 @@
 
 #include "base/processors.h"
 #include "task/generate_inputs.h"
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 #include "task/ops/support/gemm.h"
 #include "task/slices.h"
 

@@ -1,10 +1,10 @@
-#include "task/tally.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "task/compare.h"
 
 namespace lathe {
 namespace {

@@ -8,8 +8,6 @@
 
 #include "base/statistics.h"
 #include "task/lint/cases.h"
-#include "task/lint/mutants.h"
-#include "task/lint/rounded_run.h"
 
 namespace lathe {
 namespace {

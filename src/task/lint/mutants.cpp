@@ -1,9 +1,9 @@
-#include "task/lint/mutants.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
+
+#include "task/lint/cases.h"
 
 namespace lathe {
 namespace {

@@ -1,8 +1,7 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 #include "task/ops/support/indexing.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {

@@ -2,7 +2,6 @@
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 #include "task/ops/support/window.h"
 

@@ -1,7 +1,6 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
+#include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
-#include "task/ops/support/softmax_row.h"
 
 namespace lathe::ops {
 namespace {

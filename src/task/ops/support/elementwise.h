@@ -1,18 +1,29 @@
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <type_traits>
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 
 /// A float literal that C reads back as the fp32 nearest to `value`: "0.70710677f".
-std::string float_literal(double value);
+inline std::string float_literal(double value) {
+  const auto narrow = static_cast<float>(value);
+  if (std::isnan(narrow)) return "__builtin_nanf(\"\")";
+  if (std::isinf(narrow)) return narrow > 0 ? "__builtin_inff()" : "(-__builtin_inff())";
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), narrow).ptr;
+  std::string text(buffer.data(), end);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  text += "f";
+  return narrow < 0 ? "(" + text + ")" : text;
+}
 
 /// What an elementwise formula may leave out.
 struct UnaryDefaults {

@@ -33,4 +33,22 @@ struct RunView {
   const ShapeWork* work_of(const std::string& shape) const;
 };
 
+/// HTML fragments of the page, in its order.
+std::string page_header(const RunView& view);
+std::string summary_cards(const RunView& view);
+std::string baseline_table(const RunView& view);  ///< losses first
+std::string verdict_table(const RunView& view);
+std::string evidence_table(const RunView& view);
+std::string kernel_listing(const RunView& view);  ///< the winner, as a diff against its parent
+std::string details_section(const RunView& view);
+
+/// Each returns an HTML fragment, or a sentence that says why there is nothing to draw.
+std::string progress_chart(const RunView& view);  ///< best so far against evaluations
+std::string roofline_chart(const RunView& view);  ///< measured peaks, naive, baselines, best
+std::string interval_chart(const RunView& view);  ///< the best kernel's speedups with intervals, losses first
+std::string lineage_chart(const RunView& view);   ///< the ancestors of the best kernel
+
+/// The page's style sheet: light and dark by the reader's preference, readable from 360 pixels on.
+extern const char* const kPageStyle;
+
 }  // namespace lathe

@@ -1,4 +1,4 @@
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 
 #include <algorithm>
 #include <utility>
