@@ -75,7 +75,8 @@ ExitStatus exit_status(int status) {
   return {WEXITSTATUS(status), 0};
 }
 
-/// Feeds a command's input and gathers its output, side by side, so that neither waits for the other.
+/// Feeds a command's input and gathers its output, side by side, so that neither waits for the
+/// other.
 class Conversation {
  public:
   Conversation(UniqueFd stream, UniqueFd errors, std::string_view input, std::size_t max_output_bytes)

@@ -38,8 +38,8 @@ class Process {
     int there;  ///< in the child
   };
 
-  /// The child inherits the listed descriptors and no others; standard streams that are not listed are
-  /// /dev/null. Errors: kUnavailable, with the program's name.
+  /// The child inherits the listed descriptors and no others; standard streams that are not listed
+  /// are /dev/null. Errors: kUnavailable, with the program's name.
   static Result<Process> start(const Command& command, std::span<const Descriptor> descriptors);
   Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
   Process& operator=(Process&& other) noexcept {
@@ -67,9 +67,9 @@ struct Completed {
   std::string errors;  ///< the first 64 KiB of standard error
 };
 
-/// Runs a trusted command to its end with `input` as its standard input, and kills it at the time limit.
-/// Errors: kUnavailable if it cannot be started, kTimeout, kInvalid beyond `max_output_bytes`. A non-zero
-/// exit code is no error here.
+/// Runs a trusted command to its end with `input` as its standard input, and kills it at the time
+/// limit. Errors: kUnavailable if it cannot be started, kTimeout, kInvalid beyond
+/// `max_output_bytes`. A non-zero exit code is no error here.
 Result<Completed> run_command(const Command& command, std::string_view input, double timeout_seconds,
                               std::size_t max_output_bytes = std::size_t{1} << 20);
 

@@ -122,7 +122,7 @@ Result<TmaDecl> read_tma(const TomlTable& table) {
                    "for example dims = [\"K\", \"M\"], box = [64, 128]: innermost first", map.where);
   if (!map.strides.empty() && map.strides.size() + 1 != map.dims.size())
     return invalid("'strides' has one entry, in bytes, for each dim but the innermost",
-                   "leave it out where the buffer is packed", map.where);
+                   "omit it if the buffer is packed", map.where);
   LATHE_TRY(map.swizzle, table.optional_expr("swizzle"));
   LATHE_TRY(const std::string fill, table.choice("fill", {"zero", "nan"}));
   map.fill_nan = fill == "nan";
@@ -157,11 +157,12 @@ Result<Plan> read_plan(const TomlTable& table, const SourcePos& origin) {
   LATHE_CHECK_OK(read_each(table, "scratch", kMaxScratch, read_scratch, plan.scratch));
   LATHE_CHECK_OK(read_each(table, "tma", kMaxMaps, read_tma, plan.maps));
   if (plan.steps.empty())
-    return invalid("the plan has no step", "add a [[launch]] with kernel, items and args", origin);
+    return invalid("the plan has no step",
+                   "add a [[launch]] with kernel, items (CPU) or grid and block (GPU), and args", origin);
   if (plan.steps.size() > kMaxSteps)
     return invalid(fmt::format("the plan has {} steps; at most {} are allowed", plan.steps.size(), kMaxSteps),
                    "use repeat", origin);
-  // Launches and nodes are separate arrays in TOML; a step's turn is where it stands in the text.
+  // Launches and nodes are separate arrays in TOML; steps run in the order of the text.
   std::stable_sort(plan.steps.begin(), plan.steps.end(), [](const PlanStep& a, const PlanStep& b) {
     return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);
   });

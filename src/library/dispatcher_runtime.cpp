@@ -51,7 +51,7 @@ const char* const kDispatcherRuntime = R"text(
 
 namespace {
 
-// An integer that remembers an overflow, a division by zero or a bad shift.
+// An integer that records overflow, division by zero and invalid shifts.
 struct Int {
   int64_t value;
   bool sound = true;

@@ -27,7 +27,7 @@ const std::string& naive_name(const ReportExtras& extras) {
   return extras.baselines.empty() ? kNaive : extras.baselines.front().name;
 }
 
-/// The fields that `best` of optimize and each item of eval share.
+/// The fields common to `best` of optimize and each item of eval.
 json verdict_summary(const Verdict& verdict, const ReportExtras& extras) {
   json summary = {{"verdict", name(verdict.outcome)},
                   {"reason", verdict.reason},

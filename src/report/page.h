@@ -10,8 +10,8 @@
 
 namespace lathe {
 
-/// What every section of the page looks at: the run and what follows from it, computed once. Views its
-/// arguments.
+/// The data that the sections of the page share: the run and what is derived from it, computed
+/// once. Refers to its arguments.
 struct RunView {
   RunView(const RunRecord& run, const std::vector<Experience>& experiences, const ReportExtras& extras);
 
@@ -33,7 +33,7 @@ struct RunView {
   const ShapeWork* work_of(const std::string& shape) const;
 };
 
-/// HTML fragments of the page, in its order.
+/// The sections of the page as HTML fragments, in order.
 std::string page_header(const RunView& view);
 std::string summary_cards(const RunView& view);
 std::string baseline_table(const RunView& view);  ///< losses first
@@ -48,7 +48,8 @@ std::string roofline_chart(const RunView& view);  ///< measured peaks, naive, ba
 std::string interval_chart(const RunView& view);  ///< the best kernel's speedups with intervals, losses first
 std::string lineage_chart(const RunView& view);   ///< the ancestors of the best kernel
 
-/// The page's style sheet: light and dark by the reader's preference, readable from 360 pixels on.
+/// The page's style sheet: light or dark by the reader's preference, for screens from 360 pixels
+/// wide.
 extern const char* const kPageStyle;
 
 }  // namespace lathe

@@ -11,7 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr double kWidth = 860, kHeight = 400, kLeft = 70, kRight = 20, kTop = 16, kBottom = 50;
-constexpr double kAside = 12;  // pixels between contenders
+constexpr double kSpacing = 12;  // pixels between contenders
 
 /// One contender at one shape.
 struct Point {
@@ -97,7 +97,8 @@ void draw_grid(Svg& svg, const Plane& plane) {
   svg.text(14, (kTop + kHeight - kBottom) / 2, "flop per second", "axis", "middle", -90);
 }
 
-/// A diagonal from the plane's left or bottom edge up to the compute roof, named where it starts.
+/// A bandwidth roof: a diagonal from the left or bottom edge up to the compute roof, labelled at
+/// its start.
 void draw_level(Svg& svg, const Plane& plane, const DevicePeaks::Level& level, double roof) {
   if (!(level.bytes_per_second > 0)) return;
   const double from = std::max(plane.x.low, plane.y.low / level.bytes_per_second);
@@ -126,7 +127,7 @@ void draw_roofs(Svg& svg, const Plane& plane, const DevicePeaks& peaks) {
            "end");
 }
 
-/// Contenders share intensities, so each is drawn a little aside.
+/// Contenders have the same intensity, so they are drawn slightly apart.
 std::string draw_points(Svg& svg, const Plane& plane, const std::vector<Point>& points) {
   std::vector<std::string> contenders;
   std::string legend;
@@ -139,15 +140,16 @@ std::string draw_points(Svg& svg, const Plane& plane, const std::vector<Point>& 
   const double middle = (static_cast<double>(contenders.size()) - 1) / 2;
   for (const Point& point : points) {
     const auto index = std::find(contenders.begin(), contenders.end(), point.contender) - contenders.begin();
-    svg.circle(plane.x(point.intensity) + kAside * (static_cast<double>(index) - middle), plane.y(point.rate),
-               5.5, point.css_class,
+    svg.circle(plane.x(point.intensity) + kSpacing * (static_cast<double>(index) - middle),
+               plane.y(point.rate), 5.5, point.css_class,
                fmt::format("{} at {}: {}, {:.3g} flop per byte", point.contender, point.shape,
                            format_si(point.rate, "FLOP/s"), point.intensity));
   }
   return "<p class=\"legend\">" + legend + "</p>\n";
 }
 
-/// For tasks without arithmetic, which a roofline cannot show: bytes per second against each level's peak.
+/// For tasks without arithmetic, to which a roofline does not apply: bandwidth against each level's
+/// peak.
 std::string bandwidth_table(const RunView& view) {
   std::string rows;
   const auto add = [&](const std::string& contender, const std::vector<Timing>& timings) {

@@ -43,9 +43,10 @@ T saturate(double value) {
   return static_cast<T>(rounded);
 }
 
-/// Binary formats narrower than fp32, by their exponent and mantissa bits. Rounds a double once (through
-/// fp32 it would be twice). Without infinities (the OCP "FN" formats) the top exponent holds numbers, the
-/// all-ones code is NaN, and overflow saturates, as the hardware's conversions do.
+/// Binary formats narrower than fp32, by their exponent and mantissa bits. Rounds a double once
+/// (through fp32 it would be twice). Without infinities (the OCP "FN" formats) the top exponent
+/// holds numbers, the all-ones code is NaN, and overflow saturates, as the hardware's conversions
+/// do.
 template <class Bits, int kExponentBits, int kMantissaBits, bool kHasInfinity>
 struct Minifloat {
   using Stored = Bits;

@@ -12,9 +12,9 @@ namespace lathe {
 
 enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kF8E4M3, kI8, kI32, kI64, kBool };
 
-/// A number format: one row of the table in task/dtype.cpp. `decode` is exact; `encode` rounds once, to
-/// nearest with ties to even. Integers saturate and turn NaN into 0; fp8e4m3 (OCP) has no infinity and
-/// saturates. Beyond 2^53 a double, and so the reference, cannot hold every int64.
+/// A number format: one row of the table in task/dtype.cpp. `decode` is exact; `encode` rounds
+/// once, to nearest with ties to even. Integers saturate and turn NaN into 0; fp8e4m3 (OCP) has no
+/// infinity and saturates. Beyond 2^53 a double, and so the reference, cannot hold every int64.
 struct DTypeInfo {
   DType dtype;
   std::string_view name;            ///< as written in tasks: "fp32"

@@ -16,7 +16,8 @@ constexpr double kCompileSeconds = 60;
 constexpr double kRunSeconds = 60;
 constexpr std::string_view kEntry = "reference";
 
-/// Reads the dims, each input behind its size, and each output's size; writes the outputs.
+/// The driver program: reads the dims, each input after its size, and the size of each output;
+/// writes the outputs.
 constexpr std::string_view kMain = R"cpp(
 #include <unistd.h>
 #include <cstdlib>
@@ -60,7 +61,7 @@ constexpr std::string_view kMain = R"cpp(
   }
 )cpp";
 
-/// A directory that goes away with its owner.
+/// A temporary directory, removed by the destructor.
 struct TemporaryFolder {
   std::string path;
   TemporaryFolder() {
@@ -100,7 +101,8 @@ Message request_of(const BoundTask& task, std::span<const HostTensor> inputs) {
   return message;
 }
 
-/// No analysis of rounding exists, so a few roundings of the element and of the largest one are allowed.
+/// There is no error analysis, so the tolerance is a few roundings of the element and of the
+/// largest element.
 void add_tolerance(const TaskSpec& spec, const Numerics& numerics, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "task/bound_task.h"
-#include "task/near_name.h"
+#include "task/names.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -71,7 +71,7 @@ Status read_dims(const TomlTable& task, TaskSpec& spec) {
 Status check_symbols(const Expr& expr, const TaskSpec& spec, const SourcePos& where) {
   for (const std::string& symbol : expr.symbols()) {
     if (std::count(spec.dim_names.begin(), spec.dim_names.end(), symbol) > 0) continue;
-    return invalid(fmt::format("'{}' is not a dim", symbol), near_name_hint(symbol, keys_of(spec)), where);
+    return invalid(fmt::format("'{}' is not a dim", symbol), did_you_mean(symbol, keys_of(spec)), where);
   }
   return Ok{};
 }
@@ -129,7 +129,7 @@ Status read_tensor(const TomlTable& table, TaskSpec& spec) {
   LATHE_CHECK_OK(check_name(decl.name, "a tensor", table.where("name")));
   if (spec.find_tensor(decl.name) != nullptr ||
       std::count(spec.dim_names.begin(), spec.dim_names.end(), decl.name) > 0) {
-    return invalid(fmt::format("'{}' is declared twice", decl.name), "tensors and dims share one name space",
+    return invalid(fmt::format("'{}' is declared twice", decl.name), "tensors and dims share one namespace",
                    table.where("name"));
   }
   LATHE_TRY(const std::string role,
@@ -226,7 +226,7 @@ Status read_header(const TomlTable& task, TaskSpec& spec) {
   const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
   for (const std::string& name : spec.baselines) {
     if (std::count(known.begin(), known.end(), name) > 0) continue;
-    return invalid(fmt::format("unknown baseline '{}'", name), near_name_hint(name, known),
+    return invalid(fmt::format("unknown baseline '{}'", name), did_you_mean(name, known),
                    task.where("baselines"));
   }
   return read_dims(task, spec);
@@ -239,7 +239,7 @@ Status read_domain(const TomlTable& task, TaskSpec& spec) {
   return check_symbols(*spec.where, spec, task.where(*written));
 }
 
-/// Every scored shape must bind: extents positive, inside the domain, within memory.
+/// Every scored shape must bind: positive extents, inside the domain, within memory limits.
 Status check_shapes(const TomlTable& task, const TaskSpec& spec) {
   for (std::size_t i = 0; i < spec.shapes.size(); ++i) {
     const Result<BoundTask> bound = bind(spec, spec.shapes[i].dims);

@@ -78,7 +78,7 @@ class LineParser {
     const SourcePos where = here();
     LATHE_TRY(std::string word, name("an input or an attribute"));
     if (!accept('=')) {
-      if (!node.attrs.empty()) return invalid("inputs stand before attributes", {}, where);
+      if (!node.attrs.empty()) return invalid("inputs must come before attributes", {}, where);
       node.in.push_back({std::move(word), where});
       return Ok{};
     }
@@ -102,7 +102,7 @@ class LineParser {
     double real = 0;
     if (parse_whole(word, real)) return AttrValue(real);
     at_ = begin;
-    return fail("expected a number, true, false, a text in quotes or a list of integers");
+    return fail("expected a number, true, false, a string or a list of integers");
   }
 
   template <class Number>
@@ -122,7 +122,8 @@ class LineParser {
 
   bool at_quote() const { return at_ < line_.size() && (line_[at_] == '"' || line_[at_] == '\''); }
 
-  /// [1, 2] is a list of integers; with a text in it, such as ["K/2", 1], it is a list of expressions.
+  /// [1, 2] is a list of integers; a string in it, as in ["K/2", 1], makes it a list of
+  /// expressions.
   Result<AttrValue> list() {
     std::vector<std::string> items;
     bool quoted = false;
@@ -153,7 +154,7 @@ class LineParser {
   std::size_t at_ = 0;
 };
 
-/// Integers, or expressions as soon as one item is a text.
+/// A list of integers, or of expressions if any item is a string.
 Result<AttrValue> attr_list(const TomlValue& list, const SourcePos& where) {
   std::vector<std::int64_t> numbers;
   std::vector<std::string> expressions;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "task/near_name.h"
+#include "task/names.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -51,7 +51,7 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
   if (graph && node == nullptr) {
     std::vector<std::string> names;
     for (const NodeDecl& known : spec.nodes) names.push_back(known.out);
-    return invalid(fmt::format("no node computes '{}'", out.name), near_name_hint(out.name, names),
+    return invalid(fmt::format("no node computes '{}'", out.name), did_you_mean(out.name, names),
                    table.where("name"));
   }
   if (!graph) {
@@ -60,7 +60,7 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
     }
     LATHE_TRY(out.shape, table.exprs("shape", kMaxRank));
     if (!table.has("shape")) {
-      return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks infer none",
+      return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks do not infer shapes",
                      out.where);
     }
   } else {

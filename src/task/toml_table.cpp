@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "task/near_name.h"
+#include "task/names.h"
 
 namespace lathe {
 namespace {
@@ -19,8 +19,9 @@ SourcePos place_in(const SourcePos& origin, int line, int column) {
   return {origin.file, first_line + line - 1, line == 1 ? first_column + column - 1 : column};
 }
 
-/// Bounds what toml++ recurses on, in parsing and in destroying its tables: nested brackets and dotted keys.
-/// It skips strings and comments as TOML defines them and leaves every other error to toml++.
+/// Bounds what toml++ recurses on, in parsing and in destroying its tables: nested brackets and
+/// dotted keys. It skips strings and comments as TOML defines them and leaves every other error to
+/// toml++.
 class NestingCheck {
  public:
   NestingCheck(std::string_view text, const SourcePos& origin) : text_(text), origin_(origin) {}
@@ -190,7 +191,7 @@ Error TomlTable::wrong_kind(std::string_view key, std::string_view wanted) const
 Status TomlTable::allow_only(const std::vector<std::string>& keys, std::string_view what) const {
   for (const TomlValue& member : table_->items) {
     if (std::ranges::find(keys, member.key) != keys.end()) continue;
-    return invalid(fmt::format("unknown key '{}' in {}", member.key, what), near_name_hint(member.key, keys),
+    return invalid(fmt::format("unknown key '{}' in {}", member.key, what), did_you_mean(member.key, keys),
                    place(member.key_line, member.key_column));
   }
   return Ok{};
@@ -211,7 +212,7 @@ Result<std::string> TomlTable::text(std::string_view key, std::string fallback) 
 Result<std::string> TomlTable::choice(std::string_view key, const std::vector<std::string>& choices) const {
   LATHE_TRY(std::string chosen, text(key, choices.front()));
   if (std::ranges::find(choices, chosen) != choices.end()) return chosen;
-  return invalid(fmt::format("unknown {} '{}'", key, chosen), near_name_hint(chosen, choices), where(key));
+  return invalid(fmt::format("unknown {} '{}'", key, chosen), did_you_mean(chosen, choices), where(key));
 }
 
 Result<double> TomlTable::real(std::string_view key, double fallback) const {

@@ -84,9 +84,9 @@ class TomlTable {
 /// A parsed TOML text, which is the whole of a file or a part of it.
 class TomlDocument {
  public:
-  /// `origin` is the place of the text's first character; a line of 0 means the start of the file. Any bytes
-  /// are safe to parse: texts above 1 MiB, brackets nested more than 16 deep and keys of more than 16 dotted
-  /// parts are refused. Errors: kInvalid, with the place.
+  /// `origin` is the place of the text's first character; a line of 0 means the start of the file.
+  /// Any bytes are safe to parse: texts above 1 MiB, brackets nested more than 16 deep and keys of
+  /// more than 16 dotted parts are refused. Errors: kInvalid, with the place.
   static Result<TomlDocument> parse(std::string_view text, SourcePos origin);
 
   TomlTable root() const { return {root_, origin_}; }

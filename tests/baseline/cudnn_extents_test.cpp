@@ -1,4 +1,5 @@
-// cuDNN's own arithmetic of extents beside Lathe's, where the loader finds cuDNN: that needs no GPU.
+// cuDNN's own arithmetic of extents beside Lathe's, where the loader finds cuDNN: that needs no
+// GPU.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

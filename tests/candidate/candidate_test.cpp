@@ -159,7 +159,7 @@ TEST(CheckPlan, NamesWhatTheTaskDoesNotHave) {
   EXPECT_THAT(message(launch + "items = \"rows\""), HasSubstr("known: "));
   EXPECT_THAT(message(launch + "when = \"i > 0\""), HasSubstr("unknown name 'i'"));
   EXPECT_THAT(message(launch + "repeat = \"i\"\nindex = \"i\""), HasSubstr("unknown name 'i'"));
-  EXPECT_THAT(message("constants = [\"N\"]\n" + launch), HasSubstr("no dim of task"));
+  EXPECT_THAT(message("constants = [\"N\"]\n" + launch), HasSubstr("not a dim of task"));
   EXPECT_THAT(message("requires = \"N > 1\"\n" + launch), HasSubstr("unknown name 'N'"));
   EXPECT_THAT(message("[[node]]\nlibrary = \"onednn\"\nnodes = [\"z\"]\n" + launch),
               HasSubstr("no node 'z'"));
@@ -179,8 +179,8 @@ TEST(CheckPlan, AMapHasABufferANameOfItsOwnAndCountsAsItsBase) {
   EXPECT_EQ(message("m", "x", "\"m\", \"y\""), "accepted");
   EXPECT_EQ(message("m", "y", "\"x\", \"m\""), "accepted");
   EXPECT_THAT(message("m", "x", "\"m\""), HasSubstr("no step takes the output 'y'"));
-  EXPECT_THAT(message("m", "z", "\"m\", \"y\""), HasSubstr("the base 'z' of map 'm' is no buffer"));
-  EXPECT_THAT(message("m", "alpha", "\"m\", \"y\""), HasSubstr("no buffer"));
+  EXPECT_THAT(message("m", "z", "\"m\", \"y\""), HasSubstr("the base 'z' of map 'm' is not a buffer"));
+  EXPECT_THAT(message("m", "alpha", "\"m\", \"y\""), HasSubstr("is not a buffer"));
   EXPECT_THAT(message("x", "x", "\"y\""), HasSubstr("name of something else"));
 }
 

@@ -15,7 +15,8 @@ bool small_enough(const BoundTask& task) {
   return task.flops <= kMaxFlops && elements <= kMaxElements;
 }
 
-/// The dims with one dim halved, or all of them where the domain ties them together; `dims` if neither binds.
+/// The dims with the largest possible dim halved, or all of them if the domain couples them; `dims`
+/// if neither binds.
 Dims halved(const TaskSpec& spec, const Dims& dims) {
   std::vector<std::string> order = spec.dim_names;
   std::ranges::sort(order, std::greater{}, [&](const std::string& name) { return dims.at(name); });
@@ -29,8 +30,8 @@ Dims halved(const TaskSpec& spec, const Dims& dims) {
   return lathe::bind(spec, smaller).ok() ? smaller : dims;
 }
 
-/// Ops admit denormal errors so that a kernel may flush; added to an exact zero they would cross branches
-/// that no kernel crosses.
+/// Error bounds allow for flushed denormals. Added to an exact zero, such an error would take
+/// branches that no kernel takes.
 constexpr double kUnderflow = 0x1p-125;
 
 }  // namespace

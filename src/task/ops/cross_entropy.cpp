@@ -5,7 +5,8 @@
 namespace lathe::ops {
 namespace {
 
-/// The mean over rows of -log softmax(logits)[target]: logits [N, C], target [N] of integers in [0, C).
+/// The mean over rows of -log softmax(logits)[target]: logits [N, C], target [N] of integers in [0,
+/// C).
 class CrossEntropy final : public NamedOp {
  public:
   CrossEntropy() : NamedOp({"cross_entropy", OpClass::kLoss, 2, 2}) {}

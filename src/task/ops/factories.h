@@ -7,10 +7,9 @@
 
 #include "task/op.h"
 
-/// Each file of ops adds what it defines; registry.cpp calls them all.
-
 namespace lathe::ops {
 
+/// The functions that add the ops of each file; registry.cpp calls them all.
 using OpList = std::vector<std::unique_ptr<const Op>>;
 
 void add_activations(OpList& list);
@@ -51,7 +50,7 @@ struct OpTraits {
   std::vector<AttrRule> attr_rules = {};
 };
 
-/// An Op whose description is a value.
+/// An Op described by its traits.
 class NamedOp : public Op {
  public:
   explicit NamedOp(OpTraits traits) : traits_(std::move(traits)) {}
@@ -60,7 +59,7 @@ class NamedOp : public Op {
   int min_inputs() const final { return traits_.min_inputs; }
   int max_inputs() const final { return traits_.max_inputs; }
   std::vector<AttrRule> attr_rules() const final { return traits_.attr_rules; }
-  /// Contractions say more; for all else, memory is what no algebra can avoid.
+  /// Contractions override this; for other ops only the memory traffic has a useful lower bound.
   double essential_flops(const OpSite&) const override { return 0; }
 
  private:

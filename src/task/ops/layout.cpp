@@ -13,7 +13,7 @@ class SameElements : public MoveOp {
   }
 };
 
-/// The same elements with extents `shape`; one of them may be -1: what is left.
+/// The same elements with extents `shape`, one of which may be -1 and is then inferred.
 class Reshape final : public SameElements {
  public:
   Reshape() : SameElements({"reshape", OpClass::kMove, 1, 1, {{"shape", AttrKind::kIntegers, true}}}) {}
@@ -56,7 +56,7 @@ class Flatten final : public SameElements {
   }
 };
 
-/// Axis i of the result is axis perm[i] of the input; by default the last two change places.
+/// Axis i of the result is axis perm[i] of the input; by default the last two axes are swapped.
 class Transpose final : public MoveOp {
  public:
   Transpose() : MoveOp({"transpose", OpClass::kMove, 1, 1, {{"perm", AttrKind::kIntegers}}}) {}

@@ -5,7 +5,7 @@
 namespace lathe::ops {
 namespace {
 
-/// Of vectors a [M] and b [N]: out[i, j] = a[i] b[j]. A matrix of rank 1, so products with it need few flops.
+/// The outer product of vectors a [M] and b [N]: out[i, j] = a[i] b[j].
 class Outer final : public NamedOp {
  public:
   Outer() : NamedOp({"outer", OpClass::kOther, 2, 2}) {}

@@ -21,8 +21,8 @@ Bounded mean(const ReduceRow& row, const Attrs& attrs, const Numerics& numerics)
   return {value, total.error / count + 2 * rounding(numerics, value), total.terms};
 }
 
-/// Every factor's relative error, and that of a sum of n terms for the products in any order. A partial
-/// product that underflows loses kTiny, which later factors scale.
+/// The relative errors of all factors, plus the bound of a sum of n terms for products in any
+/// order. A partial product that underflows loses kTiny, which later factors scale.
 Bounded prod(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
   double product = 1;
   double error = 0;
@@ -35,7 +35,7 @@ Bounded prod(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
   return {product, error + sum_error(numerics, static_cast<double>(row.x.size()), std::fabs(product))};
 }
 
-/// The largest of perturbed values moves at most as far as the most perturbed one.
+/// An extremum of perturbed values moves at most by the largest perturbation.
 template <bool kLargest>
 Bounded extremum(const ReduceRow& row, const Attrs&, const Numerics&) {
   Bounded result{row.x[0], row.error_at(0)};
@@ -72,7 +72,7 @@ Bounded l1_norm(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
   return {total, bound.total(numerics)};
 }
 
-/// Euclidean; over all axes of a matrix it is Frobenius's.
+/// The Euclidean norm; over all axes of a matrix, the Frobenius norm.
 Bounded norm(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
   double squares = 0;
   SumBound bound;

@@ -3,7 +3,8 @@
 namespace lathe::ops {
 namespace {
 
-/// Elements start, start + 1, ..., stop - 1 along `axis` (default: the last); 0 <= start < stop <= extent.
+/// Elements start, start + 1, ..., stop - 1 along `axis` (default: the last); 0 <= start < stop <=
+/// extent.
 class Slice final : public MoveOp {
  public:
   Slice()
@@ -57,8 +58,8 @@ class Slice final : public MoveOp {
   }
 };
 
-/// Puts `before` and `after` elements of `value` (default 0) around the input along `axis` (default: the
-/// last).
+/// Pads the input along `axis` (default: the last) with `before` and `after` elements of `value`
+/// (default 0).
 class Pad final : public MoveOp {
  public:
   Pad()
@@ -97,7 +98,7 @@ class Pad final : public MoveOp {
 
 constexpr int kMostInputs = 16;
 
-/// Two or more tensors one after another along `axis` (default: the last).
+/// Joins two or more tensors along `axis` (default: the last).
 class Concat final : public MoveOp {
  public:
   Concat() : MoveOp({"concat", OpClass::kMove, 2, kMostInputs, {{"axis", AttrKind::kInteger}}}) {}

@@ -5,7 +5,7 @@
 namespace lathe::ops {
 namespace {
 
-/// x - logsumexp(x), or (x - max) - log(sum): each term is rounded, in either order.
+/// x - logsumexp(x) or (x - max) - log(sum), with each term rounded.
 void log_softmax_row(const RowView& row, const Numerics& numerics) {
   const ExpSum total = sum_of_exp(row.x, row.e, numerics, {});
   const double logarithm = std::log(total.sum);

@@ -21,7 +21,7 @@ struct Transcendental : UnaryDefaults {
   static constexpr double kFloor = kFlush;
 };
 
-/// Also where the argument is scaled by log2(e) first, which rounds it.
+/// Covers implementations that first scale the argument by log2(e), which rounds it.
 struct Exp : Transcendental {
   static constexpr std::string_view kName = "exp";
   explicit Exp(const Attrs&) {}
@@ -31,7 +31,7 @@ struct Exp : Transcendental {
   std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
 };
 
-/// Near 1 its error is absolute: one rounding of the argument.
+/// Near 1 the error is absolute: one rounding of the argument.
 struct Log : Transcendental {
   static constexpr std::string_view kName = "log";
   explicit Log(const Attrs&) {}
@@ -50,7 +50,7 @@ struct Log1p : Transcendental {
   std::string c(const std::string& x) const { return "lathe::log1p(" + x + ")"; }
 };
 
-/// By Abramowitz and Stegun's 7.1.26 it is good to an absolute 2.5 u.
+/// Covers Abramowitz and Stegun 7.1.26, whose absolute error is 2.5 u.
 struct Erf : Transcendental {
   static constexpr std::string_view kName = "erf";
   explicit Erf(const Attrs&) {}
@@ -116,8 +116,8 @@ struct Square : UnaryDefaults {
   std::string c(const std::string& x) const { return x + " * " + x; }
 };
 
-/// The same values in another floating-point format. The reference keeps them exact: whoever stores a node in
-/// a narrow format adds that format's rounding to its bound.
+/// The same values in another floating-point format. The reference keeps them exact; the format's
+/// rounding is added to the bound when a node is stored in it.
 class Cast final : public NamedOp {
  public:
   Cast()

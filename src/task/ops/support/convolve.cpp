@@ -12,17 +12,17 @@ namespace {
 
 using Extents = Window::Extents;
 
-/// Zeros around and between a channel's elements: coordinate i of an axis lies at before + i * spread, if
-/// that is inside.
+/// A channel padded with zeros around and between its elements: coordinate i of an axis moves to
+/// before + i * spread, if that is inside.
 struct Frame {
   Extents extents, before, spread;
 
   std::int64_t offset(const Extents& at) const { return (at[0] * extents[1] + at[1]) * extents[2] + at[2]; }
 };
 
-/// What either direction reads and writes; its positions lie `step` apart in a frame.
+/// The operands of either direction; positions are `step` apart in a frame.
 struct Sides {
-  std::int64_t channels, outputs;  ///< of an image, and of its part of the result
+  std::int64_t channels, outputs;  ///< channels of an image and of its result
   Extents read, written, step;
   Frame frame;
 };
@@ -70,7 +70,7 @@ std::vector<T> place(const T* x, std::int64_t channels, const Extents& in, const
   return placed;
 }
 
-/// Of the points at multiples of `step`, in a frame; for each channel.
+/// Offsets of the points at multiples of `step` in a frame, for each channel.
 std::vector<std::int64_t> offsets(const Extents& count, const Extents& step, const Frame& frame,
                                   std::int64_t channels = 1) {
   std::vector<std::int64_t> all;
@@ -97,8 +97,8 @@ bool pays(const ConvSizes& sizes, const Sides& sides, std::size_t threads) {
   const auto a = static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
   const auto an_image = static_cast<double>(sides.channels * Window::volume(sides.frame.extents) +
                                             sides.outputs * Window::volume(sides.written));
-  return worth_moving(engine_multiplications(sizes), a + static_cast<double>(sizes.batch) * an_image,
-                      threads);
+  return worth_transferring(engine_multiplications(sizes), a + static_cast<double>(sizes.batch) * an_image,
+                            threads);
 }
 
 }  // namespace
@@ -122,15 +122,15 @@ Gathered<T> gather_transposed(const ConvSizes& sizes, const T* x, const T* w) {
 }
 
 template <class T>
-void convolve_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y) {
+void convolve_fastest(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y) {
   const bool done = engine != nullptr && pays(sizes, convolution_sides(sizes), usable_processors().size()) &&
                     engine->multiply(gather_convolution(sizes, x, w).product(y)).ok();
   if (!done) convolve(sizes, x, w, y);
 }
 
 template <class T>
-void convolve_transposed_anywhere(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w,
-                                  T* y) {
+void convolve_transposed_fastest(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w,
+                                 T* y) {
   const auto threads = std::min(static_cast<std::size_t>(sizes.batch), usable_processors().size());
   const bool done = engine != nullptr && pays(sizes, transposed_sides(sizes), threads) &&
                     engine->multiply(gather_transposed(sizes, x, w).product(y)).ok();
@@ -145,11 +145,11 @@ template Gathered<double> gather_convolution(const ConvSizes&, const double*, co
 template Gathered<float> gather_convolution(const ConvSizes&, const float*, const float*);
 template Gathered<double> gather_transposed(const ConvSizes&, const double*, const double*);
 template Gathered<float> gather_transposed(const ConvSizes&, const float*, const float*);
-template void convolve_anywhere(const ConvSizes&, ProductEngine*, const double*, const double*, double*);
-template void convolve_anywhere(const ConvSizes&, ProductEngine*, const float*, const float*, float*);
-template void convolve_transposed_anywhere(const ConvSizes&, ProductEngine*, const double*, const double*,
-                                           double*);
-template void convolve_transposed_anywhere(const ConvSizes&, ProductEngine*, const float*, const float*,
-                                           float*);
+template void convolve_fastest(const ConvSizes&, ProductEngine*, const double*, const double*, double*);
+template void convolve_fastest(const ConvSizes&, ProductEngine*, const float*, const float*, float*);
+template void convolve_transposed_fastest(const ConvSizes&, ProductEngine*, const double*, const double*,
+                                          double*);
+template void convolve_transposed_fastest(const ConvSizes&, ProductEngine*, const float*, const float*,
+                                          float*);
 
 }  // namespace lathe::ops

@@ -25,12 +25,12 @@ inline std::string float_literal(double value) {
   return narrow < 0 ? "(" + text + ")" : text;
 }
 
-/// What an elementwise formula may leave out.
+/// Defaults for the optional members of an elementwise formula.
 struct UnaryDefaults {
   static std::vector<AttrRule> rules() { return {}; }
   static constexpr double kFlops = 1;
-  static constexpr double kFloor = kTiny;  ///< absolute error that underflow may cost
-  static constexpr bool kFolds = false;    ///< into the sum that x may be, which then starts from `start`
+  static constexpr double kFloor = kTiny;  ///< absolute error of underflow
+  static constexpr bool kFolds = false;    ///< a kernel may start the sum that produces x from `start`
   static constexpr double start = 0;
 };
 
@@ -40,8 +40,8 @@ struct UnaryDefaults {
 ///   double slope(double x, double y) const           df/dx, which carries the input's error
 ///   double own(double x, double y) const             the error of an honest fp32 formula in units of u
 ///   std::string c(const std::string& x) const        the C expression
-/// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead of
-/// `slope`:
+/// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead
+/// of `slope`:
 ///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
 template <class F>
 class UnaryOp final : public NamedOp {

@@ -9,31 +9,31 @@
 
 namespace lathe {
 
-/// A task in the making: values are named, have extents as dim names, and the latest one is what the next
-/// step works on.
-class Sketch {
+/// A task under construction. Values have names and extents given by dims; the next step applies to
+/// the current value, which is the latest one.
+class TaskBuilder {
  public:
   using Extents = std::vector<std::string>;
 
-  Sketch(Rng& rng, std::int64_t max_elements) : rng_(rng), max_elements_(max_elements) {}
+  TaskBuilder(Rng& rng, std::int64_t max_elements) : rng_(rng), max_elements_(max_elements) {}
 
   Rng& rng() { return rng_; }
   std::int64_t max_elements() const { return max_elements_; }
-  /// A new dim with its scored extent and the lowest one that the graph can bear.
+  /// Adds a dim with its scored extent and the lowest extent that the graph allows.
   std::string dim(const std::string& stem, std::int64_t extent, std::int64_t low = 1);
   std::int64_t extent(const std::string& dim) const;
   void halve(const std::string& dim);
 
-  /// A new tensor; `details` are further keys, such as `role = "parameter"`.
+  /// Adds a tensor; `details` are further keys, such as `role = "parameter"`.
   std::string tensor(const std::string& stem, const Extents& shape, const std::string& details = "");
   std::string parameter(const std::string& stem, const Extents& shape, const std::string& generator = "");
-  /// Appends a node on the current value and makes its result current. `rest` is what follows the first
-  /// input.
+  /// Applies an op to the current value; its result becomes current. `rest` holds further inputs
+  /// and attributes.
   void apply(const std::string& op, const std::string& rest = "") { node(op, current_, rest, shape_); }
   void apply_reshaping(const std::string& op, const std::string& rest, Extents shape) {
     node(op, current_, rest, std::move(shape));
   }
-  /// Appends a node on another value and returns its name; the current value stays.
+  /// Applies an op to another value and returns the result's name; the current value stays.
   std::string side_node(const std::string& op, const std::string& input);
   void start(const std::string& name, Extents shape);
 
@@ -71,7 +71,7 @@ class Sketch {
   Extents shape_;
 };
 
-/// One attempt; it may turn out degenerate.
-Sketch sample_sketch(Rng& rng, const GenerateOptions& options);
+/// Draws one task, which may be degenerate.
+TaskBuilder sample_task(Rng& rng, const GenerateOptions& options);
 
 }  // namespace lathe

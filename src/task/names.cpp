@@ -1,4 +1,4 @@
-#include "task/near_name.h"
+#include "task/names.h"
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ constexpr std::array kReserved = std::to_array<std::string_view>(
 
 }  // namespace
 
-std::string near_name_hint(std::string_view written, std::span<const std::string> allowed) {
+std::string did_you_mean(std::string_view written, std::span<const std::string> allowed) {
   const std::string_view text = written.substr(0, 64);
   std::size_t best_distance = std::max<std::size_t>(1, text.size() / 3) + 1;
   const std::string* best = nullptr;
