@@ -1,15 +1,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "baseline/vendor/cudnn_algorithms.h"
+#include "baseline/vendor/cudnn_plans.h"
 #include "baseline/vendor/gpu_calls.h"
 
 namespace lathe::vendor {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;
-constexpr float kLevel =
-    1.03F;  // implementations within this factor count as equal, and every process takes the first
+/// Plans within this factor of each other count as equal; every process then takes the first.
+constexpr float kTieFactor = 1.03F;
 
 /// Per-process state. Calls run in order on one stream, so they share one workspace.
 struct Process {
@@ -37,25 +37,25 @@ Result<Process> make_process() {
 
 class CudnnCall final : public PreparedCall {
  public:
-  explicit CudnnCall(CudnnAlgorithm algorithm) : way_(std::move(algorithm)) {}
+  explicit CudnnCall(CudnnPlan plan) : plan_(std::move(plan)) {}
   int execute(void* const* buffers) override {
-    return way_.run(buffers, process()->value().workspace.pointer());
+    return plan_.run(buffers, process()->value().workspace.pointer());
   }
 
  private:
-  CudnnAlgorithm way_;
+  CudnnPlan plan_;
 };
 
-Result<std::vector<CudnnAlgorithm>> algorithms_of(const Process& made, const NodeCall& call) {
+Result<std::vector<CudnnPlan>> plans_of(const Process& made, const NodeCall& call) {
   LATHE_TRY(const CudnnShape shape, cudnn_shape(call));
   const Cudnn& cudnn = *made.cudnn;
   if (const auto* convolution = std::get_if<ConvolutionShape>(&shape))
-    return convolution_algorithms(cudnn, made.handle, call, *convolution);
+    return convolution_plans(cudnn, made.handle, call, *convolution);
   if (const auto* pooling = std::get_if<PoolingShape>(&shape))
-    return pooling_algorithms(cudnn, made.handle, call, *pooling);
+    return pooling_plans(cudnn, made.handle, call, *pooling);
   if (const auto* softmax = std::get_if<SoftmaxShape>(&shape))
-    return softmax_algorithms(cudnn, made.handle, call, *softmax);
-  return norm_algorithms(cudnn, made.handle, call, std::get<NormShape>(shape));
+    return softmax_plans(cudnn, made.handle, call, *softmax);
+  return norm_plans(cudnn, made.handle, call, std::get<NormShape>(shape));
 }
 
 /// Zeroed substitutes for the caller's buffers.
@@ -87,25 +87,24 @@ Status reserve_workspace(Process& made, std::size_t bytes) {
 }
 
 /// Runs each implementation once, so that its kernels are loaded before calls are captured.
-Result<std::size_t> fastest(Process& made, const NodeCall& call,
-                            const std::vector<CudnnAlgorithm>& algorithms) {
+Result<std::size_t> fastest(Process& made, const NodeCall& call, const std::vector<CudnnPlan>& plans) {
   LATHE_TRY(const std::vector<GpuMemory> memory, make_buffers(call));
   std::vector<void*> buffers;
   for (const GpuMemory& one : memory) buffers.push_back(one.pointer());
   std::optional<std::size_t> best;
   float best_ms = 0;
   CudnnCode refusal = 0;
-  for (std::size_t i = 0; i < algorithms.size(); ++i) {
-    if (algorithms[i].workspace_bytes > kMostWorkspace) continue;
-    LATHE_CHECK_OK(reserve_workspace(made, algorithms[i].workspace_bytes));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].workspace_bytes > kMostWorkspace) continue;
+    LATHE_CHECK_OK(reserve_workspace(made, plans[i].workspace_bytes));
     const auto ms = made.clock.time([&] {
-      const CudnnCode code = algorithms[i].run(buffers.data(), made.workspace.pointer());
+      const CudnnCode code = plans[i].run(buffers.data(), made.workspace.pointer());
       if (code != 0) refusal = code;
       return code;
     });
     if (!ms.ok() && ms.error().code == ErrorCode::kInvalid) continue;
     if (!ms.ok()) return ms.error();
-    if (best && *ms * kLevel >= best_ms) continue;
+    if (best && *ms * kTieFactor >= best_ms) continue;
     best = i;
     best_ms = *ms;
   }
@@ -128,9 +127,9 @@ Result<std::unique_ptr<PreparedCall>> prepare_cudnn(const NodeCall& call) {
   if (!process()->ok()) return process()->error();
   Process& made = process()->value();
   made.cudnn->set_stream(made.handle, made.clock.stream());
-  LATHE_TRY(std::vector<CudnnAlgorithm> algorithms, algorithms_of(made, call));
-  LATHE_TRY(const std::size_t best, fastest(made, call, algorithms));
-  return std::unique_ptr<PreparedCall>(std::make_unique<CudnnCall>(std::move(algorithms[best])));
+  LATHE_TRY(std::vector<CudnnPlan> plans, plans_of(made, call));
+  LATHE_TRY(const std::size_t best, fastest(made, call, plans));
+  return std::unique_ptr<PreparedCall>(std::make_unique<CudnnCall>(std::move(plans[best])));
 }
 
 }  // namespace lathe::vendor

@@ -1,4 +1,4 @@
-#include "baseline/vendor/cudnn_algorithms.h"
+#include "baseline/vendor/cudnn_plans.h"
 
 namespace lathe::vendor {
 namespace {
@@ -87,37 +87,36 @@ Result<Shared<CudnnConvolution>> convolution_descriptor(const Cudnn& cudnn, cons
 }
 
 /// Only the precomputed algorithm supports a fused bias without relu.
-Result<std::vector<CudnnAlgorithm>> convolution_algorithms(const Cudnn& cudnn, CudnnHandle handle,
-                                                           const NodeCall& call,
-                                                           const ConvolutionShape& shape) {
+Result<std::vector<CudnnPlan>> convolution_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                                 const ConvolutionShape& shape) {
   LATHE_TRY(Parts made, make_parts(cudnn, handle, call, shape));
   const auto parts = std::make_shared<const Parts>(std::move(made));
-  std::vector<CudnnAlgorithm> algorithms;
+  std::vector<CudnnPlan> plans;
   std::size_t bytes = 0;
   if (shape.transposed) {
     const int algorithm = kCudnnBackwardImplicitGemm;
     if (cudnn.backward_bytes(handle, parts->weights.get(), parts->x.get(), parts->convolution.get(),
                              parts->y.get(), algorithm, &bytes) == 0)
-      algorithms.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                              const CudnnCode code = parts->backward(algorithm, buffers, workspace, bytes);
-                              return code == 0 ? parts->finish(buffers) : code;
-                            }});
-    return algorithms;
+      plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                         const CudnnCode code = parts->backward(algorithm, buffers, workspace, bytes);
+                         return code == 0 ? parts->finish(buffers) : code;
+                       }});
+    return plans;
   }
   for (const int algorithm : kForward) {
     if (cudnn.forward_bytes(handle, parts->x.get(), parts->weights.get(), parts->convolution.get(),
                             parts->y.get(), algorithm, &bytes) != 0)
       continue;
     if (shape.bias >= 0 && (shape.relu || algorithm == kCudnnImplicitPrecomputedGemm))
-      algorithms.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                              return parts->forward_fused(algorithm, buffers, workspace, bytes);
-                            }});
-    algorithms.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                            const CudnnCode code = parts->forward(algorithm, buffers, workspace, bytes);
-                            return code == 0 ? parts->finish(buffers) : code;
-                          }});
+      plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                         return parts->forward_fused(algorithm, buffers, workspace, bytes);
+                       }});
+    plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                       const CudnnCode code = parts->forward(algorithm, buffers, workspace, bytes);
+                       return code == 0 ? parts->finish(buffers) : code;
+                     }});
   }
-  return algorithms;
+  return plans;
 }
 
 }  // namespace lathe::vendor

@@ -8,22 +8,21 @@
 namespace lathe::vendor {
 
 /// One cuDNN implementation of a call, with its descriptors.
-struct CudnnAlgorithm {
+struct CudnnPlan {
   std::size_t workspace_bytes = 0;
   std::function<CudnnCode(void* const* buffers, void* workspace)> run;
 };
 
 /// All implementations, some of which cuDNN may refuse to run. Errors: kInvalid if cuDNN refuses
 /// the shape.
-Result<std::vector<CudnnAlgorithm>> convolution_algorithms(const Cudnn& cudnn, CudnnHandle handle,
-                                                           const NodeCall& call,
-                                                           const ConvolutionShape& shape);
-Result<std::vector<CudnnAlgorithm>> pooling_algorithms(const Cudnn& cudnn, CudnnHandle handle,
-                                                       const NodeCall& call, const PoolingShape& shape);
-Result<std::vector<CudnnAlgorithm>> softmax_algorithms(const Cudnn& cudnn, CudnnHandle handle,
-                                                       const NodeCall& call, const SoftmaxShape& shape);
-Result<std::vector<CudnnAlgorithm>> norm_algorithms(const Cudnn& cudnn, CudnnHandle handle,
-                                                    const NodeCall& call, const NormShape& shape);
+Result<std::vector<CudnnPlan>> convolution_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                                 const ConvolutionShape& shape);
+Result<std::vector<CudnnPlan>> pooling_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                             const PoolingShape& shape);
+Result<std::vector<CudnnPlan>> softmax_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                             const SoftmaxShape& shape);
+Result<std::vector<CudnnPlan>> norm_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                          const NormShape& shape);
 
 /// A descriptor shared by several implementations.
 template <class Handle>
