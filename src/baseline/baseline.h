@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "candidate/dialect.h"
 #include "candidate/candidate.h"
+#include "candidate/dialect.h"
 
 namespace lathe {
 
