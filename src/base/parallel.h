@@ -11,7 +11,7 @@ namespace lathe {
 /// Calls each(0), ..., each(count - 1) in any order, on one thread for each processor that the
 /// caller may use. After an error no further call starts; returns the error with the lowest index.
 Status for_each_index(int count, const std::function<Status(int)>& each);
-/// The same on at most so many threads.
+/// for_each_index() on at most `threads` threads.
 Status for_each_index(int count, int threads, const std::function<Status(int)>& each);
 
 /// Calls each(0), ..., each(count - 1), in parallel if the `operations` of all calls together
