@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/fd.h"
 #include "tests/candidate/fixtures.h"
 
 namespace lathe {
@@ -195,6 +196,24 @@ TEST(CheckPlan, RefusesNamesThatHideOthers) {
       HasSubstr("twice"));
   EXPECT_THAT(check("[[launch]]\nkernel = \"f\"\nrepeat = 2\nindex = \"M\"").error().message,
               HasSubstr("hides"));
+}
+
+/// The first code block of this language in the README.
+std::string readme_block(const std::string& language) {
+  const auto text = read_file(LATHE_SOURCE_DIR "/README.md");
+  EXPECT_TRUE(text.ok());
+  const std::string open = "```" + language + "\n";
+  const std::size_t begin = text->find(open) + open.size();
+  return text->substr(begin, text->find("```", begin) - begin);
+}
+
+TEST(Readme, ShowsATaskAndAKernelForIt) {
+  const auto task = parse_task(readme_block("toml"), "scaled_relu.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto candidate = parse_candidate(readme_block("cpp"), "scaled_relu.cpp");
+  ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+  const Status checked = check_plan(*candidate, *task);
+  EXPECT_TRUE(checked.ok()) << checked.error().to_string();
 }
 
 }  // namespace
