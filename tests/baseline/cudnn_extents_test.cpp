@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "baseline/vendor/cudnn_ways.h"
+#include "baseline/vendor/cudnn_plans.h"
 #include "tests/baseline/library_calls.h"
 
 namespace lathe {
