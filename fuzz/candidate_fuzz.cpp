@@ -46,8 +46,9 @@ void must_explain(const lathe::Error& error) {
 
 }  // namespace
 
-/// A model's answer must give a candidate or an error that says why. A candidate's text parses to itself, and
-/// a plan that fits the task compiles to a program within its limits or is refused.
+/// Any answer must give a candidate or an error with a message. A candidate's text must parse to
+/// the same candidate, and a plan that fits the task must compile to a program within its limits or
+/// be refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto answer = lathe::parse_answer(text, "answer");

@@ -17,7 +17,7 @@ void must_round_trip(const Decoded& decoded, std::string_view bytes) {
 
 }  // namespace
 
-/// Frames of the processes at the GPU, and cubins from the compile jail.
+/// Frames from the processes that use the GPU, and cubins from the compile jail.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lathe::cuda;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

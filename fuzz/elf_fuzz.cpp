@@ -5,8 +5,8 @@
 #include "backend/cpu/elf_image.h"
 #include "backend/cpu/runner/loaded_image.h"
 
-/// An object from the compile jail must be refused with a reason or stay inside its file and its memory, also
-/// while it is loaded and restored. Its code never runs here.
+/// An object from the compile jail must be refused with a reason, or be loaded and restored without
+/// accesses outside its file and its memory. Its code is never run.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto image = lathe::parse_elf(bytes);

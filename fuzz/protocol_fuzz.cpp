@@ -7,7 +7,8 @@
 
 namespace {
 
-/// What decodes must encode to the same bytes: no two frames mean the same, none is half read.
+/// Whatever decodes must encode to the same bytes, so that frames are unambiguous and read
+/// completely.
 template <class Decoded>
 void must_round_trip(const Decoded& decoded, std::string_view bytes) {
   if (decoded.ok() && lathe::protocol::encode(*decoded) != bytes) std::abort();
@@ -15,7 +16,7 @@ void must_round_trip(const Decoded& decoded, std::string_view bytes) {
 
 }  // namespace
 
-/// The bytes of a frame may come from a hostile process.
+/// Frames may come from a hostile process.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lathe::protocol;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -7,7 +7,7 @@
 
 namespace {
 
-/// What was read must print as text that reads as an equal value.
+/// Whatever is read must be written as text that reads as an equal value.
 template <class Read>
 void must_round_trip(const nlohmann::json& json, Read read) {
   const auto value = read(json);
@@ -24,7 +24,7 @@ void must_round_trip(const nlohmann::json& json, Read read) {
 
 }  // namespace
 
-/// Rows of a store and documents of another program: any bytes may come.
+/// Rows of a store and documents of other programs may contain any bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = lathe::parse_json({reinterpret_cast<const char*>(data), size}, "fuzz");
   if (!json.ok()) return 0;

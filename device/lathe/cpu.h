@@ -1,8 +1,9 @@
 #pragma once
 
-// What CPU candidates may include: fp32 vectors as wide as the machine's, accurate vector math, masked tails,
-// and the integer functions of plan expressions. Header-only, without state, precompiled by the build jail.
-// Compiled with -march=native; needs AVX2 and FMA at least, and uses AVX-512 where it is there.
+// The header that CPU candidates may include: fp32 vectors of the machine's width, accurate vector
+// math, masked tails, and the integer functions of plan expressions. Header-only and stateless;
+// precompiled by the tool chain. Compiled with -march=native; requires AVX2 and FMA and uses
+// AVX-512 if available.
 
 #include "lathe/cpu/gemm.h"
 #include "lathe/cpu/integer.h"

@@ -1,7 +1,8 @@
 #pragma once
 
-// What CUDA candidates may include: the functions of formulas, teams of threads as vector units, tiles of
-// matrix products and transpositions. Header-only, without state; compiled by NVRTC for sm_80 and later.
+// The header that CUDA candidates may include: elementwise functions, teams of threads as vector
+// units, tiles of matrix products and transpositions. Header-only and stateless; compiled by NVRTC
+// for sm_80 and later.
 
 #include "lathe/cuda/half.cuh"
 #include "lathe/cuda/math.cuh"

@@ -13,8 +13,8 @@ grid = ["cdiv(height * width, 256)", "batch * cout"]
 block = [256]
 args = ["h", "b", "y", "cout", "height * width"]
 */
-// A fused kernel behind a vendor's convolution: cuDNN writes h, this adds the channel's bias and takes the GELU in
-// one pass. For conv_bias_gelu.toml.
+// A fused kernel after a library's convolution: cuDNN writes h; this kernel adds the bias of the
+// channel and applies GELU in one pass. For conv_bias_gelu.toml.
 #include <lathe/cuda.cuh>
 
 inline float gelu_of(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }

@@ -5,7 +5,8 @@ grid = ["cdiv(n, 1024)"]
 block = [256]
 args = ["x", "y", "n"]
 */
-// One pass: each thread reads four neighbours at once, computes, and writes them. For tasks/gelu.toml.
+// An elementwise kernel: each thread reads, computes and writes four adjacent elements at once. For
+// tasks/gelu.toml.
 #include <lathe/cuda.cuh>
 
 inline float gelu_of(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }

@@ -28,10 +28,11 @@ cluster = [2]
 smem = "4 * 49152 + 4 * 8192 + 64"
 args = ["x_map", "w_map", "y_map", "M", "N", "K"]
 */
-// Tensor cores fed by TMA, for matmul_fp16.toml on Hopper. Pairs of blocks, one above the other, each make tiles
-// of 128 x 256; each loads its own rows of x and half of the columns of w, which it sends to both. In a block, one
-// thread loads and two warpgroups multiply, through a ring of four stages in shared memory. While the results of a
-// tile leave, loads for the next one are under way already.
+// A Hopper matrix product with TMA and wgmma, for matmul_fp16.toml. Blocks work in pairs on
+// vertically adjacent tiles of 128 x 256. Each block loads its own rows of x and half of the
+// columns of w, which it multicasts to both. In a block, one thread loads and two warpgroups
+// multiply, connected by a ring of four stages in shared memory. Loads for the next tile start
+// while the results of the current one are stored.
 #include <lathe/cuda.cuh>
 #include <lathe/cuda/cluster.cuh>
 #include <lathe/cuda/tma.cuh>
@@ -44,7 +45,7 @@ enum : int {
   kM = 128, kN = 256, kK = 64,  // a block's tile
   kStages = 4,
   kConsumers = 2,     // warpgroups
-  kGroupRows = 8,     // pairs of tiles whose operands should stay in the L2 together
+  kGroupRows = 8,     // pairs of tiles whose operands should be in the L2 at the same time
   kChunkBytes = 8192  // 64 rows of 128 bytes
 };
 
@@ -61,7 +62,7 @@ struct Shared {
 
 extern __shared__ __align__(1024) unsigned char memory[];
 
-/// Which tile comes next, in units of pairs: down a group of rows, then to the right.
+/// The order of tiles, in units of pairs: down a group of rows, then to the right.
 struct Tiles {
   int rows, columns, next;
 
@@ -77,7 +78,7 @@ struct Tiles {
   }
 };
 
-/// A place in the ring, and how often it came round.
+/// A stage of the ring and its parity.
 struct Place {
   int stage = 0;
   uint32_t parity = 0;
@@ -106,12 +107,12 @@ inline void load_tiles(Shared& shared, const TensorMap& x_map, const TensorMap& 
     }
 }
 
-/// 64 x 256 sums leave through two buffers of 64 x 64, by turns.
+/// Stores 64 x 256 sums through two alternating buffers of 64 x 64.
 inline void store_tile(unsigned char (&buffers)[2][kChunkBytes], int consumer, const TensorMap& y_map, int row,
                        int column, const float (&sums)[kN / 2]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   const bool first = threadIdx.x % 128 == 0;
-  const uint32_t y = lane % 16, right = lane / 16;  // of the 8 x 8 matrix whose row this thread points to
+  const uint32_t y = lane % 16, right = lane / 16;  // of the 8 x 8 matrix whose row this thread addresses
 #pragma unroll
   for (int chunk = 0; chunk < 4; ++chunk) {
     unsigned char* const buffer = buffers[chunk % 2];

@@ -6,17 +6,18 @@ block = [256]
 smem = "4 * cols"
 args = ["x", "y", "cols"]
 */
-// Shared memory: a block keeps its row there, so that device memory is read once. For tasks/softmax_rows.toml.
+// Softmax with one block per row. The row is kept in shared memory, so that device memory is read
+// once. For tasks/softmax_rows.toml.
 #include <lathe/cuda.cuh>
 
 extern __shared__ float row[];
 
-/// The same in every thread: `mine` of all 256 threads, joined.
+/// Combines `mine` of all 256 threads; every thread gets the result.
 template <class Join>
 inline float join_block(float mine, Join join) {
   __shared__ float warps[8];
   for (int step = 16; step > 0; step /= 2) mine = join(mine, __shfl_xor_sync(0xffffffffu, mine, step));
-  __syncthreads();  // nobody still reads what an earlier call left
+  __syncthreads();  // all threads have read the results of an earlier call
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
   __syncthreads();
   float all = warps[0];

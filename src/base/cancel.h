@@ -5,8 +5,7 @@
 
 namespace lathe {
 
-/// A flag that is raised once and stays raised. Copies share it. Thread-safe; cancel() and cancelled() may be
-/// called in a signal handler.
+/// A flag that, once raised, stays raised. Copies share it. Thread-safe and async-signal-safe.
 class CancelToken {
  public:
   void cancel() const { state_->raised.store(true, std::memory_order_relaxed); }
@@ -15,7 +14,7 @@ class CancelToken {
       if (state->raised.load(std::memory_order_relaxed)) return true;
     return false;
   }
-  /// A token that is cancelled with this one, and can be cancelled alone.
+  /// A token that is cancelled together with this one, or alone.
   CancelToken child() const {
     CancelToken token;
     token.state_->parent = state_;

@@ -4,15 +4,15 @@
 
 namespace lathe {
 
-/// Where the time comes from, so that tests can bring their own.
+/// The source of time; tests inject a FakeClock.
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Nanoseconds since an arbitrary origin; never goes back.
+  /// Nanoseconds since an arbitrary origin; monotonic.
   virtual std::int64_t now_ns() const = 0;
 };
 
-/// CLOCK_MONOTONIC_RAW: not slewed by NTP.
+/// CLOCK_MONOTONIC_RAW, which NTP does not adjust.
 class SteadyClock final : public Clock {
  public:
   std::int64_t now_ns() const override;
@@ -29,12 +29,12 @@ class FakeClock final : public Clock {
 
 const Clock& steady_clock();
 
-/// By the steady clock.
+/// Measured by the steady clock.
 inline double seconds_since(std::int64_t begin_ns) {
   return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
 }
 
-/// Adds how long it lives to `seconds`.
+/// Adds its own lifetime to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -47,7 +47,7 @@ class Stopwatch {
   std::int64_t begin_ns_ = steady_clock().now_ns();
 };
 
-/// Wall time in seconds since 1970, for records that people read.
+/// Wall-clock time in seconds since 1970, for display only.
 std::int64_t unix_seconds();
 
 }  // namespace lathe

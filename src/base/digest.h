@@ -11,12 +11,12 @@
 
 namespace lathe {
 
-/// A BLAKE2b-256 hash: the name of every immutable value.
+/// A BLAKE2b-256 hash, by which every immutable value is named.
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
 
   std::string hex() const;
-  /// The first 12 hex digits, for people.
+  /// The first 12 hex digits, for display.
   std::string short_hex() const { return hex().substr(0, 12); }
   static Result<Digest> from_hex(std::string_view hex);
 

@@ -10,8 +10,8 @@ namespace lathe {
 
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
-/// One thing that happened. `kind` is a stable dotted name ("eval.done"); `fields` are for machines, `text`
-/// for people.
+/// A progress or log event. `kind` is a stable dotted name ("eval.done"); `fields` are
+/// machine-readable, `text` is for display.
 struct Event {
   Severity severity = Severity::kInfo;
   std::string kind;
@@ -19,8 +19,8 @@ struct Event {
   std::map<std::string, std::string> fields = {};
 };
 
-/// Where libraries report progress and logs. They never print; the CLI decides what is shown.
-/// Implementations are thread-safe and must not block for long.
+/// Receives the progress and logs of libraries, which never print; the CLI decides what to show.
+/// Implementations must be thread-safe and return quickly.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -48,6 +48,9 @@ class RecordingSink final : public EventSink {
   std::vector<Event> events_;
 };
 
-EventSink& null_sink();
+inline EventSink& null_sink() {
+  static NullSink sink;
+  return sink;
+}
 
 }  // namespace lathe

@@ -33,7 +33,8 @@ class UniqueFd {
 
 /// The whole file as bytes; the error names the path.
 Result<std::string> read_file(const std::string& path);
-/// Writes to a temporary beside `path`, syncs, renames: readers see the old bytes or the new, never half.
+/// Writes a temporary file beside `path`, syncs it and renames it over `path`: readers see either
+/// the old contents or the new.
 Status write_file_atomically(const std::string& path, std::string_view bytes);
 Status make_directories(const std::string& path);
 

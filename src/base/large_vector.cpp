@@ -14,7 +14,7 @@ constexpr std::size_t kLargeBytes = 8 << 20, kHugeBytes = 2 << 20;
 
 }  // namespace
 
-void obtain_large(void* begin, std::size_t bytes) {
+void prefault(void* begin, std::size_t bytes) {
   if (bytes < kLargeBytes) return;
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
   const std::uintptr_t first = (address + kPageBytes - 1) / kPageBytes * kPageBytes;

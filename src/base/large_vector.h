@@ -5,18 +5,17 @@
 
 namespace lathe {
 
-/// Where this memory is large, asks for it now, in huge pages, on several threads. Without effect where the
-/// kernel does not give it so.
-void obtain_large(void* begin, std::size_t bytes);
+/// Pre-faults large allocations in parallel with transparent huge pages; best effort.
+void prefault(void* begin, std::size_t bytes);
 
-/// `count` zeros in place of what `vector` held. Large ones lie in huge pages: clearing and mapping memory
-/// that is new, 4 KiB at a time on one thread, takes longer than what references do with it.
+/// Replaces the contents of `vector` by `count` zeros. Large vectors are pre-faulted: page faults
+/// of 4 KiB on one thread cost more than the reference computations that use the memory.
 template <class T>
 void fill_zeros(std::vector<T>& vector, std::size_t count) {
   if (vector.capacity() < count) {
     vector = std::vector<T>();
     vector.reserve(count);
-    obtain_large(vector.data(), count * sizeof(T));
+    prefault(vector.data(), count * sizeof(T));
   }
   vector.assign(count, T(0));
 }

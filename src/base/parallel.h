@@ -8,17 +8,18 @@
 
 namespace lathe {
 
-/// Calls each(0), ..., each(count - 1), on as many threads as this one may use processors, in any order.
-/// After an error nothing new begins; the one of the lowest index is returned.
+/// Calls each(0), ..., each(count - 1) in any order, on one thread for each processor that the
+/// caller may use. After an error no further call starts; returns the error with the lowest index.
 Status for_each_index(int count, const std::function<Status(int)>& each);
-/// The same on at most so many threads.
+/// for_each_index() on at most `threads` threads.
 Status for_each_index(int count, int threads, const std::function<Status(int)>& each);
 
-/// Calls each(0), ..., each(count - 1): in turn or, where all together take so many operations that starting
-/// threads is little beside them, side by side.
+/// Calls each(0), ..., each(count - 1), in parallel if the `operations` of all calls together
+/// outweigh the cost of starting threads (a few milliseconds of work), else in order.
 void for_each_job(std::int64_t count, double operations, const std::function<void(std::int64_t)>& each);
 
-/// Calls each(begin, end) for parts that make up [0, count), likewise: a pass over memory.
+/// Splits [0, count) into parts and calls each(begin, end) on them, in parallel if there are
+/// several: for passes over memory.
 void for_each_part(std::size_t count, const std::function<void(std::size_t, std::size_t)>& each);
 
 }  // namespace lathe

@@ -5,14 +5,15 @@
 
 namespace lathe {
 
-/// The processors that the calling thread may run on, ascending; empty where the kernel does not say.
+/// The processors that the calling thread may run on, in ascending order; empty if unknown.
 std::vector<int> usable_processors();
-/// Those of `all` that are not in `taken`.
+/// The elements of `all` that are not in `taken`.
 std::vector<int> processors_besides(std::span<const int> all, std::span<const int> taken);
-/// Keeps the calling thread on `processors`; without effect if there are none or the kernel refuses.
+/// Restricts the calling thread to `processors`. Best effort; an empty list changes nothing.
 void keep_thread_on(std::span<const int> processors);
 
-/// Keeps the calling thread on some processors for as long as it lives.
+/// Restricts the calling thread to some processors during its lifetime, then restores the previous
+/// affinity.
 class ThreadPlacement {
  public:
   explicit ThreadPlacement(std::span<const int> processors);

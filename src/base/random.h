@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-/// 256 secret bits. Streams derived from it by (label, index) are independent: who inverts one learns
-/// nothing of the next.
+/// 256 secret bits. Seeds derived by different (label, index) are independent: knowing one reveals
+/// nothing about the others.
 struct Seed {
   std::array<std::uint8_t, 32> bytes{};
 
@@ -17,7 +17,8 @@ struct Seed {
   Seed derive(std::string_view label, std::uint64_t index = 0) const;
 };
 
-/// xoshiro256++: fast, reproducible on every machine. Not secret by itself; its seed is.
+/// xoshiro256++: fast and reproducible on every machine. Not cryptographic: its outputs reveal its
+/// state, but not the Seed it was made from.
 class Rng {
  public:
   explicit Rng(const Seed& seed);

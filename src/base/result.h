@@ -8,7 +8,7 @@
 
 namespace lathe {
 
-/// A place in a text that a person wrote. `line` and `column` start at 1; 0 means unknown.
+/// A position in a source text. `line` and `column` start at 1; 0 means unknown.
 struct SourcePos {
   std::string file;
   int line = 0;
@@ -38,7 +38,8 @@ struct Error {
   std::string to_string() const;
 };
 
-/// A value or an Error. Library functions return it for what can go wrong; they never throw across a border.
+/// A value or an Error. Library functions return it for every failure that can occur; no exception
+/// crosses a library's boundary.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -80,7 +81,8 @@ Error errno_error(std::string action, std::string hint = {});
 #define LATHE_CONCAT_(a, b) a##b
 #define LATHE_CONCAT(a, b) LATHE_CONCAT_(a, b)
 
-/// `LATHE_TRY(auto x, f());` binds x to the value of f(), or returns its error from the enclosing function.
+/// `LATHE_TRY(auto x, f());` binds x to the value of f(), or returns its error from the enclosing
+/// function.
 #define LATHE_TRY(decl, expr) LATHE_TRY_(LATHE_CONCAT(lathe_try_, __COUNTER__), decl, expr)
 #define LATHE_TRY_(tmp, decl, expr)             \
   auto tmp = (expr);                            \

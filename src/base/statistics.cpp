@@ -26,8 +26,8 @@ double normal_quantile(double alpha) {
   return low;
 }
 
-/// How many values the signed-rank statistic of n symmetric values can take from its least on with a
-/// probability of at most `tail` together.
+/// How many values the signed-rank statistic of n symmetric values can take from its least on with
+/// a probability of at most `tail` together.
 std::size_t signed_rank_quantile(std::size_t n, double tail) {
   constexpr std::size_t kExact = 64;
   const auto count = static_cast<double>(n);
@@ -36,7 +36,8 @@ std::size_t signed_rank_quantile(std::size_t n, double tail) {
     const double rank = count * (count + 1) / 4 - normal_quantile(2 * tail) * deviation;
     return static_cast<std::size_t>(std::max(0.0, std::floor(rank)));
   }
-  // The statistic is the sum of the ranks of the positive values: rank r counts or not, each with p = 1/2.
+  // The statistic is the sum of the ranks of the positive values: rank r counts or not, each with p
+  // = 1/2.
   std::vector<double> probability(n * (n + 1) / 2 + 1, 0.0);
   probability[0] = 1;
   for (std::size_t rank = 1; rank <= n; ++rank)

@@ -4,7 +4,7 @@
 
 namespace lathe {
 
-/// The first of the places that has the library; nullptr without any.
+/// Opens the library at the first path that loads; nullptr if none does.
 template <class Places>
 void* open_library(const Places& places) {
   for (const char* place : places)
@@ -12,7 +12,7 @@ void* open_library(const Places& places) {
   return nullptr;
 }
 
-/// Finds a loaded library's functions by name and remembers the first that is missing.
+/// Binds function pointers to a loaded library's symbols and records the first missing one.
 class SymbolBinder {
  public:
   explicit SymbolBinder(void* library) : library_(library) {}

@@ -39,7 +39,8 @@ Expr bytes_of(const SymbolicType& type) {
   return bytes;
 }
 
-/// On a GPU every item is a thread; where there are more than a grid holds, a thread takes several.
+/// On a GPU every work item is a thread; if there are more than a grid can hold, each thread takes
+/// several.
 std::string launch_table(const naive::Kernel& kernel, Dialect dialect) {
   const std::string items = kernel.items.to_string();
   const std::string where =

@@ -27,14 +27,14 @@ class Graph {
     const TensorDecl* tensor = task_.find_tensor(value);
     return tensor != nullptr && tensor->role == Role::kScalar;
   }
-  /// fp32 alone, all in buffers, and no input overwritten.
+  /// Whether everything is fp32 and no input is overwritten.
   bool is_plain(const NodeDecl& node) const {
     return node.type.dtype == DType::kF32 && task_.find_tensor(node.out) == nullptr &&
            std::all_of(node.in.begin(), node.in.end(), [&](const auto& name) {
              return type_of(name).dtype == DType::kF32 && !is_scalar(name);
            });
   }
-  /// The only node that reads `value`, if that is all that becomes of it.
+  /// The only node that reads `value`, if it is read once and is no output.
   const NodeDecl* sole_reader(const std::string& value) const {
     for (const OutputDecl& output : task_.outputs)
       if (output.name == value) return nullptr;
@@ -57,7 +57,7 @@ const std::string& other_operand(const NodeDecl& node, const std::string& value)
   return node.in[node.in[0] == value ? 1 : 0];
 }
 
-/// Whether `node` adds one value a column to `value`.
+/// Whether `node` adds a bias along the last axis to `value`.
 bool adds_row_bias(const Graph& graph, const NodeDecl& node, const std::string& value) {
   if (node.op_name != "add" && node.op_name != "bias_add") return false;
   const std::vector<Expr> bias = graph.type_of(other_operand(node, value)).shape;
@@ -66,7 +66,7 @@ bool adds_row_bias(const Graph& graph, const NodeDecl& node, const std::string& 
   return bias.size() == 1 && !is_one(bias[0]) && (axis == -1 || axis == rank - 1);
 }
 
-/// What a library can start a call with, and what it can append to one that has computed `value` so far.
+/// What a library call can start with, and what can be fused to a call that has computed `value`.
 struct Library {
   bool (*starts)(const Graph&, const NodeDecl&);
   bool (*appends)(const Graph&, const NodeDecl& head, const NodeDecl& node, const std::string& value,
@@ -99,15 +99,16 @@ bool cublas_starts(const Graph& graph, const NodeDecl& node) {
 }
 bool cublas_appends(const Graph&, const NodeDecl&, const NodeDecl&, const std::string&, int) { return false; }
 
-/// Not log: oneDNN 2.6's errs by 50 units of roundoff near 3, more than the bound of fp32; so does
-/// log_softmax.
+/// Not log and log_softmax: in oneDNN 2.6 the error of log near 3 is 50 units of roundoff, more
+/// than the fp32 bound.
 const Names kEltwise = {"relu",     "leaky_relu", "sigmoid",   "tanh",  "gelu",      "silu",   "elu",
                         "softplus", "mish",       "hardswish", "exp",   "sqrt",      "square", "abs",
                         "neg",      "clamp",      "hardtanh",  "scale", "add_scalar"};
 const Names kCommutative = {"add", "mul", "max", "min", "bias_add"};
 const Names kOrdered = {"sub", "div"};
 
-/// An operand's extents at the rank of the node's result: ones in front, or around a bias along an axis.
+/// An operand's extents expanded to the rank of the node's result, with ones in front, or around a
+/// bias along an axis.
 std::vector<Expr> aligned_shape(const NodeDecl& node, const std::vector<Expr>& shape) {
   const std::size_t rank = node.type.shape.size();
   std::vector<Expr> aligned(rank, Expr::constant(1));
@@ -120,8 +121,8 @@ std::vector<Expr> aligned_shape(const NodeDecl& node, const std::vector<Expr>& s
   return aligned;
 }
 
-/// Whether extents that are known to broadcast to `out` are equal to it, so that nothing is stretched.
-bool fills(const std::vector<Expr>& aligned, const std::vector<Expr>& out) {
+/// Whether extents that broadcast to `out` are equal to it.
+bool covers(const std::vector<Expr>& aligned, const std::vector<Expr>& out) {
   return std::equal(aligned.begin(), aligned.end(), out.begin(),
                     [](const Expr& a, const Expr& b) { return is_one(a) == is_one(b); });
 }
@@ -132,15 +133,16 @@ bool is_channel(const std::vector<Expr>& aligned, std::size_t axis) {
   return true;
 }
 
-/// Post-operations take a tensor of the result's shape (`whole`), or one value for each index of an axis.
+/// Post-operations take a tensor of the result's shape (`whole`), or one value for each index of an
+/// axis.
 bool onednn_combines(const Graph& graph, const NodeDecl& node, const std::string& value, std::size_t axis,
                      bool whole) {
   const bool usable =
       kCommutative.contains(node.op_name) || (kOrdered.contains(node.op_name) && node.in[0] == value);
   if (!usable || graph.type_of(value).shape.size() != node.type.shape.size()) return false;
-  if (!fills(graph.type_of(value).shape, node.type.shape)) return false;
+  if (!covers(graph.type_of(value).shape, node.type.shape)) return false;
   const std::vector<Expr> other = aligned_shape(node, graph.type_of(other_operand(node, value)).shape);
-  return is_channel(other, axis) || (whole && fills(other, node.type.shape));
+  return is_channel(other, axis) || (whole && covers(other, node.type.shape));
 }
 
 bool starts_with(const NodeDecl& node, std::string_view prefix) {
@@ -152,14 +154,14 @@ bool is_convolution(const NodeDecl& node) {
 bool is_pool(const NodeDecl& node) { return starts_with(node, "max_pool") || starts_with(node, "avg_pool"); }
 bool is_deconvolution(const NodeDecl& node) { return starts_with(node, "conv_transpose"); }
 
-/// The libraries derive output_padding from the extents, below one stride.
+/// Libraries derive output_padding from the extents; it must be less than the stride.
 bool has_small_output_padding(const NodeDecl& node) {
   const auto added = node.attrs.integers("output_padding", {0});
   const auto stride = node.attrs.integers("stride", {1});
   return *std::max_element(added.begin(), added.end()) < *std::min_element(stride.begin(), stride.end());
 }
 
-/// oneDNN's softmax of a row without a visible key is not zero, so a causal mask must show every query one.
+/// oneDNN's softmax of a fully masked row is not zero, so every query must see a key.
 bool is_attention(const Graph& graph, const NodeDecl& node) {
   if (node.op_name != "attention") return false;
   const std::vector<Expr> q = graph.type_of(node.in[0]).shape;
@@ -168,7 +170,8 @@ bool is_attention(const Graph& graph, const NodeDecl& node) {
   return !node.attrs.flag("causal", false) || q[length].to_string() == k[length].to_string();
 }
 
-/// Over axes in front oneDNN has reference code alone, a hundred times slower than a plain loop.
+/// For reductions over leading axes oneDNN has only reference code, a hundred times slower than a
+/// plain loop.
 bool is_trailing_reduction(const Graph& graph, const NodeDecl& node) {
   static const Names reductions = {"sum", "mean", "reduce_max", "reduce_min"};
   if (!reductions.contains(node.op_name)) return false;
@@ -182,7 +185,7 @@ bool is_trailing_reduction(const Graph& graph, const NodeDecl& node) {
 
 bool starts_binary(const Graph& graph, const NodeDecl& node) {
   const auto whole = [&](std::size_t i) {
-    return fills(aligned_shape(node, graph.type_of(node.in[i]).shape), node.type.shape);
+    return covers(aligned_shape(node, graph.type_of(node.in[i]).shape), node.type.shape);
   };
   return (kCommutative.contains(node.op_name) && (whole(0) || whole(1))) ||
          (kOrdered.contains(node.op_name) && whole(0));
@@ -196,7 +199,7 @@ bool onednn_starts(const Graph& graph, const NodeDecl& node) {
          kEltwise.contains(node.op_name) || starts_binary(graph, node);
 }
 
-/// Nothing is appended to an eltwise primitive: with a binary behind it oneDNN 2.6 runs reference code.
+/// Nothing is fused to an eltwise primitive: with a binary post-op oneDNN 2.6 runs reference code.
 bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& node, const std::string& value,
                     int length) {
   constexpr int kMostPostOps = 31;
@@ -216,7 +219,7 @@ bool cudnn_starts(const Graph&, const NodeDecl& node) {
          is_pool(node) || alone.contains(node.op_name);
 }
 
-/// A bias of the channels, then relu, to a convolution.
+/// Fuses a bias over the channels, then relu, to a convolution.
 bool cudnn_appends(const Graph&, const NodeDecl& head, const NodeDecl& node, const std::string& value,
                    int length) {
   if (!is_convolution(head)) return false;

@@ -22,7 +22,7 @@ SourcePos position_of(std::string_view text, std::size_t offset, const std::stri
   return pos;
 }
 
-/// The names a plan's arguments may use, gathered once.
+/// The names that a plan's arguments may use.
 struct Names {
   std::set<std::string, std::less<>> buffers;
   std::set<std::string, std::less<>> integers;
@@ -95,7 +95,7 @@ Status check_maps(const Candidate& candidate, const TaskSpec& task, const Names&
                      map.where);
     const TensorDecl* tensor = task.find_tensor(map.base);
     if (!names.buffers.contains(map.base) || (tensor && tensor->role == Role::kScalar))
-      return invalid(fmt::format("the base '{}' of map '{}' is no buffer", map.base, map.name),
+      return invalid(fmt::format("the base '{}' of map '{}' is not a buffer", map.base, map.name),
                      fmt::format("buffers: {}", fmt::join(names.buffers, ", ")), map.where);
     for (const auto* exprs : {&map.dims, &map.strides, &map.box})
       for (const Expr& expr : *exprs) LATHE_CHECK_OK(check_expr(expr, names, "", map.where));
@@ -163,7 +163,7 @@ Status check_plan(const Candidate& candidate, const TaskSpec& task) {
   LATHE_CHECK_OK(check_maps(candidate, task, names));
   for (const std::string& constant : candidate.plan.constants)
     if (std::find(task.dim_names.begin(), task.dim_names.end(), constant) == task.dim_names.end())
-      return invalid(fmt::format("constant '{}' is no dim of task '{}'", constant, task.name),
+      return invalid(fmt::format("constant '{}' is not a dim of task '{}'", constant, task.name),
                      fmt::format("dims: {}", fmt::join(task.dim_names, ", ")), top);
   if (candidate.plan.requires_) LATHE_CHECK_OK(check_expr(*candidate.plan.requires_, names, "", top));
   for (const PlanStep& step : candidate.plan.steps) LATHE_CHECK_OK(check_step(step, names, task));

@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// One proposed kernel: ONE text, whose leading /*lathe ... */ comment is the plan. Immutable; named by the
-/// digest of its text.
+/// A proposed kernel: one text whose leading /*lathe ... */ comment holds the plan. Immutable;
+/// named by the digest of its text.
 struct Candidate {
   std::string text;
   std::string name;  ///< a file or a policy's label, for messages
@@ -20,14 +20,15 @@ struct Candidate {
   bool has_kernels() const;  ///< false when every step is a library node
 };
 
-/// Untrusted text in, a candidate or an error with line and column out. At most 1 MiB.
+/// Parses untrusted text of at most 1 MiB. Errors: kInvalid, with line and column.
 Result<Candidate> parse_candidate(std::string text, std::string name);
 
-/// Finds the candidate in a model's answer: the last fenced block that starts with a lathe comment, else the
-/// whole answer.
+/// Extracts the candidate from a model's answer: the last fenced code block that starts with a
+/// lathe comment, or else the whole answer.
 Result<Candidate> parse_answer(std::string_view answer, std::string name);
 
-/// Checks the plan against the task: every arg, node and dim exists, outputs are written by someone.
+/// Checks the plan against the task: every argument, node and dim exists, and some step writes each
+/// output.
 Status check_plan(const Candidate& candidate, const TaskSpec& task);
 
 }  // namespace lathe

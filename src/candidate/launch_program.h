@@ -10,8 +10,7 @@
 
 namespace lathe {
 
-/// Where a buffer argument comes from. `index` counts inputs, outputs or scratch buffers in declaration
-/// order.
+/// A buffer argument: the input, output or scratch buffer with this index in declaration order.
 struct BufferRef {
   enum class Kind : std::uint8_t { kInput, kOutput, kScratch };
   Kind kind = Kind::kInput;
@@ -23,7 +22,7 @@ struct ScalarRef {
   std::int32_t input = 0;
 };
 
-/// A tensor map, by its place in the program.
+/// A tensor map, by its index in the program.
 struct TmaRef {
   std::int32_t map = 0;
 };
@@ -51,7 +50,8 @@ struct BoundScratch {
   ScratchInit init = ScratchInit::kPoison;
 };
 
-/// A tensor map at one shape, see TmaDecl. It keeps to the hardware's rules and lies inside its buffer.
+/// A tensor map at one shape (see TmaDecl). It satisfies the hardware's rules and lies inside its
+/// buffer.
 struct BoundTma {
   BufferRef base;
   DType dtype = DType::kF32;
@@ -62,16 +62,16 @@ struct BoundTma {
   bool fill_nan = false;
 };
 
-/// A plan at one shape: no expression left, loops unrolled, conditions decided. What a runner executes.
+/// A plan compiled for one shape, as a runner executes it: expressions evaluated, loops unrolled,
+/// conditions decided.
 struct LaunchProgram {
   std::vector<BoundStep> steps;
   std::vector<BoundScratch> scratch;
   std::vector<BoundTma> maps;  ///< those that steps use
 };
 
-/// `facts` are the device's (threads, l2_bytes, ...). Errors: `requires` not met (kUnavailable), a bad
-/// expression, more than 4096 steps, scratch over 4 GiB,
-/// "bad_tma: ...".
+/// `facts` are the device's (threads, l2_bytes, ...). Errors: `requires` not met (kUnavailable), a
+/// bad expression, more than 4096 steps, scratch over 4 GiB, "bad_tma: ...".
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts);
 
 }  // namespace lathe

@@ -22,8 +22,8 @@ struct ScratchDecl {
   ScratchInit init = ScratchInit::kPoison;
 };
 
-/// GPU: a view of a buffer whose boxes the tensor memory accelerator copies. Lists begin with the innermost
-/// dim.
+/// GPU: a tensor map, a view of a buffer from which the tensor memory accelerator copies boxes.
+/// Lists start with the innermost dim.
 struct TmaDecl {
   static constexpr std::size_t kMaxRank = 5;
   std::string name;
@@ -33,19 +33,19 @@ struct TmaDecl {
   std::vector<Expr> strides;   ///< bytes, one for each dim but the innermost; none: packed
   std::vector<Expr> box;       ///< elements
   std::optional<Expr> swizzle;
-  bool fill_nan = false;  ///< what loads give outside the tensor, instead of zero
+  bool fill_nan = false;  ///< loads outside the tensor give NaN instead of zero
   SourcePos where;
 };
 
-/// An argument of a kernel: a tensor, an output, a scratch buffer, a map, or an integer expression. Scalars
-/// of the task are named like tensors and passed by value in their own dtype.
+/// An argument of a kernel: a tensor, an output, a scratch buffer, a map, or an integer expression.
+/// Scalars of the task are named like tensors and passed by value in their own dtype.
 struct Arg {
   std::string name;          ///< empty for an expression
   std::optional<Expr> expr;  ///< int64_t by value
 };
 
-/// One step of a plan. A launch runs the candidate's kernel over `items` work items; a node runs a trusted
-/// library implementation of named graph nodes.
+/// One step of a plan. A launch runs the candidate's kernel over `items` work items; a node runs a
+/// trusted library implementation of named graph nodes.
 struct PlanStep {
   enum class Kind { kLaunch, kNode };
   Kind kind = Kind::kLaunch;
@@ -57,8 +57,10 @@ struct PlanStep {
   bool non_portable = false;       ///< GPU: the cluster may have more than eight blocks
   std::optional<Expr> smem;        ///< GPU: bytes of dynamic shared memory
   std::optional<Expr> carveout;    ///< GPU: percent of the first-level cache that shared memory should have
-  bool cooperative = false;   ///< GPU: all blocks are resident at once, so that they may wait for each other
-  bool programmatic = false;  ///< GPU: may start while the step before ends (griddepcontrol says where)
+  bool cooperative =
+      false;  ///< GPU: all blocks are resident at once, so they may synchronise with each other
+  bool programmatic =
+      false;  ///< GPU: may start before the previous step has ended (programmatic dependent launch)
   std::vector<Arg> args;
   std::string library;             ///< kNode: "openblas", "onednn", "cublas", "cudnn"
   std::vector<std::string> nodes;  ///< kNode: the task's nodes that the call computes, in order
@@ -68,18 +70,19 @@ struct PlanStep {
   SourcePos where;
 };
 
-/// How a candidate's kernels are run: the front matter, parsed. Names are checked when it meets a task.
+/// The parsed front matter: how a candidate's kernels are run. check_plan() checks its names
+/// against a task.
 struct Plan {
   std::vector<PlanStep> steps;
   std::vector<ScratchDecl> scratch;
   std::vector<TmaDecl> maps;
   std::vector<std::string> constants;  ///< dims compiled in as -DNAME=value
   std::optional<Expr> requires_;       ///< narrows the task's domain
-  std::string pattern;                 ///< who made it: informative, never trusted
+  std::string pattern;                 ///< the pattern that proposed it; informative, never trusted
   std::string knobs;                   ///< the proposer's own encoding of its choices
 };
 
-/// Parses front matter (TOML). `where` is its place in the candidate's text.
+/// Parses front matter (TOML). `where` is its position in the candidate's text.
 Result<Plan> parse_plan(std::string_view front_matter, const SourcePos& where);
 
 }  // namespace lathe

@@ -7,7 +7,7 @@
 
 #include "base/processors.h"
 #include "task/bound_task.h"
-#include "task/near_name.h"
+#include "task/names.h"
 
 namespace lathe::cli {
 
@@ -26,7 +26,7 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
       names.push_back(known->get_name());
     text = extra.empty()
                ? fmt::format("name one of its verbs: {}", fmt::join(names, ", "))
-               : fmt::format("there is no '{}'; {}", extra.front(), near_name_hint(extra.front(), names));
+               : fmt::format("there is no '{}'; {}", extra.front(), did_you_mean(extra.front(), names));
   }
   return fmt::format("{}: {}\n  hint: {} --help\n", command, text, command);
 }

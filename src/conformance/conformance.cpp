@@ -23,8 +23,8 @@ namespace {
 
 /// A string or a list of strings.
 Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string_view key) {
-  const toml::node* node = table.get(key);
-  if (node && node->is_string()) return std::vector{node->value<std::string>().value()};
+  const TomlValue* value = table.get(key);
+  if (value && value->text()) return std::vector{*value->text()};
   LATHE_TRY(auto texts, table.texts(key));
   if (texts.empty()) return invalid("'" + std::string(key) + "' is missing", {}, table.where());
   return texts;
@@ -301,8 +301,8 @@ Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& f
   constexpr std::size_t kMostCases = 1000;
   const std::string path = folder + "/expected.toml";
   LATHE_TRY(const std::string text, read_file(path));
-  LATHE_TRY(const toml::table parsed, parse_toml(text, path));
-  const TomlTable root(parsed, path);
+  LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {path}));
+  const TomlTable root = document.root();
   LATHE_CHECK_OK(root.allow_only({"case"}, "the conformance table"));
   LATHE_TRY(const auto tables, root.tables("case", kMostCases));
   std::vector<ConformanceCase> cases;

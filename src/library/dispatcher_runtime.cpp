@@ -1,4 +1,4 @@
-#include "library/dispatcher_runtime.h"
+#include "library/package.h"
 
 namespace lathe {
 
@@ -47,12 +47,11 @@ int lathe_{name}({data}{dims}void* workspace, const lathe_parallel* parallel);
 
 const char* const kDispatcherRuntime = R"text(
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 namespace {
 
-// An integer that remembers an overflow, a division by zero or a bad shift.
+// An integer that records overflow, division by zero and invalid shifts.
 struct Int {
   int64_t value;
   bool sound = true;

@@ -1,11 +1,9 @@
-#include "library/dispatcher_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "library/dispatcher_runtime.h"
+#include "library/package.h"
 
 namespace lathe {
 namespace {
@@ -21,8 +19,8 @@ const OutputDecl* find_output(const TaskSpec& task, const std::string& name) {
   return found == task.outputs.end() ? nullptr : &*found;
 }
 
-/// The C parameters for data, in the order of the function: inputs as the task lists them (an input that the
-/// kernel overwrites is passed once), then the other outputs.
+/// The data parameters of the C function, in order: inputs as the task lists them (an inout tensor
+/// is passed once), then the other outputs.
 std::vector<std::string> data_parameters(const TaskSpec& task) {
   std::vector<std::string> list;
   for (const TensorDecl& tensor : task.tensors) {
@@ -45,8 +43,8 @@ std::vector<std::string> dim_parameters(const TaskSpec& task) {
   return list;
 }
 
-/// Writes one plan as code. Expressions are over d_<dim> and f_<fact>, so that no name of a task can meet one
-/// of the dispatcher's own.
+/// Generates code for a plan. Expressions use d_<dim> and f_<fact>, so that no name of a task
+/// collides with one of the dispatcher's.
 class PlanWriter {
  public:
   PlanWriter(const ExportRequest& request, const std::string& package)
@@ -66,7 +64,7 @@ class PlanWriter {
   Result<std::string> number(const std::string& name, const Expr& expr, const std::string& index) const;
   Result<std::string> launch(const PlanStep& step, const KernelVariant& variant);
   Result<std::string> step_code(const PlanStep& step, const KernelVariant& variant);
-  /// Type and value of one argument that is no integer.
+  /// Type and value of an argument that is not an integer.
   Result<std::pair<std::string, std::string>> data_argument(const std::string& name) const;
 
   const TaskSpec& task_;
@@ -183,7 +181,7 @@ Result<std::string> PlanWriter::body(const KernelVariant& variant) {
   return text + "  return true;\n";
 }
 
-/// Text put in front of every element.
+/// Prefixes every element.
 std::string each(const std::vector<std::string>& list, std::string_view before, std::string_view after) {
   std::string text;
   for (const std::string& item : list) text += fmt::format("{}{}{}", before, item, after);
@@ -202,7 +200,8 @@ std::string struct_definitions(const ExportRequest& request) {
          scratch + "};\n\n";
 }
 
-/// "if (d_cols.value == 1024) ..." for each variant; an unconditional one when the plan has no constants.
+/// "if (d_cols.value == 1024) ..." for each variant; an unconditional one when the plan has no
+/// constants.
 std::string choose_variant(const std::vector<KernelVariant>& variants, const std::string& arguments) {
   std::string text;
   for (const KernelVariant& variant : variants) {

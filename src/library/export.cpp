@@ -4,8 +4,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
-#include "library/dispatcher_source.h"
-#include "library/package_files.h"
+#include "library/package.h"
 
 namespace lathe {
 namespace {

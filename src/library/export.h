@@ -7,22 +7,22 @@
 
 namespace lathe {
 
-/// A verified kernel that shall become a folder of its own. Pointers must outlive the call.
+/// A verified kernel to export. Pointers must outlive the call.
 struct ExportRequest {
   const TaskSpec* task = nullptr;
   const Candidate* candidate = nullptr;
-  const Verdict* verdict = nullptr;  ///< of this candidate, passed
+  const Verdict* verdict = nullptr;  ///< of this candidate; must have passed
   std::string name;                  ///< a C identifier; empty: the task's name
-  std::string device;                ///< where it was measured, for people
-  Dims facts;                        ///< the device's, which plan expressions may use
+  std::string device;                ///< where it was measured, for display
+  Dims facts;                        ///< device facts that plan expressions may use
   std::string device_headers;        ///< the folder that holds lathe/cpu.h
 };
 
-/// Writes a source package that builds with CMake alone: `find_package(lathe_<name> PATHS out_dir)` gives the
-/// target lathe::<name>, a C function that evaluates the plan at call time and never parses. The kernel is
-/// compiled for the machine it is built on.
-/// Errors: kInvalid for a verdict that did not pass or a bad name; kUnavailable for a plan with library
-/// nodes; kIo. A folder that is not empty and holds no earlier export is refused.
+/// Writes a source package that builds with CMake alone: `find_package(lathe_<name> PATHS out_dir)`
+/// gives the target lathe::<name>, a C function that evaluates the plan at call time and never
+/// parses. The kernel is compiled for the machine it is built on. Errors: kInvalid for a verdict
+/// that did not pass or a bad name; kUnavailable for a plan with library nodes; kIo. A non-empty
+/// folder is refused unless it holds an earlier export.
 Status export_kernel(const ExportRequest& request, const std::string& out_dir);
 
 }  // namespace lathe

@@ -1,9 +1,9 @@
-#include "library/kernel_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
+
+#include "library/package.h"
 
 namespace lathe {
 namespace {

@@ -1,10 +1,9 @@
-#include "library/package_files.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "library/package.h"
 #include "record/json.h"
 
 namespace lathe {

@@ -27,7 +27,7 @@ const std::string& naive_name(const ReportExtras& extras) {
   return extras.baselines.empty() ? kNaive : extras.baselines.front().name;
 }
 
-/// The fields that `best` of optimize and each item of eval share.
+/// The fields common to `best` of optimize and each item of eval.
 json verdict_summary(const Verdict& verdict, const ReportExtras& extras) {
   json summary = {{"verdict", name(verdict.outcome)},
                   {"reason", verdict.reason},
@@ -180,6 +180,58 @@ json eval_document(const std::string& task_name, const std::vector<NamedVerdict>
     list.push_back(std::move(item));
   }
   return list;
+}
+
+using nlohmann::json;
+
+namespace {
+
+json arg_json(const BoundArg& arg) {
+  if (const auto* integer = std::get_if<std::int64_t>(&arg)) return {{"integer", *integer}};
+  if (const auto* scalar = std::get_if<ScalarRef>(&arg)) return {{"scalar", scalar->input}};
+  const auto& buffer = std::get<BufferRef>(arg);
+  const bool input = buffer.kind == BufferRef::Kind::kInput, output = buffer.kind == BufferRef::Kind::kOutput;
+  return {{input ? "input" : output ? "output" : "scratch", buffer.index}};
+}
+
+json step_json(const BoundStep& step) {
+  if (step.kind == PlanStep::Kind::kNode) return {{"node", json::parse(step.node_text)}};
+  json args = json::array();
+  for (const BoundArg& arg : step.args) args.push_back(arg_json(arg));
+  return {{"kernel", step.kernel},
+          {"grid", step.grid},
+          {"block", step.block},
+          {"cluster", step.cluster},
+          {"smem", step.shared_bytes},
+          {"cooperative", step.cooperative},
+          {"programmatic", step.programmatic},
+          {"args", args}};
+}
+
+const char* name_of(ScratchInit init) {
+  if (init == ScratchInit::kZero) return "zero";
+  return init == ScratchInit::kCounter ? "counter" : "poison";
+}
+
+}  // namespace
+
+json build_document(const BoundTask& task, const LaunchProgram& program, const std::string& arch,
+                    const std::string& object) {
+  json document = {{"schema", kBuildSchema},   {"task", task.spec->name},
+                   {"shape", task.dims},       {"arch", arch},
+                   {"object", object},         {"inputs", json::array()},
+                   {"outputs", json::array()}, {"scratch", json::array()},
+                   {"steps", json::array()}};
+  for (const TensorDecl& tensor : task.spec->tensors)
+    document["inputs"].push_back(
+        {{"name", tensor.name}, {"dtype", info(tensor.dtype).name}, {"shape", task.shape_of(tensor.name)}});
+  for (const OutputDecl& output : task.spec->outputs)
+    document["outputs"].push_back(
+        {{"name", output.name}, {"dtype", info(output.dtype).name}, {"shape", task.shape_of(output.name)}});
+  for (const BoundScratch& scratch : program.scratch)
+    document["scratch"].push_back({{"bytes", scratch.bytes}, {"init", name_of(scratch.init)}});
+  for (const BoundStep& step : program.steps) document["steps"].push_back(step_json(step));
+  return document;
 }
 
 }  // namespace lathe

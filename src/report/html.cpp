@@ -9,7 +9,8 @@
 namespace lathe {
 namespace {
 
-/// The code point at the start of `text` and its length in bytes; length 1 and U+FFFD for a bad sequence.
+/// The code point at the start of `text` and its length in bytes; length 1 and U+FFFD for a bad
+/// sequence.
 std::pair<std::uint32_t, std::size_t> next_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -26,7 +27,7 @@ std::pair<std::uint32_t, std::size_t> next_code_point(std::string_view text) {
   return {code, length};
 }
 
-bool misleading(std::uint32_t code) {
+bool is_disguising(std::uint32_t code) {
   const bool control = (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0);
   const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
                          code == 0x200e || code == 0x200f || code == 0x61c;
@@ -60,7 +61,7 @@ std::string escape_html(std::string_view text) {
         out += "\xef\xbf\xbd";
         break;
       default:
-        if (misleading(code)) {
+        if (is_disguising(code)) {
           out += fmt::format("⟨U+{:04X}⟩", code);
         } else {
           out += text.substr(0, length);

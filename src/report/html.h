@@ -7,12 +7,12 @@
 
 namespace lathe {
 
-/// Text for HTML and SVG, in elements and in quoted attributes. Bytes that are not UTF-8 become U+FFFD;
-/// control characters and direction overrides, which could make code look like what it is not, are shown by
-/// their code points.
+/// Escapes text for HTML and SVG elements and quoted attributes. Invalid UTF-8 becomes U+FFFD.
+/// Control characters and bidirectional overrides, which could disguise code, are shown by their
+/// code points.
 std::string escape_html(std::string_view text);
 
-/// At most `characters` characters; an ellipsis stands for what was cut.
+/// Truncates to at most `characters` characters, the last of which is then an ellipsis.
 std::string shorten(std::string_view text, std::size_t characters);
 
 std::string format_ns(double ns);                            ///< "12.3 µs"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/charts.h"
 #include "report/html.h"
+#include "report/page.h"
 #include "report/svg.h"
 
 namespace lathe {

@@ -2,7 +2,7 @@
 
 #include "report/html.h"
 #include "report/line_diff.h"
-#include "report/sections.h"
+#include "report/page.h"
 
 namespace lathe {
 namespace {

@@ -14,8 +14,8 @@ struct DiffLine {
   std::string_view text;  ///< without its newline; views the input
 };
 
-/// A shortest edit script between two texts, line by line (Myers, "An O(ND) Difference Algorithm", 1986).
-/// Texts that differ in more than 2000 lines come out as one removal and one addition.
+/// A shortest edit script between two texts, line by line (Myers, "An O(ND) Difference Algorithm",
+/// 1986). Texts that differ in more than 2000 lines come out as one removal and one addition.
 std::vector<DiffLine> diff_lines(std::string_view before, std::string_view after);
 
 }  // namespace lathe

@@ -4,8 +4,8 @@
 #include <deque>
 #include <set>
 
-#include "report/charts.h"
 #include "report/html.h"
+#include "report/page.h"
 #include "report/svg.h"
 
 namespace lathe {
@@ -17,7 +17,7 @@ constexpr std::size_t kMaxShownNodes = 60;
 
 struct Node {
   const Experience* experience;
-  int generation = 0;  ///< 0 for those without a parent in the picture
+  int generation = 0;  ///< 0 if no parent is shown
   double x = 0;
   double y = 0;
 };
@@ -37,7 +37,7 @@ std::vector<Node> ancestry(const RunView& view) {
   }
   std::vector<Node> nodes;
   for (const Experience* e : seen) nodes.push_back({.experience = e});
-  // The best kernel may have been measured again later than its children: it still comes last.
+  // The best kernel may have been measured again after its children were; it still comes last.
   std::sort(nodes.begin(), nodes.end(), [&](const Node& a, const Node& b) {
     return std::pair(a.experience == view.best, a.experience->sequence) <
            std::pair(b.experience == view.best, b.experience->sequence);
@@ -51,7 +51,7 @@ Node* find(std::vector<Node>& nodes, const Digest& candidate) {
   return found == nodes.end() ? nullptr : &*found;
 }
 
-/// The best kernel on top, older generations below. Returns the picture's size.
+/// Lays out the best kernel on top and older generations below. Returns the chart's size.
 std::pair<double, double> place(std::vector<Node>& nodes) {
   std::vector<int> width_of;
   for (Node& node : nodes) {
@@ -72,7 +72,8 @@ std::pair<double, double> place(std::vector<Node>& nodes) {
           2 * kMargin + (last + 1) * (kNodeHeight + kGapY) - kGapY};
 }
 
-/// An edge to the generation before is a short curve; one that skips generations goes around at the side.
+/// An edge to the previous generation is a short curve; one that skips generations goes around the
+/// side.
 std::string edge_path(const Node& older, const Node& node) {
   if (node.generation == older.generation + 1) {
     const double x1 = node.x + kNodeWidth / 2, y1 = node.y + kNodeHeight, x2 = older.x + kNodeWidth / 2;

@@ -24,8 +24,8 @@ double pass_at_k(std::int64_t n, std::int64_t c, std::int64_t k) {
   return 1 - all_wrong;
 }
 
-// The weight of the j-th slowest, C(j-1, k-1) / C(n, k), is k/n for j = n and falls by (j-k)/(j-1) with each
-// step down.
+// The weight of the j-th slowest, C(j-1, k-1) / C(n, k), is k/n for j = n and falls by (j-k)/(j-1)
+// with each step down.
 double speedup_at_k(std::vector<double> speedups, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(speedups.size());
   assert(1 <= k && k <= n);

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<const char*, const char*>, 10> kRoofs{{{"dram_sha
 
 using Counters = std::map<std::string, double>;
 
-/// Collects phrases for the counters that are there.
+/// Collects phrases for the available counters.
 class Phrases {
  public:
   explicit Phrases(const Counters& counters) : counters_(counters) {}

@@ -9,7 +9,7 @@
 
 namespace lathe {
 
-/// What a task asks for at one scored shape.
+/// The work that a task requires at one scored shape.
 struct ShapeWork {
   std::string shape;
   double flops = 0;     ///< of the textbook algorithm
@@ -17,7 +17,7 @@ struct ShapeWork {
   double floor_ns = 0;  ///< roofline floor from measured peaks; 0 when unknown
 };
 
-/// What a report needs beside the run and its experiences.
+/// Further inputs of a report.
 struct ReportExtras {
   std::string device;
   double seconds = 0;                   ///< wall time of the search
@@ -27,13 +27,14 @@ struct ReportExtras {
   DevicePeaks peaks;
 };
 
-/// One self-contained HTML page: no script, no external resource; everything that a candidate or a task wrote
-/// is escaped. Errors: kInvalid when `extras` name a best baseline that was not timed.
+/// Renders one self-contained HTML page without scripts or external resources; everything written
+/// by a candidate or a task is escaped. Errors: kInvalid when `extras` name a best baseline that
+/// was not timed.
 Result<std::string> render_report(const RunRecord& run, const std::vector<Experience>& experiences,
                                   const ReportExtras& extras);
 
-/// The experience that a run is judged by: passed, at depth `final` if any is, with the highest lower bound
-/// of its speedup over `best_baseline`. nullptr if none passed.
+/// The run's best experience: passed, at depth `final` if any is, with the highest lower bound of
+/// its speedup over `best_baseline`. nullptr if none passed.
 const Experience* best_experience(const std::vector<Experience>& experiences,
                                   const std::string& best_baseline);
 

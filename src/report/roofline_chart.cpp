@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/charts.h"
 #include "report/html.h"
+#include "report/page.h"
 #include "report/svg.h"
 
 namespace lathe {
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kRooflineWidth = 860, kRooflineHeight = 400, kRooflineLeft = 70, kRooflineRight = 20,
                  kRooflineTop = 16, kRooflineBottom = 50;
-constexpr double kAside = 12;  // pixels between contenders
+constexpr double kSpacing = 12;  // pixels between contenders
 
 /// One contender at one shape.
 struct RooflinePoint {
@@ -100,7 +100,8 @@ void draw_grid(Svg& svg, const Plane& plane) {
            -90);
 }
 
-/// A diagonal from the plane's left or bottom edge up to the compute roof, named where it starts.
+/// A bandwidth roof: a diagonal from the left or bottom edge up to the compute roof, labelled at
+/// its start.
 void draw_level(Svg& svg, const Plane& plane, const DevicePeaks::Level& level, double roof) {
   if (!(level.bytes_per_second > 0)) return;
   const double from = std::max(plane.x.low, plane.y.low / level.bytes_per_second);
@@ -129,7 +130,7 @@ void draw_roofs(Svg& svg, const Plane& plane, const DevicePeaks& peaks) {
            "tick halo", "end");
 }
 
-/// Contenders share intensities, so each is drawn a little aside.
+/// Contenders have the same intensity, so they are drawn slightly apart.
 std::string draw_points(Svg& svg, const Plane& plane, const std::vector<RooflinePoint>& points) {
   std::vector<std::string> contenders;
   std::string legend;
@@ -142,15 +143,16 @@ std::string draw_points(Svg& svg, const Plane& plane, const std::vector<Roofline
   const double middle = (static_cast<double>(contenders.size()) - 1) / 2;
   for (const RooflinePoint& point : points) {
     const auto index = std::find(contenders.begin(), contenders.end(), point.contender) - contenders.begin();
-    svg.circle(plane.x(point.intensity) + kAside * (static_cast<double>(index) - middle), plane.y(point.rate),
-               5.5, point.css_class,
+    svg.circle(plane.x(point.intensity) + kSpacing * (static_cast<double>(index) - middle),
+               plane.y(point.rate), 5.5, point.css_class,
                fmt::format("{} at {}: {}, {:.3g} flop per byte", point.contender, point.shape,
                            format_si(point.rate, "FLOP/s"), point.intensity));
   }
   return "<p class=\"legend\">" + legend + "</p>\n";
 }
 
-/// For tasks without arithmetic, which a roofline cannot show: bytes per second against each level's peak.
+/// For tasks without arithmetic, to which a roofline does not apply: bandwidth against each level's
+/// peak.
 std::string bandwidth_table(const RunView& view) {
   std::string rows;
   const auto add = [&](const std::string& contender, const std::vector<Timing>& timings) {

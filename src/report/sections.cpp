@@ -1,5 +1,3 @@
-#include "report/sections.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <ctime>
 
 #include "report/html.h"
+#include "report/page.h"
 
 namespace lathe {
 namespace {
@@ -49,7 +48,7 @@ double share_of_floor(const RunView& view) {
   return count > 0 ? std::exp(sum / count) : 0;
 }
 
-/// A win or a loss only when the whole interval says so.
+/// A win or a loss only if the whole interval lies on one side of 1.
 std::pair<const char*, const char*> standing(const Interval& ratio) {
   if (ratio.low > 1) return {"win", "good"};
   if (ratio.high < 1) return {"loss", "bad"};

@@ -6,7 +6,7 @@
 
 namespace lathe {
 
-/// Maps values to pixels, linearly or by logarithm.
+/// Maps values to pixels, on a linear or logarithmic scale.
 struct Axis {
   double low = 0;
   double high = 1;
@@ -21,17 +21,17 @@ struct Axis {
 /// One chart as an SVG element. Text is escaped here; colours are CSS classes of the page's style.
 class Svg {
  public:
-  /// `title` is read by screen readers. The chart scales with the page between `min_width` pixels, below
-  /// which its box scrolls, and `max_width`.
+  /// `title` is read by screen readers. The chart scales with the page between `min_width` pixels,
+  /// below which its container scrolls, and `max_width` pixels.
   Svg(double width, double height, std::string_view title, int min_width, int max_width = 1200);
 
   void line(double x1, double y1, double x2, double y2, std::string_view css_class);
   void path(const std::string& commands, std::string_view css_class);
-  /// `tip` is shown under the pointer; none if empty.
+  /// `tip` is a tooltip; none if empty.
   void circle(double x, double y, double radius, std::string_view css_class, std::string_view tip = {});
   void rect(double x, double y, double width, double height, std::string_view css_class,
             std::string_view tip = {});
-  /// `anchor`: start, middle, end. `degrees` turns it about its place.
+  /// `anchor`: start, middle or end. `degrees` rotates the text about its position.
   void text(double x, double y, std::string_view text, std::string_view css_class,
             std::string_view anchor = "start", double degrees = 0);
   std::string finish();

@@ -17,8 +17,8 @@ struct Frame {
 inline constexpr std::size_t kMaxFrameBytes = 96 * 1024;
 inline constexpr std::size_t kMaxFrameFds = 64;
 
-/// One end of a SOCK_SEQPACKET pair: frames keep their borders, and file descriptors travel with them.
-/// Payloads beyond kMaxFrameBytes go in a memfd. Not thread-safe.
+/// One end of a SOCK_SEQPACKET pair, which preserves frame boundaries and passes file descriptors
+/// along. Larger payloads than kMaxFrameBytes are passed in a memfd. Not thread-safe.
 class Channel {
  public:
   /// `peer_errors`: a non-blocking pipe from the peer's standard error. If the peer ends before its first
@@ -27,10 +27,10 @@ class Channel {
       : fd_(std::move(fd)), peer_errors_(std::move(peer_errors)) {}
   static Result<std::pair<Channel, Channel>> make_pair();
 
-  /// `bytes` has one at least: a frame without any reads as the peer's end.
+  /// `bytes` must not be empty: an empty frame is indistinguishable from the end of the channel.
   Status send(std::string_view bytes, const std::vector<int>& fds = {}) const;
-  /// Errors: kTimeout after `timeout_ms` (-1 waits forever), kIo when the peer is gone, kCorrupt for an
-  /// over-long frame. Descriptors arrive close-on-exec.
+  /// Errors: kTimeout after `timeout_ms` (-1 waits forever), kIo when the peer is gone, kCorrupt
+  /// for an over-long frame. Descriptors arrive close-on-exec.
   Result<Frame> receive(int timeout_ms) const;
   int fd() const { return fd_.get(); }
   int release() { return fd_.release(); }

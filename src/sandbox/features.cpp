@@ -20,7 +20,7 @@ SandboxFeature try_feature(std::string name, std::string cost, const std::functi
   const pid_t child = ::fork();
   if (child == 0) {
     const Status status = attempt();
-    // After a lock-down nothing but the exit is left, so success says nothing.
+    // After a lock-down only the exit is allowed, so success sends no message.
     if (status.ok()) ::syscall(SYS_exit_group, 0);
     const std::string& text = status.error().message;
     ::_exit(::write(write_end.get(), text.data(), text.size()) < 0 ? 2 : 1);

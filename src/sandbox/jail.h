@@ -9,10 +9,10 @@
 
 namespace lathe {
 
-/// What a jailed process may still reach. Everything else is denied.
+/// What a jailed process may access. Everything else is denied.
 struct JailSpec {
   std::vector<std::string> readable;  ///< files and folders, for reading and executing
-  std::vector<std::string> writable;  ///< folders, for everything
+  std::vector<std::string> writable;  ///< folders, with all rights
   std::vector<std::string> devices;   ///< device files, for reading, writing and ioctl
   std::uint64_t max_file_bytes = 64u << 20;
   std::uint64_t max_open_files = 256;
@@ -28,22 +28,26 @@ struct SandboxFeature {
   std::string detail;  ///< version, or why it is missing and what that costs
 };
 
-/// Moves the calling process into fresh user (unless root), mount, network, IPC, UTS and PID namespaces and,
-/// as root, gives up all privileges. The PID namespace begins with the next fork. Single-threaded callers
-/// only. NVIDIA's driver looks itself up under /proc by its number, so its processes keep the PID namespace.
+/// Moves the calling process into new user (unless root), mount, network, IPC, UTS and PID
+/// namespaces; as root, also drops all privileges. The PID namespace takes effect with the next
+/// fork. The caller must be single-threaded. Processes that use NVIDIA's driver keep their PID
+/// namespace, because the driver looks up its own process id under /proc.
 enum class PidNamespace { kNew, kKept };
 Status enter_namespaces(PidNamespace pids = PidNamespace::kNew);
 
-/// Forbids what `spec` does not allow (Landlock, rlimits, no_new_privs). Irreversible; inherited by children.
+/// Denies everything that `spec` does not allow (Landlock, rlimits, no_new_privs). Irreversible;
+/// inherited by children.
 Status restrict_files(const JailSpec& spec);
 Status restrict_resources(const JailSpec& spec);
 
-/// Denies the system calls that no compiler or loader needs: sockets, tracing, mounts, keys, bpf, io_uring,
-/// perf, userfaultfd, namespaces. First stage; irreversible.
+/// Denies system calls that no compiler or loader needs: sockets, tracing, mounts, keys, bpf,
+/// io_uring, perf, userfaultfd, namespaces. Irreversible. The first of two filters; LockDown is the
+/// second.
 Status deny_dangerous_calls();
 
-/// Leaves exactly futex, exit, exit_group and rt_sigreturn; anything else kills the process with SIGSYS.
-/// prepare() costs tens of microseconds and is done once; apply() is one system call.
+/// Allows only futex, exit, exit_group and rt_sigreturn; any other system call kills the process
+/// with SIGSYS. prepare() takes tens of microseconds and is called once; apply() is one system
+/// call.
 class LockDown {
  public:
   static Result<LockDown> prepare();

@@ -63,7 +63,7 @@ Status map_part(const Mapping& range, const UniqueFd& fd, std::size_t offset, st
   if (::mmap(at, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, fd.get(),
              static_cast<off_t>(offset)) == MAP_FAILED)
     return errno_error("cannot map shared memory");
-  // Reading maps many pages at a time, and a shared page comes writable.
+  // A read fault maps many pages at once, and shared pages are mapped writable.
   if (::madvise(at, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL)
     return errno_error("cannot populate shared memory");
   return Ok{};

@@ -8,7 +8,7 @@
 
 namespace lathe {
 
-/// A memory mapping, unmapped at the end of its life.
+/// Owns a memory mapping.
 class Mapping {
  public:
   Mapping() = default;
@@ -35,16 +35,17 @@ constexpr std::size_t round_to_pages(std::size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-/// Anonymous shared memory of a fixed size: it can neither shrink nor grow once made.
+/// Creates anonymous shared memory whose size is sealed.
 Result<UniqueFd> make_memfd(const char* name, std::size_t bytes);
-/// A memfd with these bytes, sealed against every change.
+/// Creates a memfd with these bytes, sealed against all changes.
 Result<UniqueFd> make_sealed_memfd(const char* name, std::string_view bytes);
-/// A second descriptor of the same memory that can only be mapped for reading.
+/// A second descriptor of the same memory that can only be mapped read-only.
 Result<UniqueFd> reopen_read_only(const UniqueFd& fd);
 Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable);
-/// Addresses at which every access faults until something is mapped there.
+/// Reserves an address range where every access faults until something is mapped there.
 Result<Mapping> reserve_addresses(std::size_t bytes);
-/// Maps part of a memory at the same offset of `range`, its pages present at once. Whole pages.
+/// Maps a page-aligned part of a memfd at the same offset of `range`, with its page tables
+/// populated.
 Status map_part(const Mapping& range, const UniqueFd& fd, std::size_t offset, std::size_t bytes,
                 bool writable);
 

@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <array>
 #include <filesystem>
 
 #include "sandbox/jail.h"
@@ -21,59 +19,20 @@ Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std
   if (::pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno_error("cannot make a pipe");
   UniqueFd errors(error_pipe[0]);
   const UniqueFd helper_errors(error_pipe[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, helper_errors.get(), STDERR_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends.second.fd(), kHelperChannelFd);
-  posix_spawn_file_actions_addclosefrom_np(&actions, kHelperChannelFd + 1);
-  // A Ctrl-C at the terminal is for Lathe, which ends its helpers itself: they get their own process group.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
-  char* environment[] = {path, nullptr};
-  pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0)
-    return Error{ErrorCode::kUnavailable, "cannot start '" + program + "': " + std::strerror(failed),
-                 "build or install Lathe whole: its helper programs stand beside it"};
-  return HelperProcess(pid, Channel(UniqueFd(ends.first.release()), std::move(errors)));
-}
-
-HelperProcess::HelperProcess(HelperProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), channel_(std::move(other.channel_)) {}
-
-HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
-  std::swap(pid_, other.pid_);
-  std::swap(channel_, other.channel_);
-  return *this;
-}
-
-HelperProcess::~HelperProcess() { kill(); }
-
-void HelperProcess::kill() {
-  if (pid_ < 0) return;
-  begin_kill();
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  // In a group of its own: on Ctrl-C at the terminal Lathe ends its helpers itself.
+  Command command{.argv = {program},
+                  .environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin"},
+                  .own_group = true};
+  command.argv.insert(command.argv.end(), args.begin(), args.end());
+  const std::array<Process::Descriptor, 2> descriptors{
+      {{helper_errors.get(), STDERR_FILENO}, {ends.second.fd(), kHelperChannelFd}}};
+  auto process = Process::start(command, descriptors);
+  if (!process.ok()) {
+    Error error = std::move(process).error();
+    error.hint = "build or install Lathe whole: its helper programs stand beside it";
+    return error;
   }
-  pid_ = -1;
-}
-
-void HelperProcess::begin_kill() {
-  if (pid_ >= 0) ::kill(pid_, SIGKILL);
-}
-
-bool HelperProcess::has_ended() {
-  if (pid_ >= 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
-  return pid_ < 0;
+  return HelperProcess(*std::move(process), Channel(UniqueFd(ends.first.release()), std::move(errors)));
 }
 
 Result<std::string> sibling_program(const std::string& name) {

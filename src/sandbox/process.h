@@ -6,45 +6,44 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/process.h"
 #include "sandbox/channel.h"
 
 namespace lathe {
 
-/// A helper program of Lathe's own, spoken to over a channel that it finds on descriptor 3. Its environment
-/// is empty but for PATH, its standard streams are /dev/null, all other descriptors are closed, and it dies
-/// with this process. Until its first frame standard error is a pipe, so that the channel's errors can quote
-/// what the loader says of a missing library. Killed and reaped by the destructor.
+/// One of Lathe's own helper programs, connected by a channel on its descriptor 3. Its environment
+/// contains only PATH, its standard streams are /dev/null, and all other descriptors are closed. It
+/// ends with this process, because the channel closes. Until the first frame its standard error is
+/// a pipe, so that the channel's errors can quote the loader's message about a missing library.
+/// Killed and reaped by the destructor.
 class HelperProcess {
  public:
   static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args);
-  HelperProcess(HelperProcess&&) noexcept;
-  HelperProcess& operator=(HelperProcess&&) noexcept;
-  ~HelperProcess();
-
   const Channel& channel() const { return channel_; }
-  pid_t pid() const { return pid_; }
-  void kill();
-  /// Does not wait: has_ended() tells when it is reaped.
-  void begin_kill();
-  bool has_ended();
+  pid_t pid() const { return process_.pid(); }
+  void kill() { process_.kill(); }
+  /// Sends SIGKILL without waiting; has_ended() tells when the process is gone.
+  void begin_kill() { process_.begin_kill(); }
+  bool has_ended() { return process_.has_ended(); }
 
  private:
-  HelperProcess(pid_t pid, Channel channel) : pid_(pid), channel_(std::move(channel)) {}
-  pid_t pid_ = -1;
+  HelperProcess(Process process, Channel channel)
+      : process_(std::move(process)), channel_(std::move(channel)) {}
+  Process process_;
   Channel channel_;
 };
 
 inline constexpr int kHelperChannelFd = 3;
 
-/// For a helper that cannot start: tells the spawner why. Returns the exit code for main().
+/// For a helper that cannot start: reports why to its parent. Returns the exit code for main().
 int fail_to_start(const Error& error);
 
-/// For a helper that has started, before it serves anything untrusted: its standard error is /dev/null.
+/// For a helper that has started: redirects its standard error to /dev/null before it handles
+/// untrusted data.
 void close_standard_error();
 
-/// For a helper: runs `serve` as the first process of new namespaces, a new PID namespace among them, and
-/// dies with it; standard error is closed before. Its exit code, or 2 where namespaces cannot be entered.
+/// For a helper: runs `serve` as the first process of new namespaces, including a PID namespace,
+/// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered.
 int serve_in_namespaces(const std::function<int()>& serve);
 
 /// "<folder of the running program>/<name>".

@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-/// Appends fixed-size values and length-prefixed strings in host byte order: both ends are one machine.
+/// Appends fixed-size values and length-prefixed strings in host byte order: both ends are one
+/// machine.
 class WireWriter {
  public:
   template <class T>
@@ -39,8 +40,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-/// Reads what WireWriter wrote. The bytes may come from a hostile process: after the first value that does
-/// not fit, every read gives zero and ok() is false.
+/// Reads what WireWriter wrote. The bytes may come from a hostile process: after the first value
+/// that does not fit, every read gives zero and ok() is false.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -67,7 +68,7 @@ class WireReader {
     if (value > 1) ok_ = false;
     return ok_ && value == 1;
   }
-  /// A count of items that each take at least `item_bytes` of what is left.
+  /// A count of items that each need at least `item_bytes` of the remaining bytes.
   std::size_t count(std::size_t item_bytes) {
     const auto value = get<std::uint32_t>();
     if (!ok_ || value > bytes_.size() / item_bytes) return ok_ = false, 0;

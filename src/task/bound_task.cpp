@@ -45,8 +45,9 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
 
-/// What every kernel must read of an input. Ops that move data may skip parts of their operands, so these
-/// count no more than what they write, and tables read through indices count nothing: rows may repeat.
+/// The bytes of an input that every kernel must read. Data movement may skip parts of its operand,
+/// so it counts at most what it writes; tables that are read through indices count nothing, since
+/// rows may repeat.
 double bytes_read(const BoundTask& task, const TensorDecl& tensor) {
   const double whole = bytes_of(task, tensor.name, tensor.dtype);
   double moved = 0;
@@ -72,9 +73,9 @@ void count_bytes(BoundTask& task) {
   }
 }
 
-/// A contraction whose operand has structure (a diagonal), or whose result is only reduced, can be computed
-/// with far less arithmetic than its own.
-bool algebra_may_shrink(const TaskSpec& spec, const NodeDecl& node) {
+/// A contraction with a structured operand (a diagonal matrix), or whose result is only reduced,
+/// can be computed with far less arithmetic than the textbook algorithm.
+bool has_cheaper_algebra(const TaskSpec& spec, const NodeDecl& node) {
   if (node.op->op_class() != OpClass::kContraction) return false;
   const auto structured = [&](const std::string& name) {
     const NodeDecl* maker = spec.find_node(name);
@@ -121,7 +122,7 @@ Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims) {
   for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
     const OpSite site = task.site(i);
     task.flops += spec.nodes[i].op->flops(site);
-    if (!algebra_may_shrink(spec, spec.nodes[i])) {
+    if (!has_cheaper_algebra(spec, spec.nodes[i])) {
       task.essential_flops += spec.nodes[i].op->essential_flops(site);
     }
   }

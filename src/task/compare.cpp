@@ -4,20 +4,34 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "base/random.h"
-#include "task/tally.h"
 
 namespace lathe {
 namespace {
 
-/// A candidate may have this much of the naive build's RMS error.
+constexpr std::size_t kLanes = 8;
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+using Masks = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
+
+// Function multiversioning does not work under Clang's sanitizers.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define LATHE_VERSIONS __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LATHE_VERSIONS
+#endif
+
+/// A candidate's RMS error may be this many times the naive build's.
 constexpr double kRmsFactor = 8;
-/// A tile of fewer elements says too little about an RMS.
+/// Smaller tiles are too noisy for an RMS check.
 constexpr std::size_t kMinRmsCount = 512;
-/// The naive build may be right by luck, above all where all elements share one row's sum: its RMS counts as
-/// at least this share of the bound's. A running sum in another order reaches a third of the bound on single
-/// rows where the naive build errs by a hundredth; so a kernel may always err by half of it.
+/// The naive build's RMS counts as at least this share of the bound's RMS, because it may be
+/// accurate by luck, especially where all elements share one row's sum. On single rows a running
+/// sum in another order reaches a third of the bound where the naive build reaches a hundredth, so
+/// half of the bound is always allowed.
 constexpr double kBoundShare = 1.0 / 16;
 
 /// One tile's elements, decoded.
@@ -28,7 +42,7 @@ struct Tile {
   std::span<const double> got;
 };
 
-/// Calls `visit` with tiles of kRmsTile elements; decodes into a buffer that stays in the L1 cache.
+/// Calls `visit` on each tile of kRmsTile elements, decoded into a buffer that fits the L1 cache.
 template <class Visit>
 void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit visit,
                TileChoice choice = {}) {
@@ -49,11 +63,12 @@ void for_tiles(const Expected& expected, std::span<const std::byte> got, Visit v
   }
 }
 
-Tally tally_of(const Tile& tile, double ratio) {
-  return lathe::tally_of(tile.want.data(), tile.err.data(), tile.got.data(), tile.want.size(), ratio);
+ErrorSummary summarize_errors(const Tile& tile, double ratio) {
+  return lathe::summarize_errors(tile.want.data(), tile.err.data(), tile.got.data(), tile.want.size(), ratio);
 }
 
-/// The same where some values are not finite: those count nothing (the masks are compared elsewhere).
+/// The same for tiles with non-finite values, which are skipped: the NaN and infinity masks are
+/// compared elsewhere.
 double finite_square_sum(const Tile& tile) {
   double total = 0;
   for (std::size_t i = 0; i < tile.want.size(); ++i) {
@@ -63,21 +78,21 @@ double finite_square_sum(const Tile& tile) {
   return total;
 }
 
-double square_sum(const Tile& tile, const Tally& tally) {
-  return std::isfinite(tally.square_sum) ? tally.square_sum : finite_square_sum(tile);
+double square_sum(const Tile& tile, const ErrorSummary& summary) {
+  return std::isfinite(summary.square_sum) ? summary.square_sum : finite_square_sum(tile);
 }
 
-/// Collects what compare() reports while tiles go by.
+/// Accumulates compare()'s report tile by tile.
 class BoundCheck {
  public:
   BoundCheck(const Expected& expected, const RmsLimit* limit, bool whole)
       : largest_(info(expected.dtype).largest), limit_(limit), whole_(whole) {}
 
   void visit(const Tile& tile) {
-    const Tally tally = tally_of(tile, result_.worst_ratio);
-    if (tally.outside) inspect(tile);
-    if (tally.above) raise_worst(tile);
-    const double sum = square_sum(tile, tally);
+    const ErrorSummary summary = summarize_errors(tile, result_.worst_ratio);
+    if (summary.outside) inspect(tile);
+    if (summary.above) raise_worst(tile);
+    const double sum = square_sum(tile, summary);
     total_ += sum;
     count_ += tile.want.size();
     if (limit_ == nullptr || tile.want.size() < kMinRmsCount) return;
@@ -109,7 +124,7 @@ class BoundCheck {
     return result_;
   }
 
-  /// NaN where NaN is wanted, the right infinity, or an overflow that the bound allows.
+  /// Accepts NaN where NaN is expected, the expected infinity, and overflow within the bound.
   bool special_match(double want, double err, double got) const {
     if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
     if (std::isinf(got)) return std::signbit(got) == std::signbit(want) && std::fabs(want) + err >= largest_;
@@ -141,7 +156,7 @@ class BoundCheck {
 
   double largest_;
   const RmsLimit* limit_;
-  bool whole_;  ///< a sample's RMS says nothing about all
+  bool whole_;  ///< a sample has no global RMS
   Comparison result_;
   bool masks_differ_ = false;
   std::int64_t bad_tile_ = -1;
@@ -170,7 +185,7 @@ Comparison compare_exact(const Expected& expected, std::span<const std::byte> go
   return result;
 }
 
-/// How far the value at the returned index lies below the largest, in units of what the bound allows.
+/// How far the value at the returned index lies below the largest, relative to the bound.
 double argmax_ratio(const Value& source, std::size_t row, std::size_t length, double index,
                     double want_index) {
   if (!(index >= 0) || index >= static_cast<double>(length) || index != std::floor(index)) return INFINITY;
@@ -219,6 +234,37 @@ Comparison compare_tiles(const Expected& expected, std::span<const std::byte> go
 
 }  // namespace
 
+LATHE_VERSIONS ErrorSummary summarize_errors(const double* want, const double* tolerance, const double* got,
+                                             std::size_t size, double ratio) {
+  Masks inside = Masks{} - 1, below = Masks{} - 1;
+  Doubles squares = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    Doubles w, e, g;
+    std::memcpy(&w, want + i, sizeof w);
+    std::memcpy(&e, tolerance + i, sizeof e);
+    std::memcpy(&g, got + i, sizeof g);
+    const Doubles difference = g - w;
+    const Doubles magnitude = difference > 0 ? difference : -difference;
+    inside &= magnitude <= e;
+    below &= magnitude <= ratio * e;
+    squares += difference * difference;
+  }
+  ErrorSummary summary;
+  for (; i < size; ++i) {
+    const double magnitude = std::fabs(got[i] - want[i]);
+    summary.outside |= !(magnitude <= tolerance[i]);
+    summary.above |= !(magnitude <= ratio * tolerance[i]);
+    summary.square_sum += magnitude * magnitude;
+  }
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    summary.outside |= inside[lane] == 0;
+    summary.above |= below[lane] == 0;
+    summary.square_sum += squares[lane];
+  }
+  return summary;
+}
+
 bool TileChoice::includes(std::size_t tile) const {
   return fraction >= 1 || Rng(Seed::from_number(secret).derive("tile", tile)).chance(fraction);
 }
@@ -243,7 +289,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   Sums all;
   const double rounding = info(expected.dtype).unit_roundoff;
   for_tiles(expected, got, [&](const Tile& tile) {
-    Sums sums{square_sum(tile, tally_of(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
+    Sums sums{square_sum(tile, summarize_errors(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       if (!std::isfinite(tile.want[i])) continue;
       sums.roundings += rounding * rounding * tile.want[i] * tile.want[i];
@@ -255,8 +301,9 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
     all.count += sums.count;
     tiles.push_back(sums);
   });
-  // Errors inside a tile are correlated (one sum serves a row), so the naive build can be right there by
-  // luck: a tile counts at least the share of its bound that the naive build reaches over the whole output.
+  // Errors within a tile are correlated (one sum serves a row), so the naive build may be accurate
+  // in a tile by luck. Each tile's limit is therefore at least the share of its bound that the
+  // naive build reaches over the whole output.
   const double share = std::max(kBoundShare * kBoundShare, all.bounds > 0 ? all.errors / all.bounds : 0);
   const auto limit_of = [&](const Sums& sums) {
     return std::sqrt(std::max({sums.errors, sums.roundings, share * sums.bounds}) /

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace lathe {
 
-/// How far one output lies from what it must be.
+/// The result of comparing one output with its expected values.
 struct Comparison {
   bool pass = true;
   std::string reason;  ///< stable code when failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax"
@@ -21,8 +22,8 @@ struct Comparison {
   double want = 0;
 };
 
-/// RMS errors of the naive build on the same inputs, global and for each tile of 4096 elements: a candidate
-/// may have 8 times as much. Empty: not checked.
+/// RMS errors of the naive build on the same inputs, over the whole output and for each tile of
+/// 4096 elements. A candidate's may be 8 times as large. Empty: not checked.
 struct RmsLimit {
   double global = 0;
   std::vector<double> tiles;
@@ -40,15 +41,28 @@ constexpr std::size_t tile_count(std::size_t elements) {
   return (elements + static_cast<std::size_t>(kRmsTile) - 1) / static_cast<std::size_t>(kRmsTile);
 }
 
-/// Compares raw output bytes with what they must be. `limit` may be null.
+/// Compares an output's raw bytes with the expected values. `limit` may be null.
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
 
-/// Compares a share of the tiles, perhaps none: cheap enough for every timed call. Of `limit`, which may be
-/// null, the tiles count. What lies in others is not read.
+/// Compares a sample of the tiles, possibly none, so that it is cheap enough for every timed call.
+/// Only the per-tile part of `limit` (which may be null) applies; elements of other tiles are not
+/// read.
 Comparison compare_sample(const Expected& expected, std::span<const std::byte> got, const TileChoice& choice,
                           const RmsLimit* limit = nullptr);
 
-/// Measures the naive build's own error, from which RmsLimit follows (floored at the output's rounding).
+/// Measures the naive build's own RMS errors, which are at least those of rounding to the output's
+/// dtype.
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got);
+
+/// A summary of the errors of many elements.
+struct ErrorSummary {
+  bool outside = false;   ///< some element exceeds its tolerance or is NaN
+  bool above = false;     ///< some element exceeds `ratio` times its tolerance or is NaN
+  double square_sum = 0;  ///< the sum of the squared errors
+};
+
+/// One vectorised pass: it dominates the cost of comparing a timed block.
+ErrorSummary summarize_errors(const double* want, const double* tolerance, const double* got,
+                              std::size_t size, double ratio);
 
 }  // namespace lathe

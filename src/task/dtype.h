@@ -12,15 +12,16 @@ namespace lathe {
 
 enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kF8E4M3, kI8, kI32, kI64, kBool };
 
-/// What Lathe must know of a number format. One file in task/dtypes/ each; `decode` and `encode` are exact
-/// up to the format's own rounding (to nearest, ties to even; integers saturate, NaN stays NaN where it can).
+/// A number format: one row of the table in task/dtype.cpp. `decode` is exact; `encode` rounds
+/// once, to nearest with ties to even. Integers saturate and turn NaN into 0; fp8e4m3 (OCP) has no
+/// infinity and saturates. Beyond 2^53 a double, and so the reference, cannot hold every int64.
 struct DTypeInfo {
   DType dtype;
   std::string_view name;            ///< as written in tasks: "fp32"
   std::string_view c_name;          ///< as written in CPU kernels: "float"; empty if C has no such type
   std::string_view cuda_name = {};  ///< in CUDA kernels that include lathe/cuda.cuh, where it differs
-  std::size_t bytes;
-  bool is_float;
+  std::size_t bytes = 0;
+  bool is_float = false;
   double unit_roundoff;  ///< 2^-24 for fp32; 0 for integers
   double smallest_normal;
   double largest;

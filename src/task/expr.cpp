@@ -29,7 +29,7 @@ struct Printer {
   std::string_view space;
   std::string text = {};
 
-  /// Two minus signs in a row would be C's decrement.
+  /// Avoids "--", C's decrement.
   void minus() { text += text.ends_with('-') ? " -" : "-"; }
 
   void constant(Int value) {
@@ -109,7 +109,7 @@ void collect_symbols(const Node& node, std::set<std::string>& out) {
 
 bool is_value(const Ptr& node, Int value) { return node->op == ExprOp::kConstant && node->value == value; }
 
-/// The smallest integer has no literal, so no folding makes it.
+/// INT64_MIN has no literal, so folding never produces it.
 bool foldable(const ExprValue& value) { return value.fault == ExprFault::kNone && value.value != kMin; }
 
 /// True if `a op constant` is `a`.

@@ -11,14 +11,15 @@
 
 namespace lathe {
 
-/// Names bound to integers: a task's dims, a device's facts, a loop's index.
+/// Integer values by name: a task's dims, a device's facts, a loop index.
 using Dims = std::map<std::string, std::int64_t>;
 
-/// An integer expression over names, as tasks and plans write it: + - * / % << >> comparisons && || ! ?:
-/// cdiv min max align and parentheses. Division truncates as in C. Immutable; cheap to copy.
+/// An integer expression over names, as written in tasks and plans: + - * / % << >> comparisons &&
+/// || ! ?: cdiv min max align and parentheses. Division truncates as in C. Immutable; cheap to
+/// copy.
 class Expr {
  public:
-  /// Text of at most 4096 characters, nested at most 64 deep: it may come from a model.
+  /// Parses untrusted text of at most 4096 characters, nested at most 64 deep.
   static Result<Expr> parse(std::string_view text, const SourcePos& where = {});
   static Expr constant(std::int64_t value);
   static Expr symbol(std::string name);
@@ -26,15 +27,16 @@ class Expr {
 
   /// Errors: an unbound name, division by zero, overflow. Never undefined behaviour.
   Result<std::int64_t> evaluate(const Dims& names) const;
-  /// Fully parenthesised where needed; parses back to an equal expression and is valid C given
-  /// cdiv, min, max and align as functions (device/lathe/cpu.h has them).
+  /// Text that parses back to an equal expression and is valid C, given the functions cdiv, min,
+  /// max and align (device/lathe/cpu.h defines them).
   std::string to_string() const;
   std::set<std::string> symbols() const;
   bool is_constant() const;
-  /// Replaces names by expressions; names without a replacement stay.
+  /// Substitutes expressions for names; other names stay.
   Expr substitute(const std::map<std::string, Expr>& replacements) const;
 
-  /// Binary operator or function by its spelling ("+", "cdiv"); folds constants and neutral elements.
+  /// Applies a binary operator or function, given by its spelling ("+", "cdiv"); folds constants
+  /// and neutral elements.
   static Expr apply(std::string_view op, const Expr& a, const Expr& b);
   friend Expr operator+(const Expr& a, const Expr& b) { return apply("+", a, b); }
   friend Expr operator-(const Expr& a, const Expr& b) { return apply("-", a, b); }

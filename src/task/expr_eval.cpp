@@ -10,7 +10,7 @@ using Node = Expr::Node;
 using Int = std::int64_t;
 
 ExprValue fault(ExprFault kind) { return {0, kind, nullptr}; }
-ExprValue truth(bool value) { return {value ? 1 : 0}; }
+ExprValue boolean(bool value) { return {value ? 1 : 0}; }
 
 ExprValue ceil_divide(Int a, Int b) {
   if (b <= 0) return fault(ExprFault::kZeroDivision);
@@ -38,8 +38,8 @@ ExprValue divide(ExprOp op, Int a, Int b) {
 ExprValue evaluate_binary(const Node& node, const Dims& names) {
   const ExprValue a = evaluate_node(*node.a, names);
   if (a.fault != ExprFault::kNone) return a;
-  if (node.op == ExprOp::kAnd && a.value == 0) return truth(false);
-  if (node.op == ExprOp::kOr && a.value != 0) return truth(true);
+  if (node.op == ExprOp::kAnd && a.value == 0) return boolean(false);
+  if (node.op == ExprOp::kOr && a.value != 0) return boolean(true);
   const ExprValue b = evaluate_node(*node.b, names);
   if (b.fault != ExprFault::kNone) return b;
   return compute_expr(node.op, a.value, b.value);
@@ -51,21 +51,21 @@ ExprValue compute_expr(ExprOp op, Int a, Int b) {
   Int result = 0;
   switch (op) {
     case ExprOp::kOr:
-      return truth(a != 0 || b != 0);
+      return boolean(a != 0 || b != 0);
     case ExprOp::kAnd:
-      return truth(a != 0 && b != 0);
+      return boolean(a != 0 && b != 0);
     case ExprOp::kEq:
-      return truth(a == b);
+      return boolean(a == b);
     case ExprOp::kNe:
-      return truth(a != b);
+      return boolean(a != b);
     case ExprOp::kLt:
-      return truth(a < b);
+      return boolean(a < b);
     case ExprOp::kLe:
-      return truth(a <= b);
+      return boolean(a <= b);
     case ExprOp::kGt:
-      return truth(a > b);
+      return boolean(a > b);
     case ExprOp::kGe:
-      return truth(a >= b);
+      return boolean(a >= b);
     case ExprOp::kShl:
     case ExprOp::kShr:
       return shift(op, a, b);
@@ -96,7 +96,7 @@ ExprValue compute_expr(ExprOp op, Int a, Int b) {
 }
 
 ExprValue compute_expr_unary(ExprOp op, Int a) {
-  if (op == ExprOp::kNot) return truth(a == 0);
+  if (op == ExprOp::kNot) return boolean(a == 0);
   return compute_expr(ExprOp::kSub, 0, a);
 }
 

@@ -35,7 +35,7 @@ enum class ExprOp {
   kAlign,
 };
 
-/// How an operator is written. A higher precedence binds tighter; functions have `is_function`.
+/// The syntax of an operator. A higher precedence binds tighter.
 struct ExprOpInfo {
   ExprOp op;
   std::string_view spelling;
@@ -89,14 +89,14 @@ struct Expr::Node {
 
 enum class ExprFault { kNone, kUnbound, kZeroDivision, kOverflow, kShift };
 
-/// A value or the first fault met; cheaper than a Result at every node.
+/// A value or the first error met; cheaper than a Result at every node.
 struct ExprValue {
   std::int64_t value = 0;
   ExprFault fault = ExprFault::kNone;
   const Expr::Node* at = nullptr;
 };
 
-/// Binary operators on values; `at` stays null.
+/// Evaluates a binary operator; `at` stays null.
 ExprValue compute_expr(ExprOp op, std::int64_t a, std::int64_t b);
 ExprValue compute_expr_unary(ExprOp op, std::int64_t a);
 ExprValue evaluate_node(const Expr::Node& node, const Dims& names);

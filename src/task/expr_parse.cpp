@@ -15,7 +15,8 @@ bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
 
-/// Precedence climbing over untrusted text. Every recursion passes through `Nest`, which bounds the stack.
+/// Precedence climbing over untrusted text. Every recursion passes through `Nest`, which bounds the
+/// stack.
 class Parser {
  public:
   Parser(std::string_view text, const SourcePos& where) : text_(text), where_(where) {}
@@ -56,7 +57,7 @@ class Parser {
     return true;
   }
 
-  /// The binary operator written here, not consumed; nullptr if there is none.
+  /// The next token's binary operator, without consuming it; nullptr if it is none.
   const ExprOpInfo* peek_operator() {
     skip_space();
     const std::string_view rest = text_.substr(at_);

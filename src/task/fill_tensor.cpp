@@ -14,7 +14,7 @@ using Request = FillRequest;
 constexpr std::size_t kChunk = 4096;
 constexpr std::size_t kMinRow = 16;
 
-/// A tensor as rows of its last extent; short last extents are joined with those before them.
+/// A tensor seen as rows along its last axis; short last axes are merged with those before them.
 struct Rows {
   std::size_t count = 1;
   std::size_t length = 1;
@@ -91,7 +91,7 @@ void fill_normal(const Request& request, HostTensor& out) {
       });
 }
 
-/// One value in 64 is 64 times as large as the others.
+/// One value in 64 is scaled by 64.
 void fill_heavy_tail(const Request& request, HostTensor& out) {
   const Generator& gen = request.decl.generator;
   write_elements(request, out, [&](std::size_t i) {
@@ -109,8 +109,8 @@ void fill_one_hot(const Request& request, HostTensor& out, double background, do
       });
 }
 
-/// Signs alternate along rows and columns over nearly equal magnitudes; parameters keep one sign, so that
-/// their products with the others nearly cancel too.
+/// Nearly equal magnitudes with signs that alternate along rows and columns; parameters keep one
+/// sign, so that products with them nearly cancel too.
 void fill_cancellation(const Request& request, HostTensor& out) {
   const Generator& gen = request.decl.generator;
   const double keep_sign = request.decl.role == Role::kParameter ? 1 : -1;
@@ -122,7 +122,8 @@ void fill_cancellation(const Request& request, HostTensor& out) {
       });
 }
 
-/// Denormals of the tensor's own dtype; parameters stay ordinary, so that products stay near the denormals.
+/// Denormals of the tensor's own dtype; parameters stay ordinary, so that products stay near the
+/// denormals.
 void fill_denormal(const Request& request, HostTensor& out) {
   if (request.decl.role == Role::kParameter) return fill_normal(request, out);
   const double unit = info(request.decl.dtype).smallest_normal;
@@ -136,8 +137,8 @@ void fill_mantissas(const Request& request, HostTensor& out) {
   });
 }
 
-/// Ones at (p(t) mod rows, q(t) mod columns) of each matrix: every row and every column has one, so whichever
-/// axis is contracted, each result picks one or a few elements of the other operand.
+/// Ones at (p(t) mod rows, q(t) mod columns) of each matrix. Every row and every column has a one,
+/// so whichever axis is contracted, each result selects one or a few elements of the other operand.
 void fill_permutation(const Request& request, HostTensor& out) {
   Shape matrix = request.shape;
   if (matrix.size() > 3) matrix = {matrix[0], element_count(matrix) / matrix[0]};
@@ -166,7 +167,7 @@ void fill_permutation(const Request& request, HostTensor& out) {
   });
 }
 
-/// Values in [low, high] in a way that suits the distribution.
+/// Values within [low, high], shaped by the distribution.
 void fill_bounded(const Request& request, HostTensor& out) {
   const double low = request.decl.generator.low;
   const double high = request.decl.generator.high;

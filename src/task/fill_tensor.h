@@ -4,8 +4,9 @@
 
 namespace lathe {
 
-/// Random bits addressed by a counter, so that loops over elements have no dependence: splitmix64's finaliser
-/// over a keyed counter. Predictable from its own output, so every tensor has its own key from the seed.
+/// Counter-based random numbers (splitmix64's finaliser over a keyed counter), so that loops over
+/// elements vectorise. The key can be recovered from the output; every tensor therefore has its own
+/// key, derived from the seed.
 class RandomCounter {
  public:
   explicit RandomCounter(const Seed& seed) {
@@ -21,14 +22,14 @@ class RandomCounter {
   }
   /// In [0, 1).
   double uniform(std::uint64_t index) const { return static_cast<double>(bits(index) >> 11) * 0x1p-53; }
-  /// Nearly normal, mean 0, variance 1, within +-3: a sum of three uniforms (Irwin-Hall) of 21 bits each.
+  /// Approximately standard normal, within +-3: the sum of three 21-bit uniforms (Irwin-Hall).
   double normal(std::uint64_t index) const {
     constexpr std::uint64_t kField = (std::uint64_t{1} << 21) - 1;
     const std::uint64_t z = bits(index);
     const auto sum = static_cast<std::int64_t>((z & kField) + ((z >> 21) & kField) + ((z >> 42) & kField));
     return static_cast<double>(sum) * 0x1p-20 - 3;
   }
-  /// +-1.
+  /// -1 or 1.
   double sign(std::uint64_t index) const { return (bits(index) >> 63) != 0 ? -1.0 : 1.0; }
 
  private:
@@ -36,7 +37,7 @@ class RandomCounter {
   std::uint64_t mask_ = 0;
 };
 
-/// How one contraction operand is filled by the probe.
+/// How the precision probe fills a contraction's operand.
 enum class ProbeRole { kMantissa, kPermutation };
 
 struct FillRequest {
@@ -49,7 +50,7 @@ struct FillRequest {
   RandomCounter row_random;
 };
 
-/// Encodes a tensor's elements as its declaration and the distribution ask.
+/// Fills a tensor according to its declaration and the distribution.
 void fill_tensor(const FillRequest& request, HostTensor& out);
 
 }  // namespace lathe

@@ -18,7 +18,8 @@ bool multiplies_matrices(const NodeDecl& node) {
          node.op_name == "attention";
 }
 
-/// The second operand of a contraction is the permutation, unless it is also some contraction's first.
+/// The second operand of a contraction is the permutation, unless it is also the first operand of
+/// another.
 ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
   ProbeRole role = ProbeRole::kMantissa;
   for (const NodeDecl& node : spec.nodes) {

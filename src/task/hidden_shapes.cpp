@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400;
-constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together: verification stays quick
+constexpr double kMaxElements = 1 << 21;  ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
@@ -18,7 +18,7 @@ constexpr std::array<std::int64_t, 5> kAlignments = {2, 8, 16, 32, 64};
 
 enum class Style { kTileEdge, kPrime, kOdd, kTiny, kAligned, kAny, kCount };
 
-/// An integer with a uniform logarithm.
+/// A log-uniform integer.
 std::int64_t log_uniform(Rng& rng, std::int64_t low, std::int64_t high) {
   const double drawn = std::log(static_cast<double>(low)) +
                        rng.uniform() * std::log(static_cast<double>(high + 1) / static_cast<double>(low));
@@ -52,7 +52,8 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
   return std::clamp(extent, range.low, range.high);
 }
 
-/// Mixes styles over the dims, so that a shape is tiny or odd in one dim and ordinary in another.
+/// Draws the style of each dim independently, so that a shape may be tiny or odd in one dim and
+/// ordinary in another.
 Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   Dims dims;
   const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());
@@ -71,7 +72,7 @@ bool inside(const TaskSpec& spec, const Dims& dims) {
   return value.ok() && *value != 0;
 }
 
-/// Halves the largest dim until the shape can be verified quickly.
+/// Halves the largest dim until the shape is small enough to verify.
 Dims shrink(const TaskSpec& spec, Dims dims, double max_flops) {
   for (int round = 0; round < 64; ++round) {
     const Result<BoundTask> bound = lathe::bind(spec, dims);
@@ -88,7 +89,7 @@ Dims shrink(const TaskSpec& spec, Dims dims, double max_flops) {
   return dims;
 }
 
-bool quick_enough(const TaskSpec& spec, const Dims& dims, double max_flops) {
+bool small_enough(const TaskSpec& spec, const Dims& dims, double max_flops) {
   if (!inside(spec, dims)) return false;
   const Result<BoundTask> bound = lathe::bind(spec, dims);
   if (!bound.ok() || bound->flops > max_flops) return false;
@@ -111,7 +112,7 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
       Style style = kOrder[static_cast<std::size_t>(i) % kOrder.size()];
       if (tries >= kTriesPerShape / 4) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
       const Dims dims = shrink(spec, draw_dims(spec, rng, style), max_flops);
-      if (!quick_enough(spec, dims, max_flops) || !seen.insert(dims).second) continue;
+      if (!small_enough(spec, dims, max_flops) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;
     }

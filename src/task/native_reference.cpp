@@ -1,13 +1,13 @@
-#include "task/native_reference.h"
-
 #include <fmt/format.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
-#include "task/child_process.h"
+#include "base/process.h"
+#include "task/reference.h"
 
 namespace lathe {
 namespace {
@@ -16,7 +16,8 @@ constexpr double kCompileSeconds = 60;
 constexpr double kRunSeconds = 60;
 constexpr std::string_view kEntry = "reference";
 
-/// Reads the dims, each input behind its size, and each output's size; writes the outputs.
+/// The driver program: reads the dims, each input after its size, and the size of each output;
+/// writes the outputs.
 constexpr std::string_view kMain = R"cpp(
 #include <unistd.h>
 #include <cstdlib>
@@ -60,7 +61,7 @@ constexpr std::string_view kMain = R"cpp(
   }
 )cpp";
 
-/// A directory that goes away with its owner.
+/// A temporary directory, removed by the destructor.
 struct TemporaryFolder {
   std::string path;
   TemporaryFolder() {
@@ -82,14 +83,11 @@ class Message {
     add(static_cast<std::int64_t>(values.size()));
     append(values.data(), values.size_bytes());
   }
-  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& bytes() const { return bytes_; }
 
  private:
-  void append(const void* from, std::size_t size) {
-    const auto* begin = static_cast<const std::byte*>(from);
-    bytes_.insert(bytes_.end(), begin, begin + size);
-  }
-  std::vector<std::byte> bytes_;
+  void append(const void* from, std::size_t size) { bytes_.append(static_cast<const char*>(from), size); }
+  std::string bytes_;
 };
 
 Message request_of(const BoundTask& task, std::span<const HostTensor> inputs) {
@@ -103,7 +101,8 @@ Message request_of(const BoundTask& task, std::span<const HostTensor> inputs) {
   return message;
 }
 
-/// No analysis of rounding exists, so a few roundings of the element and of the largest one are allowed.
+/// There is no error analysis, so the tolerance is a few roundings of the element and of the
+/// largest element.
 void add_tolerance(const TaskSpec& spec, const Numerics& numerics, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);
@@ -123,20 +122,29 @@ class NativeReference final : public Reference {
 
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
-    LATHE_TRY(ChildProcess child, ChildProcess::start({program()}, "/dev/null"));
-    LATHE_CHECK_OK(child.send(request_of(task, inputs).bytes(), kRunSeconds));
-    LATHE_CHECK_OK(child.end_input());
     std::vector<Expected> all;
+    std::size_t output_bytes = 0;
     for (const OutputDecl& output : task.spec->outputs) {
       Expected expected{
           .name = output.name, .dtype = output.dtype, .compare = output.compare, .value = {}, .source = {}};
       expected.value.shape = task.shape_of(output.name);
       expected.value.data.resize(static_cast<std::size_t>(element_count(expected.value.shape)));
-      LATHE_CHECK_OK(child.receive(std::as_writable_bytes(std::span(expected.value.data)), kRunSeconds));
-      add_tolerance(*task.spec, numerics, expected);
+      output_bytes += expected.value.data.size() * sizeof(double);
       all.push_back(std::move(expected));
     }
-    LATHE_CHECK_OK(child.wait(kRunSeconds));
+    LATHE_TRY(const Completed run,
+              run_command({{program()}}, request_of(task, inputs).bytes(), kRunSeconds, output_bytes));
+    if (!run.status.ok())
+      return invalid("the native reference failed: " + run.status.to_string(), run.errors);
+    if (run.output.size() != output_bytes)
+      return Error{ErrorCode::kIo, "the native reference ended before it wrote all outputs"};
+    const char* from = run.output.data();
+    for (Expected& expected : all) {
+      const std::size_t bytes = expected.value.data.size() * sizeof(double);
+      std::memcpy(expected.value.data.data(), from, bytes);
+      from += bytes;
+      add_tolerance(*task.spec, numerics, expected);
+    }
     return all;
   }
 
@@ -158,16 +166,14 @@ Result<std::unique_ptr<Reference>> make_native_reference(const TaskSpec& spec) {
   TemporaryFolder folder;
   if (folder.path.empty()) return errno_error("cannot make a temporary folder", "is TMPDIR writable?");
   const std::string main = folder.path + "/main.cpp";
-  const std::string log = folder.path + "/log";
   LATHE_CHECK_OK(write_file_atomically(main, kMain));
-  LATHE_TRY(ChildProcess compiler, ChildProcess::start({"g++", "-std=c++20", "-O2", main, source.string(),
-                                                        "-o", folder.path + "/" + std::string(kEntry)},
-                                                       log));
-  if (const Status built = compiler.wait(kCompileSeconds); !built.ok()) {
-    const Result<std::string> text = read_file(log);
+  LATHE_TRY(const Completed built, run_command({{"g++", "-std=c++20", "-O2", main, source.string(), "-o",
+                                                 folder.path + "/" + std::string(kEntry)}},
+                                               {}, kCompileSeconds));
+  if (!built.status.ok()) {
     return invalid(
-        fmt::format("the reference {} does not compile: {}", source.string(), built.error().message),
-        text.ok() ? text->substr(0, 2000) : "", where);
+        fmt::format("the reference {} does not compile: {}", source.string(), built.status.to_string()),
+        built.errors.substr(0, 2000), where);
   }
   return std::unique_ptr<Reference>(new NativeReference(std::move(folder)));
 }

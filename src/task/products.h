@@ -8,7 +8,7 @@
 
 namespace lathe {
 
-/// A matrix read by row and column strides, so that a transpose costs nothing.
+/// A strided view of a matrix; transposing swaps the strides.
 template <class T>
 struct MatrixView {
   const T* data;
@@ -24,9 +24,9 @@ struct MatrixProduct {
   T* c;
 };
 
-/// A convolution of a padded input as a product: for each image, C[m, n] = A[m, k] B[k, n], of which B[p, j]
-/// is the image's element rows[p] + columns[j]. A and C are row-major; images follow each other, as do their
-/// parts of C.
+/// A convolution of a padded input as a matrix product with an implicit operand: for each image,
+/// C[m, n] = A[m, k] B[k, n], where B[p, j] is the image's element rows[p] + columns[j]. A and C
+/// are row-major; images are contiguous, and so are their parts of C.
 template <class T>
 struct GatheredProduct {
   std::size_t m;
@@ -37,20 +37,21 @@ struct GatheredProduct {
   T* c;
 };
 
-/// What multiplies large matrices for references faster than this machine's processors do. Thread-safe.
+/// Multiplies the large matrices of references faster than this machine's processors would (on a
+/// GPU). Thread-safe.
 class ProductEngine {
  public:
   virtual ~ProductEngine() = default;
-  /// Sums in any order, in T. After an error C is undefined.
+  /// Accumulates in T, in any order. After an error C is undefined.
   virtual Status multiply(const MatrixProduct<double>& product) = 0;
   virtual Status multiply(const MatrixProduct<float>& product) = 0;
   virtual Status multiply(const GatheredProduct<double>& product) = 0;
   virtual Status multiply(const GatheredProduct<float>& product) = 0;
 };
 
-/// Whether moving so many elements to an engine and back takes less time than so many multiplications on
-/// threads of this machine.
-inline bool worth_moving(double multiplications, double elements, std::size_t threads) {
+/// Whether an engine pays off: transferring `elements` to it and back takes less time than doing
+/// the multiplications on this machine's threads.
+inline bool worth_transferring(double multiplications, double elements, std::size_t threads) {
   return multiplications >= 0x1p30 && multiplications >= 12.0 * static_cast<double>(threads) * elements;
 }
 

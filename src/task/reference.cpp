@@ -8,14 +8,13 @@
 
 #include "base/large_vector.h"
 #include "base/parallel.h"
-#include "task/native_reference.h"
 
 namespace lathe {
 namespace {
 
 using Values = std::map<std::string, Value>;
 
-/// A task whose floats are all fp64 is held to fp64 arithmetic.
+/// A task whose floating-point tensors are all fp64 must be computed in fp64.
 Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
   const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
   const bool narrow = std::ranges::any_of(spec.tensors, [&](const auto& t) { return narrower(t.dtype); }) ||
@@ -24,7 +23,8 @@ Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
   return numerics;
 }
 
-/// A kernel may store an intermediate value in its own dtype, if that is narrower than the arithmetic.
+/// A kernel may store an intermediate value in its own dtype, if that is narrower than the
+/// arithmetic.
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
   const double rounding = info(node.type.dtype).unit_roundoff;
   if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0) return;
@@ -58,8 +58,8 @@ Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& n
   return Ok{};
 }
 
-/// The full tolerance: what the graph may have accumulated, the rounding of the output's dtype and its
-/// smallest step, scaled by the task.
+/// The full tolerance: what the graph may have accumulated, the rounding of the output's dtype and
+/// its smallest step, scaled by the task.
 void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);
@@ -74,7 +74,7 @@ void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
   });
 }
 
-/// The values that an argmax compared, its axis last; negated for argmin.
+/// The values compared by an argmax, with its axis last; negated for an argmin.
 Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& values) {
   const Value& in = values.at(node.in[0]);
   const auto index = static_cast<std::size_t>(&node - task.spec->nodes.data());

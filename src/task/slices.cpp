@@ -19,7 +19,8 @@ constexpr double kSliceElements = 1 << 19, kWorthSlicing = 1 << 21;
 
 bool names(const Expr& extent, const std::string& dim) { return extent.to_string() == dim; }
 
-/// The axis whose extent is the dim: -1 without one, nullopt where the dim decides the shape otherwise.
+/// The axis whose extent is the dim: -1 if there is none, nullopt if the shape depends on the dim
+/// in another way.
 std::optional<int> axis_of(const std::vector<Expr>& shape, const std::string& dim) {
   int axis = -1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -30,7 +31,7 @@ std::optional<int> axis_of(const std::vector<Expr>& shape, const std::string& di
   return axis;
 }
 
-bool may_serve(const TaskSpec& spec, const std::string& dim) {
+bool could_be_independent(const TaskSpec& spec, const std::string& dim) {
   const bool inputs = std::ranges::all_of(
       spec.tensors, [&](const auto& tensor) { return axis_of(tensor.shape, dim).has_value(); });
   return inputs && std::ranges::all_of(spec.outputs,
@@ -53,7 +54,8 @@ HostTensor slice_tensor(const HostTensor& tensor, std::size_t axis, std::int64_t
   return slice;
 }
 
-/// Sums in another order differ by fp64's rounding, their bounds by fp32's: both far below a tolerance.
+/// Reordered sums differ by fp64 rounding and their bounds by fp32 rounding, both far below a
+/// tolerance.
 bool agree(std::span<const double> a, std::span<const double> b, std::span<const double> tolerance) {
   constexpr double kShare = 1e-3;
   if (a.size() != b.size()) return false;
@@ -64,12 +66,12 @@ bool agree(std::span<const double> a, std::span<const double> b, std::span<const
   return true;
 }
 
-/// Elements of an output at one index of its first axis.
+/// The number of an output's elements at one index of its first axis.
 std::size_t row_elements(const Expected& expected) {
   return expected.value.data.size() / static_cast<std::size_t>(expected.value.shape[0]);
 }
 
-/// Whether the part is what the whole has from index `begin` on.
+/// Whether the part equals the whole from index `begin` on.
 bool is_part(const std::vector<Expected>& whole, const std::vector<Expected>& part, std::int64_t begin) {
   const auto agrees = [&](const Value& of, const Value& own, std::size_t indices) {
     const std::size_t an_index = of.data.size() / indices;
@@ -95,9 +97,10 @@ Result<std::vector<Expected>> evaluate_slice(const Reference& reference, const B
   return reference.evaluate(slice, slice_inputs(task, inputs, dim, begin, end), numerics);
 }
 
-/// Whether thirds of the task are thirds of its values; an error where the shape cannot be cut.
-Result<bool> falls_apart(const Reference& reference, const BoundTask& task, const std::string& dim,
-                         Distribution distribution) {
+/// Whether the references of the task's thirds are thirds of its reference; an error where the
+/// shape cannot be cut.
+Result<bool> is_sliceable_at(const Reference& reference, const BoundTask& task, const std::string& dim,
+                             Distribution distribution) {
   const std::int64_t extent = task.dims.at(dim);
   const auto inputs = generate_inputs(task, distribution, Seed::from_number(1).derive("slices"));
   LATHE_TRY(const auto whole, reference.evaluate(task, inputs, {}));
@@ -110,14 +113,14 @@ Result<bool> falls_apart(const Reference& reference, const BoundTask& task, cons
   return true;
 }
 
-bool serves(const TaskSpec& spec, const Reference& reference, const std::string& dim) {
+bool is_independent(const TaskSpec& spec, const Reference& reference, const std::string& dim) {
   int agreed = 0;
   for (const Dims& dims :
        draw_hidden_shapes(spec, Seed::from_number(2).derive("slices"), kShapesTried, kTriedFlops)) {
     const auto task = lathe::bind(spec, dims);
     if (!task.ok() || dims.at(dim) < 2) continue;
     for (const Distribution distribution : {Distribution::kNormal, Distribution::kHeavyTail}) {
-      const auto apart = falls_apart(reference, *task, dim, distribution);
+      const auto apart = is_sliceable_at(reference, *task, dim, distribution);
       if (apart.ok() && !*apart) return false;
       agreed += apart.ok() ? 1 : 0;
     }
@@ -125,19 +128,20 @@ bool serves(const TaskSpec& spec, const Reference& reference, const std::string&
   return agreed >= 2 * kShapesNeeded;
 }
 
-/// Of all inputs, intermediate values and outputs.
+/// The number of elements of all inputs, intermediate values and outputs.
 double value_elements(const BoundTask& task) {
   double elements = 0;
   for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
   return elements;
 }
 
-/// Better whole than in slices, which would each move what all of them need.
-bool is_for_an_engine(const BoundTask& task) {
+/// Whether evaluating the task as a whole is faster: each slice would transfer the shared operands
+/// again.
+bool gains_from_engine(const BoundTask& task) {
   double multiplications = 0;
   for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
     multiplications += task.spec->nodes[i].op->engine_multiplications(task.site(i));
-  return worth_moving(multiplications, value_elements(task), usable_processors().size());
+  return worth_transferring(multiplications, value_elements(task), usable_processors().size());
 }
 
 class SlicedReference final : public Reference {
@@ -151,7 +155,7 @@ class SlicedReference final : public Reference {
     if (elements < kWorthSlicing) return whole_->evaluate(task, inputs, numerics);
     const std::int64_t rows = rows_for(task, elements, kSliceElements, kAlignment),
                        extent = task.dims.at(dim_);
-    if (has_engine_ && is_for_an_engine(task)) return whole_->evaluate(task, inputs, numerics);
+    if (has_engine_ && gains_from_engine(task)) return whole_->evaluate(task, inputs, numerics);
     std::vector<std::vector<Expected>> parts(static_cast<std::size_t>((extent + rows - 1) / rows));
     const Status done = for_each_index(static_cast<int>(parts.size()), [&](int i) -> Status {
       const std::int64_t begin = i * rows, end = std::min(extent, begin + rows);
@@ -159,7 +163,7 @@ class SlicedReference final : public Reference {
                 evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, end));
       return Ok{};
     });
-    return done.ok() ? put_together(task, std::move(parts)) : whole_->evaluate(task, inputs, numerics);
+    return done.ok() ? concatenated(task, std::move(parts)) : whole_->evaluate(task, inputs, numerics);
   }
 
   Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
@@ -187,16 +191,17 @@ class SlicedReference final : public Reference {
   }
 
  private:
-  /// Elements of all values, or what arithmetic costs as much.
+  /// The number of elements of all values, or an equivalent amount of arithmetic.
   static double work(const BoundTask& task) { return task.flops / 8 + value_elements(task); }
 
-  /// Indices of the dim that hold at least about `wanted` of `elements`; domains may ask for a multiple.
+  /// The number of indices of the dim that hold about `wanted` of `elements`, rounded up because
+  /// domains may ask for multiples.
   std::int64_t rows_for(const BoundTask& task, double elements, double wanted, std::int64_t multiple) const {
     const double rows = std::ceil(wanted / elements * static_cast<double>(task.dims.at(dim_)));
     return std::max<std::int64_t>(1, (static_cast<std::int64_t>(rows) + multiple - 1) / multiple) * multiple;
   }
 
-  static std::vector<Expected> put_together(const BoundTask& task, std::vector<std::vector<Expected>> parts) {
+  static std::vector<Expected> concatenated(const BoundTask& task, std::vector<std::vector<Expected>> parts) {
     std::vector<Expected> all = std::move(parts.front());
     const auto append = [](std::vector<double>& to, const std::vector<double>& from) {
       to.insert(to.end(), from.begin(), from.end());
@@ -224,7 +229,7 @@ class SlicedReference final : public Reference {
 
 std::optional<std::string> independent_dim(const TaskSpec& spec, const Reference& whole) {
   for (const std::string& dim : spec.dim_names)
-    if (may_serve(spec, dim) && serves(spec, whole, dim)) return dim;
+    if (could_be_independent(spec, dim) && is_independent(spec, whole, dim)) return dim;
   return std::nullopt;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/fd.h"
 #include "task/bound_task.h"
-#include "task/near_name.h"
+#include "task/names.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -27,39 +27,37 @@ Status check_name(std::string_view name, std::string_view what, const SourcePos&
 
 std::vector<std::string> keys_of(const TaskSpec& spec) { return spec.dim_names; }
 
-Status read_range(const TomlTable& dims, const std::string& name, TaskSpec& spec) {
-  const toml::node& node = *dims.get(name);
-  const toml::array* pair = node.as_array();
-  if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_integer() || !(*pair)[1].is_integer()) {
-    return invalid(fmt::format("dim '{}' needs a range of two integers", name), "for example M = [1, 4096]",
-                   dims.where(node));
+Status read_range(const TomlTable& dims, const TomlValue& written, TaskSpec& spec) {
+  const std::vector<TomlValue>& pair = written.items;
+  if (!written.is_list() || pair.size() != 2 || !pair[0].integer() || !pair[1].integer()) {
+    return invalid(fmt::format("dim '{}' needs a range of two integers", written.key),
+                   "for example M = [1, 4096]", dims.where(written));
   }
-  const DimRange range{**(*pair)[0].as_integer(), **(*pair)[1].as_integer()};
+  const DimRange range{*pair[0].integer(), *pair[1].integer()};
   if (range.low < 1 || range.high < range.low || range.high > kMaxExtent) {
-    return invalid(fmt::format("dim '{}' has an empty or impossible range", name), "1 <= low <= high <= 2^31",
-                   dims.where(node));
+    return invalid(fmt::format("dim '{}' has an empty or impossible range", written.key),
+                   "1 <= low <= high <= 2^31", dims.where(written));
   }
-  spec.dim_ranges[name] = range;
+  spec.dim_ranges[written.key] = range;
   return Ok{};
 }
 
 /// `dims = ["M", "N"]`, or `dims = { M = [1, 4096] }` with the range of hidden shapes.
 Status read_dims(const TomlTable& task, TaskSpec& spec) {
-  const toml::node* node = task.get("dims");
-  if (node == nullptr) return Ok{};
+  const TomlValue* written = task.get("dims");
+  if (written == nullptr) return Ok{};
+  if (written->items.size() > kMaxDims) return invalid("more than 16 dims", {}, task.where("dims"));
   std::vector<std::pair<std::string, SourcePos>> names;
-  if (const toml::table* table = node->as_table()) {
-    const TomlTable dims(*table, task.file());
-    for (const auto& [key, value] : *table) names.emplace_back(std::string(key.str()), dims.where(value));
-    std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.second.line, a.second.column) < std::pair(b.second.line, b.second.column);
-    });
-    for (const auto& [name, where] : names) LATHE_CHECK_OK(read_range(dims, name, spec));
+  if (written->is_table()) {
+    const TomlTable dims = task.inner(*written);
+    for (const TomlValue& dim : dims.members()) {
+      LATHE_CHECK_OK(read_range(dims, dim, spec));
+      names.emplace_back(dim.key, dims.where(dim));
+    }
   } else {
     LATHE_TRY(const std::vector<std::string> list, task.texts("dims"));
     for (const std::string& name : list) names.emplace_back(name, task.where("dims"));
   }
-  if (names.size() > kMaxDims) return invalid("more than 16 dims", {}, task.where("dims"));
   for (const auto& [name, where] : names) {
     LATHE_CHECK_OK(check_name(name, "a dim", where));
     if (std::count(spec.dim_names.begin(), spec.dim_names.end(), name) > 0) {
@@ -73,31 +71,31 @@ Status read_dims(const TomlTable& task, TaskSpec& spec) {
 Status check_symbols(const Expr& expr, const TaskSpec& spec, const SourcePos& where) {
   for (const std::string& symbol : expr.symbols()) {
     if (std::count(spec.dim_names.begin(), spec.dim_names.end(), symbol) > 0) continue;
-    return invalid(fmt::format("'{}' is not a dim", symbol), near_name_hint(symbol, keys_of(spec)), where);
+    return invalid(fmt::format("'{}' is not a dim", symbol), did_you_mean(symbol, keys_of(spec)), where);
   }
   return Ok{};
 }
 
 Status read_generator(const TomlTable& tensor, const TaskSpec& spec, TensorDecl& decl) {
   const bool is_index = decl.role == Role::kIndex;
-  const toml::node* node = tensor.get("gen");
-  if (node == nullptr) {
+  const TomlValue* written = tensor.get("gen");
+  if (written == nullptr) {
     if (!is_index) return Ok{};
     return invalid(fmt::format("index tensor '{}' needs a limit", decl.name),
                    "for example gen = { kind = \"index\", limit = \"vocabulary\" }", decl.where);
   }
-  if (!node->is_table()) {
+  if (!written->is_table()) {
     return invalid("'gen' must be a table", "for example gen = { kind = \"uniform\", low = 0, high = 1 }",
-                   tensor.where(*node));
+                   tensor.where(*written));
   }
-  const TomlTable gen(*node->as_table(), tensor.file());
+  const TomlTable gen = tensor.inner(*written);
   LATHE_CHECK_OK(gen.allow_only({"kind", "mean", "scale", "low", "high", "limit"}, "gen"));
   Generator& out = decl.generator;
   LATHE_TRY(out.kind,
             gen.choice("kind", {"normal", "uniform", "positive", "index", "one_hot", "zeros_ones"}));
   LATHE_TRY(out.mean, gen.real("mean", 0));
   LATHE_TRY(out.scale, gen.real("scale", 1));
-  out.bounded = gen.get("low") != nullptr || gen.get("high") != nullptr;
+  out.bounded = gen.has("low") || gen.has("high");
   const bool uniform = out.kind == "uniform";
   LATHE_TRY(out.low, gen.real("low", uniform ? -1 : 0));
   LATHE_TRY(out.high, gen.real("high", 1));
@@ -106,7 +104,7 @@ Status read_generator(const TomlTable& tensor, const TaskSpec& spec, TensorDecl&
       (out.bounded && !(out.low < out.high))) {
     return invalid("impossible generator", "scale > 0 and low < high", gen.where());
   }
-  if ((out.kind == "index") != is_index || (gen.get("limit") != nullptr) != is_index) {
+  if ((out.kind == "index") != is_index || gen.has("limit") != is_index) {
     return invalid("role \"index\", gen.kind \"index\" and gen.limit go together", {}, gen.where());
   }
   if (is_index) {
@@ -131,20 +129,20 @@ Status read_tensor(const TomlTable& table, TaskSpec& spec) {
   LATHE_CHECK_OK(check_name(decl.name, "a tensor", table.where("name")));
   if (spec.find_tensor(decl.name) != nullptr ||
       std::count(spec.dim_names.begin(), spec.dim_names.end(), decl.name) > 0) {
-    return invalid(fmt::format("'{}' is declared twice", decl.name), "tensors and dims share one name space",
+    return invalid(fmt::format("'{}' is declared twice", decl.name), "tensors and dims share one namespace",
                    table.where("name"));
   }
   LATHE_TRY(const std::string role,
             table.choice("role", {"activation", "parameter", "inout", "scalar", "index"}));
   decl.role = role_of(role);
   LATHE_TRY(decl.dtype, table.dtype("dtype", decl.role == Role::kIndex ? DType::kI32 : DType::kF32));
-  LATHE_TRY(decl.shape, table.extents("shape"));
+  LATHE_TRY(decl.shape, table.exprs("shape", kMaxRank));
   if ((decl.role == Role::kScalar) != decl.shape.empty()) {
     return invalid(fmt::format("tensor '{}' has no shape", decl.name),
                    "give shape = [...], or role = \"scalar\" without a shape", decl.where);
   }
   for (const Expr& extent : decl.shape) LATHE_CHECK_OK(check_symbols(extent, spec, table.where("shape")));
-  if (table.get("value") != nullptr) {
+  if (table.has("value")) {
     if (decl.role != Role::kScalar) {
       return invalid("only a scalar has a value", "use role = \"scalar\"", table.where("value"));
     }
@@ -165,14 +163,14 @@ Status read_shape(const TomlTable& table, TaskSpec& spec) {
   NamedShape shape;
   LATHE_TRY(shape.name, table.text("name", fmt::format("shape{}", spec.shapes.size() + 1)));
   for (const std::string& dim : spec.dim_names) {
-    const toml::node* node = table.get(dim);
-    if (node == nullptr || !node->is_integer()) {
+    const TomlValue* written = table.get(dim);
+    if (written == nullptr || !written->integer()) {
       return invalid(fmt::format("shape '{}' needs an integer for dim '{}'", shape.name, dim),
-                     fmt::format("add {} = 1024", dim), node != nullptr ? table.where(*node) : table.where());
+                     fmt::format("add {} = 1024", dim), table.where(dim));
     }
-    const std::int64_t extent = **node->as_integer();
+    const std::int64_t extent = *written->integer();
     if (extent < 1 || extent > kMaxExtent) {
-      return invalid(fmt::format("dim '{}' is {}", dim, extent), "1 <= extent <= 2^31", table.where(*node));
+      return invalid(fmt::format("dim '{}' is {}", dim, extent), "1 <= extent <= 2^31", table.where(dim));
     }
     shape.dims[dim] = extent;
   }
@@ -221,37 +219,35 @@ Status read_header(const TomlTable& task, TaskSpec& spec) {
   if (reference == "native") {
     spec.reference = ReferenceKind::kNative;
     LATHE_TRY(spec.reference_source, task.required_text("source"));
-  } else if (task.get("source") != nullptr) {
+  } else if (task.has("source")) {
     return invalid("'source' is for reference = \"native\"", {}, task.where("source"));
   }
   LATHE_TRY(spec.baselines, task.texts("baselines"));
   const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
   for (const std::string& name : spec.baselines) {
     if (std::count(known.begin(), known.end(), name) > 0) continue;
-    return invalid(fmt::format("unknown baseline '{}'", name), near_name_hint(name, known),
+    return invalid(fmt::format("unknown baseline '{}'", name), did_you_mean(name, known),
                    task.where("baselines"));
   }
   return read_dims(task, spec);
 }
 
 Status read_domain(const TomlTable& task, TaskSpec& spec) {
-  const toml::node* node = task.get("where");
-  if (node == nullptr) return Ok{};
-  LATHE_TRY(spec.where, task.expr(*node));
-  return check_symbols(*spec.where, spec, task.where(*node));
+  const TomlValue* written = task.get("where");
+  if (written == nullptr) return Ok{};
+  LATHE_TRY(spec.where, task.expr(*written));
+  return check_symbols(*spec.where, spec, task.where(*written));
 }
 
-/// Every scored shape must bind: extents positive, inside the domain, within memory.
+/// Every scored shape must bind: positive extents, inside the domain, within memory limits.
 Status check_shapes(const TomlTable& task, const TaskSpec& spec) {
   for (std::size_t i = 0; i < spec.shapes.size(); ++i) {
     const Result<BoundTask> bound = bind(spec, spec.shapes[i].dims);
     if (bound.ok()) continue;
     Error error = bound.error();
     error.message = fmt::format("shape '{}': {}", spec.shapes[i].name, error.message);
-    const toml::node* shapes = task.get("shape");
-    if (error.where.line == 0) {
-      error.where = shapes != nullptr ? task.where((*shapes->as_array())[i]) : task.where();
-    }
+    const TomlValue* shapes = task.get("shape");
+    if (error.where.line == 0) error.where = shapes ? task.where(shapes->items[i]) : task.where();
     return error;
   }
   return Ok{};
@@ -271,8 +267,8 @@ const NodeDecl* TaskSpec::find_node(std::string_view node) const {
 
 Result<TaskSpec> parse_task(std::string_view text, const std::string& path) {
   if (text.size() > kMaxTextBytes) return invalid("task longer than 256 KiB", {}, {path, 0, 0});
-  LATHE_TRY(const toml::table table, parse_toml(text, path));
-  const TomlTable task(table, path);
+  LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {path}));
+  const TomlTable task = document.root();
   TaskSpec spec;
   spec.text = text;
   spec.path = path;

@@ -69,7 +69,7 @@ struct DimRange {
 
 enum class ReferenceKind { kGraph, kNative, kProcess };
 
-/// A computation that someone wants a fast kernel for. Immutable; named by the digest of its text.
+/// A computation to find a fast kernel for. Immutable; named by the digest of its text.
 struct TaskSpec {
   std::string name;
   std::string description;
@@ -81,7 +81,7 @@ struct TaskSpec {
   std::optional<Expr> where;       ///< the domain
   std::vector<NamedShape> shapes;  ///< scored; the first is the headline
   bool fixed = false;              ///< no hidden shapes
-  double tolerance = 1;            ///< scales every bound; > 1 only with a reason in the task
+  double tolerance = 1;            ///< scales every error bound
   ReferenceKind reference = ReferenceKind::kGraph;
   std::string reference_source;        ///< for kNative and kProcess
   std::vector<std::string> baselines;  ///< "naive", "onednn", "cudnn"...; empty: all that apply
@@ -93,7 +93,8 @@ struct TaskSpec {
   const NodeDecl* find_node(std::string_view node) const;
 };
 
-/// Parses and checks a task. Errors carry file:line:column and a hint (a near name, the allowed values).
+/// Parses and checks a task. Errors carry file:line:column and a hint (a similar name, the allowed
+/// values).
 Result<TaskSpec> parse_task(std::string_view text, const std::string& path);
 Result<TaskSpec> load_task(const std::string& path);
 

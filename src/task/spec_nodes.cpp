@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <functional>
 
-#include "task/near_name.h"
+#include "task/names.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"an integer", "a number", "true or false", "a text",
+constexpr std::string_view kKindNames[] = {"an integer", "a number", "true or false", "a string",
                                            "a list of integers"};
 
-/// TOML's kind of value against the rule's. Integers serve as reals and as lists of one; expressions in
-/// quotes serve as integers.
+/// Whether a value fits an attribute's kind. Integers convert to reals and to lists of one;
+/// expressions in quotes are integers.
 bool fits(const AttrValue& value, AttrKind kind) {
   const bool integer = std::holds_alternative<std::int64_t>(value);
   switch (kind) {
@@ -44,7 +44,7 @@ Status check_expressions(const AttrValue& value, AttrKind kind, const TaskSpec& 
     LATHE_TRY(const Expr expr, Expr::parse(text, where));
     for (const std::string& symbol : expr.symbols()) {
       if (std::ranges::find(spec.dim_names, symbol) != spec.dim_names.end()) continue;
-      return invalid(fmt::format("'{}' is not a dim", symbol), near_name_hint(symbol, spec.dim_names), where);
+      return invalid(fmt::format("'{}' is not a dim", symbol), did_you_mean(symbol, spec.dim_names), where);
     }
   }
   return Ok{};
@@ -57,7 +57,7 @@ Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, con
     std::vector<std::string> names;
     for (const AttrRule& known : rules) names.emplace_back(known.name);
     return invalid(fmt::format("op {} has no attribute '{}'", node.op_name, attr.name),
-                   near_name_hint(attr.name, names), attr.where);
+                   did_you_mean(attr.name, names), attr.where);
   }
   if (node.attrs.has(attr.name)) {
     return invalid(fmt::format("attribute '{}' is given twice", attr.name), {}, attr.where);
@@ -73,7 +73,7 @@ Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, con
     if (std::ranges::find(rule->choices, chosen) == rule->choices.end()) {
       return invalid(
           fmt::format("attribute '{}' cannot be '{}'", attr.name, chosen),
-          near_name_hint(chosen, std::vector<std::string>(rule->choices.begin(), rule->choices.end())),
+          did_you_mean(chosen, std::vector<std::string>(rule->choices.begin(), rule->choices.end())),
           attr.where);
     }
   }
@@ -86,7 +86,7 @@ Status resolve_op(const RawNode& raw, NodeDecl& node) {
   if (node.op == nullptr) {
     std::vector<std::string> names;
     for (const Op* op : all_ops()) names.emplace_back(op->name());
-    return invalid(fmt::format("unknown op '{}'", raw.op), near_name_hint(raw.op, names), raw.where);
+    return invalid(fmt::format("unknown op '{}'", raw.op), did_you_mean(raw.op, names), raw.where);
   }
   const int count = static_cast<int>(raw.in.size());
   if (count < node.op->min_inputs() || count > node.op->max_inputs()) {
@@ -99,7 +99,7 @@ Status resolve_op(const RawNode& raw, NodeDecl& node) {
   return Ok{};
 }
 
-/// Types of the values known so far, by name.
+/// The types of the values defined so far, by name.
 using Types = std::map<std::string, SymbolicType, std::less<>>;
 
 Status check_result_name(const RawNode& raw, const TaskSpec& spec) {
@@ -127,11 +127,11 @@ Result<std::vector<SymbolicType>> input_types(const RawNode& raw, const Types& t
     }
     if (std::ranges::any_of(all, [&](const RawNode& node) { return node.out == input.name; })) {
       return invalid(fmt::format("'{}' is used before it is computed", input.name),
-                     "nodes stand in the order in which they are evaluated", input.where);
+                     "define nodes in order of evaluation", input.where);
     }
     std::vector<std::string> names;
     for (const auto& [name, type] : types) names.push_back(name);
-    return invalid(fmt::format("unknown input '{}'", input.name), near_name_hint(input.name, names),
+    return invalid(fmt::format("unknown input '{}'", input.name), did_you_mean(input.name, names),
                    input.where);
   }
   return list;
@@ -186,7 +186,8 @@ Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const s
 Status resolve_nodes(const std::vector<RawNode>& raw, TaskSpec& spec) {
   if (spec.reference != ReferenceKind::kGraph) {
     if (raw.empty()) return Ok{};
-    return invalid("a native task has no nodes", "drop them, or reference = \"native\"", raw.front().where);
+    return invalid("a native task cannot have nodes", "drop them, or reference = \"native\"",
+                   raw.front().where);
   }
   const std::vector<Dims> probes = probe_shapes(spec);
   Types types;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "task/near_name.h"
+#include "task/names.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -22,7 +22,7 @@ OutputDecl output_of(const NodeDecl& node) {
 }
 
 Status read_compare(const TomlTable& table, const NodeDecl* node, OutputDecl& out) {
-  if (table.get("compare") == nullptr) {
+  if (!table.has("compare")) {
     out.compare = natural_compare(node, out.dtype);
     return Ok{};
   }
@@ -51,16 +51,16 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
   if (graph && node == nullptr) {
     std::vector<std::string> names;
     for (const NodeDecl& known : spec.nodes) names.push_back(known.out);
-    return invalid(fmt::format("no node computes '{}'", out.name), near_name_hint(out.name, names),
+    return invalid(fmt::format("no node computes '{}'", out.name), did_you_mean(out.name, names),
                    table.where("name"));
   }
   if (!graph) {
     if (!is_usable_name(out.name) || spec.find_tensor(out.name) != nullptr) {
       return invalid(fmt::format("'{}' cannot name an output", out.name), {}, table.where("name"));
     }
-    LATHE_TRY(out.shape, table.extents("shape"));
-    if (table.get("shape") == nullptr) {
-      return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks infer none",
+    LATHE_TRY(out.shape, table.exprs("shape", kMaxRank));
+    if (!table.has("shape")) {
+      return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks do not infer shapes",
                      out.where);
     }
   } else {

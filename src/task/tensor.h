@@ -26,13 +26,14 @@ struct HostTensor {
   std::vector<double> decode() const;
 };
 
-/// A tensor as the reference computes it: fp64 values and, per element, a bound on the absolute error that
-/// a sound kernel may have accumulated up to here. An empty `err` means exact.
+/// A tensor as the reference computes it: fp64 values and, for each element, a bound on the
+/// absolute error that a correct kernel may have accumulated so far. An empty `err` means exact.
 struct Value {
   Shape shape;
   std::vector<double> data;
   std::vector<double> err;
-  double terms = 0;  ///< that each element adds up, at most; a kernel may start from what is added next
+  double terms = 0;  ///< the largest number of terms summed into one element, since a kernel may start the
+                     ///< sum from the next addend
 
   double error_at(std::size_t i) const { return err.empty() ? 0.0 : err[i]; }
 };

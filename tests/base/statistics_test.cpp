@@ -85,7 +85,8 @@ TEST(SignedRankInterval, IsTheWidestWhenTheSampleIsSmall) {
 }
 
 TEST(SignedRankInterval, TakesTheCriticalValuesOfTheTables) {
-  // Powers of 4 make all pairwise means distinct. The tables' two-sided 5% values are 3 for n = 8, 52 for 20.
+  // Powers of 4 make all pairwise means distinct. The tables' two-sided 5% values are 3 for n = 8,
+  // 52 for 20.
   for (const auto& [n, critical] : {std::pair{8, 3}, std::pair{20, 52}}) {
     std::vector<double> xs, means;
     for (int i = 0; i < n; ++i) xs.push_back(std::pow(4, i));

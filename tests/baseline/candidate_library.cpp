@@ -15,7 +15,8 @@
 namespace lathe {
 namespace {
 
-/// Calls a kernel whose arguments lie in memory: buffers as they are, everything else behind its pointer.
+/// Calls a kernel whose arguments lie in memory: buffers as they are, everything else behind its
+/// pointer.
 constexpr std::string_view kInvoke = R"(#include <stdint.h>
 template <class T> struct Take { static T from(void* p) { return *static_cast<T*>(p); } };
 template <class T> struct Take<T*> { static T* from(void* p) { return static_cast<T*>(p); } };
@@ -29,7 +30,8 @@ void replace_all(std::string& text, std::string_view from, const std::string& to
     text.replace(at, from.size(), to);
 }
 
-/// The candidate's code in a namespace, its kernels renamed, each with an entry point that takes void**.
+/// The candidate's code in a namespace, its kernels renamed, each with an entry point that takes
+/// void**.
 std::string translation(const Candidate& candidate, std::size_t index) {
   std::string code = candidate.text;
   const std::string prefix = fmt::format("c{}_", index);

@@ -9,7 +9,8 @@
 
 namespace lathe {
 
-/// Compiles candidates as the harness does, all into one library for speed, and runs their plans in-process.
+/// Compiles candidates as the harness does, all into one library for speed, and runs their plans
+/// in-process.
 class CandidateLibrary {
  public:
   /// Aborts the test program with the compiler's log if the texts do not compile.
@@ -20,8 +21,8 @@ class CandidateLibrary {
 
   const Candidate& candidate(std::size_t index) const { return candidates_[index]; }
 
-  /// The outputs' bytes, in the task's order. Each launch is cut into three uneven ranges of items; outputs
-  /// and scratch are poisoned and 64-byte aligned.
+  /// The outputs' bytes, in the task's order. Each launch is cut into three uneven ranges of items;
+  /// outputs and scratch are poisoned and 64-byte aligned.
   Result<std::vector<std::vector<std::byte>>> run(std::size_t index, const BoundTask& task,
                                                   std::span<const HostTensor> inputs) const;
 

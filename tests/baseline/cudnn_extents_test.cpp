@@ -1,9 +1,10 @@
-// cuDNN's own arithmetic of extents beside Lathe's, where the loader finds cuDNN: that needs no GPU.
+// cuDNN's own arithmetic of extents beside Lathe's, where the loader finds cuDNN: that needs no
+// GPU.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "baseline/vendor/cudnn_ways.h"
+#include "baseline/vendor/cudnn_plans.h"
 #include "tests/baseline/library_calls.h"
 
 namespace lathe {

@@ -8,8 +8,8 @@
 
 namespace lathe {
 
-/// A small task written in a line or two: inputs as "name: shape" (with a dtype, a role or a generator behind
-/// a semicolon, as TOML), the graph, and one scored shape.
+/// A small task written in a line or two: inputs as "name: shape" (with a dtype, a role or a
+/// generator behind a semicolon, as TOML), the graph, and one scored shape.
 struct GraphCase {
   std::string name;
   std::vector<std::string> inputs;

@@ -14,8 +14,8 @@ struct HonestVariant {
   std::string text;
 };
 
-/// Running, pairwise, compensated and vector-lane sums, exp with an error of 2 ulp, accumulators that start
-/// from the bias: on tasks of one sum a row, one sum in all, and one a column.
+/// Running, pairwise, compensated and vector-lane sums, exp with an error of 2 ulp, accumulators
+/// that start from the bias: on tasks of one sum a row, one sum in all, and one a column.
 std::vector<HonestVariant> honest_variants();
 
 }  // namespace lathe

@@ -18,7 +18,8 @@ namespace {
 
 constexpr double kMostFlops = 1e6;
 
-/// The largest error over tolerance, and the largest RMS error over the limit that the naive build sets.
+/// The largest error over tolerance, and the largest RMS error over the limit that the naive build
+/// sets.
 struct Worst {
   double ratio = 0;
   double rms = 0;
@@ -42,7 +43,8 @@ std::vector<TaskSpec> all_tasks() {
   return tasks;
 }
 
-/// Everything that is honest: the naive build, the libraries' and the variants; the naive build first.
+/// Everything that is honest: the naive build, the libraries' and the variants; the naive build
+/// first.
 class Stress : public testing::Test {
  protected:
   Stress() : tasks_(all_tasks()) {

@@ -17,7 +17,8 @@
 namespace lathe {
 namespace {
 
-/// liblathe_vendor.so, opened as a runner opens it: the number of its worker threads is in the environment.
+/// liblathe_vendor.so, opened as a runner opens it: the number of its worker threads is in the
+/// environment.
 struct VendorLibrary {
   explicit VendorLibrary(int threads) {
     setenv("OPENBLAS_NUM_THREADS", std::to_string(threads).c_str(), 1);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/fd.h"
 #include "tests/candidate/fixtures.h"
 
 namespace lathe {
@@ -51,12 +52,12 @@ TEST(ParseCandidate, RefusesWhatIsNoText) {
 }
 
 TEST(ParseCandidate, ErrorsPointIntoTheCandidatesOwnText) {
-  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitem = 3"), "unknown key 'item'", {4, 8});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitem = 3"), "unknown key 'item'", {4, 1});
   expect_error(candidate_with("[[launch]]\nkernel = 3"), "must be a string", {3, 10});
   expect_error(candidate_with("\n[[launch]]\nitems = 1"), "'kernel' is missing", {3, 1});
   expect_error(candidate_with("[[launch]]\nkernel = \"f g\""), "extern \"C\"", {3, 10});
-  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nargs = [\"x\", 1.5]"), "integer or a string",
-               {4, 14});
+  expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nargs = [\"x\", 1.5]"),
+               "an integer or an expression", {4, 14});
   expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nindex = \"i\""), "needs 'repeat'", {4, 9});
   expect_error(candidate_with("[[scratch]]\nname = \"s\"\n[[launch]]\nkernel = \"f\""), "'bytes' is missing",
                {2, 1});
@@ -81,6 +82,12 @@ TEST(ParseCandidate, TomlErrorsPointIntoTheCandidatesOwnText) {
   EXPECT_THAT(parsed.error().hint, HasSubstr("TOML"));
 }
 
+TEST(ParseCandidate, NestingThatWouldOverflowTheStackIsRefused) {
+  std::string key = "a";
+  for (int part = 0; part < 40000; ++part) key += ".a";
+  expect_error(candidate_with("[" + key + "]"), "more than 16 dotted parts", {2, 34});
+}
+
 TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
   expect_error(candidate_with("[[launch]]\nkernel = \"f\"\nitems = \"M + )\""), "", {4, 14});
 }
@@ -88,7 +95,7 @@ TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
 TEST(ParseCandidate, LimitsWhatAPlanMayHold) {
   std::string many;
   for (int i = 0; i < 257; ++i) many += "[[launch]]\nkernel = \"f\"\n";
-  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 steps"));
+  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 tables [[launch]]"));
   std::string args = "[[launch]]\nkernel = \"f\"\nargs = [";
   for (int i = 0; i < 25; ++i) args += "1, ";
   EXPECT_THAT(candidate_with(args + "]").error().message, HasSubstr("24 arguments"));
@@ -153,7 +160,7 @@ TEST(CheckPlan, NamesWhatTheTaskDoesNotHave) {
   EXPECT_THAT(message(launch + "items = \"rows\""), HasSubstr("known: "));
   EXPECT_THAT(message(launch + "when = \"i > 0\""), HasSubstr("unknown name 'i'"));
   EXPECT_THAT(message(launch + "repeat = \"i\"\nindex = \"i\""), HasSubstr("unknown name 'i'"));
-  EXPECT_THAT(message("constants = [\"N\"]\n" + launch), HasSubstr("no dim of task"));
+  EXPECT_THAT(message("constants = [\"N\"]\n" + launch), HasSubstr("not a dim of task"));
   EXPECT_THAT(message("requires = \"N > 1\"\n" + launch), HasSubstr("unknown name 'N'"));
   EXPECT_THAT(message("[[node]]\nlibrary = \"onednn\"\nnodes = [\"z\"]\n" + launch),
               HasSubstr("no node 'z'"));
@@ -173,8 +180,8 @@ TEST(CheckPlan, AMapHasABufferANameOfItsOwnAndCountsAsItsBase) {
   EXPECT_EQ(message("m", "x", "\"m\", \"y\""), "accepted");
   EXPECT_EQ(message("m", "y", "\"x\", \"m\""), "accepted");
   EXPECT_THAT(message("m", "x", "\"m\""), HasSubstr("no step takes the output 'y'"));
-  EXPECT_THAT(message("m", "z", "\"m\", \"y\""), HasSubstr("the base 'z' of map 'm' is no buffer"));
-  EXPECT_THAT(message("m", "alpha", "\"m\", \"y\""), HasSubstr("no buffer"));
+  EXPECT_THAT(message("m", "z", "\"m\", \"y\""), HasSubstr("the base 'z' of map 'm' is not a buffer"));
+  EXPECT_THAT(message("m", "alpha", "\"m\", \"y\""), HasSubstr("is not a buffer"));
   EXPECT_THAT(message("x", "x", "\"y\""), HasSubstr("name of something else"));
 }
 
@@ -189,6 +196,24 @@ TEST(CheckPlan, RefusesNamesThatHideOthers) {
       HasSubstr("twice"));
   EXPECT_THAT(check("[[launch]]\nkernel = \"f\"\nrepeat = 2\nindex = \"M\"").error().message,
               HasSubstr("hides"));
+}
+
+/// The first code block of this language in the README.
+std::string readme_block(const std::string& language) {
+  const auto text = read_file(LATHE_SOURCE_DIR "/README.md");
+  EXPECT_TRUE(text.ok());
+  const std::string open = "```" + language + "\n";
+  const std::size_t begin = text->find(open) + open.size();
+  return text->substr(begin, text->find("```", begin) - begin);
+}
+
+TEST(Readme, ShowsATaskAndAKernelForIt) {
+  const auto task = parse_task(readme_block("toml"), "scaled_relu.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto candidate = parse_candidate(readme_block("cpp"), "scaled_relu.cpp");
+  ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+  const Status checked = check_plan(*candidate, *task);
+  EXPECT_TRUE(checked.ok()) << checked.error().to_string();
 }
 
 }  // namespace

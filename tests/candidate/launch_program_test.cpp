@@ -212,7 +212,7 @@ TEST(CompilePlan, AMapLiesInsideItsBuffer) {
     const auto program = compile_map(lines);
     ASSERT_FALSE(program.ok()) << lines;
     EXPECT_THAT(program.error().message,
-                HasSubstr("bad_tma: map 'm': it reaches beyond the 96 bytes of 'x'"));
+                HasSubstr("bad_tma: map 'm': it extends beyond the 96 bytes of 'x'"));
   }
 }
 

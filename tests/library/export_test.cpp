@@ -33,8 +33,9 @@ n = 32
 m = 16
 )";
 
-/// Uses every feature of a plan: constants, a narrowed domain, zeroed scratch, a loop, a condition, facts,
-/// integer and scalar arguments. y ends as max(alpha * x, 0) + 3, once for each of the loop's steps 0, 1, 2.
+/// Uses every feature of a plan: constants, a narrowed domain, zeroed scratch, a loop, a condition,
+/// facts, integer and scalar arguments. y ends as max(alpha * x, 0) + 3, once for each of the
+/// loop's steps 0, 1, 2.
 constexpr const char* kKernel = R"(/*lathe
 requires  = "n / (m - 4) > 0"
 constants = ["m"]

@@ -1,4 +1,5 @@
-// Answers one question about itself over its channel: what process_test.cpp wants to know of a helper.
+// Answers one question about itself over its channel: what process_test.cpp wants to know of a
+// helper.
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -23,8 +23,8 @@ constexpr int kRefused = 10;
 constexpr int kAllowed = 11;
 constexpr int kNotJailed = 12;
 
-/// Why this machine cannot run a test of the feature; empty if it can. Unavailable features are reported by
-/// `lathe doctor`; here they skip, visibly.
+/// Why this machine cannot run a test of the feature; empty if it can. Unavailable features are
+/// reported by `lathe doctor`; here they skip, visibly.
 std::string lacking(const std::string& name) {
   for (const SandboxFeature& feature : probe_sandbox())
     if (feature.name == name && !feature.available) return name + ": " + feature.detail;

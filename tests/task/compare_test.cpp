@@ -79,7 +79,8 @@ TEST(Compare, ALuckyNaiveBuildIsFlooredAtTheOutputsRounding) {
   EXPECT_GE(measure_rms(expected, exact.bytes).global, 0x1p-24);
 }
 
-/// All elements of a softmax's only row share the error of one sum, which the naive build may not have.
+/// All elements of a softmax's only row share the error of one sum, which the naive build may not
+/// have.
 TEST(Compare, ALuckyNaiveBuildDoesNotAccuseASingleRow) {
   const std::vector<double> row(2384, 1.0);
   const Expected expected = expected_of(row, 1.5e-4);

@@ -1,11 +1,10 @@
-#include "task/native_reference.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
 #include "base/fd.h"
 #include "task/generate_inputs.h"
+#include "task/reference.h"
 #include "tests/task/example_tasks.h"
 
 namespace lathe {

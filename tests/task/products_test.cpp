@@ -1,4 +1,5 @@
-// Large matrices of a reference go to an engine where there is one; what it does not do is done here.
+// Large matrices of a reference go to an engine where there is one; what it does not do is done
+// here.
 
 #include "task/products.h"
 
@@ -8,7 +9,7 @@
 
 #include "base/processors.h"
 #include "task/generate_inputs.h"
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 #include "task/ops/support/gemm.h"
 #include "task/slices.h"
 
@@ -179,22 +180,22 @@ TEST_F(ProductEngineTest, TakesLargeConvolutions) {
   const auto x = numbers(256 * 64 * 64), w = numbers(256 * 256 * 9);
   std::vector<double> y(x.size());
   SevenEngine engine(true);
-  ops::convolve_anywhere(sizes, &engine, x.data(), w.data(), y.data());
+  ops::convolve_fastest(sizes, &engine, x.data(), w.data(), y.data());
   EXPECT_EQ(std::ranges::count(y, 7), static_cast<std::ptrdiff_t>(y.size()));
-  ops::convolve_transposed_anywhere(sizes, &engine, x.data(), w.data(), y.data());
+  ops::convolve_transposed_fastest(sizes, &engine, x.data(), w.data(), y.data());
   EXPECT_EQ(engine.calls, 2);
 
   sizes = {.window = window, .batch = 1, .groups = 2, .inputs = 4, .outputs = 4};
-  ops::convolve_anywhere(sizes, &engine, x.data(), w.data(), y.data());
+  ops::convolve_fastest(sizes, &engine, x.data(), w.data(), y.data());
   EXPECT_EQ(engine.calls, 2) << "groups, and soon done";
 }
 
 TEST_F(ProductEngineTest, IsNotWorthMovingThinMatricesFor) {
   const double square = 8192.0 * 8192;
-  EXPECT_TRUE(worth_moving(square * 8192, 3 * square, 16));
-  EXPECT_FALSE(worth_moving(512.0 * 512 * 512, 3 * 512.0 * 512, 1)) << "soon done anywhere";
-  EXPECT_TRUE(worth_moving(square * 64, square, 1)) << "one slice of 64 rows, so one thread";
-  EXPECT_FALSE(worth_moving(square * 128, square, 16)) << "mostly moving";
+  EXPECT_TRUE(worth_transferring(square * 8192, 3 * square, 16));
+  EXPECT_FALSE(worth_transferring(512.0 * 512 * 512, 3 * 512.0 * 512, 1)) << "soon done anywhere";
+  EXPECT_TRUE(worth_transferring(square * 64, square, 1)) << "one slice of 64 rows, so one thread";
+  EXPECT_FALSE(worth_transferring(square * 128, square, 16)) << "mostly moving";
 }
 
 }  // namespace

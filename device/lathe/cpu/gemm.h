@@ -3,19 +3,19 @@
 #include "lathe/cpu/reduce.h"
 #include "lathe/cpu/transpose.h"
 
-// The pieces of a register-tiled matrix product C[i][j] += A[i][k] B[k][j]. Panels hold, for each k, R rows
-// of A or a row segment of B side by side, so that the tile reads both in order.
+// Building blocks of a register-tiled matrix product C[i][j] += A[i][k] B[k][j]. A panel holds, for
+// each k, R rows of A or a row segment of B contiguously, so that the tile reads both in order.
 
 namespace lathe {
 
-/// Rows of A for gemm_tile: packed side by side for each k.
+/// Rows of A for gemm_tile, packed contiguously for each k.
 struct PackedRows {
   const float* from;
   int64_t step;
   float operator()(int64_t k, int r) const { return from[k * step + r]; }
 };
 
-/// R rows of A where they lie, `stride` apart; of the last one more copies where fewer than R are left.
+/// R unpacked rows of A, `stride` apart; the last row is repeated if fewer than R are left.
 template <int R>
 struct RowsInPlace {
   const float* row[R];
@@ -26,14 +26,14 @@ struct RowsInPlace {
   float operator()(int64_t k, int r) const { return row[r][k]; }
 };
 
-/// Columns of B for gemm_tile, whole vectors of them.
+/// Columns of B for gemm_tile, in whole vectors.
 struct WholeColumns {
   const float* from;
   int64_t step;
   f32v operator()(int64_t k, int v) const { return load(from + k * step + v * kLanes); }
 };
 
-/// The same where only `columns` are left to read.
+/// The same with only `columns` columns left.
 template <int V>
 struct MaskedColumns {
   const float* from;
@@ -45,8 +45,8 @@ struct MaskedColumns {
   f32v operator()(int64_t k, int v) const { return load(from + k * step + v * kLanes, lanes[v]); }
 };
 
-/// acc[r][v] += sum over k of a(k, r) * b(k, v). R * V accumulators and V + 1 more must fit the registers:
-/// 14 x 2 with AVX-512's 32, 6 x 2 with AVX2's 16.
+/// acc[r][v] += sum over k of a(k, r) * b(k, v). R * V accumulators and V + 1 more vectors must fit
+/// the registers: 14 x 2 with AVX-512 (32 registers), 6 x 2 with AVX2 (16).
 template <class A, class B, int R, int V>
 inline __attribute__((always_inline)) void gemm_tile(const A& a, const B& b, int64_t depth,
                                                      f32v (&acc)[R][V]) {
@@ -71,7 +71,8 @@ inline void gemm_clear(f32v (&acc)[R][V]) {
     for (int v = 0; v < V; ++v) acc[r][v] = f32v(0.0f);
 }
 
-/// Continues sums that `from` (row-major, `stride`) holds for the first `rows` rows and `cols` columns.
+/// Loads partial sums from `from` (row-major, `stride`) for the first `rows` rows and `cols`
+/// columns.
 template <int R, int V>
 inline void gemm_resume(f32v (&acc)[R][V], const float* from, int64_t stride, int64_t rows, int64_t cols) {
 #pragma GCC unroll 32
@@ -108,7 +109,7 @@ inline __attribute__((always_inline)) void gemm_put(const f32v (&acc)[R][V], int
   }
 }
 
-/// Through the stack, for epilogues too long to be repeated R * V times.
+/// Like gemm_put through the stack, for epilogues too long to be inlined R * V times.
 template <int R, int V, class Put>
 inline __attribute__((always_inline)) void gemm_put_looped(const f32v (&acc)[R][V], int64_t rows,
                                                            int64_t cols, const Put& put) {
@@ -124,8 +125,9 @@ inline __attribute__((always_inline)) void gemm_put_looped(const f32v (&acc)[R][
   }
 }
 
-/// acc[r][0]'s lane c: the dot product of row r of A with column c of B, both `depth` long and contiguous,
-/// for the first `rows` of R rows and `columns` of C columns. What lies beyond is unspecified.
+/// acc[r][0]'s lane c: the dot product of row r of A with column c of B, both `depth` long and
+/// contiguous, for the first `rows` of R rows and `columns` of C columns. Other results are
+/// unspecified.
 template <int R, int C>
 inline void dot_tile(const float* a, const float* b, int64_t depth, int64_t rows, int64_t columns,
                      f32v (&acc)[R][1]) {
@@ -154,8 +156,8 @@ inline void dot_tile(const float* a, const float* b, int64_t depth, int64_t rows
   }
 }
 
-/// A panel of `width` neighbours, W places wide and zero beyond, where neighbours lie side by side in memory:
-/// get(k, i, lanes) reads elements i, i + 1, ... of step k.
+/// Packs a panel of `width` elements per step, padded with zeros to W, from memory that is
+/// contiguous along the panel's width: get(k, i, lanes) reads elements i, i + 1, ... of step k.
 template <int W, class Get>
 inline void pack_side_by_side(float* to, int64_t width, int64_t depth, const Get& get) {
   for (int64_t k = 0; k < depth; ++k, to += W)
@@ -163,7 +165,8 @@ inline void pack_side_by_side(float* to, int64_t width, int64_t depth, const Get
       store(to + i, get(k, i, first_lanes(width - i)), first_lanes(W - i));
 }
 
-/// The same where steps lie side by side: get(i, k, lanes) reads steps k, k + 1, ... of neighbour i.
+/// The same for memory that is contiguous along the steps: get(i, k, lanes) reads steps k, k + 1,
+/// ... of element i.
 template <int W, class Get>
 inline void pack_across(float* to, int64_t width, int64_t depth, const Get& get) {
   for (int64_t i = 0; i < W; i += kLanes) {

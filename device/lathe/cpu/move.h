@@ -13,11 +13,11 @@ template <class T>
 inline void copy_row(T* to, const T* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
-/// The C library's copy chooses by size and processor.
+/// Copies with memcpy, which chooses its method by size and processor.
 inline void copy_row_by_library(float* to, const float* from, int64_t count) {
   __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
-/// For rows that nobody reads soon: whole lines go to memory without being read first.
+/// Copies with non-temporal stores, for rows that are not read soon.
 inline void copy_row_past_cache(float* to, const float* from, int64_t count) {
   const int64_t misplaced = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float)) % kLanes;
   int64_t i = misplaced == 0 ? 0 : kLanes - misplaced;
@@ -26,7 +26,7 @@ inline void copy_row_past_cache(float* to, const float* from, int64_t count) {
   for (; i + kLanes <= count; i += kLanes) stream(to + i, load(from + i));
   if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
 }
-/// Asks for a row that will be read later.
+/// Prefetches a row.
 inline void prefetch_row(const float* from, int64_t count) {
   for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
 }
@@ -36,7 +36,8 @@ inline void fill_row(float* to, float value, int64_t count) {
   if (i < count) store(to + i, f32v(value), first_lanes(count - i));
 }
 
-/// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in [0, extent).
+/// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in
+/// [0, extent).
 inline maskv inside(int64_t at, int64_t stride, int64_t extent) {
   const int64_t first = at >= 0 ? 0 : cdiv(-at, stride);
   const int64_t end = extent > at ? cdiv(extent - at, stride) : 0;

@@ -59,8 +59,8 @@ inline f32v pow(f32v x, f32v y) {
 }
 #endif
 
-/// sin for quadrant shift 0, cos for 1. 2 ulp for |x| <= 2^15, where three-part reduction is exact enough;
-/// libm beyond.
+/// sin for quadrant shift 0, cos for 1. 2 ulp for |x| <= 2^15, where three-part reduction is exact
+/// enough; libm beyond.
 template <int kShift>
 inline f32v sine(f32v x) {
   const f32v q = round(x * f32v(0.636619747f));

@@ -4,7 +4,7 @@
 
 namespace lathe {
 
-/// A mask that is known to hold everywhere: loads and stores through it are plain ones.
+/// A mask known at compile time to be all true: loads and stores with it are unmasked.
 struct whole {};
 template <class T>
 inline f32v load(const T* p, whole) {
@@ -14,15 +14,15 @@ template <class T>
 inline void store(T* p, f32v a, whole) {
   store(p, a);
 }
-/// Streams where all lanes are stored; p must be vector-aligned then.
+/// A non-temporal store if all lanes are stored, for which p must be vector-aligned.
 inline void store_past_cache(float* p, f32v a, whole) { stream(p, a); }
 inline void store_past_cache(float* p, f32v a, maskv m) { store(p, a, m); }
 
-/// The lanes of the mask; `neutral` elsewhere.
+/// Lanes outside the mask become `neutral`.
 inline f32v keep(whole, f32v a, float) { return a; }
 inline f32v keep(maskv m, f32v a, float neutral) { return select(m, a, f32v(neutral)); }
 
-/// Extends a running extremum with its index; the first of equals stays.
+/// Updates a running extremum and its index; the first of equal values wins.
 template <bool kLargest>
 inline void update_extremum(f32v& best, f32v& index, f32v value, f32v at) {
   const maskv tie = eq(value, best) & lt(at, index);

@@ -2,7 +2,7 @@
 
 namespace lathe {
 
-// libm, so that one C expression serves scalars and vectors alike.
+// Scalar versions with libm, so that one C expression serves scalars and vectors.
 #define LATHE_UNARY(name)                                       \
   inline float name(float x) { return __builtin_##name##f(x); } \
   inline double name(double x) { return __builtin_##name(x); }

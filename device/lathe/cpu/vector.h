@@ -9,10 +9,11 @@
 
 namespace lathe {
 
-/// Lanes outside the mask are `rest`: the neutral element of what follows.
+/// Lanes outside the mask become `rest`, the neutral element of the following operation.
 inline f32v load(const float* p, maskv m, float rest) { return select(m, load(p, m), f32v(rest)); }
 
-/// The other element types, element by element: they are inputs of masks and conversions, never hot.
+/// Other element types, one element at a time: they only feed masks and conversions and are not
+/// performance-critical.
 template <class T>
 inline f32v load(const T* p, maskv m) {
   alignas(64) float lanes[kLanes] = {};

@@ -22,7 +22,7 @@ inline maskv first_lanes(int64_t n) {
       _mm256_cmpgt_epi32(_mm256_set1_epi32(k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))};
 }
 inline bool any(maskv a) { return _mm256_movemask_ps(a.m) != 0; }
-/// The lowest lane that is set; kLanes if there is none.
+/// The index of the lowest set lane; kLanes if there is none.
 inline int64_t first_set(maskv a) {
   return __builtin_ctz(static_cast<unsigned>(_mm256_movemask_ps(a.m)) | 0x100u);
 }
@@ -97,7 +97,8 @@ inline f32v load(const float* p) { return _mm256_loadu_ps(p); }
 inline f32v load(const float* p, maskv m) { return _mm256_maskload_ps(p, _mm256_castps_si256(m.m)); }
 inline void store(float* p, f32v a) { _mm256_storeu_ps(p, a.v); }
 inline void store(float* p, f32v a, maskv m) { _mm256_maskstore_ps(p, _mm256_castps_si256(m.m), a.v); }
-/// Past the caches; p is 32-byte aligned. The step's end orders it before its readers.
+/// A non-temporal store; p must be 32-byte aligned. Ordered before later readers by the end of the
+/// step.
 inline void stream(float* p, f32v a) { _mm256_stream_ps(p, a.v); }
 inline f32v load(const int32_t* p) {
   return _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

@@ -20,7 +20,7 @@ inline maskv first_lanes(int64_t n) {
   return {static_cast<__mmask16>(n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1u)};
 }
 inline bool any(maskv a) { return a.m != 0; }
-/// The lowest lane that is set; kLanes if there is none.
+/// The index of the lowest set lane; kLanes if there is none.
 inline int64_t first_set(maskv a) { return __builtin_ctz(a.m | 0x10000u); }
 
 /// kLanes fp32 values.
@@ -86,7 +86,8 @@ inline f32v load(const float* p) { return _mm512_loadu_ps(p); }
 inline f32v load(const float* p, maskv m) { return _mm512_maskz_loadu_ps(m.m, p); }
 inline void store(float* p, f32v a) { _mm512_storeu_ps(p, a.v); }
 inline void store(float* p, f32v a, maskv m) { _mm512_mask_storeu_ps(p, m.m, a.v); }
-/// Past the caches; p is 64-byte aligned. The step's end orders it before its readers.
+/// A non-temporal store; p must be 64-byte aligned. Ordered before later readers by the end of the
+/// step.
 inline void stream(float* p, f32v a) { _mm512_stream_ps(p, a.v); }
 inline f32v load(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si512(p)); }
 inline f32v load(const int32_t* p, maskv m) { return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m.m, p)); }

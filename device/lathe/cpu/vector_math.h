@@ -4,8 +4,8 @@
 
 namespace lathe {
 
-// Coefficients: minimax fits in fp32 with FMA after N. Juffa's published implementations; measured errors are
-// in docs/catalogue.md and asserted by tests/policy/vector_math_test.cpp.
+// Coefficients: minimax fits in fp32 with FMA after N. Juffa's published implementations; measured
+// errors are in docs/catalogue.md and asserted by tests/policy/vector_math_test.cpp.
 
 inline constexpr float kInfinity = __builtin_inff();
 
@@ -84,7 +84,7 @@ inline f32v log(f32v x) {
 
 inline f32v log2(f32v x) { return log(x) * f32v(1.44269504f); }
 
-/// 2 ulp: log(u) plus what u = 1 + x lost.
+/// 2 ulp: log(u) plus a correction for the rounding of u = 1 + x.
 inline f32v log1p(f32v x) {
   const f32v u = x + f32v(1.0f);
   const f32v lost = x - (u - f32v(1.0f));
@@ -92,7 +92,7 @@ inline f32v log1p(f32v x) {
   return select(eq(x, 0.0f) | eq(x, kInfinity), x, select(eq(u, 0.0f), f32v(-kInfinity), y));
 }
 
-/// 2 ulp, also where it is tiny.
+/// 2 ulp, also for tiny arguments.
 inline f32v sigmoid(f32v x) {
   const f32v e = exp(-abs(x));
   const f32v r = fast_reciprocal(e + f32v(1.0f));

@@ -3,7 +3,7 @@
 #include "lathe/cuda/hint.cuh"
 #include "lathe/cuda/reach.cuh"
 
-// Loads and stores: p is where lane 0 lies, the same in all threads.
+// Loads and stores: p is the address of lane 0, the same in all threads.
 
 namespace lathe {
 
@@ -17,7 +17,7 @@ __device__ inline bool all_of(const maskv& m) {
   for (int i = 0; i < kVector; ++i) all = all && m.m[i];
   return all;
 }
-/// One access of kVector elements; `own` is aligned to it.
+/// One access of kVector elements; `own` must be aligned to it.
 template <class Use>
 __device__ inline f32v load_wide(const float* own, Use use) {
   f32v r;
@@ -127,10 +127,10 @@ __device__ inline void store(float* p, const f32v& a, whole m) { store_as(p, a, 
 __device__ inline void store(float* p, const f32v& a, const maskv& m) { store_as(p, a, m, kept_in_cache()); }
 template <class Mask>
 __device__ inline void store(float* p, const f32v& a, const Mask& m) { store_as(p, a, m, kept_in_cache()); }
-/// For data that this kernel reads once, and for results that nobody reads soon.
+/// For data that is read once, and for results that are not read soon.
 template <class Mask>
 __device__ inline f32v load_past_cache(const float* p, const Mask& m) { return load_as(p, m, past_cache()); }
-/// Keeps what is read longer than what is written.
+/// Keeps reads in the cache longer than writes.
 template <class Mask>
 __device__ inline f32v load_to_stay(const float* p, const Mask& m) { return load_as(p, m, last_in_cache()); }
 template <class Mask>

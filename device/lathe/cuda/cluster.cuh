@@ -18,26 +18,27 @@ __device__ inline uint32_t cluster_size() {
   asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
   return size;
 }
-/// Counts clusters, not blocks, along x.
+/// The cluster's index along x.
 __device__ inline uint32_t cluster_index() {
   uint32_t index;
   asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
   return index;
 }
 
-/// All threads of all blocks arrive. Work may lie between arrive and wait.
+/// Called by all threads of all blocks. Independent work may be done between arrive and wait.
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/// Before the first use of another block's memory or barriers, and before a block ends whose memory others
-/// use.
+/// Required before the first access to another block's memory or barriers, and before a block ends
+/// whose memory others access.
 __device__ inline void cluster_sync() {
   cluster_arrive();
   cluster_wait();
 }
 
-/// Where `pointer`'s place lies in another block's shared memory: an address for the functions below.
+/// The address of `pointer`'s counterpart in another block's shared memory, for the functions
+/// below.
 __device__ inline uint32_t remote_address(const void* pointer, uint32_t rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -63,7 +64,8 @@ __device__ inline void store_remote(uint32_t address, float value) {
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
-/// Stores that count as bytes at `barrier`, the remote address of a Barrier in the same block.
+/// Stores whose bytes are counted at `barrier`, the remote address of a Barrier in the target
+/// block.
 __device__ inline void store_remote_async(uint32_t address, float value, uint32_t barrier) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(address),
                "f"(value), "r"(barrier)
@@ -77,7 +79,8 @@ __device__ inline void store_remote_async(uint32_t address, float4 value, uint32
       : "memory");
 }
 
-/// Copies between shared memories of the cluster; `bytes` and both places are multiples of 16.
+/// Copies between shared memories of the cluster; `bytes` and both addresses must be multiples of
+/// 16.
 __device__ inline void copy_to_remote(uint32_t address, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

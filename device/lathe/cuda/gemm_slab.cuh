@@ -4,25 +4,26 @@
 
 namespace lathe {
 
-/// What a block multiplies: M x K by K x N, from the tile's first element on.
+/// The operands of a block's product, M x K by K x N, starting at the tile's first element.
 template <bool kTransposedA, bool kTransposedB>
 struct GemmOperands {
   const float* a;
   const float* b;
   int64_t row0, column0, m, n, k;
 
-  /// From one row in memory to the next.
+  /// Distance between rows in memory.
   __device__ int64_t lead_a() const { return kTransposedA ? m : k; }
   __device__ int64_t lead_b() const { return kTransposedB ? k : n; }
   __device__ static bool is_vector(const float* base, int64_t lead) {
     return lead % 4 == 0 && (reinterpret_cast<uint64_t>(base) & 15) == 0;
   }
 
-  /// Of so few terms the parts' errors may exceed fp32's; infinities and NaN come out of parts wrong.
+  /// For so few terms the error of the split product may exceed fp32's; it also computes infinities
+  /// and NaN wrongly.
   __device__ static bool wants_exact(float sum, int64_t terms) {
     return terms <= 8 || !(::fabsf(sum) <= LATHE_LARGEST);
   }
-  /// As a loop over K in fp32 gives it.
+  /// The result of an fp32 loop over K.
   __device__ float exact(int64_t row, int64_t column) const {
     float sum = 0;
 #pragma unroll 1
@@ -33,8 +34,8 @@ struct GemmOperands {
   }
 };
 
-/// One operand's share of a step in shared memory. kOuter x kInner elements, the inner ones neighbours both
-/// here and in memory; the pitch lets a warp read fragments without conflicts.
+/// One operand's part of a step in shared memory: kOuter x kInner elements, contiguous along the
+/// inner axis here and in memory. The pitch avoids bank conflicts when a warp reads fragments.
 template <int kOuter, int kInner, int kThreads, bool kAlongDepth>
 struct GemmSlab {
   enum {
@@ -44,7 +45,8 @@ struct GemmSlab {
     kFloats = kOuter * kPitch
   };
 
-  /// Starts the copy of what lies at `from`; zeros stand beyond outer_left rows of inner_left elements.
+  /// Starts an asynchronous copy from `from`; elements outside outer_left rows of inner_left
+  /// elements become zeros.
   template <int kVector>
   __device__ static void copy(float* to, const float* from, int64_t lead, int outer_left, int inner_left) {
     enum { kAcross = kInner / kVector, kStep = kThreads / kAcross };
@@ -68,8 +70,8 @@ struct GemmSlab {
     }
   }
 
-  /// Of the operand in TF32: what a warp's lane holds of a 16 x 8 part of A at (row, depth). Rows that follow
-  /// each other in shared memory are a lane's two where they are neighbours, see row_of.
+  /// The TF32 fragment that a lane holds of a 16 x 8 part of A at (row, depth). If rows are
+  /// contiguous in shared memory, a lane's two rows are adjacent; see row_of().
   __device__ static void load_rows(const float* slab, int lane, int row, int depth, float (&to)[4]) {
     if constexpr (kAlongDepth) {
       load_matrices(to, slab + (row + lane % 16) * kPitch + depth + lane / 16 * 4);
@@ -80,13 +82,14 @@ struct GemmSlab {
       to[0] = first.x, to[1] = first.y, to[2] = second.x, to[3] = second.y;
     }
   }
-  /// The row of a lane's upper (0) or lower (1) half inside the 16.
+  /// The row, among the 16, of a lane's upper (0) or lower (1) half.
   __device__ static int row_of(int lane, int half) {
     return kAlongDepth ? lane / 4 + half * 8 : lane / 4 * 2 + half;
   }
 
-  /// What a lane holds of kRun parts of B, 16 x 8 each, at (depth, column): [part][quarter of the depth].
-  /// Column c of part p is the slab's column c * kRun + p from there.
+  /// The fragments that a lane holds of kRun parts of B, 16 x 8 each, at (depth, column):
+  /// [part][quarter of the depth]. Column c of part p is column c * kRun + p of the slab, counted
+  /// from `column`.
   template <int kRun>
   __device__ static void load_columns(const float* slab, int lane, int depth, int column,
                                       float (&to)[kRun][4]) {

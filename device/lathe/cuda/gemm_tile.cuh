@@ -4,10 +4,10 @@
 
 namespace lathe {
 
-/// What kernels of matrix products share: which tile a block has, how its operands come to shared memory and
-/// how its sums leave. Warps lie side by side over the tile, kSlices groups of them one behind the other;
-/// each has kWarpRows x kWarpColumns. kSplit blocks of a cluster share K. kTransposedA: A lies as [K][M];
-/// kTransposedB: B lies as [N][K]. kRun: see GemmSlab::load_columns.
+/// The common part of matrix-product kernels: assigns tiles to blocks, copies operands to shared
+/// memory and writes results. Each warp computes kWarpRows x kWarpColumns of the tile; kSlices
+/// groups of warps split a step of K, and kSplit blocks of a cluster split K. kTransposedA: A is
+/// stored as [K][M]; kTransposedB: B is stored as [N][K]. kRun: see GemmSlab::load_columns.
 template <int kRows, int kColumns, int kDepth, int kWarpRows, int kWarpColumns, int kSlices, int kSplit,
           bool kTransposedA, bool kTransposedB, int kRun>
 struct GemmTile : GemmOperands<kTransposedA, kTransposedB> {
@@ -30,25 +30,25 @@ struct GemmTile : GemmOperands<kTransposedA, kTransposedB> {
   enum { kStageFloats = int{SlabA::kFloats} + int{SlabB::kFloats} };
 
   struct Warp {
-    int lane, row, column, slice;  ///< of the warp's part inside the tile
+    int lane, row, column, slice;  ///< position of the warp's part inside the tile
   };
   struct Place {
-    int64_t outer, row, column;  ///< which matrix of the batch, and the tile's first element
+    int64_t outer, row, column;  ///< index in the batch, and the tile's first element
   };
   struct Steps {
-    int first, last;  ///< of K, this block's share
+    int first, last;  ///< this block's range of K
   };
   struct Sums {
     float big[kTilesDown][kTilesAcross][4] = {};
-    float small[kTilesDown][kTilesAcross][4] = {};  ///< times LATHE_SMALL_SCALE
+    float small[kTilesDown][kTilesAcross][4] = {};  ///< scaled by LATHE_SMALL_SCALE
 
     __device__ float at(int i, int j, int e) const {
       return ::fmaf(small[i][j][e], 1 / LATHE_SMALL_SCALE, big[i][j][e]);
     }
   };
 
-  /// Where an item's tile lies. Tiles that follow each other lie in bands of 8 tiles of rows, so that those
-  /// under way at once share operands.
+  /// The tile of a work item. Consecutive items run through bands of 8 tile rows, so that
+  /// concurrent tiles share operands in the L2.
   __device__ static Place place(int64_t item, int64_t m, int64_t n) {
     const auto down = static_cast<uint32_t>(cdiv(m, kRows)),
                across = static_cast<uint32_t>(cdiv(n, kColumns));
@@ -106,7 +106,7 @@ struct GemmTile : GemmOperands<kTransposedA, kTransposedB> {
       }
   }
 
-  /// Adds up what the cluster's blocks summed, and hands it out.
+  /// Reduces the partial sums of the cluster's blocks and outputs the result.
   template <class Put>
   __device__ void finish(float* shared, const Warp& warp, const Sums& sums, const Put& put) const {
     keep(shared, warp, sums);
@@ -123,7 +123,7 @@ struct GemmTile : GemmOperands<kTransposedA, kTransposedB> {
     }
   }
 
-  /// Each block of the cluster adds up and hands out its share of the rows.
+  /// Each block of the cluster reduces and outputs its share of the rows.
   template <class Put>
   __device__ void hand_out(const float* tile, int rank, const Put& put) const {
     enum { kOwnRows = kRows / kSplit, kStep = kThreads / kColumns };

@@ -2,7 +2,7 @@
 
 #include "lathe/cuda/math.cuh"
 
-// 16-bit floating-point numbers as memory holds them. Arithmetic happens in fp32.
+// 16-bit floating-point storage types; arithmetic is in fp32.
 
 namespace lathe {
 
@@ -28,7 +28,7 @@ struct bfloat16 {
   __device__ inline operator float() const { return __uint_as_float(static_cast<uint32_t>(bits) << 16); }
 };
 
-// Two neighbours in one register, `first` at the lower address.
+// Packs two adjacent elements into one register, `first` at the lower address.
 __device__ inline uint32_t pack_fp16(float first, float second) {
   uint32_t both;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));

@@ -2,14 +2,15 @@
 
 #include "lathe/cuda/math.cuh"
 
-// How the memory behind a pointer will be used, and accesses that tell the caches.
+// Cache hints: pointer types that say how their memory will be used, and accesses that pass this to
+// the caches.
 
 namespace lathe {
 
 struct kept_in_cache {};
-/// Nobody reads it again soon.
+/// Will not be read again soon.
 struct past_cache {};
-/// What else is in the second-level cache leaves it before: results are written back early.
+/// Evicted first from the L2, so that results are written back early.
 struct last_in_cache {};
 
 template <class Wide>
@@ -26,7 +27,7 @@ __device__ inline uint64_t last_policy() {
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-// Volatile, so that they stay behind a wait for the step before.
+// Volatile, so that they are not moved before the wait for the previous step.
 __device__ inline float fetch(const float* p, last_in_cache) {
   float x;
   asm volatile("ld.global.L1::evict_last.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(x) : "l"(p), "l"(last_policy()));

@@ -2,10 +2,10 @@
 
 #include "lathe/cuda/math.cuh"
 
-// A team of threads as one wide vector unit: an f32v holds this thread's kVector neighbouring lanes of
-// kLanes = kTeam * kVector. Kernels written against this interface are those of lathe/cpu.h; all threads of a
-// team must make the same calls. A team is a warp or a whole block. Defined before inclusion: LATHE_TEAM (a
-// power of two from 32) and LATHE_VECTOR (1, 2 or 4).
+// A team of threads as one wide vector unit: an f32v holds this thread's kVector neighbouring lanes
+// of kLanes = kTeam * kVector. Kernels written against this interface are those of lathe/cpu.h; all
+// threads of a team must make the same calls. A team is a warp or a whole block. Defined before
+// inclusion: LATHE_TEAM (a power of two from 32) and LATHE_VECTOR (1, 2 or 4).
 
 #ifndef LATHE_TEAM
 #define LATHE_TEAM 256
@@ -16,7 +16,7 @@
 
 namespace lathe {
 
-// Enumerators and a macro: of constants NVRTC makes variables in memory.
+// Enumerators and a macro, because NVRTC allocates memory for namespace-scope constants.
 enum : int { kTeam = LATHE_TEAM, kVector = LATHE_VECTOR };
 enum : int64_t { kLanes = int64_t{kTeam} * kVector };
 #define kInfinity __builtin_inff()
@@ -24,13 +24,13 @@ enum : int64_t { kLanes = int64_t{kTeam} * kVector };
 static_assert(kTeam >= 32 && kTeam <= 1024 && (kTeam & (kTeam - 1)) == 0);
 
 __device__ inline int team_thread() { return static_cast<int>(threadIdx.x) % kTeam; }
-/// The item of this thread's team: teams take one each.
+/// The work item of this thread's team.
 __device__ inline int64_t first_item() {
   return int64_t{blockIdx.x} * (blockDim.x / kTeam) + threadIdx.x / kTeam;
 }
 
-/// Lets the next step's blocks start, and waits until the step before has ended: what follows may read its
-/// results. For plans whose later steps are `programmatic`; without effect elsewhere.
+/// Programmatic dependent launch: lets the next step's blocks start and waits until the previous
+/// step's results are visible. No effect in plans without `programmatic` steps.
 __device__ inline void start_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -42,7 +42,8 @@ __device__ inline void wait_for_previous() {
 #endif
 }
 
-/// A mask of leading lanes whose number is a multiple of kVector: each thread's are all in or all out.
+/// A mask of leading lanes whose number is a multiple of kVector: each thread's are all in or all
+/// out.
 struct groupv {
   bool in;
 };
@@ -50,7 +51,7 @@ struct groupv {
 struct headv {
   int left;
 };
-/// All lanes, of tensors whose vectors are aligned.
+/// All lanes, for tensors with aligned vectors.
 struct everyv {};
 struct maskv {
   bool m[kVector];
@@ -76,7 +77,7 @@ struct f32v {
     for (int i = 0; i < kVector; ++i) v[i] = x;
   }
 };
-/// A mask that is known to hold everywhere.
+/// A mask known at compile time to be all true.
 struct whole {};
 
 template <class Make>

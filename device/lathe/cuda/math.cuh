@@ -1,7 +1,7 @@
 #pragma once
 
-// One C expression serves CPU vectors, CPU scalars and the threads of a GPU alike: the functions of formulas,
-// accurate as CUDA's own (at most 2 ulp in fp32).
+// The functions of elementwise formulas, so that one C expression serves CPU vectors, CPU scalars
+// and GPU threads. As accurate as CUDA's own (at most 2 ulp in fp32).
 
 #ifdef __CUDACC_RTC__
 using int8_t = signed char;
@@ -17,7 +17,7 @@ using uint64_t = unsigned long long;
 #endif
 
 #ifdef __CUDACC_RTC__
-// g++'s names, which formulas use.
+// g++'s builtins, which formulas use.
 __device__ inline float __builtin_inff() { return __int_as_float(0x7f800000); }
 __device__ inline float __builtin_nanf(const char*) { return __int_as_float(0x7fffffff); }
 #endif
@@ -78,7 +78,8 @@ __device__ inline double select(bool m, double yes, double no) { return m ? yes 
 
 /// ceil(a / b) for a >= 0, b > 0.
 __device__ constexpr int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-/// a / b and a % b for a >= 0, b > 0: 64 bits take several times as long.
+/// a / b and a % b for a >= 0, b > 0, in 32 bits if possible: 64-bit division takes several times
+/// as long.
 __device__ inline int64_t quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
   return a / b;
@@ -86,5 +87,10 @@ __device__ inline int64_t quotient(int64_t a, int64_t b) {
 __device__ inline int64_t residue(int64_t a, int64_t b) { return a - quotient(a, b) * b; }
 /// The least multiple of b that is >= a.
 __device__ inline int64_t align(int64_t a, int64_t b) { return cdiv(a, b) * b; }
+
+/// An address in the shared state space, as instructions take it.
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
 
 }  // namespace lathe

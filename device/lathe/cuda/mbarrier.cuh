@@ -1,18 +1,20 @@
 #pragma once
 
-#include "lathe/cuda/shared.cuh"
+#include "lathe/cuda/math.cuh"
 
-// Barriers in shared memory that count arrivals and, from sm_90 on, the bytes of asynchronous copies.
+// Barriers in shared memory that count arrivals and, from sm_90 on, the bytes of asynchronous
+// copies.
 
 namespace lathe {
 
-/// Lies in shared memory. A phase ends when all arrivals and bytes that it expects have come; phases have the
-/// parities 0, 1, 0, ... A wait for parity 1 on a fresh barrier returns at once.
+/// A barrier in shared memory. A phase completes when all expected arrivals and bytes have arrived;
+/// phases have parities 0, 1, 0, ... A wait for parity 1 on a new barrier returns at once.
 struct alignas(8) Barrier {
   uint64_t state;
 };
 
-/// By one thread; then fence_barriers(), and a barrier of the block (or cluster) before anyone uses it.
+/// Called by one thread, followed by fence_barriers() and a barrier of the block (or cluster)
+/// before the first use.
 __device__ inline void init(Barrier& barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals)
                : "memory");
@@ -29,7 +31,7 @@ __device__ inline void arrive(Barrier& barrier) {
 /// Makes initialised barriers visible to the cluster and to asynchronous copies.
 __device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-/// One arrival, and `bytes` more to come in this phase.
+/// Arrives, and expects `bytes` more in this phase.
 __device__ inline void arrive_expecting(Barrier& barrier, uint32_t bytes) {
   asm volatile("{.reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;}" ::"r"(
                    shared_address(&barrier)),
@@ -37,16 +39,16 @@ __device__ inline void arrive_expecting(Barrier& barrier, uint32_t bytes) {
                : "memory");
 }
 
-/// `bytes` more to come in this phase; no arrival.
+/// Expects `bytes` more in this phase, without arriving.
 __device__ inline void expect(Barrier& barrier, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
                "r"(bytes)
                : "memory");
 }
 
-/// Arrives at the barrier that lies at the same place in another block of the cluster, or in this one. It
-/// says that this thread, or products that it waited for, have read something; what it wrote need not be
-/// visible there.
+/// Arrives at the barrier at the same address in a block of the cluster, possibly this one. Signals
+/// that this thread, or products that it waited for, have finished reading; does not make its
+/// writes visible.
 __device__ inline void arrive_remote(Barrier& barrier, uint32_t rank) {
   asm volatile(
       "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
@@ -55,8 +57,8 @@ __device__ inline void arrive_remote(Barrier& barrier, uint32_t rank) {
       : "memory");
 }
 
-/// Like arrive_remote(), after making visible what this thread wrote: slow, with wait_cluster() on the other
-/// side.
+/// Like arrive_remote(), but with release semantics for this thread's writes; slower. Pairs with
+/// wait_cluster().
 __device__ inline void release_remote(Barrier& barrier, uint32_t rank) {
   asm volatile(
       "{.reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
@@ -65,7 +67,7 @@ __device__ inline void release_remote(Barrier& barrier, uint32_t rank) {
       : "memory");
 }
 
-/// May wait a while; whether the phase of this parity has ended.
+/// Whether the phase of this parity has completed; may wait for a limited time.
 __device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
   uint32_t done;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
@@ -75,7 +77,7 @@ __device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
   return done != 0;
 }
 
-/// Like wait(), and sees what other blocks wrote before release_remote().
+/// Like wait(), with acquire semantics for what other blocks wrote before release_remote().
 __device__ inline void wait_cluster(Barrier& barrier, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0)

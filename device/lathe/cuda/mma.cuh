@@ -1,12 +1,14 @@
 #pragma once
 
-#include "lathe/cuda/shared.cuh"
+#include "lathe/cuda/math.cuh"
 
-// What products on tensor cores are made of: copies to shared memory that run ahead, fragments, clusters.
+// Building blocks of tensor-core products: asynchronous copies to shared memory, fragments,
+// clusters.
 
 namespace lathe {
 
-/// Copies 16 bytes, or zeros where !inside; `from` is aligned to 16 bytes and valid either way.
+/// Copies 16 bytes, or zeros if !inside; `from` must be valid and aligned to 16 bytes in either
+/// case.
 __device__ inline void copy_ahead_16(float* to, const float* from, bool inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(inside ? 16 : 0)
@@ -17,16 +19,16 @@ __device__ inline void copy_ahead_4(float* to, const float* from, bool inside) {
                "r"(inside ? 4 : 0)
                : "memory");
 }
-/// Closes a group of copies; groups end in order.
+/// Commits a group of copies; groups complete in order.
 __device__ inline void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most kPending groups of this thread are under way.
+/// Waits until at most kPending groups of this thread are in flight.
 template <int kPending>
 __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-/// Four 8 x 8 matrices of 16 bits, or 8 x 4 of 32: matrix i's rows begin where lanes 8 i to 8 i + 7 point;
-/// a lane gets element (lane / 4, lane % 4) of each.
+/// Four 8 x 8 matrices of 16 bits, or 8 x 4 of 32: matrix i's rows begin where lanes 8 i to 8 i + 7
+/// point; a lane gets element (lane / 4, lane % 4) of each.
 __device__ inline void load_matrices(float (&to)[4], const float* row) {
   uint32_t r[4];
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -45,9 +47,9 @@ __device__ inline void multiply_tf32(float (&c)[4], const uint32_t (&a)[4], cons
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// x = big + small / LATHE_SMALL_SCALE: big has TF32's bits, and small all bits that remain but at most one.
-/// The scale keeps denormals' small parts inside TF32. Where x is not finite or near the largest number,
-/// small is not finite.
+/// x = big + small / LATHE_SMALL_SCALE, where big is a TF32 number and small holds the remaining
+/// bits, except possibly the last. The scale keeps the small parts of denormals within TF32's
+/// range. If x is not finite or close to the largest number, small is not finite.
 #define LATHE_SMALL_SCALE 8192.0f
 #define LATHE_LARGEST 3.402823466e38f
 __device__ inline void split_tf32(float x, uint32_t& big, uint32_t& small) {
@@ -55,7 +57,7 @@ __device__ inline void split_tf32(float x, uint32_t& big, uint32_t& small) {
   small = __float_as_uint((x - __uint_as_float(big)) * LATHE_SMALL_SCALE);
 }
 
-/// All threads of all blocks of the cluster arrive before one leaves; orders shared memory. Before sm_90 each
+/// A barrier of all threads of the cluster that orders accesses to shared memory. Before sm_90 each
 /// block is a cluster of its own.
 __device__ inline void sync_cluster() {
 #if __CUDA_ARCH__ >= 900
@@ -64,7 +66,8 @@ __device__ inline void sync_cluster() {
   __syncthreads();
 #endif
 }
-/// Reads what lies at `at` of this block in the shared memory of the cluster's block `rank`.
+/// Reads from the shared memory of the cluster's block `rank` at the address that `at` has in this
+/// block.
 __device__ inline float load_of_block(const float* at, [[maybe_unused]] int rank) {
 #if __CUDA_ARCH__ >= 900
   uint32_t there;

@@ -2,15 +2,15 @@
 
 #include "lathe/cuda/vector.cuh"
 
-// Which lanes a loop has left.
+// Masks for the remaining lanes of a loop.
 
 namespace lathe {
 
 __device__ inline maskv first_lanes(int64_t n) {
   return each_flag([&](int i) { return int64_t{team_thread()} * kVector + i < n; });
 }
-/// How far vectors reach in tensors whose pitch is a multiple of kVector and whose start is aligned to one, and
-/// in any tensor. Kernels are written once, for a `reach` that is either.
+/// Two bounds for vector accesses: for tensors whose start and pitch are multiples of kVector, and
+/// for arbitrary tensors. Kernels are templates over this `reach`.
 struct wide_reach {
   enum : bool { kWide = true };
   __device__ groupv first_lanes(int64_t n) const { return {int64_t{team_thread()} * kVector < n}; }
@@ -21,7 +21,7 @@ struct any_reach {
     return {static_cast<int>(n < kLanes ? n : int64_t{kLanes}) - team_thread() * kVector};
   }
 };
-/// The first `n` lanes; `kAll`: these are all of them, if vectors divide the tensor.
+/// The first `n` lanes. `kAll`: these are all lanes, provided that vectors divide the tensor.
 template <bool kAll, class Reach>
 __device__ inline auto leading_lanes(Reach reach, int64_t n) {
   if constexpr (kAll && Reach::kWide) {
@@ -30,7 +30,7 @@ __device__ inline auto leading_lanes(Reach reach, int64_t n) {
     return reach.first_lanes(n);
   }
 }
-/// How often a loop is worth unrolling: the kernel for any tensor stays small.
+/// The unroll factor, which is small for arbitrary tensors to limit code size.
 template <class Reach>
 __device__ constexpr int unrolled(Reach, int times) {
   return Reach::kWide ? times : 1;
@@ -50,7 +50,7 @@ __device__ inline f32v load_strided(const float* p, int64_t stride, const maskv&
   return each([&](int i) { return m.m[i] ? p[(int64_t{team_thread()} * kVector + i) * stride] : 0.0f; });
 }
 
-/// The lanes of the mask; `neutral` elsewhere.
+/// Lanes outside the mask become `neutral`.
 __device__ inline f32v keep(whole, const f32v& a, float) { return a; }
 __device__ inline f32v keep(everyv, const f32v& a, float) { return a; }
 __device__ inline f32v keep(groupv m, const f32v& a, float neutral) { return m.in ? a : f32v(neutral); }

@@ -6,8 +6,9 @@
 
 namespace lathe {
 
-/// What a block's warps exchange. A reduction with a turn, 0 or 1, follows none with the same one: its memory is
-/// nobody's any more. Other users wait first.
+/// Shared memory through which a block's warps exchange partial results. Consecutive reductions
+/// must alternate between turns 0 and 1, so that no barrier is needed before the memory is reused;
+/// other users must synchronise first.
 enum : int { kNoTurn = 2 };
 template <int kTurn = kNoTurn>
 __device__ inline float* team_shared() {
@@ -56,14 +57,15 @@ __device__ inline float reduce_min(const f32v& a) {
   return reduce_lanes<kTurn>(a, [](float x, float y) { return lathe::min(x, y); });
 }
 
-/// exp(x) for x <= 0, where an error of |x| / 2^23 of the result is no more than that of x; 0 below -87.
+/// exp(x) for x <= 0 with a relative error of |x| / 2^23, no more than the rounding of x causes; 0
+/// below -87.
 __device__ inline float exp_below(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
   return y;
 }
-/// Extends the largest value so far and the sum of exp(x - largest): kLowest and 0 at first. A thread's are in
-/// its first lane; the others stay as they began.
+/// Online softmax: updates the running maximum and the sum of exp(x - maximum), initially kLowest
+/// and 0. A thread's values are in its first lane; its other lanes keep their initial values.
 __device__ inline void extend_softmax(f32v& top, f32v& sum, const f32v& x) {
   float above = top.v[0];
 #pragma unroll
@@ -80,7 +82,7 @@ __device__ inline void join_softmax(f32v& top, f32v& sum, const f32v& other_top,
   top = all;
 }
 
-/// Extends a running extremum with its index; the first of equals stays.
+/// Updates a running extremum and its index; the first of equal values wins.
 template <bool kLargest>
 __device__ inline void update_extremum(f32v& best, f32v& index, const f32v& value, const f32v& at) {
   const maskv tie = eq(value, best) & lt(at, index);

@@ -2,7 +2,7 @@
 
 #include "lathe/cuda/reduce.cuh"
 
-// What the warps of a block, or several blocks, found of one item each becomes one result.
+// Combines the partial results of a block's warps, or of several blocks, for one work item.
 
 namespace lathe {
 
@@ -10,7 +10,8 @@ __device__ inline f32v* warps_shared() {
   __shared__ f32v parts[32][32];
   return parts[0];
 }
-/// What the block's kWarps warps hold, joined lane by lane in their order. For teams of one warp.
+/// Combines the values of the block's kWarps warps lane by lane, in warp order. For teams of one
+/// warp.
 template <int kWarps, class Join>
 __device__ inline f32v join_warps(const f32v& mine, Join join) {
   f32v* const parts = warps_shared() + team_thread();
@@ -23,15 +24,15 @@ __device__ inline f32v join_warps(const f32v& mine, Join join) {
   return all;
 }
 
-/// What other blocks wrote during this launch is not in the first-level cache.
+/// Access mode that bypasses the L1, for data that other blocks wrote during this launch.
 struct fresh {};
 template <class Wide>
 __device__ inline Wide fetch(const Wide* p, fresh) { return __ldcg(p); }
 template <class Mask>
 __device__ inline f32v load_fresh(const float* p, const Mask& m) { return load_as(p, m, fresh()); }
 
-/// Whether the threads that share this work (a team, or the block) are the last of `shares` that come by, each
-/// with its results written; these may be read then. `counter` is zero before and after.
+/// Whether the calling team (or block) is the last of `shares` to arrive. Each must have written
+/// its results first; the last one may then read all of them. `counter` is zero before and after.
 template <bool kBlock>
 __device__ inline bool is_last_share(void* counter, int64_t shares) {
   constexpr bool kWarp = kTeam == 32 && !kBlock;
@@ -59,7 +60,7 @@ struct moments {
   f32v mean = 0.0f, squares = 0.0f;
   float count = 0;
 };
-/// Takes x in where `in`, which is the same in all lanes.
+/// Adds x if `in`, which must be the same in all lanes.
 __device__ inline void extend(moments& m, const f32v& x, bool in) {
   if (in) m.count += 1.0f;
   const float share = in ? __fdividef(1.0f, m.count) : 0.0f;
@@ -70,7 +71,7 @@ __device__ inline void extend(moments& m, const f32v& x, bool in) {
     m.squares.v[i] = in ? ::fmaf(apart, x.v[i] - m.mean.v[i], m.squares.v[i]) : m.squares.v[i];
   }
 }
-/// Without branches, so that what several shares left can be read at once.
+/// Branch-free, so that the loads of several shares overlap.
 __device__ inline moments joined(const moments& a, const moments& b) {
   moments all;
   all.count = a.count + b.count;
@@ -84,7 +85,7 @@ __device__ inline moments joined(const moments& a, const moments& b) {
   }
   return all;
 }
-/// As above, for moments.
+/// join_warps() for moments.
 template <int kWarps>
 __device__ inline moments join_warps(const moments& mine) {
   __shared__ float counts[32];

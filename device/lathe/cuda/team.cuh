@@ -2,14 +2,15 @@
 
 #include "lathe/cuda/share.cuh"
 
-// What a kernel of teams includes: vectors (lanes, vector), masks (reach), access, reductions, and here prefixes
-// and rows.
+// The headers of team kernels: vectors (lanes, vector), masks (reach), access, reductions; this
+// file adds prefixes and rows.
 
 namespace lathe {
 
 // Prefixes.
 
-/// x joined with those of all threads before this one in the team; `start` in the first.
+/// Exclusive prefix over the threads of the team: x combined over all earlier threads; `start` in
+/// the first.
 template <class Join>
 __device__ inline float before_me(float x, float start, Join join) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -68,7 +69,7 @@ __device__ inline void copy_row(float* to, const float* from, int64_t count) {
   for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
   if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
 }
-/// The element `at` of a row; 0 where there is none.
+/// Element `at` of a row; 0 if out of range.
 __device__ inline float pick(const float* row, float at, int64_t count) {
   const auto index = static_cast<int64_t>(at);
   return index >= 0 && index < count ? row[index] : 0.0f;

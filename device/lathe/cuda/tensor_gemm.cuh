@@ -4,15 +4,15 @@
 
 namespace lathe {
 
-/// Columns of B that a lane loads at once.
+/// The number of columns of B that a lane loads at once.
 #define LATHE_GEMM_RUN(transposed, columns) \
   ((transposed) || (columns) % 16 != 0 ? 1 : (columns) % 32 != 0 ? 2 : 4)
 
-/// One block's tile of C = A B on tensor cores, as exact as fp32: each operand is split into two TF32
-/// numbers, whose leading product is summed for kChunk steps and then added to fp32 sums (tensor cores
-/// round towards zero), while the two small ones have sums of their own. Partial sums are added in a fixed
-/// order. Sums that are not finite are computed again one by one, so infinities and NaN come out as in fp32.
-/// put(row, column, sum) is called once for every element inside M x N.
+/// One block's tile of C = A B on tensor cores with fp32 accuracy. Each operand is split into two
+/// TF32 numbers. The leading product is accumulated for kChunk steps and then added to fp32 sums,
+/// because tensor cores round towards zero; the two small products have separate sums. Partial sums
+/// are added in a fixed order. Non-finite results are recomputed in fp32, so that infinities and
+/// NaN are as in fp32. put(row, column, sum) is called once for every element inside M x N.
 template <int kRows, int kColumns, int kDepth, int kStages, int kWarpRows, int kWarpColumns, int kSlices,
           int kSplit, bool kTransposedA, bool kTransposedB>
 struct TensorGemm : GemmTile<kRows, kColumns, kDepth, kWarpRows, kWarpColumns, kSlices, kSplit, kTransposedA,
@@ -25,7 +25,7 @@ struct TensorGemm : GemmTile<kRows, kColumns, kDepth, kWarpRows, kWarpColumns, k
   enum {
     kChunk = 16,
     kShare = kDepth / kSlices,
-    kTogether = kTilesDown * kTilesAcross <= 8 ? kTilesDown : 1,  ///< tiles of rows, for independent sums
+    kTogether = kTilesDown * kTilesAcross <= 8 ? kTilesDown : 1,  ///< tile rows computed together, for independent sums
     kBytes = 4 * (kStages * kStageFloats > Tile::kSumFloats ? kStages * kStageFloats : Tile::kSumFloats)
   };
   static_assert(kShare % kChunk == 0);
@@ -84,7 +84,7 @@ struct TensorGemm : GemmTile<kRows, kColumns, kDepth, kWarpRows, kWarpColumns, k
       for (int j = 0; j < kTilesAcross; ++j) multiply_tf32(c[i0 + i][j], a[i], b[j]);
   }
 
-  /// Copies run kStages - 1 steps ahead.
+  /// Copies are prefetched kStages - 1 steps ahead.
   template <class Put>
   __device__ void run(const Put& put) const {
     extern __shared__ __align__(1024) float shared[];

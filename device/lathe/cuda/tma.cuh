@@ -2,8 +2,8 @@
 
 #include "lathe/cuda/mbarrier.cuh"
 
-// The tensor memory accelerator (sm_90 and later): one thread asks for a box of a tensor. Coordinates count
-// elements, innermost first; what lies outside the tensor is filled, or not stored.
+// The tensor memory accelerator (sm_90 and later): one thread copies a box of a tensor. Coordinates
+// are in elements, innermost first; loads fill elements outside the tensor, stores skip them.
 
 namespace lathe {
 
@@ -22,8 +22,8 @@ __device__ inline void prefetch(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Loads into shared memory, in multiples of 128 bytes (1024 with 128-byte swizzle); the bytes arrive at
-// `barrier`.
+// Loads into shared memory, in multiples of 128 bytes (1024 with 128-byte swizzle); the bytes
+// arrive at `barrier`.
 #define LATHE_TMA_LOAD "cp.async.bulk.tensor."
 #define LATHE_TMA_TO ".shared::cluster.global.mbarrier::complete_tx::bytes"
 __device__ inline void tma_load(void* to, const TensorMap& map, int x, int y, Barrier& barrier) {
@@ -37,8 +37,8 @@ __device__ inline void tma_load(void* to, const TensorMap& map, int x, int y, in
                : "memory");
 }
 
-/// To the same place in every block of the cluster whose bit is set in `blocks`; each block's own barrier
-/// gets the bytes.
+/// Multicasts to the same address in every block of the cluster whose bit is set in `blocks`; each
+/// block's own barrier counts the bytes.
 __device__ inline void tma_multicast(void* to, const TensorMap& map, int x, int y, Barrier& barrier,
                                      uint16_t blocks) {
   asm volatile(LATHE_TMA_LOAD "2d" LATHE_TMA_TO
@@ -57,7 +57,8 @@ __device__ inline void tma_multicast(void* to, const TensorMap& map, int x, int 
 #undef LATHE_TMA_LOAD
 #undef LATHE_TMA_TO
 
-/// Between ordinary writes to shared memory and a copy that reads them, by the threads that wrote.
+/// Orders ordinary writes to shared memory before a copy that reads them; called by the writing
+/// threads.
 __device__ inline void fence_async_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ inline void tma_store(const TensorMap& map, int x, int y, const void* from) {
@@ -70,7 +71,7 @@ __device__ inline void tma_store(const TensorMap& map, int x, int y, int z, cons
                "r"(x), "r"(y), "r"(z), "r"(shared_address(from))
                : "memory");
 }
-/// Adds to what is there, in the map's dtype. The order of additions is not fixed.
+/// Adds to the tensor's contents in the map's dtype, in no fixed order.
 __device__ inline void tma_add(const TensorMap& map, int x, int y, const void* from) {
   asm volatile(
       "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
@@ -78,7 +79,7 @@ __device__ inline void tma_add(const TensorMap& map, int x, int y, const void* f
       : "memory");
 }
 
-// Contiguous copies without a map; `bytes` and both places are multiples of 16.
+// Contiguous copies without a map; `bytes` and both addresses must be multiples of 16.
 __device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -99,14 +100,14 @@ __device__ inline void bulk_add(float* to, const float* from, uint32_t bytes) {
                : "memory");
 }
 
-/// Stores since the last commit become a group of this thread.
+/// Commits this thread's stores since the last commit as a group.
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until at most kPending groups still read shared memory.
+/// Waits until at most kPending groups still read shared memory.
 template <int kPending>
 __device__ inline void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
-/// Until at most kPending groups are not yet written.
+/// Waits until at most kPending groups are not completely written.
 template <int kPending>
 __device__ inline void wait_stores() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");

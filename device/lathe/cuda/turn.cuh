@@ -2,11 +2,12 @@
 
 #include "lathe/cuda/team.cuh"
 
-// Tiles that turn round in shared memory, so that reads and writes both run along warps.
+// Tile transposition through shared memory, so that reads and writes are both coalesced.
 
 namespace lathe {
 
-/// What turn_tile moves: from[r * from_pitch + c] to to[c * to_pitch + r], for r < rows and c < columns.
+/// The tile that turn_tile() transposes: from[r * from_pitch + c] goes to to[c * to_pitch + r], for
+/// r < rows and c < columns.
 struct Turn {
   const float* from;
   int64_t from_pitch;
@@ -16,7 +17,7 @@ struct Turn {
 };
 
 template <int kWidth>
-struct Strip;  // kWidth neighbouring elements
+struct Strip;  // kWidth adjacent elements
 template <>
 struct Strip<4> {
   using Wide = float4;
@@ -67,7 +68,8 @@ __device__ inline void turn_strips(const Turn& turn, float* tile, In in, Out out
   }
 }
 
-/// For blocks of kThreads threads. `wide`: every row of both sides is aligned to 16 bytes and a multiple long.
+/// For blocks of kThreads threads. `wide`: all rows of both matrices start and end at multiples of
+/// 16 bytes.
 template <int kRows, int kColumns, int kThreads, class In, class Out>
 __device__ inline void turn_tile(bool wide, const Turn& turn, In in, Out out) {
   static_assert(kThreads <= kRows * kColumns / 4 && kThreads >= kRows && kThreads >= kColumns);

@@ -47,7 +47,7 @@ LATHE_BINARY(min)
 LATHE_BINARY(pow)
 LATHE_BINARY(copysign)
 #undef LATHE_BINARY
-/// May lose a NaN.
+/// May drop a NaN.
 __device__ inline f32v fast_max(const f32v& a, const f32v& b) {
   return each([&](int i) { return ::fmaxf(a.v[i], b.v[i]); });
 }

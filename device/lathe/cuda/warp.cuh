@@ -3,13 +3,13 @@
 #include "lathe/cuda/half.cuh"
 #include "lathe/cuda/mbarrier.cuh"
 
-// What warps do together beside shuffles: matrix fragments, named barriers, register budgets, dependent
-// launches.
+// Warp-level operations besides shuffles: matrix fragments, named barriers, register budgets,
+// dependent launches.
 
 namespace lathe {
 
-// Four 8x8 matrices of 16-bit elements; the addresses of their rows come from lanes 0-7, 8-15, 16-23 and
-// 24-31. Lane l holds elements (l / 4, 2 * (l % 4)) and its right neighbour of each.
+// Four 8x8 matrices of 16-bit elements; the addresses of their rows come from lanes 0-7, 8-15,
+// 16-23 and 24-31. Lane l holds elements (l / 4, 2 * (l % 4)) and its right neighbour of each.
 __device__ inline void load_matrices(uint32_t (&to)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -54,7 +54,8 @@ __device__ inline uint32_t to_tf32(float value) {
   return bits;
 }
 
-/// Of kThreads threads, a multiple of 32. Constants, for a barrier in a register reserves all 16.
+/// For kThreads threads, a multiple of 32. Template arguments, because a barrier number in a
+/// register reserves all 16.
 template <int kBarrier, int kThreads>
 __device__ inline void sync_threads() {
   asm volatile("barrier.sync.aligned %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
@@ -73,7 +74,8 @@ __device__ inline bool elect() {
   return chosen != 0;
 }
 
-/// Programmatic launches: what the step before wrote may be read from here on; the next step may start.
+/// Programmatic launches: waits until the previous step's results are visible; lets the next step
+/// start.
 __device__ inline void wait_for_previous_step() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ inline void let_next_step_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -83,7 +85,7 @@ __device__ inline void let_next_step_start() {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
 
-// Registers a thread, by all warps of a warpgroup: a multiple of 8 in 24..240.
+// Registers per thread, a multiple of 8 in 24..240; called by all warps of a warpgroup.
 template <int kRegisters>
 __device__ inline void fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));

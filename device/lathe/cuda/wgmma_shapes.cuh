@@ -1,7 +1,7 @@
 #pragma once
 
-// The products of wgmma.cuh, which includes this file: one instruction each, for N in 8, 16, 24, 32 and then
-// in steps of 16 to 256.
+// The products of wgmma.cuh, which includes this file: one instruction each, for N in 8, 16, 24, 32
+// and then in steps of 16 to 256.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -45,8 +45,8 @@ namespace lathe {
 #define LATHE_TEXT_256 LATHE_TEXT_240 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define LATHE_REGS_256 LATHE_REGS_240, LATHE_F4(120), LATHE_F4(124)
 
-// After the accumulators come two descriptors, the predicate and the operands' orders; their numbers are
-// arguments.
+// After the accumulators come two descriptors, the predicate and the operands' orders; their
+// numbers are arguments.
 #define LATHE_WGMMA_HEAD(n, k, type, a, b, p)                                                            \
   "{.reg .pred p; setp.ne.b32 p, " p ", 0; wgmma.mma_async.sync.aligned.m64n" #n k ".f32." type "." type \
   " {" LATHE_TEXT_##n "}, " a ", " b ", p, 1, 1"

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
+#include <sstream>
 
 #include "backend/cpu/elf_image.h"
 #include "backend/cpu/protocol.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/process.h"
 
 namespace lathe {
 namespace {
@@ -38,33 +38,34 @@ const std::vector<std::string> kLinkFlags = {
     "-shared", "-nostdlib", "-nostartfiles",
     "-Wl,-z,now,-z,relro,-z,noexecstack,--hash-style=sysv,--build-id=none"};
 
-/// Standard output of a trusted command.
-Result<std::string> run_command(const std::string& command) {
-  FILE* pipe = ::popen(command.c_str(), "re");
-  if (!pipe) return errno_error("cannot run '" + command + "'");
-  std::string output;
-  std::array<char, 4096> buffer;
-  for (std::size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    output.append(buffer.data(), got);
-  if (::pclose(pipe) != 0)
-    return Error{ErrorCode::kUnavailable, "'" + command + "' failed: " + output,
+constexpr double kToolSeconds = 60;
+
+/// Standard output of the trusted compiler.
+Result<std::string> run_compiler(std::vector<std::string> flags, std::string folder = {}) {
+  flags.insert(flags.begin(), "/usr/bin/g++");
+  LATHE_TRY(Completed run, run_command({.argv = flags, .folder = std::move(folder)}, {}, kToolSeconds));
+  if (!run.status.ok())
+    return Error{ErrorCode::kUnavailable, fmt::format("'{}' failed: {}", fmt::join(flags, " "), run.errors),
                  "install g++ (Debian: apt-get install g++)"};
-  return output;
+  return std::move(run.output);
 }
 
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+/// The processor that -march=native stands for, from the compiler's list of options.
+std::string native_target(const std::string& help) {
+  std::istringstream lines(help);
+  std::string target;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  -march=") || line.starts_with("  -mtune=")) target += line + "\n";
+  return target;
 }
 
 std::string joined(const std::vector<std::string>& flags) { return fmt::format("{}", fmt::join(flags, " ")); }
 
 Status precompile(const std::string& include_folder, const std::string& staging) {
   LATHE_CHECK_OK(copy_folder(include_folder, staging));
-  const auto log = run_command(
-      fmt::format("cd {} && /usr/bin/g++ {} -I. -x c++-header lathe/cpu.h -o lathe/cpu.h.gch 2>&1",
-                  shell_quoted(staging), joined(kCompileFlags)));
+  std::vector<std::string> flags = kCompileFlags;
+  flags.insert(flags.end(), {"-I.", "-x", "c++-header", "lathe/cpu.h", "-o", "lathe/cpu.h.gch"});
+  const auto log = run_compiler(std::move(flags), staging);
   return log.ok() ? Status(Ok{}) : Status(log.error());
 }
 
@@ -77,8 +78,9 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
                  "there is no /usr/bin/g++, which compiles kernels for the processor",
                  "install g++ (Debian and Ubuntu: apt-get install g++)"};
   std::unique_ptr<Toolchain> toolchain(new Toolchain(options, std::move(cache)));
-  LATHE_TRY(const std::string version, run_command("/usr/bin/g++ --version 2>&1 | head -1"));
-  toolchain->version_ = version + joined(kCompileFlags) + joined(kLinkFlags);
+  LATHE_TRY(const std::string version, run_compiler({"--version"}));
+  toolchain->version_ =
+      version.substr(0, version.find('\n') + 1) + joined(kCompileFlags) + joined(kLinkFlags);
   LATHE_CHECK_OK(toolchain->install_headers());
   toolchain->workers_ = std::make_unique<CompilePool>(
       options.runner_program,
@@ -87,11 +89,8 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
 }
 
 Status Toolchain::install_headers() {
-  LATHE_TRY(
-      const std::string target,
-      run_command(
-          "/usr/bin/g++ -march=native -Q --help=target 2>/dev/null | grep -E 'march=|mtune=' | head -2"));
-  version_ += target;
+  LATHE_TRY(const std::string target, run_compiler({"-march=native", "-Q", "--help=target"}));
+  version_ += native_target(target);
   const Digest key = Hasher().add(version_).add(folder_digest(options_.include_folder).hex()).finish();
   LATHE_TRY(header_folder_, cache_.publish_folder("include-" + key.short_hex(), [&](const auto& staging) {
     return precompile(options_.include_folder, staging);

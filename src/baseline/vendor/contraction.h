@@ -19,10 +19,10 @@ struct Contraction {
   int bias = -1;  ///< index of the (n) bias among the node's inputs, or -1
 };
 
-/// nullopt when the node is no contraction, or one whose batches broadcast in a way strides cannot say.
+/// nullopt if the node is no contraction, or if strides cannot express how its batches broadcast.
 std::optional<Contraction> contraction_of(const Node& node);
 
-/// The operand of `node` that adds one value a column to node `previous`, whose rows have n columns; or null.
+/// The operand of `node` that is a bias over the n columns of node `previous`, or null.
 const Operand* row_bias(const Node& node, int previous, std::int64_t n);
 
 }  // namespace lathe::vendor

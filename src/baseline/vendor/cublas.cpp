@@ -39,7 +39,7 @@ Result<Cublas> open_cublas() {
   return cublas;
 }
 
-/// One a process, like the context, once a call needs it.
+/// One handle per process, created on first use.
 std::optional<Result<Cublas>>& opened() {
   static std::optional<Result<Cublas>> library;
   return library;
@@ -55,7 +55,7 @@ class CublasCall final : public PreparedCall {
   CublasCall(const Cublas& library, const Contraction& contraction, int a, int b, int out)
       : library_(library), c_(contraction), a_(a), b_(b), out_(out) {}
 
-  /// Rows lie side by side here and columns there: what cuBLAS computes is the transposed product.
+  /// cuBLAS is column-major, so it computes the transposed product.
   int execute(void* const* buffers) override {
     const float one = 1, zero = 0;
     const auto m = static_cast<int>(c_.m), n = static_cast<int>(c_.n), k = static_cast<int>(c_.k);
@@ -84,7 +84,7 @@ Result<std::unique_ptr<PreparedCall>> prepare_cublas(const NodeCall& call) {
   const auto is_float = [](const Operand& operand) { return operand.dtype == "fp32"; };
   if (call.nodes.size() != 1 || !contraction || contraction->bias >= 0 || !is_float(node.out) ||
       !std::all_of(node.in.begin(), node.in.end(), is_float))
-    return invalid("the cuBLAS adapter multiplies fp32 matrices, nothing else");
+    return invalid("the cuBLAS adapter multiplies fp32 matrices and nothing else");
   if (!cublas().ok()) return cublas().error();
   return std::unique_ptr<PreparedCall>(std::make_unique<CublasCall>(
       *cublas(), *contraction, node.in[0].buffer, node.in[1].buffer, node.out.buffer));

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <optional>
 
-#include "baseline/vendor/cudnn_ways.h"
+#include "baseline/vendor/cudnn_plans.h"
 #include "baseline/vendor/gpu_calls.h"
 
 namespace lathe::vendor {
 namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{64} << 20;
-constexpr float kLevel = 1.03F;  // of two ways this near to each other the first is taken, by every process
+/// Plans within this factor of each other count as equal; every process then takes the first.
+constexpr float kTieFactor = 1.03F;
 
-/// What a process has once, like its context. The calls follow each other on one stream: they share one
-/// workspace.
+/// Per-process state. Calls run in order on one stream, so they share one workspace.
 struct Process {
   const Cudnn* cudnn;
   CudnnHandle handle;
@@ -37,28 +37,28 @@ Result<Process> make_process() {
 
 class CudnnCall final : public PreparedCall {
  public:
-  explicit CudnnCall(Way way) : way_(std::move(way)) {}
+  explicit CudnnCall(CudnnPlan plan) : plan_(std::move(plan)) {}
   int execute(void* const* buffers) override {
-    return way_.run(buffers, process()->value().workspace.pointer());
+    return plan_.run(buffers, process()->value().workspace.pointer());
   }
 
  private:
-  Way way_;
+  CudnnPlan plan_;
 };
 
-Result<std::vector<Way>> ways_of(const Process& made, const NodeCall& call) {
+Result<std::vector<CudnnPlan>> plans_of(const Process& made, const NodeCall& call) {
   LATHE_TRY(const CudnnShape shape, cudnn_shape(call));
   const Cudnn& cudnn = *made.cudnn;
   if (const auto* convolution = std::get_if<ConvolutionShape>(&shape))
-    return convolution_ways(cudnn, made.handle, call, *convolution);
+    return convolution_plans(cudnn, made.handle, call, *convolution);
   if (const auto* pooling = std::get_if<PoolingShape>(&shape))
-    return pooling_ways(cudnn, made.handle, call, *pooling);
+    return pooling_plans(cudnn, made.handle, call, *pooling);
   if (const auto* softmax = std::get_if<SoftmaxShape>(&shape))
-    return softmax_ways(cudnn, made.handle, call, *softmax);
-  return norm_ways(cudnn, made.handle, call, std::get<NormShape>(shape));
+    return softmax_plans(cudnn, made.handle, call, *softmax);
+  return norm_plans(cudnn, made.handle, call, std::get<NormShape>(shape));
 }
 
-/// Zeroed stand-ins for the caller's buffers.
+/// Zeroed substitutes for the caller's buffers.
 Result<std::vector<GpuMemory>> make_buffers(const NodeCall& call) {
   std::vector<std::size_t> bytes;
   const auto note = [&](const Operand& operand) {
@@ -86,25 +86,25 @@ Status reserve_workspace(Process& made, std::size_t bytes) {
   return Ok{};
 }
 
-/// Runs each way, which also loads its kernels: nothing is loaded while calls are recorded.
-Result<std::size_t> fastest(Process& made, const NodeCall& call, const std::vector<Way>& ways) {
+/// Runs each implementation once, so that its kernels are loaded before calls are captured.
+Result<std::size_t> fastest(Process& made, const NodeCall& call, const std::vector<CudnnPlan>& plans) {
   LATHE_TRY(const std::vector<GpuMemory> memory, make_buffers(call));
   std::vector<void*> buffers;
   for (const GpuMemory& one : memory) buffers.push_back(one.pointer());
   std::optional<std::size_t> best;
   float best_ms = 0;
   CudnnCode refusal = 0;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    if (ways[i].workspace_bytes > kMostWorkspace) continue;
-    LATHE_CHECK_OK(reserve_workspace(made, ways[i].workspace_bytes));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].workspace_bytes > kMostWorkspace) continue;
+    LATHE_CHECK_OK(reserve_workspace(made, plans[i].workspace_bytes));
     const auto ms = made.clock.time([&] {
-      const CudnnCode code = ways[i].run(buffers.data(), made.workspace.pointer());
+      const CudnnCode code = plans[i].run(buffers.data(), made.workspace.pointer());
       if (code != 0) refusal = code;
       return code;
     });
     if (!ms.ok() && ms.error().code == ErrorCode::kInvalid) continue;
     if (!ms.ok()) return ms.error();
-    if (best && *ms * kLevel >= best_ms) continue;
+    if (best && *ms * kTieFactor >= best_ms) continue;
     best = i;
     best_ms = *ms;
   }
@@ -127,9 +127,9 @@ Result<std::unique_ptr<PreparedCall>> prepare_cudnn(const NodeCall& call) {
   if (!process()->ok()) return process()->error();
   Process& made = process()->value();
   made.cudnn->set_stream(made.handle, made.clock.stream());
-  LATHE_TRY(std::vector<Way> ways, ways_of(made, call));
-  LATHE_TRY(const std::size_t best, fastest(made, call, ways));
-  return std::unique_ptr<PreparedCall>(std::make_unique<CudnnCall>(std::move(ways[best])));
+  LATHE_TRY(std::vector<CudnnPlan> plans, plans_of(made, call));
+  LATHE_TRY(const std::size_t best, fastest(made, call, plans));
+  return std::unique_ptr<PreparedCall>(std::make_unique<CudnnCall>(std::move(plans[best])));
 }
 
 }  // namespace lathe::vendor

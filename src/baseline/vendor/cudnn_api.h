@@ -34,8 +34,8 @@ enum CudnnNumber : int {
   kCudnnNormSpatial = 1,
 };
 
-/// Algorithms that add the same products as the definition. FFT and Winograd subtract neighbours' products
-/// again, which leaves the bound of fp32; backward algorithm 0 adds in an order that changes.
+/// Algorithms that sum the same products as the definition. FFT and Winograd do not, and exceed the
+/// fp32 bound; backward algorithm 0 is non-deterministic.
 enum CudnnAlgorithm : int {
   kCudnnImplicitGemm = 0,
   kCudnnImplicitPrecomputedGemm = 1,
@@ -94,11 +94,12 @@ struct Cudnn {
                           const void* shift, const void* mean, const void* variance, double eps);
 };
 
-/// Looks for libcudnn.so.9 at `first_place` (unless empty), in the loader's path and in CUDA's folder, once a
-/// process; its path. The parts that do the work lie in the same folder and load at their first use.
+/// Finds libcudnn.so.9 at `first_place` (unless empty), in the loader's path or in CUDA's folder,
+/// once per process, and returns its path. Its sub-libraries are in the same folder and load at
+/// their first use.
 Result<std::string> find_cudnn(const std::string& first_place);
 
-/// Bound, once a process.
+/// The bound functions; loaded once per process.
 const Result<Cudnn>& cudnn();
 
 }  // namespace lathe::vendor

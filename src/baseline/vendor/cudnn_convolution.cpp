@@ -1,4 +1,4 @@
-#include "baseline/vendor/cudnn_ways.h"
+#include "baseline/vendor/cudnn_plans.h"
 
 namespace lathe::vendor {
 namespace {
@@ -6,7 +6,7 @@ namespace {
 constexpr CudnnAlgorithm kForward[] = {kCudnnImplicitPrecomputedGemm, kCudnnImplicitGemm, kCudnnGemm,
                                        kCudnnDirect};
 
-/// All that the ways of one convolution share.
+/// State shared by the implementations of one convolution.
 struct Parts {
   const Cudnn* cudnn;
   CudnnHandle handle;
@@ -33,7 +33,7 @@ struct Parts {
                            convolution.get(), algorithm, workspace, bytes, &kCudnnZero, y.get(),
                            buffers[y_at]);
   }
-  /// Bias and relu in calls of their own.
+  /// Bias and relu as separate calls.
   CudnnCode finish(void* const* buffers) const {
     if (bias_at < 0) return 0;
     const CudnnCode code =
@@ -86,37 +86,37 @@ Result<Shared<CudnnConvolution>> convolution_descriptor(const Cudnn& cudnn, cons
       });
 }
 
-/// A fused bias without relu is known to the precomputed algorithm alone.
-Result<std::vector<Way>> convolution_ways(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
-                                          const ConvolutionShape& shape) {
+/// Only the precomputed algorithm supports a fused bias without relu.
+Result<std::vector<CudnnPlan>> convolution_plans(const Cudnn& cudnn, CudnnHandle handle, const NodeCall& call,
+                                                 const ConvolutionShape& shape) {
   LATHE_TRY(Parts made, make_parts(cudnn, handle, call, shape));
   const auto parts = std::make_shared<const Parts>(std::move(made));
-  std::vector<Way> ways;
+  std::vector<CudnnPlan> plans;
   std::size_t bytes = 0;
   if (shape.transposed) {
     const int algorithm = kCudnnBackwardImplicitGemm;
     if (cudnn.backward_bytes(handle, parts->weights.get(), parts->x.get(), parts->convolution.get(),
                              parts->y.get(), algorithm, &bytes) == 0)
-      ways.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                        const CudnnCode code = parts->backward(algorithm, buffers, workspace, bytes);
-                        return code == 0 ? parts->finish(buffers) : code;
-                      }});
-    return ways;
+      plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                         const CudnnCode code = parts->backward(algorithm, buffers, workspace, bytes);
+                         return code == 0 ? parts->finish(buffers) : code;
+                       }});
+    return plans;
   }
   for (const int algorithm : kForward) {
     if (cudnn.forward_bytes(handle, parts->x.get(), parts->weights.get(), parts->convolution.get(),
                             parts->y.get(), algorithm, &bytes) != 0)
       continue;
     if (shape.bias >= 0 && (shape.relu || algorithm == kCudnnImplicitPrecomputedGemm))
-      ways.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                        return parts->forward_fused(algorithm, buffers, workspace, bytes);
-                      }});
-    ways.push_back({bytes, [=](void* const* buffers, void* workspace) {
-                      const CudnnCode code = parts->forward(algorithm, buffers, workspace, bytes);
-                      return code == 0 ? parts->finish(buffers) : code;
-                    }});
+      plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                         return parts->forward_fused(algorithm, buffers, workspace, bytes);
+                       }});
+    plans.push_back({bytes, [=](void* const* buffers, void* workspace) {
+                       const CudnnCode code = parts->forward(algorithm, buffers, workspace, bytes);
+                       return code == 0 ? parts->finish(buffers) : code;
+                     }});
   }
-  return ways;
+  return plans;
 }
 
 }  // namespace lathe::vendor

@@ -12,7 +12,7 @@ bool starts_with(const Node& node, std::string_view prefix) {
 
 Ints narrow(const Extents& extents) { return {extents.begin(), extents.end()}; }
 
-/// A line is a plane of height 1: cuDNN's windows have two axes at least.
+/// Treats a line as a plane of height 1, because cuDNN's windows have at least two axes.
 Ints spatial(const Extents& shape) {
   Ints extents = narrow(shape);
   if (extents.size() == 3) extents.insert(extents.begin() + 2, 1);

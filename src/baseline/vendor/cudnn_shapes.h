@@ -8,14 +8,15 @@ namespace lathe::vendor {
 
 using Ints = std::vector<int>;
 
-/// One convolution, or with `transposed` its adjoint. Tensors have a batch, channels and two or three axes;
-/// the other lists have a number for each axis. Buffers are indices, -1: none.
+/// A convolution, or its adjoint if `transposed`. Tensors have a batch, channels and two or three
+/// spatial axes; other lists have one number for each spatial axis. Buffers are indices, -1 if
+/// absent.
 struct ConvolutionShape {
   Ints x, weights, y;
   Ints stride, padding, dilation;
   int groups = 1;
   bool transposed = false;
-  int bias = -1;  ///< the buffer of one value a channel of y
+  int bias = -1;  ///< the buffer of the bias over y's channels
   bool relu = false;
 };
 
@@ -23,10 +24,10 @@ struct PoolingShape {
   Ints x, y;
   Ints kernel, stride, padding;
   bool maximum = false;
-  bool count_padding = true;  ///< what lies outside counts in an average's divisor
+  bool count_padding = true;  ///< padding counts in an average's divisor
 };
 
-/// Over the second of the extents [outer, length, inner, 1].
+/// A softmax over the second of the extents [outer, length, inner, 1].
 struct SoftmaxShape {
   Ints shape;
   bool logarithm = false;
@@ -39,7 +40,8 @@ struct NormShape {
 
 using CudnnShape = std::variant<ConvolutionShape, PoolingShape, SoftmaxShape, NormShape>;
 
-/// The one cuDNN call that computes all nodes of `call`. Errors: kInvalid, what does not map exactly.
+/// The cuDNN call that computes all nodes of `call`. Errors: kInvalid if there is no exact
+/// equivalent.
 Result<CudnnShape> cudnn_shape(const NodeCall& call);
 
 }  // namespace lathe::vendor

@@ -6,7 +6,8 @@
 
 namespace lathe::vendor {
 
-/// Device memory of the current context, zeroed, by way of the driver, which is bound at run time.
+/// Zeroed device memory of the current context, allocated through the driver, which is loaded at
+/// run time.
 class GpuMemory {
  public:
   GpuMemory() = default;
@@ -25,16 +26,17 @@ class GpuMemory {
 
 struct EventTag;
 
-/// Times calls on a stream of its own, which libraries may hold on to: it lives as long as the process.
+/// Times calls on a stream of its own. The stream lives as long as the process, because libraries
+/// may keep a reference to it.
 class GpuClock {
  public:
   static Result<GpuClock> create();
   void* stream() const { return stream_; }
 
-  /// A call's time in milliseconds, as graphs of calls run it: the best of several runs of a graph that has
-  /// as many calls as the clock needs. One call runs before, which loads what it needs. `enqueue` puts a call
-  /// on the stream and returns 0 or a library's error code. Errors: kInvalid, it refuses or cannot be
-  /// recorded; kUnavailable, the device failed.
+  /// The time of a call in milliseconds: the best of several runs of a CUDA graph with enough calls
+  /// for the clock's resolution, after one call that loads its kernels. `enqueue` enqueues the call
+  /// and returns 0 or a library's error code. Errors: kInvalid if the call is refused or cannot be
+  /// captured; kUnavailable if the device failed.
   Result<float> time(const std::function<int()>& enqueue) const;
 
  private:

@@ -57,7 +57,7 @@ Result<NodeCall> parse_node_call(std::string_view json) {
   try {
     return from_json(nlohmann::json::parse(json));
   } catch (const std::exception& error) {
-    return invalid(std::string("a library call's JSON: ") + error.what());
+    return invalid(std::string("the JSON of a library call: ") + error.what());
   }
 }
 

@@ -24,11 +24,11 @@ struct Node {
   std::string op;
   nlohmann::json attrs;
   std::vector<Operand> in;
-  Operand out;  ///< `buffer` is -1 for a value that stays inside the call
+  Operand out;  ///< `buffer` is -1 for an internal value
 };
 
-/// BoundStep::node_text, parsed and checked: operands refer to earlier nodes, and only the last node's value
-/// leaves the call.
+/// BoundStep::node_text, parsed and checked: operands refer to earlier nodes, and only the last
+/// node's value leaves the call.
 struct NodeCall {
   std::string library;
   std::vector<Node> nodes;
@@ -36,7 +36,8 @@ struct NodeCall {
 
 Result<NodeCall> parse_node_call(std::string_view json);
 
-/// A library call with all its memory and code made. `execute` returns 0 or the library's error code.
+/// A prepared library call: its memory is allocated and its code generated. `execute` returns 0 or
+/// the library's error code.
 class PreparedCall {
  public:
   virtual ~PreparedCall() = default;
@@ -46,14 +47,14 @@ class PreparedCall {
 Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int threads);
 Result<std::unique_ptr<PreparedCall>> prepare_cublas(const NodeCall& call);
 Result<std::unique_ptr<PreparedCall>> prepare_cudnn(const NodeCall& call);
-/// Where later calls go, a CUstream, if the library is in use; 0, or its error code.
+/// Sets the CUstream of later calls if the library is in use. Returns 0 or its error code.
 int set_cublas_stream(void* stream);
 int set_cudnn_stream(void* stream);
 Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads);
 
 std::int64_t count(const Extents& shape);
 
-/// A window's attribute, one number an axis; `fallback` where the node does not have it.
+/// A window's attribute, one number for each axis; `fallback` if the node does not have it.
 Extents per_axis(const Node& node, const char* name, std::size_t axes, std::int64_t fallback);
 
 }  // namespace lathe::vendor

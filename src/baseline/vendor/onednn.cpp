@@ -1,6 +1,6 @@
 #include "baseline/vendor/onednn.h"
 
-/// Of the libgomp that oneDNN runs on, whichever compiler builds this file.
+/// Declared here because oneDNN uses libgomp, whichever compiler builds this file.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace lathe::vendor {
@@ -24,7 +24,7 @@ class OnednnBuilder::Call final : public PreparedCall {
  public:
   explicit Call(const dnnl::engine& engine) : stream_(engine) {}
 
-  /// Without allocation of our own: the C call on argument lists made in advance.
+  /// Calls the C interface with prebuilt argument lists, so that nothing is allocated.
   int execute(void* const* buffers) override {
     for (const auto& [memory, buffer] : callers_)
       if (dnnl_memory_set_data_handle(memory.get(), buffers[buffer]) != dnnl_success)
@@ -92,7 +92,7 @@ Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int t
   for (const Node& node : call.nodes) {
     bool all_float = node.out.dtype == "fp32";
     for (const Operand& operand : node.in) all_float = all_float && operand.dtype == "fp32";
-    if (!all_float) return invalid("the oneDNN adapter takes fp32 alone");
+    if (!all_float) return invalid("the oneDNN adapter takes only fp32");
   }
   omp_set_num_threads(threads);
   for (const auto prepare : {onednn_matmul, onednn_attention, onednn_convolution, onednn_deconvolution,

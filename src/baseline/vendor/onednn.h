@@ -15,13 +15,13 @@ inline constexpr auto kInference = dnnl::prop_kind::forward_inference;
 /// Row-major fp32.
 Desc plain_desc(const Extents& shape);
 Extents row_major_strides(const Extents& shape);
-/// fp32 in whatever layout the primitive likes best.
+/// fp32 in the layout that the primitive prefers.
 Desc any_desc(const Extents& shape);
 
 using ExecArgs = std::vector<std::pair<int, dnnl::memory>>;
 
-/// Collects the primitives of one call with their memory. All memory that oneDNN itself would take at
-/// execution (scratchpads) is made here.
+/// Collects the primitives of one call with their memory, including the scratchpads that oneDNN
+/// would otherwise allocate at execution.
 class OnednnBuilder {
  public:
   OnednnBuilder();
@@ -32,7 +32,7 @@ class OnednnBuilder {
   dnnl::memory caller(const Operand& operand) { return caller(operand, plain_desc(operand.shape)); }
   /// Memory that lives in the call.
   dnnl::memory own(const Desc& desc);
-  /// `memory` itself if it has the layout already, else a copy that each execution reorders.
+  /// `memory` itself if it already has the layout, else a copy that every execution reorders.
   dnnl::memory to_layout(const dnnl::memory& memory, const Desc& desc);
   void reorder(const dnnl::memory& from, const dnnl::memory& to);
   /// Appends a primitive whose attributes came from `attributes()`.
@@ -62,22 +62,23 @@ struct Eltwise {
 std::optional<Eltwise> eltwise_of(const Node& node);
 std::optional<dnnl::algorithm> binary_of(const Node& node);
 
-/// The operand's extents at the rank of the node's result: ones in front, or around a bias along an axis.
+/// The operand's extents expanded to the rank of the node's result, with ones in front, or around a
+/// bias along an axis.
 Extents aligned_extents(const Node& node, const Operand& operand);
 
-/// What follows a call's first primitive: its attributes, and the tensors that these read.
+/// The post-operations of a call's first primitive: its attributes, and the tensors that they read.
 struct PostOps {
   dnnl::primitive_attr attr = OnednnBuilder::attributes();
   ExecArgs args;
 };
 
-/// The nodes from `first` on as post-operations: activations, and sums or products with a tensor of the
-/// result's shape or with one value for each index of `channel_axis`. `result` are the primitive's own
-/// extents, which may merge leading axes of the nodes'.
+/// The nodes from `first` on as post-operations: activations, and sums or products with a tensor of
+/// the result's shape or with one value for each index of `channel_axis`. `result` are the
+/// primitive's own extents, which may merge leading axes of the nodes'.
 Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size_t first,
                          const Extents& result, std::size_t channel_axis);
 
-/// Each returns null when the call's first node is none of its ops.
+/// Each returns null if the call's first node is not one of its ops.
 using PreparedResult = Result<std::unique_ptr<PreparedCall>>;
 PreparedResult onednn_matmul(const NodeCall& call);
 PreparedResult onednn_attention(const NodeCall& call);

@@ -6,8 +6,8 @@
 namespace lathe::vendor {
 namespace {
 
-/// Adds 0 to the scores of keys that a query may see, -infinity to the others. A primitive of its own: fused
-/// to the product, a mask that all heads share makes oneDNN 2.6 run reference code.
+/// Adds 0 to the scores of visible keys and -infinity to the others. A separate primitive, because
+/// a fused mask that all heads share makes oneDNN 2.6 run reference code.
 void add_causal_mask(OnednnBuilder& builder, const dnnl::memory& scores, std::int64_t queries,
                      std::int64_t keys) {
   const Desc mask_desc = plain_desc({1, queries, keys});

@@ -4,7 +4,7 @@
 namespace lathe::vendor {
 namespace {
 
-/// Extents with their strides: (rows, columns) stored as such or swapped, in front a batch with its stride.
+/// Extents and strides of (batch, rows, columns); rows and columns may be stored transposed.
 dnnl::memory::desc matrix_desc(const Contraction& c, std::int64_t rows, std::int64_t columns, bool transposed,
                                std::int64_t batch_stride) {
   const std::int64_t row_stride = transposed ? 1 : columns;

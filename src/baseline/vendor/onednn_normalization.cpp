@@ -7,7 +7,7 @@ using Flags = dnnl::normalization_flags;
 
 }  // namespace
 
-/// oneDNN normalises the last axis: the normalised axes are merged.
+/// oneDNN normalises only the last axis, so the normalised axes are merged.
 PreparedResult onednn_layer_norm(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "layer_norm") return std::unique_ptr<PreparedCall>();
@@ -39,7 +39,7 @@ PreparedResult onednn_layer_norm(const NodeCall& call) {
   return builder.finish();
 }
 
-/// Inputs x, gamma, beta, mean, var; a relu behind it is the primitive's own flag.
+/// Inputs x, gamma, beta, mean, var; a following relu is a flag of the primitive.
 PreparedResult onednn_batch_norm(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "batch_norm") return std::unique_ptr<PreparedCall>();

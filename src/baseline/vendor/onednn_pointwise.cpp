@@ -12,13 +12,13 @@ std::size_t axis_of(const Node& node, std::int64_t fallback) {
                                            : axis);
 }
 
-/// A primitive that stands alone: nothing is fused to it.
+/// A single primitive, to which nothing is fused.
 Status check_alone(const NodeCall& call) {
   if (call.nodes.size() == 1) return Ok{};
   return invalid("oneDNN fuses nothing to op '" + call.nodes[0].op + "'");
 }
 
-/// At least two axes: with one, oneDNN 2.6's fused binaries read beside their operand.
+/// At least two axes: with one, fused binaries of oneDNN 2.6 read outside their operand.
 Extents pointwise_extents(Extents shape) {
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
   return shape;
@@ -103,7 +103,7 @@ PreparedResult onednn_reduction(const NodeCall& call) {
   OnednnBuilder builder;
   const Desc from = plain_desc(shape);
   const Desc to = plain_desc(kept);
-  if (kept == shape) {  // one element each: oneDNN refuses a reduction that reduces nothing
+  if (kept == shape) {  // oneDNN refuses a reduction over extents of 1
     builder.reorder(builder.caller(node.in[0]), builder.caller(node.out, to));
     return builder.finish();
   }
@@ -113,7 +113,7 @@ PreparedResult onednn_reduction(const NodeCall& call) {
   return builder.finish();
 }
 
-/// A reorder from the input seen with its axes permuted.
+/// A reorder from a permuted view of the input.
 PreparedResult onednn_transpose(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "transpose") return std::unique_ptr<PreparedCall>();

@@ -26,7 +26,7 @@ const std::map<std::string, Eltwise, std::less<>>& fixed_eltwise() {
   return table;
 }
 
-/// The operand that is not the previous node's value, when there is exactly one such.
+/// The operand that is not the previous node's value, if there is exactly one.
 const Operand* other_operand(const Node& node, int previous) {
   if (node.in.size() != 2) return nullptr;
   if (node.in[0].node == previous && node.in[1].buffer >= 0) return &node.in[1];
@@ -34,7 +34,8 @@ const Operand* other_operand(const Node& node, int previous) {
   return nullptr;
 }
 
-/// The extents under which the primitive must see `operand`, or nullopt if it does not broadcast that way.
+/// The extents under which the primitive must see `operand`, or nullopt if it does not broadcast
+/// that way.
 std::optional<Extents> broadcast_extents(const Node& node, const Operand& operand, const Extents& result,
                                          std::size_t channel_axis) {
   const Extents& out = node.out.shape;
@@ -42,7 +43,7 @@ std::optional<Extents> broadcast_extents(const Node& node, const Operand& operan
   if (aligned == out) return result;
   Extents channel(result.size(), 1);
   channel[channel_axis] = result[channel_axis];
-  // Axes are merged in front alone, so the channel keeps its distance from the end.
+  // Only leading axes are merged, so the channel axis keeps its distance from the end.
   const std::size_t axis_in_out = out.size() - (result.size() - channel_axis);
   for (std::size_t i = 0; i < aligned.size(); ++i)
     if (aligned[i] != (i == axis_in_out ? result[channel_axis] : 1)) return std::nullopt;

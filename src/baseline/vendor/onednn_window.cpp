@@ -3,8 +3,8 @@
 namespace lathe::vendor {
 namespace {
 
-/// oneDNN counts dilation from 0. Padding is the same on both sides: what does not fill a stride is dropped
-/// by a convolution and is its adjoint's output_padding.
+/// oneDNN counts dilation from 0. Padding is symmetric; a remainder that does not fill a stride is
+/// dropped by a convolution and corresponds to its adjoint's output_padding.
 struct Geometry {
   Extents stride, dilation, padding;
 
@@ -20,8 +20,8 @@ bool starts_with(const Node& node, std::string_view prefix) {
   return std::string_view(node.op).starts_with(prefix);
 }
 
-/// Weights [first, second, kernel...] of `groups` groups as [groups, first / groups, second, kernel...], or
-/// with the two channel axes exchanged.
+/// Weights [first, second, kernel...] of `groups` groups as [groups, first / groups, second,
+/// kernel...], or with the two channel axes exchanged.
 Desc grouped_weights(const Extents& stored, std::int64_t groups, bool exchange) {
   Extents dims = stored;
   Extents strides = row_major_strides(stored);
@@ -38,7 +38,7 @@ Desc grouped_weights(const Extents& stored, std::int64_t groups, bool exchange) 
   return {dims, dnnl::memory::data_type::f32, strides};
 }
 
-/// A bias of the node itself, or the next node if that adds one over the channels.
+/// The node's own bias, or the next node if it adds one over the channels.
 const Operand* channel_bias(const NodeCall& call, std::size_t& next) {
   const Node& node = call.nodes[0];
   next = 1;
@@ -54,8 +54,8 @@ const Operand* channel_bias(const NodeCall& call, std::size_t& next) {
   return nullptr;
 }
 
-/// The plan of a convolution or of its adjoint: layouts are the primitive's choice, and inputs and the
-/// result, which are plain, are reordered within the call.
+/// A convolution or its adjoint. The primitive chooses its layouts; inputs and the result are
+/// row-major and reordered within the call.
 template <class Primitive>
 PreparedResult convolution(const NodeCall& call, dnnl::algorithm algorithm, const Desc& weights,
                            const Geometry& g) {
@@ -96,7 +96,7 @@ PreparedResult onednn_convolution(const NodeCall& call) {
   return convolution<dnnl::convolution_forward>(call, dnnl::algorithm::convolution_auto, weights, geometry);
 }
 
-/// The weights are stored [inputs, outputs / groups, kernel...]; oneDNN wants outputs in front.
+/// Weights are stored [inputs, outputs / groups, kernel...]; oneDNN expects outputs first.
 PreparedResult onednn_deconvolution(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (!starts_with(node, "conv_transpose")) return std::unique_ptr<PreparedCall>();

@@ -23,7 +23,8 @@ void multiply(const Contraction& c, const float* a, const float* b, float beta, 
   }
 }
 
-/// A contraction, its batches in a loop; the bias, if any, is laid into the result first and added to.
+/// A batched contraction as a loop over its batches; a bias is written to the result first and
+/// accumulated onto.
 class OpenblasCall final : public PreparedCall {
  public:
   OpenblasCall(Contraction contraction, int a, int b, int bias, int out)
@@ -50,8 +51,8 @@ class OpenblasCall final : public PreparedCall {
   int out_;
 };
 
-/// A worker takes its workspace when it first runs, maybe from under a caller that is locked down by then: a
-/// product that is large enough to be shared makes all of them run now.
+/// A worker thread allocates its workspace when it first runs, by which time the process may be
+/// locked down. A product large enough to use all workers makes them allocate now.
 void start_workers() {
   constexpr std::int64_t kSize = 512;
   const Contraction square{.m = kSize, .n = kSize, .k = kSize};
@@ -74,13 +75,14 @@ Result<std::unique_ptr<PreparedCall>> prepare_openblas(const NodeCall& call, int
   const Node& node = call.nodes[0];
   const auto contraction = contraction_of(node);
   if (!contraction) return invalid("OpenBLAS has no call for op '" + node.op + "' at these shapes");
-  if (!all_float(call)) return invalid("the OpenBLAS adapter takes fp32 alone");
+  if (!all_float(call)) return invalid("the OpenBLAS adapter takes only fp32");
   const Operand* bias =
       contraction->bias >= 0 ? &node.in[static_cast<std::size_t>(contraction->bias)] : nullptr;
   const bool fuses_bias = !bias && call.nodes.size() == 2;
   if (fuses_bias) bias = row_bias(call.nodes[1], 0, contraction->n);
   if (call.nodes.size() > 2 || (call.nodes.size() == 2 && !(fuses_bias && bias)))
-    return invalid("the OpenBLAS adapter fuses a contraction with one bias over its columns, nothing else");
+    return invalid(
+        "the OpenBLAS adapter fuses a contraction with one bias over its columns and nothing else");
   openblas_set_num_threads(threads);
   if (threads > 1) start_workers();
   return std::unique_ptr<PreparedCall>(

@@ -26,21 +26,21 @@ std::size_t element_bytes(const std::string& dtype) {
   return 4;
 }
 
-/// The libraries take workspaces from malloc at each call. For them not to enter the kernel, malloc must
-/// serve them from the heap, never give freed memory back, and have enough of it: 64 MiB beyond what the
-/// caller holds.
+/// The libraries allocate workspaces with malloc on every call. To avoid system calls, malloc must
+/// serve them from the heap, never return freed memory, and have 64 MiB more of it than the caller
+/// uses.
 void keep_freed_memory() {
   constexpr int kLargestWorkspace = 32 << 20;  // glibc's largest M_MMAP_THRESHOLD
   mallopt(M_MMAP_THRESHOLD, kLargestWorkspace);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  // Untouched, so it costs address space alone: what a call allocates must come from what was freed here.
+  // Never touched, so it costs only address space; a call's allocations reuse it.
   std::array<void*, 8> reserve;
   for (void*& memory : reserve) memory = std::malloc(kLargestWorkspace - 4096);
   for (void* memory : reserve) std::free(memory);
 }
 
-/// Zeroed stand-ins for the caller's buffers: what a rehearsal runs on. They come from mmap, because memory
-/// freed to malloc stays with the process (see keep_freed_memory).
+/// Zeroed substitutes for the caller's buffers in the trial run. Allocated with mmap, because
+/// memory freed to malloc stays with the process (see keep_freed_memory).
 class RehearsalBuffers {
  public:
   explicit RehearsalBuffers(const NodeCall& call) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "task/generate/sketch.h"
+#include "task/generate/task_builder.h"
 #include "task/lint/lint.h"
 
 namespace lathe {
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kAttempts = 200;
 
-/// Lint draws inputs; two independent draws make a lucky pass rare.
+/// Lint draws random inputs; a second independent run makes passing by luck unlikely.
 bool is_sound(const TaskSpec& spec, const Seed& seed) {
   for (std::uint64_t i = 0; i < 2; ++i) {
     const Result<LintReport> report = lint(spec, seed.derive("lint", i));
@@ -32,7 +32,7 @@ Result<std::string> generate_task(std::uint64_t seed, const GenerateOptions& opt
   for (std::uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
     const Seed own = root.derive("attempt", attempt);
     Rng rng(own);
-    std::string text = sample_sketch(rng, options).to_toml(name);
+    std::string text = sample_task(rng, options).to_toml(name);
     const Result<TaskSpec> spec = parse_task(text, name + ".toml");
     if (!spec.ok()) {
       last = spec.error();

@@ -13,8 +13,8 @@ struct GenerateOptions {
   std::int64_t max_elements = 1 << 20;  ///< of the largest tensor at the scored shape
 };
 
-/// A sound, non-degenerate task sampled from a seed: TOML text that parses and passes lint. Equal seeds and
-/// options give equal text.
+/// A sound, non-degenerate task sampled from a seed: TOML text that parses and passes lint. Equal
+/// seeds and options give equal text.
 Result<std::string> generate_task(std::uint64_t seed, const GenerateOptions& options = {});
 
 }  // namespace lathe

@@ -15,7 +15,8 @@ bool small_enough(const BoundTask& task) {
   return task.flops <= kMaxFlops && elements <= kMaxElements;
 }
 
-/// The dims with one dim halved, or all of them where the domain ties them together; `dims` if neither binds.
+/// The dims with the largest possible dim halved, or all of them if the domain couples them; `dims`
+/// if neither binds.
 Dims halved(const TaskSpec& spec, const Dims& dims) {
   std::vector<std::string> order = spec.dim_names;
   std::ranges::sort(order, std::greater{}, [&](const std::string& name) { return dims.at(name); });
@@ -28,6 +29,10 @@ Dims halved(const TaskSpec& spec, const Dims& dims) {
   for (auto& [name, extent] : smaller) extent = std::max(spec.dim_ranges.at(name).low, extent / 2);
   return lathe::bind(spec, smaller).ok() ? smaller : dims;
 }
+
+/// Error bounds allow for flushed denormals. Added to an exact zero, such an error would take
+/// branches that no kernel takes.
+constexpr double kUnderflow = 0x1p-125;
 
 }  // namespace
 
@@ -56,6 +61,29 @@ Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Di
 Comparison judge(const Expected& expected, std::span<const double> values) {
   const HostTensor tensor = HostTensor::encode(expected.dtype, expected.value.shape, values);
   return compare(expected, tensor.bytes, nullptr);
+}
+
+Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const LintCase& sample, Rng& rng) {
+  std::map<std::string, Value> values;
+  const TaskSpec& spec = *task.spec;
+  for (std::size_t i = 0; i < spec.tensors.size(); ++i) {
+    values[spec.tensors[i].name] = {sample.inputs[i].shape, sample.inputs[i].decode(), {}};
+  }
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    const NodeDecl& node = spec.nodes[i];
+    std::vector<const Value*> in;
+    for (const std::string& name : node.in) in.push_back(&values.at(name));
+    const OpSite site = task.site(i);
+    Value out;
+    node.op->evaluate(site, in, sample.numerics, out);
+    for (std::size_t k = 0; k < out.err.size(); ++k) {
+      if (out.err[k] > kUnderflow) out.data[k] += (2 * rng.uniform() - 1) * out.err[k];
+    }
+    out.err.clear();
+    out.shape = site.out;
+    values[node.out] = std::move(out);
+  }
+  return values;
 }
 
 }  // namespace lathe

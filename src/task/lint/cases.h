@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "task/compare.h"
@@ -8,7 +11,7 @@
 
 namespace lathe {
 
-/// One set of inputs with what the outputs must be.
+/// One set of inputs with the expected outputs.
 struct LintCase {
   Distribution distribution = Distribution::kNormal;
   Numerics numerics;
@@ -16,7 +19,8 @@ struct LintCase {
   std::vector<Expected> expected;
 };
 
-/// The headline shape, halved dim by dim inside the domain until one evaluation takes about a millisecond.
+/// The headline shape, halved dim by dim inside the domain until one evaluation takes about a
+/// millisecond.
 Dims lint_shape(const TaskSpec& spec);
 
 Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Distribution distribution,
@@ -24,5 +28,27 @@ Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Di
 
 /// Rounds values to the output's dtype and compares them, as a kernel's result would be.
 Comparison judge(const Expected& expected, std::span<const double> values);
+
+/// Evaluates a graph with random errors added to every op's result, within the op's own error
+/// bound. The outputs must stay within the propagated bound; otherwise the bound would reject
+/// honest kernels.
+Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const LintCase& sample, Rng& rng);
+
+/// A wrong kernel: computes the values it would return for one output of a case, or nullopt if it
+/// does not apply.
+struct Mutant {
+  std::string name;  ///< "zero", "h.dropped_bias"
+  std::size_t output = 0;
+  bool ordinary_inputs_only = false;  ///< must fail on inputs like users' data
+  std::function<std::optional<std::vector<double>>(const LintCase&)> run;
+};
+
+/// The mutants of every task: zero, mean, input_copy, skipped_tile and low_precision for each
+/// output.
+std::vector<Mutant> generic_mutants(const TaskSpec& spec);
+
+/// The mutants of every node's op, as seen in each output that depends on the node. Refers to
+/// `task`.
+std::vector<Mutant> op_mutants(const BoundTask& task);
 
 }  // namespace lathe

@@ -8,25 +8,24 @@
 
 #include "base/statistics.h"
 #include "task/lint/cases.h"
-#include "task/lint/mutants.h"
-#include "task/lint/rounded_run.h"
 
 namespace lathe {
 namespace {
 
-/// A mutant nearer to the truth than this part of the tolerance is the same computation in other words.
+/// A mutant whose error is below this share of the tolerance counts as an equivalent computation.
 constexpr double kEquivalentRatio = 1e-3;
-/// An output is almost constant if so many of its elements lie within a guesser's reach of their median.
+/// An output is almost constant if this share of its elements lies within kConstantReach of their
+/// median.
 constexpr double kConstantShare = 0.98;
 constexpr double kConstantReach = 16;  ///< in tolerances
-/// A bound that exceeds this part of the output's RMS on so many elements says nothing.
+/// A bound is too loose if it exceeds this share of the output's RMS on this share of the elements.
 constexpr double kLooseRatio = 0.25;
 constexpr double kLooseShare = 0.1;
-/// The headline shape is checked too where one evaluation is this cheap.
+/// The headline shape is checked as well if one evaluation needs at most this much arithmetic.
 constexpr double kHeadlineFlops = 2e8;
 constexpr double kHeadlineElements = 4e6;
 
-/// What users' data looks like; the other distributions are there to corner clever kernels.
+/// Distributions that resemble users' data; the others are adversarial.
 bool ordinary(Distribution distribution) {
   return distribution == Distribution::kNormal || distribution == Distribution::kHeavyTail;
 }
@@ -43,7 +42,7 @@ double distance(const Expected& expected, std::span<const double> values) {
   return largest;
 }
 
-/// All that the checks share.
+/// State shared by the checks.
 class Linter {
  public:
   Linter(const BoundTask& task, const Reference& reference, const Seed& seed)
@@ -72,7 +71,7 @@ class Linter {
     return std::move(report_);
   }
 
-  /// What one evaluation at another shape can tell.
+  /// The checks that one evaluation at another shape allows.
   Result<LintReport> run_outputs_only() {
     LATHE_TRY(LintCase made, make_case(task_, reference_, Distribution::kNormal, seed_));
     cases_.push_back(std::move(made));
@@ -88,13 +87,13 @@ class Linter {
   void fatal(std::string check, std::string text) {
     report_.findings.push_back({true, std::move(check), std::move(text)});
   }
-  void remark(std::string check, std::string text) {
+  void warn(std::string check, std::string text) {
     report_.findings.push_back({false, std::move(check), std::move(text)});
   }
 
-  /// Whether some inputs give the mutant away; nullopt if it never applies. `near`, if given, receives the
-  /// largest error over tolerance before rounding to the output's dtype.
-  std::optional<bool> caught(const Mutant& mutant, double* near) const {
+  /// Whether some inputs expose the mutant; nullopt if it never applies. `near`, if given, receives
+  /// the largest error over tolerance before rounding to the output's dtype.
+  std::optional<bool> is_caught(const Mutant& mutant, double* near) const {
     std::optional<bool> result;
     for (const LintCase& sample : cases_) {
       if (mutant.ordinary_inputs_only && !ordinary(sample.distribution)) continue;
@@ -110,7 +109,7 @@ class Linter {
 
   void try_mutant(const Mutant& mutant) {
     const std::string& output = spec_.outputs[mutant.output].name;
-    const std::optional<bool> result = caught(mutant, nullptr);
+    const std::optional<bool> result = is_caught(mutant, nullptr);
     if (!result.has_value()) {
       report_.skipped.push_back(fmt::format("{}: does not apply to {}", mutant.name, output));
     } else if (!*result) {
@@ -122,7 +121,7 @@ class Linter {
   void try_op_mutant(const Mutant& mutant) {
     const std::string& output = spec_.outputs[mutant.output].name;
     double near = 0;
-    const std::optional<bool> result = caught(mutant, &near);
+    const std::optional<bool> result = is_caught(mutant, &near);
     if (!result.has_value() || *result) return;
     if (near <= kEquivalentRatio) {
       report_.skipped.push_back(fmt::format("{}: makes no difference to {}", mutant.name, output));
@@ -156,7 +155,7 @@ class Linter {
         const std::string text = fmt::format("{} values of {} are not finite on {} inputs", values, out,
                                              name(sample.distribution));
         sample.distribution == Distribution::kNormal ? fatal("finite_output", text)
-                                                     : remark("finite_output", text);
+                                                     : warn("finite_output", text);
       }
       if (bounds > 0) {
         fatal("finite_bound", fmt::format("{} elements of {} have no finite error bound on {} inputs", bounds,
@@ -218,7 +217,7 @@ class Linter {
     return Ok{};
   }
 
-  /// Other data for one input alone must move some output beyond its tolerance.
+  /// Changing one input's data must change some output beyond its tolerance.
   Status check_inputs_matter() {
     for (std::size_t input = 0; input < spec_.tensors.size(); ++input) {
       bool matters = false;
@@ -257,7 +256,7 @@ class Linter {
   LintReport report_;
 };
 
-/// Adds the headline's findings that the small shape did not show.
+/// Adds findings of the headline shape that the small shape did not have.
 void merge(LintReport& report, const LintReport& headline) {
   std::set<std::string> known;
   for (const LintFinding& finding : report.findings) known.insert(finding.check);

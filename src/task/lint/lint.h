@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-/// One check of a task's soundness.
+/// The result of one soundness check.
 struct LintFinding {
   bool fatal = false;
   std::string check;  ///< "mutant:zero", "input_matters:bias", "constant_output", "mutant:fp16"
@@ -16,12 +16,13 @@ struct LintFinding {
 
 struct LintReport {
   std::vector<LintFinding> findings;
-  std::vector<std::string> skipped;  ///< mutants that the dtype cannot tell apart
+  std::vector<std::string> skipped;  ///< mutants that the dtype cannot distinguish from the task
   bool sound() const;
 };
 
-/// Refuses tasks that a wrong kernel could pass: every mutant must fail, every input must move the output,
-/// the output must not be almost constant, and randomly rounded runs must stay inside the propagated bound.
+/// Refuses tasks that a wrong kernel could pass: every mutant must fail, every input must move the
+/// output, the output must not be almost constant, and randomly rounded runs must stay inside the
+/// propagated bound.
 Result<LintReport> lint(const TaskSpec& spec, const Seed& seed);
 
 }  // namespace lathe

@@ -1,9 +1,9 @@
-#include "task/lint/mutants.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
+
+#include "task/lint/cases.h"
 
 namespace lathe {
 namespace {
@@ -46,7 +46,8 @@ Values with_skipped_tile(const Expected& expected) {
   return values;
 }
 
-/// Values rounded to the next coarser format; nullopt where no coarser one can be told apart.
+/// Values rounded to the next coarser format; nullopt if there is none that the dtype could
+/// distinguish.
 Values with_low_precision(const Expected& expected) {
   if (expected.compare != CompareKind::kBound) return std::nullopt;
   if (expected.dtype != DType::kF32 && expected.dtype != DType::kF64) return std::nullopt;
@@ -59,7 +60,7 @@ Values with_low_precision(const Expected& expected) {
   return values;
 }
 
-/// The node's result and all that is computed from it.
+/// The node's result and everything computed from it.
 std::set<std::string> dependents(const TaskSpec& spec, const NodeDecl& start) {
   std::set<std::string> reached = {start.out};
   for (const NodeDecl& node : spec.nodes) {

@@ -19,7 +19,7 @@ struct Sigmoid : UnaryDefaults {
   std::string c(const std::string& x) const { return "lathe::sigmoid(" + x + ")"; }
 };
 
-/// By way of exp its error is absolute, not relative, near 0.
+/// Computed through exp, its error near 0 is absolute, not relative.
 struct Tanh : UnaryDefaults {
   static constexpr std::string_view kName = "tanh";
   static constexpr double kFloor = kFlush;
@@ -30,7 +30,7 @@ struct Tanh : UnaryDefaults {
   std::string c(const std::string& x) const { return "lathe::tanh(" + x + ")"; }
 };
 
-/// Both forms of GELU: the exact one and the one of GPT-2.
+/// Both forms of GELU: with erf, and GPT-2's approximation with tanh.
 struct Gelu : UnaryDefaults {
   static constexpr std::string_view kName = "gelu";
   static constexpr double kFlops = 6;
@@ -79,7 +79,7 @@ struct Silu : UnaryDefaults {
     const double s = logistic(x);
     return s + y * (1 - s);
   }
-  /// x multiplies what a sigmoid below kFlush loses.
+  /// x multiplies the error of a sigmoid that is flushed below kFlush.
   double own(double x, double y) const {
     return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
            std::fabs(x) * kFlush / 0x1p-24;
@@ -97,7 +97,7 @@ struct Elu : UnaryDefaults {
   double slope(double x, double y) const {
     return x < 0 ? std::fabs(y + alpha) : std::max(1.0, std::fabs(alpha));
   }
-  /// exp(x) - 1 loses what cancels.
+  /// Cancellation in exp(x) - 1.
   double own(double x, double y) const {
     return x < 0 ? (kTranscendental + 1) * std::fabs(y + alpha) + 3 * std::fabs(y) : 0;
   }
@@ -115,7 +115,7 @@ struct Softplus : UnaryDefaults {
   explicit Softplus(const Attrs&) {}
   double f(double x) const { return softplus_of(x); }
   double slope(double x, double) const { return logistic(x); }
-  /// log(1 + exp(x)) rounds to a multiple of u.
+  /// 1 + exp(x) is rounded to a multiple of u.
   double own(double x, double y) const { return kTranscendental + 1 + kTranscendental * y + std::fabs(x); }
   std::string c(const std::string& x) const {
     return "lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x + ")))";

@@ -1,7 +1,6 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/indexing.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {

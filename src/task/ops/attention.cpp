@@ -2,9 +2,8 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/gemm.h"
-#include "task/ops/support/named_op.h"
+#include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
-#include "task/ops/support/softmax_row.h"
 
 namespace lathe::ops {
 namespace {
@@ -24,10 +23,11 @@ struct AttentionSizes {
   }
 };
 
-/// Of scores that one thread holds; in fp64, with bounds and what they are made of, some 40 MB.
+/// The number of scores that one thread holds: about 40 MB in fp64 with bounds and intermediate
+/// values.
 constexpr std::size_t kScores = 1 << 20;
 
-/// Rows of `columns` elements from row `first` on, counted over all heads.
+/// A view of rows of `columns` elements, starting at row `first`, counted over all heads.
 Value slice(const Value& from, std::size_t first, std::size_t rows, std::size_t columns) {
   const auto at = static_cast<std::ptrdiff_t>(first * columns);
   const auto count = static_cast<std::ptrdiff_t>(rows * columns);
@@ -37,8 +37,8 @@ Value slice(const Value& from, std::size_t first, std::size_t rows, std::size_t 
   return result;
 }
 
-/// q k^T scale, softmax over the keys (query i sees the first visible(i) of them), times v; for queries of
-/// one head from `first` on.
+/// Attention for queries of one head from `first` on: softmax(q k^T scale) v, where query i sees
+/// the first visible(i) keys.
 class Head {
  public:
   Head(const AttentionSizes& sizes, double scale, bool causal, const Numerics& numerics)
@@ -53,7 +53,7 @@ class Head {
         [&](const auto* a, const auto* b, auto* c) { scores_of(rows, a, b, c); }, scores);
     Value weights;
     prepare(scores.shape, !scores.err.empty(), weights);
-    for (std::size_t row = 0; row < rows; ++row) weigh(row, visible(first + row), scores, weights);
+    for (std::size_t row = 0; row < rows; ++row) softmax_weights(row, visible(first + row), scores, weights);
     Value out{.shape = {queries, static_cast<std::int64_t>(sizes_.width)}, .data = {}, .err = {}};
     evaluate_bilinear(
         weights, v, static_cast<double>(sizes_.keys), numerics_,
@@ -80,7 +80,7 @@ class Head {
     return hidden < sizes_.keys ? sizes_.keys - hidden : 0;
   }
 
-  void weigh(std::size_t row, std::size_t count, Value& scores, Value& weights) const {
+  void softmax_weights(std::size_t row, std::size_t count, Value& scores, Value& weights) const {
     if (count == 0) return;
     const std::size_t first = row * sizes_.keys;
     const std::size_t errors = scores.err.empty() ? 0 : count;
@@ -102,8 +102,8 @@ class Head {
   const Numerics& numerics_;
 };
 
-/// softmax(q k^T scale) v for q [..., L, D], k [..., S, D], v [..., S, E]; scale is 1 / sqrt(D) unless given;
-/// `causal` hides from query i the keys after i + S - L.
+/// softmax(q k^T scale) v for q [..., L, D], k [..., S, D], v [..., S, E]; scale is 1 / sqrt(D)
+/// unless given; `causal` hides from query i the keys after i + S - L.
 class Attention final : public NamedOp {
  public:
   Attention()

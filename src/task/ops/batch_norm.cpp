@@ -23,8 +23,8 @@ Factor factor_of(std::span<const Value* const> in, std::size_t channel, double e
           std::fabs(value) * relative + inverse * in[1]->error_at(channel) + rounding(numerics, value)};
 }
 
-/// Inference: (x - mean) / sqrt(var + eps) * gamma + beta with inputs x, gamma, beta, mean, var; all but x
-/// are vectors over axis 1.
+/// Inference: (x - mean) / sqrt(var + eps) * gamma + beta with inputs x, gamma, beta, mean, var;
+/// all but x are vectors over axis 1.
 class BatchNorm final : public NamedOp {
  public:
   BatchNorm() : NamedOp({"batch_norm", OpClass::kElementwise, 5, 5, {{"eps", AttrKind::kReal}}}) {}
@@ -72,8 +72,8 @@ class BatchNorm final : public NamedOp {
   }
 
  private:
-  /// Also for a kernel that folds the mean into the shift: x f + (beta - mean f), from which it may start the
-  /// sum that x is.
+  /// Covers kernels that fold the mean into the shift, x f + (beta - mean f), and start the sum
+  /// that produces x from it.
   static double error_of(std::span<const Value* const> in, std::size_t i, std::size_t c, const Factor& factor,
                          const Numerics& numerics) {
     const double u = numerics.unit_roundoff;

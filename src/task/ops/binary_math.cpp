@@ -38,7 +38,7 @@ struct Mul : BinaryDefaults {
   static std::string c(const std::string& a, const std::string& b) { return a + " * " + b; }
 };
 
-/// Two roundings, for kernels that multiply by the reciprocal.
+/// Two roundings, because kernels may multiply by the reciprocal.
 struct Div : BinaryDefaults {
   static constexpr std::string_view kName = "div";
   static constexpr bool kFloatOnly = true;
@@ -74,7 +74,7 @@ struct Min : BinaryDefaults {
   }
 };
 
-/// For a positive base; by way of exp(b log a) the error grows with the exponent.
+/// For a positive base. Computed as exp(b log a), so the error grows with the exponent.
 struct Pow : BinaryDefaults {
   static constexpr std::string_view kName = "pow";
   static constexpr bool kFloatOnly = true;

@@ -1,8 +1,7 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 #include "task/ops/support/indexing.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
@@ -14,7 +13,8 @@ std::vector<AttrRule> conv_rules() {
   return rules;
 }
 
-/// x [N, C, ...] by weight [O, C / groups, kernel...], plus bias [O] if given, zeros outside.
+/// Convolves x [N, C, ...] with weight [O, C / groups, kernel...] and adds bias [O] if given;
+/// padding is zeros.
 class Conv final : public NamedOp {
  public:
   Conv(std::string_view name, std::size_t axes)
@@ -51,8 +51,7 @@ class Conv final : public NamedOp {
     out.shape = site.out;
     evaluate_bilinear(
         *in[0], *in[1], static_cast<double>(sizes.inputs * sizes.taps()), numerics,
-        [&](const auto* x, const auto* w, auto* y) { convolve_anywhere(sizes, site.products, x, w, y); },
-        out);
+        [&](const auto* x, const auto* w, auto* y) { convolve_fastest(sizes, site.products, x, w, y); }, out);
     if (in.size() > 2) add_bias(*in[2], lines_along(site.out, 1).stride, numerics, out);
   }
 

@@ -1,8 +1,7 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
-#include "task/ops/support/gathered.h"
+#include "task/ops/support/convolve.h"
 #include "task/ops/support/indexing.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
@@ -15,8 +14,9 @@ std::vector<AttrRule> conv_transpose_rules() {
   return rules;
 }
 
-/// x [N, C, ...] spread by weight [C, O / groups, kernel...], plus bias [O] if given. An extent becomes
-/// (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
+/// The transposed convolution of x [N, C, ...] with weight [C, O / groups, kernel...], plus bias
+/// [O] if given. An extent becomes (in - 1) stride - 2 padding + dilation (kernel - 1) +
+/// output_padding + 1.
 class ConvTranspose final : public NamedOp {
  public:
   ConvTranspose(std::string_view name, std::size_t axes)
@@ -49,7 +49,7 @@ class ConvTranspose final : public NamedOp {
     evaluate_bilinear(
         *in[0], *in[1], terms(sizes), numerics,
         [&](const auto* x, const auto* w, auto* y) {
-          convolve_transposed_anywhere(sizes, site.products, x, w, y);
+          convolve_transposed_fastest(sizes, site.products, x, w, y);
         },
         out);
     if (in.size() > 2) add_bias(*in[2], lines_along(site.out, 1).stride, numerics, out);
@@ -100,7 +100,7 @@ class ConvTranspose final : public NamedOp {
     return extents;
   }
 
-  /// Of the convolution whose adjoint this is: it reads what this writes.
+  /// The window of the convolution whose adjoint this is; its input is this op's output.
   ConvSizes sizes_of(const OpSite& site) const {
     const std::int64_t groups = site.attrs.integer("groups", 1);
     return {.window = make_window(site.attrs, site.out, site.in[1], site.in[0], axes_),
@@ -110,8 +110,8 @@ class ConvTranspose final : public NamedOp {
             .outputs = site.in[0][1] / groups};
   }
 
-  /// An output element lies under at most ceil(kernel / stride) taps of an axis if those are not spread
-  /// apart.
+  /// Without dilation, at most ceil(kernel / stride) taps of each axis contribute to an output
+  /// element.
   static double terms(const ConvSizes& sizes) {
     double count = static_cast<double>(sizes.outputs);
     for (std::size_t axis = 0; axis < 3; ++axis) {

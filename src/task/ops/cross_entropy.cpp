@@ -1,12 +1,12 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
+#include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
-#include "task/ops/support/softmax_row.h"
 
 namespace lathe::ops {
 namespace {
 
-/// The mean over rows of -log softmax(logits)[target]: logits [N, C], target [N] of integers in [0, C).
+/// The mean over rows of -log softmax(logits)[target]: logits [N, C], target [N] of integers in [0,
+/// C).
 class CrossEntropy final : public NamedOp {
  public:
   CrossEntropy() : NamedOp({"cross_entropy", OpClass::kLoss, 2, 2}) {}

@@ -25,8 +25,8 @@ class Diag final : public MoveOp {
   }
 };
 
-/// The elements of a matrix [..., M, N] on one side of a diagonal, with zeros on the other. `diagonal` 0 is
-/// the main one, which both keep; 1 the next to its right.
+/// The elements of a matrix [..., M, N] on one side of a diagonal, with zeros on the other.
+/// `diagonal` 0 is the main diagonal, which both ops keep; 1 is the one to its right.
 class Triangle final : public MoveOp {
  public:
   Triangle(std::string_view name, bool upper)

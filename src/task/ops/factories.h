@@ -1,13 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "task/op.h"
 
-/// Each file of ops adds what it defines; registry.cpp calls them all.
 namespace lathe::ops {
 
+/// The functions that add the ops of each file; registry.cpp calls them all.
 using OpList = std::vector<std::unique_ptr<const Op>>;
 
 void add_activations(OpList& list);
@@ -16,37 +18,52 @@ void add_attention(OpList& list);
 void add_batch_norm(OpList& list);
 void add_bias_add(OpList& list);
 void add_binary_math(OpList& list);
-void add_cast(OpList& list);
-void add_concat(OpList& list);
 void add_conv(OpList& list);
 void add_conv_transpose(OpList& list);
 void add_cross_entropy(OpList& list);
 void add_diag(OpList& list);
-void add_extrema(OpList& list);
-void add_flip(OpList& list);
 void add_gather(OpList& list);
 void add_group_norm(OpList& list);
 void add_l2_normalize(OpList& list);
 void add_layer_norm(OpList& list);
+void add_layout(OpList& list);
 void add_linear(OpList& list);
-void add_logsumexp(OpList& list);
 void add_losses(OpList& list);
 void add_matmul(OpList& list);
-void add_norms(OpList& list);
 void add_outer(OpList& list);
-void add_pad(OpList& list);
 void add_piecewise(OpList& list);
 void add_pool(OpList& list);
-void add_reshape(OpList& list);
+void add_reductions(OpList& list);
 void add_rms_norm(OpList& list);
 void add_scalar_math(OpList& list);
 void add_scans(OpList& list);
-void add_slice(OpList& list);
+void add_slicing(OpList& list);
 void add_softmax(OpList& list);
-void add_sums(OpList& list);
-void add_transpose(OpList& list);
 void add_unary_math(OpList& list);
-void add_variance(OpList& list);
 void add_where(OpList& list);
+
+struct OpTraits {
+  std::string_view name;
+  OpClass op_class;
+  int min_inputs;
+  int max_inputs;
+  std::vector<AttrRule> attr_rules = {};
+};
+
+/// An Op described by its traits.
+class NamedOp : public Op {
+ public:
+  explicit NamedOp(OpTraits traits) : traits_(std::move(traits)) {}
+  std::string_view name() const final { return traits_.name; }
+  OpClass op_class() const final { return traits_.op_class; }
+  int min_inputs() const final { return traits_.min_inputs; }
+  int max_inputs() const final { return traits_.max_inputs; }
+  std::vector<AttrRule> attr_rules() const final { return traits_.attr_rules; }
+  /// Contractions override this; for other ops only the memory traffic has a useful lower bound.
+  double essential_flops(const OpSite&) const override { return 0; }
+
+ private:
+  OpTraits traits_;
+};
 
 }  // namespace lathe::ops

@@ -5,7 +5,7 @@
 namespace lathe::ops {
 namespace {
 
-/// x's slices along `axis` in the order that an integer tensor names: numpy's take. `embedding` is axis 0
+/// Slices of x along `axis`, selected by an integer tensor (numpy's take). `embedding` is axis 0
 /// with the inputs (table [V, ...], index). An index outside the axis gives NaN.
 class Gather final : public MoveOp {
  public:

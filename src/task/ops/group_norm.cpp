@@ -1,13 +1,12 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// x [N, C, ...] with each group of C / groups channels brought to mean 0 and variance 1, then scaled by
-/// gamma [C] and shifted by beta [C], if given. instance_norm has one channel a group.
+/// x [N, C, ...] with each group of C / groups channels brought to mean 0 and variance 1, then
+/// scaled by gamma [C] and shifted by beta [C], if given. instance_norm has one channel a group.
 class GroupNorm final : public NamedOp {
  public:
   GroupNorm(std::string_view name, bool one_channel)

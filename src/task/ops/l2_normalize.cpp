@@ -1,12 +1,11 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// y = x / max(norm, eps); for x in error by e the norm errs by its root's error.
+/// y = x / max(norm, eps); with errors e in x, the norm's error follows from that of its square.
 void normalize_row(const RowView& row, double eps, const Numerics& numerics) {
   double squares = 0;
   SumBound bound;

@@ -1,5 +1,4 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -30,8 +29,8 @@ void without_mean(const OpSite& site, std::span<const Value* const> in, Value& o
   });
 }
 
-/// (x - mean) / sqrt(var + eps) * gamma + beta over the axes from `axis` (default: the last) to the end.
-/// Inputs: x; gamma and beta with the shape of those axes, if given.
+/// (x - mean) / sqrt(var + eps) * gamma + beta over the axes from `axis` (default: the last) to the
+/// end. Inputs: x; gamma and beta with the shape of those axes, if given.
 class LayerNorm final : public NamedOp {
  public:
   LayerNorm()

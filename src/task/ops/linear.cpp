@@ -1,7 +1,6 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/gemm.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {

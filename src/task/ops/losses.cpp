@@ -1,19 +1,18 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/reduce.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// Two operands of one term, a from input 1, with their errors.
+/// The operands of one term, a from the first input and b from the second, with their errors.
 struct Pair {
   double a, b, ea, eb;
 };
 
-/// A loss that averages a term over all elements of two tensors of one shape. The term's own error is in
-/// units of u, what it carries is absolute.
+/// A loss that averages a term over all elements of two tensors of equal shape. The term's own
+/// error is in units of u; the propagated error is absolute.
 struct Loss {
   struct Term {
     double value;

@@ -2,13 +2,13 @@
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/gemm.h"
 #include "task/ops/support/indexing.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// Integers accumulate in int32; floating-point numbers keep their format unless `out_dtype` says otherwise.
+/// Integer products are int32; floating-point products keep the operands' format unless `out_dtype`
+/// is given.
 Result<DType> result_dtype(const InferContext& context) {
   const std::string wanted = context.attrs.text("out_dtype", "");
   if (!wanted.empty()) return parse_dtype(wanted);
@@ -59,7 +59,8 @@ void multiply(const MatmulSizes& sizes, const T* a, const T* b, T* c) {
   });
 }
 
-/// The last two axes are matrices (after transpose_a, transpose_b), those before broadcast.
+/// A matrix product over the last two axes (after transpose_a, transpose_b); leading axes
+/// broadcast.
 class Matmul final : public NamedOp {
  public:
   Matmul()

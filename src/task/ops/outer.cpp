@@ -1,12 +1,11 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// Of vectors a [M] and b [N]: out[i, j] = a[i] b[j]. A matrix of rank 1, so products with it need few flops.
+/// The outer product of vectors a [M] and b [N]: out[i, j] = a[i] b[j].
 class Outer final : public NamedOp {
  public:
   Outer() : NamedOp({"outer", OpClass::kOther, 2, 2}) {}

@@ -59,7 +59,7 @@ struct Hardsigmoid : UnaryDefaults {
   }
 };
 
-/// Limits that fp32 rounds cost one rounding.
+/// Limits that are not fp32 values cost one rounding.
 struct Clamp : UnaryDefaults {
   static constexpr std::string_view kName = "clamp";
   static constexpr double kFlops = 2;

@@ -2,7 +2,6 @@
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 #include "task/ops/support/window.h"
 
@@ -19,8 +18,9 @@ std::vector<AttrRule> rules(PoolKind kind) {
   return rules;
 }
 
-/// Over the last axes of x [N, C, ...]; stride is the kernel's extent unless given. Padding is -infinity for
-/// a maximum, 0 for an average, whose divisor counts it unless count_padding = false.
+/// Pools over the last axes of x [N, C, ...]; the stride defaults to the kernel's extent. Padding
+/// is -infinity for a maximum and 0 for an average, whose divisor includes it unless count_padding
+/// = false.
 class Pool final : public NamedOp {
  public:
   Pool(std::string_view name, PoolKind kind, std::size_t axes)
@@ -76,8 +76,8 @@ class Pool final : public NamedOp {
   struct Taps {
     const Value& x;
     const Window& window;
-    std::int64_t plane;     ///< where the channel starts
-    std::int64_t position;  ///< of the window, flat
+    std::int64_t plane;     ///< offset of the channel
+    std::int64_t position;  ///< flat index of the window's position
 
     template <class Visit>
     void visit(Visit visit_element) const {

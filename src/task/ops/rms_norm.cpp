@@ -1,12 +1,12 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 namespace {
 
-/// y = x / sqrt(mean(x^2) + eps). Relative error of y: that of the root, carried by avg(2|x| e), and 2 u.
+/// y = x / sqrt(mean(x^2) + eps). Relative error of y: that of the root, carried by avg(2|x| e),
+/// and 2 u.
 void rms_row(const RowView& row, double eps, const Numerics& numerics) {
   const auto n = static_cast<double>(row.x.size());
   double squares = 0;

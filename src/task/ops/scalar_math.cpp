@@ -29,7 +29,7 @@ struct AddScalar : UnaryDefaults {
   double start;
 };
 
-/// By way of exp(b log x) the error grows with the exponent.
+/// Computed as exp(b log x), so the error grows with the exponent.
 struct PowScalar : UnaryDefaults {
   static constexpr std::string_view kName = "pow_scalar";
   static constexpr double kFloor = kFlush;

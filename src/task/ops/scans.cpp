@@ -1,5 +1,4 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -17,7 +16,7 @@ void cumsum_row(const RowView& row, const Numerics& numerics) {
   }
 }
 
-/// As prod's bound, for every prefix.
+/// The bound of prod, for every prefix.
 void cumprod_row(const RowView& row, const Numerics& numerics) {
   double product = 1;
   double carried = 0;
@@ -31,7 +30,7 @@ void cumprod_row(const RowView& row, const Numerics& numerics) {
   }
 }
 
-/// Every prefix along `axis` (default: the last), itself included.
+/// Inclusive prefixes along `axis` (default: the last).
 class Scan final : public NamedOp {
  public:
   using RowFunction = void (*)(const RowView&, const Numerics&);

@@ -1,12 +1,11 @@
 #include "task/ops/factories.h"
-#include "task/ops/support/named_op.h"
+#include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
-#include "task/ops/support/softmax_row.h"
 
 namespace lathe::ops {
 namespace {
 
-/// x - logsumexp(x), or (x - max) - log(sum): each term is rounded, in either order.
+/// x - logsumexp(x) or (x - max) - log(sum), with each term rounded.
 void log_softmax_row(const RowView& row, const Numerics& numerics) {
   const ExpSum total = sum_of_exp(row.x, row.e, numerics, {});
   const double logarithm = std::log(total.sum);

@@ -21,7 +21,7 @@ struct Transcendental : UnaryDefaults {
   static constexpr double kFloor = kFlush;
 };
 
-/// Also where the argument is scaled by log2(e) first, which rounds it.
+/// Covers implementations that first scale the argument by log2(e), which rounds it.
 struct Exp : Transcendental {
   static constexpr std::string_view kName = "exp";
   explicit Exp(const Attrs&) {}
@@ -31,7 +31,7 @@ struct Exp : Transcendental {
   std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
 };
 
-/// Near 1 its error is absolute: one rounding of the argument.
+/// Near 1 the error is absolute: one rounding of the argument.
 struct Log : Transcendental {
   static constexpr std::string_view kName = "log";
   explicit Log(const Attrs&) {}
@@ -50,7 +50,7 @@ struct Log1p : Transcendental {
   std::string c(const std::string& x) const { return "lathe::log1p(" + x + ")"; }
 };
 
-/// By Abramowitz and Stegun's 7.1.26 it is good to an absolute 2.5 u.
+/// Covers Abramowitz and Stegun 7.1.26, whose absolute error is 2.5 u.
 struct Erf : Transcendental {
   static constexpr std::string_view kName = "erf";
   explicit Erf(const Attrs&) {}
@@ -116,10 +116,38 @@ struct Square : UnaryDefaults {
   std::string c(const std::string& x) const { return x + " * " + x; }
 };
 
+/// The same values in another floating-point format. The reference keeps them exact; the format's
+/// rounding is added to the bound when a node is stored in it.
+class Cast final : public NamedOp {
+ public:
+  Cast()
+      : NamedOp({"cast",
+                 OpClass::kElementwise,
+                 1,
+                 1,
+                 {{"dtype", AttrKind::kText, true, {"fp64", "fp32", "fp16", "bf16"}}}}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_TRY(const DType dtype, parse_dtype(context.attrs.text("dtype", "")));
+    return SymbolicType{dtype, context.in[0].shape};
+  }
+
+  void evaluate(const OpSite&, std::span<const Value* const> in, const Numerics&, Value& out) const override {
+    out = *in[0];
+  }
+
+  double flops(const OpSite&) const override { return 0; }
+
+  std::string c_expression(const Attrs&, std::span<const std::string> operands) const override {
+    return operands[0];
+  }
+};
+
 }  // namespace
 
 void add_unary_math(OpList& list) {
   add_unary<Exp, Log, Log1p, Erf, Sin, Cos, Sqrt, Rsqrt, Reciprocal, Square>(list);
+  list.push_back(std::make_unique<Cast>());
 }
 
 }  // namespace lathe::ops

@@ -19,7 +19,7 @@ class Where final : public NamedOp {
     return SymbolicType{context.in[1].dtype, std::move(shape)};
   }
 
-  /// A condition that its own error may turn over leaves either value possible.
+  /// If the condition's own error may flip it, either value is possible.
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
                 Value& out) const override {
     prepare(site.out, needs_error(in, Numerics{.unit_roundoff = 0}), out);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "task/lint/cases.h"
-#include "task/lint/rounded_run.h"
 #include "tests/task/example_tasks.h"
 
 namespace lathe {

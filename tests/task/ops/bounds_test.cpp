@@ -41,7 +41,8 @@ TEST(ContractionBound, IsOneRoundingATermOfTheAbsoluteProduct) {
   }
 }
 
-/// The precision probe: a permutation picks one element, so tf32's rounding no longer hides among K terms.
+/// The precision probe: a permutation picks one element, so tf32's rounding no longer hides among K
+/// terms.
 TEST(ContractionBound, CountsOnlyNonZeroTermsForTheProbe) {
   Rng rng(Seed::from_number(3));
   const OpCase op_case = matmul_case(16, 64, 64);

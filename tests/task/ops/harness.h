@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-/// What a test's own formula computes with: T is double for the truth, float for an honest fp32 kernel.
+/// What a test's own formula computes with: T is double for the truth, float for an honest fp32
+/// kernel.
 template <class T>
 struct Array {
   Shape shape;
@@ -95,8 +96,8 @@ struct AttrPair {
 };
 Attrs attrs(std::vector<AttrPair> pairs);
 
-/// The result of infer for inputs of fixed extents; those drawn with an index_limit are int64, binary ones
-/// bool.
+/// The result of infer for inputs of fixed extents; those drawn with an index_limit are int64,
+/// binary ones bool.
 Result<SymbolicType> infer(const Op& op, const Attrs& attrs, const std::vector<SymbolicType>& in);
 SymbolicType fixed_type(const Shape& shape, DType dtype = DType::kF32);
 Shape shape_of(const SymbolicType& type);

@@ -8,7 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// infer() with symbolic extents: "M" and "N" are dims, numbers are numbers. Equal means equal at two points.
+/// infer() with symbolic extents: "M" and "N" are dims, numbers are numbers. Equal means equal at
+/// two points.
 Result<SymbolicType> infer_symbolic(std::string_view op, const Attrs& given,
                                     const std::vector<std::vector<std::string>>& shapes,
                                     DType dtype = DType::kF32) {

@@ -21,7 +21,8 @@ Attrs attrs_of(const Geometry& g) {
       {{"stride", g.stride}, {"padding", g.padding}, {"dilation", g.dilation}, {"groups", g.groups}});
 }
 
-/// Every product of an output: calls visit(output index, product) for x [N, C, H, W] and w [O, C/g, k, k].
+/// Every product of an output: calls visit(output index, product) for x [N, C, H, W] and w [O, C/g,
+/// k, k].
 template <class T, class Visit>
 void conv2d_products(const Array<T>& x, const Array<T>& w, const Geometry& g, std::int64_t oh,
                      std::int64_t ow, Visit visit) {
@@ -64,7 +65,8 @@ OpCase conv2d(const Geometry& g, Shape x, Shape w, std::int64_t oh, std::int64_t
   return result;
 }
 
-/// One spatial axis, by the definition; also serves as axis 2 of conv3d with extents of 1 before it.
+/// One spatial axis, by the definition; also serves as axis 2 of conv3d with extents of 1 before
+/// it.
 OpCase conv1d(std::string op, Shape x, Shape w) {
   OpCase result =
       make_case(std::move(op), {x, w}, attrs({{"padding", std::vector<std::int64_t>(x.size() - 2, 0)}}),

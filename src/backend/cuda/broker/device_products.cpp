@@ -41,7 +41,7 @@ Status DeviceProducts::reserve(std::uint64_t bytes) {
   matrices_ = Mapping();
   LATHE_TRY(memory_, make_memfd("products", bytes));
   LATHE_TRY(matrices_, map_shared(memory_, bytes, true));
-  obtain_large(matrices_.data(), bytes);
+  prefault(matrices_.data(), bytes);
   return Ok{};
 }
 

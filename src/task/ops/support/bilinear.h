@@ -9,17 +9,19 @@
 
 namespace lathe::ops {
 
-/// |x| * factor + error, scaled by `scale` into fp32: what bounds are computed in, at half the cost.
+/// |x| * factor + error, scaled by `scale` into fp32: what bounds are computed in, at half the
+/// cost.
 std::vector<float> magnitudes(const Value& x, double factor, bool with_error, double scale);
 std::vector<float> nonzero_flags(const Value& x);
 double largest_magnitude(const Value& x, bool with_error);
 /// to += factor * added.
 void add_scaled(const std::vector<float>& added, double factor, std::vector<double>& to);
-/// to *= the error of a sum of so many terms, with u the roundoff.
+/// to *= the relative error of a sum of `terms` terms with unit roundoff u.
 void scale_by_sums(const std::vector<float>& terms, const Numerics& numerics, std::vector<double>& to);
 
-/// A product out = B(a, b), linear in each: matmul, convolutions. `apply(a, b, c)` computes it for pointers
-/// to double and to float, overwriting c. `terms` is the largest number of products that one element adds up.
+/// A product out = B(a, b), linear in each: matmul, convolutions. `apply(a, b, c)` computes it for
+/// pointers to double and to float, overwriting c. `terms` is the largest number of products that
+/// one element adds up.
 ///
 /// Bound, with u the roundoff: f(n) u B(|a|, |b|) + B(|a| + ea, eb) + B(ea, |b|). Magnitudes are
 /// scaled to 1 first, so that fp32 underflow in them is below fp32's own.
@@ -69,7 +71,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
 /// out += bias[c] for every element i of a product, c = i / stride % channels.
 void add_bias(const Value& bias, std::size_t stride, const Numerics& numerics, Value& out);
 
-/// How much of a contraction's extent the mutant "shrunk_k" leaves out: an eighth.
+/// The part of a contraction's extent that the mutant "shrunk_k" leaves out: an eighth.
 inline std::int64_t shrinkage(std::int64_t extent) { return std::max<std::int64_t>(1, extent / 8); }
 
 /// A copy whose last `count` entries along `axis` are zero: a contraction that stops early.

@@ -9,25 +9,25 @@
 #include "base/large_vector.h"
 #include "task/op.h"
 
-/// The pieces of first-order error bounds. An honest kernel rounds every operation to `unit_roundoff`, sums
-/// in any order (a long sum in parts), contracts to FMA, and uses transcendental functions good to
-/// kTranscendental roundings.
+/// Building blocks of first-order error bounds. A correct kernel may round every operation to
+/// `unit_roundoff`, sum in any order (long sums in parts), contract to FMA, and use transcendental
+/// functions with an error of kTranscendental roundings.
 namespace lathe::ops {
 
 /// Relative error of exp, log, erf, ... in units of u: 2 ulp.
 inline constexpr double kTranscendental = 4;
-/// fp32's denormal spacing: what arithmetic loses where it underflows.
+/// The spacing of fp32's denormals: the error of underflow.
 inline constexpr double kTiny = 0x1p-149;
-/// Vectorised exp and its like flush denormal results to zero; those that build 2^n in two steps (oneDNN)
-/// lose half of the last normal binade, too.
+/// Vectorised exp and similar functions flush denormal results to zero; those that build 2^n in two
+/// steps (oneDNN) also lose half of the last normal binade.
 inline constexpr double kFlush = 0x1p-125;
 
-/// A running sum of so many terms is honest; longer sums must be split.
+/// The longest sum that a single running accumulator may compute; longer sums must be split.
 inline constexpr double kSerialTerms = 4096;
 
-/// The error of a sum of `terms` terms in units of u and of their magnitudes' sum. Rounding near-equal terms
-/// is biased and a large term absorbs small ones, so a running sum errs by up to `terms`; short sums may
-/// round each term several times, as split products do.
+/// The error of a sum of `terms` terms in units of u times the sum of their magnitudes. The
+/// rounding of nearly equal terms is biased and a large term absorbs small ones, so a running sum's
+/// error reaches `terms`; short sums may round each term several times, as split products do.
 inline double sum_factor(const Numerics& numerics, double terms) {
   return std::max(std::min(terms, kSerialTerms), numerics.lambda * std::sqrt(terms));
 }
@@ -38,8 +38,8 @@ inline double sum_error(const Numerics& numerics, double terms, double magnitude
   return sum_factor(numerics, terms) * numerics.unit_roundoff * magnitude + terms * kTiny;
 }
 
-/// What adding `other` to a sum of `terms` terms may cost more than one rounding: an accumulator that starts
-/// from it rounds it with every term. 0 if there is no sum.
+/// The additional error of adding `other` to a sum of `terms` terms, because an accumulator that
+/// starts from `other` rounds it with every term. 0 if there is no sum.
 inline double start_error(const Numerics& numerics, double terms, double other) {
   return sum_factor(numerics, terms) * numerics.unit_roundoff * std::fabs(other);
 }
@@ -49,13 +49,14 @@ inline double rounding(const Numerics& numerics, double y) {
   return numerics.unit_roundoff == 0 ? 0 : std::max(numerics.unit_roundoff * std::fabs(y), kTiny);
 }
 
-/// How far sqrt(s) can be from the root of a value within `error` of s: finite also where s is 0.
+/// The largest difference between sqrt(s) and the root of a value within `error` of s; finite even
+/// for s = 0.
 inline double sqrt_error(double s, double error) {
   const double root = std::sqrt(s);
   return std::max(std::sqrt(s + error) - root, root - std::sqrt(std::max(0.0, s - error)));
 }
 
-/// Sums a row's terms while it counts what the bound needs.
+/// Accumulates what the bound of a sum needs.
 struct SumBound {
   double magnitude = 0;
   double propagated = 0;
@@ -73,7 +74,7 @@ struct SumBound {
   double total(const Numerics& numerics) const { return propagated + own(numerics); }
 };
 
-/// Allocates `err` if an error can arise: from arithmetic, or from inputs that have some.
+/// Whether the result has an error: from rounding, or from its inputs.
 inline bool needs_error(std::span<const Value* const> in, const Numerics& numerics) {
   return numerics.unit_roundoff > 0 ||
          std::ranges::any_of(in, [](const Value* value) { return value != nullptr && !value->err.empty(); });

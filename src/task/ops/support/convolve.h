@@ -6,22 +6,25 @@
 #include "base/parallel.h"
 #include "task/ops/support/gemm.h"
 #include "task/ops/support/window.h"
+#include "task/products.h"
 
 namespace lathe::ops {
 
-/// Sizes of a convolution x [batch, groups * inputs, ...] by w [groups * outputs, inputs, kernel...].
+/// Sizes of a convolution x [batch, groups * inputs, ...] by w [groups * outputs, inputs,
+/// kernel...].
 struct ConvSizes {
   Window window;
   std::int64_t batch = 1;
   std::int64_t groups = 1;
-  std::int64_t inputs = 1;   ///< channels a group reads
-  std::int64_t outputs = 1;  ///< channels a group writes
+  std::int64_t inputs = 1;   ///< input channels of a group
+  std::int64_t outputs = 1;  ///< output channels of a group
 
   std::int64_t taps() const { return Window::volume(window.kernel); }
 };
 
-/// Visits every (tap, position, input element) of one channel for the rows [first, last) of positions, a row
-/// being the innermost axis: visit(tap, index of the position within those rows, offset in the input).
+/// Visits every (tap, position, input element) of one channel for the rows [first, last) of
+/// positions, a row being the innermost axis: visit(tap, index of the position within those rows,
+/// offset in the input).
 template <class Visit>
 void for_each_tap(const Window& window, std::int64_t first, std::int64_t last, Visit visit) {
   const Window::Extents& k = window.kernel;
@@ -44,20 +47,20 @@ void for_each_tap(const Window& window, std::int64_t first, std::int64_t last, V
   }
 }
 
-/// How many rows of positions at once keep the unrolled columns near 16 MB.
+/// The number of rows of positions whose unrolled columns take about 16 MB.
 inline std::int64_t rows_per_chunk(const Window& window, std::int64_t column_height) {
   const std::int64_t rows = window.out[0] * window.out[1];
   return std::clamp<std::int64_t>((std::int64_t{1} << 21) / (column_height * window.out[2]), 1, rows);
 }
 
-/// Multiplications of either direction.
+/// The number of multiplications of either direction.
 inline double multiplications(const ConvSizes& sizes) {
   return static_cast<double>(sizes.batch * sizes.groups * Window::volume(sizes.window.out)) *
          static_cast<double>(sizes.inputs * sizes.outputs * sizes.taps());
 }
 
-/// y[o, p] = sum over inputs and taps of w[o, c, t] x[c, p's tap t], by unrolled columns and a product, parts
-/// of images side by side.
+/// y[o, p] = sum over channels c and taps t of w[o, c, t] x[c, tap t of p]: unrolls columns
+/// (im2col) and multiplies, parts of images in parallel.
 template <class T>
 void convolve(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const Window& window = sizes.window;
@@ -86,8 +89,9 @@ void convolve(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   });
 }
 
-/// The adjoint in x: x [batch, groups * outputs, positions] spreads through w [groups * outputs, inputs, ...]
-/// into y [batch, groups * inputs, in...], images side by side. The window describes the forward convolution.
+/// The adjoint with respect to x: scatters x [batch, groups * outputs, positions] through w [groups
+/// * outputs, inputs, ...] into y [batch, groups * inputs, in...], images in parallel. The window
+/// is that of the forward convolution.
 template <class T>
 void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
   const Window& window = sizes.window;
@@ -120,5 +124,33 @@ void convolve_transposed(const ConvSizes& sizes, const T* x, const T* w, T* y) {
     }
   });
 }
+
+/// The buffers of a GatheredProduct.
+template <class T>
+struct Gathered {
+  std::size_t m;
+  std::vector<T> a, images;
+  std::size_t image_count;
+  std::vector<std::int64_t> rows, columns;
+
+  GatheredProduct<T> product(T* c) const { return {m, a.data(), images, image_count, rows, columns, c}; }
+};
+
+/// convolve() of one group as a product.
+template <class T>
+Gathered<T> gather_convolution(const ConvSizes& sizes, const T* x, const T* w);
+/// convolve_transposed() of one group: a convolution of the input with zeros between its elements.
+template <class T>
+Gathered<T> gather_transposed(const ConvSizes& sizes, const T* x, const T* w);
+
+/// convolve() and convolve_transposed(), on the engine if there is one and it pays off; on its
+/// failure and otherwise on this machine's processors.
+template <class T>
+void convolve_fastest(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y);
+template <class T>
+void convolve_transposed_fastest(const ConvSizes& sizes, ProductEngine* engine, const T* x, const T* w, T* y);
+
+/// The number of multiplications that an engine would take over; may be 0.
+double engine_multiplications(const ConvSizes& sizes);
 
 }  // namespace lathe::ops

@@ -1,25 +1,36 @@
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <type_traits>
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 
 /// A float literal that C reads back as the fp32 nearest to `value`: "0.70710677f".
-std::string float_literal(double value);
+inline std::string float_literal(double value) {
+  const auto narrow = static_cast<float>(value);
+  if (std::isnan(narrow)) return "__builtin_nanf(\"\")";
+  if (std::isinf(narrow)) return narrow > 0 ? "__builtin_inff()" : "(-__builtin_inff())";
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), narrow).ptr;
+  std::string text(buffer.data(), end);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  text += "f";
+  return narrow < 0 ? "(" + text + ")" : text;
+}
 
-/// What an elementwise formula may leave out.
+/// Defaults for the optional members of an elementwise formula.
 struct UnaryDefaults {
   static std::vector<AttrRule> rules() { return {}; }
   static constexpr double kFlops = 1;
-  static constexpr double kFloor = kTiny;  ///< absolute error that underflow may cost
-  static constexpr bool kFolds = false;    ///< into the sum that x may be, which then starts from `start`
+  static constexpr double kFloor = kTiny;  ///< absolute error of underflow
+  static constexpr bool kFolds = false;    ///< a kernel may start the sum that produces x from `start`
   static constexpr double start = 0;
 };
 
@@ -29,8 +40,8 @@ struct UnaryDefaults {
 ///   double slope(double x, double y) const           df/dx, which carries the input's error
 ///   double own(double x, double y) const             the error of an honest fp32 formula in units of u
 ///   std::string c(const std::string& x) const        the C expression
-/// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead of
-/// `slope`:
+/// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead
+/// of `slope`:
 ///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
 template <class F>
 class UnaryOp final : public NamedOp {

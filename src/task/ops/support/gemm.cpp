@@ -10,8 +10,8 @@
 namespace lathe::ops {
 namespace {
 
-// GotoBLAS blocking: a packed panel of A (kMc x kKc) stays in L2, a sliver of B (kKc x 2 vectors) in L1; a
-// tile of kMr rows by 2 vectors needs 12 of the 16 AVX registers.
+// GotoBLAS blocking: a packed panel of A (kMc x kKc) stays in L2, a sliver of B (kKc x 2 vectors)
+// in L1; a tile of kMr rows by 2 vectors needs 12 of the 16 AVX registers.
 constexpr std::size_t kMr = 6;
 constexpr std::size_t kMc = 96;
 constexpr std::size_t kKc = 256;
@@ -71,7 +71,7 @@ void multiply(bool avx2, std::size_t k, const Tile<T>& tile) {
   avx2 ? multiply_avx2(k, tile) : multiply_tile(k, tile);
 }
 
-/// `rows` x k of a view as slivers of `height` rows: [sliver][k][height], filled up with zeros.
+/// `rows` x k of a view as slivers of `height` rows: [sliver][k][height], padded with zeros.
 template <class T>
 void pack(MatrixView<T> from, std::size_t rows, std::size_t k, std::size_t height, T* to) {
   for (std::size_t first = 0; first < rows; first += height) {
@@ -135,9 +135,9 @@ void blocked_gemm(const ProductBlock& size, MatrixView<T> a, MatrixView<T> b, T*
   }
 }
 
-/// Columns or rows side by side, whichever there are more of.
+/// Splits C into parts along its longer side, computed in parallel.
 template <class T>
-void multiply_here(const MatrixProduct<T>& product) {
+void multiply_on_processors(const MatrixProduct<T>& product) {
   const bool across = product.n >= product.m;
   const std::size_t extent = across ? product.n : product.m, step = across ? kNc / 2 : 4 * kMc;
   const double work = static_cast<double>(product.m * product.n) * static_cast<double>(product.k);
@@ -156,13 +156,14 @@ template <class T>
 bool multiplied_by(ProductEngine* engine, const MatrixProduct<T>& product) {
   const auto m = static_cast<double>(product.m), n = static_cast<double>(product.n),
              k = static_cast<double>(product.k);
-  return engine != nullptr && worth_moving(m * n * k, m * k + k * n + m * n, usable_processors().size()) &&
+  return engine != nullptr &&
+         worth_transferring(m * n * k, m * k + k * n + m * n, usable_processors().size()) &&
          engine->multiply(product).ok();
 }
 
 template <class T>
 void multiply_anywhere(const MatrixProduct<T>& product, ProductEngine* engine) {
-  if (!multiplied_by(engine, product)) multiply_here(product);
+  if (!multiplied_by(engine, product)) multiply_on_processors(product);
 }
 
 }  // namespace

@@ -6,13 +6,15 @@
 
 namespace lathe::ops {
 
-/// C[m, n] = A[m, k] B[k, n]; C is row-major with `ldc` elements a row. One thread; AVX2 where there is.
+/// C[m, n] = A[m, k] B[k, n]; C is row-major with leading dimension `ldc`. Single-threaded; uses
+/// AVX2 if available.
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<double> a, MatrixView<double> b, double* c,
           std::size_t ldc);
 void gemm(std::size_t m, std::size_t n, std::size_t k, MatrixView<float> a, MatrixView<float> b, float* c,
           std::size_t ldc);
 
-/// By the engine where there is one, it pays and it works; else on all processors.
+/// Multiplies on the engine if there is one and it pays off; on its failure and otherwise on all
+/// processors.
 void multiply(const MatrixProduct<double>& product, ProductEngine* engine);
 void multiply(const MatrixProduct<float>& product, ProductEngine* engine);
 

@@ -8,7 +8,7 @@
 
 namespace lathe::ops {
 
-/// A tensor seen as lines along one axis: element i of line r is at start(r) + i * stride.
+/// A view of a tensor as lines along one axis: element i of line r is at start(r) + i * stride.
 struct Lines {
   std::size_t count = 0;
   std::size_t length = 0;
@@ -21,9 +21,10 @@ Lines lines_along(const Shape& shape, std::size_t first_axis, std::size_t last_a
 inline Lines lines_along(const Shape& shape, std::size_t axis) { return lines_along(shape, axis, axis); }
 
 std::vector<std::size_t> row_major_strides(const Shape& shape);
-/// The strides with which an operand is read over `out`, 0 where it is stretched (numpy's alignment).
+/// The strides for reading an operand broadcast over `out`: 0 along broadcast axes (numpy's rules).
 std::vector<std::size_t> broadcast_strides(const Shape& operand, const Shape& out);
-/// A vector's shape with ones around it, so that it lies along `axis` of a tensor of this rank.
+/// The shape of a vector placed along `axis` of a tensor of this rank, with ones for the other
+/// axes.
 Shape along_axis(const Shape& vector, std::size_t axis, std::size_t rank);
 
 /// The innermost loop of a broadcast: element i of operand k is at `in[k] + i * step[k]`.

@@ -28,7 +28,7 @@ Result<std::vector<bool>> reduced_axes(const Attrs& attrs, std::size_t rank) {
   return reduced;
 }
 
-/// Offsets of the elements that `axes` (true: walk, false: stay at 0) reach, in row-major order.
+/// Offsets of the elements reached by iterating over the axes that are set, in row-major order.
 std::vector<std::size_t> offsets_along(const Shape& shape, const std::vector<bool>& axes) {
   const std::vector<std::size_t> strides = row_major_strides(shape);
   std::vector<std::size_t> offsets{0};

@@ -5,12 +5,11 @@
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
-#include "task/ops/support/named_op.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 
-/// What is reduced to one element; `err` may be empty.
+/// The elements reduced to one result; `err` may be empty.
 struct ReduceRow {
   std::span<const double> x;
   std::span<const double> err;
@@ -21,10 +20,11 @@ struct ReduceRow {
 struct Bounded {
   double value = 0;
   double error = 0;
-  double terms = 0;  ///< as Value's
+  double terms = 0;  ///< see Value::terms
 };
 
-/// A reduction over `axis`, or the list `axes`, or everything; `keepdims` leaves extents of 1.
+/// A reduction over `axis`, the list `axes`, or all axes; `keepdims` keeps reduced axes with extent
+/// 1.
 struct Reduction {
   std::string_view name;
   double flops_per_element;

@@ -8,8 +8,8 @@
 
 namespace lathe::ops {
 
-/// One line of a rowwise op, gathered into contiguous memory. Error spans are empty where there is no error
-/// to carry (e) or to state (ey).
+/// One line of a rowwise op, gathered into contiguous memory. `e` is empty if the input is exact,
+/// `ey` if the result's error is not wanted.
 struct RowView {
   std::span<const double> x;
   std::span<const double> e;
@@ -19,7 +19,8 @@ struct RowView {
   double error_at(std::size_t i) const { return e.empty() ? 0 : e[i]; }
 };
 
-/// Calls compute(const RowView&) for each line of x and stores what it wrote to y and ey. `out` is prepared.
+/// Calls compute(const RowView&) for each line of x and stores the y and ey that it wrote. `out`
+/// must be prepared.
 template <class Compute>
 void for_each_line(const Lines& lines, const Value& x, Value& out, Compute compute) {
   std::vector<double> values(lines.length);
@@ -39,9 +40,9 @@ void for_each_line(const Lines& lines, const Value& x, Value& out, Compute compu
 /// Mean, variance and their error bounds, for a two-pass or Welford's algorithm:
 ///   mean  avg(e) + f(n) u avg|x|
 ///   var   avg(g (2|d| + g)) + (f(n) + 3) u avg((|d| + g)^2), g = e + dm, dm the mean's own rounding error,
-/// because every deviation d is rounded and sees the mean's error; in a two-pass algorithm that cancels to
-/// first order, in Welford's it does not. Nearly constant data has deviations of g's size, so that the
-/// squares of g count.
+/// because every deviation d is rounded and sees the mean's error; in a two-pass algorithm that
+/// cancels to first order, in Welford's it does not. Nearly constant data has deviations of g's
+/// size, so that the squares of g count.
 struct Moments {
   double mean = 0;
   double variance = 0;
@@ -50,16 +51,38 @@ struct Moments {
 };
 Moments moments(std::span<const double> x, std::span<const double> e, const Numerics& numerics);
 
-/// The relative error of 1 / sqrt(s) when s errs by `error` but stays above `least`, roundings included;
-/// finite only if s > error or least > 0.
+/// The relative error of 1 / sqrt(s), rounding included, for s with an absolute error of `error`
+/// that stays above `least`. Finite only if s > error or least > 0.
 double rsqrt_relative_error(double s, double error, const Numerics& numerics, double least = 0);
 
-/// y = (x - mean) / sqrt(var + eps). A deviation errs by e_i + dm + u|d|, and where a kernel folds the mean
-/// into a shift, by u|x| besides.
+/// y = (x - mean) / sqrt(var + eps). The error of a deviation is e_i + dm + u|d|, plus u|x| for
+/// kernels that fold the mean into a shift.
 void standardise(const RowView& row, double eps, const Numerics& numerics);
 
 /// y[i] * gamma + beta in place. Either may be null; `channel` indexes them.
 void scale_and_shift(const RowView& row, std::size_t i, const Value* gamma, const Value* beta,
                      std::size_t channel, const Numerics& numerics);
+
+double largest(std::span<const double> x);
+
+/// The sum of exp(x - top) and its relative error:
+///   sum p (e + u (2|x - top| + 4)) + f(n) u, p = exp(x - top) / sum
+/// for x - top is rounded, and once more where exp scales it by log2(e). Writes the terms to
+/// `terms` if it is not empty.
+struct ExpSum {
+  double top = 0;
+  double sum = 0;
+  double relative_error = 0;
+  double carried = 0;  ///< of it, what the inputs' errors cause
+};
+ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Numerics& numerics,
+                  std::span<double> terms);
+
+/// y = exp(x - max) / sum, relatively good to e_i + u (2|x_i - max| + 4) + the sum's error + 3 u.
+void softmax_row(const RowView& row, const Numerics& numerics);
+
+/// log(sum exp(x)) = max + log(sum): the sum's relative error, and the roundings of log, of the
+/// addition and of the maximum's own exponent.
+double logsumexp_error(const ExpSum& sum, const Numerics& numerics);
 
 }  // namespace lathe::ops

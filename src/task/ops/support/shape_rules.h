@@ -5,7 +5,8 @@
 
 #include "task/op.h"
 
-/// What shape rules share. Extents are compared by InferContext::same; messages name operands from 1.
+/// Checks shared by shape rules. Extents are compared by InferContext::same; messages number
+/// operands from 1.
 namespace lathe::ops {
 
 std::string describe(const SymbolicType& type);  ///< "fp32 [M, K / 2]"
@@ -21,19 +22,19 @@ Result<std::int64_t> fixed_integer(const Attrs& attrs, std::string_view name, st
 Result<std::vector<std::int64_t>> fixed_integers(const Attrs& attrs, std::string_view name,
                                                  std::vector<std::int64_t> fallback);
 
-/// An axis in [-rank, rank) as one in [0, rank).
+/// Converts an axis in [-rank, rank) to [0, rank).
 Result<std::size_t> check_axis(std::int64_t axis, std::size_t rank);
 Result<std::size_t> axis_attr(const Attrs& attrs, std::int64_t fallback, std::size_t rank);
 std::size_t wrap_axis(std::int64_t axis, std::size_t rank);
 
 Status check_rank(const InferContext& context, std::size_t input, std::size_t rank);
-/// Input `input` has exactly this shape; `meaning` says what it must equal ("the normalised axes of input
-/// 1").
+/// Input `input` has exactly this shape; `meaning` says what it must equal ("the normalised axes of
+/// input 1").
 Status check_shape(const InferContext& context, std::size_t input, const std::vector<Expr>& shape,
                    const std::string& meaning);
 
 bool is_one(const Expr& extent);
-/// numpy's rule; an extent of 1 must be the constant 1 to stretch.
+/// numpy's broadcasting rule; only an extent that is the constant 1 is broadcast.
 Result<std::vector<Expr>> broadcast(const InferContext& context, const std::vector<Expr>& a,
                                     const std::vector<Expr>& b);
 Expr product(const std::vector<Expr>& extents);

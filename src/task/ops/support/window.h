@@ -18,7 +18,7 @@ struct Window {
   Extents dilation{1, 1, 1};
 
   static std::int64_t volume(const Extents& extents) { return extents[0] * extents[1] * extents[2]; }
-  /// Coordinate that tap `tap` of position `position` reads, maybe outside of [0, in).
+  /// The coordinate that tap `tap` reads at position `position`; may lie outside [0, in).
   std::int64_t source(std::size_t axis, std::int64_t position, std::int64_t tap) const {
     return position * stride[axis] - padding[axis] + tap * dilation[axis];
   }
@@ -35,7 +35,8 @@ Status check_window(const Attrs& attrs, std::size_t axes);
 std::vector<std::int64_t> per_axis(const Attrs& attrs, std::string_view name, std::size_t axes,
                                    std::int64_t fallback);
 
-/// Number of positions along an axis: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1.
+/// Number of positions along an axis: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride)
+/// + 1.
 struct AxisWindow {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
