@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400;
-constexpr double kMaxElements = 1 << 21;  ///< of all values together, to keep verification fast
+constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};

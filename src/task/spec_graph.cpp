@@ -8,6 +8,8 @@
 namespace lathe {
 namespace {
 
+constexpr std::size_t kMaxNodes = 256;
+
 constexpr std::size_t kMaxArguments = 64;
 
 /// Reads one line `out = op(in, ..., key = value)  # comment`.
