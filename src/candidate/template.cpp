@@ -18,10 +18,9 @@ struct Hole {
 Result<Hole> read_hole(std::string_view text) {
   const bool braced = text.substr(1).starts_with('{');
   const std::size_t begin = braced ? 2 : 1;
-  const std::size_t end =
-      static_cast<std::size_t>(std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(),
-                                                is_name) -
-                               text.begin());
+  const std::size_t end = static_cast<std::size_t>(
+      std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), is_name) -
+      text.begin());
   if (end == begin || (braced && !text.substr(end).starts_with('}')))
     return Error{ErrorCode::kInternal, "a template has '$' without a name"};
   return Hole{text.substr(begin, end - begin), text.substr(end + (braced ? 1 : 0))};
@@ -80,8 +79,8 @@ Result<std::string> expand(std::string_view text, const Holes& holes, const Hole
     LATHE_TRY(const std::string_view value, texts.find(hole.name));
     text = hole.rest;
     const std::size_t line = result.rfind('\n') + 1;  // npos + 1 is 0
-    const bool alone = result.find_first_not_of(' ', line) == std::string::npos &&
-                       (text.empty() || text.starts_with('\n'));
+    const bool alone =
+        result.find_first_not_of(' ', line) == std::string::npos && (text.empty() || text.starts_with('\n'));
     if (!alone) {
       result += value;
       continue;

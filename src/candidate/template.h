@@ -12,7 +12,8 @@ namespace lathe {
 /// The texts of a template's holes, by name.
 using Holes = std::vector<std::pair<std::string_view, std::string>>;
 
-/// Replaces each `$name` or `${name}` of a kernel template by its text, once: texts are not searched for holes.
+/// Replaces each `$name` or `${name}` of a kernel template by its text, once: texts are not searched for
+/// holes.
 ///
 /// A hole that is alone on its line is a block: each line of its text gets the indentation of the hole, and
 /// the line vanishes where the text is empty. Kernels thus read in the source as they will in the candidate.

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "policy/catalog/cost_model.h"
-#include "policy/catalog/emit.h"
+#include "policy/catalog/compile.h"
+#include "policy/catalog/cost/cost_model.h"
 
 namespace lathe {
 namespace {
@@ -172,7 +172,7 @@ class CatalogPolicy final : public Policy {
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                Rng* random) {
-    return catalog::emit(graph, schedule, random, target_of(context.device));
+    return catalog::compile(graph, schedule, random, target_of(context.device));
   }
 
   static Result<Schedule> schedule_of(const std::string& text) {
