@@ -66,7 +66,7 @@ class Texts {
 
 }  // namespace
 
-Result<std::string> expand(std::string_view text, const Holes& holes, const Holes& shared) {
+Result<std::string> try_expand(std::string_view text, const Holes& holes, const Holes& shared) {
   Texts texts(holes, shared);
   if (text.starts_with('\n')) text.remove_prefix(1);
   std::string result;
@@ -94,8 +94,8 @@ Result<std::string> expand(std::string_view text, const Holes& holes, const Hole
   return result;
 }
 
-std::string fill(std::string_view text, const Holes& holes, const Holes& shared) {
-  Result<std::string> filled = expand(text, holes, shared);
+std::string expand(std::string_view text, const Holes& holes, const Holes& shared) {
+  Result<std::string> filled = try_expand(text, holes, shared);
   assert(filled.ok());
   return *std::move(filled);
 }

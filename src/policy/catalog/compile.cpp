@@ -2,37 +2,12 @@
 
 #include <algorithm>
 
-#include "policy/catalog/emit/patterns.h"
 #include "policy/catalog/fuse/partition.h"
+#include "policy/catalog/patterns.h"
 #include "policy/catalog/schedule/team.h"
 
 namespace lathe::catalog {
 namespace {
-
-Status emit_group(const Site& site) {
-  const Kind kind = site.node(0).kind;
-  if (site.program.cuda() && kind == Kind::kConvolve) return emit_direct_convolution(site);
-  switch (kind) {
-    case Kind::kApply:
-    case Kind::kReduce:
-      return emit_nest(site);
-    case Kind::kContract:
-      return emit_contraction(site);
-    case Kind::kConvolve:
-      return emit_convolution(site);
-    case Kind::kPool:
-      return emit_pool(site);
-    case Kind::kScan:
-      return emit_scan(site);
-    case Kind::kPermute:
-      return emit_permute(site);
-    case Kind::kMove:
-      return emit_move(site);
-    case Kind::kView:
-      break;
-  }
-  return Error{ErrorCode::kInternal, "a view is no kernel"};
-}
 
 /// Outputs that are views of inputs or of other outputs have no kernel: they are copied.
 void copy_aliases(Graph& graph) {
@@ -70,10 +45,10 @@ Result<Emission> compile(const Graph& given, const Schedule& schedule, Rng* rand
   if (target.cuda) target = choose_team(graph, parts, choices, target);
   Program program(graph, target);
   for (std::size_t g = 0; g < parts.groups.size(); ++g) {
-    const Site site{parts.groups[g], program, choices, "g" + std::to_string(g)};
-    LATHE_CHECK_OK(emit_group(site));
+    const Site site{graph, parts.groups[g], target, choices, "g" + std::to_string(g)};
+    LATHE_CHECK_OK(emit_group(site, program));
   }
-  const bool chained = program.kernels() > 1 && choices.pick("chain", {0, 1}, 1) == 1;
+  const bool chained = target.cuda && program.kernels() > 1 && choices.pick("chain", {0, 1}, 1) == 1;
   return Emission{program.finish(choices.taken(), chained), program.pattern(), choices.taken(),
                   choices.space(), program.work()};
 }

@@ -41,6 +41,16 @@ std::vector<Loop> merge_loops(const Graph&, const Group& group, const std::vecto
   return loops;
 }
 
+std::vector<Loop> axis_loops(const Group& group) {
+  std::vector<Loop> loops;
+  for (std::size_t i = 0; i < group.space.size(); ++i) {
+    std::vector<int> axes;
+    if (!is_one(group.space[i])) axes.push_back(static_cast<int>(i));
+    loops.push_back({std::move(axes), group.space[i], false});
+  }
+  return loops;
+}
+
 bool runs_along(const Group& group, const std::string& value, const Loop& loop) {
   return !loop.axes.empty() && own_axis(group.places.at(value), loop.axes.back()) >= 0;
 }
@@ -63,6 +73,10 @@ std::string element(const std::vector<Expr>& shape, const Placement& place, cons
 std::string element(const Graph& graph, const Group& group, const std::vector<Loop>& loops,
                     const std::string& value, const std::vector<std::string>& indices) {
   return element(graph.type_of(value).shape, group.places.at(value), loops, indices);
+}
+
+std::string times(const std::string& index, const Expr& stride) {
+  return is_one(stride) ? index : index + " * " + factor(stride);
 }
 
 std::string unflatten(const std::string& number, const std::vector<Loop>& loops,

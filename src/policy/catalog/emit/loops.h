@@ -18,6 +18,9 @@ struct Loop {
 /// listed in `borders` (each begins a new loop). At least one loop.
 std::vector<Loop> merge_loops(const Graph& graph, const Group& group, const std::vector<int>& borders = {});
 
+/// One loop an axis; extents of 1 have no axis.
+std::vector<Loop> axis_loops(const Group& group);
+
 /// Whether `value` changes along the loop.
 bool runs_along(const Group& group, const std::string& value, const Loop& loop);
 
@@ -28,6 +31,9 @@ std::string element(const Graph& graph, const Group& group, const std::vector<Lo
 
 std::string element(const std::vector<Expr>& shape, const Placement& place, const std::vector<Loop>& loops,
                     const std::vector<std::string>& indices);
+
+/// "i * stride", or the index alone.
+std::string times(const std::string& index, const Expr& stride);
 
 /// Declares the indices of the item numbered `number` in the extents of `loops`. GPUs divide 64 bits slowly:
 /// for them, by lathe::quotient and lathe::residue.

@@ -1,159 +1,123 @@
-#include <algorithm>
-#include <array>
-
+#include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/patterns.h"
 
 namespace lathe::catalog {
 namespace {
 
-/// A tensor around one axis: [outer, extent, inner].
-struct Around {
-  Expr outer, extent, inner;
-};
+/// Rows of the output around the axis, each copied from its place in the input.
+constexpr std::string_view kSlice = R"(
+$copy($y + item * $to_row, $x + item * $from_row + $offset, $to_row);
+)";
 
-Around around(const std::vector<Expr>& shape, int axis) {
-  const auto at = static_cast<std::size_t>(axis);
-  return {product(std::span(shape).first(at)), shape[at], product(std::span(shape).subspan(at + 1))};
-}
+constexpr std::string_view kPad = R"(
+float* row = $y + item * $to_row;
+fill_row(row, $fill, $offset);
+copy_row(row + $offset, $x + item * $from_row, $from_row);
+fill_row(row + $offset + $from_row, $fill, $to_row - $offset - $from_row);
+)";
 
-void account(const Site& site) {
-  Work work;
-  for (const std::string& operand : site.node(0).in)
-    work.bytes += 4 * headline_count(site.program.graph(), site.graph().type_of(operand).shape);
-  work.bytes += 4 * headline_count(site.program.graph(), site.node(0).type.shape);
-  site.program.add_work(work);
-}
+constexpr std::string_view kFlipRow = R"(
+for (int64_t j = 0; j < $to_row; ++j)
+  $y[item * $to_row + j] = $x[item * $to_row + $to_row - 1 - j];
+)";
 
-const std::vector<Expr>& shape_of(const Site& site, std::size_t input) {
-  return site.graph().type_of(site.node(0).in[input]).shape;
+constexpr std::string_view kFlipRows = R"(
+for (int64_t j = 0; j < $extent; ++j)
+  copy_row($y + item * $to_row + j * $inner,
+           $x + item * $to_row + ($extent - 1 - j) * $inner, $whole_inner);
+)";
+
+/// An index outside the table gives NaN.
+constexpr std::string_view kGather = R"(
+const int64_t at = static_cast<int64_t>($indices[$number]);
+float* to = $y + item * $inner;
+$prefetch
+if (at >= 0 && at < $rows) {
+  $copy(to, $table + $row * $inner, $inner);
+} else {
+  fill_row(to, __builtin_nanf(""), $inner);
 }
+)";
+
+constexpr std::string_view kPrefetch = R"(
+if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner, $inner);
+)";
 
 /// Each row of the output in one go, from a row of every input.
-void emit_concat(const Site& site) {
-  const Primitive& node = site.node(0);
-  const Around to = around(node.type.shape, node.axes[0]);
-  const std::string copy = row_copier(site);
-  std::string code =
-      "for (int64_t item = begin; item < end; ++item) {\nfloat* row = " + site.program.parameter(node.out) +
-      " + item * " + factor(to.extent * to.inner) + ";\n";
+std::string concat_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const std::string copy = choose_row_copy(site);
+  std::string code = expand("float* row = $y + item * $row;\n",
+                            {{"y", program.parameter(node.out)},
+                             {"row", factor(lines_along(node.type.shape, node.axes[0]).row())}});
   Expr offset = Expr::constant(0);
   for (std::size_t i = 0; i < node.in.size(); ++i) {
-    const Around from = around(shape_of(site, i), node.axes[0]);
-    const Expr row = from.extent * from.inner;
-    code += copy + "(row + " + factor(offset) + ", " + site.program.parameter(node.in[i]) + " + item * " +
-            factor(row) + ", " + row.to_string() + ");\n";
+    const Expr row = lines_along(site.shape_of_input(i), node.axes[0]).row();
+    code +=
+        expand("$copy(row + $offset, $x + item * $row, $length);\n", {{"copy", copy},
+                                                                      {"offset", factor(offset)},
+                                                                      {"x", program.parameter(node.in[i])},
+                                                                      {"row", factor(row)},
+                                                                      {"length", row.to_string()}});
     offset = offset + row;
   }
-  site.program.launch(site.prefix + "_concat", to.outer, {site.program.buffer(node.out)}, code + "}\n");
+  return code;
 }
 
-/// Rows of the output around the axis, each copied from its place in the input.
-void emit_rows(const Site& site) {
-  const Primitive& node = site.node(0);
-  const Around from = around(shape_of(site, 0), node.axes[0]), to = around(node.type.shape, node.axes[0]);
-  const std::string x = site.program.parameter(node.in[0]), y = site.program.parameter(node.out);
-  const std::string to_row = factor(to.extent * to.inner), from_row = factor(from.extent * from.inner);
-  std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
-  if (node.how == "slice") {
-    code += row_copier(site) + "(" + y + " + item * " + to_row + ", " + x + " + item * " + from_row + " + " +
-            factor(node.offsets[0] * from.inner) + ", " + to_row + ");\n";
-  } else if (node.how == "pad") {
-    const std::string before = factor(node.offsets[0] * from.inner);
-    const std::string fill = "static_cast<float>(" + std::to_string(node.fill) + ")";
-    code += "float* row = " + y + " + item * " + to_row + ";\nfill_row(row, " + fill + ", " + before +
-            ");\ncopy_row(row + " + before + ", " + x + " + item * " + from_row + ", " + from_row +
-            ");\nfill_row(row + " + before + " + " + from_row + ", " + fill + ", " + to_row + " - " + before +
-            " - " + from_row + ");\n";
-  } else if (is_one(to.inner)) {
-    code += "for (int64_t j = 0; j < " + to_row + "; ++j) " + y + "[item * " + to_row + " + j] = " + x +
-            "[item * " + to_row + " + " + to_row + " - 1 - j];\n";
-  } else {
-    code += "for (int64_t j = 0; j < " + to.extent.to_string() + "; ++j)\ncopy_row(" + y + " + item * " +
-            to_row + " + j * " + factor(to.inner) + ", " + x + " + item * " + to_row + " + (" +
-            to.extent.to_string() + " - 1 - j) * " + factor(to.inner) + ", " + to.inner.to_string() + ");\n";
-  }
-  site.program.launch(site.prefix + "_" + node.how, to.outer, {site.program.buffer(node.out)}, code + "}\n");
+std::string rows_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
+  const Lines to = lines_along(node.type.shape, node.axes[0]);
+  const Holes shared = {{"x", program.parameter(node.in[0])}, {"y", program.parameter(node.out)},
+                        {"from_row", factor(from.row())},     {"to_row", factor(to.row())},
+                        {"extent", to.extent.to_string()},    {"inner", factor(to.inner)},
+                        {"whole_inner", to.inner.to_string()}};
+  if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
+  const std::string offset = factor(node.offsets[0] * from.inner);
+  if (node.how == "slice")
+    return expand(kSlice, {{"copy", choose_row_copy(site)}, {"offset", offset}}, shared);
+  const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
+  return expand(kPad, {{"fill", value}, {"offset", offset}}, shared);
 }
 
-void emit_gather(const Site& site) {
-  const Primitive& node = site.node(0);
-  const Around table = around(shape_of(site, 0), node.axes[0]);
-  const Expr count = product(shape_of(site, 1));
-  const std::string inner = factor(table.inner), rows = factor(table.extent), indices = factor(count);
+std::string gather_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines table = lines_along(site.shape_of_input(0), node.axes[0]);
+  const std::string count = factor(product(site.shape_of_input(1))), rows = factor(table.extent);
   const bool flat = is_one(table.outer);
-  const std::string number = flat ? "item" : "item % " + indices;
-  const std::string first = flat ? "at" : "(item / " + indices + " * " + rows + " + at)";
-  const std::string distance = site.program.cuda() ? "0" : std::to_string(site.knob("ahead", {0, 4, 16}, 0));
-  std::string ahead;
-  if (flat && distance != "0")
-    ahead = "if (item + " + distance + " < end) prefetch_row(" + site.program.parameter(node.in[0]) + " + " +
-            site.program.parameter(node.in[1]) + "[item + " + distance + "] * " + inner + ", " + inner +
-            ");\n";
-  const std::string code =
-      "for (int64_t item = begin; item < end; ++item) {\nconst int64_t at = static_cast<int64_t>(" +
-      site.program.parameter(node.in[1]) + "[" + number +
-      "]);\nfloat* to = " + site.program.parameter(node.out) + " + item * " + inner + ";\n" + ahead +
-      "if (at >= 0 && at < " + rows + ") {\n" + row_copier(site) + "(to, " +
-      site.program.parameter(node.in[0]) + " + " + first + " * " + inner + ", " + inner +
-      ");\n} else {\nfill_row(to, __builtin_nanf(\"\"), " + inner + ");\n}\n}\n";
-  site.program.launch(site.prefix + "_gather", table.outer * count, {site.program.buffer(node.out)}, code);
+  const int ahead = site.target.cuda ? 0 : site.knob("ahead", {0, 4, 16}, 0);
+  const Holes shared = {{"table", program.parameter(node.in[0])},
+                        {"indices", program.parameter(node.in[1])},
+                        {"inner", factor(table.inner)}};
+  return expand(
+      kGather,
+      {{"y", program.parameter(node.out)},
+       {"number", flat ? "item" : "item % " + count},
+       {"row", flat ? "at" : "(item / " + count + " * " + rows + " + at)"},
+       {"rows", rows},
+       {"copy", choose_row_copy(site)},
+       {"prefetch", flat && ahead > 0 ? expand(kPrefetch, {{"ahead", std::to_string(ahead)}}, shared) : ""}},
+      shared);
 }
 
 }  // namespace
 
-std::string row_copier(const Site& site) {
-  if (site.program.cuda()) return "copy_row";
-  static const std::array<std::string, 3> names = {"copy_row", "copy_row_by_library", "copy_row_past_cache"};
-  return names[static_cast<std::size_t>(site.knob("copy", {0, 1, 2}, 0))];
-}
-
-Status emit_move(const Site& site) {
-  const std::string& how = site.node(0).how;
-  site.program.add_pattern("move");
-  account(site);
-  if (how == "concat") {
-    emit_concat(site);
-  } else if (how == "gather") {
-    emit_gather(site);
+Status emit_move(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  program.add_pattern("move");
+  program.add_work(copying_work(site));
+  Kernel kernel{.name = site.prefix + "_" + node.how,
+                .items = lines_along(node.type.shape, node.axes[0]).outer,
+                .written = {program.buffer(node.out)}};
+  if (node.how == "concat") {
+    kernel.body = concat_text(site, program);
+  } else if (node.how == "gather") {
+    kernel.items = lines_along(site.shape_of_input(0), node.axes[0]).outer * product(site.shape_of_input(1));
+    kernel.body = gather_text(site, program);
   } else {
-    emit_rows(site);
+    kernel.body = rows_text(site, program);
   }
-  return Ok{};
-}
-
-/// Running sums: along rows by a prefix inside each vector, along columns lane by lane.
-Status emit_scan(const Site& site) {
-  const Primitive& node = site.node(0);
-  const Around a = around(node.type.shape, node.axes[0]);
-  const bool sum = node.how == "sum";
-  const std::string x = site.program.parameter(node.in[0]), y = site.program.parameter(node.out);
-  const std::string n = factor(a.extent), inner = factor(a.inner), join = sum ? " + " : " * ";
-  const std::string start = sum ? "0.0f" : "1.0f", prefix = sum ? "prefix_sum" : "prefix_product";
-  site.program.add_pattern("scan");
-  account(site);
-  std::string code;
-  Expr items = a.outer;
-  if (is_one(a.inner)) {
-    const std::string one = " + item * " + n + " + j";
-    code = "for (int64_t item = begin; item < end; ++item) {\nf32v carry(" + start +
-           ");\nint64_t j = 0;\nfor (; j + kLanes <= " + n + "; j += kLanes) {\nconst f32v t = " + prefix +
-           "(load(" + x + one + "));\nstore(" + y + one + ", t" + join +
-           "carry);\ncarry = broadcast_last(t)" + join + "carry;\n}\nif (j < " + n +
-           ") {\nconst maskv lanes = first_lanes(" + n + " - j);\nstore(" + y + one + ", " + prefix +
-           "(load(" + x + one + ", lanes))" + join + "carry, lanes);\n}\n}\n";
-  } else {
-    const int vectors = site.knob("unroll", {1, 2, 4, 8}, 4);
-    items = items * Expr::apply("cdiv", a.inner, Expr::constant(site.program.block_floats(vectors)));
-    code = "constexpr int64_t kBlock = " + std::to_string(site.program.block_floats(vectors)) +
-           ";\nfor (int64_t item = begin; item < end; ++item) {\nconst int64_t outer = item / cdiv(" + inner +
-           ", kBlock), j0 = item % cdiv(" + inner + ", kBlock) * kBlock;\nf32v carry[kBlock / kLanes];\n" +
-           "for (f32v& c : carry) c = f32v(" + start + ");\nfor (int64_t i = 0; i < " + n +
-           "; ++i) {\n#pragma GCC unroll 16\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n" +
-           "const int64_t j = j0 + u * kLanes;\nconst maskv lanes = first_lanes(" + inner +
-           " - j);\nconst int64_t at = (outer * " + n + " + i) * " + inner + " + j;\ncarry[u] = carry[u]" +
-           join + "load(" + x + " + at, lanes);\nstore(" + y + " + at, carry[u], lanes);\n}\n}\n}\n";
-  }
-  site.program.launch(site.prefix + "_scan", items, {site.program.buffer(node.out)}, code);
+  program.launch(kernel);
   return Ok{};
 }
 

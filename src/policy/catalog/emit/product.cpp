@@ -6,7 +6,7 @@ namespace lathe::catalog {
 namespace {
 
 MatrixOperand operand(const Site& site, const std::string& value, bool transposed) {
-  MatrixOperand result{value, site.graph().type_of(value).shape, {}, transposed, false};
+  MatrixOperand result{value, site.graph.type_of(value).shape, {}, transposed, false};
   const std::size_t rank = result.shape.size(), shift = site.group.space.size() - rank;
   for (std::size_t i = 0; i < rank; ++i) {
     const bool batch = i + 2 < rank && !is_one(result.shape[i]);
@@ -27,7 +27,7 @@ void make_loops(const Site& site, MatrixProduct& of) {
   const int n_axis = static_cast<int>(group.space.size()) - 1;
   const bool full = of.a.shape.size() == group.space.size();
   if (!of.b.has_batch && !of.a.transposed && full && of.a.has_batch) {
-    std::vector<Loop> merged = merge_loops(site.graph(), group, {n_axis});
+    std::vector<Loop> merged = merge_loops(site.graph, group, {n_axis});
     std::erase_if(merged, [&](const Loop& loop) { return !loop.axes.empty() && loop.axes[0] == n_axis; });
     const std::vector<Expr> leading(group.space.begin(), group.space.end() - 1);
     bool same = merged.size() == 1;
@@ -69,7 +69,7 @@ std::string MatrixProduct::base(const MatrixOperand& operand) const {
 }
 
 MatrixProduct matrix_product(const Site& site) {
-  const Primitive& node = site.node(0);
+  const Primitive& node = site.node();
   MatrixProduct of;
   of.a = operand(site, node.in[0], node.transpose_a);
   of.b = operand(site, node.in[1], node.transpose_b);

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/emit/loops.h"
+#include "policy/catalog/emit/site.h"
 
 namespace lathe::catalog {
 
@@ -32,8 +33,5 @@ struct MatrixProduct {
 /// Of the group whose first node is a contraction. Rows of all matrices count as one matrix's where B is
 /// shared and the epilogue allows it.
 MatrixProduct matrix_product(const Site& site);
-
-/// The product on a GPU: one block, or one cluster of blocks, a tile of the result.
-Status emit_tensor_contraction(const Site& site);
 
 }  // namespace lathe::catalog

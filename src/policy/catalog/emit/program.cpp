@@ -8,6 +8,30 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr int kWarpsOfBlock = 4;  // fewer leave a multiprocessor's places empty
+constexpr std::size_t kLineLength = 100;
+
+constexpr std::string_view kCandidate = R"(
+/*lathe
+pattern = "$pattern"
+knobs = "$knobs"
+$constants
+$scratch
+$launches
+*/
+$dims
+$include
+
+using namespace lathe;
+$kernels
+)";
+
+/// Dims that are compiled in come as the plan's macros, which would change what is included.
+constexpr std::string_view kFixedDim = R"(
+enum : long long { fixed_$dim = $dim };
+#undef $dim
+)";
+
 /// The identifiers of a C text, in order of first appearance.
 std::vector<std::string> identifiers(const std::string& text) {
   std::vector<std::string> found;
@@ -28,41 +52,39 @@ std::vector<std::string> identifiers(const std::string& text) {
   return found;
 }
 
-std::string indent(const std::string& code) {
+std::string joined(const std::vector<std::string>& words) {
   std::string text;
-  std::size_t depth = 1;
-  for (std::size_t at = 0; at < code.size();) {
-    const std::size_t end = std::min(code.find('\n', at), code.size());
-    const std::string line = code.substr(at, end - at);
-    const auto opened = static_cast<std::size_t>(std::ranges::count(line, '{'));
-    const auto closed = static_cast<std::size_t>(std::ranges::count(line, '}'));
-    if (line.starts_with('}') && depth > 0) --depth;
-    if (!line.empty() && line[0] != '#') text.append(2 * depth, ' ');
-    text += line + '\n';
-    const std::size_t net = depth + opened + (line.starts_with('}') ? 1 : 0);
-    depth = net > closed ? net - closed : 0;
-    at = end + 1;
-  }
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 
-constexpr int kWarpsOfBlock = 4;  // fewer leave a multiprocessor's places empty
-
-/// g++'s words in NVRTC's.
-std::string for_cuda(std::string code) {
-  const std::string_view unroll = "#pragma GCC unroll", attribute = " __attribute__((always_inline))";
-  for (std::size_t at = 0; (at = code.find(unroll, at)) != std::string::npos;)
-    code.replace(at, unroll.size(), "#pragma unroll");
-  for (std::size_t at = 0; (at = code.find(attribute, at)) != std::string::npos;)
-    code.erase(at, attribute.size());
-  return code;
+/// "void f(int a, int b)", continued below the first parameter where a line would be too long.
+std::string signature_text(const std::string& function, const std::vector<std::string>& parameters) {
+  std::string text = function + "(";
+  const std::string margin(text.size(), ' ');
+  std::size_t column = text.size();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const bool last = i + 1 == parameters.size();
+    if (i > 0 && column + parameters[i].size() + 3 > kLineLength) {
+      text.back() = '\n';
+      text += margin;
+      column = margin.size();
+    }
+    text += parameters[i] + (last ? "" : ", ");
+    column += parameters[i].size() + 2;
+  }
+  return text + ")";
 }
 
 std::string c_type(DType dtype) { return std::string(info(dtype).c_name); }
 
 }  // namespace
 
-Program::Program(const Graph& graph, const Target& target) : graph_(graph), target_(target) {
+Program::Program(const Graph& graph, const Target& target)
+    : graph_(graph),
+      target_(target),
+      words_{{"unroll", target.cuda ? "unroll" : "GCC unroll"},
+             {"inlined", target.cuda ? "" : " __attribute__((always_inline))"}} {
   for (const TensorDecl& tensor : graph.task->tensors) dtypes_[tensor.name] = tensor.dtype;
   for (const OutputDecl& output : graph.task->outputs) dtypes_[output.name] = output.dtype;
   for (const OutputDecl& output : graph.task->outputs) {
@@ -114,129 +136,130 @@ std::string Program::declaration(const std::string& buffer, bool written) const 
   return (written ? "" : "const ") + type + (changes ? "* p_" : "* __restrict__ p_") + buffer;
 }
 
-Program::Signature Program::signature(const std::string& body, const std::set<std::string>& written) const {
+Program::Signature Program::signature(const Kernel& kernel) const {
+  const std::string text = kernel.before + kernel.body;
   Signature found;
-  for (const std::string& word : identifiers(body)) {
-    const bool dim = graph_.dims.contains(word);
-    const bool buffer = word.starts_with("p_") && dtypes_.contains(word.substr(2));
+  const auto add = [&](const std::string& parameter, const std::string& arg) {
+    found.parameters.push_back(parameter);
+    found.args.push_back('"' + arg + '"');
+  };
+  for (const std::string& word : identifiers(text)) {
+    const auto dim = graph_.dims.find(word);
     const auto value = values_.find(word);
-    if ((dim || value != values_.end()) && target_.fixed) continue;
-    if (value != values_.end()) {
-      found.parameters += "int64_t " + word + ", ";
-      found.args += (found.args.empty() ? "\"" : ", \"") + to_task(graph_, value->second).to_string() + "\"";
-      continue;
+    const bool integer = dim != graph_.dims.end() || value != values_.end();
+    if (integer && target_.fixed) continue;
+    if (integer) {
+      add("int64_t " + word, value != values_.end() ? in_task(value->second) : dim->second);
+    } else if (word.starts_with("p_") && dtypes_.contains(word.substr(2))) {
+      const std::string buffer = word.substr(2);
+      add(declaration(buffer, kernel.written.contains(buffer)), buffer);
     }
-    if (!dim && !buffer) continue;
-    const std::string name = dim ? graph_.dims.at(word) : word.substr(2);
-    found.parameters += (dim ? "int64_t " + word : declaration(name, written.contains(name))) + ", ";
-    found.args += (found.args.empty() ? "\"" : ", \"") + name + "\"";
   }
-  if (target_.fixed) found.fixed = fixed_names(body);
+  if (target_.fixed) found.fixed = fixed_names(text);
   return found;
 }
 
-/// Declarations of the dims and values that a body names. Values depend on dims alone.
-std::string Program::fixed_names(const std::string& body) const {
+/// Declarations of the dims and values that a text names. Values depend on dims alone.
+std::string Program::fixed_names(const std::string& text) const {
   std::string values, dims;
-  for (const std::string& word : identifiers(body))
+  for (const std::string& word : identifiers(text))
     if (const auto value = values_.find(word); value != values_.end())
       values += "constexpr int64_t " + word + " = " + value->second.to_string() + ";\n";
-  for (const std::string& word : identifiers(body + values))
-    if (graph_.dims.contains(word))
-      dims += "constexpr int64_t " + word + " = fixed_" + graph_.dims.at(word) + ";\n";
+  for (const std::string& word : identifiers(text + values))
+    if (const auto dim = graph_.dims.find(word); dim != graph_.dims.end())
+      dims += "constexpr int64_t " + word + " = fixed_" + dim->second + ";\n";
   return dims + values;
 }
 
-void Program::launch(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
-                     const std::string& body, const std::string& when) {
-  if (target_.cuda) return launch_teams(kernel, items, written, body);
-  const Signature signed_as = signature(body, written);
-  launches_ += "[[launch]]\nkernel = \"" + kernel + "\"\nitems = \"" + to_task(graph_, items).to_string() +
-               "\"\nargs = [" + signed_as.args + "]\n";
-  if (!when.empty()) launches_ += "when = \"" + when + "\"\n";
-  kernels_ += "\nextern \"C\" void " + kernel + "(" + signed_as.parameters +
-              "int64_t begin, int64_t end) {\n" + indent(body) + "}\n";
+void Program::launch(const Kernel& kernel) {
+  if (!target_.cuda)
+    return add_cpu_kernel(kernel,
+                          expand("$before\nfor (int64_t item = begin; item < end; ++item) {\n  $body\n}\n",
+                                 {{"before", kernel.before}, {"body", kernel.body}}));
+  if (target_.team != 32) return launch_blocks(kernel, {.threads = target_.team});
+  // A warp is a team of its own, in a block of several; larger teams are blocks.
+  Signature all = signature(kernel);
+  all.parameters.emplace_back("int64_t items");
+  all.args.push_back('"' + in_task(kernel.items) + '"');
+  add_gpu_kernel(kernel, Expr::apply("cdiv", kernel.items, Expr::constant(kWarpsOfBlock)),
+                 {.threads = kWarpsOfBlock * target_.team}, std::move(all),
+                 "const int64_t item = first_item();\nif (item >= items) return;\n");
 }
 
-/// A warp is a team of its own, in a block of several; larger teams are blocks.
-void Program::launch_teams(const std::string& kernel, const Expr& items, const std::set<std::string>& written,
-                           const std::string& body) {
-  const int teams = target_.team == 32 ? kWarpsOfBlock : 1;
-  const std::string count = to_task(graph_, items).to_string();
-  const Expr blocks = teams == 1 ? items : Expr::apply("cdiv", items, Expr::constant(teams));
-  if (teams == 1)
-    return launch_blocks(kernel, items, target_.team, written,
-                         "const int64_t begin = item, end = item + 1;\n" + body);
-  const Signature signed_as = signature(body, written);
-  add_gpu_kernel(kernel, blocks, teams * target_.team,
-                 signed_as.args + (signed_as.args.empty() ? "\"" : ", \"") + count + "\"",
-                 signed_as.parameters + "int64_t items",
-                 signed_as.fixed +
-                     "const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" + body);
+void Program::launch_ranges(const Kernel& kernel) { add_cpu_kernel(kernel, kernel.before + kernel.body); }
+
+void Program::add_cpu_kernel(const Kernel& kernel, const std::string& body) {
+  Signature all = signature(kernel);
+  all.parameters.insert(all.parameters.end(), {"int64_t begin", "int64_t end"});
+  kernels_.push_back({expand("\n\n[[launch]]\nkernel = \"$name\"\nitems = \"$items\"\nargs = [$args]\n$when",
+                             {{"name", kernel.name},
+                              {"items", in_task(kernel.items)},
+                              {"args", joined(all.args)},
+                              {"when", kernel.when.empty() ? "" : "when = \"" + kernel.when + "\""}}),
+                      signature_text("extern \"C\" void " + kernel.name, all.parameters), body});
 }
 
-void Program::launch_blocks(const std::string& kernel, const Expr& items, int threads,
-                            const std::set<std::string>& written, const std::string& body,
-                            const BlockOptions& options) {
-  Signature signed_as = signature(body, written);
-  if (signed_as.parameters.ends_with(", ")) signed_as.parameters.resize(signed_as.parameters.size() - 2);
-  const bool shared = options.cluster > 1;
-  const std::string item = shared ? "blockIdx.x / " + std::to_string(options.cluster) : "blockIdx.x";
-  add_gpu_kernel(kernel, shared ? items * Expr::constant(options.cluster) : items, threads, signed_as.args,
-                 signed_as.parameters, signed_as.fixed + "const int64_t item = " + item + ";\n" + body,
-                 options);
+void Program::launch_blocks(const Kernel& kernel, const Block& block) {
+  const bool shared = block.cluster > 1;
+  add_gpu_kernel(kernel, shared ? kernel.items * Expr::constant(block.cluster) : kernel.items, block,
+                 signature(kernel),
+                 "const int64_t item = blockIdx.x" +
+                     (shared ? " / " + std::to_string(block.cluster) : std::string()) + ";\n");
 }
 
-void Program::add_gpu_kernel(const std::string& kernel, const Expr& blocks, int threads,
-                             const std::string& args, const std::string& parameters, const std::string& body,
-                             const BlockOptions& options) {
-  const std::string block = std::to_string(threads);
-  std::string launch = "[[launch]]\nkernel = \"" + kernel + "\"\ngrid = [\"" +
-                       to_task(graph_, blocks).to_string() + "\"]\nblock = [" + block + "]\nargs = [" + args +
-                       "]\n";
-  if (options.cluster > 1) launch += "cluster = [" + std::to_string(options.cluster) + "]\n";
-  if (options.shared_bytes > 0) launch += "smem = " + std::to_string(options.shared_bytes) + "\n";
-  gpu_kernels_.push_back({std::move(launch),
-                          "\nextern \"C\" __global__ void __launch_bounds__(" + block + ") " + kernel + "(" +
-                              parameters + ") {\n",
-                          for_cuda(body)});
+void Program::add_gpu_kernel(const Kernel& kernel, const Expr& blocks, const Block& block,
+                             Signature signature, const std::string& item) {
+  const std::string threads = std::to_string(block.threads);
+  std::string launch =
+      expand("\n\n[[launch]]\nkernel = \"$name\"\ngrid = [\"$blocks\"]\nblock = [$threads]\nargs = [$args]\n",
+             {{"name", kernel.name},
+              {"blocks", in_task(blocks)},
+              {"threads", threads},
+              {"args", joined(signature.args)}});
+  if (block.cluster > 1) launch += "cluster = [" + std::to_string(block.cluster) + "]\n";
+  if (block.shared_bytes > 0) launch += "smem = " + std::to_string(block.shared_bytes) + "\n";
+  kernels_.push_back(
+      {std::move(launch),
+       signature_text("extern \"C\" __global__ void __launch_bounds__(" + threads + ") " + kernel.name,
+                      signature.parameters),
+       signature.fixed + item + kernel.before + kernel.body});
 }
 
 void Program::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
 
-/// Dims that the kernels need, under names of their own: the plan's macros would change what is included.
-std::pair<std::string, std::string> Program::fixed_dims(const std::string& kernels) const {
-  std::string names, values;
+std::string Program::finish(const Schedule& schedule, bool chained) const {
+  std::string launches, kernels, scratch, constants, dims;
+  for (const Finished& kernel : kernels_) {
+    const bool follows = chained && &kernel != kernels_.data();
+    launches += kernel.launch + (follows ? "programmatic = true\n" : "");
+    kernels += expand("\n\n$head {\n  $chain\n  $body\n}\n",
+                      {{"head", kernel.head},
+                       {"chain", chained ? "start_next();\nwait_for_previous();\n" : ""},
+                       {"body", kernel.body}});
+  }
   for (const auto& [code, name] : graph_.dims) {
     if (!target_.fixed || kernels.find(" = fixed_" + name + ";") == std::string::npos) continue;
-    names += (names.empty() ? "\"" : ", \"") + name + "\"";
-    values += "enum : long long { fixed_" + name + " = " + name + " };\n#undef " + name + "\n";
+    constants += (constants.empty() ? "\"" : ", \"") + name + "\"";
+    dims += expand(kFixedDim, {{"dim", name}});
   }
-  return {names.empty() ? "" : "constants = [" + names + "]\n", values};
-}
-
-std::string Program::finish(const Schedule& schedule, bool chained) const {
-  std::string launches = launches_, kernels = kernels_;
-  for (const GpuKernel& kernel : gpu_kernels_) {
-    const bool follows = chained && &kernel != gpu_kernels_.data();
-    launches += kernel.launch + (follows ? "programmatic = true\n" : "");
-    kernels +=
-        kernel.head + indent((chained ? "start_next();\nwait_for_previous();\n" : "") + kernel.body) + "}\n";
-  }
-  std::string text = "/*lathe\npattern = \"" + pattern_ + "\"\nknobs = \"" + to_text(schedule) + "\"\n";
-  const auto [constants, values] = fixed_dims(kernels);
-  text += constants;
-  for (const Scratch& scratch : scratch_)
-    text += "[[scratch]]\nname = \"" + scratch.name + "\"\nbytes = \"" +
-            to_task(graph_, scratch.bytes).to_string() + "\"\n" +
-            (scratch.counter ? "init = \"counter\"\n" : "");
-  text += launches + "*/\n" + values;
-  if (target_.cuda)
-    text += "#define LATHE_TEAM " + std::to_string(target_.team) + "\n#define LATHE_VECTOR " +
-            std::to_string(target_.vector) + "\n#include <lathe/cuda.cuh>\n";
-  else
-    text += "#include <lathe/cpu.h>\n";
-  return text + "\nusing namespace lathe;\n" + kernels;
+  for (const Scratch& buffer : scratch_)
+    scratch += expand("\n\n[[scratch]]\nname = \"$name\"\nbytes = \"$bytes\"\n$init",
+                      {{"name", buffer.name},
+                       {"bytes", in_task(buffer.bytes)},
+                       {"init", buffer.counter ? "init = \"counter\"" : ""}});
+  const std::string include =
+      target_.cuda
+          ? expand("#define LATHE_TEAM $team\n#define LATHE_VECTOR $vector\n#include <lathe/cuda.cuh>\n",
+                   {{"team", std::to_string(target_.team)}, {"vector", std::to_string(target_.vector)}})
+          : "#include <lathe/cpu.h>\n";
+  return expand(kCandidate, {{"pattern", pattern_},
+                             {"knobs", to_text(schedule)},
+                             {"constants", constants.empty() ? "" : "constants = [" + constants + "]"},
+                             {"scratch", scratch},
+                             {"launches", launches},
+                             {"dims", dims},
+                             {"include", include},
+                             {"kernels", kernels}});
 }
 
 }  // namespace lathe::catalog

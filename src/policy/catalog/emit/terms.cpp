@@ -87,47 +87,4 @@ std::string iota_text(const Group&, const std::vector<Loop>& loops, const Term& 
   return "0.0f";
 }
 
-Epilogue emit_epilogue(Program& program, const Group& group, const std::vector<Loop>& loops,
-                       const std::vector<std::string>& indices, const std::string& given,
-                       const std::string& x, Elements elements) {
-  const Graph& graph = program.graph();
-  const Terms terms = collect_terms(graph, group, loops, given);
-  Epilogue epilogue;
-  const bool vectors = elements == Elements::kVectors;
-  const std::string type = vectors ? "f32v " : "float ";
-  for (std::size_t t = 0; t < terms.list.size(); ++t) {
-    const Term& term = terms.list[t];
-    const std::string name = terms.name(static_cast<int>(t));
-    const bool iota = graph.iotas.contains(term.value);
-    const bool in_memory = (term.kind == Term::Kind::kLeaf && !iota) || term.stored;
-    const std::string at = in_memory ? program.parameter(term.value) : "";
-    const std::string where = element(graph, group, loops, term.value, indices);
-    const bool scalar =
-        graph.is_input(term.value) && graph.task->find_tensor(term.value)->role == Role::kScalar;
-    if (term.kind == Term::Kind::kGiven) {
-      epilogue.code += "const " + type + name + " = " + x + ";\n";
-    } else if (term.kind == Term::Kind::kApply) {
-      epilogue.code += "const " + type + name + " = " + formula_text(terms, term) + ";\n";
-      epilogue.heavy = epilogue.heavy || term.heavy;
-    } else if (iota) {
-      epilogue.code +=
-          "const " + type + name + " = " + iota_text(group, loops, term, indices, vectors) + ";\n";
-    } else if (scalar) {
-      epilogue.code += "const " + type + name + "(static_cast<float>(" + at + "));\n";
-    } else if (term.runs.back() && vectors) {
-      epilogue.code += "const f32v " + name + " = load(" + at + " + " + where + ", lanes);\n";
-    } else {
-      epilogue.code += "const " + type + name + "(static_cast<float>(" + at + "[" + where + "]));\n";
-    }
-    if (term.kind == Term::Kind::kLeaf && !iota)
-      epilogue.bytes += 4 * headline_count(program.graph(), graph.type_of(term.value).shape);
-    if (!term.stored) continue;
-    epilogue.code += vectors ? "store(" + at + " + " + where + ", " + name + ", lanes);\n"
-                             : at + "[" + where + "] = " + name + ";\n";
-    epilogue.written.insert(program.buffer(term.value));
-    epilogue.bytes += 4 * headline_count(program.graph(), graph.type_of(term.value).shape);
-  }
-  return epilogue;
-}
-
 }  // namespace lathe::catalog

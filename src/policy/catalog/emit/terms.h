@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "policy/catalog/emit/loops.h"
-#include "policy/catalog/emit/program.h"
 #include "policy/catalog/ir/group.h"
 
 namespace lathe::catalog {
@@ -40,20 +39,5 @@ std::string formula_text(const Terms& terms, const Term& term);
 /// An index value: the position along the one loop that it runs along.
 std::string iota_text(const Group& group, const std::vector<Loop>& loops, const Term& term,
                       const std::vector<std::string>& indices, bool vectors = true);
-
-/// What one C variable of a kernel holds.
-enum class Elements { kVectors, kScalars };
-
-/// Statements of an elementwise epilogue: from the given value `given` (a vector named `x`), at `indices`, of
-/// which the last is the vector's first element; lanes named `lanes`. Stores what is needed outside.
-struct Epilogue {
-  std::string code;
-  std::set<std::string> written;
-  bool heavy = false;
-  double bytes = 0;
-};
-Epilogue emit_epilogue(Program& program, const Group& group, const std::vector<Loop>& loops,
-                       const std::vector<std::string>& indices, const std::string& given,
-                       const std::string& x, Elements elements = Elements::kVectors);
 
 }  // namespace lathe::catalog

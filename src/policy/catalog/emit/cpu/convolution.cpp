@@ -1,187 +1,275 @@
 #include "policy/catalog/emit/cpu/tile.h"
-#include "policy/catalog/emit/stencil.h"
+#include "policy/catalog/emit/epilogue.h"
+#include "policy/catalog/emit/patterns.h"
+
+// Direct convolution over a padded copy of the input. The copy splits rows and columns by their remainder
+// modulo the stride, so that each tap reads neighbours, and output positions count through padded rows, so
+// that a tile runs across row ends (its few positions between rows are computed in vain). A transposed
+// convolution is one of stride 1 over an input spread by zeros, with the kernel turned round.
 
 namespace lathe::catalog {
 namespace {
 
-/// Direct convolution over a padded copy of the input. The copy splits rows and columns by their remainder
-/// modulo the stride, so that each tap reads neighbours, and output positions count through padded rows, so
-/// that a tile runs across row ends (its few positions between rows are computed in vain). A transposed
-/// convolution is one of stride 1 over an input spread by zeros, with the kernel turned round.
-class Convolution {
- public:
-  explicit Convolution(const Site& site)
-      : site_(site),
-        node_(site.node(0)),
-        x_(site.graph().type_of(node_.in[0]).shape),
-        w_(site.graph().type_of(node_.in[1]).shape),
-        y_(node_.type.shape) {
-    const Window& window = node_.window;
-    for (std::size_t a = 0; a < 2; ++a) {
-      const Expr reach = (w_[a + 2] - number(1)) * number(window.dilation[a]);
-      stride_[a] = window.transposed ? 1 : window.stride[a];
-      spread_[a] = window.transposed ? window.stride[a] : 1;
-      before_[a] = window.transposed ? reach - number(window.padding[a]) : number(window.padding[a]);
-      const Expr needed = (y_[a + 2] - number(1)) * number(stride_[a]) + reach + number(1);
-      phase_[a] = Expr::apply("cdiv", needed, number(stride_[a]));
+Expr number(std::int64_t value) { return Expr::constant(value); }
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+/// The input's planes, [N, C, stride, stride, phase rows, phase columns].
+constexpr std::string_view kPad = R"(
+const float* from = $x + item / $planes * $height * $width;
+const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
+for (int64_t i = 0; i < $whole_phase_rows; ++i) {
+  float* to = $padded + (item * $phase_rows + i) * $phase_columns;
+  const int64_t h = i * $stride_height + ph - $before_height;
+  if (h < 0 || h % $spread_height != 0 || h / $spread_height >= $height) {
+    fill_row(to, 0.0f, $whole_phase_columns);
+    continue;
+  }
+  const float* row = from + h / $spread_height * $width;
+  $copy_row
+}
+)";
+
+constexpr std::string_view kCopyRow = R"(
+for (int64_t j = 0; j < $whole_phase_columns; j += kLanes) {
+  const int64_t w = j * $stride_width + pw - $before_width;
+  const maskv in = inside(w, $stride_width, $width);
+  store(to + j, $load, first_lanes($whole_phase_columns - j));
+}
+)";
+
+constexpr std::string_view kSpreadRow = R"(
+fill_row(to, 0.0f, $whole_phase_columns);
+for (int64_t w = 0; w < $width; ++w) {
+  const int64_t j = w * $spread_width + $before_width;
+  if (j >= 0 && j < $whole_phase_columns) to[j] = row[w];
+}
+)";
+
+/// [group][panel of kR outputs][tap][kR].
+constexpr std::string_view kWeights = R"(
+const int64_t group = item / cdiv($outputs, kR), first = item % cdiv($outputs, kR) * kR;
+float* to = $packed + item * kR * $taps;
+$pack
+)";
+
+constexpr std::string_view kPackWeights = R"(
+pack_across<kR>(to, $outputs - first, $taps, [&](int64_t r, int64_t k, maskv lanes) {
+  return load($w + (group * $outputs + first + r) * $taps + k, lanes);
+});
+)";
+
+constexpr std::string_view kTurnWeights = R"(
+for (int64_t k = 0; k < $taps; ++k)
+  for (int64_t r = 0; r < kR; ++r)
+    to[k * kR + r] = first + r < $outputs
+        ? $w[((group * $inputs + k / $area) * $outputs + first + r) * $area + $area - 1 - k % $area]
+        : 0.0f;
+)";
+
+/// Tiles of kR outputs by kW positions; what of a tile are outputs, runs of positions inside one output row,
+/// goes through the epilogue.
+constexpr std::string_view kConvolve = R"(
+const int64_t blocks = cdiv($positions, kBlock), n = item / blocks, p0 = item % blocks * kBlock;
+for (int64_t group = 0; group < $groups; ++group) {
+  const float* image = $padded + (n * $channels + group * $inputs) * $plane;
+  for (int64_t first = 0; first < $outputs; first += kR) {
+    const float* weights = $weights + (group * cdiv($outputs, kR) * kR + first) * $taps;
+    for (int64_t p = p0; p < min(p0 + kBlock, $positions); p += kW) {
+      f32v acc[kR][kV];
+      gemm_clear(acc);
+      const float* weight = weights;
+      for (int64_t c = 0; c < $whole_inputs; ++c) {
+        const float* channel = image + c * $planes * $phase + p;
+        for (int64_t kh = 0; kh < $kernel_height; ++kh) {
+          for (int64_t kw = 0; kw < $kernel_width; ++kw) {
+            const int64_t u = kh * $dilation_height, v = kw * $dilation_width;
+            gemm_tile(PackedRows{weight, kR},
+                      WholeColumns{channel + (u % $stride_height * $stride_width + v % $stride_width) * $phase +
+                                       u / $stride_height * $phase_columns + v / $stride_width,
+                                   kW},
+                      1, acc);
+            weight += kR;
+          }
+        }
+      }
+      gemm_suspend(acc, &tile[0][0], kW, kR, kW);
+      for (int64_t t = 0; t < min(kW, $positions - p);) {
+        const int64_t oh = (p + t) / $phase_columns, j0 = (p + t) % $phase_columns;
+        if (j0 >= $columns) {
+          t += $phase_columns - j0;
+          continue;
+        }
+        const int64_t run = min(min(kW, $positions - p) - t, $columns - j0);
+        for (int64_t r = 0; r < min(kR, $whole_outputs - first); ++r) {
+          const int64_t oc = group * $outputs + first + r;
+          for (int64_t s = 0; s < run; s += kLanes) {
+            const int64_t j = j0 + s;
+            const maskv lanes = first_lanes(run - s);
+            const f32v x = load(&tile[r][t + s], lanes);
+            $epilogue
+          }
+        }
+        t += run;
+      }
     }
-    outputs_ = Expr::apply("/", y_[1], window.groups);
-    inputs_ = Expr::apply("/", x_[1], window.groups);
-    taps_ = inputs_ * w_[2] * w_[3];
-    planes_ = number(stride_[0] * stride_[1]);
-    positions_ = (y_[2] - number(1)) * phase_[1] + y_[3];
   }
+}
+)";
 
-  Status run() {
-    Program& program = site_.program;
-    const double m = static_cast<double>(headline(program.graph(), outputs_)),
-                 n = static_cast<double>(headline(program.graph(), positions_));
-    tile_ = choose_tile(site_, m, n);
-    tiles_ = site_.knob("nc", {1, 2, 4, 8}, 2);
-    emit_pad();
-    emit_weights();
-    emit_product();
-    program.add_pattern(node_.window.transposed ? "transposed_conv" : "conv");
-    Work work;
-    work.flops = 2 * headline_count(program.graph(), {&x_[0], 1}) *
-                 static_cast<double>(headline(program.graph(), node_.window.groups * taps_)) *
-                 tile_cost(tile_, program.lanes(), m, n) * program.lanes();
-    work.bytes = 4 * (2 * headline_count(program.graph(), x_) + headline_count(program.graph(), y_));
-    program.add_work(work);
-    return Ok{};
-  }
-
- private:
-  static Expr number(std::int64_t value) { return Expr::constant(value); }
-  static std::string text(std::int64_t value) { return std::to_string(value); }
-
-  /// [N, C, stride, stride, phase rows, phase columns], and what the last tile may read beyond.
-  void emit_pad() {
-    Program& program = site_.program;
-    const Expr plane = phase_[0] * phase_[1];
-    padded_ = program.scratch(site_.prefix + "_padded", x_[0] * x_[1] * planes_ * plane + number(512));
-    const std::string height = factor(x_[2]), width = factor(x_[3]), count = factor(planes_);
-    std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
-    code += "const float* from = " + program.parameter(node_.in[0]) + " + item / " + count + " * " + height +
-            " * " + width + ";\n";
-    code += "const int64_t ph = item % " + count + " / " + text(stride_[1]) + ", pw = item % " +
-            text(stride_[1]) + ";\n";
-    code += "for (int64_t i = 0; i < " + phase_[0].to_string() + "; ++i) {\nfloat* to = p_" + padded_ +
-            " + (item * " + factor(phase_[0]) + " + i) * " + factor(phase_[1]) + ";\nconst int64_t h = i * " +
-            text(stride_[0]) + " + ph - " + factor(before_[0]) + ";\n";
-    code += "if (h < 0 || h % " + text(spread_[0]) + " != 0 || h / " + text(spread_[0]) + " >= " + height +
-            ") {\nfill_row(to, 0.0f, " + phase_[1].to_string() + ");\ncontinue;\n}\n";
-    code += "const float* row = from + h / " + text(spread_[0]) + " * " + width + ";\n";
-    if (spread_[1] == 1) {
-      code +=
-          "for (int64_t j = 0; j < " + phase_[1].to_string() + "; j += kLanes) {\nconst int64_t w = j * " +
-          text(stride_[1]) + " + pw - " + factor(before_[1]) + ";\nconst maskv in = inside(w, " +
-          text(stride_[1]) + ", " + width + ");\nstore(to + j, " +
-          (stride_[1] == 1 ? "load(row + w, in)" : "load_strided(row + w, " + text(stride_[1]) + ", in)") +
-          ", first_lanes(" + phase_[1].to_string() + " - j));\n}\n";
-    } else {
-      code += "fill_row(to, 0.0f, " + phase_[1].to_string() + ");\nfor (int64_t w = 0; w < " + width +
-              "; ++w) {\nconst int64_t j = w * " + text(spread_[1]) + " + " + factor(before_[1]) +
-              ";\nif (j >= 0 && j < " + phase_[1].to_string() + ") to[j] = row[w];\n}\n";
-    }
-    program.launch(site_.prefix + "_pad", x_[0] * x_[1] * planes_, {padded_}, code + "}\n}\n");
-  }
-
-  /// [group][panel of kR outputs][tap][kR].
-  void emit_weights() {
-    Program& program = site_.program;
-    const Expr panels = Expr::apply("cdiv", outputs_, number(tile_.rows));
-    const Expr items = node_.window.groups * panels;
-    weights_ = program.scratch(site_.prefix + "_weights", items * number(tile_.rows) * taps_);
-    const std::string taps = factor(taps_), outs = factor(outputs_), w = program.parameter(node_.in[1]);
-    std::string code =
-        "constexpr int kR = " + text(tile_.rows) + ";\nfor (int64_t item = begin; item < end; ++item) {\n";
-    code +=
-        "const int64_t group = item / cdiv(" + outs + ", kR), first = item % cdiv(" + outs + ", kR) * kR;\n";
-    code += "float* to = p_" + weights_ + " + item * kR * " + taps + ";\n";
-    if (!node_.window.transposed) {
-      code += "pack_across<kR>(to, " + outs + " - first, " + taps +
-              ", [&](int64_t r, int64_t k, maskv lanes) { return load(" + w + " + (group * " + outs +
-              " + first + r) * " + taps + " + k, lanes); });\n";
-    } else {
-      const std::string area = factor(w_[2] * w_[3]);
-      code += "for (int64_t k = 0; k < " + taps +
-              "; ++k)\nfor (int64_t r = 0; r < kR; ++r)\nto[k * kR + r] = first + r < " + outs + " ? " + w +
-              "[((group * " + factor(inputs_) + " + k / " + area + ") * " + outs + " + first + r) * " + area +
-              " + " + area + " - 1 - k % " + area + "] : 0.0f;\n";
-    }
-    program.launch(site_.prefix + "_weights", items, {weights_}, code + "}\n");
-  }
-
-  std::string tap_loops() const {
-    const std::string plane = factor(phase_[0] * phase_[1]), columns = factor(phase_[1]);
-    const std::string dh = text(node_.window.dilation[0]), dw = text(node_.window.dilation[1]);
-    const std::string sh = text(stride_[0]), sw = text(stride_[1]);
-    std::string code =
-        "const float* weight = weights;\nfor (int64_t c = 0; c < " + inputs_.to_string() + "; ++c) {\n";
-    code += "const float* channel = image + c * " + factor(planes_) + " * " + plane + " + p;\n";
-    code += "for (int64_t kh = 0; kh < " + w_[2].to_string() + "; ++kh) {\nfor (int64_t kw = 0; kw < " +
-            w_[3].to_string() + "; ++kw) {\n";
-    code += "const int64_t u = kh * " + dh + ", v = kw * " + dw +
-            ";\ngemm_tile(PackedRows{weight, kR}, WholeColumns{channel + (u % " + sh + " * " + sw +
-            " + v % " + sw + ") * " + plane + " + u / " + sh + " * " + columns + " + v / " + sw +
-            ", kW}, 1, acc);\nweight += kR;\n}\n}\n}\n";
-    return code;
-  }
-
-  /// Stores what of the tile are outputs: runs of positions inside one output row.
-  std::string scatter(const Epilogue& epilogue) const {
-    const std::string columns = factor(phase_[1]), ow = factor(y_[3]);
-    std::string code = "for (int64_t t = 0; t < min(kW, " + positions_.to_string() + " - p);) {\n";
-    code += "const int64_t oh = (p + t) / " + columns + ", j0 = (p + t) % " + columns + ";\nif (j0 >= " + ow +
-            ") {\nt += " + columns + " - j0;\ncontinue;\n}\nconst int64_t run = min(min(kW, " +
-            positions_.to_string() + " - p) - t, " + ow + " - j0);\n";
-    code += "for (int64_t r = 0; r < min(kR, " + outputs_.to_string() +
-            " - first); ++r) {\nconst int64_t oc = group * " + factor(outputs_) +
-            " + first + r;\nfor (int64_t s = 0; s < run; s += kLanes) {\nconst int64_t j = j0 + s;\nconst "
-            "maskv lanes = "
-            "first_lanes(run - s);\nconst f32v x_ = load(&tile[r][t + s], lanes);\n" +
-            epilogue.code + "}\n}\nt += run;\n}\n";
-    return code;
-  }
-
-  void emit_product() {
-    Program& program = site_.program;
-    const std::vector<Loop> loops = plane_loops(site_.group);
-    const Epilogue epilogue =
-        emit_epilogue(program, site_.group, loops, {"n", "oc", "oh", "j"}, node_.out, "x_");
-    const std::string plane = factor(planes_ * phase_[0] * phase_[1]), count = positions_.to_string();
-    const std::string outs = factor(outputs_);
-    std::string code = tile_constants(tile_, program.lanes());
-    code += "constexpr int64_t kBlock = kW * " + text(tiles_) + ";\nalignas(64) float tile[kR][kW];\n";
-    code += "for (int64_t item = begin; item < end; ++item) {\nconst int64_t blocks = cdiv(" + count +
-            ", kBlock), n = item / blocks, p0 = item % blocks * kBlock;\n";
-    code += "for (int64_t group = 0; group < " + node_.window.groups.to_string() + "; ++group) {\n";
-    code += "const float* image = p_" + padded_ + " + (n * " + factor(x_[1]) + " + group * " +
-            factor(inputs_) + ") * " + plane + ";\nfor (int64_t first = 0; first < " + outs +
-            "; first += kR) {\n";
-    code += "const float* weights = p_" + weights_ + " + (group * cdiv(" + outs + ", kR) * kR + first) * " +
-            factor(taps_) + ";\nfor (int64_t p = p0; p < min(p0 + kBlock, " + count + "); p += kW) {\n";
-    code += "f32v acc[kR][kV];\ngemm_clear(acc);\n" + tap_loops() +
-            "gemm_suspend(acc, &tile[0][0], kW, kR, kW);\n" + scatter(epilogue) + "}\n}\n}\n}\n";
-    const Expr blocks =
-        Expr::apply("cdiv", positions_, number(std::int64_t{tile_.columns(program.lanes())} * tiles_));
-    program.launch(site_.prefix + "_conv", y_[0] * blocks, epilogue.written, code);
-  }
-
-  const Site& site_;
-  const Primitive& node_;
-  const std::vector<Expr>&x_, &w_, &y_;
-  std::array<std::int64_t, 2> stride_{}, spread_{};
-  std::array<Expr, 2> before_, phase_;
-  Expr outputs_, inputs_, taps_, planes_, positions_;
-  Tile tile_;
-  int tiles_ = 2;
-  std::string padded_, weights_;
+/// The sizes of a convolution over the padded copy.
+struct Geometry {
+  const Window& window;
+  const std::vector<Expr>&x, &w, &y;
+  std::array<std::int64_t, 2> stride{}, spread{};
+  std::array<Expr, 2> before, phase;
+  Expr outputs, inputs;  ///< of a group
+  Expr taps;             ///< of an output
+  Expr planes;           ///< that a channel is split into
+  Expr positions;        ///< of an image's output, gaps between rows among them
 };
+
+Geometry geometry_of(const Site& site) {
+  const Primitive& node = site.node();
+  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape};
+  for (std::size_t a = 0; a < 2; ++a) {
+    const Expr reach = (g.w[a + 2] - number(1)) * number(g.window.dilation[a]);
+    const Expr padding = number(g.window.padding[a]);
+    g.stride[a] = g.window.transposed ? 1 : g.window.stride[a];
+    g.spread[a] = g.window.transposed ? g.window.stride[a] : 1;
+    g.before[a] = g.window.transposed ? reach - padding : padding;
+    const Expr needed = (g.y[a + 2] - number(1)) * number(g.stride[a]) + reach + number(1);
+    g.phase[a] = Expr::apply("cdiv", needed, number(g.stride[a]));
+  }
+  g.outputs = Expr::apply("/", g.y[1], g.window.groups);
+  g.inputs = Expr::apply("/", g.x[1], g.window.groups);
+  g.taps = g.inputs * g.w[2] * g.w[3];
+  g.planes = number(g.stride[0] * g.stride[1]);
+  g.positions = (g.y[2] - number(1)) * g.phase[1] + g.y[3];
+  return g;
+}
+
+struct ConvolutionPlan {
+  Tile tile;
+  int tiles;    ///< of positions, in an item
+  double cost;  ///< of the tile, by the model
+};
+
+ConvolutionPlan choose_convolution(const Site& site, const Geometry& g) {
+  const double m = static_cast<double>(site.headline(g.outputs)),
+               n = static_cast<double>(site.headline(g.positions));
+  const Tile tile = choose_tile(site, m, n);
+  return {tile, site.knob("nc", {1, 2, 4, 8}, 2), tile_cost(tile, site.target.lanes, m, n)};
+}
+
+/// What several of the kernels name.
+Holes names_of(const Geometry& g) {
+  return {{"outputs", factor(g.outputs)},
+          {"inputs", factor(g.inputs)},
+          {"taps", factor(g.taps)},
+          {"planes", factor(g.planes)},
+          {"height", factor(g.x[2])},
+          {"width", factor(g.x[3])},
+          {"stride_height", text(g.stride[0])},
+          {"stride_width", text(g.stride[1])},
+          {"phase_rows", factor(g.phase[0])},
+          {"phase_columns", factor(g.phase[1])},
+          {"whole_phase_columns", g.phase[1].to_string()},
+          {"before_width", factor(g.before[1])}};
+}
+
+/// Returns the scratch that holds the copy, and what the last tile may read beyond it.
+std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
+  const Expr plane = g.phase[0] * g.phase[1];
+  const std::string padded =
+      program.scratch(site.prefix + "_padded", g.x[0] * g.x[1] * g.planes * plane + number(512));
+  const Holes names = names_of(g);
+  const std::string copy =
+      g.spread[1] == 1
+          ? expand(kCopyRow,
+                   {{"load", g.stride[1] == 1 ? "load(row + w, in)"
+                                              : "load_strided(row + w, " + text(g.stride[1]) + ", in)"}},
+                   names)
+          : expand(kSpreadRow, {{"spread_width", text(g.spread[1])}}, names);
+  program.launch({.name = site.prefix + "_pad",
+                  .items = g.x[0] * g.x[1] * g.planes,
+                  .written = {padded},
+                  .body = expand(kPad,
+                                 {{"x", program.parameter(site.node().in[0])},
+                                  {"padded", "p_" + padded},
+                                  {"whole_phase_rows", g.phase[0].to_string()},
+                                  {"before_height", factor(g.before[0])},
+                                  {"spread_height", text(g.spread[0])},
+                                  {"copy_row", copy}},
+                                 names)});
+  return padded;
+}
+
+/// Returns the scratch that holds the packed weights.
+std::string launch_weights(const Site& site, Program& program, const Geometry& g, const Tile& tile) {
+  const Expr items = g.window.groups * Expr::apply("cdiv", g.outputs, number(tile.rows));
+  const std::string packed = program.scratch(site.prefix + "_weights", items * number(tile.rows) * g.taps);
+  const Holes names = names_of(g), w = {{"w", program.parameter(site.node().in[1])}};
+  Holes turn = w;
+  turn.emplace_back("area", factor(g.w[2] * g.w[3]));
+  const std::string pack =
+      g.window.transposed ? expand(kTurnWeights, turn, names) : expand(kPackWeights, w, names);
+  program.launch({.name = site.prefix + "_weights",
+                  .items = items,
+                  .written = {packed},
+                  .body = expand(kWeights, {{"packed", "p_" + packed}, {"pack", pack}}, names),
+                  .before = "constexpr int kR = " + text(tile.rows) + ";\n"});
+  return packed;
+}
+
+void launch_product(const Site& site, Program& program, const Geometry& g, const ConvolutionPlan& plan,
+                    const std::string& padded, const std::string& weights) {
+  const Epilogue epilogue =
+      emit_epilogue(site, program, axis_loops(site.group), {"n", "oc", "oh", "j"}, site.node().out, "x");
+  const int columns = plan.tile.columns(site.target.lanes) * plan.tiles;
+  const std::string before =
+      expand(R"(
+$tile
+constexpr int64_t kBlock = kW * $tiles;
+alignas(64) float tile[kR][kW];
+)",
+             {{"tile", tile_constants(plan.tile, site.target.lanes)}, {"tiles", text(plan.tiles)}});
+  program.launch({.name = site.prefix + "_conv",
+                  .items = g.y[0] * Expr::apply("cdiv", g.positions, number(columns)),
+                  .written = epilogue.written,
+                  .body = expand(kConvolve,
+                                 {{"positions", g.positions.to_string()},
+                                  {"groups", g.window.groups.to_string()},
+                                  {"padded", "p_" + padded},
+                                  {"weights", "p_" + weights},
+                                  {"channels", factor(g.x[1])},
+                                  {"plane", factor(g.planes * g.phase[0] * g.phase[1])},
+                                  {"phase", factor(g.phase[0] * g.phase[1])},
+                                  {"kernel_height", g.w[2].to_string()},
+                                  {"kernel_width", g.w[3].to_string()},
+                                  {"dilation_height", text(g.window.dilation[0])},
+                                  {"dilation_width", text(g.window.dilation[1])},
+                                  {"columns", factor(g.y[3])},
+                                  {"whole_inputs", g.inputs.to_string()},
+                                  {"whole_outputs", g.outputs.to_string()},
+                                  {"epilogue", epilogue.code}},
+                                 names_of(g)),
+                  .before = before});
+}
 
 }  // namespace
 
-Status emit_convolution(const Site& site) { return Convolution(site).run(); }
+Status emit_cpu_convolution(const Site& site, Program& program) {
+  const Geometry g = geometry_of(site);
+  const ConvolutionPlan plan = choose_convolution(site, g);
+  const std::string padded = launch_pad(site, program, g);
+  const std::string weights = launch_weights(site, program, g, plan.tile);
+  launch_product(site, program, g, plan, padded, weights);
+  program.add_pattern(g.window.transposed ? "transposed_conv" : "conv");
+  program.add_work({.bytes = 4 * (2 * site.count(g.x) + site.count(g.y)),
+                    .flops = 2 * site.count({&g.x[0], 1}) *
+                             static_cast<double>(site.headline(g.window.groups * g.taps)) * plan.cost *
+                             site.target.lanes});
+  return Ok{};
+}
 
 }  // namespace lathe::catalog

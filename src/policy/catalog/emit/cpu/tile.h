@@ -1,26 +1,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/cost/register_tile.h"
+#include "policy/catalog/emit/site.h"
 
 namespace lathe::catalog {
 
-/// Accumulators of a register tile: `rows` rows of `vectors` vectors.
-struct Tile {
-  int rows = 14;
-  int vectors = 2;
-  int columns(int lanes) const { return vectors * lanes; }
-};
-
-/// The tiles that fit the registers: rows * vectors accumulators, vectors operands, one broadcast.
-std::vector<Tile> possible_tiles(int lanes);
-
-/// Relative time of an M x N x K product, from the tile's waste at the borders and its loads.
-double tile_cost(const Tile& tile, int lanes, double m, double n);
-
-/// Asks for the knob "tile" (rows * 10 + vectors); the default is the cheapest for m x n.
+/// By the knob "tile" (rows * 10 + vectors); the default is the cheapest for m x n.
 Tile choose_tile(const Site& site, double m, double n);
 
 /// "constexpr int kR = 14, kV = 2; ..." and the check that the candidate was made for this machine.

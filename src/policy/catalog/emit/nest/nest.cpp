@@ -5,12 +5,12 @@
 
 namespace lathe::catalog {
 
-NestEmitter::NestEmitter(const Site& site)
+NestEmitter::NestEmitter(const Site& site, Program& program)
     : site_(site),
       group_(site.group),
-      program_(site.program),
-      loops_(merge_loops(site.graph(), site.group)),
-      terms_(collect_terms(site.graph(), site.group, loops_)) {
+      program_(program),
+      loops_(merge_loops(site.graph, site.group)),
+      terms_(collect_terms(site.graph, site.group, loops_)) {
   if (!group_.reduces()) {
     mode_ = loops_.size() == 1 ? NestMode::kFlat : NestMode::kMap;
   } else {
@@ -32,11 +32,11 @@ void NestEmitter::choose() {
   choose_online();
   choose_cache();
   if (mode_ == NestMode::kColumns) {
-    unroll_ = site_.knob("unroll",
-                         program_.cuda() ? std::vector<int>{1, 2} : std::vector<int>{1, 2, 4, 8, 16, 32, 64},
-                         program_.cuda() ? 1 : 4);
+    unroll_ = site_.knob(
+        "unroll", site_.target.cuda ? std::vector<int>{1, 2} : std::vector<int>{1, 2, 4, 8, 16, 32, 64},
+        site_.target.cuda ? 1 : 4);
     choose_split();
-    if (program_.cuda()) choose_ahead();
+    if (site_.target.cuda) choose_ahead();
   } else if (mode_ == NestMode::kRows) {
     choose_split();
     choose_kept();
@@ -47,9 +47,9 @@ void NestEmitter::choose() {
   } else {
     unroll_ = site_.knob("unroll", {1, 2, 4, 8}, 2);
   }
-  if (mode_ != NestMode::kFlat && !program_.cuda()) return;
-  const int stream =
-      site_.knob("stream", program_.cuda() ? std::vector<int>{0, 4, 1, 5, 3, 2} : std::vector<int>{0, 1}, 0);
+  if (mode_ != NestMode::kFlat && !site_.target.cuda) return;
+  const int stream = site_.knob(
+      "stream", site_.target.cuda ? std::vector<int>{0, 4, 1, 5, 3, 2} : std::vector<int>{0, 1}, 0);
   streams_ = stream == 1 || stream == 2 || stream == 5;
   if (stream == 2 || stream == 3) hint_ = "load_past_cache(";
   if (stream > 3) hint_ = "load_to_stay(";
@@ -60,7 +60,8 @@ void NestEmitter::choose_ahead() {
   constexpr std::int64_t kMostRead = 1 << 14;  // fp32 numbers of a whole block's threads
   std::vector<int> allowed;
   for (const int rows : {1, 4, 8, 16})
-    if (rows == 1 || (rows * std::int64_t{program_.lanes()} <= kMostRead && (depth_ == 0 || rows <= depth_)))
+    if (rows == 1 ||
+        (rows * std::int64_t{site_.target.lanes} <= kMostRead && (depth_ == 0 || rows <= depth_)))
       allowed.push_back(rows);
   ahead_ = site_.knob("ahead", allowed, std::min(allowed.back(), unroll_ > 2 ? 4 : 8));
 }
@@ -73,7 +74,7 @@ void NestEmitter::choose_cache() {
     const bool full = std::ranges::find(term.runs, false) == term.runs.end();
     if (!term.stored || !full || term.stage != terms_.stages - 1 || term.node->type.dtype != DType::kF32)
       continue;
-    if (!site_.graph().is_input(program_.buffer(term.value))) place = term.value;
+    if (!site_.graph.is_input(program_.buffer(term.value))) place = term.value;
   }
   if (place.empty()) return;
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
@@ -89,18 +90,18 @@ void NestEmitter::choose_cache() {
 }
 
 std::string NestEmitter::address(const std::string& value) const {
-  return element(site_.graph(), group_, loops_, value, indices_);
+  return element(site_.graph, group_, loops_, value, indices_);
 }
 
 std::string NestEmitter::read(int t, bool inside) {
   const Term& term = terms_.list[static_cast<std::size_t>(t)];
-  if (site_.graph().iotas.contains(term.value)) return iota_text(group_, loops_, term, indices_);
+  if (site_.graph.iotas.contains(term.value)) return iota_text(group_, loops_, term, indices_);
   const std::string at = program_.parameter(term.value);
-  const TensorDecl* tensor = site_.graph().task->find_tensor(term.value);
+  const TensorDecl* tensor = site_.graph.task->find_tensor(term.value);
   if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
   const bool lanes = lanewise(term) && (inside || mode_ == NestMode::kColumns);
   const bool once = std::ranges::find(term.runs, false) == term.runs.end();
-  const bool f32 = site_.graph().type_of(term.value).dtype == DType::kF32;
+  const bool f32 = site_.graph.type_of(term.value).dtype == DType::kF32;
   const std::string function = once && f32 ? hint_ : "load(";
   if (lanes) vectors_.insert(at);
   if (lanes) return function + at + " + " + address(term.value) + ", lanes)";
@@ -187,26 +188,31 @@ std::string NestEmitter::store_text(int t, bool inside) {
 }
 
 std::string NestEmitter::mask(const std::string& lanes, const std::string& all) const {
-  if (!program_.cuda()) return "first_lanes(" + lanes + ")";
-  if (program_.fixed() && !all.empty()) return "leading_lanes<(" + all + ")>(reach, " + lanes + ")";
+  if (!site_.target.cuda) return "first_lanes(" + lanes + ")";
+  if (site_.target.fixed && !all.empty()) return "leading_lanes<(" + all + ")>(reach, " + lanes + ")";
   return "reach.first_lanes(" + lanes + ")";
 }
 
 /// On a GPU: the kernel's text once for tensors that vectors divide, and once for any. Of fixed dims it is
 /// known which.
 std::string NestEmitter::for_each_reach(const std::string& code) {
-  if (!program_.cuda()) return code;
-  const std::string run = "const auto run = [&](auto reach) {\n" + code + "};\n";
+  if (!site_.target.cuda) return code;
+  std::string text = code;
+  for (std::size_t at = 0; (at = text.find("#pragma GCC unroll", at)) != std::string::npos;)
+    text.replace(at, 18, "#pragma unroll");
+  for (std::size_t at = 0; (at = text.find(" __attribute__((always_inline))", at)) != std::string::npos;)
+    text.erase(at, 31);
+  const std::string run = "const auto run = [&](auto reach) {\n" + text + "};\n";
   std::string divides = "kVector == 1 || (" + loops_.back().extent.to_string() + ") % kVector == 0";
   const auto buffers = std::exchange(vectors_, {});
-  if (program_.fixed())
+  if (site_.target.fixed)
     return run + "if constexpr (" + divides + ") {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
   for (const std::string& buffer : buffers) divides += " && is_aligned<4 * kVector>(" + buffer + ")";
   return run + "if (" + divides + ") {\nrun(wide_reach());\n} else {\nrun(any_reach());\n}\n";
 }
 
 bool NestEmitter::is_input_buffer(const std::string& value) const {
-  return site_.graph().is_input(program_.buffer(value));
+  return site_.graph.is_input(program_.buffer(value));
 }
 
 }  // namespace lathe::catalog

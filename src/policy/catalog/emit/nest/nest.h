@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/emit/terms.h"
 
 namespace lathe::catalog {
 
@@ -24,7 +25,7 @@ bool mentions(const std::string& code, const std::string& word);
 /// Writes one nest's kernel. The parts are methods so that each stays readable; run() shows their order.
 class NestEmitter {
  public:
-  explicit NestEmitter(const Site& site);
+  NestEmitter(const Site& site, Program& program);
   Status run();
 
  private:
@@ -48,7 +49,7 @@ class NestEmitter {
   void choose_depth();
   bool rows_are_few() const;
   std::int64_t row_vectors() const {
-    return (headline(program_.graph(), loops_.back().extent) - 1) / program_.lanes() + 1;
+    return (headline(site_.graph, loops_.back().extent) - 1) / site_.target.lanes + 1;
   }
   void choose_kept();
   void choose_ahead();
@@ -68,9 +69,9 @@ class NestEmitter {
   std::vector<int> wanted(int stage) const;
   std::vector<int> closure(const std::vector<int>& targets, int stage) const;
 
-  std::int64_t block_floats() const { return program_.block_floats(unroll_); }
+  std::int64_t block_floats() const { return site_.target.block_floats(unroll_); }
   /// Elements of an item of a flat loop.
-  int flat_block() const { return program_.cuda() ? program_.block_floats(unroll_) : kFlatBlock; }
+  int flat_block() const { return site_.target.cuda ? site_.target.block_floats(unroll_) : kFlatBlock; }
   enum class Stores { kWrite, kLeaveOut };
   std::string outer_terms(int stage, Stores stores = Stores::kWrite);
   std::string column_stores(int stage);
@@ -98,7 +99,7 @@ class NestEmitter {
   std::string combine_parts(int reduce);
   std::string combine_moments() const;
   std::string write_parts(int stage);
-  bool by_warps() const { return mode_ == NestMode::kColumns && program_.team() == 32; }
+  bool by_warps() const { return mode_ == NestMode::kColumns && site_.target.team == 32; }
   std::string join_block(const std::vector<int>& reduces) const;
   std::string join_shares(int stage);
   std::string share_text(int stage, bool shared);

@@ -20,7 +20,7 @@ bool NestEmitter::is_left_over(int t, int stage) const {
 /// Of the values along a row those stay that several passes need, or the first, and are read or costly;
 /// where registers suffice also what only a later pass reads.
 void NestEmitter::choose_kept() {
-  if (!program_.cuda() || mode_ != NestMode::kRows || split_ >= 0) return;
+  if (!site_.target.cuda || mode_ != NestMode::kRows || split_ >= 0) return;
   if (std::ranges::count_if(loops_, [](const Loop& loop) { return loop.reduced; }) > 1) return;
   std::vector<int> passes_of(terms_.list.size(), 0);
   for (int stage = 0; stage < terms_.stages; ++stage)
@@ -30,7 +30,7 @@ void NestEmitter::choose_kept() {
     kept_terms_.clear();
     for (std::size_t t = 0; t < terms_.list.size(); ++t) {
       const Term& term = terms_.list[t];
-      const bool leaf = term.kind == Term::Kind::kLeaf && !site_.graph().iotas.contains(term.value);
+      const bool leaf = term.kind == Term::Kind::kLeaf && !site_.graph.iotas.contains(term.value);
       const bool full = std::ranges::find(term.runs, false) == term.runs.end();
       const bool later = term.heavy && full && is_needed_after(static_cast<int>(t), term.stage);
       if (lanewise(term) && ((leaf && passes_of[t] >= fewest_passes) || later))
@@ -47,7 +47,7 @@ void NestEmitter::choose_kept() {
   const std::size_t again = kept_terms_.size();
   collect(1);
   if (kept_terms_.size() == again) return;
-  const int floats = kept_ * program_.target().vector * static_cast<int>(kept_terms_.size());
+  const int floats = kept_ * site_.target.vector * static_cast<int>(kept_terms_.size());
   if (site_.knob("early", {0, 1}, floats <= kMostEarly ? 1 : 0) == 0) collect(2);
 }
 

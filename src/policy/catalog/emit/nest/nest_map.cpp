@@ -15,14 +15,14 @@ constexpr int kMostBlocks = 8;  ///< of a multiprocessor, with 256 threads each
 
 /// Whether all that is stored runs along vectors.
 bool NestEmitter::is_plain_map() const {
-  if (!program_.cuda() || (mode_ != NestMode::kFlat && mode_ != NestMode::kMap)) return false;
+  if (!site_.target.cuda || (mode_ != NestMode::kFlat && mode_ != NestMode::kMap)) return false;
   return std::ranges::none_of(terms_.list, [&](const Term& term) { return term.stored && !inner(term); });
 }
 
 void NestEmitter::choose_map() {
   bool common = false;
   std::int64_t vectors = row_vectors();
-  for (std::size_t l = 0; l + 1 < loops_.size(); ++l) vectors *= headline(program_.graph(), loops_[l].extent);
+  for (std::size_t l = 0; l + 1 < loops_.size(); ++l) vectors *= headline(site_.graph, loops_[l].extent);
   bool of_rows = false;  // which lie outside the tensor beyond its last row
   for (const Term& term : terms_.list) {
     if (mode_ == NestMode::kFlat || term.kind != Term::Kind::kLeaf) continue;
@@ -31,7 +31,7 @@ void NestEmitter::choose_map() {
   }
   common &= !of_rows;
   const std::int64_t blocks =
-      std::int64_t{program_.target().multiprocessors} * kMostBlocks * 256 / program_.team();
+      std::int64_t{site_.target.multiprocessors} * kMostBlocks * 256 / site_.target.team;
   const auto fitting = [&](int most) {
     while (most > 1 && vectors / most < blocks) most /= 2;
     return most;
@@ -66,7 +66,7 @@ std::string NestEmitter::map_text() {
   for (const int t : order) {
     const Term& term = terms_.list[static_cast<std::size_t>(t)];
     const std::string name = terms_.name(t);
-    if (term.kind != Term::Kind::kLeaf || site_.graph().iotas.contains(term.value)) {
+    if (term.kind != Term::Kind::kLeaf || site_.graph.iotas.contains(term.value)) {
       compute += declare(t, 0, true);
       continue;
     }
@@ -90,7 +90,7 @@ void NestEmitter::launch_map(const std::string& kernel) {
   std::vector<std::string> names(indices_.begin(), indices_.end() - 1);
   const Expr blocks = Expr::apply("cdiv", loops_.back().extent, Expr::constant(block_floats()));
   std::vector<Expr> extents = {blocks};
-  std::string code = "for (int64_t item = begin; item < end; ++item) {\n";
+  std::string code;
   if (outer.empty()) {
     code += "const int64_t j0 = item * " + std::to_string(block_floats()) + ";\n";
   } else {
@@ -104,8 +104,9 @@ void NestEmitter::launch_map(const std::string& kernel) {
             unflatten("own", outer, names, true);
     if (rows_ > 1) code += "const int64_t first = group * " + std::to_string(rows_) + ";\n";
   }
-  code += map_text() + "}\n";
-  program_.launch(kernel, product(extents), written_, for_each_reach(code));
+  code += map_text();
+  const std::string body = for_each_reach(code);
+  program_.launch({kernel, product(extents), written_, body});
 }
 
 }  // namespace lathe::catalog

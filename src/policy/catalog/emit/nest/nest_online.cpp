@@ -71,7 +71,7 @@ bool NestEmitter::find_moments() {
 
 /// Finds sums over a row of `select(index == number, x, 0)`.
 void NestEmitter::find_picks() {
-  if (!program_.cuda() || mode_ != NestMode::kRows) return;
+  if (!site_.target.cuda || mode_ != NestMode::kRows) return;
   if (std::ranges::count_if(loops_, [](const Loop& loop) { return loop.reduced; }) > 1) return;
   for (std::size_t s = 0; s < terms_.list.size(); ++s) {
     Term& sum = terms_.list[s];
@@ -84,9 +84,8 @@ void NestEmitter::find_picks() {
                                                 terms_.name(number) + "), " + terms_.name(x) + ", 0.0f * " +
                                                 terms_.name(index) + ")")
       continue;
-    const bool leaf = term(x).kind == Term::Kind::kLeaf && !site_.graph().iotas.contains(term(x).value);
-    if (!leaf || !lanewise(term(x)) || !site_.graph().iotas.contains(term(index).value) ||
-        inner(term(number)))
+    const bool leaf = term(x).kind == Term::Kind::kLeaf && !site_.graph.iotas.contains(term(x).value);
+    if (!leaf || !lanewise(term(x)) || !site_.graph.iotas.contains(term(index).value) || inner(term(number)))
       continue;
     picks_[static_cast<int>(s)] = {x, number};
     sum.kind = Term::Kind::kApply;
@@ -110,7 +109,7 @@ void NestEmitter::set_stages() {
 }
 
 void NestEmitter::choose_online() {
-  if (!program_.cuda() || !group_.reduces()) return;
+  if (!site_.target.cuda || !group_.reduces()) return;
   const bool rows = mode_ == NestMode::kRows;
   if (!(rows ? find_softmax() : find_moments())) return;
   const int usual = rows && (rows_are_few() || row_vectors() <= kMostKept) ? 0 : 1;
@@ -127,7 +126,7 @@ std::string NestEmitter::pick_text(int t) {
   std::vector<std::string> row = indices_;
   row.back().clear();
   const std::string& value = terms_.list[static_cast<std::size_t>(x)].value;
-  return "pick(" + program_.parameter(value) + " + " + element(site_.graph(), group_, loops_, value, row) +
+  return "pick(" + program_.parameter(value) + " + " + element(site_.graph, group_, loops_, value, row) +
          ", " + terms_.name(number) + ", " + loops_.back().extent.to_string() + ")";
 }
 

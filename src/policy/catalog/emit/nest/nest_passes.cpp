@@ -136,7 +136,7 @@ std::string NestEmitter::finish_reductions(const std::vector<int>& reduces) {
                              : a + "_0 = " + fill(how.combine, a + "_0", other) + ";\n";
     }
     const std::string args = a + "_0" + (is_index(term) ? ", x_" + a + "_0" : "");
-    const std::string use = program_.cuda() && !is_index(term) ? turn() : "";
+    const std::string use = site_.target.cuda && !is_index(term) ? turn() : "";
     code += "const float " + name + " = " + how.horizontal + use + "(" + args + ");\n";
   }
   return code;
@@ -161,7 +161,7 @@ std::string NestEmitter::vector_loop(const std::string& body, const std::vector<
   }
   std::string code = "const auto body = [&](int64_t j, auto lanes" + parameters +
                      ") __attribute__((always_inline)) {\n" + body + "};\n";
-  if (program_.cuda()) {
+  if (site_.target.cuda) {
     const bool share = from == "first";
     const std::string step = std::to_string(unroll_) + " * kLanes", extent = loops_.back().extent.to_string();
     std::string all;
@@ -200,7 +200,7 @@ std::string NestEmitter::per_block(const std::string& code) const {
     all += " && " + guard_;
     left = "in ? " + left + " : 0";
   }
-  text += "const int64_t j = j0 + u * kLanes;\nconst " + std::string(program_.cuda() ? "auto" : "maskv") +
+  text += "const int64_t j = j0 + u * kLanes;\nconst " + std::string(site_.target.cuda ? "auto" : "maskv") +
           " lanes = " + mask(left, all) + ";\n";
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];

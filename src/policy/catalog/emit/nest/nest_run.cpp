@@ -53,7 +53,7 @@ std::string NestEmitter::loop_head(std::size_t l) const {
   const std::string all = "(" + extent + ") % " + std::to_string(chunk_) + " == 0 || ";
   return unroll + "for (int r = 0; r < " + std::to_string(depth_) + "; ++r) {\nconst int64_t " + index +
          " = first + " + (by_warps() ? "warp + r * kWarps" : "r") +
-         ";\nconst bool in = " + (program_.fixed() ? all : "") + index + " < last;\n";
+         ";\nconst bool in = " + (site_.target.fixed ? all : "") + index + " < last;\n";
 }
 
 std::string NestEmitter::pass(int stage) {
@@ -108,16 +108,17 @@ std::string NestEmitter::item_indices(const std::string& item) {
     outer.push_back(loops_[l]);
     names.push_back(indices_[l]);
   }
-  if (mode_ != NestMode::kColumns) return outer.empty() ? "" : unflatten(item, outer, names, program_.cuda());
+  if (mode_ != NestMode::kColumns)
+    return outer.empty() ? "" : unflatten(item, outer, names, site_.target.cuda);
   const std::string count = "cdiv(" + loops_.back().extent.to_string() + ", kBlock)";
-  const bool cuda = program_.cuda();
+  const bool cuda = site_.target.cuda;
   std::string code =
       "const int64_t j0 = " + (cuda ? "residue(" + item + ", " + count + ")" : item + " % " + count) +
       " * kBlock;\n";
   if (!outer.empty())
     code +=
         "const int64_t outer = " + (cuda ? "quotient(" + item + ", " + count + ")" : item + " / " + count) +
-        ";\n" + unflatten("outer", outer, names, program_.cuda());
+        ";\n" + unflatten("outer", outer, names, site_.target.cuda);
   return code;
 }
 
@@ -135,22 +136,26 @@ Status NestEmitter::run() {
                                                      : "map");
   account();
   const Expr& last = loops_.back().extent;
-  if (program_.cuda() && is_plain_map()) return launch_map(kernel), Ok{};
+  if (site_.target.cuda && is_plain_map()) return launch_map(kernel), Ok{};
   if (mode_ == NestMode::kFlat) {
     const std::string block = std::to_string(flat_block());
     std::string code = outer_terms(0);
-    code += vector_loop(pass_body(0), {}, "begin * " + block,
-                        "min(end * " + block + ", int64_t{" + last.to_string() + "})");
-    program_.launch(kernel, Expr::apply("cdiv", last, Expr::constant(flat_block())), written_,
-                    for_each_reach(code));
+    const bool cuda = site_.target.cuda;
+    code += vector_loop(pass_body(0), {}, (cuda ? "item * " : "begin * ") + block,
+                        "min(" + std::string(cuda ? "(item + 1)" : "end") + " * " + block + ", int64_t{" +
+                            last.to_string() + "})");
+    const Kernel flat{kernel, Expr::apply("cdiv", last, Expr::constant(flat_block())), written_,
+                      for_each_reach(code)};
+    if (cuda)
+      program_.launch(flat);
+    else
+      program_.launch_ranges(flat);
     return Ok{};
   }
   if (split_ >= 0) return launch_split(kernel), Ok{};
   const std::string block = "constexpr int64_t kBlock = " + std::to_string(block_floats()) + ";\n";
-  const std::string code = (mode_ == NestMode::kColumns ? block : "") +
-                           "for (int64_t item = begin; item < end; ++item) {\n" + item_indices("item") +
-                           passes() + "}\n";
-  program_.launch(kernel, items(), written_, for_each_reach(code));
+  const std::string body = for_each_reach(item_indices("item") + passes());
+  program_.launch({kernel, items(), written_, body, mode_ == NestMode::kColumns ? block : ""});
   return Ok{};
 }
 
@@ -158,20 +163,20 @@ void NestEmitter::account() const {
   Work work;
   std::vector<Expr> extents;
   for (const Loop& loop : loops_) extents.push_back(loop.extent);
-  const double elements = headline_count(program_.graph(), extents);
+  const double elements = headline_count(site_.graph, extents);
   for (std::size_t t = 0; t < terms_.list.size(); ++t) {
     const Term& term = terms_.list[t];
-    if ((term.kind == Term::Kind::kLeaf && !site_.graph().iotas.contains(term.value)) || term.stored)
-      work.bytes += 4 * headline_count(program_.graph(), site_.graph().type_of(term.value).shape);
+    if ((term.kind == Term::Kind::kLeaf && !site_.graph.iotas.contains(term.value)) || term.stored)
+      work.bytes += 4 * headline_count(site_.graph, site_.graph.type_of(term.value).shape);
     if (!inner(term)) continue;
     work.flops += elements * terms_.stages;
     if (term.heavy)
       work.special += elements * (cached_ == static_cast<int>(t) || term.stage + 1 >= terms_.stages ? 1 : 2);
   }
-  if (!program_.cuda()) work.flops += elements * (4.0 - std::min(unroll_, 4)) * 0.2;
+  if (!site_.target.cuda) work.flops += elements * (4.0 - std::min(unroll_, 4)) * 0.2;
   program_.add_work(work);
 }
 
-Status emit_nest(const Site& site) { return NestEmitter(site).run(); }
+Status emit_nest(const Site& site, Program& program) { return NestEmitter(site, program).run(); }
 
 }  // namespace lathe::catalog

@@ -21,20 +21,20 @@ constexpr std::int64_t kLongestSum = 1024;  ///< terms of one fp32 accumulator w
 }  // namespace
 
 bool NestEmitter::rows_are_few() const {
-  const std::int64_t teams = headline(program_.graph(), items());
-  return mode_ == NestMode::kRows ? teams < kFewRows : teams * program_.team() < kFullDevice;
+  const std::int64_t teams = headline(site_.graph, items());
+  return mode_ == NestMode::kRows ? teams < kFewRows : teams * site_.target.team < kFullDevice;
 }
 
 void NestEmitter::choose_split() {
   const bool rows = mode_ == NestMode::kRows;
-  if (!program_.cuda() || (rows && leader_ >= 0) || (!rows && mode_ != NestMode::kColumns)) return;
+  if (!site_.target.cuda || (rows && leader_ >= 0) || (!rows && mode_ != NestMode::kColumns)) return;
   for (const Term& term : terms_.list)
     if (term.kind == Term::Kind::kReduce && term.node->how.starts_with("arg")) return;
   int widest = -1;
   for (std::size_t l = 0; l < loops_.size(); ++l)
     if (loops_[l].reduced &&
-        (widest < 0 || headline(program_.graph(), loops_[l].extent) >
-                           headline(program_.graph(), loops_[static_cast<std::size_t>(widest)].extent)))
+        (widest < 0 || headline(site_.graph, loops_[l].extent) >
+                           headline(site_.graph, loops_[static_cast<std::size_t>(widest)].extent)))
       widest = static_cast<int>(l);
   if (by_warps()) warps_ = site_.knob("warps", {4, 8, 16, 32}, 8);
   split_ = widest;
@@ -47,22 +47,20 @@ void NestEmitter::choose_split() {
 void NestEmitter::choose_depth() {
   const Expr& extent = loops_[static_cast<std::size_t>(split_)].extent;
   const bool along = split_ + 1 == static_cast<int>(loops_.size());
-  const std::int64_t length = headline(program_.graph(), extent), step = along ? program_.lanes() : warps_;
-  const bool few = rows_are_few() && length > (along ? std::int64_t{4} * program_.lanes() : kFewestRows);
-  const int threads = by_warps() ? warps_ * 32 : program_.team();
-  const std::int64_t wanted =
-      std::int64_t{program_.target().multiprocessors} * kThreadsOfMultiprocessor / threads;
+  const std::int64_t length = headline(site_.graph, extent), step = along ? site_.target.lanes : warps_;
+  const bool few = rows_are_few() && length > (along ? std::int64_t{4} * site_.target.lanes : kFewestRows);
+  const int threads = by_warps() ? warps_ * 32 : site_.target.team;
+  const std::int64_t wanted = std::int64_t{site_.target.multiprocessors} * kThreadsOfMultiprocessor / threads;
   std::vector<int> allowed;
-  if (!few || length / (along ? program_.lanes() : 1) <= kLongestSum) allowed.push_back(0);
+  if (!few || length / (along ? site_.target.lanes : 1) <= kLongestSum) allowed.push_back(0);
   const std::int64_t joined = kMostShares * (by_warps() ? kThreadsThatCombine / 32 : 1);
   int usual = -1;
   for (int depth = 1; depth <= kLongestSum; depth *= 2) {
     const std::int64_t shares = (length - 1) / (step * depth) + 1,
-                       teams = shares * headline(program_.graph(), items());
+                       teams = shares * headline(site_.graph, items());
     if (!along && shares > joined && depth < kLongestSum) continue;
     allowed.push_back(depth);
-    const bool enough =
-        teams >= wanted || (depth <= kShortShare && teams >= program_.target().multiprocessors);
+    const bool enough = teams >= wanted || (depth <= kShortShare && teams >= site_.target.multiprocessors);
     if (usual < 0 || enough) usual = depth;
   }
   if (!few && allowed.front() == 0) usual = 0;
@@ -175,7 +173,7 @@ std::string NestEmitter::share_text(int stage, bool shared) {
   const int warps = shared ? warps_ : kThreadsThatCombine / 32;
   std::string code = by_warps() ? "constexpr int kWarps = " + std::to_string(warps) +
                                       ";\nconst int warp = static_cast<int>(threadIdx.x) / 32;\n"
-                                : "for (int64_t item = begin; item < end; ++item) {\n";
+                                : "";
   code += shared
               ? "const int64_t split = quotient(item, shares), own = item - split * shares;\nconst int64_t "
                 "first = split * " +
@@ -197,7 +195,7 @@ std::string NestEmitter::share_text(int stage, bool shared) {
   code += write_parts(stage);
   const bool joins = join_ && stage + 2 == terms_.stages && wanted(stage + 1).empty();
   if (joins) code += join_shares(stage);
-  return code + (by_warps() ? "" : "}\n");
+  return code;
 }
 
 void NestEmitter::launch_split(const std::string& kernel) {
@@ -210,13 +208,14 @@ void NestEmitter::launch_split(const std::string& kernel) {
   for (int stage = 0; stage < stages; ++stage) {
     const bool shared = !wanted(stage).empty();
     written_.clear();
-    const std::string code = block + for_each_reach(share_text(stage, shared));
+    const std::string code = for_each_reach(share_text(stage, shared));
     const std::string name = kernel + (stages > 1 ? std::to_string(stage) : "");
     const Expr count = shared ? items() * splits_ : items();
     if (by_warps()) {
-      program_.launch_blocks(name, count, shared ? warps_ * 32 : kThreadsThatCombine, written_, code);
+      program_.launch_blocks({name, count, written_, code, block},
+                             {.threads = shared ? warps_ * 32 : kThreadsThatCombine});
     } else {
-      program_.launch(name, count, written_, code);
+      program_.launch({name, count, written_, code, block});
     }
   }
 }
