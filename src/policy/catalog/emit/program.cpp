@@ -8,6 +8,7 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr int kWarp = 32;
 constexpr int kWarpsOfBlock = 4;  // fewer leave a multiprocessor's places empty
 constexpr std::size_t kLineLength = 100;
 
@@ -24,6 +25,65 @@ $include
 
 using namespace lathe;
 $kernels
+)";
+
+constexpr std::string_view kCpuLaunch = R"(
+
+[[launch]]
+kernel = "$name"
+items = "$items"
+args = [$args]
+$when
+)";
+
+constexpr std::string_view kGpuLaunch = R"(
+
+[[launch]]
+kernel = "$name"
+grid = ["$blocks"]
+block = [$threads]
+args = [$args]
+$cluster
+$shared
+)";
+
+constexpr std::string_view kScratch = R"(
+
+[[scratch]]
+name = "$name"
+bytes = "$bytes"
+$init
+)";
+
+constexpr std::string_view kIncludeTeam = R"(
+#define LATHE_TEAM $team
+#define LATHE_VECTOR $vector
+#include <lathe/cuda.cuh>
+)";
+
+constexpr std::string_view kKernel = R"(
+
+$head {
+  $chain
+  $body
+}
+)";
+
+constexpr std::string_view kItems = R"(
+for (int64_t item = begin; item < end; ++item) {
+  $body
+}
+)";
+
+constexpr std::string_view kReach = R"(
+const auto run = [&](auto reach) {
+  $text
+};
+if$constexpr ($fits) {
+  run(wide_reach());
+} else {
+  run(any_reach());
+}
 )";
 
 /// Dims that are compiled in come as the plan's macros, which would change what is included.
@@ -137,7 +197,7 @@ std::string Program::declaration(const std::string& buffer, bool written) const 
 }
 
 Program::Signature Program::signature(const Kernel& kernel) const {
-  const std::string text = kernel.before + kernel.body;
+  const std::string text = kernel.before + kernel.body + kernel.reach;
   Signature found;
   const auto add = [&](const std::string& parameter, const std::string& arg) {
     found.parameters.push_back(parameter);
@@ -171,58 +231,69 @@ std::string Program::fixed_names(const std::string& text) const {
   return dims + values;
 }
 
+/// A GPU's text with vectors, and without where some tensor has no place for them. Of fixed dims it is known
+/// which of the two runs.
+std::string Program::for_each_reach(const Kernel& kernel, const std::string& text) const {
+  if (kernel.reach.empty()) return text;
+  return expand(kReach,
+                {{"text", text}, {"constexpr", target_.fixed ? " constexpr" : ""}, {"fits", kernel.reach}});
+}
+
 void Program::launch(const Kernel& kernel) {
-  if (!target_.cuda)
-    return add_cpu_kernel(kernel,
-                          expand("$before\nfor (int64_t item = begin; item < end; ++item) {\n  $body\n}\n",
-                                 {{"before", kernel.before}, {"body", kernel.body}}));
-  if (target_.team != 32) return launch_blocks(kernel, {.threads = target_.team});
+  Kernel looped = kernel;
+  looped.body = expand(kItems, {{"body", kernel.body}});
+  launch_ranges(looped);
+}
+
+void Program::launch_ranges(const Kernel& kernel) {
+  if (!target_.cuda) return add_cpu_kernel(kernel, kernel.before + kernel.body);
+  const std::string text = kernel.before + for_each_reach(kernel, kernel.body);
+  if (target_.team != kWarp)
+    return add_gpu_kernel(kernel, kernel.items, {.threads = target_.team}, signature(kernel),
+                          "const int64_t begin = blockIdx.x, end = begin + 1;\n" + text);
   // A warp is a team of its own, in a block of several; larger teams are blocks.
   Signature all = signature(kernel);
   all.parameters.emplace_back("int64_t items");
   all.args.push_back('"' + in_task(kernel.items) + '"');
   add_gpu_kernel(kernel, Expr::apply("cdiv", kernel.items, Expr::constant(kWarpsOfBlock)),
                  {.threads = kWarpsOfBlock * target_.team}, std::move(all),
-                 "const int64_t item = first_item();\nif (item >= items) return;\n");
-}
-
-void Program::launch_ranges(const Kernel& kernel) { add_cpu_kernel(kernel, kernel.before + kernel.body); }
-
-void Program::add_cpu_kernel(const Kernel& kernel, const std::string& body) {
-  Signature all = signature(kernel);
-  all.parameters.insert(all.parameters.end(), {"int64_t begin", "int64_t end"});
-  kernels_.push_back({expand("\n\n[[launch]]\nkernel = \"$name\"\nitems = \"$items\"\nargs = [$args]\n$when",
-                             {{"name", kernel.name},
-                              {"items", in_task(kernel.items)},
-                              {"args", joined(all.args)},
-                              {"when", kernel.when.empty() ? "" : "when = \"" + kernel.when + "\""}}),
-                      signature_text("extern \"C\" void " + kernel.name, all.parameters), body});
+                 "const int64_t begin = first_item(), end = begin < items ? begin + 1 : begin;\n" + text);
 }
 
 void Program::launch_blocks(const Kernel& kernel, const Block& block) {
   const bool shared = block.cluster > 1;
-  add_gpu_kernel(kernel, shared ? kernel.items * Expr::constant(block.cluster) : kernel.items, block,
-                 signature(kernel),
-                 "const int64_t item = blockIdx.x" +
-                     (shared ? " / " + std::to_string(block.cluster) : std::string()) + ";\n");
+  const std::string item = shared ? "blockIdx.x / " + std::to_string(block.cluster) : "blockIdx.x";
+  add_gpu_kernel(
+      kernel, shared ? kernel.items * Expr::constant(block.cluster) : kernel.items, block, signature(kernel),
+      "const int64_t item = " + item + ";\n" + kernel.before + for_each_reach(kernel, kernel.body));
+}
+
+void Program::add_cpu_kernel(const Kernel& kernel, const std::string& text) {
+  Signature all = signature(kernel);
+  all.parameters.insert(all.parameters.end(), {"int64_t begin", "int64_t end"});
+  kernels_.push_back(
+      {expand(kCpuLaunch, {{"name", kernel.name},
+                           {"items", in_task(kernel.items)},
+                           {"args", joined(all.args)},
+                           {"when", kernel.when.empty() ? "" : "when = \"" + kernel.when + "\""}}),
+       signature_text("extern \"C\" void " + kernel.name, all.parameters), text});
 }
 
 void Program::add_gpu_kernel(const Kernel& kernel, const Expr& blocks, const Block& block,
-                             Signature signature, const std::string& item) {
+                             Signature signature, const std::string& text) {
   const std::string threads = std::to_string(block.threads);
-  std::string launch =
-      expand("\n\n[[launch]]\nkernel = \"$name\"\ngrid = [\"$blocks\"]\nblock = [$threads]\nargs = [$args]\n",
-             {{"name", kernel.name},
-              {"blocks", in_task(blocks)},
-              {"threads", threads},
-              {"args", joined(signature.args)}});
-  if (block.cluster > 1) launch += "cluster = [" + std::to_string(block.cluster) + "]\n";
-  if (block.shared_bytes > 0) launch += "smem = " + std::to_string(block.shared_bytes) + "\n";
+  const std::string cluster = "cluster = [" + std::to_string(block.cluster) + "]";
+  const std::string shared = "smem = " + std::to_string(block.shared_bytes);
   kernels_.push_back(
-      {std::move(launch),
+      {expand(kGpuLaunch, {{"name", kernel.name},
+                           {"blocks", in_task(blocks)},
+                           {"threads", threads},
+                           {"args", joined(signature.args)},
+                           {"cluster", block.cluster > 1 ? cluster : ""},
+                           {"shared", block.shared_bytes > 0 ? shared : ""}}),
        signature_text("extern \"C\" __global__ void __launch_bounds__(" + threads + ") " + kernel.name,
                       signature.parameters),
-       signature.fixed + item + kernel.before + kernel.body});
+       signature.fixed + text});
 }
 
 void Program::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
@@ -232,10 +303,9 @@ std::string Program::finish(const Schedule& schedule, bool chained) const {
   for (const Finished& kernel : kernels_) {
     const bool follows = chained && &kernel != kernels_.data();
     launches += kernel.launch + (follows ? "programmatic = true\n" : "");
-    kernels += expand("\n\n$head {\n  $chain\n  $body\n}\n",
-                      {{"head", kernel.head},
-                       {"chain", chained ? "start_next();\nwait_for_previous();\n" : ""},
-                       {"body", kernel.body}});
+    kernels += expand(kKernel, {{"head", kernel.head},
+                                {"chain", chained ? "start_next();\nwait_for_previous();\n" : ""},
+                                {"body", kernel.body}});
   }
   for (const auto& [code, name] : graph_.dims) {
     if (!target_.fixed || kernels.find(" = fixed_" + name + ";") == std::string::npos) continue;
@@ -243,15 +313,13 @@ std::string Program::finish(const Schedule& schedule, bool chained) const {
     dims += expand(kFixedDim, {{"dim", name}});
   }
   for (const Scratch& buffer : scratch_)
-    scratch += expand("\n\n[[scratch]]\nname = \"$name\"\nbytes = \"$bytes\"\n$init",
-                      {{"name", buffer.name},
-                       {"bytes", in_task(buffer.bytes)},
-                       {"init", buffer.counter ? "init = \"counter\"" : ""}});
-  const std::string include =
-      target_.cuda
-          ? expand("#define LATHE_TEAM $team\n#define LATHE_VECTOR $vector\n#include <lathe/cuda.cuh>\n",
-                   {{"team", std::to_string(target_.team)}, {"vector", std::to_string(target_.vector)}})
-          : "#include <lathe/cpu.h>\n";
+    scratch += expand(kScratch, {{"name", buffer.name},
+                                 {"bytes", in_task(buffer.bytes)},
+                                 {"init", buffer.counter ? "init = \"counter\"" : ""}});
+  const std::string include = target_.cuda
+                                  ? expand(kIncludeTeam, {{"team", std::to_string(target_.team)},
+                                                          {"vector", std::to_string(target_.vector)}})
+                                  : "#include <lathe/cpu.h>\n";
   return expand(kCandidate, {{"pattern", pattern_},
                              {"knobs", to_text(schedule)},
                              {"constants", constants.empty() ? "" : "constants = [" + constants + "]"},

@@ -21,6 +21,7 @@ struct Kernel {
   std::string body;               ///< of one `item`
   std::string before = {};        ///< what a call's items have in common
   std::string when = {};          ///< a plan's condition, in the task's names; empty for always
+  std::string reach = {};  ///< for a GPU: when vectors fit all tensors; the body is compiled for both cases
 };
 
 /// For a GPU: the block, or the cluster of blocks, that takes an item.
@@ -53,7 +54,7 @@ class Program {
 
   /// A kernel that a processor's threads call for stretches of items, and of which a GPU's team takes one.
   void launch(const Kernel& kernel);
-  /// For a processor: a kernel whose body sees `begin` and `end`, the first item and the one behind the last.
+  /// A kernel whose body sees `begin` and `end`, the first item and the one behind the last.
   void launch_ranges(const Kernel& kernel);
   void launch_blocks(const Kernel& kernel, const Block& block);
 
@@ -81,8 +82,9 @@ class Program {
     std::string fixed;  ///< declarations of what is compiled in
   };
   void add_gpu_kernel(const Kernel& kernel, const Expr& blocks, const Block& block, Signature signature,
-                      const std::string& item);
-  void add_cpu_kernel(const Kernel& kernel, const std::string& body);
+                      const std::string& text);
+  std::string for_each_reach(const Kernel& kernel, const std::string& text) const;
+  void add_cpu_kernel(const Kernel& kernel, const std::string& text);
   Signature signature(const Kernel& kernel) const;
   std::string fixed_names(const std::string& text) const;
   std::string declaration(const std::string& buffer, bool written) const;
