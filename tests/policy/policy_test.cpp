@@ -130,6 +130,22 @@ TEST(CatalogEmit, MultipliesAVectorByAMatrix) {
   EXPECT_TRUE(check_plan(*parse_candidate(emission->text, "linear"), *task).ok());
 }
 
+TEST(CatalogEmit, WritesTheSameTextAgainFromTheScheduleThatItReports) {
+  const auto task = parse_task(
+      "name = \"t\"\ndims = [\"M\", \"K\", \"N\"]\ntensor = [{ name = \"a\", shape = [\"M\", \"K\"] }, { "
+      "name = "
+      "\"b\", shape = [\"K\", \"N\"] }]\ngraph = \"y = matmul(a, b)\"\nshape = [{ M = 256, K = 64, N = 96 "
+      "}]\n",
+      "matmul.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto graph = catalog::lower(*task);
+  for (int seed = 0; seed < 16; ++seed) {
+    Rng rng(Seed::from_number(seed));
+    const auto drawn = catalog::compile(*graph, {}, &rng);
+    EXPECT_EQ(catalog::compile(*graph, drawn->schedule)->text, drawn->text);
+  }
+}
+
 TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
   const TaskSpec task = *parse_task(kDiagonal, "diagonal.toml");
   const auto graph = catalog::lower(task);

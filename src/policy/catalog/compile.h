@@ -10,16 +10,16 @@
 
 namespace lathe::catalog {
 
-/// A candidate and what its emitter asked on the way.
+/// A candidate and what its patterns asked on the way.
 struct Emission {
   std::string text;
   std::string pattern;
-  Schedule schedule;                              ///< every knob with its value
-  std::map<std::string, std::vector<int>> space;  ///< every knob with its allowed values
-  std::vector<Work> work;                         ///< one entry a kernel, at the headline shape
+  Schedule schedule;       ///< every knob with its value
+  KnobSpace space;         ///< every knob with its allowed values
+  std::vector<Work> work;  ///< one entry a kernel, at the headline shape
 };
 
-/// The typed skeletons' front door: a graph and a schedule to one candidate text. Unknown knobs are ignored,
+/// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored,
 /// missing ones take their default, or a random value if `random` is given. Pure otherwise.
 /// `target.lanes` bounds register tiles; for a GPU, team and vector are knobs. Errors: a pattern that the
 /// target has not.

@@ -12,6 +12,9 @@ namespace lathe::catalog {
 /// Named integers that steer an emitter: "fuse" -> 1, "g0.unroll" -> 4.
 using Schedule = std::map<std::string, int>;
 
+/// The allowed values of each knob.
+using KnobSpace = std::map<std::string, std::vector<int>>;
+
 std::string to_text(const Schedule& schedule);   ///< "fuse=1,g0.unroll=4"
 Schedule parse_schedule(std::string_view text);  ///< ignores what it does not understand
 
@@ -25,13 +28,13 @@ class Choices {
   int pick(const std::string& name, const std::vector<int>& allowed, int fallback);
 
   const Schedule& taken() const { return taken_; }
-  const std::map<std::string, std::vector<int>>& space() const { return space_; }
+  const KnobSpace& space() const { return space_; }
 
  private:
   Schedule wanted_;
   Rng* random_;
   Schedule taken_;
-  std::map<std::string, std::vector<int>> space_;
+  KnobSpace space_;
 };
 
 }  // namespace lathe::catalog

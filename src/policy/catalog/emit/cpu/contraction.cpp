@@ -4,6 +4,7 @@
 #include "policy/catalog/emit/epilogue.h"
 #include "policy/catalog/emit/patterns.h"
 #include "policy/catalog/emit/product.h"
+#include "policy/catalog/emit/terms.h"
 
 namespace lathe::catalog {
 namespace {
@@ -110,6 +111,7 @@ struct ProductPlan {
   int depth = 256;                    ///< of a block of K
   int tiles = 8;                      ///< of rows, in an item
   int few_rows = 0, few_columns = 0;
+  bool loops_epilogue = false;  ///< vector by vector, not unrolled
 };
 
 /// Where rows are few, B is read once, and packing it would cost more than the product.
@@ -142,6 +144,9 @@ ProductPlan choose_product(const Site& site, const MatrixProduct& of) {
   const std::vector<int> thresholds = m <= 64 ? std::vector<int>{0, 16} : std::vector<int>{0, 16, 64};
   if (!of.b.transposed && m > 16) plan.few_rows = site.knob("few_rows", thresholds, thresholds.back());
   plan.few_columns = choose_few_columns(site, of);
+  const Terms terms = collect_terms(site.graph, site.group, of.loops, site.node().out);
+  plan.loops_epilogue = std::ranges::any_of(terms.list, &Term::heavy) ||
+                        site.knob("loop_epilogue", {0, 1}, site.group.nodes.size() > 2 ? 1 : 0) == 1;
   return plan;
 }
 
@@ -275,8 +280,6 @@ void launch_product(const Site& site, Program& program, const MatrixProduct& of,
                     const Panels& panels, std::string& sums_scratch, const Variant& variant) {
   const Primitive& node = site.node();
   const Epilogue epilogue = emit_epilogue(site, program, of.loops, of.element_indices(), node.out, "x");
-  const bool looped =
-      epilogue.heavy || site.knob("loop_epilogue", {0, 1}, site.group.nodes.size() > 2 ? 1 : 0) == 1;
   std::vector<std::string> corner = of.batch_names;
   corner.insert(corner.end(), {"(first + i)", "j0"});
   const std::string sums = partial_sums(site, program, sums_scratch);
@@ -309,7 +312,7 @@ $packed
             {"sums", "p_" + sums + " + (" +
                          element(node.type.shape, site.group.places.at(node.out), of.loops, corner) + ")"},
             {"tile", tile_text(of, plan)},
-            {"put", looped ? "gemm_put_looped" : "gemm_put"},
+            {"put", plan.loops_epilogue ? "gemm_put_looped" : "gemm_put"},
             {"epilogue", epilogue.code}}),
        .before = before,
        .when = variant.when});
