@@ -72,7 +72,7 @@ TEST_F(NaiveBuild, IsWithinTheBoundForEveryOpAndDistribution) {
 TEST(NaiveCheck, CatchesAWrongKernel) {
   const TaskSpec task = make_task({"softmax", {"x: M, N"}, "y = softmax(x)", "M = 7, N = 31"});
   std::string text = naive_candidate(task)->text;
-  const std::string right = "i < N";
+  const std::string right = "i < n_N";
   text.replace(text.rfind(right), right.size(), "i < 16");
   std::vector<Candidate> candidates{*parse_candidate(text, "wrong")};
   const CandidateLibrary library(std::move(candidates));

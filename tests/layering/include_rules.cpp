@@ -60,6 +60,12 @@ std::optional<std::string> objection(const Place& from, const Place& to, const H
     if (to.inner != from.inner && to.inner != order.cuda_folders.front())
       return "which is on the other side of backend/cuda/";
   }
+  if (same_part && from.folder == "policy" && from.part == "catalog" && !from.inner.empty()) {
+    const auto own_stage = rank(order.catalog_folders, from.inner);
+    const auto other_stage = rank(order.catalog_folders, to.inner);
+    if (!own_stage) return "from a part of policy/catalog/ that has no place in the order";
+    if (!other_stage || *other_stage > *own_stage) return "which stands above it inside policy/catalog/";
+  }
   return std::nullopt;
 }
 

@@ -11,8 +11,9 @@ using FolderOrder = std::vector<std::string>;
 
 /// The orders that include_violations() enforces; each is written down once, in a CMakeLists.txt.
 struct HouseOrder {
-  FolderOrder folders;       ///< LATHE_FOLDERS of src/CMakeLists.txt
-  FolderOrder cuda_folders;  ///< LATHE_CUDA_FOLDERS of src/backend/cuda/CMakeLists.txt
+  FolderOrder folders;          ///< LATHE_FOLDERS of src/CMakeLists.txt
+  FolderOrder cuda_folders;     ///< LATHE_CUDA_FOLDERS of src/backend/cuda/CMakeLists.txt
+  FolderOrder catalog_folders;  ///< LATHE_CATALOG_FOLDERS of src/policy/catalog/CMakeLists.txt
 };
 
 /// Paths below src/ and their texts.
@@ -30,7 +31,8 @@ SourceTree read_source_tree(const std::string& folder);
 ///   - only cli chooses a backend or a policy by name: nobody else includes backend/X or policy/X;
 ///   - inside task/: the values first, then dtypes, ops, lint, generate;
 ///   - inside backend/cuda/: a folder includes itself and the first one (wire), so broker and runner never
-///     include each other, and every file is in one of them.
+///     include each other, and every file is in one of them;
+///   - inside policy/catalog/: a stage includes itself and those before it, the top includes all.
 std::vector<std::string> include_violations(const SourceTree& tree, const HouseOrder& order);
 
 }  // namespace lathe

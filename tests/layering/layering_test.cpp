@@ -16,7 +16,8 @@ FolderOrder read_order(const std::string& path, const std::string& variable) {
 
 HouseOrder real_order() {
   return {read_order("/src/CMakeLists.txt", "LATHE_FOLDERS"),
-          read_order("/src/backend/cuda/CMakeLists.txt", "LATHE_CUDA_FOLDERS")};
+          read_order("/src/backend/cuda/CMakeLists.txt", "LATHE_CUDA_FOLDERS"),
+          read_order("/src/policy/catalog/CMakeLists.txt", "LATHE_CATALOG_FOLDERS")};
 }
 
 std::vector<std::string> check(const std::string& path, const std::string& line) {
@@ -28,6 +29,7 @@ TEST(Layering, TheOrderIsTheHouses) {
               ElementsAre("base", "task", "candidate", "record", "store", "sandbox", "backend", "baseline",
                           "gym", "conformance", "library", "policy", "search", "report", "cli"));
   EXPECT_THAT(real_order().cuda_folders, ElementsAre("wire", "broker", "runner"));
+  EXPECT_THAT(real_order().catalog_folders, ElementsAre("ir", "lower", "fuse", "schedule", "cost", "emit"));
 }
 
 TEST(Layering, NoFileOfTheTreeIncludesUpwards) {
@@ -56,6 +58,16 @@ TEST(Layering, BackendsDoNotKnowEachOther) {
   EXPECT_THAT(check("backend/backend.cpp", "#include \"backend/cpu/slots.h\""),
               ElementsAre(HasSubstr("cli")));
   EXPECT_THAT(check("backend/cpu/runner/main.cpp", "#include \"backend/cpu/protocol.h\""), IsEmpty());
+}
+
+TEST(Layering, ACompilersStageKnowsNoLaterOne) {
+  EXPECT_THAT(check("policy/catalog/fuse/partition.cpp", "#include \"policy/catalog/emit/program.h\""),
+              ElementsAre(HasSubstr("inside policy/catalog/")));
+  EXPECT_THAT(check("policy/catalog/emit/pool.cpp", "#include \"policy/catalog/compile.h\""),
+              ElementsAre(HasSubstr("inside policy/catalog/")));
+  EXPECT_THAT(check("policy/catalog/emit/cpu/tile.cpp", "#include \"policy/catalog/cost/register_tile.h\""),
+              IsEmpty());
+  EXPECT_THAT(check("policy/catalog/compile.cpp", "#include \"policy/catalog/emit/program.h\""), IsEmpty());
 }
 
 TEST(Layering, BrokerAndRunnerMeetOnTheWireOnly) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "policy/catalog/emit.h"
+#include "policy/catalog/compile.h"
 #include "task/compare.h"
 #include "task/generate_inputs.h"
 #include "tests/policy/candidate_runner.h"
@@ -69,7 +69,7 @@ void check_all_tasks(int random, int hidden) {
     }
     bool any = false;
     for (int i = 0; i <= random; ++i) {
-      const auto emission = catalog::emit(*graph, {}, i == 0 ? nullptr : &rng);
+      const auto emission = catalog::compile(*graph, {}, i == 0 ? nullptr : &rng);
       if (!emission.ok()) {
         std::printf("%s: %s\n", spec.name.c_str(), emission.error().to_string().c_str());
         continue;

@@ -8,8 +8,8 @@
 #include "backend/cuda/runner/nvrtc.h"
 #include "base/fd.h"
 #include "baseline/baseline.h"
-#include "policy/catalog/emit.h"
-#include "policy/catalog/tensor_tile.h"
+#include "policy/catalog/compile.h"
+#include "policy/catalog/cost/tensor_tile.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -58,18 +58,18 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
   for (const TaskSpec& task : shipped_tasks()) {
     const auto graph = catalog::lower(task);
     ASSERT_TRUE(graph.ok()) << graph.error().to_string();
-    const auto emission = catalog::emit(*graph, {}, nullptr, {.cuda = true});
+    const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
     if (!emission.ok()) {
       std::printf("%s: %s\n", task.name.c_str(), emission.error().to_string().c_str());
       continue;
     }
     EXPECT_EQ(try_out(emission->text, task, true), "") << task.name;
-    const auto fixed = catalog::emit(*graph, {{"fixed", 1}}, nullptr, {.cuda = true});
+    const auto fixed = catalog::compile(*graph, {{"fixed", 1}}, nullptr, {.cuda = true});
     ASSERT_TRUE(fixed.ok());
     if (fixed->text != emission->text) {
       EXPECT_EQ(try_out(fixed->text, task, true), "") << task.name;
     }
-    const auto drawn = catalog::emit(*graph, {}, &rng, {.cuda = true});
+    const auto drawn = catalog::compile(*graph, {}, &rng, {.cuda = true});
     ASSERT_TRUE(drawn.ok());
     EXPECT_EQ(try_out(drawn->text, task, true), "") << task.name;
     ++known;
@@ -134,7 +134,7 @@ TEST_F(CudaCatalogTest, NoTileOfAProductSpillsRegisters) {
 TEST_F(CudaCatalogTest, ProductsCompileForGpusWithoutClusters) {
   const auto task = load_task(LATHE_SOURCE_DIR "/tasks/gemm_bias_gelu.toml");
   const auto graph = catalog::lower(*task);
-  const auto emission = catalog::emit(*graph, {}, nullptr, {.cuda = true, .cluster = 1});
+  const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true, .cluster = 1});
   const cuda::Compiled compiled =
       nvrtc_->compile(emission->text, {"-arch=sm_80", "-I" LATHE_SOURCE_DIR "/device"});
   EXPECT_TRUE(compiled.ok) << compiled.log;
@@ -145,7 +145,7 @@ class ProductText : public testing::Test {
   static std::string text(const char* task_name, const catalog::Target& target) {
     const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + task_name + ".toml");
     const auto graph = catalog::lower(*task);
-    return catalog::emit(*graph, {}, nullptr, target)->text;
+    return catalog::compile(*graph, {}, nullptr, target)->text;
   }
 };
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "candidate/candidate.h"
-#include "policy/catalog/emit.h"
+#include "policy/catalog/compile.h"
 
 namespace lathe {
 namespace {
@@ -23,7 +23,7 @@ TaskSpec over_rows(const std::string& graph, int rows, int cols) {
 }
 
 catalog::Emission written_for(const TaskSpec& task, const catalog::Schedule& schedule = {}) {
-  return *catalog::emit(*catalog::lower(task), schedule, nullptr, {.cuda = true});
+  return *catalog::compile(*catalog::lower(task), schedule, nullptr, {.cuda = true});
 }
 
 int steps_of(const catalog::Emission& emission) {
@@ -88,7 +88,7 @@ TEST(GpuPatterns, TheLogitOfALabelIsReadWithoutAPass) {
       "t.toml");
   ASSERT_TRUE(task.ok()) << task.error().to_string();
   const std::string text = written_for(*task).text;
-  EXPECT_THAT(text, HasSubstr("= pick(p_x + ix0 * cols, "));
+  EXPECT_THAT(text, HasSubstr("= pick(p_x + ix0 * n_cols, "));
   EXPECT_THAT(text, Not(HasSubstr("lane_index()")));
 }
 
@@ -114,8 +114,8 @@ TEST(GpuPatterns, FixedDimsAreCompiledInUnderNamesOfTheirOwn) {
   ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
   EXPECT_THAT(candidate->plan.constants, testing::ElementsAre("cols"));
   EXPECT_THAT(text, HasSubstr("enum : long long { fixed_cols = cols };\n#undef cols\n"));
-  EXPECT_THAT(text, HasSubstr("constexpr int64_t cols = fixed_cols;"));
-  EXPECT_THAT(text, Not(HasSubstr("int64_t cols,")));
+  EXPECT_THAT(text, HasSubstr("constexpr int64_t n_cols = fixed_cols;"));
+  EXPECT_THAT(text, Not(HasSubstr("int64_t n_cols,")));
   EXPECT_TRUE(parse_candidate(written_for(task).text, "t")->plan.constants.empty());
 }
 
@@ -132,7 +132,7 @@ TEST(GpuPatterns, ChainedKernelsWaitBeforeTheyReadResults) {
 
 TEST(GpuPatterns, TheProcessorsTextKnowsNothingOfAllThis) {
   const TaskSpec task = over_rows("y = softmax(x)", 4096, 4096);
-  const std::string text = catalog::emit(*catalog::lower(task), {}, nullptr, {})->text;
+  const std::string text = catalog::compile(*catalog::lower(task), {}, nullptr, {})->text;
   for (const char* word : {"reach", "kKept", "splits", "quotient", "__restrict__ p_s_"})
     EXPECT_THAT(text, Not(HasSubstr(word)));
 }

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "policy/catalog/catalog.h"
-#include "policy/catalog/choices.h"
-#include "policy/catalog/emit.h"
+#include "policy/catalog/compile.h"
+#include "policy/catalog/schedule/choices.h"
 
 namespace lathe {
 namespace {
@@ -96,7 +96,7 @@ TEST_F(CatalogPolicyTest, RefusesAParentThatIsNoCandidate) {
 TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
   const auto graph = catalog::lower(task);
   const auto cell = [&](int unroll) {
-    const auto emission = catalog::emit(*graph, {{"g0.unroll", unroll}});
+    const auto emission = catalog::compile(*graph, {{"g0.unroll", unroll}});
     return policy->behaviour(context(), *parse_candidate(emission->text, "test"));
   };
   EXPECT_EQ(cell(4), cell(4));
@@ -106,15 +106,51 @@ TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
 TEST(CatalogEmit, FusesSoftmaxIntoOneKernelAndKeepsItApartWhenAsked) {
   const TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
   const auto graph = catalog::lower(task);
-  EXPECT_EQ(parse_candidate(catalog::emit(*graph, {})->text, "fused")->plan.steps.size(), 1U);
-  EXPECT_GT(parse_candidate(catalog::emit(*graph, {{"fuse", 0}})->text, "apart")->plan.steps.size(), 3U);
+  EXPECT_EQ(parse_candidate(catalog::compile(*graph, {})->text, "fused")->plan.steps.size(), 1U);
+  EXPECT_GT(parse_candidate(catalog::compile(*graph, {{"fuse", 0}})->text, "apart")->plan.steps.size(), 3U);
+}
+
+TEST(CatalogEmit, PrefixesTheNamesThatATaskChose) {
+  std::string text = kSoftmax;
+  for (std::size_t at = 0; (at = text.find("cols", at)) != std::string::npos;) text.replace(at, 4, "item");
+  const TaskSpec task = *parse_task(text, "softmax.toml");
+  const std::string kernel = catalog::compile(*catalog::lower(task), {})->text;
+  EXPECT_NE(kernel.find("int64_t n_item"), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("args = [\"x\", \"item\", \"y\"]"), std::string::npos) << kernel;
+}
+
+TEST(CatalogEmit, MultipliesAVectorByAMatrix) {
+  const auto task = parse_task(
+      "name = \"t\"\ndims = [\"K\", \"N\"]\ntensor = [{ name = \"x\", shape = [\"K\"] }, { name = \"w\", "
+      "shape = [\"N\", \"K\"] }]\ngraph = \"y = linear(x, w)\"\nshape = [{ K = 64, N = 96 }]\n",
+      "linear.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto emission = catalog::compile(*catalog::lower(*task), {});
+  ASSERT_TRUE(emission.ok());
+  EXPECT_TRUE(check_plan(*parse_candidate(emission->text, "linear"), *task).ok());
+}
+
+TEST(CatalogEmit, WritesTheSameTextAgainFromTheScheduleThatItReports) {
+  const auto task = parse_task(
+      "name = \"t\"\ndims = [\"M\", \"K\", \"N\"]\ntensor = [{ name = \"a\", shape = [\"M\", \"K\"] }, { "
+      "name = "
+      "\"b\", shape = [\"K\", \"N\"] }]\ngraph = \"y = matmul(a, b)\"\nshape = [{ M = 256, K = 64, N = 96 "
+      "}]\n",
+      "matmul.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto graph = catalog::lower(*task);
+  for (int seed = 0; seed < 16; ++seed) {
+    Rng rng(Seed::from_number(seed));
+    const auto drawn = catalog::compile(*graph, {}, &rng);
+    EXPECT_EQ(catalog::compile(*graph, drawn->schedule)->text, drawn->text);
+  }
 }
 
 TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
   const TaskSpec task = *parse_task(kDiagonal, "diagonal.toml");
   const auto graph = catalog::lower(task);
   ASSERT_TRUE(graph.ok());
-  const auto emission = catalog::emit(*graph, {});
+  const auto emission = catalog::compile(*graph, {});
   EXPECT_EQ(emission->pattern, "map");
   EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan.steps.size(), 1U);
 }

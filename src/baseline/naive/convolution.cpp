@@ -37,8 +37,8 @@ std::string tap_loops(const Window& window, const std::vector<Expr>& extents, st
                                std::to_string(window.padding[axis]);
     body = loop(
         "t" + std::to_string(axis), window.kernel[axis],
-        fill("const int64_t $s = $source;\nif ($s < 0 || $s >= $extent) continue;\n",
-             {{"s", "s" + std::to_string(axis)}, {"source", source}, {"extent", factor(extents[axis])}}) +
+        expand("const int64_t $s = $source;\nif ($s < 0 || $s >= $extent) continue;\n",
+               {{"s", "s" + std::to_string(axis)}, {"source", source}, {"extent", factor(extents[axis])}}) +
             body);
   }
   return body;
@@ -49,15 +49,16 @@ std::string adjoint_tap_loops(const Window& window, const std::vector<Expr>& ext
   for (std::size_t axis = window.axes; axis-- > 0;) {
     const std::string number = std::to_string(axis);
     body = loop("t" + number, window.kernel[axis],
-                fill(R"(const int64_t r$axis = o$axis + $padding - $tap;
+                expand(R"(
+const int64_t r$axis = o$axis + $padding - $tap;
 if (r$axis < 0 || r$axis % $stride != 0 || r$axis / $stride >= $extent) continue;
 const int64_t s$axis = r$axis / $stride;
 )",
-                     {{"axis", number},
-                      {"padding", std::to_string(window.padding[axis])},
-                      {"tap", scaled("t" + number, window.dilation[axis])},
-                      {"stride", std::to_string(window.stride[axis])},
-                      {"extent", factor(extents[axis])}}) +
+                       {{"axis", number},
+                        {"padding", std::to_string(window.padding[axis])},
+                        {"tap", scaled("t" + number, window.dilation[axis])},
+                        {"stride", std::to_string(window.stride[axis])},
+                        {"extent", factor(extents[axis])}}) +
                     body);
   }
   return body;
@@ -85,11 +86,11 @@ LoopNest convolution(const Site& site, const Window& window, const std::string& 
   const Operand& out = site.out;
   const std::string begin = unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"});
   const std::string start = site.in.size() > 2 ? site.in[2].at("i1") : "0";
-  const std::string body = fill("$type sum = $start;\n$channels$out = sum;\n",
-                                {{"type", out.compute_type()},
-                                 {"start", start},
-                                 {"channels", channel_loop},
-                                 {"out", element(out, "i0", "i1", window.names('o'))}});
+  const std::string body = expand("$type sum = $start;\n$channels\n$out = sum;\n",
+                                  {{"type", out.compute_type()},
+                                   {"start", start},
+                                   {"channels", channel_loop},
+                                   {"out", element(out, "i0", "i1", window.names('o'))}});
   return {out.shape[0] * out.shape[1], begin + position_loops(out, body)};
 }
 
@@ -139,15 +140,15 @@ LoopNest emit_pool(const Site& site) {
   const bool counts = !is_max && !site.attrs.flag("count_padding", true);
   std::string step = is_max ? "sum = $x > sum || $x != $x ? $x : sum;\n" : "sum += $x;\n";
   if (counts) step += "++k;\n";
-  const std::string body = fill("$type sum = $start;\n$counter$taps$out = $finish;\n",
-                                {{"type", out.compute_type()},
-                                 {"start", is_max ? "-__builtin_inff()" : "0"},
-                                 {"counter", counts ? "int64_t k = 0;\n" : ""},
-                                 {"taps", tap_loops(window, spatial(x), fill(step, {{"x", value}}))},
-                                 {"out", element(out, "i0", "i1", window.names('o'))},
-                                 {"finish", is_max   ? "sum"
-                                            : counts ? "sum / k"
-                                                     : "sum / " + taps.to_string()}});
+  const std::string body = expand("$type sum = $start;\n$counter\n$taps\n$out = $finish;\n",
+                                  {{"type", out.compute_type()},
+                                   {"start", is_max ? "-__builtin_inff()" : "0"},
+                                   {"counter", counts ? "int64_t k = 0;" : ""},
+                                   {"taps", tap_loops(window, spatial(x), expand(step, {{"x", value}}))},
+                                   {"out", element(out, "i0", "i1", window.names('o'))},
+                                   {"finish", is_max   ? "sum"
+                                              : counts ? "sum / k"
+                                                       : "sum / " + taps.to_string()}});
   return {out.shape[0] * out.shape[1],
           unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + position_loops(out, body)};
 }

@@ -71,10 +71,7 @@ LoopNest emit_elementwise(const Site& site) {
   std::string body;
   const std::vector<Expr> outer(out.shape.begin(), out.shape.end() - 1);
   if (uses_outer_indices) body = unflatten("item", outer, {indices.begin(), indices.end() - 1});
-  body += fill("for (int64_t $i = 0; $i < $n; ++$i) {\n$statement}\n",
-               {{"i", indices.back()},
-                {"n", out.shape.back().to_string()},
-                {"statement", statement(site, operands, positions, flat_position)}});
+  body += loop(indices.back(), out.shape.back(), statement(site, operands, positions, flat_position));
   return {out.count(0, out.rank() - 1), body};
 }
 

@@ -7,30 +7,17 @@
 namespace lathe::naive {
 namespace {
 
-/// The locals of emitted code: a value of such a name gets an underscore. (Tasks refuse C++'s own words.)
-const std::set<std::string, std::less<>>& reserved_names() {
-  static const std::set<std::string, std::less<>> names = {
-      "item",    "base",  "i",      "j",     "k",     "row",   "left",  "sum",
-      "peak",    "mean",  "scale",  "best",  "work",  "items", "step",  "hidden",
-      "visible", "block", "before", "parts", "strip", "sums",  "width", "lathe"};
-  return names;
-}
-
-/// Letters followed by digits (i0, v1) are the emitters' own, too.
-std::string c_name(const std::string& name) {
-  const bool numbered =
-      name.size() > 1 && std::string_view("iorstv").find(name[0]) != std::string_view::npos &&
-      std::all_of(name.begin() + 1, name.end(), [](unsigned char c) { return std::isdigit(c); });
-  return numbered || reserved_names().contains(name) ? name + "_" : name;
-}
+// Names that a task chooses are prefixed, so that none meets a local of the emitted code.
+std::string dim_name(const std::string& dim) { return "n_" + dim; }
+std::string tensor_name(const std::string& tensor) { return "p_" + tensor; }
 
 /// Renames dims between the task and the C code.
 class DimNames {
  public:
   explicit DimNames(const TaskSpec& task) {
     for (const std::string& dim : task.dim_names) {
-      to_c_.insert_or_assign(dim, Expr::symbol(c_name(dim)));
-      from_c_.insert_or_assign(c_name(dim), Expr::symbol(dim));
+      to_c_.insert_or_assign(dim, Expr::symbol(dim_name(dim)));
+      from_c_.insert_or_assign(dim_name(dim), Expr::symbol(dim));
     }
   }
   Expr to_task(const Expr& expr) const { return expr.substitute(from_c_); }
@@ -65,9 +52,10 @@ class DimNames {
 
 Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name, Dialect dialect) {
   if (const TensorDecl* tensor = task.find_tensor(name))
-    return {c_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar, dialect};
+    return {tensor_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar,
+            dialect};
   const NodeDecl& node = *task.find_node(name);
-  return {c_name(name), node.type.dtype, names.to_c(node.type.shape), false, dialect};
+  return {tensor_name(name), node.type.dtype, names.to_c(node.type.shape), false, dialect};
 }
 
 bool mentions(std::string_view code, std::string_view word) {
@@ -80,15 +68,20 @@ bool mentions(std::string_view code, std::string_view word) {
   return false;
 }
 
-constexpr std::string_view kCpuKernel = R"(extern "C" void $name(${parameters}int64_t begin, int64_t end) {
-for (int64_t item = begin; item < end; ++item) {
-$body}
+constexpr std::string_view kCpuKernel = R"(
+extern "C" void $name(${parameters}int64_t begin, int64_t end) {
+  for (int64_t item = begin; item < end; ++item) {
+    $body
+  }
 }
 )";
-constexpr std::string_view kCudaKernel = R"(extern "C" __global__ void $name(${parameters}int64_t items) {
-const int64_t step = int64_t{gridDim.x} * blockDim.x;
-for (int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; item < items; item += step) {
-$body}
+
+constexpr std::string_view kCudaKernel = R"(
+extern "C" __global__ void $name(${parameters}int64_t items) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; item < items; item += step) {
+    $body
+  }
 }
 )";
 
@@ -117,7 +110,7 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
   parameters.add(node.out, site.out.c_type() + (in_place ? "* " : "* __restrict ") + site.out.name);
   if (!work.empty()) parameters.add(work, "float* __restrict work");
   for (const std::string& dim : task.dim_names)
-    if (mentions(body, c_name(dim))) parameters.add(dim, "int64_t " + c_name(dim));
+    if (mentions(body, dim_name(dim))) parameters.add(dim, "int64_t " + dim_name(dim));
   return parameters;
 }
 
@@ -130,7 +123,7 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   const bool cuda = dialect == Dialect::kCuda;
   Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out, dialect), {},
             cuda};
-  for (const auto& [dim, range] : task.dim_ranges) site.largest[c_name(dim)] = range.high;
+  for (const auto& [dim, range] : task.dim_ranges) site.largest[dim_name(dim)] = range.high;
   for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name, dialect));
   site.in.push_back(site.out);
   for (const Operand& operand : site.in)
@@ -148,8 +141,8 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   }
   const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name);
   kernel.args = parameters.args;
-  kernel.code = indent(fill(cuda ? kCudaKernel : kCpuKernel,
-                            {{"name", kernel.name}, {"parameters", parameters.text}, {"body", nest.body}}));
+  kernel.code = expand(cuda ? kCudaKernel : kCpuKernel,
+                       {{"name", kernel.name}, {"parameters", parameters.text}, {"body", nest.body}});
   return kernel;
 }
 

@@ -38,41 +38,43 @@ LoopNest emit_loss(const Site& site) {
   assert(term != kTerms.end());
   const Expr count = site.in[0].count();
   const std::string type = site.out.compute_type();
-  const Fields fields = {{"type", type},
-                         {"a", site.in[0].at("i")},
-                         {"b", site.in[1].at("i")},
-                         {"out", site.out.at("0")},
-                         {"divisor", factor(site.op.name() == "kl_div" ? site.in[0].shape[0] : count)},
-                         {"p", literal(site.attrs.real(term->parameter, 1))}};
+  const Holes fields = {{"type", type},
+                        {"a", site.in[0].at("i")},
+                        {"b", site.in[1].at("i")},
+                        {"out", site.out.at("0")},
+                        {"divisor", factor(site.op.name() == "kl_div" ? site.in[0].shape[0] : count)},
+                        {"p", literal(site.attrs.real(term->parameter, 1))}};
   const std::string body = "const $type v0 = $a;\nconst $type v1 = $b;\n" + std::string(term->code);
-  return {Expr::constant(1), fill("$type sum = 0;\n", fields) +
-                                 sum_loop(site, "i", count, count, fill(body, fields)) +
-                                 fill("$out = sum / $divisor;\n", fields)};
+  return {Expr::constant(1), expand("$type sum = 0;\n", {}, fields) +
+                                 sum_loop(site, "i", count, count, expand(body, {}, fields)) +
+                                 expand("$out = sum / $divisor;\n", {}, fields)};
 }
 
 LoopNest emit_cross_entropy(const Site& site) {
   const std::string type = site.out.compute_type();
   const std::string x = site.in[0].at("base + i");
   return {Expr::constant(1),
-          fill(R"($type mean = 0;
+          expand(R"(
+$type mean = 0;
 for (int64_t row = 0; row < $rows; ++row) {
-const int64_t base = row * $classes;
-$type peak = $first;
-for (int64_t i = 1; i < $classes; ++i) peak = $x > peak ? $x : peak;
-$type sum = 0;
-${add_exponentials}mean += peak + lathe::log(sum) - $wanted;
+  const int64_t base = row * $classes;
+  $type peak = $first;
+  for (int64_t i = 1; i < $classes; ++i) peak = $x > peak ? $x : peak;
+  $type sum = 0;
+  $add_exponentials
+  mean += peak + lathe::log(sum) - $wanted;
 }
 $out = mean / $rows;
 )",
-               {{"type", type},
-                {"add_exponentials", sum_loop(site, "i", site.in[0].shape[1], site.in[0].shape[1],
-                                              "sum += lathe::exp(" + x + " - peak);\n")},
-                {"rows", site.in[0].extent(0)},
-                {"classes", site.in[0].extent(1)},
-                {"first", site.in[0].at("base")},
-                {"x", x},
-                {"wanted", site.in[0].at("base + " + site.in[1].at("row"))},
-                {"out", site.out.at("0")}})};
+                 {{"type", type},
+                  {"add_exponentials", sum_loop(site, "i", site.in[0].shape[1], site.in[0].shape[1],
+                                                "sum += lathe::exp(" + x + " - peak);\n")},
+                  {"rows", site.in[0].extent(0)},
+                  {"classes", site.in[0].extent(1)},
+                  {"first", site.in[0].at("base")},
+                  {"x", x},
+                  {"wanted", site.in[0].at("base + " + site.in[1].at("row"))},
+                  {"out", site.out.at("0")}})};
 }
 
 }  // namespace lathe::naive

@@ -30,7 +30,7 @@ LoopNest emit_matmul(const Site& site) {
   const std::vector<Expr> rows(out.shape.begin(), out.shape.end() - 1);
   const std::vector<std::string> batch(indices.begin(), indices.end() - 1);
   const std::string type = out.compute_type();
-  const Fields fields = {
+  const Holes fields = {
       {"indices", unflatten("item", rows, indices)},
       {"rows", unflatten("row", rows, indices)},
       {"n", out.extent(-1)},
@@ -45,29 +45,35 @@ LoopNest emit_matmul(const Site& site) {
       {"out", out.name},
   };
   if (site.many_items)
-    return {out.count(), fill(R"(const int64_t row = item / $n, j = item % $n;
-$rows$type sum = 0;
+    return {out.count(), expand(R"(
+const int64_t row = item / $n, j = item % $n;
+$rows
+$type sum = 0;
 for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
 $out[item] = sum;
 )",
-                              fields)};
+                                {}, fields)};
   const bool accumulates_in_place = out.compute_type() == out.c_type();
   if (transpose_b || !accumulates_in_place)
-    return {out.count(0, out.rank() - 1), fill(R"(${indices}for (int64_t j = 0; j < $n; ++j) {
-$type sum = 0;
-for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
-$out[item * $n + j] = sum;
+    return {out.count(0, out.rank() - 1), expand(R"(
+$indices
+for (int64_t j = 0; j < $n; ++j) {
+  $type sum = 0;
+  for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
+  $out[item * $n + j] = sum;
 }
 )",
-                                               fields)};
-  return {out.count(0, out.rank() - 1), fill(R"(${indices}$stored* row = $out + item * $n;
+                                                 {}, fields)};
+  return {out.count(0, out.rank() - 1), expand(R"(
+$indices
+$stored* row = $out + item * $n;
 for (int64_t j = 0; j < $n; ++j) row[j] = 0;
 for (int64_t k = 0; k < $depth; ++k) {
-const $type left = $left;
-for (int64_t j = 0; j < $n; ++j) row[j] += left * $right;
+  const $type left = $left;
+  for (int64_t j = 0; j < $n; ++j) row[j] += left * $right;
 }
 )",
-                                             fields)};
+                                               {}, fields)};
 }
 
 LoopNest emit_linear(const Site& site) {
@@ -75,22 +81,23 @@ LoopNest emit_linear(const Site& site) {
   const Operand& weight = site.in[1];
   const std::string type = site.out.compute_type();
   const std::string row = site.many_items ? "row" : "item";
-  const Fields fields = {{"n", weight.extent(0)},
-                         {"depth", weight.extent(1)},
-                         {"type", type},
-                         {"x", in_type(x, x.at(row + " * " + weight.extent(1) + " + k"), type)},
-                         {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
-                         {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
-                         {"out", site.out.at(row + " * " + weight.extent(0) + " + j")}};
-  const std::string element = fill(R"($type sum = 0;
+  const Holes fields = {{"n", weight.extent(0)},
+                        {"depth", weight.extent(1)},
+                        {"type", type},
+                        {"x", in_type(x, x.at(row + " * " + weight.extent(1) + " + k"), type)},
+                        {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
+                        {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
+                        {"out", site.out.at(row + " * " + weight.extent(0) + " + j")}};
+  const std::string element = expand(R"(
+$type sum = 0;
 for (int64_t k = 0; k < $depth; ++k) sum += $x * $weight;
 $out = sum$bias;
 )",
-                                   fields);
+                                     {}, fields);
   const Expr rows = x.count(0, x.rank() - 1);
   if (site.many_items)
     return {rows * weight.shape[0],
-            fill("const int64_t row = item / $n, j = item % $n;\n", fields) + element};
+            expand("const int64_t row = item / $n, j = item % $n;\n", {}, fields) + element};
   return {rows, loop("j", weight.shape[0], element)};
 }
 

@@ -46,7 +46,8 @@ Result<Candidate> native_candidate(const TaskSpec& task) {
     parameters += "int64_t " + dim + ", ";
     append(dims, dim);
   }
-  std::string text = fill(R"(/*lathe
+  std::string text = expand(R"(
+/*lathe
 pattern = "naive"
 
 [[launch]]
@@ -64,12 +65,12 @@ extern "C" void naive_reference($parameters int64_t, int64_t) {
   reference(naive_in, naive_out, naive_dims);
 }
 )",
-                          {{"args", args},
-                           {"source", std::regex_replace(source, std::regex("\\bdouble\\b"), "float")},
-                           {"parameters", parameters},
-                           {"in", in},
-                           {"out", out},
-                           {"dims", dims.empty() ? "0" : dims}});
+                            {{"args", args},
+                             {"source", std::regex_replace(source, std::regex("\\bdouble\\b"), "float")},
+                             {"parameters", parameters},
+                             {"in", in},
+                             {"out", out},
+                             {"dims", dims.empty() ? "0" : dims}});
   return parse_candidate(std::move(text), "naive");
 }
 

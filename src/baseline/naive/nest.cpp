@@ -55,27 +55,6 @@ std::vector<std::int64_t> Site::integers(std::string_view name, std::size_t coun
   return values;
 }
 
-std::string fill(std::string_view pattern, const Fields& fields) {
-  std::string text;
-  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (std::size_t i = 0; i < pattern.size();) {
-    if (pattern[i] != '$') {
-      text += pattern[i++];
-      continue;
-    }
-    const bool braced = pattern.substr(i + 1).starts_with('{');
-    const std::size_t begin = i + (braced ? 2 : 1);
-    for (i = begin; i < pattern.size() && is_name(pattern[i]);) ++i;
-    const std::string_view name = pattern.substr(begin, i - begin);
-    i += braced ? 1 : 0;
-    const auto field =
-        std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.first == name; });
-    assert(field != fields.end());
-    text += field->second;
-  }
-  return text;
-}
-
 bool is_one(const Expr& extent) { return extent.is_constant() && extent.to_string() == "1"; }
 
 std::string factor(const Expr& expr) {
@@ -123,25 +102,9 @@ std::string unflatten(std::string_view number, const std::vector<Expr>& shape,
   return code;
 }
 
-std::string indent(std::string_view code) {
-  std::string text;
-  int depth = 0;
-  while (!code.empty()) {
-    const std::size_t end = std::min(code.find('\n'), code.size());
-    std::string_view line = code.substr(0, end);
-    code.remove_prefix(std::min(end + 1, code.size()));
-    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-    if (line.starts_with('}')) --depth;
-    if (!line.empty()) text += std::string(static_cast<std::size_t>(2 * depth), ' ') + std::string(line);
-    text += '\n';
-    if (line.ends_with('{')) ++depth;
-  }
-  return text;
-}
-
 std::string loop(const std::string& index, const Expr& extent, const std::string& body) {
-  return fill("for (int64_t $i = 0; $i < $n; ++$i) {\n$body}\n",
-              {{"i", index}, {"n", extent.to_string()}, {"body", body}});
+  return expand("for (int64_t $i = 0; $i < $n; ++$i) {\n  $body\n}\n",
+                {{"i", index}, {"n", extent.to_string()}, {"body", body}});
 }
 
 bool needs_parts(const Site& site, const Expr& terms) {
@@ -152,15 +115,18 @@ bool needs_parts(const Site& site, const Expr& terms) {
 std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
                      const std::string& body) {
   if (!needs_parts(site, terms)) return loop(index, extent, body);
-  return fill(R"(for (int64_t block = 0; block < $n; block += $part) {
-const auto before = sum;
-sum = 0;
-for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
-$body}
-sum += before;
+  return expand(
+      R"(
+for (int64_t block = 0; block < $n; block += $part) {
+  const auto before = sum;
+  sum = 0;
+  for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
+    $body
+  }
+  sum += before;
 }
 )",
-              {{"i", index}, {"n", factor(extent)}, {"part", std::to_string(kSerialTerms)}, {"body", body}});
+      {{"i", index}, {"n", factor(extent)}, {"part", std::to_string(kSerialTerms)}, {"body", body}});
 }
 
 std::string Lines::at(std::string_view index) const {
@@ -174,9 +140,9 @@ Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t la
   const Expr inner = operand.count(behind, operand.rank());
   if (is_one(inner))
     return {operand.count(0, first), length, "const int64_t base = item * " + factor(length) + ";\n", ""};
-  const Fields fields = {{"length", factor(length)}, {"inner", factor(inner)}};
   return {operand.count(0, first) * inner, length,
-          fill("const int64_t base = item / $inner * $length * $inner + item % $inner;\n", fields),
+          expand("const int64_t base = item / $inner * $length * $inner + item % $inner;\n",
+                 {{"length", factor(length)}, {"inner", factor(inner)}}),
           " * " + factor(inner)};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "candidate/dialect.h"
+#include "candidate/template.h"
 #include "task/spec.h"
 
 namespace lathe::naive {
@@ -48,7 +49,7 @@ struct Site {
   std::vector<std::int64_t> integers(std::string_view name, std::size_t count, std::int64_t fallback) const;
 };
 
-/// The code of one work item, which it finds in `item`. Lines need no indentation.
+/// The code of one work item, which it finds in `item`.
 struct LoopNest {
   Expr items = Expr::constant(1);
   std::string body;
@@ -59,10 +60,6 @@ using Emitter = LoopNest (*)(const Site&);
 
 /// nullptr when the op has no emitter, which tests/baseline forbids for registered ops.
 Emitter find_emitter(const Op& op);
-
-/// Replaces each $name or ${name} of `pattern` by its text: C code stays readable without doubled braces.
-using Fields = std::vector<std::pair<std::string_view, std::string>>;
-std::string fill(std::string_view pattern, const Fields& fields);
 
 bool is_one(const Expr& extent);
 
@@ -110,8 +107,5 @@ struct Lines {
   std::string at(std::string_view index) const;
 };
 Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t last_axis);
-
-/// Two spaces for each open brace.
-std::string indent(std::string_view code);
 
 }  // namespace lathe::naive

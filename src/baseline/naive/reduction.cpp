@@ -94,7 +94,7 @@ Loops loops_of(const Site& site, bool group_inner) {
   return loops;
 }
 
-Fields fields_of(const Site& site, const Loops& loops) {
+Holes fields_of(const Site& site, const Loops& loops) {
   const std::string type = site.out.compute_type();
   const bool is_float = info(site.out.dtype).is_float;
   const std::string bits = type == "int64_t" ? "INT64" : "INT32";
@@ -109,40 +109,44 @@ Fields fields_of(const Site& site, const Loops& loops) {
 }
 
 /// A formula's part with its running value.
-std::string with_accumulator(std::string_view pattern, Fields fields, const std::string& accumulator) {
+std::string with_accumulator(std::string_view pattern, Holes fields, const std::string& accumulator) {
   fields.emplace_back("acc", accumulator);
-  return fill(pattern, fields);
+  return expand(pattern, {}, fields);
 }
 
 /// Sums side by side that need parts: a strip of results at a time, whose sums and parts are local.
-std::string sum_strips(const Site& site, const Loops& loops, Fields fields, const Formula& formula) {
+std::string sum_strips(const Site& site, const Loops& loops, Holes fields, const Formula& formula) {
   const auto& [index, extent] = loops.reduced.back();
-  const std::string add_parts = fill(R"(for (int64_t block = 0; block < $n; block += $part) {
-$type parts[64] = {};
-for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
-for (int64_t k = 0; k < width; ++k) {
-const int64_t j = strip + k;
-$step
-}
-}
-for (int64_t k = 0; k < width; ++k) sums[k] += parts[k];
+  const std::string add_parts = expand(R"(
+for (int64_t block = 0; block < $n; block += $part) {
+  $type parts[64] = {};
+  for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
+    for (int64_t k = 0; k < width; ++k) {
+      const int64_t j = strip + k;
+      $step
+    }
+  }
+  for (int64_t k = 0; k < width; ++k) sums[k] += parts[k];
 }
 )",
-                                     {{"i", index},
-                                      {"n", factor(extent)},
-                                      {"part", std::to_string(kSerialTerms)},
-                                      {"type", site.out.compute_type()},
-                                      {"step", with_accumulator(formula.step, fields, "parts[k]")}});
+                                       {{"i", index},
+                                        {"n", factor(extent)},
+                                        {"part", std::to_string(kSerialTerms)},
+                                        {"type", site.out.compute_type()},
+                                        {"step", with_accumulator(formula.step, fields, "parts[k]")}});
   fields.emplace_back("add_parts", loops.around(add_parts, loops.reduced.size() - 1));
   fields.emplace_back("result", site.out.at("item * " + factor(loops.inner) + " + strip + k"));
   fields.emplace_back("finish", with_accumulator(formula.finish, fields, "sums[k]"));
-  return fill(R"(${begin}for (int64_t strip = 0; strip < $inner; strip += 64) {
-const int64_t width = $inner - strip < 64 ? $inner - strip : 64;
-$type sums[64] = {};
-${add_parts}for (int64_t k = 0; k < width; ++k) $result = $finish;
+  return expand(R"(
+$begin
+for (int64_t strip = 0; strip < $inner; strip += 64) {
+  const int64_t width = $inner - strip < 64 ? $inner - strip : 64;
+  $type sums[64] = {};
+  $add_parts
+  for (int64_t k = 0; k < width; ++k) $result = $finish;
 }
 )",
-              fields);
+                {}, fields);
 }
 
 }  // namespace
@@ -153,7 +157,7 @@ LoopNest emit_reduction(const Site& site) {
   const Formula& formula = formula_of(site);
   const bool accumulates_in_place = site.out.c_type() == site.out.compute_type();
   const Loops loops = loops_of(site, accumulates_in_place);
-  Fields fields = fields_of(site, loops);
+  Holes fields = fields_of(site, loops);
   if (loops.side_by_side() && formula.adds && needs_parts(site, loops.length))
     return {loops.items, sum_strips(site, loops, fields, formula)};
   const std::string result =
@@ -166,7 +170,7 @@ LoopNest emit_reduction(const Site& site) {
   if (!loops.side_by_side()) {
     const std::string step = with(formula.step, "sum") + "\n";
     fields.emplace_back("loops", formula.adds ? loops.sum(site, step) : loops.around(step));
-    return {loops.items, fill("$begin$type sum = $start;\n$loops$out = $finish;\n", fields)};
+    return {loops.items, expand("$begin\n$type sum = $start;\n$loops\n$out = $finish;\n", {}, fields)};
   }
   const auto for_each_result = [&](const std::string& step) { return loop("j", loops.inner, step + "\n"); };
   std::string body = loops.begin + for_each_result(with("$acc = $start;", result)) +
@@ -177,46 +181,59 @@ LoopNest emit_reduction(const Site& site) {
 
 LoopNest emit_logsumexp(const Site& site) {
   const Loops loops = loops_of(site, false);
-  Fields fields = fields_of(site, loops);
-  fields.emplace_back("find_peak", loops.around(fill("peak = $x > peak ? $x : peak;\n", fields)));
-  fields.emplace_back("add_exponentials", loops.sum(site, fill("sum += lathe::exp($x - peak);\n", fields)));
-  return {loops.items, fill(R"($begin$type peak = $lowest;
-$find_peak$type sum = 0;
-$add_exponentials$out = peak + lathe::log(sum);
+  Holes fields = fields_of(site, loops);
+  fields.emplace_back("find_peak", loops.around(expand("peak = $x > peak ? $x : peak;\n", {}, fields)));
+  fields.emplace_back("add_exponentials",
+                      loops.sum(site, expand("sum += lathe::exp($x - peak);\n", {}, fields)));
+  return {loops.items, expand(R"(
+$begin
+$type peak = $lowest;
+$find_peak
+$type sum = 0;
+$add_exponentials
+$out = peak + lathe::log(sum);
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 LoopNest emit_variance(const Site& site) {
   const Loops loops = loops_of(site, false);
-  Fields fields = fields_of(site, loops);
+  Holes fields = fields_of(site, loops);
   fields.emplace_back("divisor", site.attrs.flag("unbiased", false) ? "(" + factor(loops.length) + " - 1)"
                                                                     : factor(loops.length));
   fields.emplace_back(
-      "value", fill(site.op.name() == "std" ? "lathe::sqrt(sum / $divisor)" : "sum / $divisor", fields));
-  fields.emplace_back("add_values", loops.sum(site, fill("sum += $x;\n", fields)));
-  fields.emplace_back("add_deviations", loops.sum(site, fill("sum += ($x - mean) * ($x - mean);\n", fields)));
-  return {loops.items, fill(R"($begin$type sum = 0;
-${add_values}const $type mean = sum / $n;
+      "value",
+      expand(site.op.name() == "std" ? "lathe::sqrt(sum / $divisor)" : "sum / $divisor", {}, fields));
+  fields.emplace_back("add_values", loops.sum(site, expand("sum += $x;\n", {}, fields)));
+  fields.emplace_back("add_deviations",
+                      loops.sum(site, expand("sum += ($x - mean) * ($x - mean);\n", {}, fields)));
+  return {loops.items, expand(R"(
+$begin
+$type sum = 0;
+$add_values
+const $type mean = sum / $n;
 sum = 0;
-$add_deviations$out = $value;
+$add_deviations
+$out = $value;
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 LoopNest emit_arg_extremum(const Site& site) {
   const std::size_t axis = site.axis("axis", -1, site.in[0].rank());
   const Lines lines = lines_along(site.in[0], axis, axis);
-  return {lines.count, fill(R"(${begin}int64_t best = 0;
+  return {lines.count, expand(R"(
+$begin
+int64_t best = 0;
 for (int64_t i = 1; i < $n; ++i) best = $x $order $current ? i : best;
 $out = best;
 )",
-                            {{"begin", lines.begin},
-                             {"n", lines.length.to_string()},
-                             {"x", site.in[0].at(lines.at("i"))},
-                             {"current", site.in[0].at(lines.at("best"))},
-                             {"order", site.op.name() == "argmax" ? ">" : "<"},
-                             {"out", site.out.at("item")}})};
+                              {{"begin", lines.begin},
+                               {"n", lines.length.to_string()},
+                               {"x", site.in[0].at(lines.at("i"))},
+                               {"current", site.in[0].at(lines.at("best"))},
+                               {"order", site.op.name() == "argmax" ? ">" : "<"},
+                               {"out", site.out.at("item")}})};
 }
 
 }  // namespace lathe::naive

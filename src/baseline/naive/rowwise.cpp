@@ -5,17 +5,17 @@ namespace {
 
 /// What every body may name: $x and $y are element i of the line, $n is its length, and $add_... adds a sum
 /// over the line to `sum`.
-Fields line_fields(const Site& site, const Lines& lines) {
-  Fields fields = {{"begin", lines.begin},
-                   {"n", lines.length.to_string()},
-                   {"count", factor(lines.length)},
-                   {"first", site.in[0].at(lines.at("0"))},
-                   {"x", site.in[0].at(lines.at("i"))},
-                   {"y", site.out.at(lines.at("i"))},
-                   {"type", site.out.compute_type()},
-                   {"eps", literal(site.attrs.real("eps", 1e-5))}};
+Holes line_fields(const Site& site, const Lines& lines) {
+  Holes fields = {{"begin", lines.begin},
+                  {"n", lines.length.to_string()},
+                  {"count", factor(lines.length)},
+                  {"first", site.in[0].at(lines.at("0"))},
+                  {"x", site.in[0].at(lines.at("i"))},
+                  {"y", site.out.at(lines.at("i"))},
+                  {"type", site.out.compute_type()},
+                  {"eps", literal(site.attrs.real("eps", 1e-5))}};
   const auto add = [&](std::string_view term) {
-    return sum_loop(site, "i", lines.length, lines.length, fill(term, fields));
+    return sum_loop(site, "i", lines.length, lines.length, expand(term, {}, fields));
   };
   const std::string values = add("sum += $x;\n");
   const std::string squares = add("sum += $x * $x;\n");
@@ -41,7 +41,9 @@ Lines tail_lines_of(const Site& site) {
                      static_cast<std::size_t>(site.out.rank() - 1));
 }
 
-constexpr std::string_view kPeak = R"($begin$type peak = $first;
+constexpr std::string_view kPeak = R"(
+$begin
+$type peak = $first;
 for (int64_t i = 1; i < $n; ++i) peak = $x > peak ? $x : peak;
 $type sum = 0;
 )";
@@ -50,54 +52,65 @@ $type sum = 0;
 
 LoopNest emit_softmax(const Site& site) {
   const Lines lines = lines_of(site);
-  return {lines.count, fill(std::string(kPeak) +
-                                R"(${add_stored_exponentials}for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
+  return {lines.count, expand(std::string(kPeak) + R"($add_stored_exponentials
+for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
 )",
-                            line_fields(site, lines))};
+                              {}, line_fields(site, lines))};
 }
 
 LoopNest emit_log_softmax(const Site& site) {
   const Lines lines = lines_of(site);
-  return {lines.count, fill(std::string(kPeak) + R"(${add_exponentials}const $type scale = lathe::log(sum);
+  return {lines.count, expand(std::string(kPeak) + R"($add_exponentials
+const $type scale = lathe::log(sum);
 for (int64_t i = 0; i < $n; ++i) $y = $x - peak - scale;
 )",
-                            line_fields(site, lines))};
+                              {}, line_fields(site, lines))};
 }
 
 LoopNest emit_layer_norm(const Site& site) {
   const Lines lines = tail_lines_of(site);
-  Fields fields = line_fields(site, lines);
+  Holes fields = line_fields(site, lines);
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
   fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("i") : "");
-  return {lines.count, fill(R"($begin$type sum = 0;
-${add_values}const $type mean = sum / $count;
+  return {lines.count, expand(R"(
+$begin
+$type sum = 0;
+$add_values
+const $type mean = sum / $count;
 sum = 0;
-${add_deviations}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+$add_deviations
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) $y = ($x - mean) * scale$gamma$beta;
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 LoopNest emit_rms_norm(const Site& site) {
   const Lines lines = tail_lines_of(site);
-  Fields fields = line_fields(site, lines);
+  Holes fields = line_fields(site, lines);
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("i") : "");
-  return {lines.count, fill(R"($begin$type sum = 0;
-${add_squares}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+  return {lines.count, expand(R"(
+$begin
+$type sum = 0;
+$add_squares
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) $y = $x * scale$gamma;
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 LoopNest emit_l2_normalize(const Site& site) {
   const Lines lines = lines_of(site);
-  Fields fields = line_fields(site, lines);
+  Holes fields = line_fields(site, lines);
   fields.emplace_back("least", literal(site.attrs.real("eps", 1e-12)));
-  return {lines.count, fill(R"($begin$type sum = 0;
-${add_squares}const $type scale = lathe::max(lathe::sqrt(sum), $least);
+  return {lines.count, expand(R"(
+$begin
+$type sum = 0;
+$add_squares
+const $type scale = lathe::max(lathe::sqrt(sum), $least);
 for (int64_t i = 0; i < $n; ++i) $y = $x / scale;
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 /// One group of channels of one image an item; they lie side by side.
@@ -109,37 +122,43 @@ LoopNest emit_group_norm(const Site& site) {
   const Expr area = site.out.count(2, site.out.rank());
   const Lines lines{site.out.shape[0] * groups, group_channels * area,
                     "const int64_t base = item * " + factor(group_channels * area) + ";\n", ""};
-  Fields fields = line_fields(site, lines);
+  Holes fields = line_fields(site, lines);
   fields.emplace_back("groups", factor(groups));
   fields.emplace_back("channels", factor(group_channels));
   fields.emplace_back("area", factor(area));
   fields.emplace_back("gamma", site.in.size() > 1 ? " * " + site.in[1].at("k") : "");
   fields.emplace_back("beta", site.in.size() > 2 ? " + " + site.in[2].at("k") : "");
-  return {lines.count, fill(R"($begin$type sum = 0;
-${add_values}const $type mean = sum / $count;
+  return {lines.count, expand(R"(
+$begin
+$type sum = 0;
+$add_values
+const $type mean = sum / $count;
 sum = 0;
-${add_deviations}const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
+$add_deviations
+const $type scale = 1 / lathe::sqrt(sum / $count + $eps);
 for (int64_t i = 0; i < $n; ++i) {
-const int64_t k = item % $groups * $channels + i / $area;
-$y = ($x - mean) * scale$gamma$beta;
+  const int64_t k = item % $groups * $channels + i / $area;
+  $y = ($x - mean) * scale$gamma$beta;
 }
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 LoopNest emit_scan(const Site& site) {
   const Lines lines = lines_of(site);
-  Fields fields = line_fields(site, lines);
+  Holes fields = line_fields(site, lines);
   const bool product = site.op.name() == "cumprod";
   fields.emplace_back("start", product ? "1" : "0");
   fields.emplace_back("combine", product ? "*=" : "+=");
-  return {lines.count, fill(R"($begin$type sum = $start;
+  return {lines.count, expand(R"(
+$begin
+$type sum = $start;
 for (int64_t i = 0; i < $n; ++i) {
-sum $combine $x;
-$y = sum;
+  sum $combine $x;
+  $y = sum;
 }
 )",
-                            fields)};
+                              {}, fields)};
 }
 
 }  // namespace lathe::naive

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <set>
 
-#include "policy/catalog/cost_model.h"
-#include "policy/catalog/emit.h"
+#include "policy/catalog/compile.h"
+#include "policy/catalog/cost/cost_model.h"
+#include "policy/catalog/schedule/variation.h"
 
 namespace lathe {
 namespace {
@@ -45,7 +46,9 @@ class CatalogPolicy final : public Policy {
     };
     LATHE_TRY(const Emission first, emit(context, graph, {}, nullptr));
     add(first, "default");
-    for (const Schedule& changed : context.device.kind == "cuda" ? gpu_changes(first) : single_changes(first))
+    for (const Schedule& changed : context.device.kind == "cuda"
+                                       ? catalog::gpu_changes(first.schedule, first.space)
+                                       : catalog::single_changes(first.schedule, first.space))
       add(emit(context, graph, changed, nullptr), "variant");
     std::stable_sort(proposals.begin() + 1, proposals.end(), faster);
     const auto wanted = static_cast<std::size_t>(std::max(count, 1));
@@ -83,7 +86,8 @@ class CatalogPolicy final : public Policy {
       emission = mutate(context, graph, child, rng);
     }
     LATHE_CHECK_OK(emission.ok() ? Status(Ok{}) : Status(emission.error()));
-    return make(context, *emission, operation, difference(own, emission->schedule), std::move(parents));
+    return make(context, *emission, operation, catalog::to_text(catalog::difference(own, emission->schedule)),
+                std::move(parents));
   }
 
   /// Kernels in the plan, a class of what they do, tile or unroll class, cache block class.
@@ -104,75 +108,11 @@ class CatalogPolicy final : public Policy {
   }
 
  private:
-  /// The default schedule with one other value.
-  static std::vector<Schedule> single_changes(const Emission& first) {
-    std::vector<Schedule> changes;
-    for (const auto& [knob, allowed] : first.space) {
-      for (const int value : allowed) {
-        Schedule changed = first.schedule;
-        changed[knob] = value;
-        changes.push_back(std::move(changed));
-      }
-    }
-    return changes;
-  }
-
-  /// On a GPU the team decides what else is best, so all but the one value takes its default again.
-  /// Predictions are often equal there: what concerns the whole kernel comes first, then the two values next
-  /// to each default. Dims that are compiled in help, and take a compilation for each shape: one in four goes
-  /// without. What a cache is told of goes with any other change: such pairs follow.
-  static std::vector<Schedule> gpu_changes(const Emission& first) {
-    std::vector<Schedule> near, far, changes;
-    for (auto knob = first.space.rbegin(); knob != first.space.rend(); ++knob) {
-      const auto& [name, allowed] = *knob;
-      const auto at = std::ranges::find(allowed, first.schedule.at(name)) - allowed.begin();
-      std::vector<std::pair<std::ptrdiff_t, int>> others;
-      for (std::size_t i = 0; i < allowed.size(); ++i) {
-        const auto distance = std::abs(static_cast<std::ptrdiff_t>(i) - at);
-        if (distance > 0 && name != "fixed") others.emplace_back(distance, allowed[i]);
-      }
-      std::ranges::stable_sort(others, {}, &std::pair<std::ptrdiff_t, int>::first);
-      const std::size_t whole = name.find('.') == std::string::npos && name != "fuse" ? 4 : 2;
-      for (std::size_t i = 0; i < others.size(); ++i)
-        (i < whole ? near : far).push_back({{name, others[i].second}});
-    }
-    near.insert(near.end(), far.begin(), far.end());
-    if (!first.space.contains("fixed")) return near;
-    changes.push_back({{"fixed", 1}});
-    std::size_t plain = 0;
-    for (const Schedule& change : near) {
-      changes.push_back(change);
-      changes.back()["fixed"] = 1;
-      if (changes.size() % 4 == 0) changes.push_back(near[plain++]);
-    }
-    for (Schedule& pair : hinted(near)) {
-      pair["fixed"] = 1;
-      changes.push_back(std::move(pair));
-    }
-    changes.insert(changes.end(), near.begin() + static_cast<std::ptrdiff_t>(plain), near.end());
-    return changes;
-  }
-
-  /// Every change of a hint with every other change, hint by hint.
-  static std::vector<Schedule> hinted(const std::vector<Schedule>& changes) {
-    const auto is_hint = [](const Schedule& change) { return change.begin()->first.ends_with(".stream"); };
-    std::vector<Schedule> pairs;
-    for (const Schedule& hint : changes) {
-      if (!is_hint(hint)) continue;
-      for (const Schedule& change : changes) {
-        if (is_hint(change)) continue;
-        pairs.push_back(change);
-        pairs.back().insert(hint.begin(), hint.end());
-      }
-    }
-    return pairs;
-  }
-
   static bool faster(const Proposal& a, const Proposal& b) { return a.predicted_ns < b.predicted_ns; }
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                Rng* random) {
-    return catalog::emit(graph, schedule, random, target_of(context.device));
+    return catalog::compile(graph, schedule, random, target_of(context.device));
   }
 
   static Result<Schedule> schedule_of(const std::string& text) {
@@ -180,26 +120,10 @@ class CatalogPolicy final : public Policy {
     return catalog::parse_schedule(candidate.plan.knobs);
   }
 
-  /// One knob takes another of its values; sometimes a second one too.
-  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, Schedule schedule,
+  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                  Rng& rng) {
     LATHE_TRY(const Emission current, emit(context, graph, schedule, nullptr));
-    schedule = current.schedule;
-    for (int changes = rng.chance(0.3) ? 2 : 1; changes > 0; --changes) {
-      auto knob = current.space.begin();
-      std::advance(knob, static_cast<std::ptrdiff_t>(rng.below(current.space.size())));
-      schedule[knob->first] = knob->second[rng.below(knob->second.size())];
-    }
-    return emit(context, graph, schedule, nullptr);
-  }
-
-  static std::string difference(const Schedule& before, const Schedule& after) {
-    Schedule changed;
-    for (const auto& [knob, value] : after) {
-      const auto old = before.find(knob);
-      if (old == before.end() || old->second != value) changed[knob] = value;
-    }
-    return catalog::to_text(changed);
+    return emit(context, graph, catalog::mutated(current.schedule, current.space, rng), nullptr);
   }
 
   Proposal make(const PolicyContext& context, const Emission& emission, const std::string& operation,

@@ -1,0 +1,56 @@
+#include "policy/catalog/compile.h"
+
+#include <algorithm>
+
+#include "policy/catalog/fuse/partition.h"
+#include "policy/catalog/patterns.h"
+#include "policy/catalog/schedule/team.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// Outputs that are views of inputs or of other outputs have no kernel: they are copied.
+void copy_aliases(Graph& graph) {
+  std::vector<std::string> owners;
+  for (const OutputDecl& output : graph.task->outputs) {
+    const std::string root = root_of(graph, output.name);
+    const bool first = std::ranges::find(owners, root) == owners.end();
+    owners.push_back(root);
+    if (root == output.name || (first && !graph.is_input(root))) continue;
+    for (Primitive& node : graph.nodes) {
+      if (node.out != output.name) continue;
+      node.kind = Kind::kApply;
+      const std::string view = output.name + "_view";
+      Primitive source{.kind = Kind::kView, .out = view, .in = node.in, .type = node.type};
+      graph.types[view] = node.type;
+      node.in = {view};
+      node.formula = [](std::span<const std::string> names) { return names[0]; };
+      graph.nodes.insert(graph.nodes.begin() + (&node - graph.nodes.data()), source);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Emission> compile(const Graph& given, const Schedule& schedule, Rng* random, const Target& asked) {
+  Graph graph = given;
+  copy_aliases(graph);
+  Choices choices(schedule, random);
+  Partition parts = partition(graph, true);
+  Partition apart = partition(graph, false);
+  const bool matters = parts.groups.size() != apart.groups.size();
+  if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
+  Target target = asked;
+  if (target.cuda) target = choose_team(graph, parts, choices, target);
+  Program program(graph, target);
+  for (std::size_t g = 0; g < parts.groups.size(); ++g) {
+    const Site site{graph, parts.groups[g], target, choices, "g" + std::to_string(g)};
+    LATHE_CHECK_OK(emit_group(site, program));
+  }
+  const bool chained = target.cuda && program.kernels() > 1 && choices.pick("chain", {0, 1}, 1) == 1;
+  return Emission{program.finish(choices.taken(), chained), program.pattern(), choices.taken(),
+                  choices.space(), program.work()};
+}
+
+}  // namespace lathe::catalog

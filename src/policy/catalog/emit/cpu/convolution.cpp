@@ -1,0 +1,275 @@
+#include "policy/catalog/emit/cpu/tile.h"
+#include "policy/catalog/emit/epilogue.h"
+#include "policy/catalog/emit/patterns.h"
+
+// Direct convolution over a padded copy of the input. The copy splits rows and columns by their remainder
+// modulo the stride, so that each tap reads neighbours, and output positions count through padded rows, so
+// that a tile runs across row ends (its few positions between rows are computed in vain). A transposed
+// convolution is one of stride 1 over an input spread by zeros, with the kernel turned round.
+
+namespace lathe::catalog {
+namespace {
+
+Expr number(std::int64_t value) { return Expr::constant(value); }
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+/// The input's planes, [N, C, stride, stride, phase rows, phase columns].
+constexpr std::string_view kPad = R"(
+const float* from = $x + item / $planes * $height * $width;
+const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
+for (int64_t i = 0; i < $whole_phase_rows; ++i) {
+  float* to = $padded + (item * $phase_rows + i) * $phase_columns;
+  const int64_t h = i * $stride_height + ph - $before_height;
+  if (h < 0 || h % $spread_height != 0 || h / $spread_height >= $height) {
+    fill_row(to, 0.0f, $whole_phase_columns);
+    continue;
+  }
+  const float* row = from + h / $spread_height * $width;
+  $copy_row
+}
+)";
+
+constexpr std::string_view kCopyRow = R"(
+for (int64_t j = 0; j < $whole_phase_columns; j += kLanes) {
+  const int64_t w = j * $stride_width + pw - $before_width;
+  const maskv in = inside(w, $stride_width, $width);
+  store(to + j, $load, first_lanes($whole_phase_columns - j));
+}
+)";
+
+constexpr std::string_view kSpreadRow = R"(
+fill_row(to, 0.0f, $whole_phase_columns);
+for (int64_t w = 0; w < $width; ++w) {
+  const int64_t j = w * $spread_width + $before_width;
+  if (j >= 0 && j < $whole_phase_columns) to[j] = row[w];
+}
+)";
+
+/// [group][panel of kR outputs][tap][kR].
+constexpr std::string_view kWeights = R"(
+const int64_t group = item / cdiv($outputs, kR), first = item % cdiv($outputs, kR) * kR;
+float* to = $packed + item * kR * $taps;
+$pack
+)";
+
+constexpr std::string_view kPackWeights = R"(
+pack_across<kR>(to, $outputs - first, $taps, [&](int64_t r, int64_t k, maskv lanes) {
+  return load($w + (group * $outputs + first + r) * $taps + k, lanes);
+});
+)";
+
+constexpr std::string_view kTurnWeights = R"(
+for (int64_t k = 0; k < $taps; ++k)
+  for (int64_t r = 0; r < kR; ++r)
+    to[k * kR + r] = first + r < $outputs
+        ? $w[((group * $inputs + k / $area) * $outputs + first + r) * $area + $area - 1 - k % $area]
+        : 0.0f;
+)";
+
+/// Tiles of kR outputs by kW positions; what of a tile are outputs, runs of positions inside one output row,
+/// goes through the epilogue.
+constexpr std::string_view kConvolve = R"(
+const int64_t blocks = cdiv($positions, kBlock), n = item / blocks, p0 = item % blocks * kBlock;
+for (int64_t group = 0; group < $groups; ++group) {
+  const float* image = $padded + (n * $channels + group * $inputs) * $plane;
+  for (int64_t first = 0; first < $outputs; first += kR) {
+    const float* weights = $weights + (group * cdiv($outputs, kR) * kR + first) * $taps;
+    for (int64_t p = p0; p < min(p0 + kBlock, $positions); p += kW) {
+      f32v acc[kR][kV];
+      gemm_clear(acc);
+      const float* weight = weights;
+      for (int64_t c = 0; c < $whole_inputs; ++c) {
+        const float* channel = image + c * $planes * $phase + p;
+        for (int64_t kh = 0; kh < $kernel_height; ++kh) {
+          for (int64_t kw = 0; kw < $kernel_width; ++kw) {
+            const int64_t u = kh * $dilation_height, v = kw * $dilation_width;
+            gemm_tile(PackedRows{weight, kR},
+                      WholeColumns{channel + (u % $stride_height * $stride_width + v % $stride_width) * $phase +
+                                       u / $stride_height * $phase_columns + v / $stride_width,
+                                   kW},
+                      1, acc);
+            weight += kR;
+          }
+        }
+      }
+      gemm_suspend(acc, &tile[0][0], kW, kR, kW);
+      for (int64_t t = 0; t < min(kW, $positions - p);) {
+        const int64_t oh = (p + t) / $phase_columns, j0 = (p + t) % $phase_columns;
+        if (j0 >= $columns) {
+          t += $phase_columns - j0;
+          continue;
+        }
+        const int64_t run = min(min(kW, $positions - p) - t, $columns - j0);
+        for (int64_t r = 0; r < min(kR, $whole_outputs - first); ++r) {
+          const int64_t oc = group * $outputs + first + r;
+          for (int64_t s = 0; s < run; s += kLanes) {
+            const int64_t j = j0 + s;
+            const maskv lanes = first_lanes(run - s);
+            const f32v x = load(&tile[r][t + s], lanes);
+            $epilogue
+          }
+        }
+        t += run;
+      }
+    }
+  }
+}
+)";
+
+/// The sizes of a convolution over the padded copy.
+struct Geometry {
+  const Window& window;
+  const std::vector<Expr>&x, &w, &y;
+  std::array<std::int64_t, 2> stride{}, spread{};
+  std::array<Expr, 2> before, phase;
+  Expr outputs, inputs;  ///< of a group
+  Expr taps;             ///< of an output
+  Expr planes;           ///< that a channel is split into
+  Expr positions;        ///< of an image's output, gaps between rows among them
+};
+
+Geometry geometry_of(const Site& site) {
+  const Primitive& node = site.node();
+  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape};
+  for (std::size_t a = 0; a < 2; ++a) {
+    const Expr reach = (g.w[a + 2] - number(1)) * number(g.window.dilation[a]);
+    const Expr padding = number(g.window.padding[a]);
+    g.stride[a] = g.window.transposed ? 1 : g.window.stride[a];
+    g.spread[a] = g.window.transposed ? g.window.stride[a] : 1;
+    g.before[a] = g.window.transposed ? reach - padding : padding;
+    const Expr needed = (g.y[a + 2] - number(1)) * number(g.stride[a]) + reach + number(1);
+    g.phase[a] = Expr::apply("cdiv", needed, number(g.stride[a]));
+  }
+  g.outputs = Expr::apply("/", g.y[1], g.window.groups);
+  g.inputs = Expr::apply("/", g.x[1], g.window.groups);
+  g.taps = g.inputs * g.w[2] * g.w[3];
+  g.planes = number(g.stride[0] * g.stride[1]);
+  g.positions = (g.y[2] - number(1)) * g.phase[1] + g.y[3];
+  return g;
+}
+
+struct ConvolutionPlan {
+  Tile tile;
+  int tiles;    ///< of positions, in an item
+  double cost;  ///< of the tile, by the model
+};
+
+ConvolutionPlan choose_convolution(const Site& site, const Geometry& g) {
+  const double m = static_cast<double>(site.headline(g.outputs)),
+               n = static_cast<double>(site.headline(g.positions));
+  const Tile tile = choose_tile(site, m, n);
+  return {tile, site.knob("nc", {1, 2, 4, 8}, 2), tile_cost(tile, site.target.lanes, m, n)};
+}
+
+/// What several of the kernels name.
+Holes names_of(const Geometry& g) {
+  return {{"outputs", factor(g.outputs)},
+          {"inputs", factor(g.inputs)},
+          {"taps", factor(g.taps)},
+          {"planes", factor(g.planes)},
+          {"height", factor(g.x[2])},
+          {"width", factor(g.x[3])},
+          {"stride_height", text(g.stride[0])},
+          {"stride_width", text(g.stride[1])},
+          {"phase_rows", factor(g.phase[0])},
+          {"phase_columns", factor(g.phase[1])},
+          {"whole_phase_columns", g.phase[1].to_string()},
+          {"before_width", factor(g.before[1])}};
+}
+
+/// Returns the scratch that holds the copy, and what the last tile may read beyond it.
+std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
+  const Expr plane = g.phase[0] * g.phase[1];
+  const std::string padded =
+      program.scratch(site.prefix + "_padded", g.x[0] * g.x[1] * g.planes * plane + number(512));
+  const Holes names = names_of(g);
+  const std::string copy =
+      g.spread[1] == 1
+          ? expand(kCopyRow,
+                   {{"load", g.stride[1] == 1 ? "load(row + w, in)"
+                                              : "load_strided(row + w, " + text(g.stride[1]) + ", in)"}},
+                   names)
+          : expand(kSpreadRow, {{"spread_width", text(g.spread[1])}}, names);
+  program.launch({.name = site.prefix + "_pad",
+                  .items = g.x[0] * g.x[1] * g.planes,
+                  .written = {padded},
+                  .body = expand(kPad,
+                                 {{"x", program.parameter(site.node().in[0])},
+                                  {"padded", "p_" + padded},
+                                  {"whole_phase_rows", g.phase[0].to_string()},
+                                  {"before_height", factor(g.before[0])},
+                                  {"spread_height", text(g.spread[0])},
+                                  {"copy_row", copy}},
+                                 names)});
+  return padded;
+}
+
+/// Returns the scratch that holds the packed weights.
+std::string launch_weights(const Site& site, Program& program, const Geometry& g, const Tile& tile) {
+  const Expr items = g.window.groups * Expr::apply("cdiv", g.outputs, number(tile.rows));
+  const std::string packed = program.scratch(site.prefix + "_weights", items * number(tile.rows) * g.taps);
+  const Holes names = names_of(g), w = {{"w", program.parameter(site.node().in[1])}};
+  Holes turn = w;
+  turn.emplace_back("area", factor(g.w[2] * g.w[3]));
+  const std::string pack =
+      g.window.transposed ? expand(kTurnWeights, turn, names) : expand(kPackWeights, w, names);
+  program.launch({.name = site.prefix + "_weights",
+                  .items = items,
+                  .written = {packed},
+                  .body = expand(kWeights, {{"packed", "p_" + packed}, {"pack", pack}}, names),
+                  .before = "constexpr int kR = " + text(tile.rows) + ";\n"});
+  return packed;
+}
+
+void launch_product(const Site& site, Program& program, const Geometry& g, const ConvolutionPlan& plan,
+                    const std::string& padded, const std::string& weights) {
+  const Epilogue epilogue =
+      emit_epilogue(site, program, axis_loops(site.group), {"n", "oc", "oh", "j"}, site.node().out, "x");
+  const int columns = plan.tile.columns(site.target.lanes) * plan.tiles;
+  const std::string before =
+      expand(R"(
+$tile
+constexpr int64_t kBlock = kW * $tiles;
+alignas(64) float tile[kR][kW];
+)",
+             {{"tile", tile_constants(plan.tile, site.target.lanes)}, {"tiles", text(plan.tiles)}});
+  program.launch({.name = site.prefix + "_conv",
+                  .items = g.y[0] * Expr::apply("cdiv", g.positions, number(columns)),
+                  .written = epilogue.written,
+                  .body = expand(kConvolve,
+                                 {{"positions", g.positions.to_string()},
+                                  {"groups", g.window.groups.to_string()},
+                                  {"padded", "p_" + padded},
+                                  {"weights", "p_" + weights},
+                                  {"channels", factor(g.x[1])},
+                                  {"plane", factor(g.planes * g.phase[0] * g.phase[1])},
+                                  {"phase", factor(g.phase[0] * g.phase[1])},
+                                  {"kernel_height", g.w[2].to_string()},
+                                  {"kernel_width", g.w[3].to_string()},
+                                  {"dilation_height", text(g.window.dilation[0])},
+                                  {"dilation_width", text(g.window.dilation[1])},
+                                  {"columns", factor(g.y[3])},
+                                  {"whole_inputs", g.inputs.to_string()},
+                                  {"whole_outputs", g.outputs.to_string()},
+                                  {"epilogue", epilogue.code}},
+                                 names_of(g)),
+                  .before = before});
+}
+
+}  // namespace
+
+Status emit_cpu_convolution(const Site& site, Program& program) {
+  const Geometry g = geometry_of(site);
+  const ConvolutionPlan plan = choose_convolution(site, g);
+  const std::string padded = launch_pad(site, program, g);
+  const std::string weights = launch_weights(site, program, g, plan.tile);
+  launch_product(site, program, g, plan, padded, weights);
+  program.add_pattern(g.window.transposed ? "transposed_conv" : "conv");
+  program.add_work({.bytes = 4 * (2 * site.count(g.x) + site.count(g.y)),
+                    .flops = 2 * site.count({&g.x[0], 1}) *
+                             static_cast<double>(site.headline(g.window.groups * g.taps)) * plan.cost *
+                             site.target.lanes});
+  return Ok{};
+}
+
+}  // namespace lathe::catalog

@@ -1,0 +1,124 @@
+#include "policy/catalog/emit/lines.h"
+#include "policy/catalog/emit/patterns.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// Rows of the output around the axis, each copied from its place in the input.
+constexpr std::string_view kSlice = R"(
+$copy($y + item * $to_row, $x + item * $from_row + $offset, $to_row);
+)";
+
+constexpr std::string_view kPad = R"(
+float* row = $y + item * $to_row;
+fill_row(row, $fill, $offset);
+copy_row(row + $offset, $x + item * $from_row, $from_row);
+fill_row(row + $offset + $from_row, $fill, $to_row - $offset - $from_row);
+)";
+
+constexpr std::string_view kFlipRow = R"(
+for (int64_t j = 0; j < $to_row; ++j)
+  $y[item * $to_row + j] = $x[item * $to_row + $to_row - 1 - j];
+)";
+
+constexpr std::string_view kFlipRows = R"(
+for (int64_t j = 0; j < $extent; ++j)
+  copy_row($y + item * $to_row + j * $inner,
+           $x + item * $to_row + ($extent - 1 - j) * $inner, $whole_inner);
+)";
+
+/// An index outside the table gives NaN.
+constexpr std::string_view kGather = R"(
+const int64_t at = static_cast<int64_t>($indices[$number]);
+float* to = $y + item * $inner;
+$prefetch
+if (at >= 0 && at < $rows) {
+  $copy(to, $table + $row * $inner, $inner);
+} else {
+  fill_row(to, __builtin_nanf(""), $inner);
+}
+)";
+
+constexpr std::string_view kPrefetch = R"(
+if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner, $inner);
+)";
+
+/// Each row of the output in one go, from a row of every input.
+std::string concat_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const std::string copy = choose_row_copy(site);
+  std::string code = expand("float* row = $y + item * $row;\n",
+                            {{"y", program.parameter(node.out)},
+                             {"row", factor(lines_along(node.type.shape, node.axes[0]).row())}});
+  Expr offset = Expr::constant(0);
+  for (std::size_t i = 0; i < node.in.size(); ++i) {
+    const Expr row = lines_along(site.shape_of_input(i), node.axes[0]).row();
+    code +=
+        expand("$copy(row + $offset, $x + item * $row, $length);\n", {{"copy", copy},
+                                                                      {"offset", factor(offset)},
+                                                                      {"x", program.parameter(node.in[i])},
+                                                                      {"row", factor(row)},
+                                                                      {"length", row.to_string()}});
+    offset = offset + row;
+  }
+  return code;
+}
+
+std::string rows_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
+  const Lines to = lines_along(node.type.shape, node.axes[0]);
+  const Holes shared = {{"x", program.parameter(node.in[0])}, {"y", program.parameter(node.out)},
+                        {"from_row", factor(from.row())},     {"to_row", factor(to.row())},
+                        {"extent", to.extent.to_string()},    {"inner", factor(to.inner)},
+                        {"whole_inner", to.inner.to_string()}};
+  if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
+  const std::string offset = factor(node.offsets[0] * from.inner);
+  if (node.how == "slice")
+    return expand(kSlice, {{"copy", choose_row_copy(site)}, {"offset", offset}}, shared);
+  const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
+  return expand(kPad, {{"fill", value}, {"offset", offset}}, shared);
+}
+
+std::string gather_text(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines table = lines_along(site.shape_of_input(0), node.axes[0]);
+  const std::string count = factor(product(site.shape_of_input(1))), rows = factor(table.extent);
+  const bool flat = is_one(table.outer);
+  const int ahead = site.target.cuda ? 0 : site.knob("ahead", {0, 4, 16}, 0);
+  const Holes shared = {{"table", program.parameter(node.in[0])},
+                        {"indices", program.parameter(node.in[1])},
+                        {"inner", factor(table.inner)}};
+  return expand(
+      kGather,
+      {{"y", program.parameter(node.out)},
+       {"number", flat ? "item" : "item % " + count},
+       {"row", flat ? "at" : "(item / " + count + " * " + rows + " + at)"},
+       {"rows", rows},
+       {"copy", choose_row_copy(site)},
+       {"prefetch", flat && ahead > 0 ? expand(kPrefetch, {{"ahead", std::to_string(ahead)}}, shared) : ""}},
+      shared);
+}
+
+}  // namespace
+
+Status emit_move(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  program.add_pattern("move");
+  program.add_work(copying_work(site));
+  Kernel kernel{.name = site.prefix + "_" + node.how,
+                .items = lines_along(node.type.shape, node.axes[0]).outer,
+                .written = {program.buffer(node.out)}};
+  if (node.how == "concat") {
+    kernel.body = concat_text(site, program);
+  } else if (node.how == "gather") {
+    kernel.items = lines_along(site.shape_of_input(0), node.axes[0]).outer * product(site.shape_of_input(1));
+    kernel.body = gather_text(site, program);
+  } else {
+    kernel.body = rows_text(site, program);
+  }
+  program.launch(kernel);
+  return Ok{};
+}
+
+}  // namespace lathe::catalog

@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include "policy/catalog/emit/nest/text.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// Prefixes `code` with the lane-wise terms outside the reduced loops that it needs: every vector of a column
+/// block computes them where they are used, and the compiler hoists them.
+std::string with_column_terms(Nest& nest, const Scope& scope, int stage, std::string code) {
+  const NestPlan& plan = nest.plan;
+  for (int t = plan.term_count(); t-- > 0;) {
+    const Term& term = plan.term(t);
+    if (plan.inner(term) || !NestPlan::lanewise(term) || term.stage > stage ||
+        term.kind == Term::Kind::kReduce)
+      continue;
+    if (mentions(code, plan.terms.name(t))) code = declare(nest, scope, t, stage, false) + code;
+  }
+  return code;
+}
+
+/// `body` inside the reduced loops that vectors do not run along.
+std::string inside_reduced_loops(const NestPlan& plan, const std::string& body) {
+  std::string code = body;
+  for (int l = static_cast<int>(plan.loops.size()); l-- > 0;) {
+    const bool along_vectors = l + 1 == static_cast<int>(plan.loops.size()) && !plan.columns();
+    if (!plan.loops[static_cast<std::size_t>(l)].reduced || along_vectors) continue;
+    code = expand("$head\n  $code\n}\n", {{"head", reduced_loop_head(plan, l)}, {"code", code}});
+  }
+  return code;
+}
+
+}  // namespace
+
+/// Columns compute lane-wise terms anew for each vector where they are used, so only scalars appear here.
+std::string outer_terms(Nest& nest, const Scope& scope, int stage, Stores stores) {
+  const NestPlan& plan = nest.plan;
+  std::string code;
+  for (int t = 0; t < plan.term_count(); ++t) {
+    const Term& term = plan.term(t);
+    if (plan.inner(term) || term.stage != stage) continue;
+    if (plan.columns() && NestPlan::lanewise(term)) continue;
+    if (term.kind != Term::Kind::kReduce) code += declare(nest, scope, t, stage, false);
+    if (term.stored && stores == Stores::kWrite) code += store(nest, scope, t, false);
+  }
+  return code;
+}
+
+std::string column_stores(Nest& nest, const Scope& scope, int stage) {
+  const NestPlan& plan = nest.plan;
+  if (!plan.columns()) return {};
+  std::string stores;
+  for (int t = 0; t < plan.term_count(); ++t) {
+    const Term& term = plan.term(t);
+    if (term.stored && !plan.inner(term) && NestPlan::lanewise(term) && term.stage == stage)
+      stores += store(nest, scope, t, false);
+  }
+  if (stores.empty()) return {};
+  return for_each_column(nest, scope, with_column_terms(nest, scope, stage, stores));
+}
+
+std::string pass_body(Nest& nest, const Scope& scope, int stage) {
+  const NestPlan& plan = nest.plan;
+  std::string code;
+  for (const int t : plan.closure(plan.wanted(stage, scope.vectors), stage, scope.vectors))
+    code += declare(nest, scope, t, stage, true);
+  for (int t = 0; t < plan.term_count(); ++t) {
+    const Term& term = plan.term(t);
+    if (term.stage != stage) continue;
+    const bool to_cache = scope.vectors == Vectors::kFromMemory && t == plan.cached;
+    if (to_cache || (term.stored && plan.inner(term))) code += store(nest, scope, t, true);
+  }
+  return code;
+}
+
+std::string pass(Nest& nest, const Scope& scope, int stage) {
+  const NestPlan& plan = nest.plan;
+  if (plan.wanted(stage).empty()) return {};
+  const std::vector<int> reduces = plan.reductions(stage);
+  std::string body = pass_body(nest, scope, stage);
+  for (const int t : reduces)
+    body += accumulate(plan, scope, t, "a_" + plan.terms.name(t) + (plan.columns() ? "[u]" : ""));
+  std::string code = declare_accumulators(plan, reduces);
+  if (plan.columns()) {
+    body = with_column_terms(nest, scope, stage, body);
+    code += inside_reduced_loops(plan, for_each_column(nest, scope, body));
+    if (scope.joins_warps) code += join_block(plan, reduces);
+  } else {
+    const bool share = plan.shares.loop + 1 == static_cast<int>(plan.loops.size());
+    const std::string from = plan.kept > 0 ? "kKept * kLanes" : share ? "first" : "0";
+    const std::string to = share ? "last" : plan.last_loop().extent.to_string();
+    const std::string kept = kept_pass(nest, stage, reduces);
+    code += inside_reduced_loops(
+        plan, expand("$kept\n{\n  $loop\n}\n",
+                     {{"kept", kept}, {"loop", vector_loop(nest, body, reduces, from, to)}}));
+  }
+  return code + finish_reductions(nest, reduces);
+}
+
+}  // namespace lathe::catalog

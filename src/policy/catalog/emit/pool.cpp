@@ -1,0 +1,76 @@
+#include "policy/catalog/emit/epilogue.h"
+#include "policy/catalog/emit/patterns.h"
+
+namespace lathe::catalog {
+namespace {
+
+/// One output row an item; lanes are its columns, and taps outside the input are masked away.
+constexpr std::string_view kPool = R"(
+$indices
+const float* plane = $x + (n * $channels + c) * $height * $width;
+for (int64_t j = 0; j < $columns; j += kLanes) {
+  const maskv lanes = first_lanes($columns - j);
+  f32v acc($start);
+  $declare_count
+  for (int64_t kh = 0; kh < $kernel_height; ++kh) {
+    const int64_t ih = oh * $stride_height - $padding_height + kh;
+    if (ih < 0 || ih >= $height) continue;
+    for (int64_t kw = 0; kw < $kernel_width; ++kw) {
+      const int64_t iw = j * $stride_width - $padding_width + kw;
+      const maskv in = lanes & inside(iw, $stride_width, $width);
+      const float* tap = plane + ih * $width + iw;
+      $accumulate
+      $count
+    }
+  }
+  const f32v pooled = $result;
+  $epilogue
+}
+)";
+
+}  // namespace
+
+Status emit_pool(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Window& w = node.window;
+  const std::vector<Expr>& from = site.shape_of_input(0);
+  const std::vector<Expr>& to = node.type.shape;
+  const bool largest = node.how == "max", counts = !largest && !w.count_padding;
+  const std::vector<Loop> loops = axis_loops(site.group);
+  const Epilogue epilogue = emit_epilogue(site, program, loops, {"n", "c", "oh", "j"}, node.out, "pooled");
+  program.add_pattern("stencil");
+  program.add_work({.bytes = 4 * site.count(from) + epilogue.bytes,
+                    .flops = site.count(to) * static_cast<double>(w.kernel[0] * w.kernel[1]) * 4});
+  const auto text = [](std::int64_t value) { return std::to_string(value); };
+  const std::string value =
+      w.stride[1] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[1]) + ", in)";
+  const std::string mean =
+      counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[0] * w.kernel[1]) + ".0f)";
+  program.launch(
+      {.name = site.prefix + "_pool",
+       .items = to[0] * to[1] * to[2],
+       .written = epilogue.written,
+       .body =
+           expand(kPool, {{"indices", unflatten("item", {loops[0], loops[1], loops[2]}, {"n", "c", "oh"})},
+                          {"x", program.parameter(node.in[0])},
+                          {"channels", factor(from[1])},
+                          {"height", factor(from[2])},
+                          {"width", factor(from[3])},
+                          {"columns", to[3].to_string()},
+                          {"kernel_height", text(w.kernel[0])},
+                          {"kernel_width", text(w.kernel[1])},
+                          {"stride_height", text(w.stride[0])},
+                          {"stride_width", text(w.stride[1])},
+                          {"padding_height", text(w.padding[0])},
+                          {"padding_width", text(w.padding[1])},
+                          {"start", largest ? "-kInfinity" : "0.0f"},
+                          {"declare_count", counts ? "f32v counted(0.0f);" : ""},
+                          {"accumulate", largest ? "acc = select(in, max(acc, " + value + "), acc);"
+                                                 : "acc = acc + " + value + ";"},
+                          {"count", counts ? "counted = counted + select(in, f32v(1.0f), f32v(0.0f));" : ""},
+                          {"result", largest ? "acc" : mean},
+                          {"epilogue", epilogue.code}})});
+  return Ok{};
+}
+
+}  // namespace lathe::catalog

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "task/spec.h"
+
+namespace lathe::catalog {
+
+/// What patterns are made of: each op of a task becomes one or several of these.
+enum class Kind {
+  kApply,     ///< one C expression per element, operands broadcast as in NumPy
+  kReduce,    ///< over `axes`; how says "sum", "max", "min", "prod", "argmax", "argmin"
+  kView,      ///< the same elements under another shape
+  kContract,  ///< matrix product of the last two axes; batch axes broadcast
+  kConvolve,  ///< sliding products over the last two axes, `window` says how
+  kPool,      ///< sliding "max" or "mean" over the last two axes
+  kScan,      ///< running "sum" or "prod" along axes[0]
+  kPermute,   ///< output axis i is input axis axes[i]
+  kMove,      ///< along axes[0]: "concat", "slice" and "pad" by offsets, "flip", "gather" by in[1]
+};
+
+/// A C expression from the names of its operands.
+using Formula = std::function<std::string(std::span<const std::string>)>;
+
+/// A window that slides over two axes.
+struct Window {
+  std::array<std::int64_t, 2> kernel{1, 1};  ///< of a pool
+  std::array<std::int64_t, 2> stride{1, 1};
+  std::array<std::int64_t, 2> padding{0, 0};
+  std::array<std::int64_t, 2> dilation{1, 1};
+  Expr groups = Expr::constant(1);
+  bool transposed = false;    ///< a transposed convolution: strides spread the input
+  bool count_padding = true;  ///< a mean divides by the whole kernel
+};
+
+struct Primitive {
+  Kind kind = Kind::kApply;
+  std::string out;
+  std::vector<std::string> in;
+  SymbolicType type;
+  Formula formula = {};  ///< kApply
+  std::string how = {};
+  std::vector<int> axes = {};  ///< of the first input
+  std::vector<Expr> offsets = {};
+  Window window = {};
+  double fill = 0;  ///< of a pad
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+/// A task as primitives, in an order in which they can be computed.
+struct Graph {
+  const TaskSpec* task = nullptr;
+  std::vector<Primitive> nodes;
+  std::map<std::string, SymbolicType> types;  ///< of inputs and of every primitive's result
+  std::set<std::string> iotas;  ///< values that are an index: 0, 1, ... along their one axis, not in memory
+
+  std::map<std::string, std::string> dims;  ///< the task's names of dims, by their names in kernels
+
+  const SymbolicType& type_of(const std::string& value) const { return types.at(value); }
+  bool is_input(const std::string& value) const { return task->find_tensor(value) != nullptr; }
+  bool is_output(const std::string& value) const;
+  std::vector<int> consumers(const std::string& value) const;  ///< indices into nodes
+};
+
+/// What kernels call a dim. Names that a task chooses are prefixed in kernels, so that none is ever taken:
+/// dims by n_, buffers by p_.
+std::string name_in_code(const std::string& dim);
+
+/// The expression with dims named as in kernels, and as in the task.
+Expr to_code(const Graph& graph, const Expr& expr);
+Expr to_task(const Graph& graph, const Expr& expr);
+
+bool is_one(const Expr& extent);
+bool equal(const Expr& a, const Expr& b);
+Expr product(std::span<const Expr> extents);
+
+/// The value of a kernel's expression at the task's headline shape; 1 if there is none.
+std::int64_t headline(const Graph& graph, const Expr& expr);
+/// The smallest value at any scored shape.
+std::int64_t least(const Graph& graph, const Expr& expr);
+/// The number of elements of `shape` at the headline shape.
+double headline_count(const Graph& graph, std::span<const Expr> shape);
+
+/// The expression as a factor in C: parenthesised unless it is a name or a number.
+std::string factor(const Expr& expr);
+
+}  // namespace lathe::catalog

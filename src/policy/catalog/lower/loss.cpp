@@ -1,0 +1,67 @@
+#include <numeric>
+
+#include "policy/catalog/lower/lowering.h"
+
+namespace lathe::catalog {
+namespace {
+
+std::vector<int> all_axes(int rank) {
+  std::vector<int> axes(static_cast<std::size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+/// The formula of one term from operands {0} and {1}; empty if the op is no mean loss.
+std::string term_of(const NodeDecl& node) {
+  const std::string& op = node.op_name;
+  const std::string d = "lathe::abs({0} - {1})";
+  const auto huber = [&](double delta, double divisor) {
+    const std::string bound = float_text(delta), half = float_text(0.5 * delta),
+                      over = float_text(1 / divisor);
+    return "lathe::select(lathe::le(" + d + ", " + bound + "), 0.5f * " + d + " * " + d + ", " + bound +
+           " * (" + d + " - " + half + ")) * " + over;
+  };
+  if (op == "mse_loss") return "({0} - {1}) * ({0} - {1})";
+  if (op == "l1_loss") return d;
+  if (op == "huber_loss") return huber(node.attrs.real("delta", 1), 1);
+  if (op == "smooth_l1_loss") return huber(node.attrs.real("beta", 1), node.attrs.real("beta", 1));
+  if (op == "hinge_loss") return "lathe::max(1.0f - {0} * {1}, 0.0f)";
+  if (op == "bce_with_logits")
+    return "lathe::max({0}, 0.0f) - {0} * {1} + lathe::log1p(lathe::exp(-lathe::abs({0})))";
+  if (op == "kl_div")
+    return "lathe::select(lathe::gt({1}, 0.0f), {1} * (lathe::log(lathe::max({1}, 1e-45f)) - {0}), 0.0f * "
+           "{1})";
+  return {};
+}
+
+void lower_cross_entropy(Lowering& to) {
+  const std::string& x = to.node().in[0];
+  const std::vector<Expr>& shape = to.shape(x);
+  const std::string target = to.view(to.node().in[1], {shape[0], Expr::constant(1)});
+  const std::string top = to.reduce("max", x, {1}, true);
+  const std::string total = to.reduce("sum", to.apply("lathe::exp({0} - {1})", {x, top}), {1}, true);
+  const std::string chosen =
+      to.apply("lathe::select(lathe::eq({1}, {2}), {0}, 0.0f * {1})", {x, to.iota(shape[1], 0), target});
+  const std::string picked = to.reduce("sum", chosen, {1}, true);
+  const std::string row = to.apply("{0} + lathe::log({1}) - {2}", {top, total, picked});
+  const std::string sum = to.reduce("sum", row, {0, 1}, false);
+  to.apply("{0} * " + Lowering::reciprocal_count({&shape[0], 1}), {sum}, true);
+}
+
+}  // namespace
+
+bool lower_loss(Lowering& to) {
+  const NodeDecl& node = to.node();
+  if (node.op_name == "cross_entropy") return lower_cross_entropy(to), true;
+  const std::string term = term_of(node);
+  if (term.empty()) return false;
+  const std::vector<Expr>& shape = to.shape(node.in[0]);
+  const std::string sum =
+      to.reduce("sum", to.apply(term, {node.in[0], node.in[1]}), all_axes(to.rank(node.in[0])), false);
+  const std::span<const Expr> counted(shape.data(),
+                                      node.op_name == "kl_div" && !shape.empty() ? 1 : shape.size());
+  to.apply("{0} * " + Lowering::reciprocal_count(counted), {sum}, true);
+  return true;
+}
+
+}  // namespace lathe::catalog
