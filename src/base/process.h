@@ -15,9 +15,9 @@ namespace lathe {
 /// A program to start.
 struct Command {
   std::vector<std::string> argv;  ///< argv[0] is looked up in PATH unless it contains a slash
-  std::optional<std::vector<std::string>> environment = {};  ///< "NAME=value"; absent: this process's own
+  std::optional<std::vector<std::string>> environment = {};  ///< "NAME=value"; absent: inherited
   std::string folder = {};  ///< where it runs; empty: this process's working directory
-  bool own_group = false;   ///< in a process group of its own, out of reach of Ctrl-C at the terminal
+  bool own_group = false;   ///< its own process group, which Ctrl-C does not reach
 };
 
 /// How a process ended.

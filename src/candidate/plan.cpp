@@ -160,8 +160,9 @@ Result<Plan> read_plan(const TomlTable& table, const SourcePos& origin) {
     return invalid("the plan has no step",
                    "add a [[launch]] with kernel, items (CPU) or grid and block (GPU), and args", origin);
   if (plan.steps.size() > kMaxPlanSteps)
-    return invalid(fmt::format("the plan has {} steps; at most {} are allowed", plan.steps.size(), kMaxPlanSteps),
-                   "use repeat", origin);
+    return invalid(
+        fmt::format("the plan has {} steps; at most {} are allowed", plan.steps.size(), kMaxPlanSteps),
+        "use repeat", origin);
   // Launches and nodes are separate arrays in TOML; steps run in the order of the text.
   std::stable_sort(plan.steps.begin(), plan.steps.end(), [](const PlanStep& a, const PlanStep& b) {
     return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);

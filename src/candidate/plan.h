@@ -56,7 +56,7 @@ struct PlanStep {
   std::vector<Expr> cluster;       ///< GPU: blocks; empty for none
   bool non_portable = false;       ///< GPU: the cluster may have more than eight blocks
   std::optional<Expr> smem;        ///< GPU: bytes of dynamic shared memory
-  std::optional<Expr> carveout;    ///< GPU: percent of the first-level cache that shared memory should have
+  std::optional<Expr> carveout;    ///< GPU: percentage of the L1 to use as shared memory
   bool cooperative =
       false;  ///< GPU: all blocks are resident at once, so they may synchronise with each other
   bool programmatic =

@@ -45,7 +45,7 @@ std::string details_section(const RunView& view);
 /// Each returns an HTML fragment, or a sentence that says why there is nothing to draw.
 std::string progress_chart(const RunView& view);  ///< best so far against evaluations
 std::string roofline_chart(const RunView& view);  ///< measured peaks, naive, baselines, best
-std::string interval_chart(const RunView& view);  ///< the best kernel's speedups with intervals, losses first
+std::string interval_chart(const RunView& view);  ///< speedups with intervals, losses first
 std::string lineage_chart(const RunView& view);   ///< the ancestors of the best kernel
 
 /// The page's style sheet: light or dark by the reader's preference, for screens from 360 pixels

@@ -40,8 +40,8 @@ struct OpSite {
 /// The arithmetic that a kernel may use, from which error bounds follow.
 struct Numerics {
   double unit_roundoff = 0x1p-24;  ///< of the accumulator and of intermediate values
-  double lambda = 5;  ///< the error of a long sum of n terms is at most lambda * sqrt(n) * u * sum|terms|
-  bool sparse_sums = false;  ///< n counts only non-zero terms, for the precision probe's sharper bound
+  double lambda = 5;               ///< a long sum's error is at most lambda * sqrt(n) * u * sum|terms|
+  bool sparse_sums = false;        ///< n counts only non-zero terms, for the precision probe
 };
 
 /// A wrong variant of an op that a sound task must reject ("dropped_bias", "shrunk_k",

@@ -16,8 +16,8 @@ struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;   ///< err is the full tolerance: (propagated bound + output rounding) * task.tolerance
-  Value source;  ///< only for kArgmax
+  Value value;             ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
+  Value source;            ///< only for kArgmax
   std::size_t before = 0;  ///< elements of the output before the known part
   std::size_t behind = 0;  ///< elements of the output after it
 
