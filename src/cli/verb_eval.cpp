@@ -10,7 +10,6 @@
 #include "cli/verbs.h"
 #include "gym/gym.h"
 #include "report/documents.h"
-#include "report/profile_text.h"
 
 namespace lathe::cli {
 namespace {
