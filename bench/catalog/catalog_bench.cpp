@@ -70,10 +70,10 @@ void bench(const std::string& name, const Options& options) {
         "%-24s %-10s naive %9.1f us  default %9.1f us (%5.2fx)  best %9.1f us (%5.2fx) %6.1f GF %6.1f GB/s  "
         "%s\n",
         name.c_str(), shape.name.c_str(), base / 1e3, times[0] / 1e3, base / times[0], *best / 1e3,
-        base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan.knobs.c_str());
+        base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan().knobs.c_str());
     if (options.show)
       for (std::size_t i = 0; i < times.size(); ++i)
-        std::printf("    %9.1f us  %s\n", times[i] / 1e3, candidates[i].plan.knobs.c_str());
+        std::printf("    %9.1f us  %s\n", times[i] / 1e3, candidates[i].plan().knobs.c_str());
     std::fflush(stdout);
   }
 }

@@ -106,8 +106,8 @@ TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
 TEST(CatalogEmit, FusesSoftmaxIntoOneKernelAndKeepsItApartWhenAsked) {
   const TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
   const auto graph = catalog::lower(task);
-  EXPECT_EQ(parse_candidate(catalog::compile(*graph, {})->text, "fused")->plan.steps.size(), 1U);
-  EXPECT_GT(parse_candidate(catalog::compile(*graph, {{"fuse", 0}})->text, "apart")->plan.steps.size(), 3U);
+  EXPECT_EQ(parse_candidate(catalog::compile(*graph, {})->text, "fused")->plan().steps.size(), 1U);
+  EXPECT_GT(parse_candidate(catalog::compile(*graph, {{"fuse", 0}})->text, "apart")->plan().steps.size(), 3U);
 }
 
 TEST(CatalogEmit, PrefixesTheNamesThatATaskChose) {
@@ -152,7 +152,7 @@ TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
   ASSERT_TRUE(graph.ok());
   const auto emission = catalog::compile(*graph, {});
   EXPECT_EQ(emission->pattern, "map");
-  EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan.steps.size(), 1U);
+  EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan().steps.size(), 1U);
 }
 
 TEST(Choices, ReadsBackWhatItWrote) {

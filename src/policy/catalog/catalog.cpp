@@ -92,19 +92,20 @@ class CatalogPolicy final : public Policy {
 
   /// Kernels in the plan, a class of what they do, tile or unroll class, cache block class.
   std::vector<int> behaviour(const PolicyContext&, const Candidate& candidate) override {
+    if (!candidate.has_plan()) return {};
     int patterns = 0;
     for (const char* name :
          {"map", "row_reduce", "column_reduce", "contraction", "conv", "stencil", "scan", "transpose"})
-      patterns = patterns * 2 + (candidate.plan.pattern.find(name) != std::string::npos ? 1 : 0);
+      patterns = patterns * 2 + (candidate.plan().pattern.find(name) != std::string::npos ? 1 : 0);
     int tile = 0, block = 0;
-    for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan.knobs)) {
+    for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan().knobs)) {
       const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
       if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
       if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
       if (ends(".kc") || ends(".block") || ends(".nc") || ends(".depth"))
         block = std::max(block, static_cast<int>(std::log2(value)));
     }
-    return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
+    return {static_cast<int>(candidate.plan().steps.size()), patterns, tile, block};
   }
 
  private:
@@ -117,7 +118,8 @@ class CatalogPolicy final : public Policy {
 
   static Result<Schedule> schedule_of(const std::string& text) {
     LATHE_TRY(const Candidate candidate, parse_candidate(text, "parent"));
-    return catalog::parse_schedule(candidate.plan.knobs);
+    if (!candidate.has_plan()) return invalid("the catalogue cannot vary a host program");
+    return catalog::parse_schedule(candidate.plan().knobs);
   }
 
   static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
