@@ -40,13 +40,13 @@ Options parse(int argc, char** argv) {
 }
 
 void bench(const std::string& name, const Options& options) {
-  const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml");
-  if (!task.ok()) return void(std::printf("%s\n", task.error().to_string().c_str()));
-  DeviceInfo device;
-  DevicePeaks peaks;
-  Rng rng(Seed::from_number(1));
+  auto loaded = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml");
+  if (!loaded.ok()) return void(std::printf("%s\n", loaded.error().to_string().c_str()));
+  const auto task = std::make_shared<const TaskSpec>(*std::move(loaded));
   const auto naive = naive_candidate(*task);
-  const auto proposals = make_catalog_policy()->propose({*task, device, peaks}, options.proposals, rng);
+  const auto proposals = propose_now(*make_catalog_policy(), {.context = {task, DeviceInfo{}, DevicePeaks{}},
+                                                              .count = options.proposals,
+                                                              .seed = Seed::from_number(1)});
   if (!naive.ok() || !proposals.ok()) return void(std::printf("%-24s -\n", name.c_str()));
   CandidateRunner base_runner, runner;
   base_runner.add(*naive);

@@ -324,6 +324,8 @@ class PlanCompiler {
 }  // namespace
 
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts) {
+  if (!candidate.has_plan())
+    return invalid("a host program has no plan to compile", {}, {candidate.name, 1, 1});
   return PlanCompiler(candidate, task, facts).compile();
 }
 
