@@ -58,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!candidate.ok()) return must_explain(candidate.error()), 0;
   const auto checked = lathe::check_plan(*candidate, *task().spec);
   if (!checked.ok()) return must_explain(checked.error()), 0;
+  if (!candidate->has_plan()) return 0;
   const auto program = lathe::compile_plan(
       *candidate, task(), {{"threads", 2}, {"cores", 2}, {"l2_bytes", 1 << 20}, {"sm_count", 132}});
   if (!program.ok()) return must_explain(program.error()), 0;

@@ -30,5 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!json.ok()) return 0;
   must_round_trip(*json, [](const auto& j) { return lathe::verdict_from_json(j); });
   must_round_trip(*json, [](const auto& j) { return lathe::lineage_from_json(j); });
+  must_round_trip(*json, [](const auto& j) { return lathe::generation_from_json(j); });
   return 0;
 }

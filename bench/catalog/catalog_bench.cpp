@@ -40,13 +40,13 @@ Options parse(int argc, char** argv) {
 }
 
 void bench(const std::string& name, const Options& options) {
-  const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml");
-  if (!task.ok()) return void(std::printf("%s\n", task.error().to_string().c_str()));
-  DeviceInfo device;
-  DevicePeaks peaks;
-  Rng rng(Seed::from_number(1));
+  auto loaded = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + name + ".toml");
+  if (!loaded.ok()) return void(std::printf("%s\n", loaded.error().to_string().c_str()));
+  const auto task = std::make_shared<const TaskSpec>(*std::move(loaded));
   const auto naive = naive_candidate(*task);
-  const auto proposals = make_catalog_policy()->propose({*task, device, peaks}, options.proposals, rng);
+  const auto proposals = propose_now(*make_catalog_policy(), {.context = {task, DeviceInfo{}, DevicePeaks{}},
+                                                              .count = options.proposals,
+                                                              .seed = Seed::from_number(1)});
   if (!naive.ok() || !proposals.ok()) return void(std::printf("%-24s -\n", name.c_str()));
   CandidateRunner base_runner, runner;
   base_runner.add(*naive);
@@ -70,10 +70,10 @@ void bench(const std::string& name, const Options& options) {
         "%-24s %-10s naive %9.1f us  default %9.1f us (%5.2fx)  best %9.1f us (%5.2fx) %6.1f GF %6.1f GB/s  "
         "%s\n",
         name.c_str(), shape.name.c_str(), base / 1e3, times[0] / 1e3, base / times[0], *best / 1e3,
-        base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan.knobs.c_str());
+        base / *best, bound->flops / *best, bound->bytes_min / *best, winner.plan().knobs.c_str());
     if (options.show)
       for (std::size_t i = 0; i < times.size(); ++i)
-        std::printf("    %9.1f us  %s\n", times[i] / 1e3, candidates[i].plan.knobs.c_str());
+        std::printf("    %9.1f us  %s\n", times[i] / 1e3, candidates[i].plan().knobs.c_str());
     std::fflush(stdout);
   }
 }

@@ -81,9 +81,10 @@ Result<Work> plan_work(const std::string& path, const Options& options, Backend&
   LATHE_TRY(TaskSpec task, load_task(path));
   work.task = std::make_shared<const TaskSpec>(std::move(task));
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
-  Rng rng(Seed::from_number(1));
-  LATHE_TRY(auto proposals, make_catalog_policy()->propose({*work.task, backend.device(), peaks},
-                                                           options.alone + options.count, rng));
+  LATHE_TRY(auto proposals,
+            propose_now(*make_catalog_policy(), {.context = {work.task, backend.device(), peaks},
+                                                 .count = options.alone + options.count,
+                                                 .seed = Seed::from_number(1)}));
   const auto first = std::min(proposals.size(), static_cast<std::size_t>(options.alone));
   work.alone.assign(proposals.begin(), proposals.begin() + static_cast<std::ptrdiff_t>(first));
   work.together.assign(proposals.begin() + static_cast<std::ptrdiff_t>(first), proposals.end());
@@ -94,7 +95,8 @@ std::unique_ptr<Gym> start_gym(Backend& backend, EventSink& sink) {
   GymOptions options;
   options.anchors = [&backend](const TaskSpec& task) {
     const auto peaks = backend.peaks();
-    return peaks.ok() ? catalog_anchors({task, backend.device(), *peaks}) : std::vector<Candidate>{};
+    if (!peaks.ok()) return std::vector<Candidate>{};
+    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend.device(), *peaks});
   };
   return Gym::start(backend, options, sink);
 }

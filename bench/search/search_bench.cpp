@@ -78,16 +78,18 @@ class SearchBench {
       : options_(options), backend_(backend), store_(store) {}
 
   Status run(const std::string& path) {
-    LATHE_TRY(TaskSpec read, load_task(path));
-    const auto task = std::make_shared<const TaskSpec>(std::move(read));
+    LATHE_TRY(TaskSpec loaded, load_task(path));
     LATHE_TRY(const DevicePeaks peaks, backend_.peaks());
+    const PolicyContext context{std::make_shared<const TaskSpec>(std::move(loaded)), backend_.device(),
+                                peaks};
     GymOptions options;
-    options.anchors = [&](const TaskSpec& one) { return catalog_anchors({one, backend_.device(), peaks}); };
+    options.anchors = [&](const TaskSpec&) { return catalog_anchors(context); };
     const auto gym = Gym::start(backend_, options, null_sink());
     const auto evaluator = gym->connect();
+    LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(context.task, {}));
     for (int seed = 1; seed <= options_.seeds; ++seed)
       for (const std::string& strategy : options_.strategies)
-        LATHE_CHECK_OK(run_one(task, *evaluator, strategy, seed));
+        LATHE_CHECK_OK(run_one(context, *evaluator, baselines.best, strategy, seed));
     return Ok{};
   }
 
@@ -100,10 +102,9 @@ class SearchBench {
   }
 
  private:
-  Status run_one(const std::shared_ptr<const TaskSpec>& shared, Evaluator& evaluator,
+  Status run_one(const PolicyContext& policy_context, Evaluator& evaluator, const std::string& peer,
                  const std::string& strategy_name, int seed) {
-    const TaskSpec& task = *shared;
-    LATHE_TRY(const TaskBaselines baselines, evaluator.baselines(shared, {}));
+    const TaskSpec& task = *policy_context.task;
     RunRecord record;
     record.id = fmt::format("{}-{}-{}", task.name, strategy_name, seed);
     record.task_name = task.name;
@@ -112,23 +113,19 @@ class SearchBench {
     record.config = "{}";
     record.status = "running";
     LATHE_CHECK_OK(store_.create_run(record));
-    LATHE_TRY(const DevicePeaks peaks, backend_.peaks());
     LATHE_TRY(auto strategy, make_strategy(strategy_name));
     const auto policy = make_catalog_policy();
-    const PolicyContext policy_context{task, backend_.device(), peaks};
     const CancelToken stop;
-    const SearchContext context{shared,    baselines.best, policy_context, *policy, *strategy,
-                                evaluator, store_,         null_sink(),    stop};
+    const SearchContext context{policy_context, *policy, *strategy, evaluator, store_, null_sink(), stop};
     SearchOptions search;
     search.max_evaluations = options_.evaluations;
     search.seed = static_cast<std::uint64_t>(seed);
     search.confirmations = options_.confirmations;
     LATHE_TRY(const SearchSummary summary, run_search(context, record.id, search));
     LATHE_TRY(const auto experiences, store_.experiences(record.id));
-    Found found =
-        summarise(experiences, baselines.best, options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
-    found.of_roof = found.median_ns > 0 ? floor_ns(task, peaks) / found.median_ns : 0;
-    print_row({record.task_name, strategy_name, seed, baselines.best, summary.seconds}, found);
+    Found found = summarise(experiences, peer, options_.confirmations > 0 ? Depth::kFinal : Depth::kScreen);
+    found.of_roof = found.median_ns > 0 ? floor_ns(task, policy_context.peaks) / found.median_ns : 0;
+    print_row({record.task_name, strategy_name, seed, peer, summary.seconds}, found);
     compare(strategy_name, found);
     return Ok{};
   }

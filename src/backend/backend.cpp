@@ -48,6 +48,13 @@ std::int64_t Workload::host_bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
+BuildResult refuse_host_program(const Candidate& candidate) {
+  BuildResult refused{.reason = "host_program"};
+  refused.facts.log =
+      "this device runs kernels with a plan, not host programs in " + candidate.host_program().language;
+  return refused;
+}
+
 TileChoice choice_of(const BlockRequest& request, int trial) {
   return {request.check_fraction, request.secret + static_cast<std::uint64_t>(trial)};
 }

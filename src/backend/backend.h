@@ -69,6 +69,9 @@ struct BuildResult {
   BuildFacts facts = {};
 };
 
+/// What a backend that runs plans alone says of a host program: BUILD_FAILED, "host_program".
+BuildResult refuse_host_program(const Candidate& candidate);
+
 /// One call's inputs and what its outputs must be.
 struct Trial {
   Distribution distribution = Distribution::kNormal;
@@ -180,8 +183,8 @@ class Backend {
   virtual DeviceUsage usage() const { return {}; }
   /// Who may compute on the device, and who may time; shared by all that use this backend.
   virtual DeviceLane& lane() = 0;
-  /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it may go. Does
-  /// not wait.
+  /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it may go.
+  /// Does not wait.
   virtual void on_idle(const Candidate& /*last*/) {}
   /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
   /// where it says nothing. Thread-safe.

@@ -14,11 +14,6 @@ std::size_t next_line(std::string_view text, std::size_t from) {
   return newline == std::string_view::npos ? text.size() : newline + 1;
 }
 
-bool starts_with_plan(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text.substr(first).starts_with("/*lathe");
-}
-
 }  // namespace
 
 Result<Candidate> parse_answer(std::string_view answer, std::string name) {
@@ -28,12 +23,12 @@ Result<Candidate> parse_answer(std::string_view answer, std::string name) {
     const std::size_t close = answer.find(kFence, begin);
     const std::string_view block =
         answer.substr(begin, close == std::string_view::npos ? close : close - begin);
-    if (starts_with_plan(block)) best = block;
+    if (starts_with_front_matter(block)) best = block;
     if (close == std::string_view::npos) break;
     fence = answer.find(kFence, next_line(answer, close));
   }
   if (!best.empty()) return parse_candidate(std::string(best), std::move(name));
-  if (starts_with_plan(answer)) return parse_candidate(std::string(answer), std::move(name));
+  if (starts_with_front_matter(answer)) return parse_candidate(std::string(answer), std::move(name));
   return invalid("the answer holds no fenced block that starts with /*lathe", "answer with one code block",
                  {name});
 }

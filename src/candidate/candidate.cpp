@@ -9,7 +9,20 @@ namespace lathe {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 1 << 20;
-constexpr std::string_view kOpen = "/*lathe";
+
+/// How front matter begins and ends: as a comment of C++, or as the docstring of a Python module.
+struct Quotes {
+  std::string_view open, close;
+};
+constexpr Quotes kQuotes[] = {{"/*lathe", "*/"}, {"\"\"\"lathe", "\"\"\""}};
+
+/// Where front matter may begin, and which kind begins there; nullptr for none.
+const Quotes* quotes_at(std::string_view text, std::size_t open) {
+  const auto found = std::find_if(std::begin(kQuotes), std::end(kQuotes), [&](const Quotes& quotes) {
+    return open != std::string_view::npos && text.substr(open).starts_with(quotes.open);
+  });
+  return found == std::end(kQuotes) ? nullptr : found;
+}
 
 SourcePos position_of(std::string_view text, std::size_t offset, const std::string& file) {
   SourcePos pos{file, 1, 1};
@@ -31,8 +44,10 @@ struct Names {
   Names(const Candidate& candidate, const TaskSpec& task) {
     for (const TensorDecl& tensor : task.tensors) buffers.insert(tensor.name);
     for (const OutputDecl& output : task.outputs) buffers.insert(output.name);
-    for (const ScratchDecl& scratch : candidate.plan.scratch) buffers.insert(scratch.name);
-    for (const TmaDecl& map : candidate.plan.maps) maps.insert(map.name);
+    if (candidate.has_plan()) {
+      for (const ScratchDecl& scratch : candidate.plan().scratch) buffers.insert(scratch.name);
+      for (const TmaDecl& map : candidate.plan().maps) maps.insert(map.name);
+    }
     integers.insert(task.dim_names.begin(), task.dim_names.end());
     for (const char* fact :
          {"threads", "cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bytes", "sm_count", "smem_optin"})
@@ -73,7 +88,7 @@ Status check_launch(const PlanStep& step, const Names& names) {
 Status check_scratch(const Candidate& candidate, const TaskSpec& task, const Names& names) {
   const SourcePos top{candidate.name, 1, 1};
   std::set<std::string> seen;
-  for (const ScratchDecl& scratch : candidate.plan.scratch) {
+  for (const ScratchDecl& scratch : candidate.plan().scratch) {
     if (task.find_tensor(scratch.name))
       return invalid(fmt::format("scratch '{}' has an input's name", scratch.name), "rename it", top);
     if (std::any_of(task.outputs.begin(), task.outputs.end(),
@@ -88,7 +103,7 @@ Status check_scratch(const Candidate& candidate, const TaskSpec& task, const Nam
 
 Status check_maps(const Candidate& candidate, const TaskSpec& task, const Names& names) {
   std::set<std::string> seen;
-  for (const TmaDecl& map : candidate.plan.maps) {
+  for (const TmaDecl& map : candidate.plan().maps) {
     if (names.buffers.contains(map.name) || names.integers.contains(map.name) ||
         !seen.insert(map.name).second)
       return invalid(fmt::format("map '{}' has the name of something else", map.name), "rename it",
@@ -131,8 +146,13 @@ Status check_step(const PlanStep& step, const Names& names, const TaskSpec& task
 }  // namespace
 
 bool Candidate::has_kernels() const {
-  return std::any_of(plan.steps.begin(), plan.steps.end(),
-                     [](const PlanStep& step) { return step.kind == PlanStep::Kind::kLaunch; });
+  return !has_plan() || std::any_of(plan().steps.begin(), plan().steps.end(), [](const PlanStep& step) {
+    return step.kind == PlanStep::Kind::kLaunch;
+  });
+}
+
+bool starts_with_front_matter(std::string_view text) {
+  return quotes_at(text, text.find_first_not_of(" \t\r\n")) != nullptr;
 }
 
 Result<Candidate> parse_candidate(std::string text, std::string name) {
@@ -142,36 +162,43 @@ Result<Candidate> parse_candidate(std::string text, std::string name) {
   if (text.find('\0') != std::string::npos)
     return invalid("the candidate holds a zero byte", "it must be text", {name});
   const std::size_t open = text.find_first_not_of(" \t\r\n");
-  if (open == std::string::npos || text.compare(open, kOpen.size(), kOpen) != 0)
+  const Quotes* const quotes = quotes_at(text, open);
+  if (!quotes)
     return invalid("the candidate does not start with a /*lathe comment",
                    "begin with /*lathe, the plan in TOML, then */", {name, 1, 1});
-  const std::size_t begin = open + kOpen.size();
-  const std::size_t end = text.find("*/", begin);
+  const std::size_t begin = open + quotes->open.size();
+  const std::size_t end = text.find(quotes->close, begin);
   if (end == std::string::npos)
-    return invalid("the /*lathe comment has no end", "close it with */ before the code",
+    return invalid(fmt::format("the {} comment has no end", quotes->open),
+                   fmt::format("close it with {} before the code", quotes->close),
                    position_of(text, open, name));
-  LATHE_TRY(Plan plan,
-            parse_plan(std::string_view(text).substr(begin, end - begin), position_of(text, begin, name)));
+  LATHE_TRY(Program program, parse_front_matter(std::string_view(text).substr(begin, end - begin),
+                                                position_of(text, begin, name)));
+  if (quotes->open != kQuotes[0].open && std::holds_alternative<Plan>(program))
+    return invalid("front matter in a docstring must have a [host] table",
+                   "add [host] with language = \"python\" and entry = \"ModelNew\"",
+                   position_of(text, open, name));
   const Digest digest = digest_of(text);
-  return Candidate{std::move(text), std::move(name), std::move(plan), digest};
+  return Candidate{std::move(text), std::move(name), std::move(program), digest};
 }
 
 Status check_plan(const Candidate& candidate, const TaskSpec& task) {
   const Names names(candidate, task);
   const SourcePos top{candidate.name, 1, 1};
+  if (candidate.requirement()) LATHE_CHECK_OK(check_expr(*candidate.requirement(), names, "", top));
+  if (!candidate.has_plan()) return Ok{};
   LATHE_CHECK_OK(check_scratch(candidate, task, names));
   LATHE_CHECK_OK(check_maps(candidate, task, names));
-  for (const std::string& constant : candidate.plan.constants)
+  for (const std::string& constant : candidate.plan().constants)
     if (std::find(task.dim_names.begin(), task.dim_names.end(), constant) == task.dim_names.end())
       return invalid(fmt::format("constant '{}' is not a dim of task '{}'", constant, task.name),
                      fmt::format("dims: {}", fmt::join(task.dim_names, ", ")), top);
-  if (candidate.plan.requires_) LATHE_CHECK_OK(check_expr(*candidate.plan.requires_, names, "", top));
-  for (const PlanStep& step : candidate.plan.steps) LATHE_CHECK_OK(check_step(step, names, task));
+  for (const PlanStep& step : candidate.plan().steps) LATHE_CHECK_OK(check_step(step, names, task));
   for (const OutputDecl& output : task.outputs) {
     const bool written =
-        std::any_of(candidate.plan.steps.begin(), candidate.plan.steps.end(), [&](const PlanStep& step) {
+        std::any_of(candidate.plan().steps.begin(), candidate.plan().steps.end(), [&](const PlanStep& step) {
           const bool as_arg = std::any_of(step.args.begin(), step.args.end(), [&](const Arg& arg) {
-            return reaches(candidate.plan, arg, output.name);
+            return reaches(candidate.plan(), arg, output.name);
           });
           return as_arg || std::find(step.nodes.begin(), step.nodes.end(), output.name) != step.nodes.end();
         });

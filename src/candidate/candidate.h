@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <string>
 #include <string_view>
 
@@ -9,26 +10,36 @@
 
 namespace lathe {
 
-/// A proposed kernel: one text whose leading /*lathe ... */ comment holds the plan. Immutable;
-/// named by the digest of its text.
+/// One proposed kernel: ONE text, whose leading /*lathe ... */ comment (in Python the docstring """lathe ...
+/// """) says how it is run. Immutable; named by the digest of its text.
 struct Candidate {
   std::string text;
   std::string name;  ///< a file or a policy's label, for messages
-  Plan plan;
+  Program program;
   Digest digest;
 
-  bool has_kernels() const;  ///< false when every step is a library node
+  bool has_plan() const { return std::holds_alternative<Plan>(program); }
+  const Plan& plan() const { return assert(has_plan()), *std::get_if<Plan>(&program); }
+  const HostProgram& host_program() const { return assert(!has_plan()), *std::get_if<HostProgram>(&program); }
+  /// What narrows the task's domain, whatever the program is.
+  const std::optional<Expr>& requirement() const {
+    return has_plan() ? plan().requires_ : host_program().requires_;
+  }
+  bool has_kernels() const;  ///< false when every step of its plan is a library node
 };
 
 /// Parses untrusted text of at most 1 MiB. Errors: kInvalid, with line and column.
 Result<Candidate> parse_candidate(std::string text, std::string name);
 
-/// Extracts the candidate from a model's answer: the last fenced code block that starts with a
-/// lathe comment, or else the whole answer.
+/// Finds the candidate in a model's answer: the last fenced block that starts with front matter, else the
+/// whole answer.
 Result<Candidate> parse_answer(std::string_view answer, std::string name);
 
-/// Checks the plan against the task: every argument, node and dim exists, and some step writes each
-/// output.
+/// Whether a text begins as a candidate does.
+bool starts_with_front_matter(std::string_view text);
+
+/// Checks the plan against the task: every arg, node and dim exists, outputs are written by someone. Of a
+/// host program nothing is known but its requirement, whose names must exist.
 Status check_plan(const Candidate& candidate, const TaskSpec& task);
 
 }  // namespace lathe

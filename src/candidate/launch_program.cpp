@@ -117,7 +117,7 @@ class PlanCompiler {
   }
 
   Result<LaunchProgram> compile() {
-    const Plan& plan = candidate_.plan;
+    const Plan& plan = candidate_.plan();
     if (plan.requires_) {
       LATHE_TRY(const std::int64_t holds, plan.requires_->evaluate(names_));
       if (!holds)
@@ -135,7 +135,7 @@ class PlanCompiler {
  private:
   Status compile_scratch() {
     std::int64_t total = 0;
-    for (const ScratchDecl& scratch : candidate_.plan.scratch) {
+    for (const ScratchDecl& scratch : candidate_.plan().scratch) {
       LATHE_TRY(const std::int64_t bytes, scratch.bytes.evaluate(names_));
       if (bytes < 0 || bytes > kMaxScratchBytes - total)
         return invalid(fmt::format("scratch_too_large: '{}' wants {} bytes", scratch.name, bytes),
@@ -211,7 +211,7 @@ class PlanCompiler {
       return BoundArg(value);
     }
     if (const auto found = names_.find(arg.name); found != names_.end()) return BoundArg(found->second);
-    const auto& maps = candidate_.plan.maps;
+    const auto& maps = candidate_.plan().maps;
     const auto map =
         std::find_if(maps.begin(), maps.end(), [&](const TmaDecl& m) { return m.name == arg.name; });
     if (map != maps.end()) return compile_map(*map);
@@ -263,7 +263,7 @@ class PlanCompiler {
     };
     if (auto found = search(task_.spec->outputs, BufferRef::Kind::kOutput)) return found;
     if (auto found = search(task_.spec->tensors, BufferRef::Kind::kInput)) return found;
-    return search(candidate_.plan.scratch, BufferRef::Kind::kScratch);
+    return search(candidate_.plan().scratch, BufferRef::Kind::kScratch);
   }
 
   Result<BoundStep> compile_node(const PlanStep& step) {
@@ -324,6 +324,8 @@ class PlanCompiler {
 }  // namespace
 
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts) {
+  if (!candidate.has_plan())
+    return invalid("a host program has no plan to compile", {}, {candidate.name, 1, 1});
   return PlanCompiler(candidate, task, facts).compile();
 }
 

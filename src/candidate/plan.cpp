@@ -170,11 +170,44 @@ Result<Plan> read_plan(const TomlTable& table, const SourcePos& origin) {
   return plan;
 }
 
+/// A dotted name: "ModelNew", "kernels.softmax".
+bool is_entry(std::string_view text) {
+  while (text.find('.') != std::string_view::npos) {
+    if (!is_identifier(text.substr(0, text.find('.')))) return false;
+    text.remove_prefix(text.find('.') + 1);
+  }
+  return is_identifier(text);
+}
+
+Result<HostProgram> read_host_program(const TomlTable& table) {
+  LATHE_CHECK_OK(table.allow_only({"host", "requires"}, "the front matter of a host program"));
+  HostProgram program;
+  LATHE_TRY(program.requires_, table.optional_expr("requires"));
+  if (!table.get("host")->is_table())
+    return invalid("'host' must be a table", "for example [host] with language and entry",
+                   table.where("host"));
+  const TomlTable host = table.inner(*table.get("host"));
+  LATHE_CHECK_OK(host.allow_only({"language", "entry"}, "[host]"));
+  LATHE_TRY(program.language, host.required_text("language"));
+  if (!is_identifier(program.language))
+    return invalid("'language' must be a name", "for example \"python\"", host.where("language"));
+  LATHE_TRY(program.entry, host.required_text("entry"));
+  if (!is_entry(program.entry))
+    return invalid("'entry' must be the name of a class or a function", "for example \"ModelNew\"",
+                   host.where("entry"));
+  return program;
+}
+
 }  // namespace
 
-Result<Plan> parse_plan(std::string_view front_matter, const SourcePos& where) {
+Result<Program> parse_front_matter(std::string_view front_matter, const SourcePos& where) {
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(front_matter, where));
-  return read_plan(document.root(), where);
+  if (document.root().has("host")) {
+    LATHE_TRY(HostProgram program, read_host_program(document.root()));
+    return Program(std::move(program));
+  }
+  LATHE_TRY(Plan plan, read_plan(document.root(), where));
+  return Program(std::move(plan));
 }
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "task/dtype.h"
@@ -82,7 +83,19 @@ struct Plan {
   std::string knobs;                   ///< the proposer's own encoding of its choices
 };
 
-/// Parses front matter (TOML). `where` is its position in the candidate's text.
-Result<Plan> parse_plan(std::string_view front_matter, const SourcePos& where);
+/// A candidate that brings its own host code, such as a Python module: the front matter, parsed. It
+/// allocates, launches and synchronises by itself; which languages a backend runs, if any, it says when it
+/// builds.
+struct HostProgram {
+  std::string language;           ///< "python", ...
+  std::string entry;              ///< what to call: a class or a function, "ModelNew"
+  std::optional<Expr> requires_;  ///< narrows the task's domain
+};
+
+using Program = std::variant<Plan, HostProgram>;
+
+/// Parses front matter (TOML): a [host] table makes it a host program's. `where` is its place in the
+/// candidate's text.
+Result<Program> parse_front_matter(std::string_view front_matter, const SourcePos& where);
 
 }  // namespace lathe

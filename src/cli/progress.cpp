@@ -29,16 +29,26 @@ std::size_t terminal_columns() {
 
 ProgressLine::ProgressLine(std::string title) : title_(std::move(title)), terminal_(::isatty(2) == 1) {}
 
-ProgressLine::~ProgressLine() {
+ProgressLine::~ProgressLine() { end_line(); }
+
+void ProgressLine::begin(std::string title) {
+  std::lock_guard lock(mutex_);
+  end_line();
+  title_ = std::move(title);
+  last_ = {};
+}
+
+void ProgressLine::end_line() {
   if (line_open_) std::fputc('\n', stderr);
+  line_open_ = false;
 }
 
 void ProgressLine::on_event(const Event& event) {
   std::lock_guard lock(mutex_);
   if (event.severity >= Severity::kWarning) {
-    if (line_open_) std::fputc('\n', stderr);
-    line_open_ = false;
-    fmt::print(stderr, "{}: {}\n", title_, event.text);
+    end_line();
+    const auto task = event.fields.find("task");
+    fmt::print(stderr, "{}: {}\n", task == event.fields.end() ? title_ : task->second, event.text);
     return;
   }
   if (event.kind == "search.progress") {

@@ -28,6 +28,7 @@ json config_of(const OptimizeOptions& options, const std::string& task_path) {
           {"search", options.search},
           {"evals", options.budget.max_evaluations},
           {"seconds", options.budget.max_seconds},
+          {"total_seconds", options.budget.total_seconds / static_cast<double>(options.tasks.size())},
           {"seed", options.budget.seed},
           {"threads", options.common.threads},
           {"device", options.common.device},
@@ -40,9 +41,11 @@ void apply_config(const json& config, OptimizeOptions& options) {
   options.budget.seed = config.value("seed", options.budget.seed);
   options.common.threads = config.value("threads", options.common.threads);
   options.common.device = config.value("device", "cpu");
-  if (options.budget.max_evaluations > 0 || options.budget.max_seconds > 0) return;
+  const SearchOptions& given = options.budget;
+  if (given.max_evaluations > 0 || given.max_seconds > 0 || given.total_seconds > 0) return;
   options.budget.max_evaluations = config.value("evals", 0);
   options.budget.max_seconds = config.value("seconds", 0.0);
+  options.budget.total_seconds = config.value("total_seconds", 0.0);
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
     record.task = task.digest;
     record.config = config_of(options, path).dump();
     record.created_unix = unix_seconds();
-    plans.push_back({std::move(task), std::move(record)});
+    plans.push_back({std::make_shared<const TaskSpec>(std::move(task)), std::move(record)});
   }
   return plans;
 }
@@ -77,7 +80,7 @@ Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store) {
   apply_config(config, options);
   LATHE_TRY(TaskSpec task,
             parse_task(record.task_text, config.value("task_path", record.task_name + ".toml")));
-  return RunPlan{std::move(task), std::move(record), true};
+  return RunPlan{std::make_shared<const TaskSpec>(std::move(task)), std::move(record), true};
 }
 
 Status begin_run(const RunPlan& plan, Store& store) {

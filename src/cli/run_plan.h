@@ -12,12 +12,12 @@ struct OptimizeOptions {
   std::string policy = "catalog";
   std::string search = "evolve";
   std::string resume;
-  SearchOptions budget;
+  SearchOptions budget;  ///< of each task, but for total_seconds: of all of them together
 };
 
 /// A run to do. A new one's record is not in the store yet.
 struct RunPlan {
-  TaskSpec task;
+  std::shared_ptr<const TaskSpec> task;
   RunRecord record;
   bool resumed = false;
 };

@@ -27,9 +27,9 @@ Result<std::string> build_one(OfflineBuilder& builder, const BoundTask& task, co
   LATHE_TRY(std::string text, read_file(path));
   LATHE_TRY(const Candidate candidate, parse_candidate(std::move(text), path));
   LATHE_CHECK_OK(check_plan(candidate, *task.spec));
-  LATHE_TRY(const LaunchProgram program, compile_plan(candidate, task, builder.facts()));
   LATHE_TRY(const BuildResult built, builder.build(candidate, task, stop_token()));
   if (!built.ok) return fmt::format("{}: {}\n{}", path, built.reason, built.facts.log);
+  LATHE_TRY(const LaunchProgram program, compile_plan(candidate, task, builder.facts()));
   const std::string stem = std::filesystem::path(path).stem();
   const auto document = build_document(task, program, builder.arch(), stem + ".cubin");
   LATHE_CHECK_OK(write_file_atomically(out + "/" + stem + ".cubin", built.artifact.bytes));

@@ -67,7 +67,7 @@ Result<int> doctor(const DoctorOptions& options) {
   const bool gpu_wanted = options.common.device == "cuda";
   if (!print_gpu(gpu_wanted)) return static_cast<int>(kMachine);
   auto backend = open_backend(options.common, nullptr);
-  const bool is_gpu = backend.ok() ? (*backend)->device().kind == "cuda" : gpu_wanted;
+  const bool is_gpu = backend.ok() ? (*backend)->device().dialect == Dialect::kCuda : gpu_wanted;
   print_check(backend.ok(), is_gpu ? "GPU" : "processor",
               backend.ok() ? (*backend)->device().name : backend.error().to_string());
   if (!backend.ok()) return static_cast<int>(kMachine);
@@ -120,7 +120,7 @@ Result<int> conformance(const DoctorOptions& options) {
   std::string folder = options.folder;
   std::unique_ptr<NaiveGrader> grader;
   ConformanceOptions suite;
-  const bool on_gpu = backend->device().kind == "cuda";
+  const bool on_gpu = backend->device().dialect == Dialect::kCuda;
   if (on_gpu) {
     LATHE_TRY(grader, make_naive_cuda_grader({}));
     suite.grader = grader.get();

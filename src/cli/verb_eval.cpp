@@ -9,8 +9,8 @@
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "gym/gym.h"
+#include "record/verdict_text.h"
 #include "report/documents.h"
-#include "report/profile_text.h"
 
 namespace lathe::cli {
 namespace {
@@ -38,14 +38,15 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   for (const ShapeProfile& profile : verdict.profiles) fmt::print("{}", profile_text(profile));
 }
 
+/// Their texts. What is no candidate is the user's mistake, and not worth a gym.
 Result<std::vector<std::string>> read_candidates(const std::vector<std::string>& paths) {
-  std::vector<std::string> candidates;
+  std::vector<std::string> texts;
   for (const std::string& path : paths) {
     LATHE_TRY(std::string text, read_file(path));
-    LATHE_CHECK_OK(parse_candidate(text, path));
-    candidates.push_back(std::move(text));
+    if (const auto candidate = parse_candidate(text, path); !candidate.ok()) return candidate.error();
+    texts.push_back(std::move(text));
   }
-  return candidates;
+  return texts;
 }
 
 /// A GPU's kernels are files ending in .cu, a processor's in .cpp; what others are for, the machine decides.
@@ -58,27 +59,26 @@ std::string device_of(const std::vector<std::string>& files) {
 
 Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
-  LATHE_TRY(TaskSpec read, load_task(options.task));
-  const auto shared = std::make_shared<const TaskSpec>(std::move(read));
-  const TaskSpec& task = *shared;
+  LATHE_TRY(TaskSpec loaded, load_task(options.task));
+  const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
   LATHE_TRY(const auto candidates, read_candidates(options.candidates));
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
-  ProgressLine progress(task.name);
+  ProgressLine progress(task->name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
   GymOptions gym_options;
   gym_options.cancel = stop_token();
   gym_options.inspect_code = true;
   const auto gym = Gym::start(*backend, gym_options, progress);
   const auto evaluator = gym->connect();
-  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(shared, stop_token()));
+  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, stop_token()));
   std::map<Ticket, std::size_t> numbers;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     LATHE_TRY(const Ticket ticket,
               evaluator->submit(
-                  {.task = shared, .text = candidates[i], .name = options.candidates[i], .depth = depth}));
+                  {.task = task, .text = candidates[i], .name = options.candidates[i], .depth = depth}));
     numbers[ticket] = i;
   }
   std::vector<NamedVerdict> verdicts(candidates.size());
@@ -94,7 +94,7 @@ Result<int> eval(EvalOptions options) {
     if (options.common.json_file != "-") print_verdict(named, baselines.best);
   }
   if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
-  const auto document = eval_document(task.name, verdicts, make_extras(task, *backend, &baselines));
+  const auto document = eval_document(task->name, verdicts, make_extras(*task, *backend, &baselines));
   LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
   return static_cast<int>(all_passed ? kSuccess : kNothingPassed);
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -26,44 +27,85 @@ struct TaskResult {
   bool interrupted = false;
 };
 
-Result<TaskResult> optimize_run(const RunPlan& plan, const OptimizeOptions& options, Store& store,
-                                Backend& backend) {
-  const TaskSpec& task = plan.task;
-  const std::string& run = plan.record.id;
-  LATHE_TRY(const RunLock lock, RunLock::take(options.common.store_folder, run));
-  ProgressLine progress(task.name);
-  progress.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
-  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
-  const PolicyContext policy_context{task, backend.device(), peaks};
-  GymOptions gym_options;
-  gym_options.cancel = stop_token();
-  gym_options.anchors = [&](const TaskSpec& one) { return catalog_anchors({one, backend.device(), peaks}); };
-  const auto gym = Gym::start(backend, gym_options, progress);
-  const auto evaluator = gym->connect();
-  const auto shared = std::make_shared<const TaskSpec>(task);
-  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(shared, stop_token()));
-  LATHE_TRY(auto strategy, make_strategy(options.search));
-  const auto policy = make_catalog_policy();
-  const SearchContext context{shared,     baselines.best, policy_context, *policy,     *strategy,
-                              *evaluator, store,          progress,       stop_token()};
-  LATHE_CHECK_OK(begin_run(plan, store));
-  LATHE_TRY(const SearchSummary summary, run_search(context, run, options.budget));
+/// Works on one run after another, all in one gym: while a task is searched the next one is prepared.
+class Optimizer {
+ public:
+  Optimizer(const OptimizeOptions& options, Store& store, Backend& backend, const DevicePeaks& peaks)
+      : options_(options),
+        store_(store),
+        backend_(backend),
+        peaks_(peaks),
+        gym_(Gym::start(backend, gym_options(), progress_)),
+        evaluator_(gym_->connect()),
+        policy_(make_catalog_policy()) {}
 
-  TaskResult result;
-  result.interrupted = summary.interrupted;
-  ReportExtras extras = make_extras(task, backend, &baselines);
-  extras.seconds = summary.seconds;
-  LATHE_CHECK_OK(store.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
-  LATHE_TRY(const RunRecord record, store.run(run));
-  LATHE_TRY(const auto experiences, store.experiences(run));
-  result.document = optimize_document(record, experiences, extras);
-  LATHE_CHECK_OK(store.update_run(run, record.status, result.document.dump()));
-  LATHE_TRY(const std::string page, render_report(record, experiences, extras));
-  result.report_path = fmt::format("{}/reports/{}.html", options.common.store_folder, run);
-  LATHE_CHECK_OK(make_directories(options.common.store_folder + "/reports"));
-  LATHE_CHECK_OK(write_file_atomically(result.report_path, page));
-  return result;
-}
+  /// `budget` is this run's own, preparation included; `next` may be nullptr.
+  Result<TaskResult> work_on(const RunPlan& plan, SearchOptions budget, const RunPlan* next) {
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    const std::string& run = plan.record.id;
+    LATHE_TRY(const RunLock lock, RunLock::take(options_.common.store_folder, run));
+    progress_.begin(plan.task->name);
+    progress_.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
+    LATHE_TRY(const TaskBaselines baselines, evaluator_->baselines(plan.task, stop_token()));
+    if (next) evaluator_->prepare(next->task);
+    LATHE_TRY(auto strategy, make_strategy(options_.search));
+    const SearchContext context{{plan.task, backend_.device(), peaks_},
+                                *policy_,
+                                *strategy,
+                                *evaluator_,
+                                store_,
+                                progress_,
+                                stop_token()};
+    LATHE_CHECK_OK(begin_run(plan, store_));
+    if (budget.total_seconds > 0)
+      budget.total_seconds =
+          std::max(budget.total_seconds - seconds_since(begin_ns), kLeastSearch * budget.total_seconds);
+    LATHE_TRY(const SearchSummary summary, run_search(context, run, budget));
+    return finish(plan, summary, baselines);
+  }
+
+ private:
+  static constexpr double kLeastSearch = 0.25;  // of a run's time, however long its preparation took
+
+  GymOptions gym_options() {
+    GymOptions options;
+    options.cancel = stop_token();
+    options.anchors = [this](const TaskSpec& task) {
+      return catalog_anchors({std::make_shared<const TaskSpec>(task), backend_.device(), peaks_});
+    };
+    return options;
+  }
+
+  /// Ends the run in the store and writes its page.
+  Result<TaskResult> finish(const RunPlan& plan, const SearchSummary& summary,
+                            const TaskBaselines& baselines) {
+    const std::string& run = plan.record.id;
+    TaskResult result;
+    result.interrupted = summary.interrupted;
+    ReportExtras extras = make_extras(*plan.task, backend_, &baselines);
+    extras.seconds = summary.seconds;
+    LATHE_CHECK_OK(store_.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
+    LATHE_TRY(const RunRecord record, store_.run(run));
+    LATHE_TRY(const auto experiences, store_.experiences(run));
+    result.document = optimize_document(record, experiences, extras);
+    LATHE_CHECK_OK(store_.update_run(run, record.status, result.document.dump()));
+    LATHE_TRY(const std::string page, render_report(record, experiences, extras));
+    const std::string folder = options_.common.store_folder + "/reports";
+    result.report_path = fmt::format("{}/{}.html", folder, run);
+    LATHE_CHECK_OK(make_directories(folder));
+    LATHE_CHECK_OK(write_file_atomically(result.report_path, page));
+    return result;
+  }
+
+  const OptimizeOptions& options_;
+  Store& store_;
+  Backend& backend_;
+  const DevicePeaks peaks_;
+  ProgressLine progress_;
+  const std::unique_ptr<Gym> gym_;
+  const std::unique_ptr<Evaluator> evaluator_;
+  const std::unique_ptr<Policy> policy_;
+};
 
 /// One row of the final table, from the run's document. Peers' times are those beside the best kernel, by its
 /// speedups: between the start of a run and its end the machine's own speed changes.
@@ -126,17 +168,25 @@ void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool 
   if (begun || plan.resumed)
     fmt::print(stderr, "lathe: stopped; go on with: lathe optimize --resume {}\n", plan.record.id);
   else
-    fmt::print(stderr, "lathe: stopped before {} was begun\n", plan.task.name);
+    fmt::print(stderr, "lathe: stopped before {} was begun\n", plan.task->name);
   for (std::size_t i = done + 1; i < plans.size(); ++i)
-    fmt::print(stderr, "lathe: stopped before {} was begun\n", plans[i].task.name);
+    fmt::print(stderr, "lathe: stopped before {} was begun\n", plans[i].task->name);
 }
 
-/// What all runs gave, and the exit code. A task that cannot be done does not keep others from it.
-int optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options, Store& store,
-                 Backend& backend, std::vector<TaskResult>& results) {
+/// What all runs gave, and the exit code. A task that cannot be done does not keep others from it. What one
+/// run leaves of its share of the total the others have.
+Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options, Store& store,
+                         Backend& backend, std::vector<TaskResult>& results) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
+  Optimizer optimizer(options, store, backend, peaks);
   int code = kSuccess;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    auto result = optimize_run(plans[i], options, store, backend);
+    SearchOptions budget = options.budget;
+    if (budget.total_seconds > 0)
+      budget.total_seconds = std::max(
+          1.0, (budget.total_seconds - seconds_since(begin_ns)) / static_cast<double>(plans.size() - i));
+    auto result = optimizer.work_on(plans[i], budget, i + 1 < plans.size() ? &plans[i + 1] : nullptr);
     if (!result.ok() && result.error().code != ErrorCode::kCancelled) {
       code = fail(result.error());
       continue;
@@ -146,7 +196,7 @@ int optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& optio
     if (result.ok()) results.push_back(*std::move(result));
     if (!interrupted) continue;
     say_how_to_go_on(plans, i, result.ok());
-    return kInterrupted;
+    return static_cast<int>(kInterrupted);
   }
   return code;
 }
@@ -156,13 +206,15 @@ Result<int> optimize(OptimizeOptions options) {
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   std::unique_ptr<Store> store;
   LATHE_TRY(auto plans, plan_runs(options, store));
-  if (options.budget.max_evaluations == 0 && options.budget.max_seconds == 0)
-    options.budget.max_evaluations = kDefaultEvaluations;
+  SearchOptions& budget = options.budget;
+  if (budget.max_evaluations == 0 && budget.max_seconds == 0 && budget.total_seconds == 0)
+    budget.max_evaluations = kDefaultEvaluations;
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  budget.in_flight = std::max(budget.in_flight, 2 * backend->device().lanes);
   for (RunPlan& plan : plans)
     if (!plan.resumed) set_device(plan, backend->device().kind);
   std::vector<TaskResult> results;
-  const int code = optimize_all(plans, options, *store, *backend, results);
+  LATHE_TRY(const int code, optimize_all(plans, options, *store, *backend, results));
   if (results.empty()) return code;
   if (options.common.json_file != "-") print_table(results);
   json documents = json::array();
@@ -185,9 +237,13 @@ void add_optimize(CLI::App& app, Run& run) {
   auto* evals = verb->add_option("--evals", options->budget.max_evaluations,
                                  "Evaluations to spend a task (default 100)")
                     ->check(one_or_more());
-  verb->add_option("--seconds", options->budget.max_seconds, "Seconds to spend a task")
+  auto* seconds = verb->add_option("--seconds", options->budget.max_seconds, "Seconds to search each task")
+                      ->check(CLI::PositiveNumber)
+                      ->excludes(evals);
+  verb->add_option("--total-seconds", options->budget.total_seconds,
+                   "Seconds for all tasks together, preparation and confirmation included")
       ->check(CLI::PositiveNumber)
-      ->excludes(evals);
+      ->excludes(seconds);
   auto* seed = verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable");
   auto* threads = add_threads(*verb, options->common);
   auto* device = add_device(*verb, options->common);

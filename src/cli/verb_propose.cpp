@@ -15,31 +15,30 @@ struct ProposeOptions {
   std::uint64_t seed = 1;
 };
 
-/// A GPU need not be there: the catalogue asks only for its kind.
+/// A GPU need not be there: the catalogue asks only for its dialect.
 Result<DeviceInfo> device_of(const CommonOptions& common) {
-  if (common.device == "cuda") {
-    DeviceInfo device;
-    device.kind = common.device;
-    return device;
-  }
+  if (common.device == "cuda") return DeviceInfo{.kind = common.device, .dialect = Dialect::kCuda};
   LATHE_TRY(const auto backend, open_backend(common, nullptr));
   return backend->device();
 }
 
 Result<int> propose(const ProposeOptions& options) {
-  LATHE_TRY(TaskSpec task, load_task(options.task));
-  LATHE_CHECK_OK(choose_shape(task, options.shape));
+  LATHE_TRY(TaskSpec loaded, load_task(options.task));
+  LATHE_CHECK_OK(choose_shape(loaded, options.shape));
+  const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
   LATHE_TRY(const DeviceInfo device, device_of(options.common));
-  Rng rng(Seed::from_number(options.seed));
   LATHE_TRY(const auto proposals,
-            make_catalog_policy()->propose({task, device, DevicePeaks{}}, options.count, rng));
+            propose_now(*make_catalog_policy(), {.context = {task, device, DevicePeaks{}},
+                                                 .count = options.count,
+                                                 .seed = Seed::from_number(options.seed),
+                                                 .cancel = stop_token()}));
   LATHE_CHECK_OK(make_directories(options.out));
-  const char* const ending = device.kind == "cuda" ? "cu" : "cpp";
+  const char* const ending = device.dialect == Dialect::kCuda ? "cu" : "cpp";
   for (std::size_t i = 0; i < proposals.size(); ++i) {
-    const std::string path = fmt::format("{}/{}_{}.{}", options.out, task.name, i, ending);
+    const std::string path = fmt::format("{}/{}_{}.{}", options.out, task->name, i, ending);
     LATHE_CHECK_OK(write_file_atomically(path, proposals[i].text));
     LATHE_TRY(const Candidate candidate, parse_candidate(proposals[i].text, path));
-    fmt::print("{}  {}  {}\n", path, candidate.plan.pattern, candidate.plan.knobs);
+    fmt::print("{}  {}  {}\n", path, candidate.plan().pattern, candidate.plan().knobs);
   }
   return static_cast<int>(kSuccess);
 }

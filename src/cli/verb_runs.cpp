@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "reward/reward.h"
 
 namespace lathe::cli {
 namespace {
@@ -11,6 +13,7 @@ namespace {
 struct RunsOptions {
   CommonOptions common;
   std::string run;
+  std::string reward;
   int limit = 20;
 };
 
@@ -33,18 +36,37 @@ Result<int> list(const RunsOptions& options) {
   return static_cast<int>(kSuccess);
 }
 
+/// The peer that a run's speedups are over: the naive build as long as it has not ended.
+std::string peer_of(const RunRecord& run) {
+  const auto summary = nlohmann::json::parse(run.summary, nullptr, false);
+  return summary.is_object() ? summary.value("best_baseline", "naive") : "naive";
+}
+
+/// The value of a reward; "-" where it has none.
+std::string reward_text(const Reward& reward, const Verdict& verdict, const std::string& peer) {
+  const auto value = reward.function(verdict, peer);
+  return value.ok() ? fmt::format("{:.3f}", *value) : "-";
+}
+
 Result<int> show(const RunsOptions& options) {
+  std::optional<Reward> reward;
+  if (!options.reward.empty()) {
+    LATHE_TRY(reward, find_reward(options.reward));
+  }
   LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord run, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(run.id));
   fmt::print("{}  {}  {} UTC\nsettings {}\n\n", run.id, run.status, date_text(run.created_unix), run.config);
+  const std::string peer = peer_of(run);
   for (const Experience& experience : experiences) {
     const Verdict& verdict = experience.verdict;
     const auto naive = verdict.speedup("naive");
-    fmt::print("{:>5}  {}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}\n", experience.sequence,
+    fmt::print("{:>5}  {}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}{}\n", experience.sequence,
                experience.candidate.short_hex(), name(verdict.depth), name(verdict.outcome), verdict.reason,
                verdict.median_ns() > 0 ? format_ns(verdict.median_ns()) : "",
-               naive ? fmt::format("{:.2f}x", naive->mid) : "", experience.lineage.description);
+               naive ? fmt::format("{:.2f}x", naive->mid) : "",
+               reward ? fmt::format("{:>7} ", reward_text(*reward, verdict, peer)) : "",
+               experience.lineage.description);
   }
   return static_cast<int>(kSuccess);
 }
@@ -69,9 +91,11 @@ void add_runs(CLI::App& app, Run& run) {
   add("list", "The newest runs", list)
       ->add_option("--limit", options->limit, "How many")
       ->check(one_or_more());
-  add("show", "Every evaluation of a run", show)
-      ->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")
-      ->required();
+  CLI::App* shown = add("show", "Every evaluation of a run", show);
+  shown->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
+  std::string names;
+  for (const Reward& reward : rewards()) names += fmt::format("{}{}", names.empty() ? "" : ", ", reward.name);
+  shown->add_option("--reward", options->reward, "A column with this reward: " + names);
 }
 
 }  // namespace lathe::cli

@@ -10,7 +10,8 @@ namespace {
 /// The dims that are compiled in, at one shape: shapes that agree on them share an artefact.
 std::vector<std::int64_t> constants_at(const Candidate& candidate, const BenchShape& shape) {
   std::vector<std::int64_t> values;
-  for (const std::string& name : candidate.plan.constants) values.push_back(shape.task.dims.at(name));
+  if (!candidate.has_plan()) return values;
+  for (const std::string& name : candidate.plan().constants) values.push_back(shape.task.dims.at(name));
   return values;
 }
 

@@ -133,9 +133,8 @@ void TaskBench::inspect(const Scope& scope, const BuiltCandidate& built, Verdict
 }
 
 bool TaskBench::is_baseline(const Candidate& candidate) const {
-  return std::ranges::any_of(anchors_.front(), [&](const Anchor& anchor) {
-    return anchor.candidate.digest == candidate.digest;
-  });
+  return std::ranges::any_of(
+      anchors_.front(), [&](const Anchor& anchor) { return anchor.candidate.digest == candidate.digest; });
 }
 
 Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,

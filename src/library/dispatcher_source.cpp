@@ -48,7 +48,7 @@ std::vector<std::string> dim_parameters(const TaskSpec& task) {
 class PlanWriter {
  public:
   PlanWriter(const ExportRequest& request, const std::string& package)
-      : task_(*request.task), plan_(request.candidate->plan), facts_(request.facts), package_(package) {
+      : task_(*request.task), plan_(request.candidate->plan()), facts_(request.facts), package_(package) {
     for (const std::string& dim : task_.dim_names) names_.emplace(dim, Expr::symbol("d_" + dim));
     for (const auto& [fact, value] : facts_) names_.emplace(fact, Expr::constant(value));
     names_.insert_or_assign("threads", Expr::symbol("f_threads"));
@@ -194,7 +194,7 @@ std::string parameter_name(const std::string& parameter) {
 
 std::string struct_definitions(const ExportRequest& request) {
   std::string scratch = "  char* base_ = nullptr;\n";
-  for (const ScratchDecl& decl : request.candidate->plan.scratch)
+  for (const ScratchDecl& decl : request.candidate->plan().scratch)
     scratch += fmt::format("  int64_t {0} = 0, {0}_bytes = 0;\n", decl.name);
   return "struct Data {\n" + each(data_parameters(*request.task), "  ", ";\n") + "};\n\nstruct Scratch {\n" +
          scratch + "};\n\n";
@@ -269,7 +269,7 @@ Result<std::string> dispatcher_source(const ExportRequest& request, const std::s
   LATHE_TRY(const std::string workspace, writer.workspace());
   std::string text = fmt::format("#include \"lathe_{}.h\"\n{}", package, kDispatcherRuntime);
   std::set<std::string> kernels;
-  for (const PlanStep& step : request.candidate->plan.steps) kernels.insert(step.kernel);
+  for (const PlanStep& step : request.candidate->plan().steps) kernels.insert(step.kernel);
   for (const KernelVariant& variant : variants) {
     for (const std::string& kernel : kernels)
       text += fmt::format("extern \"C\" void {}(void);\n", kernel_symbol(package, variant, kernel));

@@ -26,7 +26,10 @@ Status check(const ExportRequest& request, const std::string& package) {
   if (request.verdict->candidate != request.candidate->digest)
     return invalid("the verdict is not this candidate's", "evaluate the candidate first");
   if (request.task->shapes.empty()) return invalid("the task '" + request.task->name + "' has no shape");
-  for (const PlanStep& step : request.candidate->plan.steps) {
+  if (!request.candidate->has_plan())
+    return Error{ErrorCode::kUnavailable, "a package cannot carry a host program",
+                 "export a kernel that has a plan"};
+  for (const PlanStep& step : request.candidate->plan().steps) {
     if (step.kind == PlanStep::Kind::kNode)
       return Error{ErrorCode::kUnavailable,
                    "the kernel calls " + step.library + ", which a package cannot carry",

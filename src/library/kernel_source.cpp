@@ -40,7 +40,7 @@ std::vector<KernelVariant> kernel_variants(const ExportRequest& request) {
   std::vector<KernelVariant> variants;
   for (const NamedShape& shape : request.task->shapes) {
     Dims constants;
-    for (const std::string& name : request.candidate->plan.constants) constants[name] = shape.dims.at(name);
+    for (const std::string& name : request.candidate->plan().constants) constants[name] = shape.dims.at(name);
     const bool known = std::any_of(variants.begin(), variants.end(), [&](const KernelVariant& variant) {
       return variant.constants == constants;
     });
@@ -58,7 +58,7 @@ std::string variant_source(const ExportRequest& request, const std::string& pack
                            const KernelVariant& variant) {
   const auto [includes, body] = split_includes(request.candidate->text);
   std::set<std::string> kernels;
-  for (const PlanStep& step : request.candidate->plan.steps) kernels.insert(step.kernel);
+  for (const PlanStep& step : request.candidate->plan().steps) kernels.insert(step.kernel);
   std::string source = "#include <lathe/cpu.h>\n" + includes + "\n";
   for (const auto& [name, value] : variant.constants) source += fmt::format("#define {} {}\n", name, value);
   for (const std::string& kernel : kernels)

@@ -19,7 +19,8 @@ std::string dims_text(const Dims& dims) {
 std::string domain_text(const ExportRequest& request, const std::vector<KernelVariant>& variants) {
   std::string text = "All dims are positive.";
   if (request.task->where) text += " `" + request.task->where->to_string() + "`.";
-  if (request.candidate->plan.requires_) text += " `" + request.candidate->plan.requires_->to_string() + "`.";
+  if (request.candidate->plan().requires_)
+    text += " `" + request.candidate->plan().requires_->to_string() + "`.";
   if (!variants.front().constants.empty()) {
     text += " The kernel is compiled for";
     for (const KernelVariant& variant : variants)

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,31 +16,82 @@ namespace lathe {
 struct Proposal {
   std::string text;
   Lineage lineage;
-  double predicted_ns = 0;  ///< by the policy's cost model; 0 when it has none
+  double predicted_ns = 0;                    ///< by the policy's cost model; 0 when it has none
+  std::optional<Generation> generation = {};  ///< where a model wrote the text
 };
 
-/// What a policy may look at. `exemplars` are passed candidates, best first.
+/// What kernels are proposed for.
 struct PolicyContext {
-  const TaskSpec& task;
-  const DeviceInfo& device;
-  const DevicePeaks& peaks;
+  std::shared_ptr<const TaskSpec> task;
+  DeviceInfo device;
+  DevicePeaks peaks;
 };
 
-/// Proposes kernels. Stateless between calls except for its configuration: all memory is in the arguments, so
-/// a resumed run proposes what the uninterrupted one would have. Calls may be slow; they are thread-safe.
+/// An evaluation, and what the author of the next kernel should know of it.
+struct Attempt {
+  Experience experience;
+  std::string feedback;  ///< feedback_text() of its verdict
+};
+using History = std::vector<std::shared_ptr<const Attempt>>;
+
+struct ProposalRequest {
+  PolicyContext context;
+  History history = {};  ///< of the run, in the order of evaluation
+  int count = 1;
+  bool independent = false;  ///< each is drawn without regard to the others and to the history: a control
+  Seed seed = {};
+  std::int64_t group = 0;  ///< of the proposals, as in Generation
+  std::int64_t turn = 0;
+  CancelToken cancel = {};  ///< once raised, the answer does not matter any more
+};
+
+/// Names a request of one policy.
+using ProposalTicket = std::int64_t;
+
+/// At most `count` proposals, most promising first; none: the policy has no more.
+struct Proposed {
+  ProposalTicket ticket = 0;
+  Result<std::vector<Proposal>> proposals;
+};
+
+/// Changes kernels, which only a policy can that knows how they were made.
+class Variation {
+ public:
+  virtual ~Variation() = default;
+  virtual Result<Proposal> mutate(const PolicyContext& context, const Experience& parent, Rng& rng) = 0;
+  virtual Result<Proposal> cross(const PolicyContext& context, const Experience& parent,
+                                 const Experience& mate, Rng& rng) = 0;
+  /// The behaviour cell of a candidate for MAP-Elites: small integers, equal for kernels of one kind.
+  virtual std::vector<int> cell(const Candidate& candidate) = 0;
+};
+
+/// Proposes kernels. Writing one may take minutes, so requests are asked and answers polled, by one owner.
+/// Stateless between requests except for its configuration: all memory is in the request, so a resumed run
+/// proposes what the uninterrupted one would have.
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  /// `count` fresh proposals, most promising first; fewer if the policy has no more.
-  virtual Result<std::vector<Proposal>> propose(const PolicyContext& context, int count, Rng& rng) = 0;
-  /// One proposal at random, independent of all others: what a search is compared with.
-  virtual Result<Proposal> draw(const PolicyContext& context, Rng& rng) = 0;
-  /// A changed version of `parent`; of `parent` and `mate` together if mate is not null.
-  virtual Result<Proposal> vary(const PolicyContext& context, const Experience& parent,
-                                const Experience* mate, Rng& rng) = 0;
-  /// The behaviour cell of a candidate for MAP-Elites: small integers, equal for kernels of one kind.
-  virtual std::vector<int> behaviour(const PolicyContext& context, const Candidate& candidate) = 0;
+  virtual ProposalTicket ask(ProposalRequest request) = 0;
+  /// The next answer; waits at most so long. nullopt: none came in time, or none is under way.
+  virtual std::optional<Proposed> poll(double timeout_seconds) = 0;
+  /// nullptr: it only writes afresh.
+  virtual Variation* variation() { return nullptr; }
 };
+
+using ProposeFunction = std::function<Result<std::vector<Proposal>>(const ProposalRequest&)>;
+
+enum class RunsOn {
+  kCaller,  ///< within ask(): for what takes milliseconds
+  kThread   ///< on one thread of the policy's own, request by request
+};
+
+/// Makes a policy of a function. With kThread its destructor raises the cancel tokens of requests under way
+/// and waits for the one that is being answered.
+std::unique_ptr<Policy> make_policy(std::string name, ProposeFunction propose, RunsOn where,
+                                    std::shared_ptr<Variation> variation = nullptr);
+
+/// Asks a policy that has nothing else to answer, and waits.
+Result<std::vector<Proposal>> propose_now(Policy& policy, ProposalRequest request);
 
 }  // namespace lathe

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/digest.h"
+#include "record/generation.h"
 #include "record/verdict.h"
 
 namespace lathe {
@@ -17,7 +19,8 @@ struct Lineage {
   std::string description;      ///< what was changed, for people
 };
 
-/// One row of Lathe's memory: proposal, verdict, lineage, cost.
+/// One row of Lathe's memory: proposal, verdict, lineage, cost. It holds no reward: those are computed from
+/// the verdict, so that another one can be tried on the same memory.
 struct Experience {
   std::int64_t id = 0;  ///< set by the store
   std::string run;
@@ -26,8 +29,8 @@ struct Experience {
   Digest task;
   Digest candidate;
   std::string candidate_text;
-  std::string prompt;
   Lineage lineage;
+  std::optional<Generation> generation = {};  ///< of proposals that a model wrote
   Verdict verdict;
   double cost_seconds = 0;
   std::int64_t created_unix = 0;

@@ -84,6 +84,20 @@ json list(const std::vector<T>& values) {
   return array;
 }
 
+json to_json(const Provenance& p) {
+  return {{"device_kind", p.device_kind}, {"device_name", p.device_name}, {"device_uuid", p.device_uuid},
+          {"driver", p.driver},           {"compiler", p.compiler},       {"gym_version", p.gym_version}};
+}
+
+void read_provenance(JsonReader& reader, Provenance& p) {
+  reader.read("device_kind", p.device_kind);
+  reader.read("device_name", p.device_name);
+  reader.read("device_uuid", p.device_uuid);
+  reader.read("driver", p.driver);
+  reader.read("compiler", p.compiler);
+  reader.read("gym_version", p.gym_version);
+}
+
 void read_profile(JsonReader& reader, ShapeProfile& p) {
   reader.read("shape", p.shape);
   reader.read("counters", p.counters);
@@ -113,6 +127,8 @@ json to_json(const Verdict& v) {
                  {"speedups", list(v.speedups)},
                  {"profile", json(v.profile)},
                  {"stage_seconds", json(v.stage_seconds)}};
+  if (!v.uncovered.empty()) object["uncovered"] = v.uncovered;
+  if (v.provenance != Provenance{}) object["provenance"] = to_json(v.provenance);
   if (!v.profiles.empty()) object["profiles"] = list(v.profiles);
   return object;
 }
@@ -134,6 +150,9 @@ Result<Verdict> verdict_from_json(const json& object) {
   reader.read("profile", v.profile);
   reader.read("stage_seconds", v.stage_seconds);
   if (object.contains("profiles")) reader.read_list("profiles", v.profiles, read_profile);
+  if (object.contains("uncovered")) reader.read("uncovered", v.uncovered);
+  if (object.contains("provenance"))
+    reader.read_object("provenance", [&](JsonReader& inner) { read_provenance(inner, v.provenance); });
   LATHE_CHECK_OK(reader.status());
   return v;
 }
@@ -156,6 +175,35 @@ Result<Lineage> lineage_from_json(const json& object) {
   reader.read("description", lineage.description);
   LATHE_CHECK_OK(reader.status());
   return lineage;
+}
+
+json to_json(const Generation& generation) {
+  json blobs = json::object();
+  for (const auto& [name, blob] : kGenerationBlobs)
+    if ((generation.*blob).exists()) blobs[name] = (generation.*blob).digest.hex();
+  return {{"model", generation.model},
+          {"tokenizer", generation.tokenizer},
+          {"sampling", json(generation.sampling)},
+          {"group", generation.group},
+          {"turn", generation.turn},
+          {"blobs", std::move(blobs)}};
+}
+
+Result<Generation> generation_from_json(const json& object) {
+  Generation generation;
+  JsonReader reader(object, "generation");
+  reader.read("model", generation.model);
+  reader.read("tokenizer", generation.tokenizer);
+  reader.read("sampling", generation.sampling);
+  reader.read("group", generation.group);
+  reader.read("turn", generation.turn);
+  std::map<std::string, Digest> digests;
+  reader.read("blobs", digests);
+  LATHE_CHECK_OK(reader.status());
+  for (const auto& [name, blob] : kGenerationBlobs)
+    if (const auto found = digests.find(name); found != digests.end())
+      (generation.*blob).digest = found->second;
+  return generation;
 }
 
 std::string json_text(const json& value, int indent) {

@@ -15,6 +15,9 @@ Result<Verdict> verdict_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const ShapeProfile& profile);
 nlohmann::json to_json(const Lineage& lineage);
 Result<Lineage> lineage_from_json(const nlohmann::json& json);
+/// Blobs by their digests: those that do not exist are left out.
+nlohmann::json to_json(const Generation& generation);
+Result<Generation> generation_from_json(const nlohmann::json& json);
 
 /// Text of any JSON value. Never throws: bytes that are not UTF-8 (a kernel may hold any) become U+FFFD, and
 /// non-finite numbers become null, which parsing a record then rejects. `indent` < 0: one line.

@@ -85,12 +85,8 @@ void JsonReader::read(std::string_view field, double& to) {
 
 void JsonReader::read(std::string_view field, Digest& to) { read_name(field, to, Digest::from_hex); }
 
-void JsonReader::read(std::string_view field, std::map<std::string, double>& to) {
-  read_object(field, [&](JsonReader& inner) {
-    if (!inner.object_.is_object()) return;
-    for (const auto& item : inner.object_.items()) inner.read(item.key(), to[item.key()]);
-  });
-}
+void JsonReader::read(std::string_view field, std::map<std::string, double>& to) { read_map(field, to); }
+void JsonReader::read(std::string_view field, std::map<std::string, Digest>& to) { read_map(field, to); }
 
 void JsonReader::read(std::string_view field, std::vector<Digest>& to) {
   const json* node = find_array(field);

@@ -26,6 +26,7 @@ class JsonReader {
   void read(std::string_view field, double& to);  ///< finite only
   void read(std::string_view field, Digest& to);
   void read(std::string_view field, std::map<std::string, double>& to);
+  void read(std::string_view field, std::map<std::string, Digest>& to);
   void read(std::string_view field, std::vector<Digest>& to);
   void read(std::string_view field, std::vector<std::string>& to);
 
@@ -65,6 +66,13 @@ class JsonReader {
   const Status& status() const { return status_; }
 
  private:
+  template <class Value>
+  void read_map(std::string_view field, std::map<std::string, Value>& to) {
+    read_object(field, [&](JsonReader& inner) {
+      if (!inner.object_.is_object()) return;
+      for (const auto& item : inner.object_.items()) inner.read(item.key(), to[item.key()]);
+    });
+  }
   const nlohmann::json* find(std::string_view field);
   const nlohmann::json* find_array(std::string_view field);
   std::string path_of(std::string_view field) const { return path_ + "." + std::string(field); }

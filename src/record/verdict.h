@@ -83,6 +83,18 @@ struct ShapeProfile {
   std::vector<std::string> notes;          ///< what could not be had, and what would help
 };
 
+/// What a verdict was reached with. Empty where nobody said: in records of older versions, above all.
+struct Provenance {
+  std::string device_kind;  ///< "cpu", "cuda", "fake"
+  std::string device_name;
+  std::string device_uuid;  ///< of one GPU; empty for a device that has none
+  std::string driver;
+  std::string compiler;
+  std::string gym_version;
+
+  bool operator==(const Provenance&) const = default;
+};
+
 /// What the gym concluded about a candidate. Only the broker makes one. It holds no reward.
 struct Verdict {
   Outcome outcome = Outcome::kInfra;
@@ -95,9 +107,11 @@ struct Verdict {
   Evidence evidence;
   std::vector<Timing> timings;
   std::vector<Speedup> speedups;
+  std::vector<std::string> uncovered = {};      ///< scored shapes that the candidate's `requires` leaves out
   std::map<std::string, double> profile;        ///< the device while it was timed: clock_mhz, power_w, ...
   std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`
   std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
+  Provenance provenance = {};
 
   bool passed() const { return outcome == Outcome::kPass; }
   /// Composed over the scored shapes by geometric mean; nullopt if not timed against `baseline`.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "record/verdict_text.h"
+
 namespace lathe {
 
 double Archive::fitness(const Experience& experience) const {
@@ -12,16 +14,17 @@ double Archive::fitness(const Experience& experience) const {
 
 void Archive::add(Experience experience, const std::vector<int>& cell) {
   tried_.insert(experience.candidate);
-  all_.push_back(std::move(experience));
-  const std::size_t index = all_.size() - 1;
-  if (fitness(all_[index]) <= 0) return;
-  const auto [place, fresh] = cells_.try_emplace(cell, index);
-  if (!fresh && fitness(all_[index]) > fitness(all_[place->second])) place->second = index;
+  std::string feedback = feedback_text(experience.verdict, baseline_);
+  all_.push_back(std::make_shared<const Attempt>(std::move(experience), std::move(feedback)));
+  const Experience* const added = &all_.back()->experience;
+  if (fitness(*added) <= 0) return;
+  const auto [place, fresh] = cells_.try_emplace(cell, added);
+  if (!fresh && fitness(*added) > fitness(*place->second)) place->second = added;
 }
 
 std::vector<const Experience*> Archive::elites() const {
   std::vector<const Experience*> found;
-  for (const auto& [cell, index] : cells_) found.push_back(&all_[index]);
+  for (const auto& [cell, elite] : cells_) found.push_back(elite);
   std::sort(found.begin(), found.end(),
             [&](const Experience* a, const Experience* b) { return fitness(*a) > fitness(*b); });
   return found;
@@ -29,8 +32,9 @@ std::vector<const Experience*> Archive::elites() const {
 
 std::vector<const Experience*> Archive::best(int count) const {
   std::vector<const Experience*> found;
-  for (const Experience& experience : all_)
-    if (fitness(experience) > 0 && experience.verdict.depth == Depth::kScreen) found.push_back(&experience);
+  for (const auto& attempt : all_)
+    if (const Experience& e = attempt->experience; fitness(e) > 0 && e.verdict.depth == Depth::kScreen)
+      found.push_back(&e);
   std::stable_sort(found.begin(), found.end(),
                    [&](const Experience* a, const Experience* b) { return fitness(*a) > fitness(*b); });
   if (static_cast<int>(found.size()) > count) found.resize(static_cast<std::size_t>(count));

@@ -1,18 +1,17 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "record/experience.h"
+#include "policy/policy.h"
 
 namespace lathe {
 
-/// What a search has learned so far: every evaluation, the elites of each behaviour cell (MAP-Elites), and
-/// which texts were tried. Rebuilt from stored experiences, so a resumed search knows what the first one
-/// knew.
+/// What a search has learned so far: every evaluation, the elites of each behaviour cell (MAP-Elites; all in
+/// one where the policy knows no cells), and which texts were tried. Rebuilt from stored experiences, so a
+/// resumed search knows what the first one knew.
 class Archive {
  public:
   explicit Archive(std::string baseline) : baseline_(std::move(baseline)) {}
@@ -21,7 +20,7 @@ class Archive {
   bool tried(const Digest& candidate) const { return tried_.contains(candidate); }
   void mark_tried(const Digest& candidate) { tried_.insert(candidate); }
 
-  const std::deque<Experience>& all() const { return all_; }
+  const History& all() const { return all_; }
   /// The fittest of each cell, best first.
   std::vector<const Experience*> elites() const;
   /// The `count` fittest overall, best first.
@@ -31,8 +30,8 @@ class Archive {
 
  private:
   std::string baseline_;
-  std::deque<Experience> all_;  ///< a deque: pointers handed out stay valid
-  std::map<std::vector<int>, std::size_t> cells_;
+  History all_;
+  std::map<std::vector<int>, const Experience*> cells_;  ///< into all_
   std::set<Digest> tried_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "base/clock.h"
@@ -10,19 +11,32 @@
 namespace lathe {
 namespace {
 
-constexpr double kPollSeconds = 0.1;  // between looks at the stop token
-constexpr int kMaxBarrenDraws = 40;   // draws without a new text after which a policy counts as exhausted
+constexpr double kIdleSeconds = 0.1;        // between looks at the stop token
+constexpr double kAlternateSeconds = 0.01;  // between looks at the policy while verdicts are awaited
+// Without a new text so often in a row, a policy counts as exhausted. Variation costs little and finds less.
+constexpr int kMaxBarren = 320, kBarrenAnswer = 8, kBarrenVariation = 1;
+constexpr double kFinalShare = 0.3;  // of total_seconds, kept for confirmations
 
+/// Proposals come from the policy or from variation, wait until the evaluator has room, and are stored when
+/// their verdicts come:
+///
+///   strategy -> [asks] -> policy -> [pending] -> evaluator: [flights] -> store, archive -> strategy
+///
+/// One thread does all of it and waits for none of them alone.
 class Search {
  public:
-  Search(const SearchContext& context, const std::string& run, const SearchOptions& options)
+  Search(const SearchContext& context, const std::string& run, const SearchOptions& options,
+         const std::string& best_baseline)
       : context_(context),
         run_(run),
         options_(options),
-        archive_(context.best_baseline),
-        begin_ns_(steady_clock().now_ns()) {}
+        archive_(best_baseline),
+        begin_ns_(steady_clock().now_ns()),
+        unwanted_(context.stop.child()) {}
+  ~Search() { unwanted_.cancel(); }
 
   Result<SearchSummary> go() {
+    LATHE_CHECK_OK(context_.strategy.accept(context_.policy));
     LATHE_CHECK_OK(take_up());
     LATHE_CHECK_OK(screen());
     LATHE_CHECK_OK(confirm());
@@ -35,17 +49,19 @@ class Search {
  private:
   /// A proposal under evaluation.
   struct Flight {
-    std::string text;
-    Lineage lineage;
+    Proposal proposal;
     std::int64_t submitted_ns = 0;
   };
 
   double seconds() const { return seconds_since(begin_ns_); }
 
-  bool budget_left() const {
-    const int committed = screens_ + context_.evaluator.in_flight();
-    if (options_.max_evaluations > 0 && committed >= options_.max_evaluations) return false;
-    return options_.max_seconds <= 0 || seconds() < options_.max_seconds;
+  /// Evaluations that the budget still allows; those under way are spent.
+  int allowance() const {
+    if (options_.max_seconds > 0 && seconds() >= options_.max_seconds) return 0;
+    if (options_.total_seconds > 0 && seconds() >= (1 - kFinalShare) * options_.total_seconds) return 0;
+    const int room = options_.in_flight - static_cast<int>(flights_.size());
+    if (options_.max_evaluations == 0) return room;
+    return std::min(room, options_.max_evaluations - screens_ - static_cast<int>(flights_.size()));
   }
 
   Status take_up() {
@@ -58,70 +74,128 @@ class Search {
         ++screens_;
       remember(std::move(experience));
     }
-    draws_ = sequence_;
+    steps_ = sequence_;
     return Ok{};
   }
 
   void remember(Experience experience) {
-    const auto candidate = parse_candidate(experience.candidate_text, experience.candidate.short_hex());
-    const auto cell =
-        candidate.ok() ? context_.policy.behaviour(context_.policy_context, *candidate) : std::vector<int>{};
+    std::vector<int> cell;
+    if (Variation* const variation = context_.policy.variation())
+      if (const auto candidate = parse_candidate(experience.candidate_text, experience.candidate.short_hex());
+          candidate.ok())
+        cell = variation->cell(*candidate);
     archive_.add(std::move(experience), cell);
   }
 
   Status screen() {
     for (;;) {
-      LATHE_CHECK_OK(fill());
-      if (context_.evaluator.in_flight() == 0) break;
-      if (const auto evaluated = context_.evaluator.poll(kPollSeconds)) LATHE_CHECK_OK(keep(*evaluated));
+      const bool stopped = context_.stop.cancelled();
+      if (!stopped) LATHE_CHECK_OK(fill());
+      const bool more = !asks_.empty() || !pending_.empty();
+      if (flights_.empty() && (stopped || !more || allowance() <= 0)) break;
+      LATHE_CHECK_OK(wait());
     }
+    for (const auto& [ticket, ask] : asks_) ask.cancel.cancel();
+    asks_.clear();
     return Ok{};
   }
 
-  /// Submits proposals until enough are in flight or the budget is committed.
+  /// Submits proposals until enough are in flight, the budget is committed, or the policy must be waited for.
   Status fill() {
-    while (context_.evaluator.in_flight() < options_.in_flight && budget_left() && !summary_.exhausted &&
-           !context_.stop.cancelled()) {
-      if (pending_.empty()) LATHE_CHECK_OK(draw());
-      if (pending_.empty()) break;
-      Proposal proposal = std::move(pending_.front());
-      pending_.erase(pending_.begin());
-      LATHE_CHECK_OK(submit(std::move(proposal)));
+    while (allowance() > 0) {
+      if (pending_.empty()) LATHE_CHECK_OK(find_proposals());
+      if (pending_.empty()) return Ok{};
+      LATHE_TRY(const bool accepted, submit(pending_.front(), Depth::kScreen));
+      if (!accepted) return Ok{};
+      pending_.pop_front();
     }
     return Ok{};
   }
 
-  /// Asks the strategy until it gives something untried.
-  Status draw() {
-    for (int barren = 0; barren < kMaxBarrenDraws; ++barren) {
-      Rng rng(Seed::from_number(options_.seed).derive("draw", static_cast<std::uint64_t>(draws_++)));
-      LATHE_TRY(auto proposals,
-                context_.strategy.next(context_.policy_context, context_.policy, archive_, rng));
-      if (proposals.empty()) break;
-      for (Proposal& proposal : proposals) {
-        const Digest digest = digest_of(proposal.text);
-        if (archive_.tried(digest)) continue;
-        archive_.mark_tried(digest);
-        pending_.push_back(std::move(proposal));
+  /// Takes steps until an untried text is there or those that were asked for may be enough.
+  Status find_proposals() {
+    LATHE_CHECK_OK(take_answers(0));
+    while (pending_.empty() && !summary_.exhausted && barren_ < kMaxBarren &&
+           asked_proposals() < allowance()) {
+      const Seed seed = Seed::from_number(options_.seed).derive("draw", static_cast<std::uint64_t>(steps_++));
+      Rng rng(seed);
+      LATHE_TRY(Step step, context_.strategy.next(context_.policy_context, context_.policy, archive_, rng));
+      if (!step.ask) {
+        consider(std::move(step.proposals), kBarrenVariation);
+        continue;
       }
-      if (!pending_.empty()) return Ok{};
+      const CancelToken cancel = unwanted_.child();
+      const ProposalTicket ticket = context_.policy.ask({.context = context_.policy_context,
+                                                         .history = archive_.all(),
+                                                         .count = step.ask->count,
+                                                         .independent = step.ask->independent,
+                                                         .seed = seed.derive("policy"),
+                                                         .group = steps_ - 1,
+                                                         .cancel = cancel});
+      asks_[ticket] = {step.ask->count, cancel};
+      LATHE_CHECK_OK(take_answers(0));
     }
-    summary_.exhausted = true;
     return Ok{};
   }
 
-  Status submit(Proposal proposal, Depth depth = Depth::kScreen) {
-    LATHE_TRY(const Ticket ticket,
-              context_.evaluator.submit(
-                  {.task = context_.task, .text = proposal.text, .depth = depth, .cancel = context_.stop}));
-    flights_[ticket] = {std::move(proposal.text), std::move(proposal.lineage), steady_clock().now_ns()};
+  int asked_proposals() const {
+    int sum = 0;
+    for (const auto& [ticket, ask] : asks_) sum += ask.count;
+    return sum;
+  }
+
+  /// All answers that are there; waits for the first at most so long.
+  Status take_answers(double timeout_seconds) {
+    while (!asks_.empty()) {
+      auto answer = context_.policy.poll(timeout_seconds);
+      if (!answer) return Ok{};
+      timeout_seconds = 0;
+      if (asks_.erase(answer->ticket) == 0) continue;  // of an earlier search that was stopped
+      LATHE_TRY(auto proposals, std::move(answer->proposals));
+      consider(std::move(proposals), kBarrenAnswer);
+    }
     return Ok{};
+  }
+
+  void consider(std::vector<Proposal> proposals, int barren_weight) {
+    if (proposals.empty()) summary_.exhausted = true;
+    bool barren = true;
+    for (Proposal& proposal : proposals) {
+      const Digest digest = digest_of(proposal.text);
+      if (archive_.tried(digest)) continue;
+      archive_.mark_tried(digest);
+      pending_.push_back(std::move(proposal));
+      barren = false;
+    }
+    barren_ = barren ? barren_ + barren_weight : 0;
+    if (barren_ >= kMaxBarren && flights_.empty()) summary_.exhausted = true;
+  }
+
+  /// false: the evaluator is busy, try again after a verdict.
+  Result<bool> submit(const Proposal& proposal, Depth depth) {
+    const auto ticket = context_.evaluator.submit({.task = context_.policy_context.task,
+                                                   .text = proposal.text,
+                                                   .name = digest_of(proposal.text).short_hex(),
+                                                   .depth = depth,
+                                                   .cancel = unwanted_});
+    if (!ticket.ok() && ticket.error().code == ErrorCode::kBusy) return false;
+    if (!ticket.ok()) return ticket.error();
+    flights_[*ticket] = {proposal, steady_clock().now_ns()};
+    return true;
+  }
+
+  /// Until a verdict or an answer comes, or it is time to look at the stop token.
+  Status wait() {
+    if (flights_.empty() && !asks_.empty()) return take_answers(kIdleSeconds);
+    LATHE_CHECK_OK(take_answers(0));
+    auto evaluated = context_.evaluator.poll(asks_.empty() ? kIdleSeconds : kAlternateSeconds);
+    return evaluated ? keep(*evaluated) : Status(Ok{});
   }
 
   /// Stores a finished evaluation: only then does it count. What was cancelled leaves no trace.
-  Status keep(const Evaluated& evaluated) {
-    const Flight flight = std::move(flights_[evaluated.ticket]);
-    flights_.erase(evaluated.ticket);
+  Status keep(Evaluated& evaluated) {
+    const auto flight = flights_.extract(evaluated.ticket);
+    if (!flight) return Ok{};  // of an earlier search that was stopped
     if (!evaluated.verdict.ok()) {
       const Error& error = evaluated.verdict.error();
       return error.code == ErrorCode::kCancelled ? Status(Ok{}) : Status(error);
@@ -129,13 +203,14 @@ class Search {
     Experience experience;
     experience.run = run_;
     experience.sequence = sequence_++;
-    experience.task_name = context_.policy_context.task.name;
-    experience.task = context_.policy_context.task.digest;
-    experience.candidate = digest_of(flight.text);
-    experience.candidate_text = flight.text;
-    experience.lineage = flight.lineage;
-    experience.verdict = *evaluated.verdict;
-    experience.cost_seconds = seconds_since(flight.submitted_ns);
+    experience.task_name = context_.policy_context.task->name;
+    experience.task = context_.policy_context.task->digest;
+    experience.candidate = digest_of(flight.mapped().proposal.text);
+    experience.candidate_text = std::move(flight.mapped().proposal.text);
+    experience.lineage = std::move(flight.mapped().proposal.lineage);
+    experience.generation = std::move(flight.mapped().proposal.generation);
+    experience.verdict = *std::move(evaluated.verdict);
+    experience.cost_seconds = seconds_since(flight.mapped().submitted_ns);
     experience.created_unix = unix_seconds();
     LATHE_TRY(experience.id, context_.store.append(experience));
     const bool screened = experience.verdict.depth != Depth::kFinal;
@@ -146,25 +221,36 @@ class Search {
       confirmed_.insert(experience.candidate);
     }
     remember(std::move(experience));
+    barren_ = 0;  // a strategy that knows more may find what it could not
     if (screened) report_progress();
     return Ok{};
   }
 
   /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at `final`.
+  /// Where the time is short the first is, and others as long as one more fits.
   Status confirm() {
     const auto finalists = archive_.best(options_.confirmations);
     int number = 0;
+    double longest = 0;
     for (const Experience* best : finalists) {
       ++number;
       if (context_.stop.cancelled()) return Ok{};
       if (confirmed_.contains(best->candidate)) continue;
+      if (longest > 0 && options_.total_seconds > 0 && seconds() + longest > options_.total_seconds)
+        return Ok{};
       context_.events.on_event({Severity::kInfo, "search.confirm",
                                 fmt::format("{} evaluations done; measuring the best afresh, {} of {}",
                                             screens_, number, finalists.size())});
+      const std::int64_t began_ns = steady_clock().now_ns();
       Lineage lineage{{best->candidate}, context_.policy.name(), "confirm", "measured again at final"};
-      LATHE_CHECK_OK(submit({best->candidate_text, std::move(lineage)}, Depth::kFinal));
-      while (context_.evaluator.in_flight() > 0)
-        if (const auto evaluated = context_.evaluator.poll(kPollSeconds)) LATHE_CHECK_OK(keep(*evaluated));
+      const Proposal proposal{best->candidate_text, std::move(lineage)};
+      for (;;) {
+        LATHE_TRY(const bool accepted, submit(proposal, Depth::kFinal));
+        if (accepted || context_.stop.cancelled()) break;
+        LATHE_CHECK_OK(wait());
+      }
+      while (!flights_.empty()) LATHE_CHECK_OK(wait());
+      longest = std::max(longest, seconds_since(began_ns));
     }
     return Ok{};
   }
@@ -173,30 +259,43 @@ class Search {
     const auto best = archive_.best(1);
     double left = 0;
     if (options_.max_seconds > 0)
-      left = std::max(0.0, options_.max_seconds - seconds());
+      left = options_.max_seconds - seconds();
     else if (screens_ > 0 && options_.max_evaluations > 0)
       left = seconds() / screens_ * std::max(0, options_.max_evaluations - screens_);
+    if (options_.total_seconds > 0) {
+      const double total = options_.total_seconds - seconds();
+      left = left > 0 ? std::min(left, total) : total;
+    }
     Event event{Severity::kInfo, "search.progress", "", {}};
     event.fields = {{"evaluations", std::to_string(screens_)},
                     {"budget", std::to_string(options_.max_evaluations)},
                     {"best", best.empty() ? "0" : fmt::format("{:.3f}", archive_.fitness(*best[0]))},
-                    {"seconds_left", fmt::format("{:.0f}", left)}};
+                    {"seconds_left", fmt::format("{:.0f}", std::max(0.0, left))}};
     for (const auto& [outcome, count] : counts_) event.fields["count." + outcome] = std::to_string(count);
     context_.events.on_event(event);
   }
+
+  /// What the policy was asked for and has not answered.
+  struct Asked {
+    int count = 0;
+    CancelToken cancel;
+  };
 
   const SearchContext& context_;
   const std::string& run_;
   const SearchOptions& options_;
   Archive archive_;
-  std::int64_t begin_ns_;
+  const std::int64_t begin_ns_;
+  const CancelToken unwanted_;  ///< raised when nobody waits for requests any more
   SearchSummary summary_;
-  std::vector<Proposal> pending_;
+  std::map<ProposalTicket, Asked> asks_;
+  std::deque<Proposal> pending_;
   std::map<Ticket, Flight> flights_;
   std::set<Digest> confirmed_;
   std::map<std::string, int> counts_;
   std::int64_t sequence_ = 0;
-  std::int64_t draws_ = 0;
+  std::int64_t steps_ = 0;
+  int barren_ = 0;
   int screens_ = 0;
 };
 
@@ -204,7 +303,9 @@ class Search {
 
 Result<SearchSummary> run_search(const SearchContext& context, const std::string& run,
                                  const SearchOptions& options) {
-  return Search(context, run, options).go();
+  LATHE_TRY(const TaskBaselines baselines,
+            context.evaluator.baselines(context.policy_context.task, context.stop));
+  return Search(context, run, options, baselines.best).go();
 }
 
 }  // namespace lathe

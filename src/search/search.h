@@ -12,18 +12,18 @@
 namespace lathe {
 
 struct SearchOptions {
-  int max_evaluations = 0;  ///< screens; 0: no limit
-  double max_seconds = 0;   ///< 0: no limit
+  int max_evaluations = 0;   ///< screens; 0: no limit
+  double max_seconds = 0;    ///< of screening; 0: no limit
+  double total_seconds = 0;  ///< confirmations included, for which a part is kept; 0: no limit
   std::uint64_t seed = 1;
   int in_flight = 4;      ///< proposals under evaluation at once
   int confirmations = 3;  ///< the best of the screen that are evaluated again at `final`
 };
 
-/// Everything a search works with. References must outlive the call.
+/// Everything a search works with. References must outlive the call; of the evaluator and the policy it is
+/// the only user meanwhile.
 struct SearchContext {
-  std::shared_ptr<const TaskSpec> task;
-  std::string best_baseline;  ///< the peer that a search wants to beat
-  const PolicyContext& policy_context;
+  PolicyContext policy_context;
   Policy& policy;
   Strategy& strategy;
   Evaluator& evaluator;
@@ -40,7 +40,8 @@ struct SearchSummary {
 };
 
 /// Proposes, evaluates and stores until the budget is spent, then confirms the best at `final`. `run` must be
-/// in the store already; evaluations that it holds are taken up, and count towards the budget.
+/// in the store already; evaluations that it holds are taken up, and count towards the budget. While a policy
+/// writes, verdicts are taken and stored as they come.
 Result<SearchSummary> run_search(const SearchContext& context, const std::string& run,
                                  const SearchOptions& options);
 

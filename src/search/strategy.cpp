@@ -7,26 +7,21 @@
 namespace lathe {
 namespace {
 
-Result<std::vector<Proposal>> one_draw(const PolicyContext& context, Policy& policy, Rng& rng) {
-  LATHE_TRY(Proposal proposal, policy.draw(context, rng));
-  return std::vector<Proposal>{std::move(proposal)};
-}
+constexpr Ask kOneDraw{1, true};
 
 class RandomStrategy final : public Strategy {
  public:
   std::string_view name() const override { return "random"; }
-  Result<std::vector<Proposal>> next(const PolicyContext& context, Policy& policy, const Archive&,
-                                     Rng& rng) override {
-    return one_draw(context, policy, rng);
+  Result<Step> next(const PolicyContext&, Policy&, const Archive&, Rng&) override {
+    return Step{.ask = kOneDraw};
   }
 };
 
 class BestOfN final : public Strategy {
  public:
   std::string_view name() const override { return "best-of-n"; }
-  Result<std::vector<Proposal>> next(const PolicyContext& context, Policy& policy, const Archive&,
-                                     Rng& rng) override {
-    return policy.propose(context, kBatch, rng);
+  Result<Step> next(const PolicyContext&, Policy&, const Archive&, Rng&) override {
+    return Step{.ask = Ask{kBatch}};
   }
 
  private:
@@ -39,16 +34,23 @@ class Evolve final : public Strategy {
  public:
   std::string_view name() const override { return "evolve"; }
 
-  Result<std::vector<Proposal>> next(const PolicyContext& context, Policy& policy, const Archive& archive,
-                                     Rng& rng) override {
+  Status accept(Policy& policy) const override {
+    if (policy.variation()) return Ok{};
+    return invalid(fmt::format("evolve varies kernels, which the policy '{}' cannot", policy.name()),
+                   "search with best-of-n or random");
+  }
+
+  Result<Step> next(const PolicyContext& context, Policy& policy, const Archive& archive, Rng& rng) override {
     const auto elites = archive.elites();
-    if (archive.all().size() < kPopulation || elites.empty())
-      return policy.propose(context, kPopulation, rng);
-    if (rng.chance(kFreshShare)) return one_draw(context, policy, rng);
+    if (archive.all().size() < kPopulation || elites.empty()) return Step{.ask = Ask{kPopulation}};
+    if (rng.chance(kFreshShare)) return Step{.ask = kOneDraw};
+    Variation& variation = *policy.variation();
     const Experience& parent = *pick(elites, rng);
     const Experience* mate = rng.chance(kCrossoverShare) && elites.size() > 1 ? pick(elites, rng) : nullptr;
-    LATHE_TRY(Proposal child, policy.vary(context, parent, mate == &parent ? nullptr : mate, rng));
-    return std::vector<Proposal>{std::move(child)};
+    auto child = mate != nullptr && mate != &parent ? variation.cross(context, parent, *mate, rng)
+                                                    : variation.mutate(context, parent, rng);
+    if (!child.ok()) return std::move(child).error();
+    return Step{.proposals = {*std::move(child)}};
   }
 
  private:

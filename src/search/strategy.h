@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,18 +10,32 @@
 
 namespace lathe {
 
+/// What to ask a policy for.
+struct Ask {
+  int count = 1;
+  bool independent = false;  ///< as in ProposalRequest
+};
+
+/// What to do next: ask, or consider proposals that are there already. Neither: there is nothing more to do.
+struct Step {
+  std::optional<Ask> ask = {};
+  std::vector<Proposal> proposals = {};
+};
+
 /// Decides what to evaluate next. Stateless: everything it may depend on is in the arguments.
 class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual std::string_view name() const = 0;
-  /// Proposals to consider, in order; the loop skips those that were tried. Empty: nothing more to propose.
-  virtual Result<std::vector<Proposal>> next(const PolicyContext& context, Policy& policy,
-                                             const Archive& archive, Rng& rng) = 0;
+  /// Errors: kInvalid for a policy that lacks what the strategy needs.
+  virtual Status accept(Policy&) const { return Ok{}; }
+  /// The loop skips texts that were tried.
+  virtual Result<Step> next(const PolicyContext& context, Policy& policy, const Archive& archive,
+                            Rng& rng) = 0;
 };
 
-/// "random": independent draws. "best-of-n": large batches in the order of the policy's own cost model.
-/// "evolve": a seeded population, then mutation and crossover of MAP-Elites cells.
+/// "random": independent draws. "best-of-n": large batches in the policy's own order. "evolve": a seeded
+/// population, then mutation and crossover of MAP-Elites cells, for policies that can vary kernels.
 Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name);
 
 }  // namespace lathe

@@ -5,7 +5,7 @@
 
 namespace lathe {
 
-/// Inserts the row and its speedups; the caller holds a transaction. Errors: kInvalid for a (run, sequence)
+/// Inserts the row; the caller holds a transaction. Errors: kInvalid for a (run, sequence)
 /// that is there already and for a verdict that could not be read back (a number that is not finite),
 /// kNotFound for an unknown run.
 Result<std::int64_t> insert_experience(Database& database, const Experience& experience);

@@ -54,7 +54,37 @@ CREATE TABLE facts (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-constexpr std::array<const char*, 1> kMigrations = {kVersion1};
+// AUTOINCREMENT: an id that a reader has passed never comes back, whatever is deleted.
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE experiences_2 (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  run TEXT NOT NULL REFERENCES runs(id),
+  sequence INTEGER NOT NULL,
+  task_name TEXT NOT NULL,
+  task TEXT NOT NULL,
+  candidate TEXT NOT NULL,
+  candidate_text TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  lineage TEXT NOT NULL,
+  generation TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  cost_seconds REAL NOT NULL,
+  created_unix INTEGER NOT NULL,
+  checksum TEXT NOT NULL,
+  UNIQUE (run, sequence)
+) STRICT;
+INSERT INTO experiences_2
+  SELECT id, run, sequence, task_name, task, candidate, candidate_text, outcome, reason, lineage, '', verdict,
+         cost_seconds, created_unix, checksum FROM experiences ORDER BY id;
+DROP TABLE speedups;
+DROP TABLE experiences;
+ALTER TABLE experiences_2 RENAME TO experiences;
+CREATE INDEX experiences_by_task ON experiences (task);
+CREATE INDEX experiences_by_run ON experiences (run);
+)sql";
+
+constexpr std::array<const char*, 2> kMigrations = {kVersion1, kVersion2};
 
 Result<std::int64_t> single_number(Database& database, std::string_view sql) {
   LATHE_TRY(Statement statement, database.prepare(sql));

@@ -48,13 +48,15 @@ class SqliteStore final : public Store {
   Result<std::vector<RunRecord>> runs(int limit) override;
   Result<std::int64_t> append(const Experience& experience) override;
   Result<std::vector<Experience>> experiences(const std::string& run) override;
-  Result<std::optional<Experience>> best(const Digest& task, const std::string& baseline) override;
+  Result<std::vector<Experience>> read(const Query& query) override;
   Result<Digest> put_blob(std::string_view bytes) override { return blobs_.put(bytes); }
   Result<std::string> get_blob(const Digest& digest) override { return blobs_.get(digest); }
   Status put_fact(const std::string& key, const std::string& value) override;
   Result<std::optional<std::string>> get_fact(const std::string& key) override;
 
  private:
+  Status put_blobs(const Generation& generation) const;
+
   std::mutex mutex_;  // guards database_
   Database database_;
   const BlobFolder blobs_;
@@ -112,6 +114,7 @@ Result<std::vector<RunRecord>> SqliteStore::runs(int limit) {
 }
 
 Result<std::int64_t> SqliteStore::append(const Experience& experience) {
+  if (experience.generation) LATHE_CHECK_OK(put_blobs(*experience.generation));
   std::lock_guard lock(mutex_);
   LATHE_TRY(Transaction transaction, Transaction::begin(database_));
   LATHE_TRY(const std::int64_t id, insert_experience(database_, experience));
@@ -125,16 +128,25 @@ Result<std::vector<Experience>> SqliteStore::experiences(const std::string& run)
                             [&](Statement& select) { select.bind(run); });
 }
 
-Result<std::optional<Experience>> SqliteStore::best(const Digest& task, const std::string& baseline) {
+Result<std::vector<Experience>> SqliteStore::read(const Query& query) {
   std::lock_guard lock(mutex_);
-  LATHE_TRY(
-      std::vector<Experience> found,
-      select_experiences(database_,
-                         "JOIN speedups s ON s.experience = e.id WHERE e.task = ? AND e.outcome = 'PASS' "
-                         "AND s.baseline = ? ORDER BY s.low DESC, s.mid DESC, e.id LIMIT 1",
-                         [&](Statement& select) { select.bind(task.hex()).bind(baseline); }));
-  if (found.empty()) return std::optional<Experience>();
-  return std::optional<Experience>(std::move(found[0]));
+  std::string condition = "WHERE e.id > ?";
+  if (query.task) condition += " AND e.task = ?";
+  if (!query.run.empty()) condition += " AND e.run = ?";
+  return select_experiences(database_, condition + " ORDER BY e.id LIMIT ?", [&](Statement& select) {
+    select.bind(query.after_id);
+    if (query.task) select.bind(query.task->hex());
+    if (!query.run.empty()) select.bind(query.run);
+    select.bind(std::int64_t{query.limit});
+  });
+}
+
+Status SqliteStore::put_blobs(const Generation& generation) const {
+  for (const auto& [name, member] : kGenerationBlobs) {
+    const Blob& blob = generation.*member;
+    if (!blob.bytes.empty()) LATHE_CHECK_OK(blobs_.put(blob.bytes));
+  }
+  return Ok{};
 }
 
 Status SqliteStore::put_fact(const std::string& key, const std::string& value) {

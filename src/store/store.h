@@ -22,10 +22,19 @@ struct RunRecord {
   std::int64_t experiences = 0;
 };
 
-/// Lathe's memory on one machine: SQLite in WAL mode, content-addressed artefacts in files. Any number of
-/// processes may share one. Thread-safe. What append() has returned Ok for survives kill -9. Each commit is
-/// synced (an evaluation costs 100 ms or more, a sync a few), so a power cut costs only what had not
-/// returned, if the disk keeps its promises; a blob's name may be lost with it, never its bytes mixed up.
+/// Which experiences to read. A reader that passes the last id it has seen as `after_id` sees every row once,
+/// also those that other processes append meanwhile: rows become visible in the order of their ids.
+struct Query {
+  std::optional<Digest> task = {};  ///< nullopt: of any
+  std::string run = {};             ///< empty: of any
+  std::int64_t after_id = 0;
+  int limit = 1000;
+};
+
+/// Lathe's memory on one machine: SQLite in WAL mode, generations' arrays in content-addressed files. Any
+/// number of processes may share one. Thread-safe. What append() has returned Ok for survives kill -9. Each
+/// commit is synced (an evaluation costs 100 ms or more, a sync a few), so a power cut costs only what had
+/// not returned, if the disk keeps its promises.
 class Store {
  public:
   /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says how to
@@ -38,14 +47,14 @@ class Store {
   virtual Result<RunRecord> run(const std::string& id_or_prefix) = 0;  ///< "last" names the newest
   virtual Result<std::vector<RunRecord>> runs(int limit) = 0;
 
-  /// Appends one evaluation. (run, sequence) is unique: a second append of the same pair is refused, so
-  /// nothing is counted twice. Errors: an unknown run, a verdict with a number that is not finite.
+  /// Appends one evaluation, its generation's blobs first. (run, sequence) is unique: a second append of the
+  /// same pair is refused, so nothing is counted twice. Errors: an unknown run, a verdict with a number that
+  /// is not finite.
   virtual Result<std::int64_t> append(const Experience& experience) = 0;
   virtual Result<std::vector<Experience>> experiences(const std::string& run) = 0;  ///< by sequence
-  /// The passed experience whose speedup over `baseline` has the highest lower bound.
-  virtual Result<std::optional<Experience>> best(const Digest& task, const std::string& baseline) = 0;
+  virtual Result<std::vector<Experience>> read(const Query& query) = 0;             ///< by id
 
-  /// Content-addressed bytes, published by atomic rename.
+  /// Content-addressed bytes, published by atomic rename and synced.
   virtual Result<Digest> put_blob(std::string_view bytes) = 0;
   virtual Result<std::string> get_blob(const Digest& digest) = 0;
 

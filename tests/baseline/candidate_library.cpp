@@ -38,7 +38,7 @@ std::string translation(const Candidate& candidate, std::size_t index) {
   replace_all(code, "#include <stdint.h>", "");
   replace_all(code, "extern \"C\" void naive_", "extern \"C\" void " + prefix + "naive_");
   code = fmt::format("namespace n{} {{\n{}\n", index, code);
-  for (const PlanStep& step : candidate.plan.steps)
+  for (const PlanStep& step : candidate.plan().steps)
     if (step.kind == PlanStep::Kind::kLaunch)
       code += fmt::format("extern \"C\" void run_{0}{1}(void** args) {{ invoke({0}{1}, args); }}\n", prefix,
                           step.kernel);

@@ -13,7 +13,7 @@ std::string block(const std::string& kernel) {
 
 std::string kernel_of(const std::string& answer) {
   const auto parsed = parse_answer(answer, "model");
-  return parsed.ok() ? parsed->plan.steps[0].kernel : parsed.error().message;
+  return parsed.ok() ? parsed->plan().steps[0].kernel : parsed.error().message;
 }
 
 TEST(ParseAnswer, TakesTheOnlyBlock) {
@@ -35,6 +35,15 @@ TEST(ParseAnswer, AcceptsABareCandidateAndABlockCutShort) {
   EXPECT_EQ(kernel_of("\n/*lathe\n[[launch]]\nkernel = \"f\"\n*/\nint x;\n"), "f");
   const std::string cut = block("f");
   EXPECT_EQ(kernel_of("So:\n" + cut.substr(0, cut.rfind("```"))), "f");
+}
+
+TEST(ParseAnswer, FindsAPythonModule) {
+  const std::string module =
+      "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\nimport torch\n";
+  const auto parsed =
+      parse_answer("First:\n" + block("f") + "Better:\n```python\n" + module + "```\n", "model");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_EQ(parsed->text, module);
 }
 
 TEST(ParseAnswer, SaysWhenThereIsNone) {

@@ -29,7 +29,7 @@ TEST(ParseCandidate, ReadsPlanAndKeepsTheTextWhole) {
   ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
   EXPECT_EQ(parsed->text, text);
   EXPECT_EQ(parsed->digest, digest_of(text));
-  EXPECT_EQ(parsed->plan.steps.size(), 1u);
+  EXPECT_EQ(parsed->plan().steps.size(), 1u);
   EXPECT_TRUE(parsed->has_kernels());
 }
 
@@ -43,6 +43,55 @@ TEST(ParseCandidate, RefusesTextWithoutAPlan) {
   expect_error(parse_candidate("", "k.cpp"), "does not start", {1, 1});
   expect_error(parse_candidate("\n\n  /*lathe\n[[launch]]", "k.cpp"), "no end", {3, 3});
   expect_error(candidate_with(""), "no step", {1, 8});
+}
+
+constexpr const char* kModule = R"py("""lathe
+requires = "M % 8 == 0"
+
+[host]
+language = "python"
+entry = "net.ModelNew"
+"""
+import torch
+)py";
+
+TEST(HostProgram, StandsInAModulesDocstring) {
+  const auto parsed = parse_candidate(kModule, "k.py");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_FALSE(parsed->has_plan());
+  EXPECT_TRUE(parsed->has_kernels());
+  EXPECT_EQ(parsed->host_program().language, "python");
+  EXPECT_EQ(parsed->host_program().entry, "net.ModelNew");
+  EXPECT_EQ(parsed->requirement()->to_string(), "M % 8 == 0");
+  EXPECT_EQ(parsed->text, kModule);
+}
+
+TEST(HostProgram, StandsInACommentToo) {
+  const auto parsed = candidate_with("[host]\nlanguage = \"cxx\"\nentry = \"run\"");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_EQ(parsed->host_program().language, "cxx");
+  EXPECT_FALSE(parsed->requirement());
+}
+
+TEST(HostProgram, HasNoPlan) {
+  expect_error(candidate_with("[host]\nlanguage = \"cxx\"\nentry = \"run\"\n[[launch]]\nkernel = \"f\""),
+               "unknown key 'launch'", {5, 1});
+  expect_error(parse_candidate("\"\"\"lathe\n[[launch]]\nkernel = \"f\"\n\"\"\"\n", "k.cpp"), "[host] table",
+               {1, 1});
+}
+
+TEST(HostProgram, NamesItsLanguageAndItsEntry) {
+  expect_error(candidate_with("[host]\nentry = \"run\""), "'language' is missing", {2, 1});
+  expect_error(candidate_with("[host]\nlanguage = \"cxx\""), "'entry' is missing", {2, 1});
+  expect_error(candidate_with("[host]\nlanguage = \"cxx\"\nentry = \"run()\""), "'entry' must be", {4, 9});
+  expect_error(candidate_with("host = 3"), "'host' must be a table", {2, 8});
+  expect_error(parse_candidate("\"\"\"lathe\n[host]\n", "k.cpp"), "no end", {1, 1});
+}
+
+TEST(HostProgram, IsCheckedAgainstATaskByItsRequirementAlone) {
+  EXPECT_TRUE(check_plan(*parse_candidate(kModule, "k.py"), sample_task()).ok());
+  const auto unknown = candidate_with("requires = \"Q > 1\"\n[host]\nlanguage = \"cxx\"\nentry = \"run\"");
+  EXPECT_THAT(check_plan(*unknown, sample_task()).error().message, HasSubstr("'Q'"));
 }
 
 TEST(ParseCandidate, RefusesWhatIsNoText) {
@@ -114,10 +163,10 @@ nodes = ["product"]
 kernel = "b"
 )");
   ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
-  ASSERT_EQ(parsed->plan.steps.size(), 3u);
-  EXPECT_EQ(parsed->plan.steps[0].kernel, "a");
-  EXPECT_EQ(parsed->plan.steps[1].library, "onednn");
-  EXPECT_EQ(parsed->plan.steps[2].kernel, "b");
+  ASSERT_EQ(parsed->plan().steps.size(), 3u);
+  EXPECT_EQ(parsed->plan().steps[0].kernel, "a");
+  EXPECT_EQ(parsed->plan().steps[1].library, "onednn");
+  EXPECT_EQ(parsed->plan().steps[2].kernel, "b");
 }
 
 TEST(ParseCandidate, APlanOfLibraryNodesHasNoKernels) {

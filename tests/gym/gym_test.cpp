@@ -95,6 +95,16 @@ TEST_F(GymTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {
   }
 }
 
+TEST_F(GymTest, AHostProgramIsABuildThatFailed) {
+  const auto gym = connect();
+  const auto verdict = evaluate_alone(
+      *gym.client, {.task = shared_twice_task(),
+                    .text = "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\n"});
+  ASSERT_TRUE(verdict.ok()) << verdict.error().to_string();
+  EXPECT_EQ(verdict->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(verdict->reason, "host_program");
+}
+
 TEST_F(GymTest, EveryBlockStatusHasItsOutcome) {
   const std::pair<BlockStatus, Outcome> cases[] = {{BlockStatus::kCrash, Outcome::kCrash},
                                                    {BlockStatus::kTimeout, Outcome::kTimeout},

@@ -69,7 +69,7 @@ struct Call {
 int CandidateRunner::add(const Candidate& candidate) {
   const std::string prefix = "c" + std::to_string(candidates_.size()) + "_";
   std::string text = candidate.text;
-  for (const PlanStep& step : candidate.plan.steps) {
+  for (const PlanStep& step : candidate.plan().steps) {
     const std::string from = "void " + step.kernel + "(";
     const std::size_t at = text.find(from);
     if (at == std::string::npos) fail("no kernel " + step.kernel);

@@ -31,7 +31,7 @@ class CudaCatalogTest : public testing::Test {
     if (const auto checked = check_plan(*candidate, task); !checked.ok())
       return checked.error().to_string() + "\n" + text;
     std::vector<std::string> flags = {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device", cuda::kNoteFlags};
-    for (const std::string& dim : candidate->plan.constants)
+    for (const std::string& dim : candidate->plan().constants)
       flags.push_back("-D" + dim + "=" + std::to_string(task.shapes[0].dims.at(dim)));
     const cuda::Compiled compiled = nvrtc_->compile(text, flags);
     auto notes = cuda::facts_of_log(compiled.log);

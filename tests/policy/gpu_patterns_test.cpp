@@ -27,7 +27,7 @@ catalog::Emission written_for(const TaskSpec& task, const catalog::Schedule& sch
 }
 
 int steps_of(const catalog::Emission& emission) {
-  return static_cast<int>(parse_candidate(emission.text, "t")->plan.steps.size());
+  return static_cast<int>(parse_candidate(emission.text, "t")->plan().steps.size());
 }
 
 TEST(GpuPatterns, ARowThatRegistersHoldIsReadBeforeItsFirstPass) {
@@ -112,11 +112,11 @@ TEST(GpuPatterns, FixedDimsAreCompiledInUnderNamesOfTheirOwn) {
   const std::string text = written_for(task, {{"fixed", 1}}).text;
   const auto candidate = parse_candidate(text, "t");
   ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
-  EXPECT_THAT(candidate->plan.constants, testing::ElementsAre("cols"));
+  EXPECT_THAT(candidate->plan().constants, testing::ElementsAre("cols"));
   EXPECT_THAT(text, HasSubstr("enum : long long { fixed_cols = cols };\n#undef cols\n"));
   EXPECT_THAT(text, HasSubstr("constexpr int64_t n_cols = fixed_cols;"));
   EXPECT_THAT(text, Not(HasSubstr("int64_t n_cols,")));
-  EXPECT_TRUE(parse_candidate(written_for(task).text, "t")->plan.constants.empty());
+  EXPECT_TRUE(parse_candidate(written_for(task).text, "t")->plan().constants.empty());
 }
 
 TEST(GpuPatterns, ChainedKernelsWaitBeforeTheyReadResults) {

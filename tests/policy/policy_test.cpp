@@ -35,12 +35,15 @@ N = 96
 )TOML";
 
 struct CatalogPolicyTest : testing::Test {
-  TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
-  DeviceInfo device;
-  DevicePeaks peaks;
+  const std::shared_ptr<const TaskSpec> task =
+      std::make_shared<const TaskSpec>(*parse_task(kSoftmax, "softmax.toml"));
+  const PolicyContext context{task, DeviceInfo{}, DevicePeaks{}};
   std::unique_ptr<Policy> policy = make_catalog_policy();
+  Variation& variation = *policy->variation();
 
-  PolicyContext context() const { return {task, device, peaks}; }
+  Result<std::vector<Proposal>> propose(int count, std::uint64_t seed = 1) {
+    return propose_now(*policy, {.context = context, .count = count, .seed = Seed::from_number(seed)});
+  }
   static Experience as_experience(const Proposal& proposal) {
     Experience experience;
     experience.candidate_text = proposal.text;
@@ -50,15 +53,14 @@ struct CatalogPolicyTest : testing::Test {
 };
 
 TEST_F(CatalogPolicyTest, ProposesDistinctCandidatesWithTheDefaultFirst) {
-  Rng rng(Seed::from_number(1));
-  const auto proposals = policy->propose(context(), 8, rng);
+  const auto proposals = propose(8);
   ASSERT_TRUE(proposals.ok());
   EXPECT_EQ(proposals->size(), 8U);
   std::set<std::string> texts;
   for (const Proposal& proposal : *proposals) {
     const auto candidate = parse_candidate(proposal.text, "test");
     ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
-    EXPECT_TRUE(check_plan(*candidate, task).ok());
+    EXPECT_TRUE(check_plan(*candidate, *task).ok());
     EXPECT_GT(proposal.predicted_ns, 0);
     texts.insert(proposal.text);
   }
@@ -67,21 +69,40 @@ TEST_F(CatalogPolicyTest, ProposesDistinctCandidatesWithTheDefaultFirst) {
 }
 
 TEST_F(CatalogPolicyTest, IsDeterministicInItsSeed) {
-  Rng a(Seed::from_number(5)), b(Seed::from_number(5));
-  const auto first = policy->propose(context(), 12, a), second = policy->propose(context(), 12, b);
+  const auto first = propose(12, 5), second = propose(12, 5);
   ASSERT_EQ(first->size(), second->size());
   for (std::size_t i = 0; i < first->size(); ++i) EXPECT_EQ((*first)[i].text, (*second)[i].text);
 }
 
+TEST_F(CatalogPolicyTest, DrawsIndependentlyWhereItIsAskedTo) {
+  const auto request = [&](std::uint64_t seed) {
+    return ProposalRequest{
+        .context = context, .count = 3, .independent = true, .seed = Seed::from_number(seed)};
+  };
+  const auto draws = propose_now(*policy, request(1)), others = propose_now(*policy, request(2));
+  ASSERT_TRUE(draws.ok()) << draws.error().to_string();
+  ASSERT_EQ(draws->size(), 3U);
+  for (const Proposal& draw : *draws) EXPECT_EQ(draw.lineage.operation, "random");
+  EXPECT_NE(draws->front().text, others->front().text);
+}
+
+TEST_F(CatalogPolicyTest, AHostProgramIsNoParentAndHasNoCell) {
+  Rng rng(Seed::from_number(3));
+  Experience parent;
+  parent.candidate_text = "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\n";
+  EXPECT_FALSE(variation.mutate(context, parent, rng).ok());
+  EXPECT_TRUE(variation.cell(*parse_candidate(parent.candidate_text, "module.py")).empty());
+}
+
 TEST_F(CatalogPolicyTest, VariesAParentIntoAnotherCandidateAndNamesIt) {
   Rng rng(Seed::from_number(2));
-  const auto proposals = policy->propose(context(), 2, rng);
+  const auto proposals = propose(2);
   const Experience parent = as_experience(proposals->front()), mate = as_experience(proposals->back());
-  const auto mutant = policy->vary(context(), parent, nullptr, rng);
+  const auto mutant = variation.mutate(context, parent, rng);
   ASSERT_TRUE(mutant.ok()) << mutant.error().to_string();
   EXPECT_NE(mutant->text, parent.candidate_text);
   EXPECT_EQ(mutant->lineage.parents, std::vector<Digest>{parent.candidate});
-  const auto child = policy->vary(context(), parent, &mate, rng);
+  const auto child = variation.cross(context, parent, mate, rng);
   ASSERT_TRUE(child.ok());
   EXPECT_EQ(child->lineage.parents.size(), 2U);
 }
@@ -90,14 +111,14 @@ TEST_F(CatalogPolicyTest, RefusesAParentThatIsNoCandidate) {
   Rng rng(Seed::from_number(3));
   Experience parent;
   parent.candidate_text = "int main() {}";
-  EXPECT_FALSE(policy->vary(context(), parent, nullptr, rng).ok());
+  EXPECT_FALSE(variation.mutate(context, parent, rng).ok());
 }
 
 TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
-  const auto graph = catalog::lower(task);
+  const auto graph = catalog::lower(*task);
   const auto cell = [&](int unroll) {
     const auto emission = catalog::compile(*graph, {{"g0.unroll", unroll}});
-    return policy->behaviour(context(), *parse_candidate(emission->text, "test"));
+    return variation.cell(*parse_candidate(emission->text, "test"));
   };
   EXPECT_EQ(cell(4), cell(4));
   EXPECT_NE(cell(1), cell(8));
@@ -106,8 +127,8 @@ TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
 TEST(CatalogEmit, FusesSoftmaxIntoOneKernelAndKeepsItApartWhenAsked) {
   const TaskSpec task = *parse_task(kSoftmax, "softmax.toml");
   const auto graph = catalog::lower(task);
-  EXPECT_EQ(parse_candidate(catalog::compile(*graph, {})->text, "fused")->plan.steps.size(), 1U);
-  EXPECT_GT(parse_candidate(catalog::compile(*graph, {{"fuse", 0}})->text, "apart")->plan.steps.size(), 3U);
+  EXPECT_EQ(parse_candidate(catalog::compile(*graph, {})->text, "fused")->plan().steps.size(), 1U);
+  EXPECT_GT(parse_candidate(catalog::compile(*graph, {{"fuse", 0}})->text, "apart")->plan().steps.size(), 3U);
 }
 
 TEST(CatalogEmit, PrefixesTheNamesThatATaskChose) {
@@ -152,7 +173,7 @@ TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
   ASSERT_TRUE(graph.ok());
   const auto emission = catalog::compile(*graph, {});
   EXPECT_EQ(emission->pattern, "map");
-  EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan.steps.size(), 1U);
+  EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan().steps.size(), 1U);
 }
 
 TEST(Choices, ReadsBackWhatItWrote) {

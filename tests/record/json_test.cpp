@@ -52,6 +52,32 @@ TEST(VerdictJson, RoundTripsThroughTextWithoutLosingABit) {
   EXPECT_TRUE(verdict->speedups[0].ambiguous);
 }
 
+TEST(VerdictJson, SaysWhatItWasReachedWithAndWhatIsNotCovered) {
+  Verdict verdict = full_verdict();
+  verdict.uncovered = {"rows=31"};
+  verdict.provenance = {.device_kind = "cuda",
+                        .device_name = "H200",
+                        .device_uuid = "GPU-1",
+                        .driver = "570.1",
+                        .compiler = "NVRTC 12.8",
+                        .gym_version = "0.1.0"};
+  const auto back = verdict_from_json(to_json(verdict));
+  ASSERT_TRUE(back.ok()) << back.error().to_string();
+  EXPECT_EQ(back->uncovered, verdict.uncovered);
+  EXPECT_EQ(back->provenance, verdict.provenance);
+}
+
+TEST(VerdictJson, OfAnOlderVersionHasNoProvenanceAndCoversAll) {
+  json older = to_json(full_verdict());
+  EXPECT_FALSE(older.contains("uncovered") || older.contains("provenance"));
+  const auto verdict = verdict_from_json(older);
+  ASSERT_TRUE(verdict.ok()) << verdict.error().to_string();
+  EXPECT_TRUE(verdict->uncovered.empty());
+  EXPECT_EQ(verdict->provenance, Provenance{});
+  older["provenance"] = {{"device_kind", 7}};
+  EXPECT_THAT(error_of(older), testing::HasSubstr("verdict.provenance.device_kind"));
+}
+
 TEST(VerdictJson, AProfileIsThereOnlyWhereOneWasMade) {
   EXPECT_FALSE(to_json(full_verdict()).contains("profiles")) << "records from before profiles are the same";
   Verdict verdict = full_verdict();
@@ -148,6 +174,38 @@ TEST(LineageJson, NamesABadParent) {
   const auto lineage = lineage_from_json(object);
   ASSERT_FALSE(lineage.ok());
   EXPECT_THAT(lineage.error().message, testing::StartsWith("lineage.parents[1]: "));
+}
+
+TEST(GenerationJson, NamesItsBlobsByDigest) {
+  const Generation generation{.model = "qwen@1f2e",
+                              .tokenizer = "qwen",
+                              .sampling = {{"temperature", 0.7}},
+                              .group = 3,
+                              .turn = 2,
+                              .prompt = Blob::of("write a kernel"),
+                              .answer_tokens = pack<std::int32_t>({5, -7, 9})};
+  const auto back = generation_from_json(to_json(generation));
+  ASSERT_TRUE(back.ok()) << back.error().to_string();
+  EXPECT_EQ(to_json(*back), to_json(generation));
+  EXPECT_EQ(back->turn, 2);
+  EXPECT_EQ(back->prompt.digest, digest_of("write a kernel"));
+  EXPECT_EQ(back->prompt.bytes, "") << "a store has them";
+  EXPECT_FALSE(back->loss_mask.exists());
+}
+
+TEST(GenerationJson, NamesABadDigest) {
+  json object = to_json(Generation{.prompt = Blob::of("p")});
+  object["blobs"]["prompt"] = "zz";
+  const auto generation = generation_from_json(object);
+  ASSERT_FALSE(generation.ok());
+  EXPECT_THAT(generation.error().message, testing::StartsWith("generation.blobs.prompt: "));
+}
+
+TEST(Blobs, GiveBackTheArraysThatWerePacked) {
+  const std::vector<float> values = {-1.5F, 0, 3e-38F};
+  EXPECT_EQ(*unpack<float>(pack(values).bytes), values);
+  EXPECT_TRUE(unpack<std::int32_t>(pack<std::int32_t>({}).bytes)->empty());
+  EXPECT_EQ(unpack<float>("12345").error().code, ErrorCode::kCorrupt);
 }
 
 TEST(JsonText, NeverThrowsOnBytesThatAreNotText) {

@@ -10,9 +10,9 @@ namespace lathe {
 
 /// Kernels on a ladder: fresh draws reach only its lowest rungs, a variation climbs one. Two cells: even and
 /// odd rungs.
-class LadderPolicy final : public Policy {
+class Ladder final : public Variation {
  public:
-  explicit LadderPolicy(int fresh_rungs) : fresh_rungs_(fresh_rungs) {}
+  static constexpr const char* kName = "ladder";
 
   static std::string text(int rung) {
     return "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"n\"]\n*/\n// rung " +
@@ -26,29 +26,30 @@ class LadderPolicy final : public Policy {
       std::from_chars(text.data() + at + mark.size(), text.data() + text.size(), rung);
     return rung;
   }
+  static Proposal proposal(int rung) { return {text(rung), {{}, kName, "random", ""}}; }
 
-  std::string name() const override { return "ladder"; }
-  Result<std::vector<Proposal>> propose(const PolicyContext&, int count, Rng& rng) override {
-    std::vector<Proposal> proposals;
-    for (int i = 0; i < count; ++i)
-      proposals.push_back({text(static_cast<int>(rng.below(static_cast<std::uint64_t>(fresh_rungs_)))),
-                           {{}, name(), "random", ""}});
-    return proposals;
-  }
-  Result<Proposal> draw(const PolicyContext& context, Rng& rng) override {
-    LATHE_TRY(const auto proposals, propose(context, 1, rng));
-    return proposals.front();
-  }
-  Result<Proposal> vary(const PolicyContext&, const Experience& parent, const Experience*, Rng&) override {
+  Result<Proposal> mutate(const PolicyContext&, const Experience& parent, Rng&) override {
     return Proposal{text(rung_of(parent.candidate_text) + 1),
-                    {{parent.candidate}, name(), "mutate", "one up"}};
+                    {{parent.candidate}, kName, "mutate", "one up"}};
   }
-  std::vector<int> behaviour(const PolicyContext&, const Candidate& candidate) override {
-    return {rung_of(candidate.text) % 2};
+  Result<Proposal> cross(const PolicyContext& context, const Experience& parent, const Experience&,
+                         Rng& rng) override {
+    return mutate(context, parent, rng);
   }
-
- private:
-  int fresh_rungs_;
+  std::vector<int> cell(const Candidate& candidate) override { return {rung_of(candidate.text) % 2}; }
 };
+
+/// Draws from the lowest `fresh_rungs`.
+inline std::unique_ptr<Policy> make_ladder(int fresh_rungs) {
+  const auto draw = [fresh_rungs](const ProposalRequest& request) -> Result<std::vector<Proposal>> {
+    Rng rng(request.seed);
+    std::vector<Proposal> proposals;
+    for (int i = 0; i < request.count; ++i)
+      proposals.push_back(
+          Ladder::proposal(static_cast<int>(rng.below(static_cast<std::uint64_t>(fresh_rungs)))));
+    return proposals;
+  };
+  return make_policy(Ladder::kName, draw, RunsOn::kCaller, std::make_shared<Ladder>());
+}
 
 }  // namespace lathe

@@ -35,7 +35,7 @@ class SearchTest : public testing::Test {
     options_.in_flight = 1;
   }
 
-  static Digest digest(int rung) { return digest_of(LadderPolicy::text(rung)); }
+  static Digest digest(int rung) { return digest_of(Ladder::text(rung)); }
   void script(int rung, const FakeKernel& kernel) { backend_.script(digest(rung).short_hex(), kernel); }
 
   /// One sitting of the run, as a program would have it.
@@ -45,13 +45,14 @@ class SearchTest : public testing::Test {
     given.secret = Seed::from_number(9);
     const auto gym = Gym::start(backend_, given, null_sink());
     const auto evaluator = gym->connect();
-    const auto task = std::make_shared<const TaskSpec>(task_);
-    LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, {}));
     const auto strategies = make_strategy(strategy);
-    const auto peaks = backend_.peaks();
-    const PolicyContext policy_context{task_, backend_.device(), *peaks};
-    const SearchContext context{task,       baselines.best, policy_context, policy_, **strategies,
-                                *evaluator, *store_,        events,         stop};
+    const SearchContext context{{shared_twice_task(), backend_.device(), *backend_.peaks()},
+                                *policy_,
+                                **strategies,
+                                *evaluator,
+                                *store_,
+                                events,
+                                stop};
     return run_search(context, "r", options_);
   }
 
@@ -64,14 +65,13 @@ class SearchTest : public testing::Test {
   std::vector<int> rungs(Depth depth) {
     std::vector<int> found;
     for (const Experience& experience : stored(depth))
-      found.push_back(LadderPolicy::rung_of(experience.candidate_text));
+      found.push_back(Ladder::rung_of(experience.candidate_text));
     return found;
   }
   int highest() { return std::ranges::max(rungs(Depth::kScreen)); }
 
-  const TaskSpec task_ = twice_task();
   FakeBackend backend_;
-  LadderPolicy policy_{40};
+  std::unique_ptr<Policy> policy_ = make_ladder(40);
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = open_or_fail(folder_.path());
   SearchOptions options_;
@@ -88,7 +88,7 @@ TEST_F(SearchTest, SpendsItsBudgetAndNoMoreOnTextsThatAllDiffer) {
 }
 
 TEST_F(SearchTest, EvolveClimbsBeyondWhatIsDrawn) {
-  policy_ = LadderPolicy(20);
+  policy_ = make_ladder(20);
   ASSERT_TRUE(sit("evolve").ok());
   EXPECT_GT(highest(), 25);
   const auto all = stored(Depth::kScreen);
@@ -123,7 +123,7 @@ TEST_F(SearchTest, AStoppedRunGoesOnWhereItWas) {
 }
 
 TEST_F(SearchTest, APolicyWithNothingNewEndsTheSearch) {
-  policy_ = LadderPolicy(5);
+  policy_ = make_ladder(5);
   const auto summary = sit("random");
   ASSERT_TRUE(summary.ok());
   EXPECT_TRUE(summary->exhausted);

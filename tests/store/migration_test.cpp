@@ -27,6 +27,13 @@ CREATE TABLE speedups (experience INTEGER NOT NULL REFERENCES experiences(id) ON
 CREATE TABLE facts (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO runs VALUES ('old', 'softmax', 'text',
   '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef', '{}', 'done', '{"best":2}', 1600000000);
+INSERT INTO experiences VALUES (7, 'old', 0, 'softmax',
+  'de7aadf11aa9b97f737447ffe5966e4db0a866d82536ef1459f0b1b4539b74d8',
+  '2c92d93b60b5f08a21b34e6088853b40b312d1ffb8a9d8db564f913e8828e9e0', 'text', '', 'PASS', 'ok',
+  '{"description":"","operation":"mutate","parents":["08445822f3b54fc407667a844ffea6a0cdde0b45d892cfefbfaa1bcb8299e27f"],"policy":"catalog"}',
+  '{"build":{"code_bytes":0,"facts":{},"log":"","seconds":0.0},"candidate":"0000000000000000000000000000000000000000000000000000000000000000","depth":"verify","detail":"","evidence":{"cases":[]},"outcome":"PASS","profile":{},"reason":"ok","speedups":[{"ambiguous":false,"baseline":"naive","high":2.1,"low":1.9,"mid":2.0,"shape":"s"}],"stage_seconds":{},"task":"0000000000000000000000000000000000000000000000000000000000000000","timings":[]}',
+  0.25, 1600000001, '4db78afb9561509b672ddf5375e2547b832c8f1bb847de2234b6189b24efe24a');
+INSERT INTO speedups VALUES (7, 'naive', 1.9, 2.0);
 INSERT INTO facts VALUES ('peak.l2', '1.5e11');
 )sql";
 
@@ -60,8 +67,15 @@ TEST(Migration, KeepsAVersion1StoreReadable) {
   ASSERT_TRUE(run.ok()) << run.error().to_string();
   EXPECT_EQ(run->summary, R"({"best":2})");
   EXPECT_EQ(**store->get_fact("peak.l2"), "1.5e11");
-  EXPECT_TRUE(store->append(make_experience("old", 0)).ok());
-  EXPECT_EQ(store->experiences("old")->size(), 1u);
+  const auto kept = store->read({});
+  ASSERT_TRUE(kept.ok()) << kept.error().to_string();
+  ASSERT_EQ(kept->size(), 1u);
+  EXPECT_EQ(kept->front().id, 7);
+  EXPECT_EQ(kept->front().verdict.speedup("naive")->mid, 2);
+  EXPECT_EQ(kept->front().lineage.operation, "mutate");
+  EXPECT_FALSE(kept->front().generation.has_value());
+  EXPECT_TRUE(store->append(make_experience("old", 1)).ok());
+  EXPECT_EQ(store->experiences("old")->size(), 2u);
 }
 
 TEST(Migration, GoesThroughEveryStepAndKeepsACopyOfTheOldStore) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "record/json.h"
+#include "store/sqlite.h"
 #include "tests/store/fixtures.h"
 
 namespace lathe {
@@ -61,7 +62,7 @@ TEST_F(StoreTest, GivesBackExperiencesBySequenceWithEveryByte) {
   ASSERT_TRUE(store_->create_run(make_run("r")).ok());
   Experience odd = make_experience("r", 3);
   odd.candidate_text = std::string("a\0b\xff", 4);
-  odd.prompt = "'; DROP TABLE runs; --";
+  odd.task_name = "'; DROP TABLE runs; --";
   ASSERT_TRUE(store_->append(odd).ok());
   ASSERT_TRUE(store_->append(make_experience("r", 1)).ok());
   const auto rows = store_->experiences("r");
@@ -70,7 +71,8 @@ TEST_F(StoreTest, GivesBackExperiencesBySequenceWithEveryByte) {
   EXPECT_EQ((*rows)[0].sequence, 1);
   const Experience& back = (*rows)[1];
   EXPECT_EQ(back.candidate_text, odd.candidate_text);
-  EXPECT_EQ(back.prompt, odd.prompt);
+  EXPECT_EQ(back.task_name, odd.task_name);
+  EXPECT_FALSE(back.generation.has_value());
   EXPECT_EQ(back.candidate, odd.candidate);
   EXPECT_EQ(back.lineage.parents, odd.lineage.parents);
   EXPECT_EQ(to_json(back.verdict), to_json(odd.verdict));
@@ -103,20 +105,73 @@ TEST_F(StoreTest, RefusesAVerdictThatCouldNotBeReadBack) {
   EXPECT_TRUE(store_->experiences("r")->empty());
 }
 
-TEST_F(StoreTest, BestHasTheHighestLowerBoundAmongThosePassed) {
+TEST_F(StoreTest, KeepsAGenerationWithItsArrays) {
   ASSERT_TRUE(store_->create_run(make_run("r")).ok());
-  EXPECT_FALSE(store_->best(digest_of("softmax"), "naive")->has_value());
-  Experience wrong = make_experience("r", 0, 2.99);
-  wrong.verdict.outcome = Outcome::kWrong;
-  ASSERT_TRUE(store_->append(wrong).ok());
-  ASSERT_TRUE(store_->append(make_experience("r", 1, 2.5)).ok());
-  ASSERT_TRUE(store_->append(make_experience("r", 2, 2.8)).ok());
-  const auto best = store_->best(digest_of("softmax"), "naive");
-  ASSERT_TRUE(best.ok()) << best.error().to_string();
-  ASSERT_TRUE(best->has_value());
-  EXPECT_EQ((*best)->sequence, 2);
-  EXPECT_FALSE(store_->best(digest_of("softmax"), "onednn")->has_value());
-  EXPECT_FALSE(store_->best(digest_of("gemm"), "naive")->has_value());
+  Experience written = make_experience("r", 0);
+  const std::vector<float> log_probabilities = {-0.25F, -3.5F};
+  written.generation = Generation{.model = "qwen@1f2e",
+                                  .group = 4,
+                                  .turn = 1,
+                                  .prompt = Blob::of("write a kernel"),
+                                  .answer_log_probabilities = pack(log_probabilities)};
+  ASSERT_TRUE(store_->append(written).ok());
+  const auto rows = open_or_fail(folder_.path())->experiences("r");
+  ASSERT_TRUE(rows.ok()) << rows.error().to_string();
+  const Generation& back = rows->at(0).generation.value();
+  EXPECT_EQ(back.model, "qwen@1f2e");
+  EXPECT_EQ(back.turn, 1);
+  EXPECT_EQ(*store_->get_blob(back.prompt.digest), "write a kernel");
+  EXPECT_EQ(*unpack<float>(*store_->get_blob(back.answer_log_probabilities.digest)), log_probabilities);
+  EXPECT_FALSE(back.loss_mask.exists());
+}
+
+class CursorTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    for (const char* run : {"a", "b"}) ASSERT_TRUE(store_->create_run(make_run(run)).ok());
+    for (int i = 0; i < 3; ++i) append("a", i, "softmax");
+    for (int i = 0; i < 2; ++i) append("b", i, "gemm");
+    append("b", 2, "softmax");
+  }
+  void append(const char* run, int sequence, const char* task) {
+    Experience experience = make_experience(run, sequence);
+    experience.task = digest_of(task);
+    ASSERT_TRUE(store_->append(experience).ok());
+  }
+  /// "a0 a1 ...": what a query finds.
+  std::string found(const Query& query) {
+    const auto rows = store_->read(query);
+    if (!rows.ok()) return rows.error().to_string();
+    std::string text;
+    for (const Experience& e : *rows) text += (text.empty() ? "" : " ") + e.run + std::to_string(e.sequence);
+    return text;
+  }
+};
+
+TEST_F(CursorTest, ReadsOfATaskOrARunOrBothOrAllInOrderOfArrival) {
+  EXPECT_EQ(found({}), "a0 a1 a2 b0 b1 b2");
+  EXPECT_EQ(found({.task = digest_of("softmax")}), "a0 a1 a2 b2");
+  EXPECT_EQ(found({.run = "b"}), "b0 b1 b2");
+  EXPECT_EQ(found({.task = digest_of("gemm"), .run = "b"}), "b0 b1");
+  EXPECT_EQ(found({.task = digest_of("gemm"), .run = "a"}), "");
+}
+
+TEST_F(CursorTest, GoesOnAfterTheLastIdThatWasSeen) {
+  Query query{.task = digest_of("softmax"), .limit = 3};
+  const auto first = store_->read(query);
+  ASSERT_EQ(first->size(), 3u);
+  query.after_id = first->back().id;
+  EXPECT_EQ(found(query), "b2");
+  append("a", 3, "softmax");
+  EXPECT_EQ(found(query), "b2 a3") << "what was appended meanwhile";
+}
+
+TEST_F(CursorTest, AnIdThatWasSeenNeverComesBack) {
+  const std::int64_t last = store_->read({})->back().id;
+  auto database = Database::open(folder_.database());
+  ASSERT_TRUE(database->execute("DELETE FROM experiences WHERE run = 'b'").ok());
+  append("a", 3, "softmax");
+  EXPECT_GT(store_->read({})->back().id, last);
 }
 
 TEST_F(StoreTest, KeepsFactsAcrossProcesses) {

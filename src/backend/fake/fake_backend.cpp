@@ -126,6 +126,7 @@ Seed FakeBackend::next_seed() {
 Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTask&,
                                        const CancelToken& cancel) {
   if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "cancelled"};
+  if (!candidate.has_plan()) return refuse_host_program(candidate);
   const FakeKernel script = kernel(candidate.name);
   if (script.build_infra) return Error{ErrorCode::kUnavailable, "the compile jail is broken"};
   BuildResult result;

@@ -19,7 +19,8 @@ using catalog::Target;
 Target target_of(const DeviceInfo& device) {
   const auto found = device.facts.find("vector_bytes");
   const bool known = found != device.facts.end() && found->second >= 32;
-  Target target{.cuda = device.kind == "cuda", .lanes = known ? static_cast<int>(found->second / 4) : 16};
+  Target target{.cuda = device.dialect == Dialect::kCuda,
+                .lanes = known ? static_cast<int>(found->second / 4) : 16};
   const auto fact = [&](const char* name, int otherwise) {
     const auto at = device.facts.find(name);
     return at != device.facts.end() ? static_cast<int>(at->second) : otherwise;
@@ -30,14 +31,17 @@ Target target_of(const DeviceInfo& device) {
   return target;
 }
 
-class CatalogPolicy final : public Policy {
- public:
-  std::string name() const override { return "catalog"; }
+constexpr const char* kName = "catalog";
 
+class Catalog final : public Variation {
+ public:
   /// The default schedule and single changes of it rank by predicted time; a few random schedules follow, for
   /// the cost model is only a model.
-  Result<std::vector<Proposal>> propose(const PolicyContext& context, int count, Rng& rng) override {
-    LATHE_TRY(const Graph graph, catalog::lower(context.task));
+  Result<std::vector<Proposal>> propose(const ProposalRequest& request) {
+    const PolicyContext& context = request.context;
+    Rng rng(request.seed);
+    LATHE_TRY(const Graph graph, catalog::lower(*context.task));
+    if (request.independent) return draw(context, graph, request.count, rng);
     std::vector<Proposal> proposals;
     std::set<std::string> seen;
     const auto add = [&](const Result<Emission>& emission, const std::string& operation) {
@@ -46,12 +50,12 @@ class CatalogPolicy final : public Policy {
     };
     LATHE_TRY(const Emission first, emit(context, graph, {}, nullptr));
     add(first, "default");
-    for (const Schedule& changed : context.device.kind == "cuda"
+    for (const Schedule& changed : context.device.dialect == Dialect::kCuda
                                        ? catalog::gpu_changes(first.schedule, first.space)
                                        : catalog::single_changes(first.schedule, first.space))
       add(emit(context, graph, changed, nullptr), "variant");
     std::stable_sort(proposals.begin() + 1, proposals.end(), faster);
-    const auto wanted = static_cast<std::size_t>(std::max(count, 1));
+    const auto wanted = static_cast<std::size_t>(std::max(request.count, 1));
     const std::size_t kept = std::min(proposals.size(), std::max<std::size_t>(1, wanted * 3 / 4));
     proposals.resize(kept);
     for (std::size_t tries = 0; proposals.size() < wanted && tries < 8 * wanted; ++tries)
@@ -59,15 +63,19 @@ class CatalogPolicy final : public Policy {
     return proposals;
   }
 
-  Result<Proposal> draw(const PolicyContext& context, Rng& rng) override {
-    LATHE_TRY(const Graph graph, catalog::lower(context.task));
-    LATHE_TRY(const Emission emission, emit(context, graph, {}, &rng));
-    return make(context, emission, "random", catalog::to_text(emission.schedule), {});
+  Result<Proposal> mutate(const PolicyContext& context, const Experience& parent, Rng& rng) override {
+    return vary(context, parent, nullptr, rng);
   }
 
-  Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
-                        Rng& rng) override {
-    LATHE_TRY(const Graph graph, catalog::lower(context.task));
+  Result<Proposal> cross(const PolicyContext& context, const Experience& parent, const Experience& mate,
+                         Rng& rng) override {
+    return vary(context, parent, &mate, rng);
+  }
+
+  /// A changed version of `parent`; of `parent` and `mate` together if mate is not null.
+  static Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
+                               Rng& rng) {
+    LATHE_TRY(const Graph graph, catalog::lower(*context.task));
     LATHE_TRY(const Schedule own, schedule_of(parent.candidate_text));
     Schedule child = own;
     std::vector<Digest> parents = {parent.candidate};
@@ -83,7 +91,7 @@ class CatalogPolicy final : public Policy {
     Result<Emission> emission = emit(context, graph, child, nullptr);
     for (int tries = 0; tries < 16; ++tries) {
       if (emission.ok() && emission->text != parent.candidate_text) break;
-      emission = mutate(context, graph, child, rng);
+      emission = change(context, graph, child, rng);
     }
     LATHE_CHECK_OK(emission.ok() ? Status(Ok{}) : Status(emission.error()));
     return make(context, *emission, operation, catalog::to_text(catalog::difference(own, emission->schedule)),
@@ -91,23 +99,34 @@ class CatalogPolicy final : public Policy {
   }
 
   /// Kernels in the plan, a class of what they do, tile or unroll class, cache block class.
-  std::vector<int> behaviour(const PolicyContext&, const Candidate& candidate) override {
+  std::vector<int> cell(const Candidate& candidate) override {
+    if (!candidate.has_plan()) return {};
     int patterns = 0;
     for (const char* name :
          {"map", "row_reduce", "column_reduce", "contraction", "conv", "stencil", "scan", "transpose"})
-      patterns = patterns * 2 + (candidate.plan.pattern.find(name) != std::string::npos ? 1 : 0);
+      patterns = patterns * 2 + (candidate.plan().pattern.find(name) != std::string::npos ? 1 : 0);
     int tile = 0, block = 0;
-    for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan.knobs)) {
+    for (const auto& [knob, value] : catalog::parse_schedule(candidate.plan().knobs)) {
       const auto ends = [&, key = knob](const char* suffix) { return key.ends_with(suffix); };
       if (ends(".unroll")) tile = std::max(tile, static_cast<int>(std::log2(value)));
       if (ends(".tile")) tile = std::max(tile, 10 + value % 10);
       if (ends(".kc") || ends(".block") || ends(".nc") || ends(".depth"))
         block = std::max(block, static_cast<int>(std::log2(value)));
     }
-    return {static_cast<int>(candidate.plan.steps.size()), patterns, tile, block};
+    return {static_cast<int>(candidate.plan().steps.size()), patterns, tile, block};
   }
 
  private:
+  static Result<std::vector<Proposal>> draw(const PolicyContext& context, const Graph& graph, int count,
+                                            Rng& rng) {
+    std::vector<Proposal> proposals;
+    for (int i = 0; i < count; ++i) {
+      LATHE_TRY(const Emission emission, emit(context, graph, {}, &rng));
+      proposals.push_back(make(context, emission, "random", catalog::to_text(emission.schedule), {}));
+    }
+    return proposals;
+  }
+
   static bool faster(const Proposal& a, const Proposal& b) { return a.predicted_ns < b.predicted_ns; }
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
@@ -117,20 +136,21 @@ class CatalogPolicy final : public Policy {
 
   static Result<Schedule> schedule_of(const std::string& text) {
     LATHE_TRY(const Candidate candidate, parse_candidate(text, "parent"));
-    return catalog::parse_schedule(candidate.plan.knobs);
+    if (!candidate.has_plan()) return invalid("the catalogue cannot vary a host program");
+    return catalog::parse_schedule(candidate.plan().knobs);
   }
 
-  static Result<Emission> mutate(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
+  static Result<Emission> change(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                  Rng& rng) {
     LATHE_TRY(const Emission current, emit(context, graph, schedule, nullptr));
     return emit(context, graph, catalog::mutated(current.schedule, current.space, rng), nullptr);
   }
 
-  Proposal make(const PolicyContext& context, const Emission& emission, const std::string& operation,
-                std::string description, std::vector<Digest> parents) const {
+  static Proposal make(const PolicyContext& context, const Emission& emission, const std::string& operation,
+                       std::string description, std::vector<Digest> parents) {
     Proposal proposal;
     proposal.text = emission.text;
-    proposal.lineage = {std::move(parents), name(), operation, std::move(description)};
+    proposal.lineage = {std::move(parents), kName, operation, std::move(description)};
     proposal.predicted_ns = catalog::predict_ns(emission.work, context.peaks, context.device.threads);
     return proposal;
   }
@@ -139,13 +159,17 @@ class CatalogPolicy final : public Policy {
 }  // namespace
 
 std::vector<Candidate> catalog_anchors(const PolicyContext& context) {
-  Rng rng(Seed::from_number(0));
-  const auto proposals = make_catalog_policy()->propose(context, 1, rng);
+  const auto proposals = Catalog().propose({.context = context});
   if (!proposals.ok() || proposals->empty()) return {};
-  auto candidate = parse_candidate(proposals->front().text, "catalog");
+  auto candidate = parse_candidate(proposals->front().text, kName);
   return candidate.ok() ? std::vector<Candidate>{*std::move(candidate)} : std::vector<Candidate>{};
 }
 
-std::unique_ptr<Policy> make_catalog_policy() { return std::make_unique<CatalogPolicy>(); }
+std::unique_ptr<Policy> make_catalog_policy() {
+  const auto catalog = std::make_shared<Catalog>();
+  return make_policy(
+      kName, [catalog](const ProposalRequest& request) { return catalog->propose(request); }, RunsOn::kCaller,
+      catalog);
+}
 
 }  // namespace lathe

@@ -71,5 +71,18 @@ TEST_F(FakeBackendTest, BuildsAndOpensAsScripted) {
   EXPECT_EQ(opened.error().code, ErrorCode::kInvalid);
 }
 
+TEST(FakeBackend, RefusesAHostProgramAsABuildThatFailed) {
+  FakeBackend backend(Seed::from_number(1));
+  const auto program = parse_candidate(
+      "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\n", "module.py");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  const auto built = backend.build(*program, BoundTask{});
+  ASSERT_TRUE(built.ok());
+  EXPECT_FALSE(built->ok);
+  EXPECT_EQ(built->reason, "host_program");
+  EXPECT_EQ(built->outcome, Outcome::kBuildFailed);
+  EXPECT_NE(built->facts.log.find("python"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lathe

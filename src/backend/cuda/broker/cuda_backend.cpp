@@ -103,13 +103,14 @@ class CudaBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
+    if (!candidate.has_plan()) return refuse_host_program(candidate);
     if (!candidate.has_kernels()) {
       BuildResult nothing{.ok = true};
       nothing.artifact.key = candidate.digest;
       return nothing;
     }
     Dims constants;
-    for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
+    for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
     return toolchain_->build(candidate.text, constants, cancel);
   }
 

@@ -41,8 +41,9 @@ class Builder final : public OfflineBuilder {
   const Dims& facts() const override { return facts_; }
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
+    if (!candidate.has_plan()) return refuse_host_program(candidate);
     Dims constants;
-    for (const std::string& name : candidate.plan.constants) constants[name] = task.dims.at(name);
+    for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
     return toolchain_->build(candidate.text, constants, cancel);
   }
 

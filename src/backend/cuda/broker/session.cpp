@@ -161,7 +161,8 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   BlockOutcome outcome;
-  // A reset that finds the device lost replaces the memory, which a launcher must map before it records calls.
+  // A reset that finds the device lost replaces the memory, which a launcher must map before it records
+  // calls.
   for (int attempt = 0; attempt < 2; ++attempt) {
     outcome = try_block(request);
     if (outcome.reason != kMemoryReplaced) break;

@@ -115,9 +115,9 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
   for (std::uint32_t t = 0; t < layout.trials; ++t)
     for (std::size_t i = 0; i < layout.inputs.slots.size(); ++i) {
       const std::byte* const from = inputs.data() + t * layout.inputs.stride + layout.inputs.offsets[i];
-      LATHE_CHECK_OK(check(
-          driver_->copy_to_device(workload.inputs.tensor(t, i), from, layout.inputs.slots[i].bytes),
-          "cannot upload an input"));
+      LATHE_CHECK_OK(
+          check(driver_->copy_to_device(workload.inputs.tensor(t, i), from, layout.inputs.slots[i].bytes),
+                "cannot upload an input"));
     }
   std::byte* const host = workload.host_outputs.data();
   if (driver_->register_host(host, workload.host_outputs.size(), kForKernels) == 0)

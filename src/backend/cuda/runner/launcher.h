@@ -83,7 +83,7 @@ class Launcher {
   Mapping control_, image_;
   Module module_ = nullptr;
   std::map<std::string, Function> functions_;
-  std::vector<lathe_vendor_call*> nodes_;       ///< one a step; null for launches
+  std::vector<lathe_vendor_call*> nodes_;  ///< one a step; null for launches
   RegionMemory inputs_, outputs_;
   std::vector<DeviceMemory> scratch_;
   std::vector<EncodedMap> maps_;  ///< trial by trial

@@ -47,8 +47,9 @@ struct Region {
 };
 Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 
-/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes some ten thousand
-/// a second for all processes together. Each slot keeps its own 2 MiB pages, so that addresses look the same.
+/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes some ten
+/// thousand a second for all processes together. Each slot keeps its own 2 MiB pages, so that addresses look
+/// the same.
 enum class Sharing : std::uint8_t {
   kTrial,        ///< those of a trial: a kernel that is timed must not find the inputs of other calls
   kAllButFirst,  ///< the first trial's have memory of their own and fault at their ends; all others share one
@@ -121,8 +122,8 @@ struct KeeperRequest {
 std::string encode(const KeeperRequest& request);
 Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
 
-/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: of the inputs' allocations, then of
-/// the outputs'.
+/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: of the inputs' allocations, then
+/// of the outputs'.
 struct KeeperReply {
   bool ok = false;
   std::string text;  ///< why not

@@ -1,0 +1,111 @@
+#include "policy/policy.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace lathe {
+namespace {
+
+class FunctionPolicy final : public Policy {
+ public:
+  FunctionPolicy(std::string name, ProposeFunction propose, RunsOn where,
+                 std::shared_ptr<Variation> variation)
+      : name_(std::move(name)), propose_(std::move(propose)), variation_(std::move(variation)) {
+    if (where == RunsOn::kThread) worker_ = std::thread([this] { answer_all(); });
+  }
+
+  ~FunctionPolicy() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+      for (const auto& [ticket, cancel] : asked_) cancel.cancel();
+    }
+    changed_.notify_all();
+    if (worker_.joinable()) worker_.join();
+  }
+
+  std::string name() const override { return name_; }
+  Variation* variation() override { return variation_.get(); }
+
+  ProposalTicket ask(ProposalRequest request) override {
+    request.cancel = request.cancel.child();
+    std::unique_lock lock(mutex_);
+    const ProposalTicket ticket = ++tickets_;
+    asked_[ticket] = request.cancel;
+    if (worker_.joinable()) {
+      waiting_.push_back({ticket, std::move(request)});
+      changed_.notify_all();
+      return ticket;
+    }
+    lock.unlock();
+    finish(ticket, propose_(request));
+    return ticket;
+  }
+
+  std::optional<Proposed> poll(double timeout_seconds) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(timeout_seconds),
+                      [&] { return !done_.empty() || asked_.empty(); });
+    if (done_.empty()) return std::nullopt;
+    Proposed answer = std::move(done_.front());
+    done_.pop_front();
+    return answer;
+  }
+
+ private:
+  void finish(ProposalTicket ticket, Result<std::vector<Proposal>> proposals) {
+    std::lock_guard lock(mutex_);
+    asked_.erase(ticket);
+    done_.push_back({ticket, std::move(proposals)});
+    changed_.notify_all();
+  }
+
+  void answer_all() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopped_ || !waiting_.empty(); });
+      if (stopped_) return;
+      const auto [ticket, request] = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      if (request.cancel.cancelled())
+        finish(ticket, Error{ErrorCode::kCancelled, "cancelled before it was answered"});
+      else
+        finish(ticket, propose_(request));
+    }
+  }
+
+  const std::string name_;
+  const ProposeFunction propose_;
+  const std::shared_ptr<Variation> variation_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<ProposalTicket, ProposalRequest>> waiting_;
+  std::map<ProposalTicket, CancelToken> asked_;  ///< waiting or being answered
+  std::deque<Proposed> done_;
+  ProposalTicket tickets_ = 0;
+  bool stopped_ = false;
+  std::thread worker_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_policy(std::string name, ProposeFunction propose, RunsOn where,
+                                    std::shared_ptr<Variation> variation) {
+  return std::make_unique<FunctionPolicy>(std::move(name), std::move(propose), where, std::move(variation));
+}
+
+Result<std::vector<Proposal>> propose_now(Policy& policy, ProposalRequest request) {
+  constexpr double kPollSeconds = 0.1;
+  const CancelToken cancel = request.cancel;
+  const ProposalTicket ticket = policy.ask(std::move(request));
+  while (!cancel.cancelled())
+    if (auto answer = policy.poll(kPollSeconds); answer && answer->ticket == ticket)
+      return std::move(answer->proposals);
+  return Error{ErrorCode::kCancelled, "stopped while kernels were proposed"};
+}
+
+}  // namespace lathe

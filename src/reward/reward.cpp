@@ -1,0 +1,93 @@
+#include "reward/reward.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <string>
+
+namespace lathe {
+namespace {
+
+constexpr double kMostSpeedup =
+    3;  // what Dr. Kernel clips at (arXiv 2602.05885): outliers do not lead a search
+
+/// 0 for a failure, else `of_correct` of the lower bound.
+template <class OfCorrect>
+Result<double> of(const Verdict& verdict, std::string_view peer, OfCorrect of_correct) {
+  if (verdict.outcome == Outcome::kInfra)
+    return Error{ErrorCode::kUnavailable, "INFRA says nothing about the candidate: " + verdict.reason,
+                 "evaluate it again"};
+  return verdict.passed() ? of_correct(speedup_low(verdict, peer)) : 0.0;
+}
+
+Result<double> correct(const Verdict& verdict, std::string_view peer) {
+  return of(verdict, peer, [](double) { return 1.0; });
+}
+
+Result<double> speedup(const Verdict& verdict, std::string_view peer) {
+  return of(verdict, peer, [](double low) { return 1 + std::min(low, kMostSpeedup); });
+}
+
+Result<double> log_speedup(const Verdict& verdict, std::string_view peer) {
+  return of(verdict, peer, [](double low) { return 1 + std::log2(1 + low); });
+}
+
+Result<double> dr_kernel(const Verdict& verdict, std::string_view peer) {
+  return of(verdict, peer, [](double low) { return 0.5 + 0.5 * std::min(low, kMostSpeedup); });
+}
+
+Result<double> dr_kernel_profiled(const Verdict& verdict, std::string_view peer) {
+  const auto share = verdict.profile.find("launched_share");
+  if (verdict.passed() && share == verdict.profile.end())
+    return Error{ErrorCode::kUnavailable,
+                 "the verdict does not say which share of the time is in launched kernels", "use dr_kernel"};
+  return of(verdict, peer, [&](double low) {
+    return 0.5 + 0.5 * std::min(low, kMostSpeedup) + 0.5 * std::clamp(share->second, 0.0, 1.0);
+  });
+}
+
+template <int percent>
+Result<double> fast(const Verdict& verdict, std::string_view peer) {
+  return of(verdict, peer, [](double low) { return 100 * low > percent ? 1.0 : 0.5; });
+}
+
+constexpr std::array<Reward, 9> kRewards{{
+    {"correct", "C", correct},
+    {"dr_kernel", "0.5 C + 0.5 C min(S, 3)", dr_kernel},
+    {"dr_kernel_profiled", "dr_kernel + 0.5 C (share of device time in launched kernels)",
+     dr_kernel_profiled},
+    {"fast_1", "0.5 C + 0.5 C [S > 1]", fast<100>},
+    {"fast_1.2", "0.5 C + 0.5 C [S > 1.2]", fast<120>},
+    {"fast_1.5", "0.5 C + 0.5 C [S > 1.5]", fast<150>},
+    {"fast_2", "0.5 C + 0.5 C [S > 2]", fast<200>},
+    {"log_speedup", "C (1 + log2(1 + S))", log_speedup},
+    {"speedup", "C (1 + min(S, 3))", speedup},
+}};
+
+}  // namespace
+
+double speedup_low(const Verdict& verdict, std::string_view peer) {
+  const auto covered = verdict.speedup(peer);
+  if (!covered || !(covered->low > 0)) return 0;
+  std::set<std::string_view> shapes;
+  for (const Speedup& s : verdict.speedups)
+    if (s.baseline == peer) shapes.insert(s.shape);
+  const auto timed = static_cast<double>(shapes.size());
+  const auto all = timed + static_cast<double>(verdict.uncovered.size());
+  const double elsewhere = std::log(std::min(1.0, covered->low));
+  return std::exp((timed * std::log(covered->low) + (all - timed) * elsewhere) / all);
+}
+
+std::span<const Reward> rewards() { return kRewards; }
+
+Result<Reward> find_reward(std::string_view name) {
+  std::string known;
+  for (const Reward& reward : kRewards) {
+    if (reward.name == name) return reward;
+    known += (known.empty() ? "" : ", ") + std::string(reward.name);
+  }
+  return invalid("unknown reward '" + std::string(name) + "'", "one of: " + known);
+}
+
+}  // namespace lathe
