@@ -75,7 +75,7 @@ TEST(HostProgram, StandsInACommentToo) {
 
 TEST(HostProgram, HasNoPlan) {
   expect_error(candidate_with("[host]\nlanguage = \"cxx\"\nentry = \"run\"\n[[launch]]\nkernel = \"f\""),
-               "unknown key 'launch'", {5, 1});
+               "unknown key 'launch'", {5, 3});
   expect_error(parse_candidate("\"\"\"lathe\n[[launch]]\nkernel = \"f\"\n\"\"\"\n", "k.cpp"), "[host] table",
                {1, 1});
 }

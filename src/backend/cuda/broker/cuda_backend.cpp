@@ -28,8 +28,9 @@ using namespace cuda;
 constexpr int kEmptyBlocks = 25;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
-// A lane keeps two threads busy, one of them in a launcher; more than these wait for the device.
-constexpr int kCoresOfLane = 2, kMostLanes = 6;
+// A lane keeps two threads busy, one of them in a launcher. Evaluations of one task share its outputs'
+// memory, and the noise of more lanes costs more pairs than they overlap (results/cuda/throughput.md).
+constexpr int kCoresOfLane = 2, kMostLanes = 2;
 
 /// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft limit.
 void raise_open_file_limit() {
@@ -63,7 +64,10 @@ class CudaBackend final : public Backend {
     device_.steady = true;
     device_.runners_remember = true;
     device_.best_over_naive = kBestOverNaive;
-    if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
+    if (auto nvml = Nvml::open(facts.pci); nvml.ok()) {
+      device_.uuid = nvml->uuid();
+      log_.emplace(*std::move(nvml));
+    }
   }
 
   const DeviceInfo& device() const override { return device_; }

@@ -45,6 +45,7 @@ class Nvml {
   /// second. kUnavailable on older GPUs.
   Result<double> joules() const;
   const std::string& driver_version() const { return driver_version_; }
+  const std::string& uuid() const { return uuid_; }  ///< of the GPU: "GPU-..."
 
  private:
   using Code = int;
@@ -53,7 +54,7 @@ class Nvml {
   using Call = Code (*)(Arguments...);
 
   Device device_ = nullptr;
-  std::string driver_version_;
+  std::string driver_version_, uuid_;
   Call<Device, int, unsigned*> clock_ = nullptr;
   Call<Device, unsigned*> power_ = nullptr;
   Call<Device, int, unsigned*> temperature_ = nullptr;
