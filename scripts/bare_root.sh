@@ -3,7 +3,8 @@
 #
 #   bare_root.sh make ROOT                 with git and ca-certificates alone; 1 and the reason, where it cannot be made
 #   bare_root.sh in ROOT [BIND]... -- CMD  ROOT is the root of a mount namespace of its own, not a chroot, for which
-#                                          user namespaces are closed; each BIND is a folder seen as /mnt/<its name>
+#                                          user namespaces are closed; each BIND is a folder seen as /mnt/<its name>,
+#                                          or FOLDER:PLACE
 set -eu
 
 fail() { printf 'bare_root.sh: %s\n' "$*" >&2; exit 1; }
@@ -48,8 +49,9 @@ enter() {
   mount --rbind /sys "$root/sys"
   mount --rbind /dev "$root/dev"
   while [ "$1" != -- ]; do
-    mkdir -p "$root/mnt/$(basename "$1")"
-    mount --bind "$1" "$root/mnt/$(basename "$1")"
+    case $1 in *:*) place=${1#*:} ;; *) place=/mnt/$(basename "$1") ;; esac
+    mkdir -p "$root$place"
+    mount --bind "${1%%:*}" "$root$place"
     shift
   done
   shift

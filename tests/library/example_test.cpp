@@ -34,7 +34,7 @@ TEST(ExportedKernel, IsFoundLinkedAndRightInAProjectOutsideTheTree) {
   ASSERT_TRUE(exported.ok()) << exported.error().to_string();
 
   const std::string log = folder + "/log";
-  run("cmake -S '" + kSource + "/examples/use_exported_kernel' -B '" + folder +
+  run("cmake -G Ninja -S '" + kSource + "/examples/use_exported_kernel' -B '" + folder +
           "/build' -Dlathe_softmax_rows_DIR='" + folder + "/package'",
       log);
   run("cmake --build '" + folder + "/build'", log);
