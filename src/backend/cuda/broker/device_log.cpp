@@ -104,11 +104,13 @@ std::map<std::string, double> summarise(const std::vector<DeviceReading>& readin
   add_median("celsius", &DeviceReading::celsius);
   if (const auto clocks = values(&DeviceReading::clock_mhz); !clocks.empty())
     state["clock_mhz_low"] = *std::min_element(clocks.begin(), clocks.end());
-  for (const auto& [reason, name] : kReasons) {
-    const auto throttled = std::count_if(readings.begin(), readings.end(), [&](const DeviceReading& reading) {
-      return (reading.throttle & static_cast<std::uint64_t>(reason)) != 0;
-    });
-    if (throttled > 0) state[name] = static_cast<double>(throttled) / static_cast<double>(readings.size());
+  for (const auto& entry : kReasons) {
+    const auto bit = static_cast<std::uint64_t>(entry.first);
+    const auto throttled =
+        std::count_if(readings.begin(), readings.end(),
+                      [bit](const DeviceReading& reading) { return (reading.throttle & bit) != 0; });
+    if (throttled > 0)
+      state[entry.second] = static_cast<double>(throttled) / static_cast<double>(readings.size());
   }
   return state;
 }
