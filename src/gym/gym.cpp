@@ -147,7 +147,7 @@ class LocalGym final : public Gym {
     const std::int64_t begin_ns = steady_clock().now_ns();
     std::unique_lock lock(mutex_);
     while (inbox.done.empty() && inbox.in_flight > 0 && seconds_since(begin_ns) < timeout_seconds)
-      changed_.wait_for(lock, kTick);  // the watchman's rounds wake it anyway
+      changed_.wait_for(lock, kTick);
     if (inbox.done.empty()) return std::nullopt;
     Evaluated evaluated = std::move(inbox.done.front());
     inbox.done.pop_front();
@@ -200,7 +200,7 @@ class LocalGym final : public Gym {
     return task;
   }
 
-  /// Waits for work; nullopt once the gym stops.
+  /// Waits for work; null once the gym stops.
   template <class Queue>
   auto take(Queue& queue) {
     std::unique_lock lock(mutex_);
@@ -351,8 +351,10 @@ class LocalGym final : public Gym {
   void watch() {
     std::unique_lock lock(mutex_);
     for (;;) {
+      const std::size_t before = unfinished_.size();
       end_unwanted();
-      changed_.notify_all();
+      // Not at every round: whoever wakes for nothing takes a processor from a kernel that is timed.
+      if (stop_.cancelled() || unfinished_.size() != before) changed_.notify_all();
       if (stop_.cancelled()) return;
       idle_.wait_for(lock, kTick);
     }
