@@ -28,6 +28,7 @@ struct Options {
   std::vector<std::string> tasks;
   std::string folder = "tasks";
   int count = 20, alone = 4;
+  int lanes = 0;
   std::string depth = "screen", device = "cpu";
 };
 
@@ -91,8 +92,9 @@ Result<Work> plan_work(const std::string& path, const Options& options, Backend&
   return work;
 }
 
-std::unique_ptr<Gym> start_gym(Backend& backend, EventSink& sink) {
+std::unique_ptr<Gym> start_gym(Backend& backend, int lanes, EventSink& sink) {
   GymOptions options;
+  options.lanes = lanes;
   options.anchors = [&backend](const TaskSpec& task) {
     const auto peaks = backend.peaks();
     if (!peaks.ok()) return std::vector<Candidate>{};
@@ -115,7 +117,7 @@ struct Totals {
 };
 
 /// One task at a time: its preparation, then its candidates one after the other.
-Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, Totals& totals) {
+Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, int lanes, Totals& totals) {
   fmt::print(
       "| task | preparation s | alone p50 s | build | verify | time | verdicts "
       "|\n|---|---|---|---|---|---|---|\n");
@@ -127,7 +129,7 @@ Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, To
   };
   RecordingSink sink;
   for (const Work& work : all) {
-    const auto gym = start_gym(backend, sink);
+    const auto gym = start_gym(backend, lanes, sink);
     const auto client = gym->connect();
     const auto preparing = steady_clock().now_ns();
     LATHE_TRY(const TaskBaselines baselines, client->baselines(work.task, {}));
@@ -147,9 +149,9 @@ Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, To
 }
 
 /// Everything at once, preparation included.
-Status run_together(const std::vector<Work>& all, Depth depth, Backend& backend, Totals& totals) {
+Status run_together(const std::vector<Work>& all, Depth depth, Backend& backend, int lanes, Totals& totals) {
   RecordingSink sink;
-  const auto gym = start_gym(backend, sink);
+  const auto gym = start_gym(backend, lanes, sink);
   const auto client = gym->connect();
   const auto begin = steady_clock().now_ns();
   for (const Work& work : all)
@@ -215,8 +217,8 @@ Status run(const Options& options) {
     LATHE_TRY(Work work, plan_work(task, options, *backend));
     all.push_back(std::move(work));
   }
-  if (options.alone > 0) LATHE_CHECK_OK(run_alone(all, depth, *backend, totals));
-  if (options.count > 0) LATHE_CHECK_OK(run_together(all, depth, *backend, totals));
+  if (options.alone > 0) LATHE_CHECK_OK(run_alone(all, depth, *backend, options.lanes, totals));
+  if (options.count > 0) LATHE_CHECK_OK(run_together(all, depth, *backend, options.lanes, totals));
   print_usage(backend->usage(), seconds_since(begin));
   print_unseen(totals);
   print_preparation(totals);
@@ -236,6 +238,8 @@ int main(int argc, char** argv) {
   app.add_option("--tasks", options.folder, "The folder of the mix's tasks");
   app.add_option("--count", options.count, "Candidates a task that are submitted together");
   app.add_option("--alone", options.alone, "Candidates a task before them, one at a time");
+  app.add_option("--lanes", options.lanes,
+                 "Evaluations under way at once; 0: as many as the device is worth");
   app.add_option("--depth", options.depth, "verify, screen or final");
   lathe::add_device(app, options.device);
   CLI11_PARSE(app, argc, argv);

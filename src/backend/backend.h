@@ -153,9 +153,11 @@ class Session {
   }
 };
 
-enum class Runner {
-  kOwn,   ///< has run nothing but this candidate
-  kFresh  ///< has run nothing
+/// Which process runs a session, where processes live for many blocks.
+struct Runner {
+  static constexpr int kFresh = -1;   ///< one that has run nothing
+  static constexpr int kShared = -2;  ///< one that has run nothing but the gym's own baselines
+  int process = 0;                    ///< else of the candidate's own, which run nothing but it, by number
 };
 
 /// What the device has been doing for blocks since the backend was made.
@@ -218,7 +220,7 @@ class Backend {
                                                 std::shared_ptr<const Workload> workload, Runner runner) = 0;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload) {
-    return open(candidate, artifact, std::move(workload), Runner::kOwn);
+    return open(candidate, artifact, std::move(workload), Runner{});
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "base/parallel.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
                                            Distribution::kProbe};
+constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing workload fills
+constexpr double kMaxTrials = 96;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
@@ -61,6 +64,10 @@ Numerics numerics_for(const TaskSpec& spec) {
     if (tensor.dtype == DType::kF64)
       numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
   return numerics;
+}
+
+int trials_for_calls_of(double call_ns) {
+  return static_cast<int>(std::clamp(std::ceil(kTrialsNs / std::max(call_ns, 1.0)), 2.0, kMaxTrials));
 }
 
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,

@@ -37,6 +37,9 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
                                                              const BoundTask& task, const Seed& seed,
                                                              bool all);
 
+/// From how many trials blocks draw their calls, where a call takes so long.
+int trials_for_calls_of(double call_ns);
+
 /// As many trials as a block needs so that no input is seen twice, within the limits; at least two.
 Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,

@@ -37,7 +37,7 @@ ShapeProfile profile_shape(Backend& backend, const Candidate& candidate, const A
                            const BenchShape& shape, double call_ns) {
   ShapeProfile profile;
   profile.shape = shape.name;
-  auto session = backend.open(candidate, artifact, shape.timing, Runner::kFresh);
+  auto session = backend.open(candidate, artifact, shape.timing, {Runner::kFresh});
   if (!session.ok()) {
     profile.notes.push_back(session.error().to_string());
     return profile;

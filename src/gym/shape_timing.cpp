@@ -72,6 +72,9 @@ Interval mean_interval(const std::vector<double>& rounds) {
 
 }  // namespace
 
+/// The gym's own kernels leave nothing behind that another could use.
+Runner ShapeTimer::runner_of(const Anchor& anchor) { return {anchor.peer ? Runner::kShared : 0}; }
+
 Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                          std::unique_ptr<Session>& session) const {
   auto opened = site_.backend.open(built.candidate, built.artifact, std::move(workload), runner);
@@ -93,7 +96,8 @@ TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
 PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, const Round& round) const {
   std::unique_ptr<Session> anchor_session;
   PairOutcome outcome;
-  outcome.finding = open({anchor.candidate, anchor.artifact}, round.workload, round.runner, anchor_session);
+  outcome.finding =
+      open({anchor.candidate, anchor.artifact}, round.workload, runner_of(anchor), anchor_session);
   if (!outcome.finding.passed()) return outcome;
   TimingRule rule = round.rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
@@ -112,11 +116,11 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
-    Finding opened = open({candidate, artifact}, site_.shape.timing, Runner::kOwn, session);
+    Finding opened = open({candidate, artifact}, site_.shape.timing, runner_of(anchor), session);
     if (!opened.passed()) return {std::move(opened), {}};
     const Seed secret = secret_.derive("baseline", static_cast<std::uint64_t>(round));
     PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
-                                    {site_.shape.timing, site_.shape.timing_rms, rule, Runner::kOwn, secret});
+                                    {site_.shape.timing, site_.shape.timing_rms, rule, secret});
     if (!pair.finding.passed()) return {std::move(pair.finding), {}};
     rounds.push_back(pair.estimate.log_ratio.mid);
     if (rounds.back() > std::log(kFarFaster)) rule.looks = few_looks;
@@ -133,7 +137,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
 RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
   std::unique_ptr<Session> session;
   const Anchor& naive = anchors_.front();
-  if (!open({naive.candidate, naive.artifact}, workload, Runner::kOwn, session).passed()) return {};
+  if (!open({naive.candidate, naive.artifact}, workload, runner_of(naive), session).passed()) return {};
   auto limits = measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }
@@ -155,9 +159,9 @@ const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
   ShapeTiming result;
   std::unique_ptr<Session> session;
-  result.finding = open({candidate, artifact}, site_.shape.timing, Runner::kOwn, session);
+  result.finding = open({candidate, artifact}, site_.shape.timing, {}, session);
   if (!result.finding.passed()) return result;
-  Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()), Runner::kOwn,
+  Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()),
               secret_.derive("screen")};
   const Ring ring = take_ring(round);
   const QuickTime quick =
@@ -177,7 +181,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
 QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
   QuickTime quick;
   std::unique_ptr<Session> session;
-  quick.finding = open(built, site_.shape.timing, Runner::kOwn, session);
+  quick.finding = open(built, site_.shape.timing, {}, session);
   if (!quick.finding.passed()) return quick;
   TimingRule rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
@@ -185,17 +189,20 @@ QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
 }
 
 ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& anchor,
-                                              const TimingRule& rule, const Seed& secret) const {
+                                              const TimingRule& rule, int number) const {
   FinalRound result;
-  const auto workload = make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret,
-                                             site_.shape.final_trials, {});
+  const Seed secret = secret_.derive("final", static_cast<std::uint64_t>(number));
+  const int trials =
+      std::min(site_.shape.final_trials, trials_for_calls_of(std::min(rule.call_ns, anchor.call_ns)));
+  const auto workload =
+      make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret, trials, {});
   if (!workload.ok())
     return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
   std::unique_ptr<Session> session;
-  result.finding = open(built, *workload, Runner::kFresh, session);
+  result.finding = open(built, *workload, {1 + number}, session);
   if (!result.finding.passed()) return result;
   const RmsLimits rms = naive_rms(*workload);
-  Round round{*workload, rms, rule, Runner::kFresh, secret};
+  Round round{*workload, rms, rule, secret};
   const Ring ring = take_ring(round);
   PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = std::move(pair.finding), result;
@@ -220,10 +227,10 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     TimingRule rule = rule_after(rounds);
     rule.call_ns = quick.call_ns;
     std::vector<FinalRound> done(static_cast<std::size_t>(wave));
-    const std::size_t first = rounds.size();
+    const int first = static_cast<int>(rounds.size());
     (void)for_each_index(wave, site_.backend.device().lanes, [&](int i) -> Status {
       const auto number = static_cast<std::size_t>(i);
-      done[number] = time_round(built, anchor, rule, secret_.derive("final", first + number));
+      done[number] = time_round(built, anchor, rule, first + i);
       if (done[number].finding.passed()) return Ok{};
       return Error{ErrorCode::kInternal, "ends the wave"};
     });
@@ -274,7 +281,7 @@ MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& rin
   for (int process = 0; process < kFreshProcesses; ++process) {
     if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
     std::unique_ptr<Session> fresh;
-    least.finding = open(built, round.workload, Runner::kFresh, fresh);
+    least.finding = open(built, round.workload, {Runner::kFresh}, fresh);
     if (!least.finding.passed()) return least;
     Round again = round;
     const Ring other = take_ring(again, process + 1);

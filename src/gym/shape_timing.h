@@ -19,7 +19,7 @@ struct Anchor {
   std::string name;
   Candidate candidate;
   Artifact artifact;
-  bool peer = true;            ///< speedups are reported over it
+  bool peer = true;            ///< one of the gym's own: speedups are reported over it
   Interval log_vs_naive = {};  ///< log(t_naive / t_anchor)
   double call_ns = 0;
   double spread = 0;
@@ -69,7 +69,6 @@ class ShapeTimer {
     const std::shared_ptr<const Workload>& workload;
     const RmsLimits& rms;
     TimingRule rule;
-    Runner runner;
     Seed secret;
   };
   struct Built {
@@ -82,6 +81,7 @@ class ShapeTimer {
     double unseen_over_usual = 0;
   };
 
+  static Runner runner_of(const Anchor& anchor);
   Finding open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                std::unique_ptr<Session>& session) const;
   TimingRule on_this_device(TimingRule rule) const;
@@ -96,9 +96,9 @@ class ShapeTimer {
   /// kernel knows the others again. The last thing to do with a session.
   MemoisationCheck check_memoisation(Session& session, const Ring& ring, const Round& round,
                                      const Built& built) const;
-  /// One round of a final, on a workload and in processes of its own.
-  FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule,
-                        const Seed& secret) const;
+  /// Round `number` of a final, on a workload of its own and in a process that it shares with the same rounds
+  /// at other shapes.
+  FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number) const;
   /// A call's time on the shape's screening workload, which chooses a final's anchor.
   QuickTime time_alone(const Built& built, const Seed& secret) const;
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "gym/cancellable.h"
 #include "gym/profile_stage.h"
 
@@ -23,18 +24,18 @@ std::vector<Dims> TaskBench::draw_shapes(const Seed& seed) const {
 }
 
 Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const {
-  LATHE_TRY(auto session, scope.backend.open(naive_, naive, shape.verify));
+  LATHE_TRY(auto session, scope.backend.open(naive_, naive, shape.verify, {Runner::kShared}));
   LATHE_TRY(shape.rms, measure_naive_rms(*session, *shape.verify, options_.block_timeout_seconds));
   return Ok{};
 }
 
-Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                           Evidence& evidence) const {
   int covered = 0;
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
     if (!shapes_[i].hidden) ++covered;
-    auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify);
+    auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify, runner);
     if (!session.ok()) {
       const Error& error = session.error();
       const bool faulty = error.code == ErrorCode::kInvalid;
@@ -95,32 +96,46 @@ Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, con
   std::vector<Dims> fresh = draw_shapes(seed);
   for (const NamedShape& shape : spec_->shapes)
     if (scored_too) fresh.push_back(shape.dims);
+  std::vector<Finding> findings(fresh.size());
+  std::vector<Evidence> found(fresh.size());
+  (void)for_each_index(static_cast<int>(fresh.size()), scope.backend.device().lanes, [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    findings[s] = reverify_at(scope, built, fresh[s], seed.derive("fresh", s), found[s]);
+    return Ok{};
+  });
   for (std::size_t i = 0; i < fresh.size(); ++i) {
-    BenchShape shape;
-    shape.name = shape_name(fresh[i], *spec_);
-    shape.hidden = true;
-    auto bound = lathe::bind(*spec_, fresh[i]);
-    if (!bound.ok()) return {Outcome::kInfra, "reverify", bound.error().to_string()};
-    shape.task = *std::move(bound);
-    if (!scope.backend.covers(built.candidate, shape.task)) continue;
-    auto workload =
-        make_verify_workload(scope.backend, scope.reference, shape.task, seed.derive("inputs", i), true);
-    if (!workload.ok()) return {Outcome::kInfra, "reverify", workload.error().to_string()};
-    shape.verify = *std::move(workload);
-    const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
-    if (!naive.finding.passed())
-      return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
-    if (const Status measured = measure_rms(scope, naive.artifacts[0], shape); !measured.ok())
-      return {Outcome::kInfra, "reverify", measured.error().to_string()};
-    const BuiltCandidate rebuilt = build_for_shapes(scope.backend, built.candidate, {&shape, 1});
-    if (!rebuilt.finding.passed()) return rebuilt.finding;
-    auto session = scope.backend.open(built.candidate, rebuilt.artifacts[0], shape.verify);
-    if (!session.ok()) return {Outcome::kInfra, "reverify", session.error().to_string()};
-    Finding finding =
-        verify_shape(**session, shape, seed.derive("secret", i), options_.block_timeout_seconds, evidence);
-    if (!finding.passed()) return finding;
+    std::ranges::move(found[i].cases, std::back_inserter(evidence.cases));
+    if (!findings[i].passed()) return findings[i];
   }
   return {};
+}
+
+Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, const Dims& dims,
+                               const Seed& seed, Evidence& evidence) const {
+  const auto broken = [](const Error& error) {
+    return Finding{Outcome::kInfra, "reverify", error.to_string()};
+  };
+  BenchShape shape;
+  shape.name = shape_name(dims, *spec_);
+  shape.hidden = true;
+  auto bound = lathe::bind(*spec_, dims);
+  if (!bound.ok()) return broken(bound.error());
+  shape.task = *std::move(bound);
+  if (!scope.backend.covers(built.candidate, shape.task)) return {};
+  auto workload =
+      make_verify_workload(scope.backend, scope.reference, shape.task, seed.derive("inputs"), true);
+  if (!workload.ok()) return broken(workload.error());
+  shape.verify = *std::move(workload);
+  const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
+  if (!naive.finding.passed())
+    return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
+  if (const Status measured = measure_rms(scope, naive.artifacts[0], shape); !measured.ok())
+    return broken(measured.error());
+  const BuiltCandidate rebuilt = build_for_shapes(scope.backend, built.candidate, {&shape, 1});
+  if (!rebuilt.finding.passed()) return rebuilt.finding;
+  auto session = scope.backend.open(built.candidate, rebuilt.artifacts[0], shape.verify);
+  if (!session.ok()) return broken(session.error());
+  return verify_shape(**session, shape, seed.derive("secret"), options_.block_timeout_seconds, evidence);
 }
 
 void TaskBench::inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const {
@@ -162,7 +177,7 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
   Finding finding = built.finding;
   if (finding.passed() && depth != Depth::kBuild)
     finding = stage("verify", Use::kWork,
-                    [&] { return verify(scope, built, secret.derive("verify"), verdict.evidence); });
+                    [&] { return verify(scope, built, {}, secret.derive("verify"), verdict.evidence); });
   if (finding.passed() && depth != Depth::kBuild && depth != Depth::kVerify) {
     const std::int64_t begin_ns = steady_clock().now_ns();
     finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });

@@ -46,19 +46,28 @@ class TaskBench {
     const Reference& reference;
   };
 
+  struct BuiltBaseline {
+    std::string name;
+    bool peer = true;  ///< as Anchor::peer
+    BuiltCandidate built;
+  };
+
   TaskBench(std::shared_ptr<const TaskSpec> task, const TaskBenchOptions& options)
       : spec_(std::move(task)), options_(options) {}
 
   // task_preparation.cpp
-  Status make_shapes(const Scope& scope);
-  Result<BenchShape> make_shape(const Scope& scope, const Dims& dims, bool hidden, const Seed& seed) const;
+  /// The gym's own, the naive build first, then the options' anchors.
+  Result<std::vector<BuiltBaseline>> list_baselines(const Scope& scope) const;
+  Status bind_shapes();
+  Status make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines);
+  Status make_data(const Scope& scope);
+  void build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const;
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
-  Status add_baselines(const Scope& scope, const CancelToken& cancel, EventSink& events);
-  std::vector<BuiltCandidate> build_all(const Scope& scope, const std::vector<Baseline>& baselines) const;
+  Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines, const CancelToken& cancel,
+                 EventSink& events);
   /// Ties a verified baseline to the naive build at every scored shape; that comes first.
-  Finding tie(const Scope& scope, const Baseline& baseline, bool peer, const BuiltCandidate& built,
-              std::vector<Anchor>& tied) const;
+  Finding tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
   void summarise_baselines();
 
   std::vector<Dims> draw_shapes(const Seed& seed) const;
@@ -67,13 +76,15 @@ class TaskBench {
   }
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
   bool is_baseline(const Candidate& candidate) const;
-  Finding verify(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+  Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                  Evidence& evidence) const;
   void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
                    bool scored_too) const;
+  Finding reverify_at(const Scope& scope, const BuiltCandidate& built, const Dims& dims, const Seed& seed,
+                      Evidence& evidence) const;
 
   std::shared_ptr<const TaskSpec> spec_;
   TaskBenchOptions options_;

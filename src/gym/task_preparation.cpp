@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -12,10 +13,8 @@
 namespace lathe {
 namespace {
 
-constexpr double kSmallFlops = 3e7;      // a shape this small is verified on every distribution
-constexpr double kTimedBlockNs = 1.2e6;  // what the trials of a timing workload should fill
-constexpr int kMaxTrials = 96;
-constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
+constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
+constexpr int kScreenTrials = 32;    // each costs a screen's process its share of mapping memory
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
@@ -38,12 +37,17 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
   const auto cancellable_reference = make_cancellable(*bench->reference_, cancel);
   const Scope scope{cancellable, *cancellable_reference};
   Event prepared{Severity::kDebug, "gym.prepared", "prepared", {{"task", bench->spec_->name}}};
-  const auto begin_ns = steady_clock().now_ns();
-  LATHE_CHECK_OK(bench->make_shapes(scope));
-  prepared.fields["references"] = fmt::format("{:.3f}", seconds_since(begin_ns));
-  const auto baselines_ns = steady_clock().now_ns();
-  LATHE_CHECK_OK(bench->add_baselines(scope, cancel, events));
-  prepared.fields["baselines"] = fmt::format("{:.3f}", seconds_since(baselines_ns));
+  const auto stage = [&](const char* name, auto&& work) -> Status {
+    const auto begin_ns = steady_clock().now_ns();
+    const Status done = work();
+    prepared.fields[name] = fmt::format("{:.3f}", seconds_since(begin_ns));
+    return done;
+  };
+  LATHE_TRY(std::vector<BuiltBaseline> baselines, bench->list_baselines(scope));
+  LATHE_CHECK_OK(bench->bind_shapes());
+  LATHE_CHECK_OK(stage("data and builds", [&] { return bench->make_data_and_build(scope, baselines); }));
+  LATHE_CHECK_OK(stage("naive", [&] { return bench->measure_naive(scope, baselines.front().built); }));
+  LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines, cancel, events); }));
   bench->summarise_baselines();
   events.on_event(prepared);
   return bench;
@@ -57,30 +61,45 @@ std::int64_t TaskBench::host_bytes() const {
   return bytes;
 }
 
-Status TaskBench::make_shapes(const Scope& scope) {
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
-  const Seed seed = options_.secret.derive("shapes");
-  std::vector<Dims> dims;
-  for (const NamedShape& shape : spec_->shapes) dims.push_back(shape.dims);
-  for (Dims& hidden : draw_shapes(seed.derive("hidden"))) dims.push_back(std::move(hidden));
-  shapes_.resize(dims.size());
-  return for_each_index(static_cast<int>(dims.size()), [&](int i) -> Status {
-    const auto s = static_cast<std::size_t>(i);
-    const bool hidden = s >= spec_->shapes.size();
-    LATHE_TRY(shapes_[s], make_shape(scope, dims[s], hidden, seed.derive(hidden ? "hidden" : "scored", s)));
+Status TaskBench::bind_shapes() {
+  const auto add = [&](const Dims& dims, bool hidden) -> Status {
+    BenchShape& shape = shapes_.emplace_back();
+    shape.name = shape_name(dims, *spec_);
+    shape.hidden = hidden;
+    LATHE_TRY(shape.task, lathe::bind(*spec_, dims));
     return Ok{};
-  });
+  };
+  for (const NamedShape& shape : spec_->shapes) LATHE_CHECK_OK(add(shape.dims, false));
+  for (const Dims& dims : draw_shapes(options_.secret.derive("shapes").derive("hidden")))
+    LATHE_CHECK_OK(add(dims, true));
+  return Ok{};
 }
 
-Result<BenchShape> TaskBench::make_shape(const Scope& scope, const Dims& dims, bool hidden,
-                                         const Seed& seed) const {
-  BenchShape shape;
-  shape.name = shape_name(dims, *spec_);
-  shape.hidden = hidden;
-  LATHE_TRY(shape.task, lathe::bind(*spec_, dims));
-  LATHE_TRY(shape.verify, make_verify_workload(scope.backend, scope.reference, shape.task, seed,
-                                               hidden || shape.task.flops < kSmallFlops));
-  return shape;
+/// Compilers and references keep different processors busy.
+Status TaskBench::make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines) {
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  Status made = Ok{};
+  {
+    const std::jthread builder([&] { build_all(scope, baselines); });
+    made = make_data(scope);
+  }
+  LATHE_CHECK_OK(std::move(made));
+  const BuiltCandidate& naive = baselines.front().built;
+  if (!naive.finding.passed()) return naive_fails(*spec_, naive.finding);
+  naive_ = naive.candidate;
+  return Ok{};
+}
+
+Status TaskBench::make_data(const Scope& scope) {
+  const Seed seed = options_.secret.derive("shapes");
+  return for_each_index(static_cast<int>(shapes_.size()), [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    BenchShape& shape = shapes_[s];
+    LATHE_TRY(shape.verify, make_verify_workload(scope.backend, scope.reference, shape.task,
+                                                 seed.derive(shape.hidden ? "hidden" : "scored", s),
+                                                 shape.hidden || shape.task.flops < kSmallFlops));
+    return Ok{};
+  });
 }
 
 /// The naive build's own errors, and the timing data, whose size depends on how fast the naive build is.
@@ -95,42 +114,39 @@ Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive)
 
 Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t s) {
   BenchShape& shape = shapes_[s];
-  LATHE_TRY(auto session, scope.backend.open(naive.candidate, naive.artifacts[s], shape.verify));
+  LATHE_TRY(auto session,
+            scope.backend.open(naive.candidate, naive.artifacts[s], shape.verify, {Runner::kShared}));
   TimingRule rule;
   rule.timeout_seconds = options_.block_timeout_seconds;
   const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", s));
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
-  shape.final_trials =
-      static_cast<int>(std::clamp(std::ceil(kTimedBlockNs / best_ns), 2.0, static_cast<double>(kMaxTrials)));
+  shape.final_trials = trials_for_calls_of(best_ns);
   LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
                                                options_.secret.derive("data", s),
                                                std::min(shape.final_trials, kScreenTrials), {}));
-  LATHE_TRY(session, scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing));
+  LATHE_TRY(session,
+            scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));
   LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));
   return Ok{};
 }
 
-std::vector<BuiltCandidate> TaskBench::build_all(const Scope& scope,
-                                                 const std::vector<Baseline>& baselines) const {
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
-  std::vector<BuiltCandidate> built(baselines.size());
-  (void)for_each_index(static_cast<int>(built.size()), [&](int i) -> Status {
-    const auto b = static_cast<std::size_t>(i);
-    built[b] = build_for_shapes(scope.backend, baselines[b].candidate, shapes_);
+void TaskBench::build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const {
+  (void)for_each_index(static_cast<int>(baselines.size()), [&](int i) -> Status {
+    BuiltBaseline& one = baselines[static_cast<std::size_t>(i)];
+    one.built = build_for_shapes(scope.backend, one.built.candidate, shapes_);
     return Ok{};
   });
-  return built;
 }
 
-Finding TaskBench::tie(const Scope& scope, const Baseline& baseline, bool peer, const BuiltCandidate& built,
-                       std::vector<Anchor>& tied) const {
+Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const {
   const Seed secret = options_.secret.derive("baseline " + baseline.name);
+  const BuiltCandidate& built = baseline.built;
   Finding finding = built.finding;
   if (finding.passed()) {
     const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
     Evidence evidence;
-    finding = verify(scope, built, secret, evidence);
+    finding = verify(scope, built, {baseline.peer ? Runner::kShared : 0}, secret, evidence);
   }
   if (!finding.passed()) return finding;
   tied.resize(anchors_.size());
@@ -139,7 +155,7 @@ Finding TaskBench::tie(const Scope& scope, const Baseline& baseline, bool peer, 
   (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
     TiedAnchor one = ShapeTimer(site(scope, s), anchors_[s], secret.derive("tie", s))
-                         .tie(baseline.name, peer, built.candidate, built.artifacts[s]);
+                         .tie(baseline.name, baseline.peer, built.candidate, built.artifacts[s]);
     findings[s] = std::move(one.finding);
     tied[s] = std::move(one.anchor);
     return Ok{};
@@ -149,21 +165,20 @@ Finding TaskBench::tie(const Scope& scope, const Baseline& baseline, bool peer, 
   return {};
 }
 
-Status TaskBench::add_baselines(const Scope& scope, const CancelToken& cancel, EventSink& events) {
-  LATHE_TRY(auto baselines, make_baselines(*spec_, scope.backend.device().dialect));
-  const std::size_t peers = baselines.size();
-  for (const Candidate& anchor : options_.anchors) baselines.push_back({"anchor " + anchor.name, anchor});
-  const std::vector<BuiltCandidate> built = build_all(scope, baselines);
-  const BuiltCandidate& naive = built.front();
-  if (!naive.finding.passed()) return naive_fails(*spec_, naive.finding);
-  naive_ = naive.candidate;
-  LATHE_CHECK_OK(measure_naive(scope, naive));
+Result<std::vector<TaskBench::BuiltBaseline>> TaskBench::list_baselines(const Scope& scope) const {
+  LATHE_TRY(auto own, make_baselines(*spec_, scope.backend.device().dialect));
+  std::vector<BuiltBaseline> all;
+  for (Baseline& baseline : own) all.push_back({baseline.name, true, {std::move(baseline.candidate)}});
+  for (const Candidate& anchor : options_.anchors) all.push_back({"anchor " + anchor.name, false, {anchor}});
+  return all;
+}
+
+Status TaskBench::tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines,
+                          const CancelToken& cancel, EventSink& events) {
   anchors_.resize(spec_->shapes.size());
   std::vector<Finding> findings(baselines.size());
   std::vector<std::vector<Anchor>> tied(baselines.size());
-  const auto tie_one = [&](std::size_t b) {
-    findings[b] = tie(scope, baselines[b], b < peers, built[b], tied[b]);
-  };
+  const auto tie_one = [&](std::size_t b) { findings[b] = tie(scope, baselines[b], tied[b]); };
   tie_one(0);
   if (cancel.cancelled()) return cancelled_error();
   if (!findings[0].passed()) return naive_fails(*spec_, findings[0]);

@@ -28,9 +28,9 @@ using namespace cuda;
 constexpr int kEmptyBlocks = 25;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
-// A lane keeps two threads busy, one of them in a launcher. Evaluations of one task share its outputs'
-// memory, and the noise of more lanes costs more pairs than they overlap (results/cuda/throughput.md).
-constexpr int kCoresOfLane = 2, kMostLanes = 2;
+// A lane keeps two threads busy, one of them in a launcher (results/cuda/throughput.md).
+constexpr int kCoresOfLane = 2, kMostLanes = 4;
+constexpr int kKeeperChannels = 8;  // lanes, and who prepares tasks beside them
 
 /// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft limit.
 void raise_open_file_limit() {
@@ -128,7 +128,7 @@ class CudaBackend final : public Backend {
   }
 
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
-    LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_, lane_));
+    LATHE_TRY(auto made, CudaWorkload::make(std::move(workload), keeper_, lane_, device_.lanes));
     return std::shared_ptr<const Workload>(std::move(made));
   }
 
@@ -142,7 +142,7 @@ class CudaBackend final : public Backend {
     load.layout = held->layout();
     load.scalars = held->scalars();
     const SessionOptions options{.launchers = &launchers_,
-                                 .owner = candidate.digest.hex(),
+                                 .candidate = candidate.digest.hex(),
                                  .runner = runner,
                                  .empty_block_ns = empty_block_ns_,
                                  .usage = &usage_,
@@ -166,7 +166,7 @@ class CudaBackend final : public Backend {
     workload.task.spec = &spec;
     workload.trials.resize(1);
     workload.trials[0].expected = {anything};
-    LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_, lane_));
+    LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_, lane_, device_.lanes));
     LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}, {}));
     Load load;
     load.layout = held->layout();
@@ -174,7 +174,7 @@ class CudaBackend final : public Backend {
     LATHE_TRY(auto session,
               CudaSession::open(
                   std::move(load), nothing.artifact.bytes, std::move(held),
-                  {.launchers = &launchers_, .owner = "calibration", .usage = &usage_, .lane = &lane_}));
+                  {.launchers = &launchers_, .candidate = "calibration", .usage = &usage_, .lane = &lane_}));
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
@@ -228,7 +228,8 @@ class CudaBackend final : public Backend {
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
   LATHE_TRY(const CudaBackendOptions options, with_defaults(given));
   raise_open_file_limit();
-  LATHE_TRY(auto keeper, KeeperClient::start(options.runner_program));
+  LATHE_TRY(auto keeper,
+            KeeperClient::start({.program = options.runner_program, .channels = kKeeperChannels}));
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, arch, options.build_timeout_seconds}));

@@ -113,7 +113,7 @@ std::vector<GpuPart> examine_gpu(const CudaBackendOptions& given) {
   constexpr const char* kDriver = "GPU driver";
   const auto options = with_defaults(given);
   if (!options.ok()) return {missing(kDriver, options.error(), "nothing runs on a GPU", true)};
-  const auto keeper = KeeperClient::start(options->runner_program);
+  const auto keeper = KeeperClient::start({.program = options->runner_program});
   if (!keeper.ok()) return {missing(kDriver, keeper.error(), "nothing runs on a GPU", true)};
   const DeviceFacts& facts = (*keeper)->facts();
   parts.push_back({kDriver, true, true,

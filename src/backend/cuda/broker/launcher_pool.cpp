@@ -9,13 +9,25 @@ namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
 constexpr std::size_t kSpareLaunchers = 6;
-constexpr std::size_t kUsedLaunchers = 48;  // most of them of baselines, which every lane needs
+// Most of those that are kept are the baselines', which every lane needs for every shape: a quarter of the
+// device's memory is for them.
+constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48;
+constexpr std::int64_t kBytesOfContext = 640 << 20;
+constexpr std::int64_t kShareForContexts = 4;
+
+std::size_t launchers_worth_keeping(const DeviceFacts& facts) {
+  const auto fitting = static_cast<std::size_t>(facts.memory_bytes / kShareForContexts / kBytesOfContext);
+  return std::clamp(fitting, kLeastUsedLaunchers, kMostUsedLaunchers);
+}
 
 }  // namespace
 
 SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> args,
                                std::shared_ptr<const KeeperClient> keeper)
-    : program_(std::move(program)), args_(std::move(args)), keeper_(std::move(keeper)) {}
+    : program_(std::move(program)),
+      args_(std::move(args)),
+      keeper_(std::move(keeper)),
+      most_used_(launchers_worth_keeping(keeper_->facts())) {}
 
 Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));
@@ -23,18 +35,26 @@ Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   return fill_up(kSpareLaunchers);
 }
 
-Result<LoadedLauncher> SpareLaunchers::take(const std::string& owner, Runner runner, const Digest& load) {
+/// The one with that load; else the longest unused one, of shared ones only once there are many: loading
+/// takes a fifth of the time that a context does, and nothing where the load is there already.
+std::deque<SpareLaunchers::Used>::iterator SpareLaunchers::find_used(const LauncherOwner& owner,
+                                                                     const Digest& load) {
+  const auto fits = [&](const Used& used) { return owner.accepts(used.first); };
+  const auto loaded =
+      std::ranges::find_if(used_, [&](const Used& used) { return fits(used) && used.second.loaded == load; });
+  if (loaded != used_.end()) return loaded;
+  if (owner.shared() && used_.size() < most_used_ / 2) return used_.end();
+  return std::ranges::find_if(used_, fits);
+}
+
+Result<LoadedLauncher> SpareLaunchers::take(const LauncherOwner& owner, const Digest& load) {
   std::lock_guard lock(mutex_);
   if (const auto now = keeper_->generation(); now != generation_) {  // their contexts went with the device
     spares_.clear();
     used_.clear();
     generation_ = now;
   }
-  const auto mine = [&](const auto& one) { return one.first == owner; };
-  auto used =
-      std::ranges::find_if(used_, [&](const auto& one) { return mine(one) && one.second.loaded == load; });
-  if (used == used_.end()) used = std::ranges::find_if(used_, mine);
-  if (runner == Runner::kOwn && used != used_.end()) {
+  if (const auto used = find_used(owner, load); used != used_.end()) {
     LoadedLauncher launcher = std::move(used->second);
     used_.erase(used);
     return launcher;
@@ -46,19 +66,20 @@ Result<LoadedLauncher> SpareLaunchers::take(const std::string& owner, Runner run
   return launcher;
 }
 
-void SpareLaunchers::give_back(const std::string& owner, LoadedLauncher launcher) {
+void SpareLaunchers::give_back(const LauncherOwner& owner, LoadedLauncher launcher) {
   std::lock_guard lock(mutex_);
   used_.emplace_back(owner, std::move(launcher));
-  if (used_.size() <= kUsedLaunchers) return;
+  if (used_.size() <= most_used_) return;
   begin_to_end(std::move(used_.front().second));
   used_.pop_front();
 }
 
-void SpareLaunchers::end(const std::string& owner) {
+void SpareLaunchers::end(const std::string& candidate) {
   std::lock_guard lock(mutex_);
   for (auto one = used_.begin(); one != used_.end();) {
-    if (one->first == owner) begin_to_end(std::move(one->second));
-    one = one->first == owner ? used_.erase(one) : std::next(one);
+    const bool ends = !one->first.shared() && one->first.candidate == candidate;
+    if (ends) begin_to_end(std::move(one->second));
+    one = ends ? used_.erase(one) : std::next(one);
   }
 }
 

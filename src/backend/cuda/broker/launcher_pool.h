@@ -22,15 +22,28 @@ struct LoadedLauncher {
   Mapping control = {};
 };
 
+/// A candidate and which of its processes, or all baselines, which share theirs.
+struct LauncherOwner {
+  std::string candidate;
+  Runner runner;
+
+  bool shared() const { return runner.process == Runner::kShared; }
+  /// Whether a launcher of `other` may serve this one.
+  bool accepts(const LauncherOwner& other) const {
+    if (shared() || other.shared()) return shared() && other.shared();
+    return runner.process != Runner::kFresh && runner.process == other.runner.process &&
+           candidate == other.candidate;
+  }
+};
+
 /// Where sessions get launchers. Thread-safe.
 class LauncherPool {
  public:
   virtual ~LauncherPool() = default;
-  /// One that has run nothing but what `owner` names, rather one with `load` in it; for kFresh, one that has
-  /// run nothing at all.
-  virtual Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) = 0;
+  /// One that has run nothing but what `owner` names, rather one with `load` in it.
+  virtual Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) = 0;
   /// Of a session that ends with its context whole.
-  virtual void give_back(const std::string& owner, LoadedLauncher launcher) = 0;
+  virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
 };
 
 /// Spare launchers, whose contexts are made and warmed while others work, and those that candidates have
@@ -42,23 +55,27 @@ class SpareLaunchers final : public LauncherPool {
   /// The cubin of kScrubKernel; before the first take().
   Status set_scrubber(const std::string& cubin);
 
-  Result<LoadedLauncher> take(const std::string& owner, Runner runner, const Digest& load) override;
-  void give_back(const std::string& owner, LoadedLauncher launcher) override;
-  /// Ends what the owner has given back, without waiting for the driver to free what it had.
-  void end(const std::string& owner);
+  Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) override;
+  void give_back(const LauncherOwner& owner, LoadedLauncher launcher) override;
+  /// Ends what the candidate has given back, without waiting for the driver to free what it had.
+  void end(const std::string& candidate);
 
  private:
+  using Used = std::pair<LauncherOwner, LoadedLauncher>;  ///< with who used it
+
+  std::deque<Used>::iterator find_used(const LauncherOwner& owner, const Digest& load);
   void begin_to_end(LoadedLauncher launcher);
   Status fill_up(std::size_t spares);
 
   std::string program_;
   std::vector<std::string> args_;
   std::shared_ptr<const KeeperClient> keeper_;
+  const std::size_t most_used_;
   UniqueFd scrubber_;
   std::mutex mutex_;
   std::uint64_t generation_ = 0;
   std::deque<HelperProcess> spares_;
-  std::deque<std::pair<std::string, LoadedLauncher>> used_;  ///< with who used them, oldest first
+  std::deque<Used> used_;              ///< longest unused first
   std::vector<HelperProcess> ending_;  ///< killed; a driver takes its time to free what they had
 };
 

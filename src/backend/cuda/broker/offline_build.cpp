@@ -63,7 +63,7 @@ Result<std::unique_ptr<OfflineBuilder>> OfflineBuilder::create(const CudaBackend
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
   Dims facts;
   if (arch.empty()) {
-    auto keeper = KeeperClient::start(options.runner_program);
+    auto keeper = KeeperClient::start({.program = options.runner_program});
     if (!keeper.ok()) return Error{keeper.error().code, keeper.error().message, "name a target with --arch"};
     arch = arch_of((*keeper)->facts());
     facts = facts_of((*keeper)->facts());

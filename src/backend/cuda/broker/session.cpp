@@ -21,6 +21,7 @@ constexpr int kReplyTimeoutMs = 2'000;
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr const char* kMemoryReplaced = "memory_replaced";
+constexpr double kUsualDelayNs = 4e3, kUsualDelayShare = 0.005;  // more than the least
 constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
@@ -54,14 +55,16 @@ BlockOutcome describe_fault(const BlockReply& reply) {
 Result<std::unique_ptr<CudaSession>> CudaSession::open(Load load, std::string cubin,
                                                        std::shared_ptr<const CudaWorkload> workload,
                                                        const SessionOptions& options) {
+  LATHE_TRY(const OutputBank* const bank, workload->use_bank());
   std::unique_ptr<CudaSession> session(
-      new CudaSession(std::move(load), std::move(cubin), std::move(workload), options));
+      new CudaSession(std::move(load), std::move(cubin), std::move(workload), *bank, options));
   LATHE_CHECK_OK(session->start());
   return session;
 }
 
 CudaSession::~CudaSession() {
-  if (launcher_) options_.launchers->give_back(options_.owner, *std::move(launcher_));
+  if (launcher_) options_.launchers->give_back({options_.candidate, options_.runner}, *std::move(launcher_));
+  workload_->leave_bank(bank_);
 }
 
 Status CudaSession::start() {
@@ -73,8 +76,9 @@ Status CudaSession::start() {
                          .add(cubin_)
                          .add(std::to_string(workload_->id()))
                          .add(std::to_string(generation_))
+                         .add(std::to_string(bank_.index()))
                          .finish();
-  LATHE_TRY(LoadedLauncher launcher, options_.launchers->take(options_.owner, options_.runner, own));
+  LATHE_TRY(LoadedLauncher launcher, options_.launchers->take({options_.candidate, options_.runner}, own));
   if (launcher.loaded != own) {
     const UsageMeter::Stage loading(*options_.usage, launcher.loaded == Digest{} ? "load first" : "load");
     LATHE_CHECK_OK(load(launcher, payload));
@@ -93,7 +97,7 @@ Status CudaSession::load(LoadedLauncher& launcher, const std::string& payload) c
   LATHE_CHECK_OK(channel.send(kLoadFrame, {request.get(), control.get(), object.get()}));
   {
     const UsageMeter::Stage sharing(*options_.usage, "share");
-    LATHE_CHECK_OK(workload_->share(channel));
+    LATHE_CHECK_OK(bank_.share(channel));
   }
   LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
   LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
@@ -143,14 +147,14 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
   control().prepare.store(1, std::memory_order_release);
   timing.ready = wait_for(control().ready, now() + kReadyTimeoutNs, request.cancel, true);
   if (!timing.ready) return timing;
-  const auto keeper = workload_->reserve();  // for the sample of the outputs, which must not wait
+  const auto keeper = workload_->keeper().reserve();  // for the sample of the outputs, which must not wait
   const auto timeout_ns = static_cast<std::int64_t>(request.timeout_seconds * 1e9);
   const std::int64_t begin_ns = now();
   control().go.store(1, std::memory_order_release);
   timing.done = wait_for(control().done, begin_ns + timeout_ns, request.cancel, true);
   timing.wall_ns = static_cast<double>(now() - begin_ns);
   if (timing.done) {
-    timing.sampled = workload_->sample_outputs(request);
+    timing.sampled = bank_.sample(*keeper, request);
   } else if (!answered()) {
     timing.expired = true;
     launcher_->process.begin_kill();  // before others have the device again
@@ -179,7 +183,7 @@ BlockOutcome CudaSession::try_block(const BlockRequest& request) {
     const UsageMeter::Stage stage(*options_.usage, "record");
     recorded = wait_for(control().recorded, steady_clock().now_ns() + kReadyTimeoutNs, request.cancel, false);
   }
-  const auto outputs = workload_->lock_outputs();
+  const auto outputs = bank_.lock();
   Timing timing;
   if (recorded) {
     if (const Status filled = reset(request); !filled.ok())
@@ -210,6 +214,7 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
+  outcome.disturbed = request.timed && was_disturbed(request, timing.wall_ns, reply->device_ns);
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
   const auto broken = collect(request);
@@ -219,13 +224,25 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
     return failed(BlockStatus::kTampered, "redzone",
                   fmt::format("wrote around the output '{}'",
                               workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
-  if (workload_->changed_since_sample(request))
+  if (bank_.changed_since_sample(request))
     return failed(BlockStatus::kTampered, "late_write", "an output changed after the end of the block");
-  if (!workload_->others_untouched(request))
+  if (!bank_.others_untouched(request))
     return failed(BlockStatus::kTampered, "other_trial",
                   "wrote to the output of a call that was not asked for");
   check_outputs(request, outcome);
   return outcome;
+}
+
+/// Whether more than usual passed between the broker's clock and the device's: a thread was kept waiting. A
+/// launcher that lies about the device's time gains nothing: its pairs are dropped, and in the end counted by
+/// the broker's clock.
+bool CudaSession::was_disturbed(const BlockRequest& request, double wall_ns, double device_ns) {
+  const double delay_ns = wall_ns - device_ns;
+  double& least_ns = least_delay_ns_.try_emplace(request.trials.size(), delay_ns).first->second;
+  least_ns = std::min(least_ns, delay_ns);
+  if (delay_ns <= least_ns + kUsualDelayNs + kUsualDelayShare * device_ns) return false;
+  options_.usage->count("disturbed");
+  return true;
 }
 
 double CudaSession::read_clock() const {
@@ -236,13 +253,13 @@ double CudaSession::read_clock() const {
 Status CudaSession::reset(const BlockRequest& request) const {
   const UsageMeter::Stage stage(*options_.usage, "reset");
   const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
-  return workload_->reset(request.poison);
+  return bank_.reset(request.poison);
 }
 
 Result<int> CudaSession::collect(const BlockRequest& request) const {
   const UsageMeter::Stage stage(*options_.usage, "collect");
   const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
-  return workload_->collect(request);
+  return bank_.collect(request);
 }
 
 void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
@@ -255,7 +272,7 @@ void CudaSession::check_outputs(const BlockRequest& request, BlockOutcome& outco
     const int trial = request.trials[static_cast<std::size_t>(t)];
     std::vector<std::span<const std::byte>> outputs;
     for (std::size_t i = 0; i < workload_->task.spec->outputs.size(); ++i)
-      outputs.push_back(workload_->output(trial, static_cast<int>(i)));
+      outputs.push_back(bank_.output(trial, static_cast<int>(i)));
     check_trial(*workload_, request, trial, outputs, parts[static_cast<std::size_t>(t)]);
     return Ok{};
   };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -14,8 +15,8 @@ namespace lathe::cuda {
 
 struct SessionOptions {
   LauncherPool* launchers = nullptr;
-  std::string owner;  ///< the candidate
-  Runner runner = Runner::kOwn;
+  std::string candidate;
+  Runner runner;
   double empty_block_ns = 0;  ///< what a block without calls costs
   UsageMeter* usage = nullptr;
   DeviceLane* lane = nullptr;
@@ -44,8 +45,12 @@ class CudaSession final : public Session {
   };
 
   CudaSession(Load load, std::string cubin, std::shared_ptr<const CudaWorkload> workload,
-              const SessionOptions& options)
-      : load_(std::move(load)), cubin_(std::move(cubin)), workload_(std::move(workload)), options_(options) {}
+              const OutputBank& bank, const SessionOptions& options)
+      : load_(std::move(load)),
+        cubin_(std::move(cubin)),
+        workload_(std::move(workload)),
+        bank_(bank),
+        options_(options) {}
   Control& control() const { return *reinterpret_cast<Control*>(launcher_->control.data()); }
   Status start();
   Status load(LoadedLauncher& launcher, const std::string& payload) const;
@@ -56,9 +61,10 @@ class CudaSession final : public Session {
   BlockOutcome try_block(const BlockRequest& request);
   Status send(const BlockRequest& request);
   Timing time_block(const BlockRequest& request);
+  bool was_disturbed(const BlockRequest& request, double wall_ns, double device_ns);
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Status reset(const BlockRequest& request) const;
-  Result<int> collect(const BlockRequest& request) const;  ///< as CudaWorkload::collect()
+  Result<int> collect(const BlockRequest& request) const;  ///< as OutputBank::collect()
   double read_clock() const;                               ///< MHz; 0 where unknown
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
   Status ask_profile(const ProfileJob& job, const std::vector<int>& fds);
@@ -68,8 +74,11 @@ class CudaSession final : public Session {
   Load load_;
   std::string cubin_;
   std::shared_ptr<const CudaWorkload> workload_;
+  const OutputBank& bank_;
   SessionOptions options_;
   std::optional<LoadedLauncher> launcher_;
+  /// By a block's calls: how much longer than on the device it took by the broker's clock at the least.
+  std::map<std::size_t, double> least_delay_ns_;
   std::uint64_t generation_ = 0;  ///< of the workload's memory that the launcher has
 };
 

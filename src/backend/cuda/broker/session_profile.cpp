@@ -52,7 +52,7 @@ Error answered_badly(const ProfileAnswer& answer) { return {ErrorCode::kUnavaila
 }  // namespace
 
 Status CudaSession::ask_profile(const ProfileJob& job, const std::vector<int>& fds) {
-  LATHE_CHECK_OK(workload_->reset(job.poison));
+  LATHE_CHECK_OK(bank_.reset(job.poison));
   std::memset(launcher_->control.data(), 0, launcher_->control.size());
   return launcher_->process.channel().send(encode(job), fds);
 }
@@ -115,7 +115,7 @@ CallProfile CudaSession::profile(const ProfileRequest& request) {
     if (!done.ok()) profile.notes.push_back(done.error().to_string());
     return done.ok() || done.error().code == ErrorCode::kUnavailable;
   };
-  const auto outputs = workload_->lock_outputs();
+  const auto outputs = bank_.lock();
   if (generation_ != workload_->generation()) launcher_.reset();
   if (!launcher_ && !note(start())) return profile;
   const auto lease = options_.lane->take(DeviceLane::Use::kTiming, DeviceLane::Grain::kBlock);

@@ -21,6 +21,11 @@ void UsageMeter::add_block(double busy_ns) {
   total_.busy_seconds += busy_ns * 1e-9;
 }
 
+void UsageMeter::count(const char* stage) {
+  std::lock_guard lock(mutex_);
+  ++total_.stages[stage].count;
+}
+
 DeviceUsage UsageMeter::total() const {
   std::lock_guard lock(mutex_);
   return total_;

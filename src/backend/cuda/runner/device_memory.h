@@ -8,7 +8,7 @@
 
 namespace lathe::cuda {
 
-/// A context on the first GPU, of this process's only thread.
+/// A context on the first GPU, current in this thread.
 Status open_device(const Driver& driver);
 
 /// Physical memory mapped at addresses of its own, which the next allocation's never adjoin. Nothing tells

@@ -20,6 +20,7 @@ void bind_device(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.context_create, "cuCtxCreate_v2");
   binder.bind(driver.context_synchronize, "cuCtxSynchronize");
   binder.bind(driver.context_current, "cuCtxGetCurrent");
+  binder.bind(driver.context_make_current, "cuCtxSetCurrent");
 }
 
 void bind_modules(SymbolBinder& binder, Driver& driver) {
@@ -46,6 +47,7 @@ void bind_memory(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.memory_export, "cuMemExportToShareableHandle");
   binder.bind(driver.memory_import, "cuMemImportFromShareableHandle");
   binder.bind(driver.copy_to_device, "cuMemcpyHtoD_v2");
+  binder.bind(driver.copy_to_device_later, "cuMemcpyHtoDAsync_v2");
   binder.bind(driver.copy_to_host, "cuMemcpyDtoH_v2");
   binder.bind(driver.copy_to_host_later, "cuMemcpyDtoHAsync_v2");
   binder.bind(driver.copy_on_device, "cuMemcpyDtoDAsync_v2");

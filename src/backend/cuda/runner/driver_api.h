@@ -119,6 +119,7 @@ struct Driver {
   Code (*context_create)(Context*, unsigned flags, int device);
   Code (*context_synchronize)();
   Code (*context_current)(Context*);
+  Code (*context_make_current)(Context);
 
   Code (*module_load)(Module*, const void* image);
   Code (*module_unload)(Module);
@@ -149,6 +150,7 @@ struct Driver {
   Code (*memory_import)(AllocationHandle*, void* fd, int handle_type);
 
   Code (*copy_to_device)(DevicePointer, const void*, std::size_t bytes);
+  Code (*copy_to_device_later)(DevicePointer, const void*, std::size_t bytes, Stream);
   Code (*copy_to_host)(void*, DevicePointer, std::size_t bytes);
   Code (*copy_to_host_later)(void*, DevicePointer, std::size_t bytes, Stream);
   Code (*copy_on_device)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);

@@ -46,9 +46,9 @@ Status confine(const std::string& cudnn_path = {}) {
   return deny_dangerous_calls();
 }
 
-Result<Keeper> open_keeper() {
+Result<std::unique_ptr<Keeper>> open_keeper() {
   LATHE_TRY(const Driver* gpu, driver());
-  LATHE_TRY(Keeper keeper, Keeper::open(*gpu));
+  LATHE_TRY(auto keeper, Keeper::open(*gpu));
   LATHE_CHECK_OK(confine());
   return keeper;
 }
@@ -56,10 +56,10 @@ Result<Keeper> open_keeper() {
 int serve_keep(const Channel& channel) {
   auto keeper = open_keeper();
   DeviceFacts facts;
-  if (keeper.ok()) facts = keeper->facts();
+  if (keeper.ok()) facts = (*keeper)->facts();
   if (!keeper.ok()) facts.error = keeper.error().to_string();
-  if (channel.send(encode(facts)).ok() && keeper.ok()) keeper->serve(channel);
-  return 0;
+  if (channel.send(encode(facts)).ok() && keeper.ok()) (*keeper)->serve(channel);
+  ::_exit(0);  // threads that serve further channels still use the driver
 }
 
 Result<Launcher> load(const LaunchDevice& device, const Frame& frame, const Channel& channel) {
@@ -139,6 +139,7 @@ int serve_compile(const Channel& channel, const std::string& include_folder) {
 template <class Serve>
 int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: the device idles while a launcher wakes
   // A block is one stream's graph: one queue does, and a context is made and freed in half the time.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   if (const Status entered = enter_namespaces(PidNamespace::kKept); !entered.ok())

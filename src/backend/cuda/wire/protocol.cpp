@@ -166,7 +166,7 @@ Allocations allocations_of(const Region& region, const Layout& layout) {
 
 std::string encode(const KeeperRequest& request) {
   WireWriter out;
-  out.put(request.verb).put(request.workload).put(request.poison);
+  out.put(request.verb).put(request.id).put(request.workload).put(request.bank).put(request.poison);
   out.put(static_cast<std::uint32_t>(request.pieces.size()));
   for (const Piece& piece : request.pieces)
     out.put(piece.trial).put(piece.output).put(piece.offset).put(piece.bytes);
@@ -183,7 +183,9 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
   WireReader in(bytes);
   KeeperRequest request;
   request.verb = in.get<KeeperRequest::Verb>();
+  request.id = in.get<std::uint64_t>();
   request.workload = in.get<std::uint64_t>();
+  request.bank = in.get<std::uint32_t>();
   request.poison = in.get<std::uint8_t>();
   request.pieces.resize(in.count(24));
   for (Piece& piece : request.pieces) {
@@ -207,7 +209,7 @@ Result<KeeperRequest> decode_keeper_request(std::string_view bytes) {
 
 std::string encode(const KeeperReply& reply) {
   WireWriter out;
-  out.put(static_cast<std::uint8_t>(reply.ok)).text(reply.text);
+  out.put(reply.id).put(static_cast<std::uint8_t>(reply.ok)).text(reply.text);
   out.list(reply.numbers);
   return out.take();
 }
@@ -215,6 +217,7 @@ std::string encode(const KeeperReply& reply) {
 Result<KeeperReply> decode_keeper_reply(std::string_view bytes) {
   WireReader in(bytes);
   KeeperReply reply;
+  reply.id = in.get<std::uint64_t>();
   reply.ok = in.flag();
   reply.text = in.text();
   reply.numbers = in.list<double>();

@@ -98,14 +98,17 @@ struct Product {
   std::uint64_t bytes() const { return offsets_bytes() + a_bytes() + b_bytes() + c_bytes(); }
 };
 
-/// A request to the keeper. kKernels comes with the cubin of kKeeperKernels, kCreate with the memories of
-/// inputs and outputs, kMultiply with that of the matrices.
+/// A request to the keeper, which serves any number of channels at once, each in order. kServe comes with a
+/// further channel, kKernels with the cubin of kKeeperKernels, kCreate with the memory of the inputs,
+/// kAddBank with that of the outputs, kMultiply with that of the matrices.
 struct KeeperRequest {
   enum class Verb : std::uint8_t {
+    kServe,
     kKernels,
     kMeasure,
     kCreate,
     kDestroy,
+    kAddBank,
     kReset,
     kCollect,
     kSample,
@@ -114,17 +117,20 @@ struct KeeperRequest {
   };
   Verb verb = Verb::kCreate;
   std::uint64_t workload = 0;
+  std::uint32_t bank = 0;          ///< of its outputs: kAddBank and later ones
   std::uint8_t poison = 0;         ///< kReset
   std::vector<Piece> pieces = {};  ///< kCollect, kSample
   Layout layout = {};              ///< kCreate
   Product product = {};            ///< kMultiply
+  std::uint64_t id = 0;            ///< which its reply repeats
 };
 std::string encode(const KeeperRequest& request);
 Result<KeeperRequest> decode_keeper_request(std::string_view bytes);
 
-/// kExport's handles follow in frames of their own, kMaxFrameFds at a time: of the inputs' allocations, then
-/// of the outputs'.
+/// kExport's handles come before it in frames of their own, kMaxFrameFds at a time: of the inputs'
+/// allocations, then of the bank's.
 struct KeeperReply {
+  std::uint64_t id = 0;  ///< of the request
   bool ok = false;
   std::string text;  ///< why not
   /// kMeasure: see runner/measure.h. kCollect: the output of a trial (trial by trial) whose canaries were

@@ -130,7 +130,7 @@ TEST(CudaProtocol, RequestsAndRepliesComeThrough) {
   EXPECT_EQ(encode(*product), encode(request));
   EXPECT_TRUE(product->product.b_transposed);
   EXPECT_EQ(product->product.bytes(), 4u * (35 + (7u << 20) + (5u << 20)));
-  const auto told = decode_keeper_reply(encode(KeeperReply{true, "fine", {1.5, 2.5}}));
+  const auto told = decode_keeper_reply(encode(KeeperReply{7, true, "fine", {1.5, 2.5}}));
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(told->numbers, (std::vector<double>{1.5, 2.5}));
   const auto ended = decode_block_reply(encode(BlockReply{700, "illegal", true, 12.5}));
