@@ -1,7 +1,7 @@
 // How honest the gym's clock is: the naive build against itself, and against copies that do 1%, 3% and 10%
 // more work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
 // intervals that hold the truth, how often the middle of one evaluation falls inside the interval of another,
-// and how often extra work is seen (losses).
+// and how often extra work is seen (losses). On a GPU the work is always equal.
 
 #include <fmt/format.h>
 
@@ -9,47 +9,58 @@
 #include <cmath>
 #include <cstdio>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "baseline/baseline.h"
+#include "bench/device.h"
 #include "gym/gym.h"
 
 namespace lathe {
 namespace {
 
+// Enough arithmetic a row that a row more is a row's time more; on a GPU some microseconds of memory traffic.
 constexpr const char* kTask = R"toml(
 name = "timing_probe"
-description = "Enough arithmetic a row that a row more is a row's time more."
-dims = { rows = [1, 4096], cols = [1, 4096] }
-tensor = [{ name = "x", shape = ["rows", "cols"] }]
+description = "The naive build against itself."
+dims = {{ rows = [1, 4096], cols = [1, 4096] }}
+tensor = [{{ name = "x", shape = ["rows", "cols"] }}]
 graph = "y = gelu(x)"
 baselines = ["naive"]
 [[shape]]
 name = "timed"
-rows = 100
-cols = 256
+rows = {}
+cols = {}
 )toml";
 
+struct Options {
+  int screens = 200, finals = 200, slower = 50, lanes = 0;
+  std::string device = "cpu";
+  bool together = false;
+};
+
 /// The naive build itself; with more work, a copy of it that computes its first items again.
-Result<std::string> probe(const TaskSpec& task, int extra_percent, int copy) {
-  LATHE_TRY(const Candidate naive, naive_candidate(task));
+Result<std::string> probe(const TaskSpec& task, Dialect dialect, int extra_percent, int copy) {
+  LATHE_TRY(const Candidate naive, naive_candidate(task, dialect));
   std::string text = naive.text + fmt::format("// copy {}\n", copy);
-  if (extra_percent > 0) {
-    const std::string head =
-        "extern \"C\" void naive_y(const float* x, float* __restrict y, int64_t begin, int64_t end)";
-    const std::size_t at = text.find(head);
-    if (at == std::string::npos) return invalid("the naive build has another signature");
-    text.replace(
-        at, head.size(),
-        "__attribute__((noinline)) static void once(const float* x, float* __restrict y, int64_t begin, "
-        "int64_t end)");
-    text +=
-        head +
-        fmt::format(
-            " {{\n  once(x, y, begin, end);\n  once(x, y, begin, begin + (end - begin) * {} / 100);\n}}\n",
-            extra_percent);
+  if (extra_percent == 0) return text;
+  const std::string begins = "extern \"C\" void naive_y(";
+  const std::size_t at = text.find(begins), end = text.find(')', at);
+  if (at == std::string::npos || end == std::string::npos)
+    return invalid("the naive build has another signature");
+  const std::string parameters = text.substr(at + begins.size(), end - at - begins.size());
+  std::vector<std::string> arguments;
+  for (std::size_t from = 0; from < parameters.size();) {
+    const std::size_t comma = std::min(parameters.find(',', from), parameters.size());
+    const std::size_t name = parameters.find_last_of(" *", comma - 1) + 1;
+    arguments.push_back(parameters.substr(name, comma - name));
+    from = comma + 1;
   }
+  if (arguments.size() != 4) return invalid("the naive build has another signature: " + parameters);
+  text.replace(at, begins.size(), "__attribute__((noinline)) static void once(");
+  text +=
+      fmt::format("{}{}) {{\n  once({}, {}, {}, {});\n  once({}, {}, {}, {} + ({} - {}) * {} / 100);\n}}\n",
+                  begins, parameters, arguments[0], arguments[1], arguments[2], arguments[3], arguments[0],
+                  arguments[1], arguments[2], arguments[2], arguments[3], arguments[2], extra_percent);
   return text;
 }
 
@@ -100,42 +111,78 @@ std::vector<double> log_middles(const std::vector<Interval>& ratios) {
 
 double share(int part, const Tally& tally) { return tally.total == 0 ? 0 : 100.0 * part / tally.total; }
 
-Status measure(const std::shared_ptr<const TaskSpec>& task, Evaluator& evaluator, Depth depth,
-               int extra_percent, int repeats) {
-  if (repeats == 0) return Ok{};
-  Tally tally;
-  const auto begin = steady_clock().now_ns();
-  for (int i = 0; i < repeats; ++i) {
-    LATHE_TRY(std::string text, probe(*task, extra_percent, i));
-    LATHE_TRY(const Verdict verdict,
-              evaluate_alone(evaluator, {.task = task, .text = std::move(text), .depth = depth}));
-    add(tally, verdict, 1.0 / (1.0 + extra_percent / 100.0));
-  }
-  const double seconds = seconds_since(begin);
-  fmt::print(
-      "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} |\n",
-      name(depth), extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
-      share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
-      std::exp(mean(log_middles(tally.ratios))), 100 * stddev(log_middles(tally.ratios)),
-      seconds / std::max(1, tally.total));
-  std::fflush(stdout);
-  return Ok{};
-}
+class TimingBench {
+ public:
+  TimingBench(const Options& options, Backend& backend, TaskSpec task)
+      : options_(options),
+        dialect_(backend.device().dialect),
+        task_(std::make_shared<const TaskSpec>(std::move(task))),
+        gym_(Gym::start(backend, gym_options(options), null_sink())),
+        evaluator_(gym_->connect()) {}
 
-Status run(int screens, int finals, int slower) {
-  LATHE_TRY(TaskSpec parsed, parse_task(kTask, "timing_probe.toml"));
-  const auto task = std::make_shared<const TaskSpec>(std::move(parsed));
-  LATHE_TRY(auto backend, make_cpu_backend({}));
-  const auto gym = Gym::start(*backend, {}, null_sink());
-  const auto evaluator = gym->connect();
-  fmt::print("{}, 1 thread; every row against the naive build of the same task\n\n", backend->device().name);
+  /// Prints a row.
+  Status measure(Depth depth, int extra_percent, int repeats) {
+    if (repeats == 0) return Ok{};
+    Tally tally;
+    const double truth = 1.0 / (1.0 + extra_percent / 100.0);
+    const auto begin = steady_clock().now_ns();
+    for (int i = 0; i < repeats; ++i) {
+      LATHE_TRY(std::string text, probe(*task_, dialect_, extra_percent, i));
+      LATHE_CHECK_OK(evaluator_->submit({.task = task_, .text = std::move(text), .depth = depth}));
+      if (!options_.together) LATHE_CHECK_OK(take_one(truth, tally));
+    }
+    while (evaluator_->in_flight() > 0) LATHE_CHECK_OK(take_one(truth, tally));
+    const double seconds = seconds_since(begin);
+    fmt::print(
+        "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} |\n",
+        name(depth), extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
+        share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
+        std::exp(mean(log_middles(tally.ratios))), 100 * stddev(log_middles(tally.ratios)),
+        seconds / std::max(1, tally.total));
+    std::fflush(stdout);
+    return Ok{};
+  }
+
+ private:
+  static GymOptions gym_options(const Options& options) {
+    GymOptions gym;
+    gym.lanes = options.lanes;
+    return gym;
+  }
+
+  Status take_one(double truth, Tally& tally) {
+    for (;;) {
+      auto evaluated = evaluator_->poll(1);
+      if (!evaluated) continue;
+      LATHE_TRY(const Verdict verdict, std::move(evaluated->verdict));
+      add(tally, verdict, truth);
+      return Ok{};
+    }
+  }
+
+  const Options& options_;
+  const Dialect dialect_;
+  std::shared_ptr<const TaskSpec> task_;
+  std::unique_ptr<Gym> gym_;
+  std::unique_ptr<Evaluator> evaluator_;
+};
+
+Status run(const Options& options) {
+  const bool gpu = options.device == "cuda";
+  LATHE_TRY(TaskSpec task, parse_task(gpu ? fmt::format(kTask, 2048, 1024) : fmt::format(kTask, 100, 256),
+                                      "timing_probe.toml"));
+  LATHE_TRY(const auto backend, open_device(options.device));
+  TimingBench bench(options, *backend, std::move(task));
+  fmt::print("{}; every row against the naive build of the same task{}\n\n", backend->device().name,
+             options.together ? ", all submitted at once" : "");
   fmt::print(
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
       "half-width | mean ratio | spread | s each |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const int extra : {0, 1, 3, 10})
-    LATHE_CHECK_OK(measure(task, *evaluator, Depth::kScreen, extra, screens));
-  LATHE_CHECK_OK(measure(task, *evaluator, Depth::kFinal, 0, finals));
-  for (const int extra : {1, 3, 10}) LATHE_CHECK_OK(measure(task, *evaluator, Depth::kFinal, extra, slower));
+    if (!gpu || extra == 0) LATHE_CHECK_OK(bench.measure(Depth::kScreen, extra, options.screens));
+  LATHE_CHECK_OK(bench.measure(Depth::kFinal, 0, options.finals));
+  for (const int extra : {1, 3, 10})
+    if (!gpu) LATHE_CHECK_OK(bench.measure(Depth::kFinal, extra, options.slower));
   return Ok{};
 }
 
@@ -144,12 +191,15 @@ Status run(int screens, int finals, int slower) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Measures the gym's own timing"};
-  int screens = 200, finals = 200, slower = 50;
-  app.add_option("--screens", screens, "Evaluations at screen for each amount of work");
-  app.add_option("--finals", finals, "Evaluations at final of equal work");
-  app.add_option("--slower-finals", slower, "Evaluations at final for each amount of more work");
+  lathe::Options options;
+  app.add_option("--screens", options.screens, "Evaluations at screen for each amount of work");
+  app.add_option("--finals", options.finals, "Evaluations at final of equal work");
+  app.add_option("--slower-finals", options.slower, "Evaluations at final for each amount of more work");
+  app.add_option("--lanes", options.lanes, "Evaluations at once; 0: as many as the device is worth");
+  app.add_flag("--together", options.together, "Submit all of a row at once");
+  lathe::add_device(app, options.device);
   CLI11_PARSE(app, argc, argv);
-  const auto status = lathe::run(screens, finals, slower);
+  const auto status = lathe::run(options);
   if (!status.ok()) fmt::print(stderr, "{}\n", status.error().to_string());
   return status.ok() ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "base/clock.h"
@@ -164,6 +165,21 @@ TEST_F(CpuBackendTest, RunsACorrectKernelAndComparesEveryOutput) {
   for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass) << trial[0].reason;
   EXPECT_GT(outcome.wall_ns, 0);
   EXPECT_LT(outcome.wall_ns, 1e7);
+}
+
+TEST_F(CpuBackendTest, CodeLiesAtTheSamePlaceInEveryProcess) {
+  std::set<double> pages;
+  for (int session = 0; session < 4; ++session) {
+    const BlockOutcome outcome = run(R"(
+extern "C" float erff(float);
+extern "C" void f(const float*, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = (float)(((uintptr_t)&erff >> 12) & 0xfffff);
+})",
+                                     5, {session});
+    ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.detail;
+    pages.insert(outcome.outputs[0][0].got);
+  }
+  EXPECT_EQ(pages.size(), 1u);
 }
 
 TEST_F(CpuBackendTest, DetectsAWrongElement) {
