@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace lathe {
@@ -11,9 +12,10 @@ namespace {
 
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
-constexpr std::size_t kHeldBackOneOf = 4;  // trials
-constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
-constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
+constexpr std::size_t kHeldBackOneOf = 4;                // trials
+constexpr double kForgedNs = 1e3, kForgedShare = 0.005;  // of a block: more delay than the anchor's
+constexpr double kClockMoves = 1.02;  // between blocks of a pair: kernels met different devices
+constexpr int kMaxDroppedShare = 2;   // give up dropping once as many pairs were dropped as kept, times this
 
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
@@ -63,8 +65,22 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// One pair: a call's time in the better of each kernel's blocks, for what the machine does only slows.
 /// kNever if it disturbed all.
 struct Pair {
-  double anchor_ns = kNever;
-  double candidate_ns = kNever;
+  /// A kernel's better block.
+  struct Side {
+    double wall_ns = kNever;    ///< of a call
+    double device_ns = kNever;  ///< likewise; 0 where unknown
+    double delay_ns = kNever;   ///< of the block: its wall time less its device time
+    double calls = 1;
+
+    void take(const BlockOutcome& outcome, std::size_t count) {
+      if (outcome.wall_ns / static_cast<double>(count) >= wall_ns) return;
+      calls = static_cast<double>(count);
+      wall_ns = outcome.wall_ns / calls;
+      device_ns = outcome.device_ns / calls;
+      delay_ns = outcome.wall_ns - outcome.device_ns;
+    }
+  };
+  Side anchor, candidate;
   double slowest_mhz = kNever;  ///< of the blocks that say how fast the device ran
   double fastest_mhz = 0;
 
@@ -73,7 +89,7 @@ struct Pair {
     slowest_mhz = std::min(slowest_mhz, mhz);
     fastest_mhz = std::max(fastest_mhz, mhz);
   }
-  bool disturbed() const { return anchor_ns == kNever || candidate_ns == kNever; }
+  bool disturbed() const { return anchor.wall_ns == kNever || candidate.wall_ns == kNever; }
   bool clock_moved() const { return fastest_mhz > kClockMoves * slowest_mhz; }
 };
 
@@ -97,7 +113,7 @@ class PairTimer {
       call_ns = quick.call_ns;
     }
     calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
-    expect({rule_.anchor_ns, call_ns});
+    expect(rule_.anchor_ns, call_ns);
     for (const int look : rule_.looks) {
       while (static_cast<int>(result.estimate.samples.size()) < look) {
         const bool may_drop =
@@ -134,9 +150,8 @@ class PairTimer {
         return result;
       }
       if (may_drop) result.pair.take_clock(outcome.clock_mhz);
-      double& best_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
       if (!outcome.disturbed || !may_drop)
-        best_ns = std::min(best_ns, outcome.wall_ns / static_cast<double>(own.size()));
+        (anchor ? result.pair.anchor : result.pair.candidate).take(outcome, own.size());
     }
     return result;
   }
@@ -146,18 +161,51 @@ class PairTimer {
       ++estimate.dropped;
       return;
     }
-    estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
-    anchor_calls_.push_back(pair.anchor_ns);
-    candidate_calls_.push_back(pair.candidate_ns);
-    expect(pair);
+    pairs_.push_back(pair);
+    estimate.samples.push_back(0);
+    expect(pair.anchor.wall_ns, pair.candidate.wall_ns);
   }
 
-  void expect(const Pair& pair) {
-    if (pair.anchor_ns > kMuchSlower * pair.candidate_ns)
-      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, pair.anchor_ns, workload_, rule_));
+  void expect(double anchor_ns, double candidate_ns) {
+    if (anchor_ns > kMuchSlower * candidate_ns)
+      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, anchor_ns, workload_, rule_));
   }
 
-  void examine(RatioEstimate& estimate) const {
+  /// What the device's clock may be believed to within; none if it does not count.
+  ///
+  /// That clock is not disturbed by what keeps threads waiting, but a candidate may forge what its process
+  /// tells of it, and what it takes from the device's time it adds to the delay until the broker sees the
+  /// end. So a block of the candidate is believed a delay as long as the longest of the anchor, which the gym
+  /// trusts, and its delays must on average be no longer than the anchor's.
+  std::optional<double> longest_delay_ns() const {
+    std::vector<double> anchor_ns, candidate_ns, device_ns;
+    for (const Pair& pair : pairs_) {
+      if (pair.anchor.device_ns <= 0 || pair.candidate.device_ns <= 0) return std::nullopt;
+      anchor_ns.push_back(pair.anchor.delay_ns);
+      candidate_ns.push_back(pair.candidate.delay_ns);
+      device_ns.push_back(pair.candidate.device_ns * pair.candidate.calls);
+    }
+    const double longest_ns = *std::ranges::max_element(anchor_ns) + kForgedNs;
+    for (double& delay_ns : candidate_ns) delay_ns = std::min(delay_ns, longest_ns);
+    const double noise_ns =
+        std::hypot(stddev(anchor_ns), stddev(candidate_ns)) / std::sqrt(static_cast<double>(pairs_.size()));
+    const double allowed_ns =
+        mean(anchor_ns) + std::max(noise_ns, kForgedNs + kForgedShare * median(device_ns));
+    return mean(candidate_ns) <= allowed_ns ? std::optional(longest_ns) : std::nullopt;
+  }
+
+  void examine(RatioEstimate& estimate) {
+    const std::optional<double> longest_ns = longest_delay_ns();
+    anchor_calls_.clear();
+    candidate_calls_.clear();
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      const auto& [anchor, candidate, slowest, fastest] = pairs_[i];
+      anchor_calls_.push_back(longest_ns ? anchor.device_ns : anchor.wall_ns);
+      candidate_calls_.push_back(
+          longest_ns ? std::max(candidate.device_ns, candidate.wall_ns - *longest_ns / candidate.calls)
+                     : candidate.wall_ns);
+      estimate.samples[i] = std::log(anchor_calls_.back() / candidate_calls_.back());
+    }
     estimate.log_ratio =
         signed_rank_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
     estimate.converged = (estimate.log_ratio.high - estimate.log_ratio.low) / 2 <= rule_.half_width;
@@ -178,6 +226,7 @@ class PairTimer {
   Rng rng_;
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer, once it is known to be much slower
+  std::vector<Pair> pairs_;
   std::vector<double> anchor_calls_, candidate_calls_;
 };
 

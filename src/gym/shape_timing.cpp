@@ -89,7 +89,9 @@ Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> wor
 }
 
 TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
-  if (site_.backend.device().steady) rule.blocks = 1;
+  if (!site_.backend.device().steady) return rule;
+  rule.blocks = 1;
+  rule.block_ns /= 2;
   return rule;
 }
 
@@ -112,7 +114,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   const bool first = anchors_.empty();
   TimingRule rule = on_this_device(tie_rule());
   const std::vector<int> few_looks = {4};
-  if (first || !peer) rule.looks = few_looks;
+  if (first || !peer || site_.backend.device().steady) rule.looks = few_looks;
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
@@ -224,7 +226,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   RatioEstimate estimate;
   // The first rounds tell how much rounds differ, and with it how precise the others need to be.
   for (const int wave : {kRoundsInFull, kFinalRounds - kRoundsInFull}) {
-    TimingRule rule = rule_after(rounds);
+    TimingRule rule = on_this_device(rule_after(rounds));
     rule.call_ns = quick.call_ns;
     std::vector<FinalRound> done(static_cast<std::size_t>(wave));
     const int first = static_cast<int>(rounds.size());

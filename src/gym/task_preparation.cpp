@@ -14,7 +14,8 @@ namespace lathe {
 namespace {
 
 constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
-constexpr int kScreenTrials = 32;    // each costs a screen's process its share of mapping memory
+// Each costs a screen's process its share of mapping memory; short blocks of a steady device need fewer.
+constexpr int kScreenTrials = 32, kSteadyScreenTrials = 20;
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
@@ -122,9 +123,10 @@ Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& nai
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
   shape.final_trials = trials_for_calls_of(best_ns);
+  const int trials = scope.backend.device().steady ? kSteadyScreenTrials : kScreenTrials;
   LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
                                                options_.secret.derive("data", s),
-                                               std::min(shape.final_trials, kScreenTrials), {}));
+                                               std::min(shape.final_trials, trials), {}));
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));
   LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));

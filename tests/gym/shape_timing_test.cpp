@@ -1,5 +1,6 @@
 #include "gym/shape_timing.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -139,11 +140,12 @@ TEST(ShapeTiming, PairsThatTheMachineDisturbedAreDropped) {
 /// Sessions of an anchor that takes 1000 ns and of a scripted kernel, on the same trials.
 class Duel {
  public:
-  Duel(const FakeKernel& kernel, int trials) : task_(twice_task()), backend_(Seed::from_number(4)) {
+  Duel(const FakeKernel& kernel, int trials, const FakeKernel& against = timed(1000), std::uint64_t seed = 4)
+      : task_(twice_task()), backend_(Seed::from_number(seed)) {
     const auto bound = *lathe::bind(task_, task_.shapes[0].dims);
     workload =
         *make_timing_workload(backend_, **make_reference(task_), bound, Seed::from_number(5), trials, {});
-    backend_.script("anchor", timed(1000));
+    backend_.script("anchor", against);
     backend_.script("candidate", kernel);
     anchor = *backend_.open(scripted("anchor"), {}, workload);
     candidate = *backend_.open(scripted("candidate"), {}, workload);
@@ -169,6 +171,47 @@ TEST(PairTimer, PairsInWhichTheClockMovedAreDropped) {
   EXPECT_GT(pair.estimate.dropped, 20);
   EXPECT_EQ(pair.estimate.samples.size(), 60u);
   for (const double sample : pair.estimate.samples) EXPECT_NEAR(sample, std::log(2), 1e-9);
+}
+
+/// A pair of a kernel with an anchor as fast as it really is; a block has 40 calls of 1000 ns.
+RatioEstimate duel_on_the_device_clock(FakeKernel kernel, std::uint64_t seed, double delay_ns) {
+  kernel.call_ns = 1000;
+  kernel.delay_ns = delay_ns;
+  kernel.block_noise = 0.002;
+  FakeKernel anchor = kernel;
+  anchor.forged_chance = 0;
+  const Duel duel(kernel, 40, anchor, seed);
+  TimingRule rule = screen_rule();
+  rule.blocks = 1;
+  const PairOutcome pair =
+      time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, Seed::from_number(seed));
+  EXPECT_TRUE(pair.finding.passed());
+  return pair.estimate;
+}
+
+TEST(PairTimer, TheDevicesClockSeesThroughDelaysOfTheHost) {
+  int early = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const RatioEstimate estimate = duel_on_the_device_clock({}, seed, 8000);
+    EXPECT_NEAR(estimate.log_ratio.mid, 0, 0.1);
+    early += estimate.samples.size() == 9 && std::fabs(estimate.log_ratio.mid) < 0.005;
+  }
+  EXPECT_GE(early, 12) << "delays of a fifth of a block would hide a twentieth";
+}
+
+TEST(PairTimer, ForgingTheDevicesTimeGainsLittle) {
+  for (const double delay_ns : {500., 8000.})
+    for (const double chance : {0.1, 0.25, 0.45, 0.7, 1.0})
+      for (const double share : {0.0001, 0.5, 0.9}) {
+        SCOPED_TRACE(fmt::format("delays of {} ns, {} of the blocks forged to {}", delay_ns, chance, share));
+        FakeKernel kernel;
+        kernel.forged_chance = chance;
+        kernel.forged_share = share;
+        std::vector<double> gains;
+        for (std::uint64_t seed = 0; seed < 20; ++seed)
+          gains.push_back(duel_on_the_device_clock(kernel, seed, delay_ns).log_ratio.low);
+        EXPECT_LT(mean(gains), delay_ns > 1000 ? 0.05 : 0.02);
+      }
 }
 
 TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {

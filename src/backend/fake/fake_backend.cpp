@@ -45,6 +45,10 @@ class FakeSession final : public Session {
     outcome.wall_ns = calls * kernel_.call_ns * session_factor_ *
                       std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1) *
                       (slow_clock ? 2 : 1);
+    if (kernel_.delay_ns > 0) {
+      outcome.device_ns = outcome.wall_ns * (rng_.chance(kernel_.forged_chance) ? kernel_.forged_share : 1);
+      outcome.wall_ns += -kernel_.delay_ns * std::log(1 - rng_.uniform());
+    }
     for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
     return outcome;
   }

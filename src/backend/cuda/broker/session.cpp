@@ -21,7 +21,6 @@ constexpr int kReplyTimeoutMs = 2'000;
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr const char* kMemoryReplaced = "memory_replaced";
-constexpr double kUsualDelayNs = 4e3, kUsualDelayShare = 0.005;  // more than the least
 constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
@@ -214,7 +213,8 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
-  outcome.disturbed = request.timed && was_disturbed(request, timing.wall_ns, reply->device_ns);
+  outcome.device_ns = reply->device_ns;
+  if (request.timed) options_.usage->add("delay", outcome.wall_ns - outcome.device_ns);
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
   const auto broken = collect(request);
@@ -231,18 +231,6 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
                   "wrote to the output of a call that was not asked for");
   check_outputs(request, outcome);
   return outcome;
-}
-
-/// Whether more than usual passed between the broker's clock and the device's: a thread was kept waiting. A
-/// launcher that lies about the device's time gains nothing: its pairs are dropped, and in the end counted by
-/// the broker's clock.
-bool CudaSession::was_disturbed(const BlockRequest& request, double wall_ns, double device_ns) {
-  const double delay_ns = wall_ns - device_ns;
-  double& least_ns = least_delay_ns_.try_emplace(request.trials.size(), delay_ns).first->second;
-  least_ns = std::min(least_ns, delay_ns);
-  if (delay_ns <= least_ns + kUsualDelayNs + kUsualDelayShare * device_ns) return false;
-  options_.usage->count("disturbed");
-  return true;
 }
 
 double CudaSession::read_clock() const {

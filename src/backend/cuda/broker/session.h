@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -61,7 +60,6 @@ class CudaSession final : public Session {
   BlockOutcome try_block(const BlockRequest& request);
   Status send(const BlockRequest& request);
   Timing time_block(const BlockRequest& request);
-  bool was_disturbed(const BlockRequest& request, double wall_ns, double device_ns);
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Status reset(const BlockRequest& request) const;
   Result<int> collect(const BlockRequest& request) const;  ///< as OutputBank::collect()
@@ -77,8 +75,6 @@ class CudaSession final : public Session {
   const OutputBank& bank_;
   SessionOptions options_;
   std::optional<LoadedLauncher> launcher_;
-  /// By a block's calls: how much longer than on the device it took by the broker's clock at the least.
-  std::map<std::size_t, double> least_delay_ns_;
   std::uint64_t generation_ = 0;  ///< of the workload's memory that the launcher has
 };
 

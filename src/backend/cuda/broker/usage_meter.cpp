@@ -7,13 +7,7 @@ namespace lathe::cuda {
 UsageMeter::Stage::Stage(UsageMeter& meter, const char* name)
     : meter_(meter), name_(name), begin_ns_(steady_clock().now_ns()) {}
 
-UsageMeter::Stage::~Stage() {
-  const double seconds = seconds_since(begin_ns_);
-  std::lock_guard lock(meter_.mutex_);
-  DeviceUsage::Stage& stage = meter_.total_.stages[name_];
-  stage.seconds += seconds;
-  ++stage.count;
-}
+UsageMeter::Stage::~Stage() { meter_.add(name_, static_cast<double>(steady_clock().now_ns() - begin_ns_)); }
 
 void UsageMeter::add_block(double busy_ns) {
   std::lock_guard lock(mutex_);
@@ -21,9 +15,11 @@ void UsageMeter::add_block(double busy_ns) {
   total_.busy_seconds += busy_ns * 1e-9;
 }
 
-void UsageMeter::count(const char* stage) {
+void UsageMeter::add(const char* name, double ns) {
   std::lock_guard lock(mutex_);
-  ++total_.stages[stage].count;
+  DeviceUsage::Stage& stage = total_.stages[name];
+  stage.seconds += ns * 1e-9;
+  ++stage.count;
 }
 
 DeviceUsage UsageMeter::total() const {

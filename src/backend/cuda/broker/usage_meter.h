@@ -23,7 +23,7 @@ class UsageMeter {
     std::int64_t begin_ns_;
   };
   void add_block(double busy_ns);
-  void count(const char* stage);  ///< one more, of no length
+  void add(const char* stage, double ns);
   DeviceUsage total() const;
 
  private:
