@@ -29,7 +29,7 @@ constexpr int kEmptyBlocks = 25;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
 // A lane keeps two threads busy, one of them in a launcher (results/cuda/throughput.md).
-constexpr int kCoresOfLane = 2, kMostLanes = 6;
+constexpr int kCoresOfLane = 2, kMostLanes = 4;
 constexpr int kKeeperChannels = 8;  // lanes, and who prepares tasks beside them
 
 /// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft limit.

@@ -9,8 +9,7 @@ namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
 constexpr std::size_t kSpareLaunchers = 6;
-// Most of those that are kept are the baselines', which every lane needs for every shape: a quarter of the
-// device's memory is for them.
+// A quarter of the device's memory is for contexts that are kept.
 constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48;
 constexpr std::int64_t kBytesOfContext = 640 << 20;
 constexpr std::int64_t kShareForContexts = 4;
@@ -35,15 +34,14 @@ Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   return fill_up(kSpareLaunchers);
 }
 
-/// The one with that load; else the longest unused one, of shared ones only once there are many: loading
-/// takes a fifth of the time that a context does, and nothing where the load is there already.
+/// The one with that load; else the longest unused one: loading another takes a fifth of the time that a
+/// context does, and contexts are made one after the other.
 std::deque<SpareLaunchers::Used>::iterator SpareLaunchers::find_used(const LauncherOwner& owner,
                                                                      const Digest& load) {
   const auto fits = [&](const Used& used) { return owner.accepts(used.first); };
   const auto loaded =
       std::ranges::find_if(used_, [&](const Used& used) { return fits(used) && used.second.loaded == load; });
   if (loaded != used_.end()) return loaded;
-  if (owner.shared() && used_.size() < most_used_ / 2) return used_.end();
   return std::ranges::find_if(used_, fits);
 }
 

@@ -84,6 +84,11 @@ Result<CudaWorkload::Slot*> CudaWorkload::choose_bank() const {
     return slot.sessions > 0 && slot.thread == std::this_thread::get_id();
   });
   if (own != banks_.end()) return &*own;
+  // Launchers that the thread has used before have this bank's memory mapped already.
+  const auto last = std::ranges::find_if(banks_, [](const Slot& slot) {
+    return slot.sessions == 0 && slot.thread == std::this_thread::get_id();
+  });
+  if (last != banks_.end()) return &*last;
   const auto least = std::ranges::min_element(banks_, {}, &Slot::sessions);
   if (least != banks_.end() && (least->sessions == 0 || banks_.size() == most_banks_)) return &*least;
   const auto index = static_cast<std::uint32_t>(banks_.size());
