@@ -45,9 +45,9 @@ Status restrict_resources(const JailSpec& spec);
 /// second.
 Status deny_dangerous_calls();
 
-/// Allows only futex, exit, exit_group and rt_sigreturn; any other system call kills the process
-/// with SIGSYS. prepare() takes tens of microseconds and is called once; apply() is one system
-/// call.
+/// Allows all threads of the process only futex, sched_yield, exit, exit_group and rt_sigreturn; any other
+/// system call kills the process with SIGSYS. prepare() takes tens of microseconds and is called once;
+/// apply() is one system call, before which other threads must have done theirs.
 class LockDown {
  public:
   static Result<LockDown> prepare();

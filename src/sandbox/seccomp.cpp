@@ -55,7 +55,8 @@ constexpr std::array kDangerous = {"socket",
                                    "move_mount",
                                    "open_tree",
                                    "personality"};
-constexpr std::array kAfterLockDown = {"futex", "exit", "exit_group", "rt_sigreturn"};
+// What threads need to wait for each other, and to end.
+constexpr std::array kAfterLockDown = {"futex", "sched_yield", "exit", "exit_group", "rt_sigreturn"};
 
 Error filter_error(const char* what) {
   return {ErrorCode::kUnavailable, std::string("cannot make a seccomp filter: ") + what,
@@ -98,8 +99,10 @@ Status LockDown::apply() const {
   program.len = static_cast<unsigned short>(program_.size());
   program.filter = reinterpret_cast<sock_filter*>(const_cast<std::uint64_t*>(program_.data()));
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno_error("cannot set no_new_privs");
-  if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) != 0)
-    return errno_error("cannot lock down system calls");
+  constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC;
+  const long outcome = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program);
+  if (outcome < 0) return errno_error("cannot lock down system calls");
+  if (outcome > 0) return Error{ErrorCode::kUnavailable, "cannot lock down every thread's system calls"};
   return Ok{};
 }
 

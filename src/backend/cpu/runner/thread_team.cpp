@@ -11,8 +11,10 @@ ThreadTeam::ThreadTeam(int threads, const std::vector<std::int32_t>& cpus) : thr
   for (int self = 1; self < threads; ++self)
     workers_.emplace_back([this, self, cpus] {
       if (!cpus.empty()) keep_thread_on({&cpus[static_cast<std::size_t>(self) % cpus.size()], 1});
+      started_.fetch_add(1, std::memory_order_release);
       work(self);
     });
+  while (started_.load(std::memory_order_acquire) < threads - 1) _mm_pause();
 }
 
 ThreadTeam::~ThreadTeam() {

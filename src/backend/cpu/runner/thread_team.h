@@ -12,6 +12,7 @@ namespace lathe {
 /// that a step makes no system call. Thread 0 is the caller. Lives until the process is killed.
 class ThreadTeam {
  public:
+  /// Returns once all threads spin: none makes a system call from then on.
   ThreadTeam(int threads, const std::vector<std::int32_t>& cpus);
   ~ThreadTeam();
 
@@ -28,7 +29,7 @@ class ThreadTeam {
   const std::function<void(std::int64_t, std::int64_t)>* part_ = nullptr;
   std::int64_t items_ = 0;
   std::atomic<std::uint64_t> round_{0};
-  std::atomic<int> running_{0};
+  std::atomic<int> started_{0}, running_{0};
   std::atomic<bool> stop_{false};
 };
 
