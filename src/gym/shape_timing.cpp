@@ -72,6 +72,19 @@ Interval mean_interval(const std::vector<double>& rounds) {
 
 }  // namespace
 
+std::vector<Speedup> fallback_speedups(std::span<const Anchor> anchors, const std::string& best_peer,
+                                       const std::string& shape) {
+  const auto best = std::ranges::find(anchors, best_peer, &Anchor::name);
+  std::vector<Speedup> speedups;
+  for (const Anchor& peer : anchors) {
+    if (!peer.peer) continue;
+    const bool itself = peer.name == best_peer;
+    const Interval log = itself ? Interval{} : minus(best->log_vs_naive, peer.log_vs_naive);
+    speedups.push_back({peer.name, shape, exp_of(log)});
+  }
+  return speedups;
+}
+
 /// The gym's own kernels leave nothing behind that another could use.
 Runner ShapeTimer::runner_of(const Anchor& anchor) { return {anchor.peer ? Runner::kShared : 0}; }
 

@@ -39,6 +39,11 @@ struct TiedAnchor {
   Anchor anchor;
 };
 
+/// What a candidate gains over every peer at a shape that it does not cover, where the best peer runs
+/// instead.
+std::vector<Speedup> fallback_speedups(std::span<const Anchor> anchors, const std::string& best_peer,
+                                       const std::string& shape);
+
 /// Where a shape is timed: a device, the reference and the shape's data, which outlive the timer.
 struct TimingSite {
   Backend& backend;

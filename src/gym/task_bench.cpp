@@ -54,7 +54,11 @@ Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const S
                         Verdict& verdict) const {
   Finding suspicion;
   for (std::size_t i = 0; i < anchors_.size(); ++i) {
-    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) {
+      std::ranges::move(fallback_speedups(anchors_[i], baselines_.best, shapes_[i].name),
+                        std::back_inserter(verdict.speedups));
+      continue;
+    }
     ShapeTimer timer(site(scope, i), anchors_[i], secret.derive("time", i));
     ShapeTiming timed = verdict.depth == Depth::kScreen ? timer.screen(built.candidate, built.artifacts[i])
                                                         : timer.final(built.candidate, built.artifacts[i]);

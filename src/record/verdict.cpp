@@ -1,5 +1,6 @@
 #include "record/verdict.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -45,20 +46,13 @@ Result<Enum> value_in(const std::array<std::pair<Enum, std::string_view>, N>& ta
   return invalid("unknown " + std::string(kind) + " '" + std::string(text) + "'", "one of: " + known);
 }
 
-}  // namespace
-
-std::string_view name(Outcome outcome) { return name_in(kOutcomes, outcome); }
-Result<Outcome> parse_outcome(std::string_view text) { return value_in(kOutcomes, "outcome", text); }
-
-std::string_view name(Depth depth) { return name_in(kDepths, depth); }
-Result<Depth> parse_depth(std::string_view text) { return value_in(kDepths, "depth", text); }
-
 // Shapes are timed in separate blocks, so their errors are independent: log half-widths add in quadrature,
 // each side on its own because intervals from order statistics are not symmetric.
-std::optional<Interval> Verdict::speedup(std::string_view baseline) const {
+template <class Wanted>
+std::optional<Interval> compose(const std::vector<Speedup>& speedups, const Wanted& wanted) {
   double n = 0, log_mid = 0, below = 0, above = 0;
   for (const Speedup& s : speedups) {
-    if (s.baseline != baseline) continue;
+    if (!wanted(s)) continue;
     n += 1;
     log_mid += std::log(s.ratio.mid);
     const double down = s.ratio.low > 0 ? std::log(s.ratio.mid / s.ratio.low) : HUGE_VAL;
@@ -69,6 +63,24 @@ std::optional<Interval> Verdict::speedup(std::string_view baseline) const {
   if (n == 0) return std::nullopt;
   const double mid = log_mid / n;
   return Interval{std::exp(mid - std::sqrt(below) / n), std::exp(mid), std::exp(mid + std::sqrt(above) / n)};
+}
+
+}  // namespace
+
+std::string_view name(Outcome outcome) { return name_in(kOutcomes, outcome); }
+Result<Outcome> parse_outcome(std::string_view text) { return value_in(kOutcomes, "outcome", text); }
+
+std::string_view name(Depth depth) { return name_in(kDepths, depth); }
+Result<Depth> parse_depth(std::string_view text) { return value_in(kDepths, "depth", text); }
+
+std::optional<Interval> Verdict::speedup(std::string_view baseline) const {
+  return compose(speedups, [&](const Speedup& s) { return s.baseline == baseline; });
+}
+
+std::optional<Interval> Verdict::covered_speedup(std::string_view baseline) const {
+  return compose(speedups, [&](const Speedup& s) {
+    return s.baseline == baseline && std::ranges::find(uncovered, s.shape) == uncovered.end();
+  });
 }
 
 double Verdict::median_ns() const {

@@ -107,7 +107,9 @@ struct Verdict {
   Evidence evidence;
   std::vector<Timing> timings;
   std::vector<Speedup> speedups;
-  std::vector<std::string> uncovered = {};      ///< scored shapes that the candidate's `requires` leaves out
+  /// Scored shapes that the candidate's `requires` leaves out. Its speedups there are those of the best peer,
+  /// to which the library falls back.
+  std::vector<std::string> uncovered = {};
   std::map<std::string, double> profile;        ///< the device while it was timed: clock_mhz, power_w, ...
   std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`
   std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
@@ -116,6 +118,8 @@ struct Verdict {
   bool passed() const { return outcome == Outcome::kPass; }
   /// Composed over the scored shapes by geometric mean; nullopt if not timed against `baseline`.
   std::optional<Interval> speedup(std::string_view baseline) const;
+  /// The same over the shapes that the candidate covers.
+  std::optional<Interval> covered_speedup(std::string_view baseline) const;
   /// Geometric mean over shapes; 0 if not timed.
   double median_ns() const;
 };

@@ -68,11 +68,12 @@ constexpr std::array<Reward, 9> kRewards{{
 }  // namespace
 
 double speedup_low(const Verdict& verdict, std::string_view peer) {
-  const auto covered = verdict.speedup(peer);
+  const auto covered = verdict.covered_speedup(peer);
   if (!covered || !(covered->low > 0)) return 0;
   std::set<std::string_view> shapes;
   for (const Speedup& s : verdict.speedups)
-    if (s.baseline == peer) shapes.insert(s.shape);
+    if (s.baseline == peer && std::ranges::find(verdict.uncovered, s.shape) == verdict.uncovered.end())
+      shapes.insert(s.shape);
   const auto timed = static_cast<double>(shapes.size());
   const auto all = timed + static_cast<double>(verdict.uncovered.size());
   const double elsewhere = std::log(std::min(1.0, covered->low));

@@ -265,15 +265,17 @@ TEST_F(GymTest, ALateRequestEndsWithATimeoutAndItsWorkIsKilled) {
   const auto gym = connect();
   EvaluationRequest late = request("hangs");
   late.deadline_seconds = 0.1;
-  submit(gym, late);
-  submit(gym, request("good"));
-  const auto first = next(gym);
-  ASSERT_TRUE(first);
-  ASSERT_FALSE(first->verdict.ok());
-  EXPECT_EQ(first->verdict.error().code, ErrorCode::kTimeout);
-  const auto second = next(gym);
-  ASSERT_TRUE(second && second->verdict.ok());
-  EXPECT_TRUE(second->verdict->passed());
+  const Ticket timed_out = submit(gym, late), good = submit(gym, request("good"));
+  std::map<Ticket, Result<Verdict>> verdicts;
+  for (int i = 0; i < 2; ++i) {
+    auto evaluated = next(gym);
+    ASSERT_TRUE(evaluated);
+    verdicts.emplace(evaluated->ticket, std::move(evaluated->verdict));
+  }
+  ASSERT_FALSE(verdicts.at(timed_out).ok());
+  EXPECT_EQ(verdicts.at(timed_out).error().code, ErrorCode::kTimeout);
+  ASSERT_TRUE(verdicts.at(good).ok());
+  EXPECT_TRUE(verdicts.at(good)->passed());
 }
 
 TEST_F(GymTest, TheMostUrgentGoesFirst) {
@@ -410,6 +412,22 @@ TEST_F(GymTest, RequiresNarrowsTheDomainInsteadOfFailing) {
   const Verdict nowhere = verdict_on(timed(2000), Depth::kScreen, "requires = \"n == 17\"");
   EXPECT_EQ(nowhere.outcome, Outcome::kBuildFailed);
   EXPECT_EQ(nowhere.reason, "domain");
+}
+
+TEST_F(GymTest, AScoredShapeThatIsNotCoveredCountsAsTheBestPeer) {
+  std::string text = kTwiceTask;
+  text.insert(text.find("n = 16 }") + 8, ", { name = \"large\", n = 48 }");
+  auto task = parse_task(text, "twice.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  backend_.script("candidate", timed(2000));
+  const auto gym = connect();
+  EvaluationRequest half = request("candidate", Depth::kScreen, "requires = \"n <= 16\"");
+  half.task = std::make_shared<const TaskSpec>(*std::move(task));
+  const auto verdict = evaluate_alone(*gym.client, half);
+  ASSERT_TRUE(verdict.ok() && verdict->passed());
+  EXPECT_EQ(verdict->uncovered, std::vector<std::string>{"n=48"});
+  EXPECT_NEAR(verdict->speedup("naive")->mid, 2, 0.01) << "4 at one shape, 1 at the other";
+  EXPECT_NEAR(verdict->covered_speedup("naive")->mid, 4, 0.02);
 }
 
 TEST_F(GymTest, AKernelThatIsRightAtThePublishedShapeAloneIsWrong) {

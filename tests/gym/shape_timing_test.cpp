@@ -75,6 +75,23 @@ TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
   }
 }
 
+TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
+  const auto anchor = [](const std::string& name, double factor, bool peer = true) {
+    Anchor made{.name = name, .peer = peer};
+    made.log_vs_naive = {std::log(factor), std::log(factor), std::log(factor)};
+    return made;
+  };
+  const std::vector<Anchor> anchors = {anchor("naive", 1), anchor("a", 2), anchor("best", 4),
+                                       anchor("no peer", 9, false)};
+  const auto speedups = fallback_speedups(anchors, "best", "n=16");
+  ASSERT_EQ(speedups.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(speedups[i].baseline, anchors[i].name);
+    EXPECT_NEAR(speedups[i].ratio.mid, std::vector<double>({4, 2, 1})[i], 1e-9);
+  }
+  EXPECT_EQ(speedups[2].ratio.low, 1) << "itself, without error";
+}
+
 TEST(ShapeTiming, AnAnchorThatIsNoPeerServesScreensAndNeverFinals) {
   Bench bench(1, 0, 0);
   bench.add_anchor("near", 200);
