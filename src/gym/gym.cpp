@@ -48,6 +48,8 @@ struct Job {
   std::int64_t submitted_ns = 0;
   CancelToken token;  ///< what the work for it listens to
   bool finished = false;
+  std::int64_t judged_since_ns = 0;  ///< 0: not yet
+  CancelToken judging = {};          ///< ends with `token`, or when the evaluation takes too long
   BuiltCandidate built = {};
   double queue_seconds = 0, build_seconds = 0;
 };
@@ -311,13 +313,32 @@ class LocalGym final : public Gym {
 
   void judge_loop() {
     while (const JobPtr job = take(to_judge_)) {
-      Verdict verdict = job->task->bench->evaluate(job->built, job->request.depth, backend_, job->token);
+      {
+        std::lock_guard lock(mutex_);
+        job->judging = job->token.child();
+        job->judged_since_ns = steady_clock().now_ns();
+      }
+      Verdict verdict = job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging);
+      if (job->judging.cancelled()) take_too_long(*job, verdict);
       verdict.stage_seconds["queue"] = job->queue_seconds;
       verdict.stage_seconds["build"] = job->build_seconds;
       std::lock_guard lock(mutex_);
       finish(job, job->token.cancelled() ? Result<Verdict>(cancelled_error()) : std::move(verdict));
       changed_.notify_all();
     }
+  }
+
+  double limit_seconds(const Job& job) const {
+    const bool is_long = job.request.depth == Depth::kFinal || job.request.depth == Depth::kProfile;
+    return is_long ? options_.final_timeout_seconds : options_.screen_timeout_seconds;
+  }
+
+  void take_too_long(const Job& job, Verdict& verdict) const {
+    verdict.outcome = Outcome::kTimeout;
+    verdict.reason = "evaluation";
+    verdict.detail = fmt::format("no verdict after {:.3g} s of verifying and timing", limit_seconds(job));
+    verdict.timings.clear();
+    verdict.speedups.clear();
   }
 
   void finish(const JobPtr& job, Result<Verdict> result) {
@@ -345,6 +366,9 @@ class LocalGym final : public Gym {
                Error{ErrorCode::kTimeout,
                      fmt::format("no verdict within {:.3g} s of its submission", request.deadline_seconds),
                      "give it a later deadline, or fewer requests before it"});
+      else if (job->judged_since_ns > 0 &&
+               static_cast<double>(now_ns - job->judged_since_ns) > 1e9 * limit_seconds(*job))
+        job->judging.cancel();
     }
   }
 

@@ -24,7 +24,9 @@ struct GymOptions {
   bool inspect_code = false;  ///< at every depth, not only final and profile
   double build_timeout_seconds = 30;
   double block_timeout_seconds = 20;
-  int requests_of_client = 1 << 16;  ///< unfinished ones, before submit() says kBusy
+  double screen_timeout_seconds = 120;  ///< of a whole evaluation once its build is done: TIMEOUT
+  double final_timeout_seconds = 600;   ///< the same at `final` and `profile`
+  int requests_of_client = 1 << 16;     ///< unfinished ones, before submit() says kBusy
   /// Host memory of tasks that are prepared and idle; the longest unused go first.
   std::int64_t task_memory_bytes = std::int64_t{4} << 30;
   /// Kernels of Lathe's own for a task, never a policy's, that screens are timed against where every peer is

@@ -17,6 +17,8 @@ constexpr double kScreenPromise = 0.05;  // relative half-widths above which a s
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
+constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
+constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
 constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
 constexpr int kFreshProcesses = 3;   // that must confirm it
 constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
@@ -161,14 +163,13 @@ RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload)
 /// directly; else what is nearest to the candidate's time.
 const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
   const auto distance = [&](const Anchor& anchor) { return std::fabs(std::log(anchor.call_ns / call_ns)); };
-  const Anchor* fastest = &anchors_.front();
   const Anchor* nearest = &anchors_.front();
   for (const Anchor& anchor : anchors_) {
-    if (anchor.peer && anchor.call_ns < fastest->call_ns) fastest = &anchor;
     if (peers_only && !anchor.peer) continue;
     if (distance(anchor) < distance(*nearest)) nearest = &anchor;
   }
-  return distance(*fastest) < std::log(kAnchorReach) ? *fastest : *nearest;
+  const Anchor& fastest = fastest_peer();
+  return distance(fastest) < std::log(kAnchorReach) ? fastest : *nearest;
 }
 
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
@@ -183,6 +184,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
       time_quickly(*session, *site_.shape.timing, round.rule, round.secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   round.rule.call_ns = quick.call_ns;
+  if (quick.call_ns > kHopeless * fastest_peer().call_ns) return end_early(quick, result), result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
@@ -191,6 +193,24 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   result.unseen_over_usual = check.unseen_over_usual;
   if (result.finding.passed()) compose(anchor, pair.estimate, false, result);
   return result;
+}
+
+const Anchor& ShapeTimer::fastest_peer() const {
+  const Anchor* fastest = &anchors_.front();
+  for (const Anchor& anchor : anchors_)
+    if (anchor.peer && anchor.call_ns < fastest->call_ns) fastest = &anchor;
+  return *fastest;
+}
+
+/// How hopeless, nobody needs to know precisely.
+void ShapeTimer::end_early(const QuickTime& quick, ShapeTiming& result) const {
+  result.timing = {site_.shape.name, quick.call_ns, 0, 0, 1};
+  for (const Anchor& peer : anchors_) {
+    if (!peer.peer) continue;
+    const double ratio = peer.call_ns / quick.call_ns;
+    result.speedups.push_back(
+        {peer.name, site_.shape.name, {ratio / kQuickFactor, ratio, ratio * kQuickFactor}, true});
+  }
 }
 
 QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {

@@ -92,6 +92,8 @@ class ShapeTimer {
   TimingRule on_this_device(TimingRule rule) const;
   /// A candidate's open session against one of the anchor that is opened for it, on the same workload.
   PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
+  const Anchor& fastest_peer() const;
+  void end_early(const QuickTime& quick, ShapeTiming& result) const;
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// Empty if the machine fails: the bounds are checked all the same.
   RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;

@@ -15,6 +15,7 @@ constexpr double kIdleSeconds = 0.1;        // between looks at the stop token
 constexpr double kAlternateSeconds = 0.01;  // between looks at the policy while verdicts are awaited
 // Without a new text so often in a row, a policy counts as exhausted. Variation costs little and finds less.
 constexpr int kMaxBarren = 320, kBarrenAnswer = 8, kBarrenVariation = 1;
+constexpr double kGraceShare = 0.1;  // of the time for screens, after which those under way end
 constexpr double kFinalShare = 0.3;  // of total_seconds, kept for confirmations
 
 /// Proposals come from the policy or from variation, wait until the evaluator has room, and are stored when
@@ -32,7 +33,8 @@ class Search {
         options_(options),
         archive_(best_baseline),
         begin_ns_(steady_clock().now_ns()),
-        unwanted_(context.stop.child()) {}
+        unwanted_(context.stop.child()),
+        screens_unwanted_(unwanted_.child()) {}
   ~Search() { unwanted_.cancel(); }
 
   Result<SearchSummary> go() {
@@ -87,9 +89,17 @@ class Search {
     archive_.add(std::move(experience), cell);
   }
 
+  /// Whether time is up for what is under way too. Something must have come of it.
+  bool overdue() const {
+    const double limit =
+        options_.max_seconds > 0 ? options_.max_seconds : (1 - kFinalShare) * options_.total_seconds;
+    return limit > 0 && screens_ > 0 && seconds() > (1 + kGraceShare) * limit;
+  }
+
   Status screen() {
     for (;;) {
       const bool stopped = context_.stop.cancelled();
+      if (overdue()) screens_unwanted_.cancel();
       if (!stopped) LATHE_CHECK_OK(fill());
       const bool more = !asks_.empty() || !pending_.empty();
       if (flights_.empty() && (stopped || !more || allowance() <= 0)) break;
@@ -173,11 +183,12 @@ class Search {
 
   /// false: the evaluator is busy, try again after a verdict.
   Result<bool> submit(const Proposal& proposal, Depth depth) {
-    const auto ticket = context_.evaluator.submit({.task = context_.policy_context.task,
-                                                   .text = proposal.text,
-                                                   .name = digest_of(proposal.text).short_hex(),
-                                                   .depth = depth,
-                                                   .cancel = unwanted_});
+    const auto ticket =
+        context_.evaluator.submit({.task = context_.policy_context.task,
+                                   .text = proposal.text,
+                                   .name = digest_of(proposal.text).short_hex(),
+                                   .depth = depth,
+                                   .cancel = depth == Depth::kScreen ? screens_unwanted_ : unwanted_});
     if (!ticket.ok() && ticket.error().code == ErrorCode::kBusy) return false;
     if (!ticket.ok()) return ticket.error();
     flights_[*ticket] = {proposal, steady_clock().now_ns()};
@@ -286,7 +297,8 @@ class Search {
   const SearchOptions& options_;
   Archive archive_;
   const std::int64_t begin_ns_;
-  const CancelToken unwanted_;  ///< raised when nobody waits for requests any more
+  const CancelToken unwanted_;          ///< raised when nobody waits for requests any more
+  const CancelToken screens_unwanted_;  ///< or when the time for screens is up
   SearchSummary summary_;
   std::map<ProposalTicket, Asked> asks_;
   std::deque<Proposal> pending_;

@@ -278,6 +278,23 @@ TEST_F(GymTest, ALateRequestEndsWithATimeoutAndItsWorkIsKilled) {
   EXPECT_TRUE(verdicts.at(good)->passed());
 }
 
+TEST_F(GymTest, AnEvaluationThatTakesTooLongIsATimeout) {
+  FakeKernel slow = timed(2000);
+  slow.delay_seconds = 0.02;
+  backend_.script("slow", slow);
+  GymOptions given = options();
+  given.screen_timeout_seconds = 0.1;
+  const auto gym = connect(given);
+  const auto screened = evaluate_alone(*gym.client, request("slow"));
+  ASSERT_TRUE(screened.ok());
+  EXPECT_EQ(screened->outcome, Outcome::kTimeout);
+  EXPECT_EQ(screened->reason, "evaluation");
+  EXPECT_TRUE(screened->speedups.empty());
+  const auto verified = evaluate_alone(*gym.client, request("slow", Depth::kFinal));
+  ASSERT_TRUE(verified.ok());
+  EXPECT_TRUE(verified->passed()) << "a final may take longer";
+}
+
 TEST_F(GymTest, TheMostUrgentGoesFirst) {
   FakeKernel slow = timed(1000);
   slow.delay_seconds = 0.002;

@@ -75,6 +75,18 @@ TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
   }
 }
 
+TEST(ShapeTiming, AScreenOfAHopelessKernelEndsEarly) {
+  Bench bench(1, 0.01, 0);
+  bench.script(timed(30'000, 0.01));
+  const std::int64_t before = bench.blocks_of("candidate");
+  const ShapeTiming timing = bench.screen();
+  ASSERT_TRUE(timing.finding.passed());
+  EXPECT_LE(bench.blocks_of("candidate") - before, 3);
+  ASSERT_EQ(timing.speedups.size(), 2u);
+  for (const Speedup& speedup : timing.speedups) EXPECT_TRUE(speedup.ambiguous);
+  EXPECT_TRUE(holds(over(timing, "peer"), 1.0 / 30)) << "the peer takes 1000 ns";
+}
+
 TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
   const auto anchor = [](const std::string& name, double factor, bool peer = true) {
     Anchor made{.name = name, .peer = peer};

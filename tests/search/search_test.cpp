@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/clock.h"
 #include "gym/gym.h"
 #include "tests/gym/fake_task.h"
 #include "tests/search/ladder_policy.h"
@@ -85,6 +86,22 @@ TEST_F(SearchTest, SpendsItsBudgetAndNoMoreOnTextsThatAllDiffer) {
   const auto tried = rungs(Depth::kScreen);
   EXPECT_EQ(tried.size(), 30u);
   EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), 30u);
+}
+
+TEST_F(SearchTest, TimeThatIsUpEndsWhatIsUnderWay) {
+  FakeKernel hangs = timed(4000);
+  hangs.delay_seconds = 60;
+  for (int rung = 0; rung < kRungs; ++rung)
+    if (rung % 2 == 0) script(rung, hangs);
+  options_.max_evaluations = 0;
+  options_.max_seconds = 0.3;
+  options_.confirmations = 1;
+  options_.in_flight = 2;
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
+  EXPECT_LT(seconds_since(begin_ns), 20) << "a kernel takes a minute a block";
+  EXPECT_FALSE(summary->interrupted);
 }
 
 TEST_F(SearchTest, EvolveClimbsBeyondWhatIsDrawn) {
