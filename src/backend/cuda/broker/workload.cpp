@@ -93,7 +93,8 @@ Result<CudaWorkload::Slot*> CudaWorkload::choose_bank() const {
   if (least != banks_.end() && (least->sessions == 0 || banks_.size() == most_banks_)) return &*least;
   const auto index = static_cast<std::uint32_t>(banks_.size());
   LATHE_TRY(auto bank, OutputBank::make(*this, layout_, *keeper_, held_, index));
-  return &banks_.emplace_back(std::move(bank));
+  banks_.push_back({std::move(bank)});
+  return &banks_.back();
 }
 
 Result<const OutputBank*> CudaWorkload::use_bank() const {
