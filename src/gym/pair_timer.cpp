@@ -115,9 +115,9 @@ class PairTimer {
     calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
     expect(rule_.anchor_ns, call_ns);
     for (const int look : rule_.looks) {
-      while (static_cast<int>(result.estimate.samples.size()) < look) {
+      while (static_cast<int>(pairs_.size()) < look) {
         const bool may_drop =
-            result.estimate.dropped < kMaxDroppedShare * static_cast<int>(result.estimate.samples.size() + 4);
+            result.estimate.dropped < kMaxDroppedShare * static_cast<int>(pairs_.size() + 4);
         const PairRun run = run_pair(may_drop);
         if (!run.finding.passed()) return result.finding = run.finding, result;
         take(run.pair, result.estimate);
@@ -162,7 +162,6 @@ class PairTimer {
       return;
     }
     pairs_.push_back(pair);
-    estimate.samples.push_back(0);
     expect(pair.anchor.wall_ns, pair.candidate.wall_ns);
   }
 
@@ -198,13 +197,13 @@ class PairTimer {
     const std::optional<double> longest_ns = longest_delay_ns();
     anchor_calls_.clear();
     candidate_calls_.clear();
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      const auto& [anchor, candidate, slowest, fastest] = pairs_[i];
+    estimate.samples.clear();
+    for (const auto& [anchor, candidate, slowest, fastest] : pairs_) {
       anchor_calls_.push_back(longest_ns ? anchor.device_ns : anchor.wall_ns);
       candidate_calls_.push_back(
           longest_ns ? std::max(candidate.device_ns, candidate.wall_ns - *longest_ns / candidate.calls)
                      : candidate.wall_ns);
-      estimate.samples[i] = std::log(anchor_calls_.back() / candidate_calls_.back());
+      estimate.samples.push_back(std::log(anchor_calls_.back() / candidate_calls_.back()));
     }
     estimate.log_ratio =
         signed_rank_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));

@@ -87,9 +87,6 @@ std::vector<Speedup> fallback_speedups(std::span<const Anchor> anchors, const st
   return speedups;
 }
 
-/// The gym's own kernels leave nothing behind that another could use.
-Runner ShapeTimer::runner_of(const Anchor& anchor) { return {anchor.peer ? Runner::kShared : 0}; }
-
 Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                          std::unique_ptr<Session>& session) const {
   auto opened = site_.backend.open(built.candidate, built.artifact, std::move(workload), runner);
@@ -113,8 +110,8 @@ TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
 PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, const Round& round) const {
   std::unique_ptr<Session> anchor_session;
   PairOutcome outcome;
-  outcome.finding =
-      open({anchor.candidate, anchor.artifact}, round.workload, runner_of(anchor), anchor_session);
+  outcome.finding = open({anchor.candidate, anchor.artifact}, round.workload, runner_of_baseline(anchor.peer),
+                         anchor_session);
   if (!outcome.finding.passed()) return outcome;
   TimingRule rule = round.rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
@@ -133,7 +130,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   std::vector<double> rounds, call_ns;
   for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
     std::unique_ptr<Session> session;
-    Finding opened = open({candidate, artifact}, site_.shape.timing, runner_of(anchor), session);
+    Finding opened = open({candidate, artifact}, site_.shape.timing, runner_of_baseline(peer), session);
     if (!opened.passed()) return {std::move(opened), {}};
     const Seed secret = secret_.derive("baseline", static_cast<std::uint64_t>(round));
     PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
@@ -154,7 +151,8 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
 RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
   std::unique_ptr<Session> session;
   const Anchor& naive = anchors_.front();
-  if (!open({naive.candidate, naive.artifact}, workload, runner_of(naive), session).passed()) return {};
+  if (!open({naive.candidate, naive.artifact}, workload, runner_of_baseline(naive.peer), session).passed())
+    return {};
   auto limits = measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
   return limits.ok() ? *std::move(limits) : RmsLimits{};
 }

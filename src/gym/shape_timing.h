@@ -26,6 +26,9 @@ struct Anchor {
   int pairs = 0;
 };
 
+/// Where sessions of a baseline run: the gym's own leave nothing behind that another could use.
+inline Runner runner_of_baseline(bool peer) { return {peer ? Runner::kShared : 0}; }
+
 /// What timing one candidate at one shape gave.
 struct ShapeTiming {
   Finding finding;
@@ -86,7 +89,6 @@ class ShapeTimer {
     double unseen_over_usual = 0;
   };
 
-  static Runner runner_of(const Anchor& anchor);
   Finding open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                std::unique_ptr<Session>& session) const;
   TimingRule on_this_device(TimingRule rule) const;

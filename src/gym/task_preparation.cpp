@@ -148,7 +148,7 @@ Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::v
   if (finding.passed()) {
     const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
     Evidence evidence;
-    finding = verify(scope, built, {baseline.peer ? Runner::kShared : 0}, secret, evidence);
+    finding = verify(scope, built, runner_of_baseline(baseline.peer), secret, evidence);
   }
   if (!finding.passed()) return finding;
   tied.resize(anchors_.size());

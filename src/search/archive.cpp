@@ -15,7 +15,7 @@ double Archive::fitness(const Experience& experience) const {
 void Archive::add(Experience experience, const std::vector<int>& cell) {
   tried_.insert(experience.candidate);
   std::string feedback = feedback_text(experience.verdict, baseline_);
-  all_.push_back(std::make_shared<const Attempt>(std::move(experience), std::move(feedback)));
+  all_.push_back(std::make_shared<const Attempt>(Attempt{std::move(experience), std::move(feedback)}));
   const Experience* const added = &all_.back()->experience;
   if (fitness(*added) <= 0) return;
   const auto [place, fresh] = cells_.try_emplace(cell, added);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 
 #include "base/clock.h"
@@ -16,6 +17,7 @@ constexpr double kAlternateSeconds = 0.01;  // between looks at the policy while
 // Without a new text so often in a row, a policy counts as exhausted. Variation costs little and finds less.
 constexpr int kMaxBarren = 320, kBarrenAnswer = 8, kBarrenVariation = 1;
 constexpr double kGraceShare = 0.1;  // of the time for screens, after which those under way end
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr double kFinalShare = 0.3;  // of total_seconds, kept for confirmations
 
 /// Proposals come from the policy or from variation, wait until the evaluator has room, and are stored when
@@ -57,10 +59,16 @@ class Search {
 
   double seconds() const { return seconds_since(begin_ns_); }
 
+  /// Of the search, for screens.
+  double screen_seconds() const {
+    const double own = options_.max_seconds > 0 ? options_.max_seconds : kUnlimited;
+    const double share = options_.total_seconds > 0 ? (1 - kFinalShare) * options_.total_seconds : kUnlimited;
+    return std::min(own, share);
+  }
+
   /// Evaluations that the budget still allows; those under way are spent.
   int allowance() const {
-    if (options_.max_seconds > 0 && seconds() >= options_.max_seconds) return 0;
-    if (options_.total_seconds > 0 && seconds() >= (1 - kFinalShare) * options_.total_seconds) return 0;
+    if (seconds() >= screen_seconds()) return 0;
     const int room = options_.in_flight - static_cast<int>(flights_.size());
     if (options_.max_evaluations == 0) return room;
     return std::min(room, options_.max_evaluations - screens_ - static_cast<int>(flights_.size()));
@@ -90,11 +98,7 @@ class Search {
   }
 
   /// Whether time is up for what is under way too. Something must have come of it.
-  bool overdue() const {
-    const double limit =
-        options_.max_seconds > 0 ? options_.max_seconds : (1 - kFinalShare) * options_.total_seconds;
-    return limit > 0 && screens_ > 0 && seconds() > (1 + kGraceShare) * limit;
-  }
+  bool overdue() const { return screens_ > 0 && seconds() > (1 + kGraceShare) * screen_seconds(); }
 
   Status screen() {
     for (;;) {

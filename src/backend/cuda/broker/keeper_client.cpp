@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 
+#include "backend/cuda/wire/output_memory.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
@@ -230,10 +231,8 @@ Status KeeperClient::sample(Reserved& reserved, std::uint64_t workload, std::uin
 
 Result<std::vector<UniqueFd>> KeeperClient::handles(std::uint64_t workload, std::uint32_t bank,
                                                     const Layout& layout) {
-  const std::size_t count = allocations_of(layout.inputs, layout).bytes.size() +
-                            allocations_of(layout.outputs, layout).bytes.size();
   LATHE_TRY(Answer answer, ask({Verb::kExport, workload, bank}, {}, options_.reply_timeout_ms));
-  if (answer.handles.size() != count)
+  if (answer.handles.size() != handle_count(layout))
     return Error{ErrorCode::kUnavailable, "the GPU's memory came without its handles"};
   return std::move(answer.handles);
 }

@@ -112,12 +112,7 @@ Status OutputBank::share(const Channel& launcher) const {
     }
     for (const UniqueFd& handle : handles_) fds.push_back(handle.get());
   }
-  for (std::size_t first = 0; first < fds.size(); first += kMaxFrameFds) {
-    const auto begin = fds.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxFrameFds, fds.size() - first));
-    LATHE_CHECK_OK(launcher.send("memory", {begin, begin + count}));
-  }
-  return Ok{};
+  return send_handles(launcher, fds);
 }
 
 std::span<const std::byte> OutputBank::output(int trial, int index) const {

@@ -80,15 +80,9 @@ std::int64_t CudaWorkload::host_bytes() const {
 }
 
 Result<CudaWorkload::Slot*> CudaWorkload::choose_bank() const {
-  const auto own = std::ranges::find_if(banks_, [](const Slot& slot) {
-    return slot.sessions > 0 && slot.thread == std::this_thread::get_id();
-  });
+  // Launchers that the thread has used before have its bank's memory mapped already.
+  const auto own = std::ranges::find(banks_, std::this_thread::get_id(), &Slot::thread);
   if (own != banks_.end()) return &*own;
-  // Launchers that the thread has used before have this bank's memory mapped already.
-  const auto last = std::ranges::find_if(banks_, [](const Slot& slot) {
-    return slot.sessions == 0 && slot.thread == std::this_thread::get_id();
-  });
-  if (last != banks_.end()) return &*last;
   const auto least = std::ranges::min_element(banks_, {}, &Slot::sessions);
   if (least != banks_.end() && (least->sessions == 0 || banks_.size() == most_banks_)) return &*least;
   const auto index = static_cast<std::uint32_t>(banks_.size());

@@ -71,20 +71,14 @@ Result<DevicePointer> find(const HeldWorkload& workload, const HeldBank& bank, c
 
 Status share(const Channel& channel, const HeldWorkload& workload, const HeldBank& bank) {
   std::vector<UniqueFd> handles;
-  const auto flush = [&]() -> Status {
-    std::vector<int> fds;
-    for (const UniqueFd& handle : handles) fds.push_back(handle.get());
-    LATHE_CHECK_OK(channel.send("memory", fds));
-    handles.clear();
-    return Ok{};
-  };
+  std::vector<int> fds;
   for (const RegionMemory* region : {workload.inputs.get(), &bank.memory})
     for (const DeviceMemory& memory : region->mapped()) {
       LATHE_TRY(UniqueFd handle, memory.share());
+      fds.push_back(handle.get());
       handles.push_back(std::move(handle));
-      if (handles.size() == kMaxFrameFds) LATHE_CHECK_OK(flush());
     }
-  return handles.empty() ? Status(Ok{}) : flush();
+  return send_handles(channel, fds);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/runner/launcher.h"
+#include "backend/cuda/wire/output_memory.h"
 
 namespace lathe::cuda {
 namespace {
@@ -86,9 +87,7 @@ Result<Launcher> Launcher::load(const LaunchDevice& device, Load load, const std
 Status Launcher::take_memory(const Channel& channel) {
   std::vector<UniqueFd> handles;
   const Layout& layout = load_.layout;
-  const std::size_t count = allocations_of(layout.inputs, layout).bytes.size() +
-                            allocations_of(layout.outputs, layout).bytes.size();
-  while (handles.size() < count) {
+  while (handles.size() < handle_count(layout)) {
     LATHE_TRY(Frame frame, channel.receive(kMemoryTimeoutMs));
     if (frame.fds.empty()) return Error{ErrorCode::kCorrupt, "a memory frame without handles"};
     for (UniqueFd& handle : frame.fds) handles.push_back(std::move(handle));

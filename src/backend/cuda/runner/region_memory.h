@@ -27,6 +27,9 @@ class RegionMemory {
   const std::vector<DeviceMemory>& mapped() const { return mapped_; }
 
  private:
+  template <typename Map>  ///< from an allocation's bytes to its memory
+  static Result<RegionMemory> make(const Region& region, const Layout& layout, const Map& map);
+
   std::vector<Slot> slots_;
   Allocations allocations_;
   std::vector<DeviceMemory> mapped_;

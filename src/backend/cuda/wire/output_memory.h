@@ -1,6 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "backend/cuda/wire/protocol.h"
+#include "sandbox/channel.h"
 
 namespace lathe::cuda {
 
@@ -13,5 +16,14 @@ inline constexpr std::uint64_t kSampledLines = 8;
 inline std::uint64_t host_output_bytes(const Layout& layout) {
   return layout.outputs.stride * layout.trials + kSampledLines * kLineBytes;
 }
+
+/// Of a workload's memory, the inputs' and a bank of outputs'.
+inline std::size_t handle_count(const Layout& layout) {
+  return allocations_of(layout.inputs, layout).bytes.size() +
+         allocations_of(layout.outputs, layout).bytes.size();
+}
+
+/// In frames of as many as one can carry.
+Status send_handles(const Channel& channel, const std::vector<int>& fds);
 
 }  // namespace lathe::cuda
