@@ -114,8 +114,7 @@ struct BlockOutcome {
       {};  ///< stable code when not kOk: "segfault", "input_written", "redzone", "late_write"
   std::string detail = {};
   double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
-  double device_ns = 0;    ///< the same by the device's, as the candidate's process tells it; 0: unknown
-  bool disturbed = false;  ///< the machine took the core away: drop the pair
+  bool disturbed = false;  ///< the machine kept the calls waiting: the block's time says little
   double clock_mhz = 0;    ///< of the device at the block's end; 0 where unknown
   std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
   RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for

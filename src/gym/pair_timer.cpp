@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace lathe {
@@ -12,10 +11,10 @@ namespace {
 
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
-constexpr std::size_t kHeldBackOneOf = 4;                // trials
-constexpr double kForgedNs = 1e3, kForgedShare = 0.005;  // of a block: more delay than the anchor's
-constexpr double kClockMoves = 1.02;  // between blocks of a pair: kernels met different devices
-constexpr int kMaxDroppedShare = 2;   // give up dropping once as many pairs were dropped as kept, times this
+constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
+constexpr std::size_t kHeldBackOneOf = 4;  // trials
+constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
+constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
@@ -63,24 +62,9 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// One pair: a call's time in the better of each kernel's blocks, for what the machine does only slows.
-/// kNever if it disturbed all.
 struct Pair {
-  /// A kernel's better block.
-  struct Side {
-    double wall_ns = kNever;    ///< of a call
-    double device_ns = kNever;  ///< likewise; 0 where unknown
-    double delay_ns = kNever;   ///< of the block: its wall time less its device time
-    double calls = 1;
-
-    void take(const BlockOutcome& outcome, std::size_t count) {
-      if (outcome.wall_ns / static_cast<double>(count) >= wall_ns) return;
-      calls = static_cast<double>(count);
-      wall_ns = outcome.wall_ns / calls;
-      device_ns = outcome.device_ns / calls;
-      delay_ns = outcome.wall_ns - outcome.device_ns;
-    }
-  };
-  Side anchor, candidate;
+  double anchor_ns = kNever;
+  double candidate_ns = kNever;
   double slowest_mhz = kNever;  ///< of the blocks that say how fast the device ran
   double fastest_mhz = 0;
 
@@ -89,7 +73,6 @@ struct Pair {
     slowest_mhz = std::min(slowest_mhz, mhz);
     fastest_mhz = std::max(fastest_mhz, mhz);
   }
-  bool disturbed() const { return anchor.wall_ns == kNever || candidate.wall_ns == kNever; }
   bool clock_moved() const { return fastest_mhz > kClockMoves * slowest_mhz; }
 };
 
@@ -112,99 +95,74 @@ class PairTimer {
       if (!quick.finding.passed()) return result.finding = quick.finding, result;
       call_ns = quick.call_ns;
     }
-    calls_ = anchor_block_calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
-    expect(rule_.anchor_ns, call_ns);
+    calls_ = calls_for(rule_.block_ns, call_ns, workload_, rule_);
+    const bool slow_anchor = rule_.anchor_ns > kMuchSlower * call_ns;
+    anchor_block_calls_ = slow_anchor ? calls_for(rule_.block_ns, rule_.anchor_ns, workload_, rule_) : calls_;
     for (const int look : rule_.looks) {
-      while (static_cast<int>(pairs_.size()) < look) {
-        const bool may_drop =
-            result.estimate.dropped < kMaxDroppedShare * static_cast<int>(pairs_.size() + 4);
-        const PairRun run = run_pair(may_drop);
-        if (!run.finding.passed()) return result.finding = run.finding, result;
+      while (static_cast<int>(anchor_calls_.size()) < look) {
+        PairRun run = run_pair();
+        if (!run.finding.passed()) return result.finding = std::move(run.finding), result;
         take(run.pair, result.estimate);
       }
       examine(result.estimate);
       if (result.estimate.converged) break;
     }
+    result.estimate.dropped = dropped_;
     summarise(result.estimate);
     return result;
   }
 
  private:
-  PairRun run_pair(bool may_drop) {
+  /// Of blocks and pairs; a machine that disturbs all of them is measured as it is.
+  bool may_drop() const { return dropped_ < kMaxDroppedShare * (static_cast<int>(anchor_calls_.size()) + 4); }
+
+  PairRun run_pair() {
     PairRun result;
     std::vector<int> trials;
     bool anchor = rng_.chance(0.5);
-    for (int position = 0; position < 2 * rule_.blocks; ++position) {
+    for (int position = 0; position < 2 * rule_.blocks && result.finding.passed(); ++position) {
       if (position % 2 == 0)
         trials = draw_trials(workload_, rule_, calls_, rng_);  // the kernel before goes on
       else
         anchor = !anchor;
-      const std::vector<int> own(trials.begin(),
-                                 anchor ? trials.begin() + anchor_block_calls_ : trials.end());
-      const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
-      result.finding = judge_block(outcome, workload_, own);
-      if (!result.finding.passed()) {
-        if (anchor)
-          result.finding = {Outcome::kInfra, "anchor_failed",
-                            result.finding.reason + ": " + result.finding.detail};
-        return result;
-      }
-      if (may_drop) result.pair.take_clock(outcome.clock_mhz);
-      if (!outcome.disturbed || !may_drop)
-        (anchor ? result.pair.anchor : result.pair.candidate).take(outcome, own.size());
+      run_one(anchor, trials, result);
     }
+    for (const bool side : {true, false})  // once more what the machine disturbed
+      while (result.finding.passed() && (side ? result.pair.anchor_ns : result.pair.candidate_ns) == kNever)
+        run_one(side, draw_trials(workload_, rule_, calls_, rng_), result);
     return result;
   }
 
-  void take(const Pair& pair, RatioEstimate& estimate) {
-    if (pair.disturbed() || pair.clock_moved()) {
-      ++estimate.dropped;
+  void run_one(bool anchor, const std::vector<int>& trials, PairRun& result) {
+    const std::vector<int> own(trials.begin(), anchor ? trials.begin() + anchor_block_calls_ : trials.end());
+    const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
+    result.finding = judge_block(outcome, workload_, own);
+    if (!result.finding.passed()) {
+      if (anchor)
+        result.finding = {Outcome::kInfra, "anchor_failed",
+                          result.finding.reason + ": " + result.finding.detail};
       return;
     }
-    pairs_.push_back(pair);
-    expect(pair.anchor.wall_ns, pair.candidate.wall_ns);
-  }
-
-  void expect(double anchor_ns, double candidate_ns) {
-    if (anchor_ns > kMuchSlower * candidate_ns)
-      anchor_block_calls_ = std::min(calls_, calls_for(rule_.block_ns, anchor_ns, workload_, rule_));
-  }
-
-  /// What the device's clock may be believed to within; none if it does not count.
-  ///
-  /// That clock is not disturbed by what keeps threads waiting, but a candidate may forge what its process
-  /// tells of it, and what it takes from the device's time it adds to the delay until the broker sees the
-  /// end. So a block of the candidate is believed a delay as long as the longest of the anchor, which the gym
-  /// trusts, and its delays must on average be no longer than the anchor's.
-  std::optional<double> longest_delay_ns() const {
-    std::vector<double> anchor_ns, candidate_ns, device_ns;
-    for (const Pair& pair : pairs_) {
-      if (pair.anchor.device_ns <= 0 || pair.candidate.device_ns <= 0) return std::nullopt;
-      anchor_ns.push_back(pair.anchor.delay_ns);
-      candidate_ns.push_back(pair.candidate.delay_ns);
-      device_ns.push_back(pair.candidate.device_ns * pair.candidate.calls);
+    if (outcome.disturbed && may_drop()) {
+      ++dropped_;
+      return;
     }
-    const double longest_ns = *std::ranges::max_element(anchor_ns) + kForgedNs;
-    for (double& delay_ns : candidate_ns) delay_ns = std::min(delay_ns, longest_ns);
-    const double noise_ns =
-        std::hypot(stddev(anchor_ns), stddev(candidate_ns)) / std::sqrt(static_cast<double>(pairs_.size()));
-    const double allowed_ns =
-        mean(anchor_ns) + std::max(noise_ns, kForgedNs + kForgedShare * median(device_ns));
-    return mean(candidate_ns) <= allowed_ns ? std::optional(longest_ns) : std::nullopt;
+    result.pair.take_clock(outcome.clock_mhz);
+    double& call_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
+    call_ns = std::min(call_ns, outcome.wall_ns / static_cast<double>(own.size()));
   }
 
-  void examine(RatioEstimate& estimate) {
-    const std::optional<double> longest_ns = longest_delay_ns();
-    anchor_calls_.clear();
-    candidate_calls_.clear();
-    estimate.samples.clear();
-    for (const auto& [anchor, candidate, slowest, fastest] : pairs_) {
-      anchor_calls_.push_back(longest_ns ? anchor.device_ns : anchor.wall_ns);
-      candidate_calls_.push_back(
-          longest_ns ? std::max(candidate.device_ns, candidate.wall_ns - *longest_ns / candidate.calls)
-                     : candidate.wall_ns);
-      estimate.samples.push_back(std::log(anchor_calls_.back() / candidate_calls_.back()));
+  void take(const Pair& pair, RatioEstimate& estimate) {
+    if (pair.clock_moved() && may_drop()) {
+      ++dropped_;
+      return;
     }
+    anchor_calls_.push_back(pair.anchor_ns);
+    candidate_calls_.push_back(pair.candidate_ns);
+    estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
+  }
+
+  void examine(RatioEstimate& estimate) const {
     estimate.log_ratio =
         signed_rank_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
     estimate.converged = (estimate.log_ratio.high - estimate.log_ratio.low) / 2 <= rule_.half_width;
@@ -224,9 +182,9 @@ class PairTimer {
   const TimingRule& rule_;
   Rng rng_;
   int calls_ = 1;               ///< of a candidate's block
-  int anchor_block_calls_ = 1;  ///< of an anchor's: fewer, once it is known to be much slower
-  std::vector<Pair> pairs_;
-  std::vector<double> anchor_calls_, candidate_calls_;
+  int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
+  int dropped_ = 0;
+  std::vector<double> anchor_calls_, candidate_calls_;  ///< one a pair
 };
 
 }  // namespace
@@ -264,15 +222,16 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
                        const Seed& secret) {
   Rng rng(secret);
   QuickTime result;
+  result.call_ns = kNever;
   int calls = 1;
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0, quiet = 0; quiet < kQuickRounds && round < kMostQuickRounds; ++round) {
     const std::vector<int> trials = draw_trials(workload, rule, calls, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
-    const double call_ns = outcome.wall_ns / calls;
-    result.call_ns = round == 0 ? call_ns : std::min(result.call_ns, call_ns);
-    calls = calls_for(3e5, result.call_ns, workload, rule);
+    quiet += !outcome.disturbed;
+    result.call_ns = std::min(result.call_ns, outcome.wall_ns / calls);
+    if (!outcome.disturbed) calls = calls_for(3e5, result.call_ns, workload, rule);
   }
   return result;
 }
@@ -289,23 +248,25 @@ Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret) {
 }
 
 MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, const Seed& secret) {
+                                     const TimingRule& rule, int parts, const Seed& secret) {
   MemoisationCheck result;
-  if (ring.unseen.empty()) return result;
+  const std::size_t met = std::min(ring.unseen.size(), ring.usual.size());
+  const std::size_t count = std::min(met, static_cast<std::size_t>(parts));
+  if (count == 0) return result;
   Rng rng(secret);
-  const std::size_t calls = std::min(ring.unseen.size(), ring.usual.size());
-  const std::vector<int> usual(ring.usual.begin(), ring.usual.begin() + static_cast<std::ptrdiff_t>(calls));
-  const std::vector<int> unseen(ring.unseen.begin(),
-                                ring.unseen.begin() + static_cast<std::ptrdiff_t>(calls));
-  double usual_ns = 0, unseen_ns = 0;
-  // The first block only makes sure that the usual ones have been met; the slower of the others counts.
-  for (const auto& [trials, call_ns] :
-       {std::pair(&usual, static_cast<double*>(nullptr)), std::pair(&usual, &usual_ns),
-        std::pair(&unseen, &unseen_ns), std::pair(&usual, &usual_ns)}) {
-    const BlockOutcome outcome = run_block(session, workload, *trials, rule, rng);
-    result.finding = judge_block(outcome, workload, *trials);
-    if (!result.finding.passed()) return result;
-    if (call_ns) *call_ns = std::max(*call_ns, outcome.wall_ns / static_cast<double>(calls));
+  const auto run = [&](const std::vector<int>& trials, std::size_t first, std::size_t end, double& best_ns) {
+    const std::vector<int> own(trials.begin() + static_cast<std::ptrdiff_t>(first),
+                               trials.begin() + static_cast<std::ptrdiff_t>(end));
+    const BlockOutcome outcome = run_block(session, workload, own, rule, rng);
+    result.finding = judge_block(outcome, workload, own);
+    best_ns = std::min(best_ns, outcome.wall_ns / static_cast<double>(own.size()));
+    return result.finding.passed();
+  };
+  double meeting_ns = kNever, usual_ns = kNever, unseen_ns = kNever;
+  if (!run(ring.usual, 0, met, meeting_ns)) return result;
+  for (std::size_t part = 0; part < count; ++part) {
+    const std::size_t first = part * met / count, end = (part + 1) * met / count;
+    if (!run(ring.usual, first, end, usual_ns) || !run(ring.unseen, first, end, unseen_ns)) return result;
   }
   result.unseen_over_usual = unseen_ns / usual_ns;
   return result;

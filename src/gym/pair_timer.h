@@ -33,7 +33,7 @@ struct RatioEstimate {
   double anchor_ns = 0;         ///< a call, median
   double candidate_ns = 0;
   double spread = 0;  ///< relative median absolute deviation of the candidate's calls
-  int dropped = 0;    ///< pairs that the machine disturbed
+  int dropped = 0;    ///< blocks and pairs that the machine disturbed
   bool converged = false;
 };
 
@@ -47,7 +47,8 @@ struct PairOutcome {
 PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
                       const Seed& secret);
 
-/// One call's time from a few blocks, for choosing an anchor and a block's length.
+/// One call's time from a few blocks that the machine leaves alone, for choosing an anchor and a block's
+/// length.
 struct QuickTime {
   Finding finding;
   double call_ns = 0;
@@ -64,12 +65,13 @@ struct Ring {
 Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
 
 /// How much longer a call takes on inputs that the session has not met: a kernel that keeps answers is slow
-/// there. Uses the ring up.
+/// there. Compares the best of `parts` blocks, among which the ring's unseen trials are divided, with the
+/// best of as many on usual ones. Uses the ring up.
 struct MemoisationCheck {
   Finding finding;
   double unseen_over_usual = 1;
 };
 MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, const Seed& secret);
+                                     const TimingRule& rule, int parts, const Seed& secret);
 
 }  // namespace lathe

@@ -21,7 +21,8 @@ constexpr double kHopeless = 20;             // times the best peer's time: a sc
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
 constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
 constexpr int kFreshProcesses = 3;   // that must confirm it
-constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
+constexpr int kFirstParts = 2, kConfirmParts = 8;  // blocks on unseen inputs, the best of which counts
+constexpr double kRoofMargin = 0.8;                // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
 
@@ -309,8 +310,8 @@ Ring ShapeTimer::take_ring(Round& round, int process) const {
 
 MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& ring, const Round& round,
                                                const Built& built) const {
-  MemoisationCheck least =
-      measure_memoisation(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
+  MemoisationCheck least = measure_memoisation(session, *round.workload, ring, round.rule, kFirstParts,
+                                               round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
     if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
     std::unique_ptr<Session> fresh;
@@ -319,7 +320,7 @@ MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& rin
     Round again = round;
     const Ring other = take_ring(again, process + 1);
     const MemoisationCheck found =
-        measure_memoisation(*fresh, *round.workload, other, again.rule,
+        measure_memoisation(*fresh, *round.workload, other, again.rule, kConfirmParts,
                             round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
     least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
   }

@@ -42,13 +42,10 @@ class FakeSession final : public Session {
     outcome.clock_mhz = kClockMhz / (slow_clock ? 2 : 1);
     double calls = 0;
     for (const int trial : request.trials) calls += seen_.insert(trial).second ? kernel_.unseen_factor : 1;
-    outcome.wall_ns = calls * kernel_.call_ns * session_factor_ *
-                      std::exp(kernel_.block_noise * rng_.normal()) * (spike ? kSpike : 1) *
-                      (slow_clock ? 2 : 1);
-    if (kernel_.delay_ns > 0) {
-      outcome.device_ns = outcome.wall_ns * (rng_.chance(kernel_.forged_chance) ? kernel_.forged_share : 1);
-      outcome.wall_ns += -kernel_.delay_ns * std::log(1 - rng_.uniform());
-    }
+    const double noise = rng_.normal();
+    outcome.disturbed |= kernel_.picks_its_blocks && noise > 0;
+    outcome.wall_ns = calls * kernel_.call_ns * session_factor_ * std::exp(kernel_.block_noise * noise) *
+                      (spike ? kSpike : 1) * (slow_clock ? 2 : 1);
     for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
     return outcome;
   }

@@ -18,12 +18,9 @@ struct FakeKernel {
   double unseen_factor = 1;  ///< relative duration on inputs new to the session
   double spike_chance = 0;   ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
-  double delay_ns = 0;       ///< exponential mean of what a block's wall time has over its device time, which
-                             ///< is told where this is positive
-  double forged_chance = 0;  ///< of a block whose device time is told as `forged_share` of itself
-  double forged_share = 1;
-  double slow_clock_chance = 0;  ///< of a block at half the clock rate, which it reports
-  std::string build_fault = {};  ///< reason code of a failing build
+  bool picks_its_blocks = false;  ///< feigns preemption in the slower half of them
+  double slow_clock_chance = 0;   ///< of a block at half the clock rate, which it reports
+  std::string build_fault = {};   ///< reason code of a failing build
   Outcome build_outcome = Outcome::kBuildFailed;
   bool build_infra = false;  ///< the build fails through the machine's fault
   std::string open_fault = {};

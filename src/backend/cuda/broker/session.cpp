@@ -21,6 +21,9 @@ constexpr int kReplyTimeoutMs = 2'000;
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr const char* kMemoryReplaced = "memory_replaced";
+// What the broker sees later than the device's clock, in which other contexts had the device or the host was
+// busy. A candidate can forge that clock, but gains no more by it than to have a slow block run again.
+constexpr double kLateNs = 1e3, kLateShare = 0.005;
 constexpr double kElementsForThreads = 1 << 19;  // fewer are compared before threads have begun
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
@@ -213,8 +216,9 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
-  outcome.device_ns = reply->device_ns;
-  if (request.timed) options_.usage->add("delay", outcome.wall_ns - outcome.device_ns);
+  const double delay_ns = outcome.wall_ns - reply->device_ns;
+  outcome.disturbed = delay_ns > kLateNs + kLateShare * reply->device_ns;
+  if (outcome.disturbed) options_.usage->add("delay", delay_ns);
   if (reply->counter_dirty)
     return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
   const auto broken = collect(request);
