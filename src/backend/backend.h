@@ -31,6 +31,9 @@ struct DeviceInfo {
   int lanes = 1;                ///< evaluations that are worth having under way at once
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
+  /// Standard deviation of the log ratio of two kernels' times between pairs of processes: what one process
+  /// cannot tell, however long it is looked at.
+  double process_spread = 0;
   double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not clear.
   bool runners_remember = false;

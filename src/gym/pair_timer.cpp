@@ -59,6 +59,15 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
   return session.run(request);
 }
 
+/// By ranks, which outliers hardly move; of fewer samples than ranks can serve, by Student's t.
+Interval interval(const std::vector<double>& samples, double alpha) {
+  const Interval ranked = signed_rank_interval(samples, alpha);
+  if (std::isfinite(ranked.low) || samples.size() < 2) return ranked;
+  const auto n = static_cast<double>(samples.size());
+  const double half = student_t(n - 1, alpha) * stddev(samples) / std::sqrt(n);
+  return {ranked.mid - half, ranked.mid, ranked.mid + half};
+}
+
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// One pair: a call's time in the better of each kernel's blocks, for what the machine does only slows.
@@ -163,8 +172,7 @@ class PairTimer {
   }
 
   void examine(RatioEstimate& estimate) const {
-    estimate.log_ratio =
-        signed_rank_interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
+    estimate.log_ratio = interval(estimate.samples, rule_.alpha / static_cast<double>(rule_.looks.size()));
     estimate.converged = (estimate.log_ratio.high - estimate.log_ratio.low) / 2 <= rule_.half_width;
   }
 
@@ -224,15 +232,17 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
   QuickTime result;
   result.call_ns = kNever;
   int calls = 1;
-  for (int round = 0, quiet = 0; quiet < kQuickRounds && round < kMostQuickRounds; ++round) {
+  int quiet = 0;
+  for (int round = 0; quiet < kQuickRounds && round < kMostQuickRounds; ++round) {
     const std::vector<int> trials = draw_trials(workload, rule, calls, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;
     quiet += !outcome.disturbed;
     result.call_ns = std::min(result.call_ns, outcome.wall_ns / calls);
-    if (!outcome.disturbed) calls = calls_for(3e5, result.call_ns, workload, rule);
+    calls = calls_for(3e5, outcome.disturbed ? result.call_ns / 4 : result.call_ns, workload, rule);
   }
+  result.quiet = quiet > 0;
   return result;
 }
 
@@ -248,11 +258,11 @@ Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret) {
 }
 
 MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, int parts, const Seed& secret) {
+                                     const TimingRule& rule, const Seed& secret) {
   MemoisationCheck result;
   const std::size_t met = std::min(ring.unseen.size(), ring.usual.size());
-  const std::size_t count = std::min(met, static_cast<std::size_t>(parts));
-  if (count == 0) return result;
+  if (met == 0) return result;
+  const std::size_t parts = std::min<std::size_t>(met, 2);
   Rng rng(secret);
   const auto run = [&](const std::vector<int>& trials, std::size_t first, std::size_t end, double& best_ns) {
     const std::vector<int> own(trials.begin() + static_cast<std::ptrdiff_t>(first),
@@ -264,8 +274,8 @@ MemoisationCheck measure_memoisation(Session& session, const Workload& workload,
   };
   double meeting_ns = kNever, usual_ns = kNever, unseen_ns = kNever;
   if (!run(ring.usual, 0, met, meeting_ns)) return result;
-  for (std::size_t part = 0; part < count; ++part) {
-    const std::size_t first = part * met / count, end = (part + 1) * met / count;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t first = part * met / parts, end = (part + 1) * met / parts;
     if (!run(ring.usual, first, end, usual_ns) || !run(ring.unseen, first, end, unseen_ns)) return result;
   }
   result.unseen_over_usual = unseen_ns / usual_ns;

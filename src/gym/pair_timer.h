@@ -52,6 +52,7 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
 struct QuickTime {
   Finding finding;
   double call_ns = 0;
+  bool quiet = false;  ///< else the machine disturbed all blocks: a call may take much less
 };
 /// Of `rule`, only its trials and timeout count.
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
@@ -65,13 +66,13 @@ struct Ring {
 Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
 
 /// How much longer a call takes on inputs that the session has not met: a kernel that keeps answers is slow
-/// there. Compares the best of `parts` blocks, among which the ring's unseen trials are divided, with the
-/// best of as many on usual ones. Uses the ring up.
+/// there. Compares the better of two blocks, between which the ring's unseen trials are divided, with the
+/// better of two on usual ones. Uses the ring up.
 struct MemoisationCheck {
   Finding finding;
   double unseen_over_usual = 1;
 };
 MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, int parts, const Seed& secret);
+                                     const TimingRule& rule, const Seed& secret);
 
 }  // namespace lathe

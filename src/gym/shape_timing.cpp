@@ -16,13 +16,14 @@ constexpr int kRoundsInFull = 3;         // before the rounds tell how much they
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
+constexpr int kFewPairs = 5;       // are enough where blocks differ by a percent
+constexpr double kNormal95 = 1.96;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
 constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
-constexpr int kFreshProcesses = 3;   // that must confirm it
-constexpr int kFirstParts = 2, kConfirmParts = 8;  // blocks on unseen inputs, the best of which counts
-constexpr double kRoofMargin = 0.8;                // measured peaks are themselves uncertain
+constexpr int kFreshProcesses = 4;   // that must confirm it
+constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
 
@@ -178,19 +179,25 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   if (!result.finding.passed()) return result;
   Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()),
               secret_.derive("screen")};
+  if (site_.backend.device().steady) round.rule.looks.insert(round.rule.looks.begin(), kFewPairs);
   const Ring ring = take_ring(round);
   const QuickTime quick =
       time_quickly(*session, *site_.shape.timing, round.rule, round.secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   round.rule.call_ns = quick.call_ns;
-  if (quick.call_ns > kHopeless * fastest_peer().call_ns) return end_early(quick, result), result;
+  if (quick.quiet && quick.call_ns > kHopeless * fastest_peer().call_ns)
+    return end_early(quick, result), result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
   const MemoisationCheck check = check_memoisation(*session, ring, round, {candidate, artifact});
   result.finding = check.finding;
   result.unseen_over_usual = check.unseen_over_usual;
-  if (result.finding.passed()) compose(anchor, pair.estimate, false, result);
+  if (!result.finding.passed()) return result;
+  RatioEstimate estimate = pair.estimate;
+  const double other_processes = kNormal95 * site_.backend.device().process_spread;
+  estimate.log_ratio = plus(estimate.log_ratio, {-other_processes, 0, other_processes});
+  compose(anchor, estimate, false, result);
   return result;
 }
 
@@ -310,8 +317,8 @@ Ring ShapeTimer::take_ring(Round& round, int process) const {
 
 MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& ring, const Round& round,
                                                const Built& built) const {
-  MemoisationCheck least = measure_memoisation(session, *round.workload, ring, round.rule, kFirstParts,
-                                               round.secret.derive("freshness"));
+  MemoisationCheck least =
+      measure_memoisation(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
   for (int process = 0; process < kFreshProcesses; ++process) {
     if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
     std::unique_ptr<Session> fresh;
@@ -320,7 +327,7 @@ MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& rin
     Round again = round;
     const Ring other = take_ring(again, process + 1);
     const MemoisationCheck found =
-        measure_memoisation(*fresh, *round.workload, other, again.rule, kConfirmParts,
+        measure_memoisation(*fresh, *round.workload, other, again.rule,
                             round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
     least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
   }

@@ -33,6 +33,7 @@ class Bench {
     tie(name, false);
   }
   std::int64_t blocks_of(const std::string& name) const { return backend_.blocks_of(name); }
+  void set_process_spread(double spread) { backend_.set_process_spread(spread); }
   ShapeTiming screen() { return timer().screen(scripted("candidate"), {}); }
   ShapeTiming final() { return timer().final(scripted("candidate"), {}); }
 
@@ -296,7 +297,7 @@ TEST(PairTimer, BlocksDrawFromTheRulesTrialsOnly) {
   const Seed seed = Seed::from_number(7);
   ASSERT_TRUE(time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, seed).finding.passed());
   const auto unseen_over_usual = [&] {
-    return measure_memoisation(*duel.candidate, *duel.workload, ring, rule, 2, seed).unseen_over_usual;
+    return measure_memoisation(*duel.candidate, *duel.workload, ring, rule, seed).unseen_over_usual;
   };
   EXPECT_NEAR(unseen_over_usual(), 3, 1e-9);
   EXPECT_NEAR(unseen_over_usual(), 1, 1e-9) << "now they have been met";
@@ -316,6 +317,25 @@ TEST(PairTimer, AnAnchorThatIsKnownToBeSlowHasFewCallsFromTheStart) {
     EXPECT_EQ(anchor.most_calls, anchor_ns > 0 ? 2u : 20u);
     EXPECT_NEAR(pair.estimate.log_ratio.mid, std::log(10), 1e-9);
   }
+}
+
+TEST(ShapeTiming, AScreensIntervalAllowsForWhatItsOneProcessCannotTell) {
+  int held = 0;
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    Bench bench(number, 0.001, 0.01);
+    bench.script(timed(1000, 0.001, 0.01));
+    bench.set_process_spread(0.01 * std::sqrt(2));
+    held += holds(over(bench.screen(), "peer"), 1);
+  }
+  EXPECT_GE(held, 90);
+}
+
+TEST(ShapeTiming, AScreenThatWasDisturbedThroughoutDoesNotEndEarly) {
+  Bench bench(1, 0, 0);
+  FakeKernel kernel = timed(10'000);
+  kernel.spike_chance = 1;  // thrice as long
+  bench.script(kernel);
+  EXPECT_GT(over(bench.screen(), "peer").low, 0.03) << "not the guess of a few blocks";
 }
 
 TEST(ShapeTiming, AKernelThatKnowsItsInputsAgainIsTampering) {

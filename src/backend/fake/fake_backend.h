@@ -45,6 +45,8 @@ class FakeBackend final : public Backend {
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
 
+  void set_process_spread(double spread) { device_.process_spread = spread; }
+
   /// How often on_idle() was called.
   std::int64_t idles() const { return idles_; }
 

@@ -28,6 +28,7 @@ using namespace cuda;
 constexpr int kEmptyBlocks = 25;
 constexpr double kBestOverNaive = 200;  // a naive kernel gives one thread a whole row
 constexpr int kCoresForQuietCompiles = 4;
+constexpr double kProcessSpread = 0.01;  // measured: results/cuda/timing.md
 // A lane keeps two threads busy, one of them in a launcher (results/cuda/throughput.md).
 constexpr int kCoresOfLane = 2, kMostLanes = 4;
 constexpr int kKeeperChannels = 8;  // lanes, and who prepares tasks beside them
@@ -62,6 +63,7 @@ class CudaBackend final : public Backend {
     device_.lanes = std::clamp(device_.cores / kCoresOfLane, 1, kMostLanes);
     device_.facts = facts_of(facts);
     device_.steady = true;
+    device_.process_spread = kProcessSpread;
     device_.runners_remember = true;
     device_.best_over_naive = kBestOverNaive;
     if (auto nvml = Nvml::open(facts.pci); nvml.ok()) {

@@ -40,7 +40,7 @@ std::deque<SpareLaunchers::Used>::iterator SpareLaunchers::find_used(const Launc
                                                                      const Digest& load) {
   const auto fits = [&](const Used& used) { return owner.accepts(used.first); };
   const auto loaded =
-      std::ranges::find_if(used_, [&](const Used& used) { return fits(used) && used.second.loaded == load; });
+      std::ranges::find_if(used_, [&](const Used& used) { return fits(used) && used.second.has(load); });
   if (loaded != used_.end()) return loaded;
   return std::ranges::find_if(used_, fits);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -15,11 +16,21 @@
 
 namespace lathe::cuda {
 
-/// A process that runs one candidate, and what it has loaded.
+/// A process that runs one candidate or the gym's baselines, and what it has loaded.
 struct LoadedLauncher {
+  struct Loaded {
+    std::uint32_t number = 0;
+    Digest digest = {};  ///< of the load, the cubin and the workload
+    std::uint64_t device_bytes = 0;
+    Mapping control = {};
+  };
   HelperProcess process;
-  Digest loaded = {};  ///< of the load, the cubin and the workload; zeros: nothing
-  Mapping control = {};
+  std::vector<Loaded> loads = {};  ///< the current one last, then the longest unused first
+  std::uint32_t next_number = 0;
+
+  bool has(const Digest& load) const {
+    return std::ranges::find(loads, load, &Loaded::digest) != loads.end();
+  }
 };
 
 /// A candidate and which of its processes, or all baselines, which share theirs.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -50,15 +51,17 @@ class CudaSession final : public Session {
         workload_(std::move(workload)),
         bank_(bank),
         options_(options) {}
-  Control& control() const { return *reinterpret_cast<Control*>(launcher_->control.data()); }
+  Control& control() const { return *reinterpret_cast<Control*>(launcher_->loads.back().control.data()); }
+  void clear_control() const { std::memset(launcher_->loads.back().control.data(), 0, kPageBytes); }
   Status start();
-  Status load(LoadedLauncher& launcher, const std::string& payload) const;
+  Result<LoadedLauncher::Loaded> load(LoadedLauncher& launcher, const std::string& payload) const;
+  LoadOrder make_room(LoadedLauncher& launcher, std::uint64_t device_bytes) const;
   bool answered() const;  ///< the launcher has something to say, or is gone
   /// `spin` where microseconds count; else the thread sleeps between looks.
   bool wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t deadline_ns, const CancelToken& cancel,
                 bool spin) const;
   BlockOutcome try_block(const BlockRequest& request);
-  Status send(const BlockRequest& request);
+  Result<bool> record(const BlockRequest& request);  ///< whether the launcher has done it
   Timing time_block(const BlockRequest& request);
   BlockOutcome judge(const BlockRequest& request, const Timing& timing);
   Status reset(const BlockRequest& request) const;

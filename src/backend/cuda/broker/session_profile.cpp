@@ -53,7 +53,7 @@ Error answered_badly(const ProfileAnswer& answer) { return {ErrorCode::kUnavaila
 
 Status CudaSession::ask_profile(const ProfileJob& job, const std::vector<int>& fds) {
   LATHE_CHECK_OK(bank_.reset(job.poison));
-  std::memset(launcher_->control.data(), 0, launcher_->control.size());
+  clear_control();
   return launcher_->process.channel().send(encode(job), fds);
 }
 

@@ -15,6 +15,7 @@ using Code = int;  ///< CUresult; 0 is success
 inline constexpr Code kFirstStickyCode =
     700;                                     ///< CUDA_ERROR_ILLEGAL_ADDRESS: from here on the context is lost
 inline constexpr unsigned kNonBlocking = 1;  ///< a stream that does not wait for the default one
+inline constexpr unsigned kForKernels = 2;   ///< a flag: registered host memory that kernels may address
 inline constexpr unsigned kSharedWithoutAsking = 48 << 10;  ///< bytes a block has without an attribute
 using DevicePointer = std::uint64_t;
 using AllocationHandle = std::uint64_t;

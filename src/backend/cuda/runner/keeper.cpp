@@ -14,7 +14,6 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr unsigned kForKernels = 2;  // registered host memory that kernels may address
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kBlocks = 2048;
 
@@ -272,7 +271,7 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
   const Layout& layout = request.layout;
   if (fds.size() != 1 || layout.trials == 0) return Error{ErrorCode::kCorrupt, "a workload without memory"};
   LATHE_TRY(const Mapping inputs, map_shared(fds[0], layout.inputs.stride * layout.trials, false));
-  LATHE_TRY(RegionMemory memory, RegionMemory::create(*driver_, layout.inputs, layout));
+  LATHE_TRY(RegionMemory memory, RegionMemory::create(*driver_, layout.inputs, input_allocations(layout)));
   for (std::uint32_t t = 0; t < layout.trials; ++t)
     for (std::size_t i = 0; i < layout.inputs.slots.size(); ++i) {
       const std::byte* const from = inputs.data() + t * layout.inputs.stride + layout.inputs.offsets[i];
@@ -291,7 +290,8 @@ Status Keeper::add_bank(const KeeperRequest& request, const std::vector<UniqueFd
   LATHE_TRY(const auto workload, find(request.workload));
   auto bank = std::make_shared<HeldBank>(*driver_);
   LATHE_TRY(bank->host, map_shared(fds[0], host_output_bytes(workload->layout), true));
-  LATHE_TRY(bank->memory, RegionMemory::create(*driver_, workload->layout.outputs, workload->layout));
+  LATHE_TRY(bank->memory,
+            RegionMemory::create(*driver_, workload->layout.outputs, output_allocations(workload->layout)));
   std::byte* const host = bank->host.data();
   if (driver_->register_host(host, bank->host.size(), kForKernels) == 0)
     LATHE_CHECK_OK(check(driver_->host_address(&bank->host_address, host, 0), "cannot map host memory"));

@@ -141,7 +141,6 @@ Status Launcher::touch(const std::vector<std::uint32_t>& trials) const {
 }
 
 Status Launcher::prepare_memory(std::uint8_t poison, const std::vector<std::uint32_t>& trials) const {
-  LATHE_CHECK_OK(touch(trials));
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
     const bool zero = load_.scratch[i].fill != ScratchFill::kPoison;
     LATHE_CHECK_OK(check(
@@ -152,6 +151,9 @@ Status Launcher::prepare_memory(std::uint8_t poison, const std::vector<std::uint
   LATHE_CHECK_OK(
       check(driver_->set_bytes(device_->flush.address(), poison, device_->flush.bytes(), device_->stream),
             "cannot flush"));
+  LATHE_CHECK_OK(
+      device_->scrubber.clean_l2(device_->flush.address(), device_->flush.bytes(), device_->stream));
+  LATHE_CHECK_OK(touch(trials));  // last: what comes before it needs pages of its own
   return check(driver_->stream_synchronize(device_->stream), "cannot prepare memory");
 }
 

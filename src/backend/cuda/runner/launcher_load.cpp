@@ -93,8 +93,10 @@ Status Launcher::take_memory(const Channel& channel) {
     for (UniqueFd& handle : frame.fds) handles.push_back(std::move(handle));
   }
   auto next = handles.begin();
-  LATHE_TRY(inputs_, RegionMemory::import(*driver_, layout.inputs, layout, Access::kRead, next));
-  LATHE_TRY(outputs_, RegionMemory::import(*driver_, layout.outputs, layout, Access::kReadWrite, next));
+  LATHE_TRY(inputs_,
+            RegionMemory::import(*driver_, layout.inputs, input_allocations(layout), Access::kRead, next));
+  LATHE_TRY(outputs_, RegionMemory::import(*driver_, layout.outputs, output_allocations(layout),
+                                           Access::kReadWrite, next));
   return Ok{};
 }
 

@@ -79,8 +79,8 @@ Result<LaunchDevice> open_launch_device(const std::string& vendor_library, const
 }
 
 /// Before a load this can only be a probe.
-bool serve_profile(const Result<LaunchDevice>& device, const std::optional<Launcher>& launcher,
-                   const Frame& frame, const Channel& channel) {
+bool serve_profile(const Result<LaunchDevice>& device, const Launcher* launcher, const Frame& frame,
+                   const Channel& channel) {
   if (launcher) return launcher->serve_profile(channel, frame);
   ProfileAnswer answer;
   if (device.ok())
@@ -93,7 +93,8 @@ bool serve_profile(const Result<LaunchDevice>& device, const std::optional<Launc
 int serve_launch(const Channel& channel, const std::string& vendor_library,
                  const std::string& cudnn_library) {
   auto device = open_launch_device(vendor_library, cudnn_library);
-  std::optional<Launcher> launcher;
+  std::map<std::uint32_t, Launcher> loads;
+  Launcher* current = nullptr;
   for (;;) {
     const auto frame = channel.receive(-1);
     if (!frame.ok()) break;
@@ -104,19 +105,26 @@ int serve_launch(const Channel& channel, const std::string& vendor_library,
       continue;
     }
     if (is_profile_job(frame->bytes)) {
-      if (!serve_profile(device, launcher, *frame, channel)) break;
+      if (!serve_profile(device, current, *frame, channel)) break;
       continue;
     }
-    if (frame->bytes != kLoadFrame) {
-      if (!launcher || !launcher->serve_block(channel, frame->bytes)) break;
+    if (!is_load_order(frame->bytes)) {
+      if (!current || !current->serve_block(channel, frame->bytes)) break;
       continue;
     }
-    launcher.reset();
+    const auto order = decode_load_order(frame->bytes);
+    if (!order.ok()) break;
+    for (const std::uint32_t number : order->unload) loads.erase(number);
+    if (const auto known = loads.find(order->number); known != loads.end()) {
+      current = &known->second;
+      continue;
+    }
+    current = nullptr;
     auto loaded = device.ok() ? load(*device, *frame, channel) : Result<Launcher>(device.error());
     LoadReply reply;
     reply.ok = loaded.ok();
     if (loaded.ok())
-      launcher.emplace(*std::move(loaded));
+      current = &loads.emplace(order->number, *std::move(loaded)).first->second;
     else
       reply.text = loaded.error().message, reply.candidate_fault = loaded.error().code == ErrorCode::kInvalid;
     if (!channel.send(encode(reply)).ok()) break;

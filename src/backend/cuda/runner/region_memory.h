@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/runner/device_memory.h"
@@ -10,9 +11,9 @@ namespace lathe::cuda {
 /// A region's device memory, mapped into this process's context: the keeper makes it, launchers import it.
 class RegionMemory {
  public:
-  static Result<RegionMemory> create(const Driver& driver, const Region& region, const Layout& layout);
+  static Result<RegionMemory> create(const Driver& driver, const Region& region, Allocations allocations);
   /// Takes as many of the handles from `next` on as it needs.
-  static Result<RegionMemory> import(const Driver& driver, const Region& region, const Layout& layout,
+  static Result<RegionMemory> import(const Driver& driver, const Region& region, Allocations allocations,
                                      Access access, std::vector<UniqueFd>::iterator& next);
 
   /// Where the tensor begins.
@@ -28,7 +29,7 @@ class RegionMemory {
 
  private:
   template <typename Map>  ///< from an allocation's bytes to its memory
-  static Result<RegionMemory> make(const Region& region, const Layout& layout, const Map& map);
+  static Result<RegionMemory> make(const Region& region, Allocations allocations, const Map& map);
 
   std::vector<Slot> slots_;
   Allocations allocations_;

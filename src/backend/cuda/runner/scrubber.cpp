@@ -12,7 +12,7 @@ namespace {
 
 // Thread blocks per multiprocessor: one that ends early must not leave another without.
 constexpr unsigned kRounds = 4;
-constexpr unsigned kScrubThreads = 1024, kTouchThreads = 32;
+constexpr unsigned kScrubThreads = 1024, kTouchThreads = 256, kCleanThreads = 512;
 
 }  // namespace
 
@@ -23,6 +23,7 @@ Result<Scrubber> Scrubber::load(const Driver& driver, const UniqueFd& cubin) {
   LATHE_CHECK_OK(check(driver.module_load(&scrubber.module_, image.data()), "cannot load the scrubber"));
   LATHE_CHECK_OK(check(driver.module_function(&scrubber.scrub_, scrubber.module_, "scrub"), "scrub"));
   LATHE_CHECK_OK(check(driver.module_function(&scrubber.touch_, scrubber.module_, "touch"), "touch"));
+  LATHE_CHECK_OK(check(driver.module_function(&scrubber.clean_, scrubber.module_, "clean"), "clean"));
   driver.device_attribute(&scrubber.multiprocessors_, DeviceAttribute::kMultiprocessors, 0);
   driver.device_attribute(&scrubber.shared_bytes_, DeviceAttribute::kSharedOptIn, 0);
   LATHE_CHECK_OK(check(driver.set_function_attribute(scrubber.scrub_, FunctionAttribute::kMaxDynamicShared,
@@ -36,6 +37,7 @@ Scrubber& Scrubber::operator=(Scrubber&& other) noexcept {
   std::swap(module_, other.module_);
   std::swap(scrub_, other.scrub_);
   std::swap(touch_, other.touch_);
+  std::swap(clean_, other.clean_);
   std::swap(multiprocessors_, other.multiprocessors_);
   std::swap(shared_bytes_, other.shared_bytes_);
   return *this;
@@ -56,6 +58,16 @@ Status Scrubber::run(std::uint8_t poison, Stream stream) const {
   return check(driver_->launch(&config, scrub_, arguments, nullptr), "cannot scrub");
 }
 
+Status Scrubber::clean_l2(DevicePointer memory, std::uint64_t bytes, Stream stream) const {
+  std::uint64_t count = bytes / 16;
+  void* arguments[] = {&memory, &count};
+  LaunchConfig config;
+  config.grid[0] = kRounds * static_cast<unsigned>(multiprocessors_);
+  config.block[0] = kCleanThreads;
+  config.stream = stream;
+  return check(driver_->launch(&config, clean_, arguments, nullptr), "cannot clean the L2");
+}
+
 Status Scrubber::touch(const std::vector<DevicePointer>& pages, Stream stream) const {
   for (std::size_t first = 0; first < pages.size(); first += TouchedPages::kMost) {
     TouchedPages some;
@@ -63,7 +75,7 @@ Status Scrubber::touch(const std::vector<DevicePointer>& pages, Stream stream) c
     std::copy_n(pages.begin() + static_cast<std::ptrdiff_t>(first), some.count, some.addresses);
     void* arguments[] = {&some};
     LaunchConfig config;
-    config.grid[0] = TouchedPages::kMost / kTouchThreads;
+    config.grid[0] = kRounds * static_cast<unsigned>(multiprocessors_);
     config.block[0] = kTouchThreads;
     config.stream = stream;
     LATHE_CHECK_OK(check(driver_->launch(&config, touch_, arguments, nullptr), "cannot touch memory"));

@@ -7,8 +7,8 @@
 
 namespace lathe::cuda {
 
-/// Overwrites shared memory and registers, in which a candidate's block could leave data for its
-/// next one.
+/// Brings the device into the state in which a block begins: what the one before left behind in shared memory
+/// and registers overwritten, pages touched, the L2 clean.
 class Scrubber {
  public:
   Scrubber() = default;
@@ -20,13 +20,15 @@ class Scrubber {
 
   Status run(std::uint8_t poison, Stream stream) const;
   Status touch(const std::vector<DevicePointer>& pages, Stream stream) const;
+  /// Reads memory that is larger than the L2.
+  Status clean_l2(DevicePointer memory, std::uint64_t bytes, Stream stream) const;
 
  private:
   explicit Scrubber(const Driver& driver) : driver_(&driver) {}
 
   const Driver* driver_ = nullptr;
   Module module_ = nullptr;
-  Function scrub_ = nullptr, touch_ = nullptr;
+  Function scrub_ = nullptr, touch_ = nullptr, clean_ = nullptr;
   int multiprocessors_ = 0, shared_bytes_ = 0;
 };
 

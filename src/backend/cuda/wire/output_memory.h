@@ -17,10 +17,16 @@ inline std::uint64_t host_output_bytes(const Layout& layout) {
   return layout.outputs.stride * layout.trials + kSampledLines * kLineBytes;
 }
 
-/// Of a workload's memory, the inputs' and a bank of outputs'.
+/// Of a workload's memory, the inputs' and a bank of outputs'; so is device_bytes().
 inline std::size_t handle_count(const Layout& layout) {
-  return allocations_of(layout.inputs, layout).bytes.size() +
-         allocations_of(layout.outputs, layout).bytes.size();
+  return input_allocations(layout).bytes.size() + output_allocations(layout).bytes.size();
+}
+
+inline std::uint64_t device_bytes(const Layout& layout) {
+  std::uint64_t bytes = 0;
+  for (const Allocations& some : {input_allocations(layout), output_allocations(layout)})
+    for (const std::uint64_t allocation : some.bytes) bytes += allocation;
+  return bytes;
 }
 
 /// In frames of as many as one can carry.

@@ -5,6 +5,8 @@
 namespace lathe::cuda {
 namespace {
 
+constexpr std::string_view kLoadMark = "load";
+
 constexpr std::uint32_t kMaxTrials = 1 << 16;
 constexpr std::size_t kMaxSteps = 4096, kMaxArgs = 24;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 37;
@@ -147,7 +149,9 @@ Region region_of(const std::vector<std::uint64_t>& tensor_bytes) {
   return region;
 }
 
-Allocations allocations_of(const Region& region, const Layout& layout) {
+namespace {
+
+Allocations allocations_of(const Region& region, Sharing sharing, std::uint32_t trials) {
   Allocations made;
   const auto begin = [&] { made.bytes.push_back(0); };
   const auto place = [&](const Slot& slot) {
@@ -155,13 +159,23 @@ Allocations allocations_of(const Region& region, const Layout& layout) {
     made.bytes.back() += slot.allocation_bytes;
   };
   if (region.slots.empty()) return made;
-  for (std::uint32_t trial = 0; trial < layout.trials; ++trial)
+  for (std::uint32_t trial = 0; trial < trials; ++trial)
     for (std::size_t i = 0; i < region.slots.size(); ++i) {
-      const bool alone = layout.sharing == Sharing::kAllButFirst ? trial == 0 : i == 0;
+      const bool alone = sharing == Sharing::kAllButFirst ? trial == 0 : i == 0;
       if (alone || (trial == 1 && i == 0)) begin();
       place(region.slots[i]);
     }
   return made;
+}
+
+}  // namespace
+
+Allocations input_allocations(const Layout& layout) {
+  return allocations_of(layout.inputs, layout.sharing, layout.trials);
+}
+
+Allocations output_allocations(const Layout& layout) {
+  return allocations_of(layout.outputs, Sharing::kAllButFirst, layout.trials);
 }
 
 std::string encode(const KeeperRequest& request) {
@@ -253,6 +267,21 @@ Result<DeviceFacts> decode_device_facts(std::string_view bytes) {
   facts.l2_bytes = in.get<std::int64_t>();
   facts.memory_bytes = in.get<std::int64_t>();
   return finish(in, std::move(facts), "device facts");
+}
+
+std::string encode(const LoadOrder& order) {
+  return std::string(kLoadMark) + WireWriter().put(order.number).list(order.unload).take();
+}
+
+bool is_load_order(std::string_view frame) { return frame.starts_with(kLoadMark); }
+
+Result<LoadOrder> decode_load_order(std::string_view bytes) {
+  if (!is_load_order(bytes)) return damaged("load order");
+  WireReader in(bytes.substr(kLoadMark.size()));
+  LoadOrder order;
+  order.number = in.get<std::uint32_t>();
+  order.unload = in.list<std::uint32_t>();
+  return finish(in, std::move(order), "load order");
 }
 
 std::string encode(const Load& load) {

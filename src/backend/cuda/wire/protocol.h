@@ -51,15 +51,16 @@ Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 /// thousand a second for all processes together. Each slot keeps its own 2 MiB pages, so that addresses look
 /// the same.
 enum class Sharing : std::uint8_t {
-  kTrial,        ///< those of a trial: a kernel that is timed must not find the inputs of other calls
+  kTrial,        ///< those of a trial
   kAllButFirst,  ///< the first trial's have memory of their own and fault at their ends; all others share one
 };
 
 struct Layout {
   std::uint32_t trials = 0;
-  Sharing sharing = Sharing::kTrial;
+  Sharing sharing =
+      Sharing::kTrial;  ///< of inputs: a kernel that is timed must not find those of other calls
   Region inputs;
-  Region outputs;
+  Region outputs;                          ///< share memory as Sharing::kAllButFirst
   std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
 };
 
@@ -72,7 +73,8 @@ struct Allocations {
   std::vector<std::uint64_t> bytes;  ///< of each allocation
   std::vector<Place> places;         ///< [trial * slots + slot]: where the slot's memory begins
 };
-Allocations allocations_of(const Region& region, const Layout& layout);
+Allocations input_allocations(const Layout& layout);
+Allocations output_allocations(const Layout& layout);
 
 /// Part of an output.
 struct Piece {
@@ -170,9 +172,17 @@ struct Step {
 /// A launcher's first frame: it comes with the cubin of kScrubKernel, and is not answered.
 inline constexpr std::string_view kWarmFrame = "warm";
 
-/// A load frame says only this: the Load comes in a memory, with the control page and the cubin; handles of
-/// the workload's memory follow as after kExport.
-inline constexpr std::string_view kLoadFrame = "load";
+/// What a launcher's next blocks run. A load of a new number comes with its Load in a memory, the control
+/// page and the cubin, handles of the workload's memory follow as after kExport, and a LoadReply answers. A
+/// number without them chooses a load from before, unanswered.
+struct LoadOrder {
+  std::uint32_t number = 0;
+  std::vector<std::uint32_t> unload = {};  ///< numbers of loads that are not wanted any more
+};
+std::string encode(const LoadOrder& order);
+bool is_load_order(std::string_view frame);
+Result<LoadOrder> decode_load_order(std::string_view bytes);
+
 struct Load {
   Layout layout;
   std::vector<Scratch> scratch;

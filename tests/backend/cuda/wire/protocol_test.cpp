@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cuda/wire/output_memory.h"
 #include "base/random.h"
 
 namespace lathe::cuda {
@@ -139,6 +140,32 @@ TEST(CudaProtocol, RequestsAndRepliesComeThrough) {
   EXPECT_TRUE(ended->counter_dirty);
 }
 
+TEST(CudaProtocol, LoadOrdersAreToldFromOtherFrames) {
+  const std::string order = encode(LoadOrder{7, {1, 5}});
+  ASSERT_TRUE(is_load_order(order));
+  const auto decoded = decode_load_order(order);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->number, 7u);
+  EXPECT_EQ(decoded->unload, (std::vector<std::uint32_t>{1, 5}));
+  EXPECT_FALSE(decode_load_order(order + "x").ok());
+  EXPECT_FALSE(decode_load_order("").ok());
+  for (int poison = 0; poison < 256; ++poison)
+    EXPECT_FALSE(is_load_order(encode(Block{static_cast<std::uint8_t>(poison), {0x61'6f}})));
+}
+
+TEST(CudaProtocol, OnlyInputsOfTimedTrialsHaveMemoryOfTheirOwn) {
+  Layout layout;
+  layout.trials = 20;
+  layout.inputs = region_of({64, 64});
+  layout.outputs = region_of({64});
+  layout.inout_source = {-1};
+  layout.sharing = Sharing::kTrial;
+  EXPECT_EQ(handle_count(layout), 20u + 2u);
+  layout.sharing = Sharing::kAllButFirst;
+  EXPECT_EQ(handle_count(layout), 3u + 2u);
+  EXPECT_EQ(device_bytes(layout), 60u * kAllocationBytes) << "each tensor has its own pages all the same";
+}
+
 TEST(CudaProtocol, DamagedFramesAreErrors) {
   Rng rng(Seed::from_number(5));
   for (int i = 0; i < 2000; ++i) {
@@ -146,6 +173,7 @@ TEST(CudaProtocol, DamagedFramesAreErrors) {
     bytes[rng.below(bytes.size())] = static_cast<char>(rng.below(256));
     bytes.resize(rng.below(bytes.size() + 1));
     (void)decode_load(bytes);
+    (void)decode_load_order(bytes);
     (void)decode_keeper_request(bytes);
     (void)decode_keeper_reply(bytes);
     (void)decode_device_facts(bytes);
