@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lathe {
 namespace {
@@ -45,32 +46,38 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
 
-/// The bytes of an input that every kernel must read. Data movement may skip parts of its operand,
-/// so it counts at most what it writes; tables that are read through indices count nothing, since
-/// rows may repeat.
-double bytes_read(const BoundTask& task, const TensorDecl& tensor) {
-  const double whole = bytes_of(task, tensor.name, tensor.dtype);
-  double moved = 0;
-  for (const NodeDecl& node : task.spec->nodes) {
-    const auto used = std::ranges::find(node.in, tensor.name);
-    if (used == node.in.end()) continue;
-    if (node.op->op_class() == OpClass::kStencil) return 0.25 * whole;  // strides may step over elements
-    if (node.op->op_class() != OpClass::kMove && node.op->op_class() != OpClass::kOther) return whole;
-    const bool indexed = std::ranges::any_of(node.in, [&](const std::string& name) {
-      const TensorDecl* other = task.spec->find_tensor(name);
-      return other != nullptr && other->role == Role::kIndex;
-    });
-    if (indexed && tensor.role == Role::kIndex) return whole;
-    if (!indexed) moved += bytes_of(task, node.out, tensor.dtype);
+/// How many elements of each value every kernel must have: outputs whole, the others as far as the ops can
+/// tell what of their inputs a part of their result needs. A native reference does not say.
+std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
+  const std::vector<NodeDecl>& nodes = task.spec->nodes;
+  std::map<std::string, std::int64_t> constants, needed;
+  const auto constants_of = [&](const NodeDecl& node) {
+    std::vector<std::int64_t> counts;
+    for (const std::string& name : node.in) counts.push_back(constants[name]);
+    return counts;
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    constants[nodes[i].out] = nodes[i].op->constants(task.site(i), constants_of(nodes[i]));
+  if (nodes.empty()) return needed;
+  for (const OutputDecl& output : task.spec->outputs)
+    needed[output.name] = element_count(task.shape_of(output.name));
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    Demand demand{.wanted = std::exchange(needed[nodes[i].out], 0), .constants = constants_of(nodes[i])};
+    for (const std::string& name : nodes[i].in) {
+      needed[name] = std::max(needed[name], nodes[i].op->needs(task.site(i), demand));
+      ++demand.input;
+    }
   }
-  return task.spec->nodes.empty() ? whole : std::min(whole, moved);
+  return needed;
 }
 
 void count_bytes(BoundTask& task) {
-  for (const TensorDecl& tensor : task.spec->tensors) task.bytes_min += bytes_read(task, tensor);
-  for (const OutputDecl& output : task.spec->outputs) {
+  const auto needed = count_needed(task);
+  for (const OutputDecl& output : task.spec->outputs)
     task.bytes_min += bytes_of(task, output.name, output.dtype);
-  }
+  for (const TensorDecl& tensor : task.spec->tensors)
+    if (const auto count = needed.find(tensor.name); count != needed.end() && tensor.role != Role::kScalar)
+      task.bytes_min += static_cast<double>(count->second) * static_cast<double>(info(tensor.dtype).bytes);
 }
 
 /// A contraction with a structured operand (a diagonal matrix), or whose result is only reduced,

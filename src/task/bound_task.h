@@ -17,8 +17,8 @@ struct BoundTask {
   std::vector<Attrs> attrs;             ///< of each node, expressions evaluated
   double flops = 0;
   double essential_flops = 0;  ///< a lower bound on the arithmetic, as far as the ops can tell
-  double bytes_min = 0;        ///< a lower bound on memory traffic: outputs written once, inputs read once,
-                               ///< gathered tables not counted
+  double bytes_min = 0;  ///< a lower bound on memory traffic: outputs written once, and what every kernel
+                         ///< must read of the inputs read once
 
   const Shape& shape_of(const std::string& value) const { return shapes.at(value); }
   double output_elements() const;  ///< of all outputs together

@@ -29,6 +29,13 @@ struct InferContext {
 
 class ProductEngine;
 
+/// Which part of a node's result is wanted, for Op::needs().
+struct Demand {
+  std::size_t input = 0;                     ///< of which input elements are counted
+  std::int64_t wanted = 0;                   ///< elements of the result; which ones is not known
+  std::vector<std::int64_t> constants = {};  ///< of each input: as Op::constants()
+};
+
 /// One node with its extents bound to numbers.
 struct OpSite {
   const Attrs& attrs;
@@ -81,6 +88,16 @@ class Op {
   /// A lower bound on the arithmetic; 0 if unknown. A kernel faster than its roofline time is
   /// SUSPECT.
   virtual double essential_flops(const OpSite& site) const { return flops(site); }
+
+  /// A lower bound on the elements of an input that every kernel reads, whichever `wanted` elements of the
+  /// result it has to give and whatever values they take; 0 if unknown.
+  virtual std::int64_t needs(const OpSite& site, const Demand& demand) const {
+    (void)site, (void)demand;
+    return 0;
+  }
+  /// An upper bound on the elements of the result that are the same whatever the task's inputs are (zeros
+  /// beside a triangle), given that of each input. What is multiplied by such an element need not be read.
+  virtual std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const = 0;
 
   /// The multiplications of evaluate() that a product engine can take over.
   virtual double engine_multiplications(const OpSite& site) const {

@@ -16,6 +16,37 @@ TEST(Bind, CountsFlopsAndBytes) {
   EXPECT_EQ(task.site(0).in[1], (Shape{64, 48}));
 }
 
+/// The mandatory bytes of a graph of `x` and `w`, both [16, 16], in fp32 elements.
+double needed_elements(const std::string& graph) {
+  const bool two = graph.find(", w)") != std::string::npos;
+  const TaskSpec spec = task_of(R"(
+name = "chain"
+description = "What of its inputs a chain of ops needs."
+dims = { n = [16, 64] }
+tensor = [{ name = "x", shape = ["n", "n"] })" +
+                                std::string(two ? R"(, { name = "w", shape = ["n", "n"] })" : "") + R"(]
+graph = """
+)" + graph + R"(
+"""
+[[shape]]
+n = 16
+)");
+  const BoundTask task = bind_first(spec);
+  return (task.bytes_min - 4.0 * task.output_elements()) / 4;
+}
+
+TEST(Bind, CountsOnlyWhatEveryKernelReads) {
+  const double kept = 136;  // of a 16 x 16 triangle
+  EXPECT_EQ(needed_elements("a = tril(x)\ny = relu(a)"), kept);
+  EXPECT_EQ(needed_elements("a = relu(x)\ny = slice(a, axis=0, stop=3)"), 3 * 16);
+  EXPECT_EQ(needed_elements("a = tril(x)\ny = matmul(a, w)"), kept) << "w's rows may meet zeros only";
+  EXPECT_EQ(needed_elements("a = triu(x)\ny = mul(a, w)"), kept + kept) << "what zeros are multiplied with";
+  EXPECT_EQ(needed_elements("a = matmul(x, w)\ny = triu(a)"), 0) << "some rows of x are read, but which";
+  EXPECT_EQ(needed_elements("a = pad(x, after=16)\ny = slice(a, start=16)"), 0);
+  EXPECT_EQ(needed_elements("a = gelu(x)\nb = mul(a, w)\ny = sum(b, axis=1)"), 256 + 256);
+  EXPECT_EQ(needed_elements("y = softmax(x)"), 256);
+}
+
 TEST(Bind, RefusesMissingDimsAndHugeTensors) {
   const TaskSpec spec = task_of(kLinearTask);
   EXPECT_FALSE(lathe::bind(spec, Dims{{"M", 4}}).ok());

@@ -2,6 +2,7 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/gemm.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -131,6 +132,16 @@ class Attention final : public NamedOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
     run(site, in, numerics, site.attrs.flag("causal", false), out);
+  }
+
+  /// A query that sees one key gives its value whatever the scores are.
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    const AttentionSizes s(site);
+    if (any_constant(demand) || demand.wanted < element_count(site.out)) return 0;
+    if (demand.input == 2) return element_count(site.in[2]);
+    if (s.keys < 2) return 0;
+    if (demand.input == 1 || !site.attrs.flag("causal", false)) return element_count(site.in[demand.input]);
+    return static_cast<std::int64_t>(s.heads * std::min(s.queries, s.keys - 1) * s.depth);
   }
 
   double flops(const OpSite& site) const override {

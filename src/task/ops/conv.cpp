@@ -2,6 +2,7 @@
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/convolve.h"
 #include "task/ops/support/indexing.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
@@ -59,6 +60,17 @@ class Conv final : public NamedOp {
     const ConvSizes sizes = sizes_of(site);
     const double products = static_cast<double>(sizes.inputs * sizes.taps());
     return static_cast<double>(element_count(site.out)) * (2 * products + (site.in.size() > 2 ? 1 : 0));
+  }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    const ConvSizes sizes = sizes_of(site);
+    const std::int64_t total = element_count(site.out), missing = total - demand.wanted;
+    if (demand.input == 2) return spread_over(demand.wanted, total, site.out[1]);
+    if (any_constant(demand)) return 0;
+    const std::int64_t all = demand.input == 0
+                                 ? sizes.batch * sizes.groups * sizes.inputs * coordinates_read(sizes.window)
+                                 : sizes.groups * sizes.outputs * sizes.inputs * taps_used(sizes.window);
+    return without(all, missing, sizes.inputs * sizes.taps());
   }
 
   double engine_multiplications(const OpSite& site) const override {

@@ -1,4 +1,5 @@
 #include "task/ops/support/move.h"
+#include "task/ops/support/needs.h"
 
 namespace lathe::ops {
 namespace {
@@ -22,6 +23,13 @@ class Diag final : public MoveOp {
     to.strides.pop_back();
     to.strides.back() += 1;
     copy_block(site.in[0], Block::whole(site.in[0]), *in[0], to, out);
+  }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return without(element_count(site.in[0]), element_count(site.out) - demand.wanted, 1);
+  }
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    return element_count(site.out) - element_count(site.in[0]) + in[0];
   }
 };
 
@@ -51,6 +59,13 @@ class Triangle final : public MoveOp {
     }
   }
 
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return without(kept(site), element_count(site.out) - demand.wanted, 1);
+  }
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    return std::min(element_count(site.out), element_count(site.out) - kept(site) + in[0]);
+  }
+
   std::vector<OpMutant> mutants() const override {
     return {{"not_masked", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
                out.shape = site.out;
@@ -59,6 +74,17 @@ class Triangle final : public MoveOp {
   }
 
  private:
+  /// How many elements are on the side that stays.
+  std::int64_t kept(const OpSite& site) const {
+    const std::int64_t columns = site.out.back(), rows = site.out[site.out.size() - 2];
+    const std::int64_t diagonal = site.attrs.integer("diagonal", 0);
+    std::int64_t lower = 0;  // of one matrix: offset <= diagonal, or < for the upper triangle's complement
+    for (std::int64_t row = 0; row < rows; ++row)
+      lower += std::clamp<std::int64_t>(row + diagonal + (upper_ ? 0 : 1), 0, columns);
+    const std::int64_t matrices = element_count(site.out) / (rows * columns);
+    return matrices * (upper_ ? rows * columns - lower : lower);
+  }
+
   bool upper_;
 };
 

@@ -61,6 +61,9 @@ class NamedOp : public Op {
   std::vector<AttrRule> attr_rules() const final { return traits_.attr_rules; }
   /// Contractions override this; for other ops only the memory traffic has a useful lower bound.
   double essential_flops(const OpSite&) const override { return 0; }
+  /// Those of the class; ops whose inputs are read in another way override them.
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override;
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override;
 
  private:
   OpTraits traits_;

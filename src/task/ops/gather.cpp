@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "task/ops/support/move.h"
+#include "task/ops/support/needs.h"
 
 namespace lathe::ops {
 namespace {
@@ -44,6 +45,16 @@ class Gather final : public MoveOp {
         }
       }
     }
+  }
+
+  /// Rows of the table may repeat.
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    const bool one_row = site.in[0][wrap_axis(site.attrs.integer("axis", 0), site.in[0].size())] < 2;
+    if (demand.input == 0 || one_row || any_constant(demand)) return 0;
+    return spread_over(demand.wanted, element_count(site.out), element_count(site.in[1]));
+  }
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    return in[0] + in[1] > 0 ? element_count(site.out) : 0;
   }
 
   std::vector<OpMutant> mutants() const override {

@@ -1,5 +1,6 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
@@ -33,6 +34,10 @@ class Outer final : public NamedOp {
   }
 
   double flops(const OpSite& site) const override { return static_cast<double>(element_count(site.out)); }
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    if (any_constant(demand)) return 0;
+    return spread_over(demand.wanted, element_count(site.out), element_count(site.in[demand.input]));
+  }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/shape_rules.h"
 #include "task/ops/support/window.h"
 
@@ -48,10 +49,7 @@ class Pool final : public NamedOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
     prepare(site.out, needs_error(in, numerics), out);
-    Window window =
-        make_window(site.attrs, site.in[0], per_axis(site.attrs, "kernel", axes_, 1), site.out, axes_);
-    const auto stride = strides(site.attrs);
-    std::copy(stride.begin(), stride.end(), window.stride.end() - static_cast<std::ptrdiff_t>(axes_));
+    const Window window = window_of(site);
     const bool count_padding = site.attrs.flag("count_padding", true);
     const std::int64_t plane = Window::volume(window.in);
     const std::int64_t positions = Window::volume(window.out);
@@ -63,6 +61,13 @@ class Pool final : public NamedOp {
           kind_ == PoolKind::kMax ? maximum(taps, error) : average(taps, count_padding, numerics, error);
       if (!out.err.empty()) out.err[to] = error;
     }
+  }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    const Window window = window_of(site);
+    const std::int64_t missing = element_count(site.out) - demand.wanted;
+    return without(site.in[0][0] * site.in[0][1] * coordinates_read(window), missing,
+                   Window::volume(window.kernel));
   }
 
   double flops(const OpSite& site) const override {
@@ -97,6 +102,14 @@ class Pool final : public NamedOp {
       }
     }
   };
+
+  Window window_of(const OpSite& site) const {
+    Window window =
+        make_window(site.attrs, site.in[0], per_axis(site.attrs, "kernel", axes_, 1), site.out, axes_);
+    const auto stride = strides(site.attrs);
+    std::copy(stride.begin(), stride.end(), window.stride.end() - static_cast<std::ptrdiff_t>(axes_));
+    return window;
+  }
 
   std::vector<std::int64_t> strides(const Attrs& attrs) const {
     const auto kernel = per_axis(attrs, "kernel", axes_, 1);

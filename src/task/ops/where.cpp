@@ -1,5 +1,6 @@
 #include "task/ops/support/elementwise.h"
 #include "task/ops/support/indexing.h"
+#include "task/ops/support/needs.h"
 
 namespace lathe::ops {
 namespace {
@@ -42,6 +43,15 @@ class Where final : public NamedOp {
   }
 
   double flops(const OpSite& site) const override { return static_cast<double>(element_count(site.out)); }
+
+  /// Of the two values a kernel need not read the one that is not chosen.
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return demand.input == 0 ? NamedOp::needs(site, demand) : 0;
+  }
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    return std::ranges::any_of(in, [](std::int64_t count) { return count > 0; }) ? element_count(site.out)
+                                                                                 : 0;
+  }
 
   std::string c_expression(const Attrs&, std::span<const std::string> operands) const override {
     return "lathe::select(lathe::ne(" + operands[0] + ", 0.0f), " + operands[1] + ", " + operands[2] + ")";

@@ -27,6 +27,119 @@ class EveryOp : public testing::TestWithParam<OpCase> {
   Summer summer_;
 };
 
+/// Whether an element of the result that is in `wanted` moves with this element of an input, by one of some
+/// changes, large ones among them so that maxima move.
+bool matters(const OpCase& op_case, const std::vector<Value>& in, const Value& result,
+             const std::vector<bool>& wanted, std::size_t input, std::size_t element) {
+  const Draw& draw =
+      op_case.draws.empty() ? Draw{} : op_case.draws[std::min(input, op_case.draws.size() - 1)];
+  std::vector<Value> changed = in;
+  double& value = changed[input].data[element];
+  const double before = value;
+  std::vector<double> others = {1e3, -1e3, before + 0.7, before - 0.7, 0.3, 0, 1};
+  if (draw.index_limit > 0) {
+    others.clear();
+    for (std::int64_t other = 0; other < draw.index_limit; ++other)
+      others.push_back(static_cast<double>(other));
+  }
+  if (draw.binary) others = {1 - before};
+  for (const double other : others) {
+    value = other;
+    const Value now = evaluate(op_case, changed, Numerics{.unit_roundoff = 0});
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i] && now.data[i] != result.data[i] &&
+          !(std::isnan(now.data[i]) && std::isnan(result.data[i])))
+        return true;
+  }
+  return false;
+}
+
+/// How many elements of an input matter in one of three draws of the inputs; counts no further than `enough`.
+std::int64_t count_matters(const OpCase& op_case, const std::vector<bool>& wanted, std::size_t input,
+                           std::int64_t enough, Rng& rng) {
+  std::vector<bool> read;
+  std::int64_t count = 0;
+  for (int draw = 0; draw < 3; ++draw) {
+    const std::vector<Value> in = draw_inputs(op_case, rng);
+    const Value result = evaluate(op_case, in, Numerics{.unit_roundoff = 0});
+    read.resize(in[input].data.size(), false);
+    for (std::size_t i = 0; i < read.size() && count < enough; ++i)
+      if (!read[i] && matters(op_case, in, result, wanted, input, i)) {
+        read[i] = true;
+        ++count;
+      }
+  }
+  return count;
+}
+
+/// Else an honest kernel that reads no more would be accused of skipping what it must read.
+void expect_needs_no_more_than_it_reads(const OpCase& op_case, Rng& rng) {
+  const OpSite site = site_of(op_case);
+  const auto total = static_cast<std::size_t>(element_count(site.out));
+  for (const double part : {1.0, 0.6, 0.2}) {
+    std::vector<bool> wanted(total, false);
+    for (std::size_t i = 0; i < total; ++i) wanted[i] = part >= 1 || rng.chance(part);
+    Demand demand{.wanted = std::ranges::count(wanted, true),
+                  .constants = std::vector<std::int64_t>(site.in.size(), 0)};
+    for (demand.input = 0; demand.input < site.in.size(); ++demand.input) {
+      const std::int64_t needed = find_op(op_case.op)->needs(site, demand);
+      EXPECT_LE(needed, count_matters(op_case, wanted, demand.input, needed, rng))
+          << op_case.op << ", input " << demand.input << ", " << part << " of the result";
+    }
+  }
+}
+
+TEST_P(EveryOp, NeedsNoMoreOfItsInputsThanItReads) {
+  if (element_count(GetParam().in[0]) > 4096)
+    GTEST_SKIP() << "too many elements to change each; the op has smaller cases";
+  expect_needs_no_more_than_it_reads(GetParam(), rng_);
+}
+
+TEST(Needs, OfSitesAtWhichInputsDoNotMatter) {
+  using Numbers = std::vector<std::int64_t>;
+  struct Site {
+    const char* op;
+    std::vector<Shape> in;
+    Attrs attrs;
+    std::vector<Draw> draws = {};
+  };
+  const Site sites[] = {
+      {"softmax", {{5, 1}}, {}},
+      {"log_softmax", {{1, 5}}, attrs({{"axis", 0}})},
+      {"layer_norm", {{5, 1}, {1}, {1}}, {}},
+      {"rms_norm", {{5, 1}}, {}},
+      {"l2_normalize", {{5, 1}}, {}},
+      {"instance_norm", {{2, 3, 1, 1}}, {}},
+      {"group_norm", {{2, 3, 1}}, attrs({{"groups", 3}})},
+      {"var", {{5, 1}}, attrs({{"axis", 1}})},
+      {"argmax", {{5, 1}}, attrs({{"axis", 1}})},
+      {"cross_entropy", {{4, 1}, {4}}, {}, {Draw{}, Draw{.index_limit = 1}}},
+      {"gather", {{1, 4}, {3}}, {}, {Draw{}, Draw{.index_limit = 1}}},
+      {"attention", {{3, 4}, {1, 4}, {1, 2}}, {}},
+      {"attention", {{5, 4}, {3, 4}, {3, 2}}, attrs({{"causal", true}})},
+      {"attention", {{3, 4}, {5, 4}, {5, 2}}, attrs({{"causal", true}})},
+      {"max_pool1d", {{1, 2, 9}}, attrs({{"kernel", Numbers{1}}, {"stride", Numbers{3}}})},
+      {"avg_pool2d", {{1, 2, 5, 7}}, attrs({{"kernel", Numbers{2}}, {"stride", Numbers{3}}})},
+      {"conv1d", {{2, 3, 9}, {2, 3, 1}}, attrs({{"stride", Numbers{4}}})},
+      {"conv2d", {{1, 2, 1, 1}, {2, 2, 3, 3}}, attrs({{"padding", Numbers{1}}})},
+      {"conv2d", {{1, 2, 4, 4}, {2, 2, 2, 2}}, attrs({{"dilation", Numbers{3}}})},
+      {"conv_transpose1d", {{1, 2, 3}, {2, 2, 1}}, attrs({{"padding", Numbers{1}}})},
+      {"conv_transpose1d", {{1, 2, 4}, {2, 2, 3}}, attrs({{"padding", Numbers{2}}, {"stride", Numbers{2}}})},
+      {"tril", {{4, 6}}, attrs({{"diagonal", -2}})},
+      {"triu", {{6, 4}}, attrs({{"diagonal", 3}})},
+      {"matmul", {{1, 1}, {1, 1}}, {}},
+  };
+  Rng rng(Seed::from_number(9));
+  for (const Site& site : sites) {
+    OpCase op_case;
+    op_case.op = site.op;
+    op_case.in = site.in;
+    op_case.attrs = site.attrs;
+    op_case.draws = site.draws;
+    expect_needs_no_more_than_it_reads(op_case, rng);
+  }
+}
+
 TEST_P(EveryOp, ComputesItsFormula) {
   for (int trial = 0; trial < kTrials; ++trial) {
     const std::vector<Value> in = draw_inputs(GetParam(), rng_);

@@ -7,6 +7,40 @@
 namespace lathe::ops {
 namespace {
 
+/// The product over the axes of how many different `pick(axis, position, tap)` there are, among
+/// `extent(axis)`, where the tap reads inside.
+template <class Pick>
+std::int64_t count_distinct(const Window& window, const Window::Extents& extents, Pick pick) {
+  std::int64_t product = 1;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    std::vector<bool> seen(static_cast<std::size_t>(extents[axis]), false);
+    for (std::int64_t position = 0; position < window.out[axis]; ++position)
+      for (std::int64_t tap = 0; tap < window.kernel[axis]; ++tap)
+        if (const std::int64_t at = window.source(axis, position, tap); window.inside(axis, at))
+          seen[static_cast<std::size_t>(pick(at, position, tap))] = true;
+    product *= std::ranges::count(seen, true);
+  }
+  return product;
+}
+
+}  // namespace
+
+std::int64_t coordinates_read(const Window& window) {
+  return count_distinct(window, window.in, [](std::int64_t at, std::int64_t, std::int64_t) { return at; });
+}
+
+std::int64_t taps_used(const Window& window) {
+  return count_distinct(window, window.kernel,
+                        [](std::int64_t, std::int64_t, std::int64_t tap) { return tap; });
+}
+
+std::int64_t positions_used(const Window& window) {
+  return count_distinct(window, window.out,
+                        [](std::int64_t, std::int64_t position, std::int64_t) { return position; });
+}
+
+namespace {
+
 Status check_each(const Attrs& attrs, std::string_view name, std::size_t axes, std::int64_t least) {
   LATHE_TRY(const auto values, fixed_integers(attrs, name, {least}));
   if (values.size() != 1 && values.size() != axes) {

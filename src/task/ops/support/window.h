@@ -27,6 +27,13 @@ struct Window {
   }
 };
 
+/// Coordinates inside that some tap reads at some position, over all axes.
+std::int64_t coordinates_read(const Window& window);
+/// Taps that read inside at some position.
+std::int64_t taps_used(const Window& window);
+/// Positions at which some tap reads inside.
+std::int64_t positions_used(const Window& window);
+
 /// stride, padding, dilation: lists of one number, or of one for each axis.
 std::vector<AttrRule> window_rules();
 /// Checks the attributes: stride and dilation positive, padding not negative, lengths 1 or `axes`.
