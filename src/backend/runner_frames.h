@@ -20,9 +20,11 @@ struct Scratch {
 struct LoadReply {
   bool ok = false;
   bool candidate_fault = false;
-  std::string text;  ///< "<reason>: <detail>" when not ok
+  std::string reason = {}, text = {};  ///< of an Error; empty when ok
 };
 std::string encode(const LoadReply& reply);
+LoadReply refusal(const Error& error);
+Error error_of(const LoadReply& reply);
 Result<LoadReply> decode_load_reply(std::string_view bytes);
 
 struct Block {

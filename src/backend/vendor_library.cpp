@@ -31,7 +31,7 @@ Result<lathe_vendor_call*> VendorLibrary::prepare(const std::string& json, int t
   if (call) return call;
   const std::string reason = error.data();
   if (reason.starts_with("no_library")) return Error{ErrorCode::kUnavailable, reason};
-  return invalid(reason);
+  return refused("library_refuses", reason);
 }
 
 Result<std::string> VendorLibrary::find_cudnn(const std::string& first_place) const {

@@ -33,6 +33,8 @@ struct Error {
   std::string message;
   std::string hint = {};
   SourcePos where = {};
+  std::string reason =
+      {};  ///< the stable code of a verdict that comes of it ("undefined_kernel"); empty: none
 
   /// "file:line:column: message" and, on a second line, "hint: ...".
   std::string to_string() const;
@@ -71,6 +73,12 @@ using Status = Result<Ok>;
 
 inline Error invalid(std::string message, std::string hint = {}, SourcePos where = {}) {
   return {ErrorCode::kInvalid, std::move(message), std::move(hint), std::move(where)};
+}
+
+/// A candidate's own fault, with the reason of its verdict.
+inline Error refused(std::string_view reason, std::string message, std::string hint = {},
+                     SourcePos where = {}) {
+  return {ErrorCode::kInvalid, std::move(message), std::move(hint), std::move(where), std::string(reason)};
 }
 
 /// An Error from errno: "<action>: <strerror>".

@@ -32,7 +32,7 @@ class TmaCheck {
 
  private:
   Error refuse(const std::string& what, const std::string& hint) const {
-    return invalid(fmt::format("bad_tma: map '{}': {}", declared_.name, what), hint, declared_.where);
+    return refused("bad_tma", fmt::format("map '{}': {}", declared_.name, what), hint, declared_.where);
   }
 
   Status check_strides() {
@@ -138,7 +138,7 @@ class PlanCompiler {
     for (const ScratchDecl& scratch : candidate_.plan().scratch) {
       LATHE_TRY(const std::int64_t bytes, scratch.bytes.evaluate(names_));
       if (bytes < 0 || bytes > kMaxScratchBytes - total)
-        return invalid(fmt::format("scratch_too_large: '{}' wants {} bytes", scratch.name, bytes),
+        return refused("scratch_too_large", fmt::format("'{}' wants {} bytes", scratch.name, bytes),
                        "all scratch buffers together may take at most 4 GiB", {candidate_.name});
       total += bytes;
       program_.scratch.push_back({bytes, scratch.init});
@@ -234,7 +234,7 @@ class PlanCompiler {
     if (!base) return invalid(fmt::format("unknown base '{}'", map.base), {}, map.where);
     const bool scratch = base->kind == BufferRef::Kind::kScratch;
     if (scratch && !map.dtype && !task_.spec->find_node(map.base))
-      return invalid(fmt::format("bad_tma: map '{}' of a scratch buffer needs a dtype", map.name), {},
+      return refused("bad_tma", fmt::format("map '{}' of a scratch buffer needs a dtype", map.name), {},
                      map.where);
     BoundTma bound;
     bound.base = *base;

@@ -96,10 +96,7 @@ Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> wor
     session = *std::move(opened);
     return {};
   }
-  const Error& error = opened.error();
-  const bool faulty = error.code == ErrorCode::kInvalid;
-  return {faulty ? Outcome::kBuildFailed : Outcome::kInfra, error.message.substr(0, error.message.find(':')),
-          error.to_string()};
+  return judge_open(opened.error());
 }
 
 TimingRule ShapeTimer::on_this_device(TimingRule rule) const {

@@ -36,12 +36,7 @@ Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runne
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
     if (!shapes_[i].hidden) ++covered;
     auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify, runner);
-    if (!session.ok()) {
-      const Error& error = session.error();
-      const bool faulty = error.code == ErrorCode::kInvalid;
-      return {faulty ? Outcome::kBuildFailed : Outcome::kInfra,
-              faulty ? error.message.substr(0, error.message.find(':')) : "open", error.to_string()};
-    }
+    if (!session.ok()) return judge_open(session.error());
     Finding finding = verify_shape(**session, shapes_[i], secret.derive("shape", i),
                                    options_.block_timeout_seconds, evidence);
     if (!finding.passed()) return finding;

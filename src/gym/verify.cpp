@@ -79,6 +79,13 @@ std::vector<std::vector<int>> draw_blocks(const BenchShape& shape, const Seed& s
 
 }  // namespace
 
+Finding judge_open(const Error& error) {
+  const bool faulty = error.code == ErrorCode::kInvalid;
+  const std::string fallback = faulty ? "invalid_plan" : "open";
+  return {faulty ? Outcome::kBuildFailed : Outcome::kInfra, error.reason.empty() ? fallback : error.reason,
+          error.to_string()};
+}
+
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials) {
   if (outcome.status != BlockStatus::kOk) return {to_outcome(outcome.status), outcome.reason, outcome.detail};
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t)

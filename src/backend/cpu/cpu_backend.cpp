@@ -133,7 +133,7 @@ class CpuBackend final : public Backend {
     auto cpu_workload = std::dynamic_pointer_cast<const CpuWorkload>(std::move(workload));
     if (!cpu_workload) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, cpu_workload->task, device_.facts));
-    if (!program.maps.empty()) return invalid("bad_tma: a processor has no tensor maps");
+    if (!program.maps.empty()) return refused("bad_tma", "a processor has no tensor maps");
     const protocol::Load load = make_load(program, *cpu_workload);
     const bool needs_vendor =
         std::any_of(load.steps.begin(), load.steps.end(), [](const auto& step) { return step.is_node; });

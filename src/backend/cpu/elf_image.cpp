@@ -21,8 +21,7 @@ constexpr std::array<std::string_view, 47> kAllowed = {
     "floor",  "ceil",    "fmax",   "fmin",   "fma",   "sin",    "cos"};
 
 Error refuse(std::string_view reason, std::string detail) {
-  return invalid(fmt::format("{}: {}", reason, detail),
-                 "a candidate is self-contained code without load-time actions");
+  return refused(reason, std::move(detail), "a candidate is self-contained code without load-time actions");
 }
 
 /// Bounds-checked views into the file.
@@ -283,11 +282,5 @@ class ElfParser {
 std::span<const std::string_view> allowed_imports() { return kAllowed; }
 
 Result<ElfImage> parse_elf(std::string_view bytes) { return ElfParser(bytes).parse(); }
-
-ElfRefusal refusal_of(const Error& error) {
-  const std::size_t colon = error.message.find(": ");
-  if (colon == std::string::npos) return {"bad_elf", error.message};
-  return {error.message.substr(0, colon), error.message.substr(colon + 2)};
-}
 
 }  // namespace lathe

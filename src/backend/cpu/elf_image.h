@@ -40,19 +40,11 @@ struct ElfImage {
   std::uint64_t writable_bytes = 0;  ///< outside RELRO, where calls could keep state
 };
 
-/// Why an image must not be loaded: a stable reason code and a message.
-struct ElfRefusal {
-  std::string reason;  ///< "bad_elf", "constructor", "ifunc", "thread_local", "forbidden_symbol",
-                       ///< "writable_code", "writable_state"
-  std::string detail;
-};
-
 /// Functions that a candidate may import: C memory functions and scalar libm.
 std::span<const std::string_view> allowed_imports();
 
-/// Parses and checks. On refusal the Error's message is "<reason>: <detail>".
+/// Parses and checks. A refusal's Error has a reason: "bad_elf", "constructor", "ifunc", "thread_local",
+/// "forbidden_symbol", "writable_code", "writable_state".
 Result<ElfImage> parse_elf(std::string_view bytes);
-/// Splits the message of such an error into its two parts.
-ElfRefusal refusal_of(const Error& error);
 
 }  // namespace lathe

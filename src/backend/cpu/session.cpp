@@ -52,8 +52,7 @@ Result<std::unique_ptr<CpuSession>> CpuSession::open(HelperProcess runner, const
   LATHE_CHECK_OK(session->runner_.channel().send("load", fds));
   LATHE_TRY(const Frame frame, session->runner_.channel().receive(kReplyTimeoutMs));
   LATHE_TRY(const auto reply, protocol::decode_load_reply(frame.bytes));
-  if (!reply.ok)
-    return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+  if (!reply.ok) return protocol::error_of(reply);
   return session;
 }
 

@@ -132,9 +132,9 @@ Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vecto
   result.artifact.bytes = std::move(object.bytes);
   const auto image = parse_elf(result.artifact.bytes);
   if (!image.ok()) {
-    const ElfRefusal refusal = refusal_of(image.error());
+    const Error& refusal = image.error();
     result.reason = refusal.reason;
-    result.facts.log += refusal.detail;
+    result.facts.log += refusal.message;
     result.outcome = refusal.reason == "bad_elf" ? Outcome::kBuildFailed : Outcome::kTampered;
     return result;
   }

@@ -147,7 +147,7 @@ Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, c
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, workload->task, device_.facts));
   const FakeKernel script = kernel(candidate.name);
   if (script.open_infra) return Error{ErrorCode::kUnavailable, "no runner starts"};
-  if (!script.open_fault.empty()) return invalid(script.open_fault + ": by the script");
+  if (!script.open_fault.empty()) return refused(script.open_fault, "by the script");
   return std::unique_ptr<Session>(std::make_unique<FakeSession>(*this, candidate.name, std::move(workload)));
 }
 

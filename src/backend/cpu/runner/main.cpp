@@ -63,12 +63,7 @@ int serve_run(const Channel& channel, const Preparations& preparations) {
   auto frame = channel.receive(-1);
   if (!frame.ok()) return 0;
   auto zygote = confined.ok() ? load(*std::move(frame), preparations) : Result<Zygote>(confined.error());
-  protocol::LoadReply reply;
-  reply.ok = zygote.ok();
-  if (!zygote.ok()) {
-    reply.candidate_fault = zygote.error().code == ErrorCode::kInvalid;
-    reply.text = zygote.error().message;
-  }
+  const auto reply = zygote.ok() ? protocol::LoadReply{.ok = true} : protocol::refusal(zygote.error());
   if (channel.send(protocol::encode(reply)).ok() && reply.ok) zygote->serve(channel);
   return 0;
 }

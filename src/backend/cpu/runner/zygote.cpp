@@ -83,7 +83,7 @@ Result<Zygote> Zygote::load(protocol::Load load, std::vector<UniqueFd> fds, cons
   }
   for (const protocol::Step& step : zygote.load_.steps)
     if (!step.is_node && (!zygote.image_ || !zygote.image_->function(step.kernel)))
-      return invalid("undefined_kernel: the code defines no extern \"C\" function '" + step.kernel + "'");
+      return refused("undefined_kernel", "the code defines no extern \"C\" function '" + step.kernel + "'");
   LATHE_CHECK_OK(zygote.prepare_library_calls(1));
   return zygote;
 }

@@ -11,7 +11,7 @@ namespace {
 Result<Extents> extents_of(const std::vector<std::int64_t>& values, Extents extents, const char* what) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 1 || values[i] > std::numeric_limits<std::int32_t>::max())
-      return invalid(fmt::format("bad_launch: {}[{}] is {}", what, i, values[i]));
+      return refused("bad_launch", fmt::format("{}[{}] is {}", what, i, values[i]));
     extents[i] = static_cast<std::uint32_t>(values[i]);
   }
   return extents;
@@ -62,7 +62,7 @@ Result<Step> to_protocol(const BoundStep& step, const TaskSpec& spec) {
   LATHE_TRY(to.cluster, extents_of(step.cluster, {0, 0, 0}, "cluster"));
   for (std::size_t i = step.cluster.size(); i > 0 && i < 3; ++i) to.cluster[i] = 1;
   if (step.shared_bytes < 0 || step.shared_bytes > std::numeric_limits<std::int32_t>::max())
-    return invalid(fmt::format("bad_launch: smem is {}", step.shared_bytes));
+    return refused("bad_launch", fmt::format("smem is {}", step.shared_bytes));
   to.shared_bytes = static_cast<std::uint32_t>(step.shared_bytes);
   to.cooperative = step.cooperative;
   to.programmatic = step.programmatic;

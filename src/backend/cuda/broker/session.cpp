@@ -134,7 +134,7 @@ Result<LoadedLauncher::Loaded> CudaSession::load(LoadedLauncher& launcher, const
   LATHE_TRY(const Frame frame, channel.receive(kLoadTimeoutMs));
   LATHE_TRY(const LoadReply reply, decode_load_reply(frame.bytes));
   if (reply.ok) return loaded;
-  return Error{reply.candidate_fault ? ErrorCode::kInvalid : ErrorCode::kUnavailable, reply.text};
+  return error_of(reply);
 }
 
 bool CudaSession::answered() const {

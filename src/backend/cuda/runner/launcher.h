@@ -41,7 +41,7 @@ struct LaunchDevice {
 class Launcher {
  public:
   /// `fds`: the control page, the cubin. Takes the workload's memory from the channel. Errors
-  /// with kInvalid are the candidate's fault: "<reason>: <detail>".
+  /// with kInvalid are the candidate's fault and have a reason.
   static Result<Launcher> load(const LaunchDevice& device, Load load, const std::vector<UniqueFd>& fds,
                                const Channel& channel);
   Launcher(Launcher&& other) noexcept;

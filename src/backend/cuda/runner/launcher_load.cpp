@@ -12,10 +12,6 @@ namespace {
 constexpr int kMemoryTimeoutMs = 10'000;
 constexpr int kMaxLocalBytes = 16 << 10;  // of which the driver allots a share to every thread there may be
 
-Status candidate_fault(std::string reason, const std::string& detail) {
-  return Error{ErrorCode::kInvalid, std::move(reason) + ": " + detail};
-}
-
 std::uint64_t allocation_for(std::uint64_t bytes) { return make_slot(bytes).allocation_bytes; }
 
 }  // namespace
@@ -106,13 +102,13 @@ Status Launcher::load_module() {
   if (const Status loaded =
           check(driver_->module_load(&module_, image_.data()), "the driver refuses the cubin");
       !loaded.ok())
-    return candidate_fault("bad_cubin", loaded.error().message);
+    return refused("bad_cubin", loaded.error().message);
   for (const Step& step : load_.steps) {
     if (step.is_node) continue;
     Function& function = functions_[step.kernel];
     if (!function && driver_->module_function(&function, module_, step.kernel.c_str()) != 0)
-      return candidate_fault("undefined_kernel",
-                             "the code defines no extern \"C\" __global__ function '" + step.kernel + "'");
+      return refused("undefined_kernel",
+                     "the code defines no extern \"C\" __global__ function '" + step.kernel + "'");
   }
   return set_up_kernels();
 }
@@ -122,7 +118,7 @@ Status Launcher::prepare_nodes() {
   for (std::size_t i = 0; i < load_.steps.size(); ++i) {
     if (!load_.steps[i].is_node) continue;
     if (!device_->vendor)
-      return Error{ErrorCode::kUnavailable, "no_library: liblathe_vendor_cuda.so is missing"};
+      return Error{ErrorCode::kUnavailable, "liblathe_vendor_cuda.so is missing", {}, {}, "no_library"};
     LATHE_TRY(nodes_[i], device_->vendor->prepare(load_.steps[i].kernel, 1));
     if (device_->vendor->set_stream(device_->stream) != 0)
       return Error{ErrorCode::kUnavailable, "a library refuses its stream"};
@@ -149,15 +145,15 @@ Status Launcher::set_up_kernels() const {
     int local_bytes = 0;
     driver_->function_attribute(&local_bytes, FunctionAttribute::kLocalBytes, function);
     if (local_bytes > kMaxLocalBytes)
-      return candidate_fault("local_memory",
-                             fmt::format("'{}' takes {} bytes of local memory a thread, {} are allowed",
-                                         step.kernel, local_bytes, kMaxLocalBytes));
+      return refused("local_memory",
+                     fmt::format("'{}' takes {} bytes of local memory a thread, {} are allowed", step.kernel,
+                                 local_bytes, kMaxLocalBytes));
     if (step.shared_bytes <= kSharedWithoutAsking) continue;
     const Code code = driver_->set_function_attribute(function, FunctionAttribute::kMaxDynamicShared,
                                                       static_cast<int>(step.shared_bytes));
     if (const Status allowed = check(code, "dynamic shared memory"); !allowed.ok())
-      return candidate_fault("smem_overflow",
-                             fmt::format("{} bytes: {}", step.shared_bytes, allowed.error().message));
+      return refused("smem_overflow",
+                     fmt::format("{} bytes: {}", step.shared_bytes, allowed.error().message));
   }
   return Ok{};
 }
@@ -174,16 +170,15 @@ Status Launcher::check_parameters(const Step& step, Function function) const {
                                : arg.kind == ArgKind::kMap  ? sizeof(EncodedMap)
                                                             : 8;
     if (bytes != passed && !narrow)
-      return candidate_fault("bad_arguments",
-                             fmt::format("parameter {} of '{}' has {} bytes, the plan passes {}", count + 1,
-                                         step.kernel, bytes, passed));
+      return refused("bad_arguments", fmt::format("parameter {} of '{}' has {} bytes, the plan passes {}",
+                                                  count + 1, step.kernel, bytes, passed));
     ++count;
   }
   if (count == step.args.size() && driver_->parameter_info(function, count, &offset, &bytes) != 0)
     return Ok{};
-  return candidate_fault("bad_arguments", fmt::format("'{}' takes another number of parameters than the {} "
-                                                      "that the plan passes",
-                                                      step.kernel, step.args.size()));
+  return refused("bad_arguments", fmt::format("'{}' takes another number of parameters than the {} "
+                                              "that the plan passes",
+                                              step.kernel, step.args.size()));
 }
 
 }  // namespace lathe::cuda

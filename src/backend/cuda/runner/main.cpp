@@ -121,12 +121,8 @@ int serve_launch(const Channel& channel, const std::string& vendor_library,
     }
     current = nullptr;
     auto loaded = device.ok() ? load(*device, *frame, channel) : Result<Launcher>(device.error());
-    LoadReply reply;
-    reply.ok = loaded.ok();
-    if (loaded.ok())
-      current = &loads.emplace(order->number, *std::move(loaded)).first->second;
-    else
-      reply.text = loaded.error().message, reply.candidate_fault = loaded.error().code == ErrorCode::kInvalid;
+    const LoadReply reply = loaded.ok() ? LoadReply{.ok = true} : protocol::refusal(loaded.error());
+    if (loaded.ok()) current = &loads.emplace(order->number, *std::move(loaded)).first->second;
     if (!channel.send(encode(reply)).ok()) break;
   }
   ::_exit(0);  // the driver frees everything; unmapping it first would only take longer

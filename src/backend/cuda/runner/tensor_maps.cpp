@@ -20,8 +20,7 @@ Status encode_map(const Driver& driver, const TensorMap& map, DevicePointer addr
                         address, map.dims.data(), map.strides.data(), map.box.data(), every_element.data(),
                         kNoInterleave, swizzle_code(map.swizzle), kPromoteTo128Bytes, map.fill_nan ? 1 : 0);
   if (const Status made = check(code, "the driver refuses a tensor map"); !made.ok())
-    return Error{ErrorCode::kInvalid, "bad_tma: " + made.error().message,
-                 "maps need a GPU of compute capability 9.0 or later"};
+    return refused("bad_tma", made.error().message, "maps need a GPU of compute capability 9.0 or later");
   return Ok{};
 }
 
