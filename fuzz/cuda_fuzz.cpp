@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   must_round_trip(decode_keeper_request(bytes), bytes);
   must_round_trip(decode_keeper_reply(bytes), bytes);
   must_round_trip(decode_device_facts(bytes), bytes);
+  must_round_trip(decode_load_order(bytes), bytes);
   must_round_trip(decode_load(bytes), bytes);
   must_round_trip(decode_load_reply(bytes), bytes);
   must_round_trip(decode_block(bytes), bytes);

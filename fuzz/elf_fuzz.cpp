@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto image = lathe::parse_elf(bytes);
   if (!image.ok()) {
-    if (lathe::refusal_of(image.error()).reason.empty()) std::abort();
+    if (image.error().reason.empty()) std::abort();
     return 0;
   }
   for (const auto& segment : image->segments) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "backend/cuda/wire/output_memory.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 
@@ -118,9 +119,9 @@ LoadOrder CudaSession::make_room(LoadedLauncher& launcher, std::uint64_t device_
 }
 
 Result<LoadedLauncher::Loaded> CudaSession::load(LoadedLauncher& launcher, const std::string& payload) const {
-  const std::uint64_t device_bytes = lathe::cuda::device_bytes(load_.layout);
-  const LoadOrder order = make_room(launcher, device_bytes);
-  LoadedLauncher::Loaded loaded{order.number, {}, device_bytes, {}};
+  const std::uint64_t bytes = device_bytes(load_.layout);
+  const LoadOrder order = make_room(launcher, bytes);
+  LoadedLauncher::Loaded loaded{order.number, {}, bytes, {}};
   LATHE_TRY(const UniqueFd control, make_memfd("control", kPageBytes));
   LATHE_TRY(loaded.control, map_shared(control, kPageBytes, true));
   LATHE_TRY(const UniqueFd request, make_sealed_memfd("load", payload));
