@@ -245,6 +245,7 @@ TEST_F(GymTest, CancellingOneRequestLeavesTheOthersAlone) {
   const auto gym = connect();
   EvaluationRequest unwanted = request("hangs");
   const Ticket cancelled = submit(gym, unwanted);
+  EXPECT_FALSE(gym->poll(0.1)) << "it has the lane";
   const Ticket good = submit(gym, request("good"));
   EXPECT_FALSE(gym->poll(0.1)) << "it is in the good one's way";
   unwanted.cancel.cancel();
