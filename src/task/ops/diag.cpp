@@ -24,13 +24,6 @@ class Diag final : public MoveOp {
     to.strides.back() += 1;
     copy_block(site.in[0], Block::whole(site.in[0]), *in[0], to, out);
   }
-
-  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
-    return without(element_count(site.in[0]), element_count(site.out) - demand.wanted, 1);
-  }
-  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
-    return element_count(site.out) - element_count(site.in[0]) + in[0];
-  }
 };
 
 /// The elements of a matrix [..., M, N] on one side of a diagonal, with zeros on the other.

@@ -1,7 +1,4 @@
-#include <numeric>
-
 #include "task/ops/support/move.h"
-#include "task/ops/support/needs.h"
 
 namespace lathe::ops {
 namespace {
@@ -97,13 +94,6 @@ class Pad final : public MoveOp {
     to.offset = site.attrs.integer("before", 0) * to.strides[axis];
     copy_block(site.in[0], Block::whole(site.in[0]), *in[0], to, out);
   }
-
-  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
-    return without(element_count(site.in[0]), element_count(site.out) - demand.wanted, 1);
-  }
-  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
-    return element_count(site.out) - element_count(site.in[0]) + in[0];
-  }
 };
 
 constexpr int kMostInputs = 16;
@@ -139,13 +129,6 @@ class Concat final : public MoveOp {
       copy_block(site.in[i], Block::whole(site.in[i]), *in[i], to, out);
       to.offset += site.in[i][axis] * to.strides[axis];
     }
-  }
-
-  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
-    return without(element_count(site.in[demand.input]), element_count(site.out) - demand.wanted, 1);
-  }
-  std::int64_t constants(const OpSite&, const std::vector<std::int64_t>& in) const override {
-    return std::accumulate(in.begin(), in.end(), std::int64_t{0});
   }
 };
 

@@ -13,7 +13,7 @@ struct TouchedPages {
 
 /// Trusted kernels that a launcher runs before each block. `scrub(unsigned pattern, unsigned bytes)`
 /// overwrites the shared memory and the registers that the previous block left behind; one of its thread
-/// blocks with `bytes` of dynamic shared memory fills a multiprocessor. each block of `touch(TouchedPages)`
+/// blocks with `bytes` of dynamic shared memory fills a multiprocessor. Each block of `touch(TouchedPages)`
 /// reads a byte of each page, so that no multiprocessor's first use of a page is charged to the block.
 /// `clean(memory, count)` reads `count` times 16 bytes: lines of the L2 that were written need not be written
 /// back during the block.

@@ -38,7 +38,7 @@ std::int64_t NamedOp::needs(const OpSite& site, const Demand& demand) const {
     case OpClass::kElementwise:
       return spread_over(demand.wanted - hidden_by_others(site, demand), total, size);
     case OpClass::kMove:
-      return std::min(size, demand.wanted);
+      return without(std::min(size, total), missing, 1);  // each element goes to one place at most
     case OpClass::kScan:
       return any_constant(demand) ? 0 : demand.wanted;
     case OpClass::kReduce:
@@ -67,6 +67,11 @@ std::int64_t NamedOp::needs(const OpSite& site, const Demand& demand) const {
 std::int64_t NamedOp::constants(const OpSite& site, const std::vector<std::int64_t>& in) const {
   const std::int64_t total = element_count(site.out);
   std::int64_t count = 0;
+  if (op_class() == OpClass::kMove) {  // what comes from no operand, zeros for one, is constant too
+    std::int64_t moved = 0;
+    for (const Shape& shape : site.in) moved += element_count(shape);
+    count = std::max<std::int64_t>(0, total - moved);
+  }
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i] == 0) continue;
     if (op_class() != OpClass::kElementwise && op_class() != OpClass::kMove) return total;
