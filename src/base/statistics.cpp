@@ -138,4 +138,9 @@ double student_t(double dof, double alpha) {
   return std::sqrt(dof * y);
 }
 
+double student_half_width(std::span<const double> xs, double alpha) {
+  const auto n = static_cast<double>(xs.size());
+  return student_t(n - 1, alpha) * stddev(xs) / std::sqrt(n);
+}
+
 }  // namespace lathe

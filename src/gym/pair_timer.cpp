@@ -63,8 +63,7 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
 Interval interval(const std::vector<double>& samples, double alpha) {
   const Interval ranked = signed_rank_interval(samples, alpha);
   if (std::isfinite(ranked.low) || samples.size() < 2) return ranked;
-  const auto n = static_cast<double>(samples.size());
-  const double half = student_t(n - 1, alpha) * stddev(samples) / std::sqrt(n);
+  const double half = student_half_width(samples, alpha);
   return {ranked.mid - half, ranked.mid, ranked.mid + half};
 }
 

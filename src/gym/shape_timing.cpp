@@ -69,8 +69,7 @@ TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
 
 /// Where the mean of further rounds falls, 95 times in 100 (Student t).
 Interval mean_interval(const std::vector<double>& rounds) {
-  const auto n = static_cast<double>(rounds.size());
-  const double half = student_t(n - 1, 0.05) * stddev(rounds) / std::sqrt(n);
+  const double half = student_half_width(rounds, 0.05);
   return {mean(rounds) - half, mean(rounds), mean(rounds) + half};
 }
 
