@@ -8,12 +8,13 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "task/sample.h"
 
 namespace lathe {
 namespace {
 
 constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
-                                           Distribution::kProbe};
+                                           Distribution::kProbe, Distribution::kLarge};
 constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing workload fills
 constexpr double kMaxTrials = 96;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
@@ -32,21 +33,15 @@ double bytes_of_trial(const BoundTask& task, double known_share) {
   return bytes;
 }
 
-/// A trial of which about `elements` of the outputs are known; all by default.
-Result<Trial> make_trial(const Reference& reference, const BoundTask& task, Distribution distribution,
-                         const Seed& seed, std::optional<double> elements = {}) {
-  Trial trial;
-  trial.distribution = distribution;
-  trial.inputs = generate_inputs(task, distribution, seed);
-  Numerics numerics = numerics_for(*task.spec);
-  numerics.sparse_sums = distribution == Distribution::kProbe;
-  if (elements) {
-    LATHE_TRY(trial.expected,
-              reference.evaluate_part(task, trial.inputs, numerics, *elements, seed.derive("part")));
-    return trial;
-  }
-  LATHE_TRY(trial.expected, reference.evaluate(task, trial.inputs, numerics));
-  return trial;
+/// A trial of which about `elements` of the outputs are known, all by default; none where the task does not
+/// allow inputs so extreme.
+Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundTask& task,
+                                        Distribution distribution, const Seed& seed,
+                                        std::optional<double> elements = {}) {
+  const SampleOptions options{numerics_for(*task.spec), elements, seed.derive("part")};
+  LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, options));
+  if (!sample) return std::optional<Trial>();
+  return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
 }
 
 }  // namespace
@@ -76,15 +71,16 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   Workload workload;
   workload.task = task;
   const auto distributions = all ? all_distributions() : std::span<const Distribution>(kMainDistributions);
-  workload.trials.resize(distributions.size());
+  std::vector<std::optional<Trial>> trials(distributions.size());
   const bool huge = task.output_elements() > kWholeElements;
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(workload.trials[i],
-              make_trial(reference, task, distributions[i], seed.derive("verify", i),
-                         huge && i > 0 ? std::optional(kWholeElements / 4) : std::nullopt));
+    LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], seed.derive("verify", i),
+                                    huge && i > 0 ? std::optional(kWholeElements / 4) : std::nullopt));
     return Ok{};
   }));
+  for (std::optional<Trial>& trial : trials)
+    if (trial) workload.trials.push_back(*std::move(trial));
   return backend.prepare(std::move(workload));
 }
 
@@ -103,8 +99,9 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   workload.trials.resize(static_cast<std::size_t>(count));
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(workload.trials[i],
+    LATHE_TRY(std::optional<Trial> trial,
               make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), elements));
+    if (trial) workload.trials[i] = *std::move(trial);
     return Ok{};
   }));
   return backend.prepare(std::move(workload));

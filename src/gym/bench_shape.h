@@ -32,7 +32,8 @@ struct WorkloadOptions {
   double max_reference_flops = 4e9;    ///< of all trials together
 };
 
-/// One trial a distribution. `all` is for small shapes; otherwise the three that catch most.
+/// One trial a distribution that the task allows. `all` is for small shapes; otherwise the four that catch
+/// most.
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
                                                              bool all);

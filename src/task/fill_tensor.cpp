@@ -130,6 +130,49 @@ void fill_denormal(const Request& request, HostTensor& out) {
   write_elements(request, out, [&](std::size_t i) { return 2 * unit * request.random.normal(i); });
 }
 
+/// How far the tensor's own dtype lets inputs reach, with room for a few standard deviations.
+double reach_of(const Request& request) {
+  return std::clamp(info(request.decl.dtype).largest / (16 * request.decl.generator.scale), 1.0,
+                    request.reach);
+}
+
+/// A row's magnitude, drawn between the ordinary scale and the reach, more often close to the reach.
+double large_magnitude(const Request& request, std::uint64_t draw) {
+  return request.decl.generator.scale *
+         std::pow(reach_of(request), 0.3 + 0.7 * request.row_random.uniform(draw));
+}
+
+/// Half of the rows of large magnitude, a quarter of equal values, and a quarter whose mean is far above the
+/// spread.
+void fill_large(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow),
+      [&](std::size_t row) {
+        const double magnitude = large_magnitude(request, 2 * row);
+        const std::uint64_t kind = request.row_random.bits(2 * row + 1) & 3;
+        if (kind < 2) return RowScale{gen.mean, magnitude};
+        const double shift = gen.mean + magnitude * request.row_random.sign(2 * row + 1);
+        return RowScale{shift, kind == 2 ? 0 : gen.scale};
+      },
+      [&](const RowScale& row, std::size_t i, std::size_t, std::size_t) {
+        return row.shift + row.scale * request.random.normal(i);
+      });
+}
+
+/// One mean for the whole tensor, so that whatever is reduced has it; a quarter of the rows has no spread.
+void fill_offset(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  const double share = 0.5 + 0.5 * request.row_random.uniform(0);
+  const double shift = gen.mean + request.row_random.sign(0) * share * reach_of(request) * gen.scale;
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow),
+      [&](std::size_t row) { return (request.row_random.bits(row + 1) & 3) == 0 ? 0 : gen.scale; },
+      [&](double scale, std::size_t i, std::size_t, std::size_t) {
+        return shift + scale * request.random.normal(i);
+      });
+}
+
 void fill_mantissas(const Request& request, HostTensor& out) {
   const double scale = request.decl.generator.scale;
   write_elements(request, out, [&](std::size_t i) {
@@ -167,6 +210,12 @@ void fill_permutation(const Request& request, HostTensor& out) {
   });
 }
 
+template <class Constant>
+void fill_row_constants(const Request& request, HostTensor& out, Constant constant) {
+  write_rows(request, out, rows_of(request.shape, kMinRow), constant,
+             [](double value, std::size_t, std::size_t, std::size_t) { return value; });
+}
+
 /// Values within [low, high], shaped by the distribution.
 void fill_bounded(const Request& request, HostTensor& out) {
   const double low = request.decl.generator.low;
@@ -195,6 +244,15 @@ void fill_bounded(const Request& request, HostTensor& out) {
         return (request.row_random.bits(i) & 63) == 0 ? high - 0.01 * u * (high - low)
                                                       : low + 0.1 * u * (high - low);
       });
+    case Distribution::kLarge:
+      return write_elements(request, out, [&](std::size_t i) {
+        const double u = 3 * request.random.uniform(i);
+        return u < 1 ? low : u < 2 ? high : low + (u - 2) * (high - low);
+      });
+    case Distribution::kOffset:
+      return fill_row_constants(request, out, [&](std::size_t row) {
+        return low + request.row_random.uniform(row) * (high - low);
+      });
     default:
       return spread(1);
   }
@@ -220,14 +278,38 @@ void fill_positive(const Request& request, HostTensor& out) {
         const double spike = (request.row_random.bits(i) & 63) == 0 ? 8 : 0.125;
         return scale * spike * magnitude(i);
       });
+    case Distribution::kLarge:
+      return write_rows(
+          request, out, rows_of(request.shape, kMinRow),
+          [&](std::size_t row) { return large_magnitude(request, row); },
+          [&](double large, std::size_t i, std::size_t, std::size_t) { return large * magnitude(i); });
+    case Distribution::kOffset:
+      return write_elements(request, out, [&](std::size_t i) {
+        return scale * (reach_of(request) + request.random.uniform(i));
+      });
     default:
       return write_elements(request, out, [&](std::size_t i) { return scale * magnitude(i); });
   }
 }
 
+/// Zeros of both signs among them.
 void fill_integers(const Request& request, HostTensor& out) {
-  write_elements(request, out,
-                 [&](std::size_t i) { return static_cast<double>(request.random.bits(i) % 9) - 4; });
+  write_elements(request, out, [&](std::size_t i) {
+    const double value = static_cast<double>(request.random.bits(i) % 9) - 4;
+    return std::copysign(value, value == 0 ? request.random.sign(i) : value);
+  });
+}
+
+/// Zeros and ones; of extreme masks, half of the rows are of one value.
+void fill_mask(const Request& request, HostTensor& out) {
+  const auto drawn = [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); };
+  if (request.distribution != Distribution::kOffset) return write_elements(request, out, drawn);
+  write_rows(
+      request, out, rows_of(request.shape, 1),
+      [&](std::size_t row) { return request.row_random.bits(row) & 3; },
+      [&](std::uint64_t kind, std::size_t i, std::size_t, std::size_t) {
+        return kind < 2 ? static_cast<double>(kind) : drawn(i);
+      });
 }
 
 void fill_by_distribution(const Request& request, HostTensor& out) {
@@ -248,6 +330,12 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
     case Distribution::kProbe:
       return request.probe == ProbeRole::kPermutation ? fill_permutation(request, out)
                                                       : fill_mantissas(request, out);
+    case Distribution::kLarge:
+      if (request.decl.role == Role::kParameter) return fill_normal(request, out);
+      return fill_large(request, out);
+    case Distribution::kOffset:
+      if (request.decl.role == Role::kParameter) return fill_normal(request, out);
+      return fill_offset(request, out);
   }
 }
 
@@ -264,10 +352,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
     return write_elements(request, out,
                           [&](std::size_t i) { return static_cast<double>(request.random.bits(i) % limit); });
   }
-  if (kind == "zeros_ones" || decl.dtype == DType::kBool) {
-    return write_elements(request, out,
-                          [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); });
-  }
+  if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);
   if (!info(decl.dtype).is_float && !decl.generator.bounded) return fill_integers(request, out);
   if (decl.generator.bounded) return fill_bounded(request, out);

@@ -44,6 +44,7 @@ struct FillRequest {
   const TensorDecl& decl;
   const Shape& shape;
   Distribution distribution;
+  double reach;  ///< as generate_inputs()
   ProbeRole probe;
   std::int64_t index_limit;
   RandomCounter random;

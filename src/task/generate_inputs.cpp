@@ -9,8 +9,9 @@ namespace lathe {
 namespace {
 
 constexpr std::array kDistributions = {
-    Distribution::kNormal,   Distribution::kHeavyTail, Distribution::kOneHot, Distribution::kCancellation,
-    Distribution::kDenormal, Distribution::kIntegers,  Distribution::kProbe};
+    Distribution::kNormal,       Distribution::kHeavyTail, Distribution::kOneHot,
+    Distribution::kCancellation, Distribution::kDenormal,  Distribution::kIntegers,
+    Distribution::kProbe,        Distribution::kLarge,     Distribution::kOffset};
 
 bool multiplies_matrices(const NodeDecl& node) {
   const OpClass kind = node.op->op_class();
@@ -34,13 +35,14 @@ ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
 
 std::string_view name(Distribution distribution) {
   static constexpr std::array<std::string_view, kDistributions.size()> kNames = {
-      "normal", "heavy_tail", "one_hot", "cancellation", "denormal", "integers", "probe"};
+      "normal", "heavy_tail", "one_hot", "cancellation", "denormal", "integers", "probe", "large", "offset"};
   return kNames[static_cast<std::size_t>(distribution)];
 }
 
 std::span<const Distribution> all_distributions() { return kDistributions; }
 
-std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed) {
+std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
+                                        double reach) {
   std::vector<HostTensor> inputs;
   for (const TensorDecl& decl : task.spec->tensors) {
     const Shape& shape = task.shape_of(decl.name);
@@ -53,6 +55,7 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
     const FillRequest request{decl,
                               shape,
                               distribution,
+                              reach,
                               probe_role(*task.spec, decl),
                               limit,
                               RandomCounter(own),

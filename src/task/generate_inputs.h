@@ -18,12 +18,21 @@ enum class Distribution {
   kDenormal,      ///< values around the smallest normal
   kIntegers,      ///< small integers, exact in every format
   kProbe,         ///< full mantissas times a permutation matrix: exposes reduced precision
+  kLarge,         ///< rows of large magnitudes, of equal large values, and of means far above the spread
+  kOffset,        ///< one mean far above the spread everywhere; rows of equal values; masks of one value
 };
 std::string_view name(Distribution distribution);
 std::span<const Distribution> all_distributions();
+/// Whether it goes as far as the task allows: it tells stable algorithms from those that overflow or cancel.
+constexpr bool is_extreme(Distribution distribution) {
+  return distribution == Distribution::kLarge || distribution == Distribution::kOffset;
+}
+/// How many times their ordinary scale extreme inputs reach, at most.
+inline constexpr double kLongestReach = 512;
 
 /// One tensor for each of the task's inputs, in order. Bounded, positive and index generators keep
-/// their range under every distribution. Deterministic in the seed.
-std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed);
+/// their range under every distribution. `reach` is that of extreme inputs. Deterministic in the seed.
+std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
+                                        double reach = kLongestReach);
 
 }  // namespace lathe

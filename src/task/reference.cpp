@@ -97,6 +97,19 @@ Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& v
   return source;
 }
 
+/// Whether a finite value of a node, with its error, is beyond the node's dtype.
+bool may_overflow(const TaskSpec& spec, const Values& values) {
+  return std::ranges::any_of(spec.nodes, [&](const NodeDecl& node) {
+    const DTypeInfo& type = info(node.type.dtype);
+    const Value& value = values.at(node.out);
+    if (!type.is_float) return false;
+    for (std::size_t i = 0; i < value.data.size(); ++i)
+      if (std::isfinite(value.data[i]) && !(std::fabs(value.data[i]) + value.error_at(i) <= type.largest))
+        return true;
+    return false;
+  });
+}
+
 class GraphReference final : public Reference {
  public:
   explicit GraphReference(ProductEngine* products) : products_(products) {}
@@ -104,9 +117,11 @@ class GraphReference final : public Reference {
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
     LATHE_TRY(Values values, evaluate_graph(task, inputs, numerics, {.products = products_}));
+    const bool overflows = may_overflow(*task.spec, values);
     std::vector<Expected> all;
     for (const OutputDecl& output : task.spec->outputs) {
       Expected& expected = all.emplace_back();
+      expected.may_overflow = overflows;
       expected.name = output.name;
       expected.dtype = output.dtype;
       expected.compare = output.compare;

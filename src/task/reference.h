@@ -16,10 +16,11 @@ struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;             ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
-  Value source;            ///< only for kArgmax
-  std::size_t before = 0;  ///< elements of the output before the known part
-  std::size_t behind = 0;  ///< elements of the output after it
+  Value value;                ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
+  Value source;               ///< only for kArgmax
+  std::size_t before = 0;     ///< elements of the output before the known part
+  std::size_t behind = 0;     ///< elements of the output after it
+  bool may_overflow = false;  ///< a finite value on the way may leave its dtype's range
 
   std::size_t elements() const { return before + value.data.size() + behind; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }

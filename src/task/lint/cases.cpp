@@ -49,21 +49,12 @@ Dims lint_shape(const TaskSpec& spec) {
   return dims;
 }
 
-Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Distribution distribution,
-                           const Seed& seed) {
-  LintCase made{.distribution = distribution, .numerics = {}, .inputs = {}, .expected = {}};
-  made.numerics.sparse_sums = distribution == Distribution::kProbe;
-  made.inputs = generate_inputs(task, distribution, seed);
-  LATHE_TRY(made.expected, reference.evaluate(task, made.inputs, made.numerics));
-  return made;
-}
-
 Comparison judge(const Expected& expected, std::span<const double> values) {
   const HostTensor tensor = HostTensor::encode(expected.dtype, expected.value.shape, values);
   return compare(expected, tensor.bytes, nullptr);
 }
 
-Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const LintCase& sample, Rng& rng) {
+Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sample& sample, Rng& rng) {
   std::map<std::string, Value> values;
   const TaskSpec& spec = *task.spec;
   for (std::size_t i = 0; i < spec.tensors.size(); ++i) {

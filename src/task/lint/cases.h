@@ -6,25 +6,13 @@
 #include <vector>
 
 #include "task/compare.h"
-#include "task/generate_inputs.h"
-#include "task/reference.h"
+#include "task/sample.h"
 
 namespace lathe {
-
-/// One set of inputs with the expected outputs.
-struct LintCase {
-  Distribution distribution = Distribution::kNormal;
-  Numerics numerics;
-  std::vector<HostTensor> inputs;
-  std::vector<Expected> expected;
-};
 
 /// The headline shape, halved dim by dim inside the domain until one evaluation takes about a
 /// millisecond.
 Dims lint_shape(const TaskSpec& spec);
-
-Result<LintCase> make_case(const BoundTask& task, const Reference& reference, Distribution distribution,
-                           const Seed& seed);
 
 /// Rounds values to the output's dtype and compares them, as a kernel's result would be.
 Comparison judge(const Expected& expected, std::span<const double> values);
@@ -32,7 +20,7 @@ Comparison judge(const Expected& expected, std::span<const double> values);
 /// Evaluates a graph with random errors added to every op's result, within the op's own error
 /// bound. The outputs must stay within the propagated bound; otherwise the bound would reject
 /// honest kernels.
-Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const LintCase& sample, Rng& rng);
+Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sample& sample, Rng& rng);
 
 /// A wrong kernel: computes the values it would return for one output of a case, or nullopt if it
 /// does not apply.
@@ -40,7 +28,8 @@ struct Mutant {
   std::string name;  ///< "zero", "h.dropped_bias"
   std::size_t output = 0;
   bool ordinary_inputs_only = false;  ///< must fail on inputs like users' data
-  std::function<std::optional<std::vector<double>>(const LintCase&)> run;
+  bool may_pass = false;              ///< a mistake only on inputs that the task may not have
+  std::function<std::optional<std::vector<double>>(const Sample&)> run;
 };
 
 /// The mutants of every task: zero, mean, input_copy, skipped_tile and low_precision for each

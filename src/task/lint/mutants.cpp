@@ -21,7 +21,7 @@ Values filled_with_mean(const Expected& expected) {
 }
 
 /// The first input of the output's size.
-Values copied_input(const LintCase& sample, const Expected& expected) {
+Values copied_input(const Sample& sample, const Expected& expected) {
   for (const HostTensor& input : sample.inputs) {
     std::vector<double> values = input.decode();
     if (values.size() == expected.value.data.size()) return values;
@@ -71,8 +71,15 @@ std::set<std::string> dependents(const TaskSpec& spec, const NodeDecl& start) {
   return reached;
 }
 
+/// The node's op by its textbook's formula.
+OpMutant textbook(const NodeDecl& node) {
+  return {"textbook", [&node](const OpSite& site, std::span<const Value* const> in, Value& out) {
+            node.op->evaluate(site, in, Numerics{.unit_roundoff = 0, .textbook = true}, out);
+          }};
+}
+
 Values run_op_mutant(const BoundTask& task, const NodeDecl& node, const OpMutant& mutant,
-                     const LintCase& sample, const std::string& output) {
+                     const Sample& sample, const std::string& output) {
   const auto values = evaluate_graph(task, sample.inputs, sample.numerics, {node.out, &mutant});
   if (!values.ok()) return std::nullopt;
   return values->at(output).data;
@@ -83,11 +90,10 @@ Values run_op_mutant(const BoundTask& task, const NodeDecl& node, const OpMutant
 std::vector<Mutant> generic_mutants(const TaskSpec& spec) {
   std::vector<Mutant> mutants;
   const auto add = [&](std::string name, std::size_t output, bool ordinary, auto run) {
-    mutants.push_back({std::move(name), output, ordinary, [output, run](const LintCase& sample) {
-                         return run(sample, sample.expected[output]);
-                       }});
+    mutants.push_back({std::move(name), output, ordinary, false,
+                       [output, run](const Sample& sample) { return run(sample, sample.expected[output]); }});
   };
-  using Case = LintCase;
+  using Case = Sample;
   for (std::size_t i = 0; i < spec.outputs.size(); ++i) {
     add("zero", i, true, [](const Case&, const Expected& expected) { return zeros(expected); });
     add("mean", i, true, [](const Case&, const Expected& expected) { return filled_with_mean(expected); });
@@ -104,12 +110,14 @@ std::vector<Mutant> op_mutants(const BoundTask& task) {
   std::vector<Mutant> mutants;
   for (const NodeDecl& node : task.spec->nodes) {
     const std::set<std::string> reached = dependents(*task.spec, node);
-    for (const OpMutant& mutant : node.op->mutants()) {
+    std::vector<OpMutant> all = node.op->mutants();
+    all.push_back(textbook(node));
+    for (const OpMutant& mutant : all) {
       for (std::size_t i = 0; i < task.spec->outputs.size(); ++i) {
         const std::string& output = task.spec->outputs[i].name;
         if (!reached.contains(output)) continue;
-        mutants.push_back({node.out + "." + std::string(mutant.name), i, false,
-                           [&task, &node, mutant, output](const LintCase& sample) {
+        mutants.push_back({node.out + "." + std::string(mutant.name), i, false, mutant.name == "textbook",
+                           [&task, &node, mutant, output](const Sample& sample) {
                              return run_op_mutant(task, node, mutant, sample, output);
                            }});
       }

@@ -1,6 +1,7 @@
 #include <numbers>
 
 #include "task/ops/support/elementwise.h"
+#include "task/ops/support/textbook.h"
 
 namespace lathe::ops {
 namespace {
@@ -16,6 +17,7 @@ struct Sigmoid : UnaryDefaults {
   double f(double x) const { return logistic(x); }
   double slope(double, double y) const { return y * (1 - y); }
   double own(double x, double y) const { return (kTranscendental + 3 + std::fabs(x) * (1 - y)) * y; }
+  double textbook(double x) const { return textbook_sigmoid(x); }
   std::string c(const std::string& x) const { return "lathe::sigmoid(" + x + ")"; }
 };
 
@@ -27,6 +29,7 @@ struct Tanh : UnaryDefaults {
   double f(double x) const { return std::tanh(x); }
   double slope(double, double y) const { return 1 - y * y; }
   double own(double, double y) const { return kTranscendental * (1 + std::fabs(y)); }
+  double textbook(double x) const { return textbook_tanh(x); }
   std::string c(const std::string& x) const { return "lathe::tanh(" + x + ")"; }
 };
 
@@ -54,6 +57,9 @@ struct Gelu : UnaryDefaults {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
   }
   double own(double x, double y) const { return kTranscendental * (std::fabs(x) + std::fabs(y)); }
+  double textbook(double x) const {
+    return by_tanh ? 0.5 * x * (1 + textbook_tanh(kRootTwoOverPi * (x + kCubic * x * x * x))) : f(x);
+  }
   std::string c(const std::string& x) const {
     const std::string half = "0.5f * " + x + " * (1.0f + ";
     if (!by_tanh) return half + "lathe::erf(" + x + " * 0.70710678f))";
@@ -84,6 +90,7 @@ struct Silu : UnaryDefaults {
     return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
            std::fabs(x) * kFlush / 0x1p-24;
   }
+  double textbook(double x) const { return x * textbook_sigmoid(x); }
   std::string c(const std::string& x) const { return x + " * lathe::sigmoid(" + x + ")"; }
 };
 
@@ -117,6 +124,7 @@ struct Softplus : UnaryDefaults {
   double slope(double x, double) const { return logistic(x); }
   /// 1 + exp(x) is rounded to a multiple of u.
   double own(double x, double y) const { return kTranscendental + 1 + kTranscendental * y + std::fabs(x); }
+  double textbook(double x) const { return textbook_softplus(x); }
   std::string c(const std::string& x) const {
     return "lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x + ")))";
   }
@@ -133,6 +141,7 @@ struct Mish : UnaryDefaults {
     return t + x * (1 - t * t) * logistic(x);
   }
   double own(double x, double y) const { return (2 * kTranscendental + 1) * (std::fabs(x) + std::fabs(y)); }
+  double textbook(double x) const { return x * textbook_tanh(textbook_softplus(x)); }
   std::string c(const std::string& x) const {
     return x + " * lathe::tanh(lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x +
            "))))";

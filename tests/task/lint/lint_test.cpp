@@ -91,8 +91,10 @@ TEST(RoundedRun, FailsABoundThatIsTooTight) {
   const BoundTask task = bind_first(spec);
   const auto reference = make_reference(spec);
   ASSERT_TRUE(reference.ok());
-  Result<LintCase> sample = make_case(task, **reference, Distribution::kNormal, Seed::from_number(1));
-  ASSERT_TRUE(sample.ok());
+  Result<std::optional<Sample>> drawn =
+      draw_sample(**reference, task, Distribution::kNormal, Seed::from_number(1));
+  ASSERT_TRUE(drawn.ok());
+  std::optional<Sample>& sample = *drawn;
   Rng rng(Seed::from_number(2));
   const auto values = rounded_run(task, *sample, rng);
   ASSERT_TRUE(values.ok());
@@ -104,6 +106,37 @@ TEST(RoundedRun, FailsABoundThatIsTooTight) {
 TEST(Lint, RefusesOutputsThatAreNotNumbers) {
   const LintReport report = lint_of(task_of(square_task("l = log(x)\ny = add(l, b)")));
   EXPECT_THAT(fatal_checks(report), Contains("finite_output"));
+}
+
+class TextbookFormula : public testing::TestWithParam<const char*> {};
+
+TEST_P(TextbookFormula, IsCaughtWhereverInputsMayBeLarge) {
+  const TaskSpec spec = task_of(square_task("z = add(x, b)\ny = " + std::string(GetParam())));
+  const BoundTask task = bind_first(spec);
+  const auto reference = make_reference(spec);
+  bool caught = false;
+  for (const Mutant& mutant : op_mutants(task))
+    for (const Distribution distribution : {Distribution::kLarge, Distribution::kOffset}) {
+      if (mutant.name != "y.textbook") continue;
+      const auto sample = draw_sample(**reference, task, distribution, Seed::from_number(1));
+      ASSERT_TRUE(sample.ok() && *sample);
+      caught = caught || !judge((*sample)->expected[0], *mutant.run(**sample)).pass;
+    }
+  EXPECT_TRUE(caught);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, TextbookFormula,
+                         testing::Values("softmax(z)", "softmax(z, axis = 0)", "log_softmax(z)",
+                                         "logsumexp(z, axis = 1)", "attention(x, z, b)", "layer_norm(z)",
+                                         "group_norm(z, groups = 2)", "var(z, axis = 1)", "std(z, axis = 0)",
+                                         "sigmoid(z)", "silu(z)", "tanh(z)", "mish(z)", "softplus(z)",
+                                         "gelu(z, approximate = \"tanh\")"));
+
+TEST(Lint, ATextbooksFormulaThatInputsCannotUpsetIsListed) {
+  const LintReport report = lint_of(task_of(
+      square_task("s = sigmoid(x)\nz = add(s, b)\ny = layer_norm(z)", ", gen = { kind = \"uniform\" }")));
+  EXPECT_TRUE(report.sound());
+  EXPECT_THAT(report.skipped, Contains(HasSubstr("s.textbook: within the tolerance")));
 }
 
 TEST(Lint, ListsWhatMakesNoDifference) {

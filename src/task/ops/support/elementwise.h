@@ -43,6 +43,8 @@ struct UnaryDefaults {
 /// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead
 /// of `slope`:
 ///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
+/// One whose textbook form overflows adds
+///   double textbook(double x) const                  f as Numerics::textbook gives it
 template <class F>
 class UnaryOp final : public NamedOp {
  public:
@@ -59,6 +61,9 @@ class UnaryOp final : public NamedOp {
     const Value& x = *in[0];
     prepare(site.out, needs_error(in, numerics), out);
     for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.f(x.data[i]);
+    if constexpr (requires { formula.textbook(0.0); })
+      if (numerics.textbook)
+        for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.textbook(x.data[i]);
     if (F::kFolds) out.terms = x.terms;
     if (out.err.empty()) return;
     const double u = numerics.unit_roundoff;
@@ -84,12 +89,20 @@ class UnaryOp final : public NamedOp {
   }
 
  private:
+  /// What an error of `e` in x makes of y: the slope's share, or, of an error so large that the slope changes
+  /// on the way, what the formula gives at its ends.
+  static double carried(const F& formula, double x, double e, double y) {
+    const double linear = std::fabs(formula.slope(x, y)) * e;
+    if (e <= 0x1p-10 * std::min(1.0, std::fabs(x))) return linear;
+    const double ends = std::max(std::fabs(formula.f(x - e) - y), std::fabs(formula.f(x + e) - y));
+    return ends > linear ? ends : linear;
+  }
   static void propagate(const F& formula, const Value& x, Value& out) {
     for (std::size_t i = 0; i < out.err.size(); ++i) {
       if constexpr (requires { formula.spread(0.0, 0.0, 0.0); }) {
         out.err[i] += formula.spread(x.data[i], x.err[i], out.data[i]);
       } else if (x.err[i] > 0) {
-        out.err[i] += std::fabs(formula.slope(x.data[i], out.data[i])) * x.err[i];
+        out.err[i] += carried(formula, x.data[i], x.err[i], out.data[i]);
       }
     }
   }

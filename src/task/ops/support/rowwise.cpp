@@ -2,9 +2,12 @@
 
 #include <limits>
 
+#include "task/ops/support/textbook.h"
+
 namespace lathe::ops {
 
 Moments moments(std::span<const double> x, std::span<const double> e, const Numerics& numerics) {
+  if (numerics.textbook) return textbook_moments(x);
   const auto n = static_cast<double>(x.size());
   Moments result;
   SumBound sum;
@@ -80,11 +83,11 @@ double largest(std::span<const double> x) {
 
 ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Numerics& numerics,
                   std::span<double> terms) {
-  ExpSum result{.top = largest(x)};
+  ExpSum result{.top = numerics.textbook ? 0 : largest(x)};
   double roundings = 0;
   double nonzero = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double term = std::exp(x[i] - result.top);
+    const double term = numerics.textbook ? textbook_exp(x[i]) : std::exp(x[i] - result.top);
     result.sum += term;
     if (!terms.empty()) terms[i] = term;
     if (term == 0) continue;
@@ -94,7 +97,8 @@ ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Nu
   }
   result.carried /= result.sum;
   const double order = sum_factor(numerics, numerics.sparse_sums ? nonzero : static_cast<double>(x.size()));
-  result.relative_error = result.carried + numerics.unit_roundoff * (roundings / result.sum + order);
+  result.relative_error =
+      result.carried + numerics.unit_roundoff * (roundings / result.sum + std::fabs(result.top) + order);
   return result;
 }
 
@@ -103,7 +107,8 @@ void softmax_row(const RowView& row, const Numerics& numerics) {
   const double u = numerics.unit_roundoff;
   for (std::size_t i = 0; i < row.x.size(); ++i) row.y[i] /= total.sum;
   for (std::size_t i = 0; i < row.ey.size(); ++i) {
-    const double exponent = u * (2 * std::fabs(row.x[i] - total.top) + kTranscendental + 3);
+    const double exponent =
+        u * (2 * std::fabs(row.x[i] - total.top) + std::fabs(total.top) + kTranscendental + 3);
     row.ey[i] = row.y[i] > 0 ? row.y[i] * (row.error_at(i) + exponent + total.relative_error) : 0;
     if (u > 0) row.ey[i] += kFlush;
   }

@@ -1,0 +1,49 @@
+#include "task/sample.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace lathe {
+namespace {
+
+constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
+
+/// Whether every value is a number that the output's dtype holds, with a tolerance that means something.
+bool is_in_range(const Expected& expected) {
+  const DTypeInfo& type = info(expected.dtype);
+  if (!type.is_float) return true;
+  const Value& value = expected.value;
+  for (std::size_t i = 0; i < value.data.size(); ++i)
+    if (!(std::fabs(value.data[i]) + value.error_at(i) <= type.largest)) return false;
+  return true;
+}
+
+bool is_in_range(const std::vector<Expected>& outputs) {
+  return std::ranges::all_of(
+      outputs, [](const Expected& expected) { return !expected.may_overflow && is_in_range(expected); });
+}
+
+}  // namespace
+
+Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
+                                          Distribution distribution, const Seed& seed,
+                                          const SampleOptions& options) {
+  Sample sample{distribution, options.numerics, {}, {}};
+  sample.numerics.sparse_sums = distribution == Distribution::kProbe;
+  const bool extreme = is_extreme(distribution);
+  if (extreme && task.spec->nodes.empty()) return std::optional<Sample>();
+  for (const double reach : kReaches) {
+    sample.inputs = generate_inputs(task, distribution, seed, reach);
+    if (options.elements) {
+      LATHE_TRY(sample.expected, reference.evaluate_part(task, sample.inputs, sample.numerics,
+                                                         *options.elements, options.part));
+    } else {
+      LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
+    }
+    if (!extreme || is_in_range(sample.expected)) return std::optional(std::move(sample));
+  }
+  return std::optional<Sample>();
+}
+
+}  // namespace lathe

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "task/generate_inputs.h"
+#include "task/reference.h"
+
+namespace lathe {
+
+/// One set of inputs with what a kernel must make of them.
+struct Sample {
+  Distribution distribution = Distribution::kNormal;
+  Numerics numerics;
+  std::vector<HostTensor> inputs;
+  std::vector<Expected> expected;
+};
+
+struct SampleOptions {
+  Numerics numerics = {};               ///< but for `sparse_sums`, which is the distribution's
+  std::optional<double> elements = {};  ///< of the outputs that are known, about; all by default
+  Seed part = {};                       ///< draws which
+};
+
+/// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows: where a
+/// kernel's values could leave their dtypes' range on the way, smaller inputs are tried, and where these
+/// could as well there is no sample. Nor is there one where a native reference says nothing about errors.
+Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
+                                          Distribution distribution, const Seed& seed,
+                                          const SampleOptions& options = {});
+
+}  // namespace lathe
