@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include "candidate/launch_program.h"
@@ -63,6 +64,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       *candidate, task(), {{"threads", 2}, {"cores", 2}, {"l2_bytes", 1 << 20}, {"sm_count", 132}});
   if (!program.ok()) return must_explain(program.error()), 0;
   if (program->steps.size() > 4096) std::abort();
+  std::set<std::string> library_calls;
+  for (const lathe::BoundStep& step : program->steps)
+    if (!step.node_text.empty()) library_calls.insert(step.node_text);
+  if (library_calls.size() > task().spec->nodes.size()) std::abort();
   for (const lathe::BoundStep& step : program->steps)
     if (step.items < 0 || step.carveout < -1 || step.carveout > 100) std::abort();
   for (const lathe::BoundTma& map : program->maps)

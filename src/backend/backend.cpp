@@ -34,8 +34,8 @@ DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
 }
 
 bool Backend::covers(const Candidate& candidate, const BoundTask& task) const {
-  const auto program = compile_plan(candidate, task, device().facts);
-  return program.ok() || program.error().code != ErrorCode::kUnavailable;
+  const auto inside = in_domain(candidate, task, device().facts);
+  return !inside.ok() || *inside;  // open() tells the error
 }
 
 std::int64_t Workload::host_bytes() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace lathe {
 namespace {
@@ -98,6 +99,8 @@ Status complete_tma(const TmaDecl& declared, std::int64_t buffer_bytes, BoundTma
 
 constexpr std::int64_t kMaxRepeat = 4096;
 constexpr std::size_t kMaxProgramSteps = 4096;
+constexpr std::int64_t kMaxTerms = std::int64_t{1} << 20;  ///< evaluated, about a tenth of a second
+constexpr std::size_t kMaxNodeTextBytes = 1 << 20;
 constexpr std::int64_t kMaxItems = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxScratchBytes = std::int64_t{4} << 30;
 
@@ -116,27 +119,44 @@ class PlanCompiler {
     for (const auto& [name, value] : task.dims) names_.insert_or_assign(name, value);
   }
 
+  Result<bool> in_domain() {
+    if (!candidate_.requirement()) return true;
+    LATHE_TRY(const std::int64_t holds, evaluate(*candidate_.requirement()));
+    return holds != 0;
+  }
+
   Result<LaunchProgram> compile() {
     const Plan& plan = candidate_.plan();
-    if (plan.requires_) {
-      LATHE_TRY(const std::int64_t holds, plan.requires_->evaluate(names_));
-      if (!holds)
-        return Error{
-            ErrorCode::kUnavailable,
-            fmt::format("the shape is outside the candidate's domain: {}", plan.requires_->to_string()),
-            {},
-            {candidate_.name}};
-    }
+    LATHE_TRY(const bool inside, in_domain());
+    if (!inside)
+      return Error{
+          ErrorCode::kUnavailable,
+          fmt::format("the shape is outside the candidate's domain: {}", plan.requires_->to_string()),
+          {},
+          {candidate_.name}};
     LATHE_CHECK_OK(compile_scratch());
     for (const PlanStep& step : plan.steps) LATHE_CHECK_OK(compile_step(step));
     return std::move(program_);
   }
 
  private:
+  Error too_large(std::string what, std::string remedy, const SourcePos& where) const {
+    return refused("plan_too_large", std::move(what), std::move(remedy), where);
+  }
+
+  /// Counts what it costs, because untrusted plans must not occupy the broker for long.
+  Result<std::int64_t> evaluate(const Expr& expr) {
+    terms_left_ -= expr.terms();
+    if (terms_left_ < 0)
+      return too_large(fmt::format("the plan evaluates more than {} terms of expressions", kMaxTerms),
+                       "write shorter expressions or repeat steps less often", {candidate_.name});
+    return expr.evaluate(names_);
+  }
+
   Status compile_scratch() {
     std::int64_t total = 0;
     for (const ScratchDecl& scratch : candidate_.plan().scratch) {
-      LATHE_TRY(const std::int64_t bytes, scratch.bytes.evaluate(names_));
+      LATHE_TRY(const std::int64_t bytes, evaluate(scratch.bytes));
       if (bytes < 0 || bytes > kMaxScratchBytes - total)
         return refused("scratch_too_large", fmt::format("'{}' wants {} bytes", scratch.name, bytes),
                        "all scratch buffers together may take at most 4 GiB", {candidate_.name});
@@ -149,21 +169,22 @@ class PlanCompiler {
   Status compile_step(const PlanStep& step) {
     std::int64_t repeat = 1;
     if (step.repeat) {
-      LATHE_TRY(repeat, step.repeat->evaluate(names_));
+      LATHE_TRY(repeat, evaluate(*step.repeat));
       if (repeat < 0 || repeat > kMaxRepeat)
         return invalid(fmt::format("repeat is {}", repeat), "it must be in 0..4096", step.where);
     }
     for (std::int64_t i = 0; i < repeat; ++i) {
       if (!step.index.empty()) names_.insert_or_assign(step.index, i);
       if (step.when) {
-        LATHE_TRY(const std::int64_t holds, step.when->evaluate(names_));
+        LATHE_TRY(const std::int64_t holds, evaluate(*step.when));
         if (!holds) continue;
       }
       LATHE_TRY(BoundStep bound,
                 step.kind == PlanStep::Kind::kLaunch ? compile_launch(step) : compile_node(step));
       program_.steps.push_back(std::move(bound));
       if (program_.steps.size() > kMaxProgramSteps)
-        return invalid("the plan unrolls to more than 4096 steps", "merge launches", step.where);
+        return too_large(fmt::format("the plan unrolls to more than {} steps", kMaxProgramSteps),
+                         "merge launches", step.where);
     }
     if (!step.index.empty()) names_.erase(step.index);
     return Ok{};
@@ -175,17 +196,17 @@ class PlanCompiler {
     bound.cooperative = step.cooperative;
     bound.programmatic = step.programmatic;
     bound.non_portable = step.non_portable;
-    LATHE_TRY(bound.items, step.items.evaluate(names_));
+    LATHE_TRY(bound.items, evaluate(step.items));
     if (bound.items < 0 || bound.items > kMaxItems)
       return invalid(fmt::format("items is {}", bound.items), "it must be in 0..2^40", step.where);
     LATHE_TRY(bound.grid, evaluate_all(step.grid));
     LATHE_TRY(bound.block, evaluate_all(step.block));
     LATHE_TRY(bound.cluster, evaluate_all(step.cluster));
     if (step.smem) {
-      LATHE_TRY(bound.shared_bytes, step.smem->evaluate(names_));
+      LATHE_TRY(bound.shared_bytes, evaluate(*step.smem));
     }
     if (step.carveout) {
-      LATHE_TRY(bound.carveout, step.carveout->evaluate(names_));
+      LATHE_TRY(bound.carveout, evaluate(*step.carveout));
       if (bound.carveout < 0 || bound.carveout > 100)
         return invalid(fmt::format("carveout is {}", bound.carveout), "it must be in 0..100", step.where);
     }
@@ -196,10 +217,10 @@ class PlanCompiler {
     return bound;
   }
 
-  Result<std::vector<std::int64_t>> evaluate_all(const std::vector<Expr>& exprs) const {
+  Result<std::vector<std::int64_t>> evaluate_all(const std::vector<Expr>& exprs) {
     std::vector<std::int64_t> values;
     for (const Expr& expr : exprs) {
-      LATHE_TRY(const std::int64_t value, expr.evaluate(names_));
+      LATHE_TRY(const std::int64_t value, evaluate(expr));
       values.push_back(value);
     }
     return values;
@@ -207,7 +228,7 @@ class PlanCompiler {
 
   Result<BoundArg> compile_arg(const Arg& arg, const PlanStep& step) {
     if (arg.expr) {
-      LATHE_TRY(const std::int64_t value, arg.expr->evaluate(names_));
+      LATHE_TRY(const std::int64_t value, evaluate(*arg.expr));
       return BoundArg(value);
     }
     if (const auto found = names_.find(arg.name); found != names_.end()) return BoundArg(found->second);
@@ -243,7 +264,7 @@ class PlanCompiler {
     LATHE_TRY(bound.strides, evaluate_all(map.strides));
     LATHE_TRY(bound.box, evaluate_all(map.box));
     if (map.swizzle) {
-      LATHE_TRY(bound.swizzle, map.swizzle->evaluate(names_));
+      LATHE_TRY(bound.swizzle, evaluate(*map.swizzle));
     }
     bound.fill_nan = map.fill_nan;
     const std::int64_t bytes = scratch ? program_.scratch[static_cast<std::size_t>(base->index)].bytes
@@ -292,6 +313,14 @@ class PlanCompiler {
       call["nodes"].push_back(std::move(entry));
     }
     bound.node_text = call.dump();
+    library_calls_.insert(bound.node_text);
+    if (library_calls_.size() > task_.spec->nodes.size())
+      return too_large(fmt::format("the plan prepares more library calls than the task's {} nodes",
+                                   task_.spec->nodes.size()),
+                       "compute every node once", step.where);
+    node_text_bytes_ += bound.node_text.size();
+    if (node_text_bytes_ > kMaxNodeTextBytes)
+      return too_large("the plan's library steps are too many", "repeat them less often", step.where);
     return bound;
   }
 
@@ -317,11 +346,18 @@ class PlanCompiler {
   const Candidate& candidate_;
   const BoundTask& task_;
   Dims names_;
+  std::int64_t terms_left_ = kMaxTerms;
+  std::set<std::string> library_calls_;
+  std::size_t node_text_bytes_ = 0;
   std::map<std::string, TmaRef> maps_;
   LaunchProgram program_;
 };
 
 }  // namespace
+
+Result<bool> in_domain(const Candidate& candidate, const BoundTask& task, const Dims& facts) {
+  return PlanCompiler(candidate, task, facts).in_domain();
+}
 
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts) {
   if (!candidate.has_plan())

@@ -10,6 +10,7 @@ namespace lathe {
 namespace {
 
 constexpr std::size_t kMaxPlanSteps = 256, kMaxMaps = 64, kMaxScratch = 256, kMaxArgs = 24;
+constexpr std::size_t kMaxConstants = 64, kMaxNodesOfStep = 256;
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || text.size() > 128) return false;
@@ -83,6 +84,9 @@ Result<PlanStep> read_node(const TomlTable& table) {
   LATHE_TRY(step.library, table.required_text("library"));
   LATHE_TRY(step.nodes, table.texts("nodes"));
   if (step.nodes.empty()) return invalid("'nodes' must name at least one graph node", {}, step.where);
+  if (step.nodes.size() > kMaxNodesOfStep)
+    return invalid(fmt::format("a library step computes at most {} nodes", kMaxNodesOfStep),
+                   "use several steps", table.where("nodes"));
   LATHE_CHECK_OK(read_conditions(table, step));
   return step;
 }
@@ -149,6 +153,9 @@ Result<Plan> read_plan(const TomlTable& table, const SourcePos& origin) {
   LATHE_TRY(plan.constants, table.texts("constants"));
   LATHE_TRY(plan.pattern, table.text("pattern", ""));
   LATHE_TRY(plan.knobs, table.text("knobs", ""));
+  if (plan.constants.size() > kMaxConstants)
+    return invalid(fmt::format("at most {} constants are allowed", kMaxConstants), {},
+                   table.where("constants"));
   for (const std::string& constant : plan.constants)
     if (!is_identifier(constant))
       return invalid("'constants' must hold names of dims", {}, table.where("constants"));

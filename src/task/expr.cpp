@@ -1,5 +1,6 @@
 #include "task/expr.h"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 #include <optional>
@@ -139,6 +140,22 @@ const ExprOpInfo* find_binary_op(std::string_view spelling) {
   return nullptr;
 }
 
+namespace {
+
+Ptr joined(ExprOp op, Ptr a, Ptr b = nullptr, Ptr c = nullptr) {
+  std::int64_t terms = 1;
+  for (const Ptr* child : {&a, &b, &c})
+    if (*child) terms += (*child)->terms;
+  terms = std::min<std::int64_t>(terms, std::numeric_limits<std::int32_t>::max());
+  return std::make_shared<const Node>(Node{.op = op,
+                                           .a = std::move(a),
+                                           .b = std::move(b),
+                                           .c = std::move(c),
+                                           .terms = static_cast<std::int32_t>(terms)});
+}
+
+}  // namespace
+
 Ptr Node::constant(Int value) { return std::make_shared<const Node>(Node{.value = value}); }
 
 Ptr Node::unary(ExprOp op, Ptr a) {
@@ -147,7 +164,7 @@ Ptr Node::unary(ExprOp op, Ptr a) {
       return constant(folded.value);
     }
   }
-  return std::make_shared<const Node>(Node{.op = op, .a = std::move(a)});
+  return joined(op, std::move(a));
 }
 
 Ptr Node::binary(ExprOp op, Ptr a, Ptr b) {
@@ -158,13 +175,12 @@ Ptr Node::binary(ExprOp op, Ptr a, Ptr b) {
   }
   if (right_neutral(op, b)) return a;
   if ((op == ExprOp::kAdd && is_value(a, 0)) || (op == ExprOp::kMul && is_value(a, 1))) return b;
-  return std::make_shared<const Node>(Node{.op = op, .a = std::move(a), .b = std::move(b)});
+  return joined(op, std::move(a), std::move(b));
 }
 
 Ptr Node::select(Ptr condition, Ptr if_true, Ptr if_false) {
   if (condition->op == ExprOp::kConstant) return condition->value != 0 ? if_true : if_false;
-  return std::make_shared<const Node>(Node{
-      .op = ExprOp::kSelect, .a = std::move(condition), .b = std::move(if_true), .c = std::move(if_false)});
+  return joined(ExprOp::kSelect, std::move(condition), std::move(if_true), std::move(if_false));
 }
 
 namespace {
@@ -239,6 +255,8 @@ std::set<std::string> Expr::symbols() const {
 }
 
 bool Expr::is_constant() const { return node_->op == ExprOp::kConstant; }
+
+std::int32_t Expr::terms() const { return node_->terms; }
 
 Expr Expr::substitute(const std::map<std::string, Expr>& replacements) const {
   std::map<std::string, Ptr> nodes;

@@ -32,6 +32,8 @@ class Expr {
   std::string to_string() const;
   std::set<std::string> symbols() const;
   bool is_constant() const;
+  /// Operators, names and constants, which bounds what evaluate() costs. Saturates at 2^31 - 1.
+  std::int32_t terms() const;
   /// Substitutes expressions for names; other names stay.
   Expr substitute(const std::map<std::string, Expr>& replacements) const;
 

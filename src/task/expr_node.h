@@ -78,6 +78,7 @@ struct Expr::Node {
   std::shared_ptr<const Node> a = {};
   std::shared_ptr<const Node> b = {};
   std::shared_ptr<const Node> c = {};
+  std::int32_t terms = 1;  ///< of the tree below: shared nodes count wherever they stand
 
   using Ptr = std::shared_ptr<const Node>;
   static Ptr constant(std::int64_t value);

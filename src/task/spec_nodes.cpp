@@ -9,6 +9,10 @@
 namespace lathe {
 namespace {
 
+/// Of all results' shapes together. Extents refer to those of their inputs, so a chain of nodes can
+/// double them at each step.
+constexpr std::int64_t kMaxExtentTerms = 1 << 16;
+
 constexpr std::string_view kKindNames[] = {"an integer", "a number", "true or false", "a string",
                                            "a list of integers"};
 
@@ -192,7 +196,17 @@ Status resolve_nodes(const std::vector<RawNode>& raw, TaskSpec& spec) {
   const std::vector<Dims> probes = probe_shapes(spec);
   Types types;
   for (const TensorDecl& tensor : spec.tensors) types[tensor.name] = {tensor.dtype, tensor.shape};
-  for (const RawNode& node : raw) LATHE_CHECK_OK(resolve_node(node, raw, probes, types, spec));
+  std::int64_t terms = 0;
+  for (const RawNode& node : raw) {
+    LATHE_CHECK_OK(resolve_node(node, raw, probes, types, spec));
+    for (const Expr& extent : types[node.out].shape) terms += extent.terms();
+    if (terms > kMaxExtentTerms)
+      return invalid(
+          fmt::format("up to '{}' the shapes of the results have {} terms", node.out, terms),
+          fmt::format("at most {} are allowed: each concat or pad adds to the extents that it is given",
+                      kMaxExtentTerms),
+          node.where);
+  }
   return Ok{};
 }
 

@@ -115,6 +115,70 @@ TEST(CompilePlan, EveryNumberHasItsLimit) {
   EXPECT_THAT(message(launch("items = \"M / (K - 4)\"")), HasSubstr("zero"));
 }
 
+std::string sum_of_terms(std::string_view term, int count) {
+  std::string text(term);
+  for (int i = 1; i < count; ++i) text.append("+").append(term);
+  return text;
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(CompilePlan, LongConditionsOfRepeatedStepsAreTooLarge) {
+  const std::string never = "repeat = 4096\nindex = \"i\"\nwhen = \"0 * (" + sum_of_terms("i", 800) + ")\"\n";
+  for (const std::string& plan : {repeated(launch(never), 200), launch(never)}) {
+    const auto program = compile(plan);
+    ASSERT_FALSE(program.ok());
+    EXPECT_EQ(program.error().reason, "plan_too_large");
+    EXPECT_THAT(program.error().message, HasSubstr("terms"));
+  }
+}
+
+TEST(CompilePlan, FourThousandOrdinaryStepsAreNotTooLarge) {
+  const auto program = compile(
+      "[[launch]]\nkernel = \"f\"\nitems = \"cdiv(M + i, 64)\"\nrepeat = 4096\nindex = \"i\"\n"
+      "args = [\"x\", \"y\", \"i\", \"i * K + 1\", \"min(i, M)\"]\nwhen = \"i % 2 == 0 || K > 1\"");
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  EXPECT_EQ(program->steps.size(), 4096u);
+}
+
+TEST(CompilePlan, APlanPreparesNoMoreLibraryCallsThanItsTaskHasNodes) {
+  const std::string both = "[[node]]\nlibrary = \"onednn\"\nnodes = [\"product\", \"y\"]\n";
+  EXPECT_TRUE(compile(repeated(both, 5)).ok()) << "equal steps share a call";
+  const std::string product = "[[scratch]]\nname = \"product\"\nbytes = \"32 * M\"\n";
+  const std::string one_each =
+      "[[node]]\nlibrary = \"onednn\"\nnodes = [\"product\"]\n"
+      "[[node]]\nlibrary = \"openblas\"\nnodes = [\"y\"]\n";
+  EXPECT_TRUE(compile(product + one_each).ok());
+  const auto third = compile(product + one_each + both);
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.error().reason, "plan_too_large");
+  EXPECT_THAT(third.error().message, HasSubstr("the task's 2 nodes"));
+}
+
+TEST(CompilePlan, ManyLibraryStepsAreTooLargeThoughTheyShareACall) {
+  std::string names = "\"product\"";
+  for (int i = 0; i < 60; ++i) names += ", \"product\"";
+  const auto program =
+      compile("[[node]]\nlibrary = \"onednn\"\nrepeat = 4096\nnodes = [" + names + ", \"y\"]\n");
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().reason, "plan_too_large");
+}
+
+TEST(InDomain, AsksOnlyTheRequirement) {
+  const auto candidate = candidate_with("requires = \"M % 4 == 0\"\n" + launch("repeat = 5000\n"));
+  ASSERT_TRUE(candidate.ok());
+  const auto holds = [&](std::int64_t rows) {
+    const auto bound = lathe::bind(sample_task(), {{"M", rows}, {"K", 4}});
+    return in_domain(*candidate, *bound, kFacts).value();
+  };
+  EXPECT_TRUE(holds(8));
+  EXPECT_FALSE(holds(6));
+}
+
 TEST(CompilePlan, ALibraryStepBecomesJsonOverItsBuffers) {
   const auto program = compile(R"([[node]]
 library = "onednn"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/random.h"
 
 namespace lathe {
@@ -40,6 +42,15 @@ TEST(Expr, KnowsCdivMinMaxAlign) {
   EXPECT_EQ(value_of("cdiv(-6, 2)"), -3);
   EXPECT_EQ(value_of("align(M, 32)", {{"M", 33}}), 64);
   EXPECT_EQ(value_of("min(max(3, 9), 7)"), 7);
+}
+
+TEST(Expr, CountsItsTermsWithoutOverflow) {
+  EXPECT_EQ(Expr::parse("M")->terms(), 1);
+  EXPECT_EQ(Expr::parse("-cdiv(M + 1, 64)")->terms(), 6);
+  EXPECT_EQ(Expr::parse("M > 2 ? K : 3 * N")->terms(), 8);
+  Expr doubled = Expr::symbol("M");
+  for (int i = 0; i < 100; ++i) doubled = doubled + doubled;
+  EXPECT_EQ(doubled.terms(), std::numeric_limits<std::int32_t>::max());
 }
 
 TEST(Expr, EvaluatesOnlyTheBranchThatIsTaken) {

@@ -1,5 +1,6 @@
 #include "task/spec.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/fd.h"
@@ -120,6 +121,15 @@ TEST(ParseTask, TellsApartExtentsThatAreEqualOnlyByAccident) {
   text.replace(text.find("M = 32"), 6, "M = 64");
   EXPECT_EQ(error_of(text).where.line, 10) << "K = M = 64 at the scored shape alone";
   EXPECT_TRUE(parse_task("fixed = true\n" + text, "t.toml").ok());
+}
+
+TEST(ParseTask, AChainThatDoublesAnExtentAtEachStepIsRefused) {
+  std::string text = "name = \"t\"\ndims = [\"M\"]\ngraph = \'\'\'\nv1 = concat(x, x)\n";
+  for (int i = 1; i < 18; ++i) text += fmt::format("v{} = concat(v{}, v{})\n", i + 1, i, i);
+  text += "\'\'\'\n[[tensor]]\nname = \"x\"\nshape = [\"M\"]\n[[output]]\nname = \"v18\"\n[[shape]]\nM = 1\n";
+  const Error error = error_of(text);
+  EXPECT_THAT(error.message, HasSubstr("terms"));
+  EXPECT_GT(error.where.line, 4);
 }
 
 TEST(ParseTask, SurvivesRubbish) {

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <string_view>
 
 #include "backend/cpu/runner/fault_report.h"
 #include "backend/cpu/runner/program.h"
@@ -89,11 +91,16 @@ Result<Zygote> Zygote::load(protocol::Load load, std::vector<UniqueFd> fds, cons
 }
 
 Status Zygote::prepare_library_calls(int threads) {
+  std::map<std::string_view, lathe_vendor_call*> prepared;  // equal steps share a call
   vendor_calls_.assign(load_.steps.size(), nullptr);
   for (std::size_t i = 0; i < load_.steps.size(); ++i) {
     if (!load_.steps[i].is_node) continue;
     if (!vendor_) return Error{ErrorCode::kInternal, "a library step reached a runner without libraries"};
-    LATHE_TRY(vendor_calls_[i], vendor_->prepare(load_.steps[i].kernel, threads));
+    lathe_vendor_call*& call = prepared[load_.steps[i].kernel];
+    if (!call) {
+      LATHE_TRY(call, vendor_->prepare(load_.steps[i].kernel, threads));
+    }
+    vendor_calls_[i] = call;
   }
   return Ok{};
 }

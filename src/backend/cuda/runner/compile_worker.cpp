@@ -1,5 +1,6 @@
 #include "backend/cuda/runner/compile_worker.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "backend/compile_job.h"
 #include "base/clock.h"
@@ -18,6 +20,8 @@ namespace {
 
 constexpr std::size_t kMaxLogBytes = 16 * 1024;
 constexpr off_t kMaxCubinBytes = 64 << 20;
+constexpr std::uint64_t kMaxCompilerBytes = std::uint64_t{2}
+                                            << 30;  // there are as many workers as processors
 constexpr int kCompiled = 0, kRefused = 1, kNotJailed = 2;
 
 bool write_all(int fd, std::string_view bytes) {
@@ -30,12 +34,20 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
+/// NVRTC's libraries, and in some builds a sanitizer's shadow memory.
+std::uint64_t mapped_bytes() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 [[noreturn]] void compile_in_jail(const Nvrtc& nvrtc, const std::string& include_folder,
                                   const protocol::CompileJob& job, int log, int cubin) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   JailSpec spec;
   spec.readable = {include_folder, "/usr/local/cuda/include", "/usr/include", "/usr/lib", "/lib", "/lib64"};
   spec.max_file_bytes = static_cast<std::uint64_t>(kMaxCubinBytes);
+  spec.max_address_bytes = mapped_bytes() + kMaxCompilerBytes;
   spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
   if (!restrict_resources(spec).ok() || !restrict_files(spec).ok() || !deny_dangerous_calls().ok())
     ::_exit(kNotJailed);
@@ -64,7 +76,9 @@ Status compile(const Channel& channel, const Nvrtc& nvrtc, const std::string& in
   reply.ok = status == 0;
   reply.infra = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == kNotJailed;
   reply.log = reply.infra ? "cannot create the compile jail" : read_back(log.get(), kMaxLogBytes);
-  if (status != -1 && WIFSIGNALED(status)) reply.log += "\nthe compiler died of this source";
+  if (status != -1 && WIFSIGNALED(status))
+    reply.log += fmt::format("\nthe compiler died of this source (it may take {} s and {} GiB)",
+                             job.timeout_seconds, kMaxCompilerBytes >> 30);
   reply.seconds = seconds_since(begin_ns);
   if (!reply.ok) return channel.send(protocol::encode(reply));
   LATHE_TRY(const UniqueFd object, make_sealed_memfd("object", read_back(cubin.get(), kMaxCubinBytes)));

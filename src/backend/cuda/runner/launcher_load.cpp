@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/runner/launcher.h"
@@ -114,12 +116,17 @@ Status Launcher::load_module() {
 }
 
 Status Launcher::prepare_nodes() {
+  std::map<std::string_view, lathe_vendor_call*> prepared;  // equal steps share a call
   nodes_.assign(load_.steps.size(), nullptr);
   for (std::size_t i = 0; i < load_.steps.size(); ++i) {
     if (!load_.steps[i].is_node) continue;
     if (!device_->vendor)
       return Error{ErrorCode::kUnavailable, "liblathe_vendor_cuda.so is missing", {}, {}, "no_library"};
-    LATHE_TRY(nodes_[i], device_->vendor->prepare(load_.steps[i].kernel, 1));
+    lathe_vendor_call*& call = prepared[load_.steps[i].kernel];
+    if (!call) {
+      LATHE_TRY(call, device_->vendor->prepare(load_.steps[i].kernel, 1));
+    }
+    nodes_[i] = call;
     if (device_->vendor->set_stream(device_->stream) != 0)
       return Error{ErrorCode::kUnavailable, "a library refuses its stream"};
   }

@@ -1,0 +1,57 @@
+#include "backend/cuda/broker/toolchain.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <future>
+
+#include "backend/cuda/runner/nvrtc.h"
+#include "backend/installation.h"
+
+namespace lathe::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+class CudaToolchain : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Nvrtc::open().ok()) GTEST_SKIP() << "no NVRTC";
+    const auto program = find_program("", "lathe-cuda-runner");
+    ASSERT_TRUE(program.ok()) << program.error().to_string();
+    cache_ = testing::TempDir() + "lathe-cuda-toolchain";
+    std::filesystem::remove_all(cache_);
+    auto toolchain = Toolchain::create({*program, LATHE_SOURCE_DIR "/device", cache_, "sm_90a"});
+    ASSERT_TRUE(toolchain.ok()) << toolchain.error().to_string();
+    toolchain_ = *std::move(toolchain);
+  }
+  void TearDown() override { std::filesystem::remove_all(cache_); }
+
+  BuildResult build(const std::string& source) {
+    auto built = toolchain_->build(source, {}, {});
+    if (built.ok()) return *std::move(built);
+    ADD_FAILURE() << built.error().to_string();
+    return {};
+  }
+
+  std::string cache_;
+  std::unique_ptr<Toolchain> toolchain_;
+};
+
+TEST_F(CudaToolchain, ASourceThatTakesTooMuchMemoryFailsAloneAndQuickly) {
+  auto greedy = std::async(std::launch::async, [&] {
+    return build(
+        "__constant__ char big[3000000000] = {1};\n"
+        "extern \"C\" __global__ void f(char* y) { y[0] = big[threadIdx.x]; }");
+  });
+  EXPECT_TRUE(build("extern \"C\" __global__ void f(char* y) { y[0] = 1; }").ok);
+  const BuildResult result = greedy.get();
+  EXPECT_FALSE(result.ok);
+  EXPECT_EQ(result.outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(result.reason, "compile_error");
+  EXPECT_THAT(result.facts.log, HasSubstr("the compiler died of this source"));
+  EXPECT_TRUE(build("extern \"C\" __global__ void g(char* y) { y[0] = 2; }").ok) << "the worker lives on";
+}
+
+}  // namespace
+}  // namespace lathe::cuda
