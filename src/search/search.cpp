@@ -18,6 +18,7 @@ constexpr double kAlternateSeconds = 0.01;  // between looks at the policy while
 constexpr int kMaxBarren = 320, kBarrenAnswer = 8, kBarrenVariation = 1;
 constexpr double kGraceShare = 0.1;  // of the time for screens, after which those under way end
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr int kMaxTries = 3;         // of one candidate, where the machine fails
 constexpr double kFinalShare = 0.3;  // of total_seconds, kept for confirmations
 
 /// Proposals come from the policy or from variation, wait until the evaluator has room, and are stored when
@@ -54,6 +55,7 @@ class Search {
   /// A proposal under evaluation.
   struct Flight {
     Proposal proposal;
+    Depth depth = Depth::kScreen;
     std::int64_t submitted_ns = 0;
   };
 
@@ -76,8 +78,17 @@ class Search {
 
   Status take_up() {
     LATHE_TRY(auto earlier, context_.store.experiences(run_));
+    std::map<Digest, Proposal> unjudged;
     for (Experience& experience : earlier) {
       sequence_ = std::max(sequence_, experience.sequence + 1);
+      if (experience.verdict.outcome == Outcome::kInfra) {
+        if (experience.verdict.depth != Depth::kFinal && !archive_.tried(experience.candidate))
+          unjudged[experience.candidate] = {.text = experience.candidate_text,
+                                            .lineage = experience.lineage,
+                                            .generation = experience.generation};
+        continue;
+      }
+      unjudged.erase(experience.candidate);
       if (experience.verdict.depth == Depth::kFinal)
         confirmed_.insert(experience.candidate);
       else
@@ -85,6 +96,10 @@ class Search {
       remember(std::move(experience));
     }
     steps_ = sequence_;
+    for (auto& [digest, proposal] : unjudged) {
+      archive_.mark_tried(digest);
+      pending_.push_back(std::move(proposal));
+    }
     return Ok{};
   }
 
@@ -195,7 +210,7 @@ class Search {
                                    .cancel = depth == Depth::kScreen ? screens_unwanted_ : unwanted_});
     if (!ticket.ok() && ticket.error().code == ErrorCode::kBusy) return false;
     if (!ticket.ok()) return ticket.error();
-    flights_[*ticket] = {proposal, steady_clock().now_ns()};
+    flights_[*ticket] = {proposal, depth, steady_clock().now_ns()};
     return true;
   }
 
@@ -215,20 +230,11 @@ class Search {
       const Error& error = evaluated.verdict.error();
       return error.code == ErrorCode::kCancelled ? Status(Ok{}) : Status(error);
     }
-    Experience experience;
-    experience.run = run_;
-    experience.sequence = sequence_++;
-    experience.task_name = context_.policy_context.task->name;
-    experience.task = context_.policy_context.task->digest;
-    experience.candidate = digest_of(flight.mapped().proposal.text);
-    experience.candidate_text = std::move(flight.mapped().proposal.text);
-    experience.lineage = std::move(flight.mapped().proposal.lineage);
-    experience.generation = std::move(flight.mapped().proposal.generation);
-    experience.verdict = *std::move(evaluated.verdict);
-    experience.cost_seconds = seconds_since(flight.mapped().submitted_ns);
-    experience.created_unix = unix_seconds();
-    LATHE_TRY(experience.id, context_.store.append(experience));
-    const bool screened = experience.verdict.depth != Depth::kFinal;
+    if (evaluated.verdict->outcome == Outcome::kInfra)
+      return try_again(std::move(flight.mapped()), *std::move(evaluated.verdict));
+    ++judged_;
+    const bool screened = flight.mapped().depth != Depth::kFinal;
+    LATHE_TRY(Experience experience, append(std::move(flight.mapped()), *std::move(evaluated.verdict)));
     if (screened) {
       ++screens_;
       ++counts_[std::string(name(experience.verdict.outcome))];
@@ -239,6 +245,57 @@ class Search {
     barren_ = 0;  // a strategy that knows more may find what it could not
     if (screened) report_progress();
     return Ok{};
+  }
+
+  Result<Experience> append(Flight flight, Verdict verdict) {
+    Experience experience;
+    experience.run = run_;
+    experience.sequence = sequence_++;
+    experience.task_name = context_.policy_context.task->name;
+    experience.task = context_.policy_context.task->digest;
+    experience.candidate = digest_of(flight.proposal.text);
+    experience.candidate_text = std::move(flight.proposal.text);
+    experience.lineage = std::move(flight.proposal.lineage);
+    experience.generation = std::move(flight.proposal.generation);
+    experience.verdict = std::move(verdict);
+    experience.cost_seconds = seconds_since(flight.submitted_ns);
+    experience.created_unix = unix_seconds();
+    LATHE_TRY(experience.id, context_.store.append(experience));
+    return experience;
+  }
+
+  /// A failure of the machine says nothing about the candidate, so it costs no evaluation. A candidate that
+  /// keeps failing while others are judged is given up, which does cost one, so that a search ends whatever
+  /// its candidates do. If nothing was judged meanwhile, the machine is broken. A resumed search tries both
+  /// again.
+  Status try_again(Flight flight, Verdict verdict) {
+    const bool screened = flight.depth != Depth::kFinal;
+    const Digest digest = digest_of(flight.proposal.text);
+    Tries& tries = tries_.try_emplace({digest, flight.depth}, Tries{0, judged_}).first->second;
+    const std::string what =
+        fmt::format("{} ({}): {}", name(verdict.outcome), verdict.reason, verdict.detail);
+    if (++tries.count < kMaxTries) {
+      context_.events.on_event(
+          {Severity::kWarning, "search.infra",
+           fmt::format("the machine failed, {} is tried again: {}", digest.short_hex(), what)});
+      if (screened) pending_.push_back(std::move(flight.proposal));
+      return Ok{};
+    }
+    const bool others_were_judged = judged_ > tries.judged_before;
+    LATHE_TRY(const Experience given_up, append(std::move(flight), std::move(verdict)));
+    if (screened && !others_were_judged) return broken_machine(what);
+    ++counts_[std::string(name(Outcome::kInfra))];
+    if (screened)
+      ++screens_;
+    else
+      unconfirmed_.emplace(digest, what);
+    return Ok{};
+  }
+
+  Error broken_machine(const std::string& what) const {
+    return {ErrorCode::kUnavailable,
+            fmt::format("the machine failed {} times in a row, at last with {}", kMaxTries, what),
+            "run lathe doctor, then go on with: lathe optimize --resume " + run_};
   }
 
   /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at `final`.
@@ -259,14 +316,16 @@ class Search {
       const std::int64_t began_ns = steady_clock().now_ns();
       Lineage lineage{{best->candidate}, context_.policy.name(), "confirm", "measured again at final"};
       const Proposal proposal{best->candidate_text, std::move(lineage)};
-      for (;;) {
-        LATHE_TRY(const bool accepted, submit(proposal, Depth::kFinal));
-        if (accepted || context_.stop.cancelled()) break;
+      while (!confirmed_.contains(best->candidate) && !unconfirmed_.contains(best->candidate) &&
+             !context_.stop.cancelled()) {
+        if (flights_.empty()) LATHE_CHECK_OK(submit(proposal, Depth::kFinal));
         LATHE_CHECK_OK(wait());
       }
       while (!flights_.empty()) LATHE_CHECK_OK(wait());
       longest = std::max(longest, seconds_since(began_ns));
     }
+    if (!unconfirmed_.empty() && unconfirmed_.size() == finalists.size())
+      return broken_machine(unconfirmed_.begin()->second);
     return Ok{};
   }
 
@@ -307,7 +366,15 @@ class Search {
   std::map<ProposalTicket, Asked> asks_;
   std::deque<Proposal> pending_;
   std::map<Ticket, Flight> flights_;
+  /// How often the machine failed a candidate, and how many verdicts there were before.
+  struct Tries {
+    int count = 0;
+    std::int64_t judged_before = 0;
+  };
+  std::map<std::pair<Digest, Depth>, Tries> tries_;
+  std::int64_t judged_ = 0;  ///< evaluations of this sitting that ended otherwise than INFRA
   std::set<Digest> confirmed_;
+  std::map<Digest, std::string> unconfirmed_;  ///< finalists that were given up, and why
   std::map<std::string, int> counts_;
   std::int64_t sequence_ = 0;
   std::int64_t steps_ = 0;

@@ -41,7 +41,9 @@ struct SearchSummary {
 
 /// Proposes, evaluates and stores until the budget is spent, then confirms the best at `final`. `run` must be
 /// in the store already; evaluations that it holds are taken up, and count towards the budget. While a policy
-/// writes, verdicts are taken and stored as they come.
+/// writes, verdicts are taken and stored as they come. What ends INFRA is tried again, at no cost, up to
+/// three times; a candidate that fails only by itself is then given up. Errors: kUnavailable where the
+/// machine fails for all, after which a resumed search tries the candidate again.
 Result<SearchSummary> run_search(const SearchContext& context, const std::string& run,
                                  const SearchOptions& options);
 

@@ -26,6 +26,40 @@ class StopAfter final : public EventSink {
   int evaluations_;
 };
 
+/// Makes the machine fail where `fails` says so, given the text, the depth and how often it was asked before.
+class FailingMachine final : public Evaluator {
+ public:
+  using Fails = std::function<bool(int rung, Depth depth, int earlier)>;
+  FailingMachine(Evaluator& inner, const Fails& fails) : inner_(inner), fails_(fails) {}
+
+  Result<Ticket> submit(EvaluationRequest request) override {
+    const int rung = Ladder::rung_of(request.text);
+    const Depth depth = request.depth;
+    auto ticket = inner_.submit(std::move(request));
+    if (ticket.ok() && fails_(rung, depth, asked_[{rung, depth}]++)) failed_.insert(*ticket);
+    return ticket;
+  }
+  std::optional<Evaluated> poll(double timeout_seconds) override {
+    auto evaluated = inner_.poll(timeout_seconds);
+    if (evaluated && evaluated->verdict.ok() && failed_.contains(evaluated->ticket)) {
+      evaluated->verdict->outcome = Outcome::kInfra;
+      evaluated->verdict->reason = "spawn";
+    }
+    return evaluated;
+  }
+  int in_flight() const override { return inner_.in_flight(); }
+  void prepare(std::shared_ptr<const TaskSpec> task) override { inner_.prepare(std::move(task)); }
+  Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task, const CancelToken& cancel) override {
+    return inner_.baselines(std::move(task), cancel);
+  }
+
+ private:
+  Evaluator& inner_;
+  const Fails& fails_;
+  std::map<std::pair<int, Depth>, int> asked_;
+  std::set<Ticket> failed_;
+};
+
 class SearchTest : public testing::Test {
  protected:
   SearchTest() : backend_(Seed::from_number(5)) {
@@ -45,12 +79,13 @@ class SearchTest : public testing::Test {
     GymOptions given;
     given.secret = Seed::from_number(9);
     const auto gym = Gym::start(backend_, given, null_sink());
-    const auto evaluator = gym->connect();
+    const auto inner = gym->connect();
+    FailingMachine machine(*inner, machine_fails_);
     const auto strategies = make_strategy(strategy);
     const SearchContext context{{shared_twice_task(), backend_.device(), *backend_.peaks()},
                                 *policy_,
                                 **strategies,
-                                *evaluator,
+                                machine,
                                 *store_,
                                 events,
                                 stop};
@@ -76,6 +111,7 @@ class SearchTest : public testing::Test {
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = open_or_fail(folder_.path());
   SearchOptions options_;
+  FailingMachine::Fails machine_fails_ = [](int, Depth, int) { return false; };
 };
 
 TEST_F(SearchTest, SpendsItsBudgetAndNoMoreOnTextsThatAllDiffer) {
@@ -162,6 +198,67 @@ TEST_F(SearchTest, FailuresCountAndAreNoParents) {
   for (const Experience& experience : stored(Depth::kScreen))
     for (const Digest& parent : experience.lineage.parents)
       for (int rung = 0; rung < kRungs; rung += 2) EXPECT_NE(parent, digest(rung));
+}
+
+TEST_F(SearchTest, AFailureOfTheMachineIsTriedAgainAndCostsNoEvaluation) {
+  machine_fails_ = [](int rung, Depth, int earlier) { return rung % 3 == 0 && earlier < 2; };
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
+  EXPECT_EQ(summary->evaluations, 30);
+  const auto tried = rungs(Depth::kScreen);
+  EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), 30u);
+  EXPECT_THAT(rungs(Depth::kFinal), testing::SizeIs(3));
+  for (const Experience& experience : stored()) EXPECT_EQ(experience.verdict.outcome, Outcome::kPass);
+}
+
+TEST_F(SearchTest, AMachineThatKeepsFailingEndsTheSearchAndAResumedOneTriesAgain) {
+  options_.max_evaluations = 5;
+  options_.confirmations = 1;
+  options_.in_flight = 2;
+  machine_fails_ = [](int, Depth, int) { return true; };
+  const auto first = sit("random");
+  ASSERT_FALSE(first.ok());
+  EXPECT_EQ(first.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(first.error().message, testing::HasSubstr("spawn"));
+  EXPECT_THAT(first.error().hint, testing::HasSubstr("--resume r"));
+  const auto failed = rungs(Depth::kScreen);
+  EXPECT_THAT(failed, testing::SizeIs(1));
+
+  machine_fails_ = [](int, Depth, int) { return false; };
+  const auto second = sit("random");
+  ASSERT_TRUE(second.ok()) << second.error().to_string();
+  EXPECT_EQ(second->evaluations, 5) << "the failure was not charged";
+  std::vector<int> judged;
+  for (const Experience& experience : stored(Depth::kScreen))
+    if (experience.verdict.passed()) judged.push_back(Ladder::rung_of(experience.candidate_text));
+  EXPECT_THAT(judged, testing::SizeIs(5));
+  EXPECT_THAT(judged, testing::Contains(failed[0]));
+}
+
+TEST_F(SearchTest, ACandidateThatAloneBreaksTheMachineIsGivenUp) {
+  options_.max_evaluations = 12;
+  options_.in_flight = 4;
+  machine_fails_ = [](int rung, Depth, int) { return rung % 4 == 1; };
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
+  EXPECT_EQ(summary->evaluations, 12);
+}
+
+TEST_F(SearchTest, AFinalistThatBreaksTheMachineDoesNotKeepOthersFromConfirmation) {
+  int broken = -1;
+  machine_fails_ = [&](int rung, Depth depth, int) {
+    if (depth == Depth::kFinal && broken < 0) broken = rung;
+    return depth == Depth::kFinal && rung == broken;
+  };
+  const auto summary = sit("random");
+  ASSERT_TRUE(summary.ok()) << summary.error().to_string();
+  std::vector<Outcome> outcomes;
+  for (const Experience& experience : stored(Depth::kFinal)) outcomes.push_back(experience.verdict.outcome);
+  EXPECT_THAT(outcomes, testing::ElementsAre(Outcome::kInfra, Outcome::kPass, Outcome::kPass));
+
+  machine_fails_ = [](int, Depth depth, int) { return depth == Depth::kFinal; };
+  broken = -1;
+  ASSERT_TRUE(sit("random").ok()) << "the others were confirmed before";
 }
 
 TEST_F(SearchTest, WithManyInFlightTheBudgetStillHolds) {
