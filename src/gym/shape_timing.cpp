@@ -113,8 +113,8 @@ PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, con
   if (!outcome.finding.passed()) return outcome;
   TimingRule rule = round.rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
+  rule.rms = &round.rms;
   rule.anchor_ns = anchor.call_ns;
-  rule.rms = round.rms.empty() ? nullptr : &round.rms;
   return time_pair(*anchor_session, session, *round.workload, rule, round.secret);
 }
 
@@ -146,13 +146,11 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   return {{}, std::move(anchor)};
 }
 
-RmsLimits ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
-  std::unique_ptr<Session> session;
+Result<RmsLimits> ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
   const Anchor& naive = anchors_.front();
-  if (!open({naive.candidate, naive.artifact}, workload, runner_of_baseline(naive.peer), session).passed())
-    return {};
-  auto limits = measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
-  return limits.ok() ? *std::move(limits) : RmsLimits{};
+  LATHE_TRY(const auto session,
+            site_.backend.open(naive.candidate, naive.artifact, workload, runner_of_baseline(naive.peer)));
+  return measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
 }
 
 /// The fastest peer where the times are within reach of each other, for then the claim over it is measured
@@ -222,6 +220,7 @@ QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
   if (!quick.finding.passed()) return quick;
   TimingRule rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
+  rule.rms = &site_.shape.timing_rms;
   return time_quickly(*session, *site_.shape.timing, rule, secret);
 }
 
@@ -238,8 +237,9 @@ ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& 
   std::unique_ptr<Session> session;
   result.finding = open(built, *workload, {1 + number}, session);
   if (!result.finding.passed()) return result;
-  const RmsLimits rms = naive_rms(*workload);
-  Round round{*workload, rms, rule, secret};
+  const auto rms = naive_rms(*workload);
+  if (!rms.ok()) return result.finding = {Outcome::kInfra, "naive_rms", rms.error().to_string()}, result;
+  Round round{*workload, *rms, rule, secret};
   const Ring ring = take_ring(round);
   PairOutcome pair = time_against(anchor, *session, round);
   if (!pair.finding.passed()) return result.finding = std::move(pair.finding), result;
@@ -307,6 +307,7 @@ Ring ShapeTimer::take_ring(Round& round, int process) const {
   Ring ring = draw_ring(*round.workload, site_.backend.device().runners_remember,
                         round.secret.derive("ring", static_cast<std::uint64_t>(process)));
   round.rule.timeout_seconds = site_.block_timeout_seconds;
+  round.rule.rms = &round.rms;
   round.rule.trials = ring.usual;
   return ring;
 }

@@ -97,8 +97,7 @@ class ShapeTimer {
   const Anchor& fastest_peer() const;
   void end_early(const QuickTime& quick, ShapeTiming& result) const;
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
-  /// Empty if the machine fails: the bounds are checked all the same.
-  RmsLimits naive_rms(const std::shared_ptr<const Workload>& workload) const;
+  Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
   Ring take_ring(Round& round, int process = 0) const;
   /// TAMPERED where the session, and fresh ones too, are much slower on inputs that they have not met: the

@@ -20,6 +20,7 @@ class Bench {
     shape_.task = *lathe::bind(task_, task_.shapes[0].dims);
     const Seed seed = Seed::from_number(number + 1'000'000);
     shape_.timing = *make_timing_workload(backend_, *reference_, shape_.task, seed, 4, {});
+    shape_.timing_rms.assign(4, {RmsLimit{}});
     backend_.script("naive", timed(9000, block_noise, session_noise));
     backend_.script("peer", timed(1000, block_noise, session_noise));
     secret_ = seed;
@@ -28,6 +29,7 @@ class Bench {
   }
 
   void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
+  void script_naive(const FakeKernel& kernel) { backend_.script("naive", kernel); }
   void add_anchor(const std::string& name, double call_ns) {
     backend_.script(name, timed(call_ns));
     tie(name, false);
@@ -86,6 +88,29 @@ TEST(ShapeTiming, AScreenOfAHopelessKernelEndsEarly) {
   ASSERT_EQ(timing.speedups.size(), 2u);
   for (const Speedup& speedup : timing.speedups) EXPECT_TRUE(speedup.ambiguous);
   EXPECT_TRUE(holds(over(timing, "peer"), 1.0 / 30)) << "the peer takes 1000 ns";
+}
+
+TEST(ShapeTiming, EveryTimedBlockIsHeldToTheNaiveBuildsRms) {
+  for (const double call_ns : {500.0, 30'000.0}) {  // timed in full, and hopeless
+    Bench bench(1, 0, 0);
+    FakeKernel kernel = timed(call_ns);
+    kernel.wrong_rms = "rms";
+    bench.script(kernel);
+    EXPECT_EQ(bench.screen().finding.reason, "rms") << call_ns;
+    EXPECT_EQ(bench.final().finding.reason, "rms") << call_ns;
+  }
+}
+
+TEST(ShapeTiming, AFinalWithoutTheNaiveBuildsRmsIsTheMachinesFailure) {
+  Bench bench(1, 0, 0);
+  bench.script(timed(500));
+  FakeKernel broken = timed(9000);
+  broken.open_fault = "spawn";
+  broken.open_infra = true;
+  bench.script_naive(broken);
+  const ShapeTiming timing = bench.final();
+  EXPECT_EQ(timing.finding.outcome, Outcome::kInfra);
+  EXPECT_EQ(timing.finding.reason, "naive_rms");
 }
 
 TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {

@@ -46,7 +46,7 @@ class FakeSession final : public Session {
     outcome.disturbed |= kernel_.picks_its_blocks && noise > 0;
     outcome.wall_ns = calls * kernel_.call_ns * session_factor_ * std::exp(kernel_.block_noise * noise) *
                       (spike ? kSpike : 1) * (slow_clock ? 2 : 1);
-    for (const int trial : request.trials) judge(trial, request.measure_rms, outcome);
+    for (const int trial : request.trials) judge(trial, request, outcome);
     return outcome;
   }
 
@@ -55,13 +55,17 @@ class FakeSession final : public Session {
   }
 
  private:
-  void judge(int trial, bool measure_rms, BlockOutcome& outcome) const {
+  void judge(int trial, const BlockRequest& request, BlockOutcome& outcome) const {
     const auto& expected = workload_->trials[static_cast<std::size_t>(trial)].expected;
     Comparison comparison;
     comparison.pass = kernel_.wrong.empty() || !wrong_here();
     if (!comparison.pass) comparison.reason = kernel_.wrong;
+    if (comparison.pass && request.rms && !kernel_.wrong_rms.empty()) {
+      comparison.pass = false;
+      comparison.reason = kernel_.wrong_rms;
+    }
     outcome.outputs.emplace_back(expected.size(), comparison);
-    if (measure_rms) outcome.rms.emplace_back(expected.size());
+    if (request.measure_rms) outcome.rms.emplace_back(expected.size());
   }
 
   bool wrong_here() const {

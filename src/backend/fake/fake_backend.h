@@ -27,7 +27,8 @@ struct FakeKernel {
   bool open_infra = false;
   int good_blocks = 1 << 30;  ///< blocks of all its sessions before `fault` sets in
   BlockOutcome fault = {};
-  std::string wrong = {};                       ///< if set: why every output fails its comparison
+  std::string wrong = {};      ///< if set: why every output fails its comparison
+  std::string wrong_rms = {};  ///< if set: why outputs fail wherever limits of the RMS error are given
   std::map<std::string, double> counters = {};  ///< of a profile; empty: the device has none
   double delay_seconds = 0;                     ///< real duration of a block, for tests of cancellation
   std::int64_t wrong_rows = 0;  ///< if positive: wrong at shapes whose first dim has this value
