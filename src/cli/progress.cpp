@@ -6,6 +6,8 @@
 
 #include <cstdio>
 
+#include "cli/output.h"
+
 namespace lathe::cli {
 namespace {
 
@@ -39,7 +41,7 @@ void ProgressLine::begin(std::string title) {
 }
 
 void ProgressLine::end_line() {
-  if (line_open_) std::fputc('\n', stderr);
+  if (line_open_) print_error("\n");
   line_open_ = false;
 }
 
@@ -48,7 +50,7 @@ void ProgressLine::on_event(const Event& event) {
   if (event.severity >= Severity::kWarning) {
     end_line();
     const auto task = event.fields.find("task");
-    fmt::print(stderr, "{}: {}\n", task == event.fields.end() ? title_ : task->second, event.text);
+    print_error("{}: {}\n", task == event.fields.end() ? title_ : task->second, event.text);
     return;
   }
   if (event.kind == "search.progress") {
@@ -65,11 +67,11 @@ void ProgressLine::on_event(const Event& event) {
 void ProgressLine::show(const std::string& line) {
   const auto now = std::chrono::steady_clock::now();
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line.substr(0, terminal_columns() - 1));
+    print_error("\r\033[K{}", line.substr(0, terminal_columns() - 1));
     std::fflush(stderr);
     line_open_ = true;
   } else if (now - last_ >= kQuietInterval) {
-    fmt::print(stderr, "{}\n", line);
+    print_error("{}\n", line);
     last_ = now;
   }
 }

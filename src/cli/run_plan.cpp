@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "record/json.h"
 
 namespace lathe::cli {
 namespace {
@@ -53,7 +54,7 @@ void apply_config(const json& config, OptimizeOptions& options) {
 void set_device(RunPlan& plan, const std::string& kind) {
   json config = json::parse(plan.record.config);
   config["device"] = kind;
-  plan.record.config = config.dump();
+  plan.record.config = json_text(config);
 }
 
 Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
@@ -65,7 +66,7 @@ Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
     record.task_name = task.name;
     record.task_text = task.text;
     record.task = task.digest;
-    record.config = config_of(options, path).dump();
+    record.config = json_text(config_of(options, path));
     record.created_unix = unix_seconds();
     plans.push_back({std::make_shared<const TaskSpec>(std::move(task)), std::move(record)});
   }

@@ -13,7 +13,9 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/broker/cuda_backend.h"
 #include "base/fd.h"
+#include "cli/output.h"
 #include "gym/bench_shape.h"
+#include "record/json.h"
 
 namespace lathe::cli {
 namespace {
@@ -61,7 +63,7 @@ Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
     auto gpu = make_cuda_backend({});
     if (gpu.ok() || options.device == "cuda") return gpu;
     if (::access("/dev/nvidiactl", F_OK) == 0)
-      fmt::print(stderr, "lathe: the GPU is left out, the processor serves: {}\n", gpu.error().to_string());
+      print_error(gpu.error(), "the GPU is left out, the processor serves");
   }
   CpuBackendOptions cpu;
   cpu.threads = options.threads;
@@ -108,8 +110,7 @@ Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Stor
   return backend;
 }
 
-int fail(const Error& error) {
-  fmt::print(stderr, "lathe: {}\n", error.to_string());
+int exit_code(const Error& error) {
   switch (error.code) {
     case ErrorCode::kInvalid:
     case ErrorCode::kNotFound:
@@ -119,6 +120,11 @@ int fail(const Error& error) {
     default:
       return kMachine;
   }
+}
+
+int fail(const Error& error) {
+  print_error(error);
+  return exit_code(error);
 }
 
 Status check_json_file(const std::string& json_file) {
@@ -134,10 +140,10 @@ Status check_json_file(const std::string& json_file) {
   return Ok{};
 }
 
-Status write_json(const std::string& json_file, const std::string& text) {
+Status write_json(const std::string& json_file, const nlohmann::json& document) {
   if (json_file.empty()) return Ok{};
-  if (json_file == "-") return fmt::print("{}\n", text), Ok{};
-  return write_file_atomically(json_file, text + "\n");
+  if (json_file == "-") return print_json(document), Ok{};
+  return write_file_atomically(json_file, json_text(document, 2) + "\n");
 }
 
 ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines) {

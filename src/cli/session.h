@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -42,12 +43,14 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
 /// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
 
-/// Prints the error to standard error and gives the exit code that fits it.
+/// The exit code that fits an error.
+int exit_code(const Error& error);
+/// Prints the error to standard error and gives its exit code.
 int fail(const Error& error);
 /// Whether write_json() could write now: asked before hours of work.
 Status check_json_file(const std::string& json_file);
 /// Writes a document where --json says; nothing when it says nothing.
-Status write_json(const std::string& json_file, const std::string& text);
+Status write_json(const std::string& json_file, const nlohmann::json& document);
 
 /// Facts about a task on a device that documents and reports need.
 ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines);

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/processors.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "report/documents.h"
 
@@ -65,7 +66,7 @@ Result<int> build(const BuildOptions& options) {
   bool all_built = true;
   for (const Result<std::string>& result : build_all(*builder, bound, options)) {
     if (!result.ok()) return result.error();
-    if (!result->empty()) fmt::print(stderr, "{}\n", *result);
+    if (!result->empty()) print_block(stderr, "  ", *result);
     all_built = all_built && result->empty();
   }
   return static_cast<int>(all_built ? kSuccess : kNothingPassed);

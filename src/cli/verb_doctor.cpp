@@ -8,6 +8,7 @@
 #include "backend/installation.h"
 #include "backend/vendor_library.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "conformance/conformance.h"
 #include "sandbox/jail.h"
@@ -24,7 +25,7 @@ struct DoctorOptions {
 
 void print_check(bool good, const std::string& name, const std::string& detail,
                  const char* otherwise = "MISSING") {
-  fmt::print("{:<8} {:<24} {}\n", good ? "ok" : otherwise, name, detail);
+  print("{:<8} {:<24} {}\n", good ? "ok" : otherwise, name, detail);
 }
 
 /// A GPU is no part of a healthy machine unless it was asked for: its absence is said, not counted.
@@ -91,7 +92,7 @@ Result<int> doctor(const DoctorOptions& options) {
 
 void print_case(const ConformanceResult& result) {
   if (result.skipped)
-    return fmt::print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
+    return print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
   std::string more;
   if (result.speedup) more += fmt::format(", {:.2f}x naive build", result.speedup->mid);
   if (result.over_twin > 0) more += fmt::format(", {:.2f}x {}", result.over_twin, result.spec.over);
@@ -99,18 +100,18 @@ void print_case(const ConformanceResult& result) {
     more += fmt::format(", next kernel after {:.2f} s", result.recovery_seconds);
   if (result.unseen_over_usual > 0)
     more += fmt::format(", {:.2f}x as long on unseen inputs", result.unseen_over_usual);
-  fmt::print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
-             result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
-             name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);
-  if (!result.as_expected) fmt::print("         {}\n", result.detail);
-  if (!result.naive_as_expected) fmt::print("         the naive grader said {}\n", result.naive.detail);
+  print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
+        result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
+        name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);
+  if (!result.as_expected) print_block(stdout, "         ", result.detail);
+  if (!result.naive_as_expected) print("         the naive grader said {}\n", result.naive.detail);
 }
 
 /// Shows each case as it ends, for a suite that takes a minute should not be silent.
 class CaseSink final : public EventSink {
  public:
   void on_event(const Event& event) override {
-    if (event.kind == "conformance.case") fmt::print(stderr, "{}\n", event.text);
+    if (event.kind == "conformance.case") print_error("{}\n", event.text);
   }
 };
 
@@ -133,11 +134,10 @@ Result<int> conformance(const DoctorOptions& options) {
   CaseSink progress;
   LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));
   for (const ConformanceResult& result : report.results) print_case(result);
-  fmt::print(
-      "{} as expected, {} not, {} skipped; the naive grader was fooled as the table says in {} cases\n",
-      report.passed(), report.failed(), report.skipped(), report.fooled());
-  fmt::print("after a crash or a hang the next kernel's first block had run within {:.2f} s\n",
-             report.worst_recovery_seconds());
+  print("{} as expected, {} not, {} skipped; the naive grader was fooled as the table says in {} cases\n",
+        report.passed(), report.failed(), report.skipped(), report.fooled());
+  print("after a crash or a hang the next kernel's first block had run within {:.2f} s\n",
+        report.worst_recovery_seconds());
   return static_cast<int>(report.failed() == 0 ? kSuccess : kMachine);
 }
 

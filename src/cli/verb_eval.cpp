@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "gym/gym.h"
@@ -30,23 +31,35 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   if (const auto best = verdict.speedup(best_baseline); best && best_baseline != "naive")
     speed += fmt::format("  {:.2f}x {} [{:.2f}, {:.2f}]", best->mid, best_baseline, best->low, best->high);
   if (verdict.median_ns() > 0) speed += "  " + format_ns(verdict.median_ns());
-  fmt::print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
-  if (!verdict.passed() && !verdict.detail.empty()) fmt::print("    {}\n", verdict.detail);
+  print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
+  if (!verdict.passed() && !verdict.detail.empty()) print_block(stdout, "    ", verdict.detail);
   if (verdict.profiles.empty()) return;
   if (const std::string state = device_state_text(verdict); !state.empty())
-    fmt::print("    while it was timed: {}\n", state);
-  for (const ShapeProfile& profile : verdict.profiles) fmt::print("{}", profile_text(profile));
+    print("    while it was timed: {}\n", state);
+  for (const ShapeProfile& profile : verdict.profiles) print_block(stdout, "  ", profile_text(profile));
 }
 
-/// Their texts. What is no candidate is the user's mistake, and not worth a gym.
-Result<std::vector<std::string>> read_candidates(const std::vector<std::string>& paths) {
-  std::vector<std::string> texts;
+/// Their texts; an error for each file that cannot be read or is no candidate.
+std::vector<Result<std::string>> read_candidates(const std::vector<std::string>& paths) {
+  std::vector<Result<std::string>> texts;
   for (const std::string& path : paths) {
-    LATHE_TRY(std::string text, read_file(path));
-    if (const auto candidate = parse_candidate(text, path); !candidate.ok()) return candidate.error();
-    texts.push_back(std::move(text));
+    texts.push_back(read_file(path));
+    if (!texts.back().ok()) continue;
+    if (auto candidate = parse_candidate(*texts.back(), path); !candidate.ok())
+      texts.back() = std::move(candidate).error();
   }
   return texts;
+}
+
+/// What stands in the document for a file that is no candidate.
+Verdict verdict_of(const Error& error, const TaskSpec& task, Depth depth) {
+  Verdict verdict;
+  verdict.outcome = Outcome::kBuildFailed;
+  verdict.reason = "bad_candidate";
+  verdict.detail = error.to_string();
+  verdict.depth = depth;
+  verdict.task = task.digest;
+  return verdict;
 }
 
 /// A GPU's kernels are files ending in .cu, a processor's in .cpp; what others are for, the machine decides.
@@ -61,7 +74,11 @@ Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
   LATHE_TRY(TaskSpec loaded, load_task(options.task));
   const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
-  LATHE_TRY(const auto candidates, read_candidates(options.candidates));
+  const auto texts = read_candidates(options.candidates);
+  int code = kSuccess;
+  for (const auto& text : texts)
+    if (!text.ok()) code = fail(text.error());
+  if (std::ranges::none_of(texts, &Result<std::string>::ok)) return code;  // not worth a gym
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
@@ -75,28 +92,27 @@ Result<int> eval(EvalOptions options) {
   const auto evaluator = gym->connect();
   LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, stop_token()));
   std::map<Ticket, std::size_t> numbers;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
+  std::vector<NamedVerdict> verdicts;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string& path = options.candidates[i];
+    verdicts.push_back({path, texts[i].ok() ? Verdict{} : verdict_of(texts[i].error(), *task, depth)});
+    if (!texts[i].ok()) continue;
     LATHE_TRY(const Ticket ticket,
-              evaluator->submit(
-                  {.task = task, .text = candidates[i], .name = options.candidates[i], .depth = depth}));
+              evaluator->submit({.task = task, .text = *texts[i], .name = path, .depth = depth}));
     numbers[ticket] = i;
   }
-  std::vector<NamedVerdict> verdicts(candidates.size());
-  bool all_passed = true;
   while (evaluator->in_flight() > 0) {
     auto evaluated = evaluator->poll(1);
     if (!evaluated) continue;
-    LATHE_TRY(Verdict verdict, std::move(evaluated->verdict));
-    const std::size_t number = numbers.at(evaluated->ticket);
-    NamedVerdict& named = verdicts[number];
-    named = {options.candidates[number], std::move(verdict)};
-    all_passed = all_passed && named.verdict.passed();
+    NamedVerdict& named = verdicts[numbers.at(evaluated->ticket)];
+    LATHE_TRY(named.verdict, std::move(evaluated->verdict));
+    if (!named.verdict.passed() && code == kSuccess) code = kNothingPassed;
     if (options.common.json_file != "-") print_verdict(named, baselines.best);
   }
   if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
-  const auto document = eval_document(task->name, verdicts, make_extras(*task, *backend, &baselines));
-  LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
-  return static_cast<int>(all_passed ? kSuccess : kNothingPassed);
+  LATHE_CHECK_OK(write_json(options.common.json_file,
+                            eval_document(task->name, verdicts, make_extras(*task, *backend, &baselines))));
+  return code;
 }
 
 }  // namespace

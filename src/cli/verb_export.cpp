@@ -4,6 +4,7 @@
 
 #include "backend/installation.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "library/export.h"
 #include "report/documents.h"
@@ -43,7 +44,7 @@ Result<int> export_run(const ExportOptions& options) {
   request.facts = backend->device().facts;
   LATHE_TRY(request.device_headers, device_header_folder());
   LATHE_CHECK_OK(export_kernel(request, options.out));
-  fmt::print("{}\n", options.out);
+  print("{}\n", options.out);
   return static_cast<int>(kSuccess);
 }
 

@@ -5,11 +5,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "gym/gym.h"
 #include "policy/catalog/catalog.h"
+#include "record/json.h"
 #include "report/documents.h"
 #include "search/search.h"
 
@@ -88,7 +90,7 @@ class Optimizer {
     LATHE_TRY(const RunRecord record, store_.run(run));
     LATHE_TRY(const auto experiences, store_.experiences(run));
     result.document = optimize_document(record, experiences, extras);
-    LATHE_CHECK_OK(store_.update_run(run, record.status, result.document.dump()));
+    LATHE_CHECK_OK(store_.update_run(run, record.status, json_text(result.document)));
     LATHE_TRY(const std::string page, render_report(record, experiences, extras));
     const std::string folder = options_.common.store_folder + "/reports";
     result.report_path = fmt::format("{}/{}.html", folder, run);
@@ -124,8 +126,8 @@ void print_row(const TaskResult& result) {
   const std::string peer =
       fmt::format("{} {}", document["best_baseline"].get<std::string>(), format_ns(peer_ns));
   if (best.is_null()) {
-    fmt::print("{:<18} {:>10} {:>20} {:>10}\n", document["task"].get<std::string>(), format_ns(naive_ns),
-               peer, "none");
+    print("{:<18} {:>10} {:>20} {:>10}\n", document["task"].get<std::string>(), format_ns(naive_ns), peer,
+          "none");
     return;
   }
   const double best_ns = best["median_ns"];
@@ -134,7 +136,7 @@ void print_row(const TaskResult& result) {
     if (work["floor_ns"].is_number() && work["floor_ns"].get<double>() > 0)
       floors.push_back(work["floor_ns"]);
   if (!floors.empty()) floor = geometric_mean(floors) / best_ns;
-  fmt::print(
+  print(
       "{:<18} {:>10} {:>20} {:>10} {:>7.2f}x naive, {:.2f}x peer [{:.2f}, {:.2f}] {:>6.0f}% {:>6} {:>6.0f}\n",
       document["task"].get<std::string>(), format_ns(naive_ns), peer, format_ns(best_ns),
       best["speedup"].get<double>(), best["speedup_best"].get<double>(),
@@ -143,10 +145,10 @@ void print_row(const TaskResult& result) {
 }
 
 void print_table(const std::vector<TaskResult>& results) {
-  fmt::print("\n{:<18} {:>10} {:>20} {:>10} {:<40} {:>7} {:>6} {:>6}\n", "task", "baseline", "best peer",
-             "best", " speedup [95% interval]", "of roof", "evals", "s");
+  print("\n{:<18} {:>10} {:>20} {:>10} {:<40} {:>7} {:>6} {:>6}\n", "task", "baseline", "best peer", "best",
+        " speedup [95% interval]", "of roof", "evals", "s");
   for (const TaskResult& result : results) print_row(result);
-  for (const TaskResult& result : results) fmt::print("report: {}\n", result.report_path);
+  for (const TaskResult& result : results) print("report: {}\n", result.report_path);
 }
 
 /// The runs to do. New tasks are read before a store is made for them.
@@ -166,11 +168,11 @@ Result<std::vector<RunPlan>> plan_runs(OptimizeOptions& options, std::unique_ptr
 void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool begun) {
   const RunPlan& plan = plans[done];
   if (begun || plan.resumed)
-    fmt::print(stderr, "lathe: stopped; go on with: lathe optimize --resume {}\n", plan.record.id);
+    print_error("lathe: stopped; go on with: lathe optimize --resume {}\n", plan.record.id);
   else
-    fmt::print(stderr, "lathe: stopped before {} was begun\n", plan.task->name);
+    print_error("lathe: stopped before {} was begun\n", plan.task->name);
   for (std::size_t i = done + 1; i < plans.size(); ++i)
-    fmt::print(stderr, "lathe: stopped before {} was begun\n", plans[i].task->name);
+    print_error("lathe: stopped before {} was begun\n", plans[i].task->name);
 }
 
 /// What all runs gave, and the exit code. A task that cannot be done does not keep others from it. What one
@@ -219,8 +221,7 @@ Result<int> optimize(OptimizeOptions options) {
   if (options.common.json_file != "-") print_table(results);
   json documents = json::array();
   for (const TaskResult& result : results) documents.push_back(result.document);
-  LATHE_CHECK_OK(
-      write_json(options.common.json_file, (plans.size() == 1 ? documents[0] : documents).dump(2)));
+  LATHE_CHECK_OK(write_json(options.common.json_file, plans.size() == 1 ? documents[0] : documents));
   return code;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/catalog/catalog.h"
 
@@ -38,7 +39,7 @@ Result<int> propose(const ProposeOptions& options) {
     const std::string path = fmt::format("{}/{}_{}.{}", options.out, task->name, i, ending);
     LATHE_CHECK_OK(write_file_atomically(path, proposals[i].text));
     LATHE_TRY(const Candidate candidate, parse_candidate(proposals[i].text, path));
-    fmt::print("{}  {}  {}\n", path, candidate.plan().pattern, candidate.plan().knobs);
+    print("{}  {}  {}\n", path, candidate.plan().pattern, candidate.plan().knobs);
   }
   return static_cast<int>(kSuccess);
 }

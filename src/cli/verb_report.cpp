@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "report/documents.h"
 
@@ -28,8 +29,8 @@ Result<int> report(const ReportOptions& options) {
   LATHE_TRY(const std::string page, render_report(record, experiences, extras));
   const std::string path = options.html.empty() ? record.id + ".html" : options.html;
   LATHE_CHECK_OK(write_file_atomically(path, page));
-  LATHE_CHECK_OK(write_json(options.common.json_file, document.dump(2)));
-  if (options.common.json_file != "-") fmt::print("{}\n", path);
+  LATHE_CHECK_OK(write_json(options.common.json_file, document));
+  if (options.common.json_file != "-") print("{}\n", path);
   return static_cast<int>(kSuccess);
 }
 

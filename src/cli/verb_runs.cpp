@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "reward/reward.h"
 
@@ -29,10 +30,10 @@ std::string date_text(std::int64_t unix_time) {
 Result<int> list(const RunsOptions& options) {
   LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const auto runs, store->runs(options.limit));
-  if (runs.empty()) fmt::print("no runs yet; start one with: lathe optimize TASK.toml\n");
+  if (runs.empty()) print("no runs yet; start one with: lathe optimize TASK.toml\n");
   for (const RunRecord& run : runs)
-    fmt::print("{:<44} {:<12} {:>6} evaluations  {} UTC\n", run.id, run.status, run.experiences,
-               date_text(run.created_unix));
+    print("{:<44} {:<12} {:>6} evaluations  {} UTC\n", run.id, run.status, run.experiences,
+          date_text(run.created_unix));
   return static_cast<int>(kSuccess);
 }
 
@@ -56,17 +57,17 @@ Result<int> show(const RunsOptions& options) {
   LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord run, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(run.id));
-  fmt::print("{}  {}  {} UTC\nsettings {}\n\n", run.id, run.status, date_text(run.created_unix), run.config);
+  print("{}  {}  {} UTC\nsettings {}\n\n", run.id, run.status, date_text(run.created_unix), run.config);
   const std::string peer = peer_of(run);
   for (const Experience& experience : experiences) {
     const Verdict& verdict = experience.verdict;
     const auto naive = verdict.speedup("naive");
-    fmt::print("{:>5}  {}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}{}\n", experience.sequence,
-               experience.candidate.short_hex(), name(verdict.depth), name(verdict.outcome), verdict.reason,
-               verdict.median_ns() > 0 ? format_ns(verdict.median_ns()) : "",
-               naive ? fmt::format("{:.2f}x", naive->mid) : "",
-               reward ? fmt::format("{:>7} ", reward_text(*reward, verdict, peer)) : "",
-               experience.lineage.description);
+    print("{:>5}  {}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}{}\n", experience.sequence,
+          experience.candidate.short_hex(), name(verdict.depth), name(verdict.outcome), verdict.reason,
+          verdict.median_ns() > 0 ? format_ns(verdict.median_ns()) : "",
+          naive ? fmt::format("{:.2f}x", naive->mid) : "",
+          reward ? fmt::format("{:>7} ", reward_text(*reward, verdict, peer)) : "",
+          experience.lineage.description);
   }
   return static_cast<int>(kSuccess);
 }

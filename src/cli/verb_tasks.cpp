@@ -6,6 +6,7 @@
 #include "backend/installation.h"
 #include "base/fd.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "gym/bench_shape.h"
 #include "task/generate/generate.h"
@@ -46,26 +47,28 @@ Result<int> list(const TasksOptions& options) {
     return Error{ErrorCode::kNotFound, "no task in '" + folder + "'", "name a folder with --folder"};
   for (const std::string& path : paths) {
     LATHE_TRY(const TaskSpec task, load_task(path));
-    fmt::print("{:<28} {:>2} nodes  {}  {}\n", task.name, task.nodes.size(), path, task.description);
+    print("{:<28} {:>2} nodes  {}  {}\n", task.name, task.nodes.size(), path, task.description);
   }
   return static_cast<int>(kSuccess);
 }
 
 Result<int> show(const TasksOptions& options) {
   LATHE_TRY(const TaskSpec task, load_task(options.task));
-  fmt::print("{}\n{}\ndigest {}\n\n", task.name, task.description, task.digest.short_hex());
+  print("{}\n", task.name);
+  print_block(stdout, "", task.description);
+  print("digest {}\n\n", task.digest.short_hex());
   for (const TensorDecl& tensor : task.tensors) {
     std::string extents;
     for (const Expr& extent : tensor.shape) extents += (extents.empty() ? "" : ", ") + extent.to_string();
-    fmt::print("  {:<16} {:<6} [{}]\n", tensor.name, info(tensor.dtype).name, extents);
+    print("  {:<16} {:<6} [{}]\n", tensor.name, info(tensor.dtype).name, extents);
   }
   for (const NodeDecl& node : task.nodes)
-    fmt::print("  {:<16} = {}({})\n", node.out, node.op_name, fmt::join(node.in, ", "));
-  fmt::print("\n{:<32} {:>12} {:>12} {:>10}\n", "shape", "flops", "bytes", "flops/byte");
+    print("  {:<16} = {}({})\n", node.out, node.op_name, fmt::format("{}", fmt::join(node.in, ", ")));
+  print("\n{:<32} {:>12} {:>12} {:>10}\n", "shape", "flops", "bytes", "flops/byte");
   for (const NamedShape& shape : task.shapes) {
     LATHE_TRY(const BoundTask bound, lathe::bind(task, shape.dims));
-    fmt::print("{:<32} {:>12.4g} {:>12.4g} {:>10.2f}\n", shape_name(shape.dims, task), bound.flops,
-               bound.bytes_min, bound.flops / bound.bytes_min);
+    print("{:<32} {:>12.4g} {:>12.4g} {:>10.2f}\n", shape_name(shape.dims, task), bound.flops,
+          bound.bytes_min, bound.flops / bound.bytes_min);
   }
   return static_cast<int>(kSuccess);
 }
@@ -76,10 +79,10 @@ Result<int> lint_all(const TasksOptions& options) {
     LATHE_TRY(const TaskSpec task, load_task(path));
     LATHE_TRY(const LintReport report, lint(task, Seed::from_number(options.seed)));
     sound = sound && report.sound();
-    fmt::print("{}: {}\n", path, report.sound() ? "sound" : "REFUSED");
+    print("{}: {}\n", path, report.sound() ? "sound" : "REFUSED");
     for (const LintFinding& finding : report.findings)
-      fmt::print("  {} {}: {}\n", finding.fatal ? "error" : "note", finding.check, finding.text);
-    for (const std::string& skipped : report.skipped) fmt::print("  skipped {}\n", skipped);
+      print("  {} {}: {}\n", finding.fatal ? "error" : "note", finding.check, finding.text);
+    for (const std::string& skipped : report.skipped) print("  skipped {}\n", skipped);
   }
   return static_cast<int>(sound ? kSuccess : kNothingPassed);
 }
@@ -88,7 +91,7 @@ Result<int> generate(const TasksOptions& options) {
   for (int i = 0; i < options.count; ++i) {
     LATHE_TRY(const std::string text, generate_task(options.seed + static_cast<std::uint64_t>(i)));
     if (options.out.empty()) {
-      fmt::print("{}\n", text);
+      print_block(stdout, "", text);
       continue;
     }
     LATHE_CHECK_OK(make_directories(options.out));

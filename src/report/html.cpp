@@ -2,40 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
-#include <cstdint>
+
+#include "base/visible_text.h"
 
 namespace lathe {
-namespace {
-
-/// The code point at the start of `text` and its length in bytes; length 1 and U+FFFD for a bad
-/// sequence.
-std::pair<std::uint32_t, std::size_t> next_code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return {0xfffd, 1};
-  std::uint32_t code = first & (0x7fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {0xfffd, 1};
-    code = code << 6 | (byte(i) & 0x3fu);
-  }
-  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kSmallest[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {0xfffd, 1};
-  return {code, length};
-}
-
-bool is_disguising(std::uint32_t code) {
-  const bool control = (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0);
-  const bool direction = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
-                         code == 0x200e || code == 0x200f || code == 0x61c;
-  return control || direction || code == 0x200b || code == 0xfeff;
-}
-
-}  // namespace
-
 std::string escape_html(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);

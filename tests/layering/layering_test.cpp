@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <regex>
+
 #include "base/fd.h"
 #include "tests/layering/include_rules.h"
 
@@ -36,6 +38,14 @@ TEST(Layering, NoFileOfTheTreeIncludesUpwards) {
   const SourceTree tree = read_source_tree(std::string(LATHE_SOURCE_DIR) + "/src");
   ASSERT_GT(tree.size(), 100u);
   EXPECT_THAT(include_violations(tree, real_order()), IsEmpty());
+}
+
+TEST(Layering, OnlyOneFilePrintsAndSoNothingUntrustedIsPrintedAsItIs) {
+  static const std::regex prints(R"(fmt::print\(|std::c(out|err|log)\b|\b(v?f?printf|f?put[sc]|fwrite)\()");
+  std::vector<std::string> found;
+  for (const auto& [path, text] : read_source_tree(std::string(LATHE_SOURCE_DIR) + "/src"))
+    if (!path.starts_with("cli/output.") && std::regex_search(text, prints)) found.push_back(path);
+  EXPECT_THAT(found, IsEmpty());
 }
 
 TEST(Layering, AnUpwardIncludeIsNamedWithItsLine) {
