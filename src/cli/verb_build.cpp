@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "record/json.h"
 #include "report/documents.h"
 
 namespace lathe::cli {
@@ -22,27 +24,27 @@ struct BuildOptions {
   std::vector<std::string> candidates;
 };
 
-/// What one candidate's build says on standard error; empty if it succeeded.
-Result<std::string> build_one(OfflineBuilder& builder, const BoundTask& task, const std::string& path,
-                              const std::string& out) {
+/// The name of a candidate's outputs.
+std::string stem_of(const std::string& path) { return std::filesystem::path(path).stem(); }
+
+Status build_one(OfflineBuilder& builder, const BoundTask& task, const std::string& path,
+                 const std::string& out) {
   LATHE_TRY(std::string text, read_file(path));
   LATHE_TRY(const Candidate candidate, parse_candidate(std::move(text), path));
   LATHE_CHECK_OK(check_plan(candidate, *task.spec));
-  LATHE_TRY(const BuildResult built, builder.build(candidate, task, stop_token()));
-  if (!built.ok) return fmt::format("{}: {}\n{}", path, built.reason, built.facts.log);
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, task, builder.facts()));
-  const std::string stem = std::filesystem::path(path).stem();
+  LATHE_TRY(const BuildResult built, builder.build(candidate, task, stop_token()));
+  if (!built.ok) return refused(built.reason, built.reason + "\n" + built.facts.log, {}, {path});
+  const std::string stem = stem_of(path);
   const auto document = build_document(task, program, builder.arch(), stem + ".cubin");
   LATHE_CHECK_OK(write_file_atomically(out + "/" + stem + ".cubin", built.artifact.bytes));
-  LATHE_CHECK_OK(write_file_atomically(out + "/" + stem + ".json", document.dump(2) + "\n"));
-  return std::string();
+  return write_file_atomically(out + "/" + stem + ".json", json_text(document, 2) + "\n");
 }
 
 /// Every candidate on a worker of its own, as far as there are processors.
-std::vector<Result<std::string>> build_all(OfflineBuilder& builder, const BoundTask& task,
-                                           const BuildOptions& options) {
+std::vector<Status> build_all(OfflineBuilder& builder, const BoundTask& task, const BuildOptions& options) {
   const std::size_t count = options.candidates.size();
-  std::vector<Result<std::string>> results(count, std::string());
+  std::vector<Status> results(count, Ok{});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++)
@@ -55,21 +57,37 @@ std::vector<Result<std::string>> build_all(OfflineBuilder& builder, const BoundT
   return results;
 }
 
+Status check_names(const std::vector<std::string>& paths) {
+  std::map<std::string, std::string> written;
+  for (const std::string& path : paths)
+    if (const auto [other, fresh] = written.emplace(stem_of(path), path); !fresh)
+      return invalid(
+          fmt::format("'{}' and '{}' would both be written to {}.cubin", other->second, path, other->first),
+          "rename one, or build them into two folders");
+  return Ok{};
+}
+
+/// Names every candidate that is left out, and why. The exit code is that of the gravest reason.
 Result<int> build(const BuildOptions& options) {
   LATHE_TRY(TaskSpec task, load_task(options.task));
   LATHE_CHECK_OK(choose_shape(task, options.shape));
   if (task.shapes.empty()) return invalid("the task has no shape", "name one with --shape");
+  LATHE_CHECK_OK(check_names(options.candidates));
   LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes[0].dims));
   LATHE_TRY(const Dims facts, parse_numbers(options.facts));
   LATHE_TRY(const auto builder, OfflineBuilder::create({}, options.arch, facts));
   LATHE_CHECK_OK(make_directories(options.out));
-  bool all_built = true;
-  for (const Result<std::string>& result : build_all(*builder, bound, options)) {
-    if (!result.ok()) return result.error();
-    if (!result->empty()) print_block(stderr, "  ", *result);
-    all_built = all_built && result->empty();
+  const std::vector<Status> results = build_all(*builder, bound, options);
+  if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
+  int code = kSuccess;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) continue;
+    const Error& error = results[i].error();
+    print_error(error, options.candidates[i] + " is left out");
+    const bool unfit = !error.reason.empty() || error.code == ErrorCode::kUnavailable;
+    code = std::max(code, unfit ? int{kNothingPassed} : exit_code(error));
   }
-  return static_cast<int>(all_built ? kSuccess : kNothingPassed);
+  return code;
 }
 
 }  // namespace

@@ -19,6 +19,25 @@ struct ExportOptions {
   std::string name;
 };
 
+/// The first that a package can carry. Those before it are named, with the reason.
+Status export_best(const std::vector<const Experience*>& ranked, ExportRequest request,
+                   const ExportOptions& options) {
+  if (ranked.empty())
+    return Error{ErrorCode::kNotFound, "no candidate of run " + options.run + " passed",
+                 "run lathe optimize with a larger budget"};
+  for (const Experience* const one : ranked) {
+    const std::string label = one->candidate.short_hex();
+    LATHE_TRY(const Candidate candidate, parse_candidate(one->candidate_text, label));
+    request.candidate = &candidate;
+    request.verdict = &one->verdict;
+    const Status exported = export_kernel(request, options.out);
+    if (exported.ok() || exported.error().code != ErrorCode::kUnavailable) return exported;
+    print_error(exported.error(), label + " is left out");
+  }
+  return Error{ErrorCode::kUnavailable, "none of the run's kernels can be exported",
+               "search for one whose plan has only [[launch]] steps"};
+}
+
 Result<int> export_run(const ExportOptions& options) {
   LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord record, store->run(options.run));
@@ -30,20 +49,13 @@ Result<int> export_run(const ExportOptions& options) {
     return invalid("run " + record.id + " has not ended",
                    "end it with: lathe optimize --resume " + record.id);
   LATHE_TRY(const ReportExtras extras, extras_from_document(document));
-  const Experience* best = best_experience(experiences, extras.best_baseline);
-  if (!best)
-    return Error{ErrorCode::kNotFound, "no candidate of run " + record.id + " passed",
-                 "run lathe optimize with a larger budget"};
-  LATHE_TRY(const Candidate candidate, parse_candidate(best->candidate_text, best->candidate.short_hex()));
   ExportRequest request;
   request.task = &task;
-  request.candidate = &candidate;
-  request.verdict = &best->verdict;
   request.name = options.name;
   request.device = backend->device().name;
   request.facts = backend->device().facts;
   LATHE_TRY(request.device_headers, device_header_folder());
-  LATHE_CHECK_OK(export_kernel(request, options.out));
+  LATHE_CHECK_OK(export_best(ranked_experiences(experiences, extras.best_baseline), request, options));
   print("{}\n", options.out);
   return static_cast<int>(kSuccess);
 }

@@ -30,6 +30,10 @@ Status check(const ExportRequest& request, const std::string& package) {
     return Error{ErrorCode::kUnavailable, "a package cannot carry a host program",
                  "export a kernel that has a plan"};
   for (const PlanStep& step : request.candidate->plan().steps) {
+    if (!step.grid.empty() || !step.block.empty())
+      return Error{ErrorCode::kUnavailable,
+                   "'" + step.kernel + "' is launched on a GPU, and packages are for processors",
+                   "compile it with lathe build", step.where};
     if (step.kind == PlanStep::Kind::kNode)
       return Error{ErrorCode::kUnavailable,
                    "the kernel calls " + step.library + ", which a package cannot carry",

@@ -21,7 +21,8 @@ struct ExportRequest {
 /// Writes a source package that builds with CMake alone: `find_package(lathe_<name> PATHS out_dir)`
 /// gives the target lathe::<name>, a C function that evaluates the plan at call time and never
 /// parses. The kernel is compiled for the machine it is built on. Errors: kInvalid for a verdict
-/// that did not pass or a bad name; kUnavailable for a plan with library nodes; kIo. A non-empty
+/// that did not pass or a bad name; kUnavailable for a plan that a package cannot carry (library
+/// nodes, a GPU's launches); kIo. A non-empty
 /// folder is refused unless it holds an earlier export.
 Status export_kernel(const ExportRequest& request, const std::string& out_dir);
 

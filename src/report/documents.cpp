@@ -174,6 +174,8 @@ json eval_document(const std::string& task_name, const std::vector<NamedVerdict>
     item["candidate"] = named.candidate;
     item["best_baseline"] = extras.best_baseline;
     const json verdict = to_json(named.verdict);
+    item["stage_seconds"] = verdict["stage_seconds"];
+    item["provenance"] = verdict.value("provenance", json::object());
     item["cases"] = verdict["evidence"]["cases"];
     item["device_state"] = verdict["profile"];
     item["profiles"] = verdict.value("profiles", json::array());
@@ -186,12 +188,28 @@ using nlohmann::json;
 
 namespace {
 
-json arg_json(const BoundArg& arg) {
-  if (const auto* integer = std::get_if<std::int64_t>(&arg)) return {{"integer", *integer}};
-  if (const auto* scalar = std::get_if<ScalarRef>(&arg)) return {{"scalar", scalar->input}};
-  const auto& buffer = std::get<BufferRef>(arg);
-  const bool input = buffer.kind == BufferRef::Kind::kInput, output = buffer.kind == BufferRef::Kind::kOutput;
-  return {{input ? "input" : output ? "output" : "scratch", buffer.index}};
+/// The form of each kind of argument; a kind without one does not compile.
+struct ArgJson {
+  json operator()(std::int64_t integer) const { return {{"integer", integer}}; }
+  json operator()(ScalarRef scalar) const { return {{"scalar", scalar.input}}; }
+  json operator()(TmaRef map) const { return {{"map", map.map}}; }
+  json operator()(BufferRef buffer) const {
+    const bool input = buffer.kind == BufferRef::Kind::kInput;
+    const bool output = buffer.kind == BufferRef::Kind::kOutput;
+    return {{input ? "input" : output ? "output" : "scratch", buffer.index}};
+  }
+};
+
+json arg_json(const BoundArg& arg) { return std::visit(ArgJson{}, arg); }
+
+json map_json(const BoundTma& map) {
+  return {{"base", ArgJson{}(map.base)},
+          {"dtype", info(map.dtype).name},
+          {"dims", map.dims},
+          {"strides", map.strides},
+          {"box", map.box},
+          {"swizzle", map.swizzle},
+          {"fill", map.fill_nan ? "nan" : "zero"}};
 }
 
 json step_json(const BoundStep& step) {
@@ -221,7 +239,7 @@ json build_document(const BoundTask& task, const LaunchProgram& program, const s
                    {"shape", task.dims},       {"arch", arch},
                    {"object", object},         {"inputs", json::array()},
                    {"outputs", json::array()}, {"scratch", json::array()},
-                   {"steps", json::array()}};
+                   {"maps", json::array()},    {"steps", json::array()}};
   for (const TensorDecl& tensor : task.spec->tensors)
     document["inputs"].push_back(
         {{"name", tensor.name}, {"dtype", info(tensor.dtype).name}, {"shape", task.shape_of(tensor.name)}});
@@ -230,6 +248,7 @@ json build_document(const BoundTask& task, const LaunchProgram& program, const s
         {{"name", output.name}, {"dtype", info(output.dtype).name}, {"shape", task.shape_of(output.name)}});
   for (const BoundScratch& scratch : program.scratch)
     document["scratch"].push_back({{"bytes", scratch.bytes}, {"init", name_of(scratch.init)}});
+  for (const BoundTma& map : program.maps) document["maps"].push_back(map_json(map));
   for (const BoundStep& step : program.steps) document["steps"].push_back(step_json(step));
   return document;
 }

@@ -1,6 +1,8 @@
 #include "report/report.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <tuple>
 
 #include "report/html.h"
@@ -44,17 +46,25 @@ Result<std::string> render_report(const RunRecord& run, const std::vector<Experi
          "nothing.</p></footer>\n</body>\n</html>\n";
 }
 
+std::vector<const Experience*> ranked_experiences(const std::vector<Experience>& experiences,
+                                                  const std::string& best_baseline) {
+  const auto rank = [&](const Experience* e) {
+    const Interval ratio = e->verdict.speedup(best_baseline).value_or(Interval{});
+    return std::tuple(e->verdict.depth == Depth::kFinal, ratio.low, ratio.mid);
+  };
+  std::vector<const Experience*> ranked;
+  for (const Experience& e : experiences)
+    if (e.verdict.passed()) ranked.push_back(&e);
+  std::ranges::stable_sort(ranked, std::ranges::greater{}, rank);
+  std::set<Digest> seen;
+  std::erase_if(ranked, [&](const Experience* e) { return !seen.insert(e->candidate).second; });
+  return ranked;
+}
+
 const Experience* best_experience(const std::vector<Experience>& experiences,
                                   const std::string& best_baseline) {
-  const auto rank = [&](const Experience& e) {
-    const Interval ratio = e.verdict.speedup(best_baseline).value_or(Interval{});
-    return std::tuple(e.verdict.depth == Depth::kFinal, ratio.low, ratio.mid);
-  };
-  const Experience* best = nullptr;
-  for (const Experience& e : experiences) {
-    if (e.verdict.passed() && (best == nullptr || rank(e) > rank(*best))) best = &e;
-  }
-  return best;
+  const auto ranked = ranked_experiences(experiences, best_baseline);
+  return ranked.empty() ? nullptr : ranked.front();
 }
 
 RunView::RunView(const RunRecord& run_, const std::vector<Experience>& experiences_,

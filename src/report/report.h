@@ -38,4 +38,8 @@ Result<std::string> render_report(const RunRecord& run, const std::vector<Experi
 const Experience* best_experience(const std::vector<Experience>& experiences,
                                   const std::string& best_baseline);
 
+/// All that passed, in the order of best_experience(), each candidate once.
+std::vector<const Experience*> ranked_experiences(const std::vector<Experience>& experiences,
+                                                  const std::string& best_baseline);
+
 }  // namespace lathe

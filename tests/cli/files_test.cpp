@@ -23,6 +23,14 @@ constexpr const char* kTwice =
     "extern \"C\" void twice(const float* x, float* y, int64_t begin, int64_t end) {\n"
     "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];\n"
     "}\n";
+constexpr const char* kTwiceOnGpu =
+    "/*lathe\n[[launch]]\nkernel = \"twice\"\ngrid = [\"cdiv(n, 256)\"]\nblock = [256]\n"
+    "args = [\"x\", \"y\", \"n\"]\n*/\n"
+    "extern \"C\" __global__ void twice(const float* x, float* y, int n) {\n"
+    "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "  if (i < n) y[i] = x[i] + x[i];\n"
+    "}\n";
+
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> found;
   std::istringstream stream(text);
@@ -40,6 +48,7 @@ class FilesTest : public ProgramTest {
     err_ = program.err();
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  bool exists(const std::string& name) { return read_file(path(name)).ok(); }
 
   std::string out_, err_;
 };
@@ -58,6 +67,8 @@ TEST_F(FilesTest, EvalJudgesTheOthersWhereAFileIsNoCandidate) {
   ASSERT_EQ(verdicts.size(), 3u);
   EXPECT_EQ(verdicts[0]["reason"], "bad_candidate");
   EXPECT_EQ(verdicts[1]["verdict"], "PASS");
+  EXPECT_EQ(verdicts[1]["provenance"]["device_kind"], "cpu");
+  EXPECT_GT(verdicts[1]["stage_seconds"]["verify"], 0);
   EXPECT_EQ(verdicts[2]["candidate"], "text.cpp");
 }
 
@@ -74,6 +85,43 @@ TEST_F(FilesTest, NoTextOfACandidatePassesForAVerdict) {
       << err_;
   EXPECT_TRUE(nlohmann::json::accept(out_)) << out_;
   for (const char* harmful : {"\x1b", "\u202e", "\xff"}) EXPECT_THAT(out_, Not(HasSubstr(harmful)));
+}
+
+TEST_F(FilesTest, BuildGoesOnWithTheNextAndNamesWhatIsLeftOut) {
+  write("fits.cu", kTwiceOnGpu);
+  write("broken.cu", std::string(kTwiceOnGpu) + "#error broken on purpose\n");
+  write("plan.cu", "/*lathe\n[[launch]]\nkernel = \"f\"\nargs = [\"z\", \"y\"]\n*/\n");
+  write("domain.cu", "/*lathe\nrequires = \"n < 8\"\n" + std::string(kTwiceOnGpu).substr(8));
+  const int code = run({"build", "tiny.toml", "plan.cu", "missing.cu", "domain.cu", "broken.cu", "fits.cu",
+                        "--out", "o", "--arch", "sm_90a"});
+  if (err_.find("no libnvrtc") != std::string::npos) GTEST_SKIP() << "no NVRTC";
+  EXPECT_EQ(code, 3) << "a file is missing";
+  EXPECT_THAT(err_, HasSubstr("plan.cu is left out: plan.cu:2:1: unknown argument 'z'"));
+  EXPECT_THAT(err_, HasSubstr("missing.cu is left out"));
+  EXPECT_THAT(err_, HasSubstr("domain.cu is left out"));
+  EXPECT_THAT(err_, HasSubstr("broken.cu is left out"));
+  EXPECT_THAT(err_, HasSubstr("broken on purpose"));
+  EXPECT_THAT(err_, Not(HasSubstr("fits.cu")));
+  EXPECT_TRUE(exists("o/fits.cubin") && exists("o/fits.json"));
+  EXPECT_FALSE(exists("o/broken.cubin") || exists("o/domain.json"));
+}
+
+TEST_F(FilesTest, BuildExportsTheShippedKernelWithTensorMaps) {
+  const std::string examples = LATHE_SOURCE_DIR "/examples/cuda/";
+  const int code = run({"build", examples + "matmul_fp16.toml", examples + "matmul_fp16.cu", "--out", "o",
+                        "--arch", "sm_90a"});
+  if (err_.find("no libnvrtc") != std::string::npos) GTEST_SKIP() << "no NVRTC";
+  ASSERT_EQ(code, 0) << err_;
+  const auto document = nlohmann::json::parse(*read_file(path("o/matmul_fp16.json")));
+  EXPECT_GE(document["maps"].size(), 2u);
+  EXPECT_EQ(document["steps"][0]["args"][0], nlohmann::json::parse(R"({"map": 0})"));
+}
+
+TEST_F(FilesTest, BuildRefusesTwoFilesOfOneName) {
+  write("k.cu", kTwiceOnGpu);
+  EXPECT_EQ(run({"build", "tiny.toml", "k.cu", "./k.cu", "--out", "o", "--arch", "sm_90a"}), 3);
+  EXPECT_THAT(err_, HasSubstr("would both be written to k.cubin"));
+  EXPECT_FALSE(exists("o/k.cubin"));
 }
 
 }  // namespace

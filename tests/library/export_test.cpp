@@ -200,6 +200,15 @@ TEST_F(Export, RefusesLibraryCallsItCannotCarry) {
   EXPECT_THAT(error.message, HasSubstr("onednn"));
 }
 
+TEST_F(Export, RefusesAKernelOfAGpu) {
+  use("/*lathe\n[[tma]]\nname = \"map\"\nbase = \"x\"\ndims = [\"m\", \"n\"]\nbox = [4, 4]\n"
+      "[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"map\", \"y\"]\n*/\n");
+  const Error error = refusal();
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_THAT(error.message, HasSubstr("'k' is launched on a GPU"));
+  EXPECT_THAT(error.hint, HasSubstr("lathe build"));
+}
+
 TEST_F(Export, RefusesANameThatIsNoIdentifierAndAFactItDoesNotKnow) {
   ExportRequest wanted = request();
   wanted.name = "soft-max";

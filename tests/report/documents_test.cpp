@@ -76,9 +76,9 @@ TEST(EvalDocument, IsAListInTheOrderGiven) {
   Verdict failed;
   failed.outcome = Outcome::kWrong;
   failed.reason = "bound";
-  const json document = eval_document(
-      "softmax_rows", {{"a.cpp", best_experience(sample.experiences, "onednn")->verdict}, {"b.cpp", failed}},
-      sample.extras);
+  Verdict passed = best_experience(sample.experiences, "onednn")->verdict;
+  passed.provenance = {.device_kind = "cuda", .device_uuid = "GPU-1", .driver = "570", .gym_version = "3"};
+  const json document = eval_document("softmax_rows", {{"a.cpp", passed}, {"b.cpp", failed}}, sample.extras);
   ASSERT_TRUE(document.is_array());
   ASSERT_EQ(document.size(), 2u);
   EXPECT_EQ(document[0]["schema"], "lathe.eval/1");
@@ -86,6 +86,10 @@ TEST(EvalDocument, IsAListInTheOrderGiven) {
   EXPECT_EQ(document[0]["verdict"], "PASS");
   EXPECT_GT(document[0]["speedup_best"], 0);
   EXPECT_EQ(document[0]["cases"].size(), 12u);
+  EXPECT_EQ(document[0]["stage_seconds"], json::parse(R"({"build": 0.41, "verify": 0.22, "time": 3.1})"));
+  EXPECT_EQ(document[0]["provenance"]["device_uuid"], "GPU-1");
+  EXPECT_EQ(document[0]["provenance"]["gym_version"], "3");
+  EXPECT_EQ(document[1]["provenance"], json::object());
   EXPECT_EQ(document[1]["verdict"], "WRONG");
   EXPECT_TRUE(document[1]["speedup"].is_null());
   EXPECT_TRUE(document[1]["median_ns"].is_null());
@@ -112,6 +116,22 @@ TEST(BuildDocument, SaysHowToLaunchTheKernelAtOneShape) {
   const json& step = document["steps"][0];
   EXPECT_EQ(step["grid"], json::parse("[4]"));
   EXPECT_EQ(step["args"], json::parse(R"([{"input": 0}, {"output": 0}, {"scratch": 0}, {"integer": 1000}])"));
+}
+
+TEST(BuildDocument, SaysHowToMakeTensorMaps) {
+  const TaskSpec task = *parse_task(
+      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"64\"] }]\n"
+      "graph = \"y = relu(x)\"\n[[shape]]\nname = \"s\"\nn = 8\n",
+      "t.toml");
+  const Candidate candidate = *parse_candidate(
+      "/*lathe\n[[tma]]\nname = \"m\"\nbase = \"x\"\ndims = [64, \"n\"]\nbox = [32, 4]\nswizzle = 128\n"
+      "[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"m\", \"y\"]\n*/\n",
+      "k.cu");
+  const BoundTask bound = *lathe::bind(task, {{"n", 8}});
+  const json document = build_document(bound, *compile_plan(candidate, bound, {}), "sm_90a", "k.cubin");
+  EXPECT_EQ(document["steps"][0]["args"], json::parse(R"([{"map": 0}, {"output": 0}])"));
+  EXPECT_EQ(document["maps"], json::parse(R"([{"base": {"input": 0}, "dtype": "fp32", "dims": [64, 8],
+    "strides": [256], "box": [32, 4], "swizzle": 128, "fill": "zero"}])"));
 }
 
 }  // namespace

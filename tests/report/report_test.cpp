@@ -170,6 +170,21 @@ TEST(BestExperience, PrefersFinalDepthThenTheHigherLowerBound) {
   EXPECT_EQ(best_experience({}, "onednn"), nullptr);
 }
 
+TEST(RankedExperiences, AreThoseThatPassedBestFirstAndEachCandidateOnce) {
+  const auto make = [](const char* text, Depth depth, double low, Outcome outcome = Outcome::kPass) {
+    Experience e;
+    e.candidate = digest_of(text);
+    e.verdict.outcome = outcome;
+    e.verdict.depth = depth;
+    e.verdict.speedups = {{.baseline = "onednn", .shape = "s", .ratio = {low, low, low}}};
+    return e;
+  };
+  const std::vector<Experience> all = {make("a", Depth::kScreen, 3), make("b", Depth::kScreen, 2),
+                                       make("b", Depth::kFinal, 1.5),
+                                       make("c", Depth::kScreen, 9, Outcome::kWrong)};
+  EXPECT_THAT(ranked_experiences(all, "onednn"), testing::ElementsAre(&all[2], &all[0]));
+}
+
 TEST(EscapeHtml, ShowsWhatWouldMislead) {
   EXPECT_EQ(escape_html("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
   EXPECT_EQ(escape_html("x\xe2\x80\xaey"), "x⟨U+202E⟩y");
