@@ -21,6 +21,10 @@ constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
 constexpr double kWholeElements = 1 << 25;     // of outputs that every distribution checks whole
+constexpr double kLargeElements = 1 << 23;     // of all values of a large shape, at least
+constexpr double kLargeFlops = 2e8;
+constexpr double kPartFlops = 1e8;  // of the known part of a large shape
+constexpr double kPartElements = 1 << 21;
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
@@ -59,6 +63,26 @@ Numerics numerics_for(const TaskSpec& spec) {
     if (tensor.dtype == DType::kF64)
       numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
   return numerics;
+}
+
+SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored) {
+  SizeLimits limits{kLargeFlops, kLargeElements};
+  for (const BenchShape& shape : scored) {
+    if (reference.part_share(shape.task, 1) < 1) limits.flops = std::max(limits.flops, shape.task.flops);
+    limits.elements = std::max(limits.elements, 2 * shape.task.value_elements());
+  }
+  return limits;
+}
+
+Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, const Reference& reference,
+                                                            const BoundTask& task, const Seed& seed) {
+  const double affordable = kPartFlops / std::max(1.0, task.flops / task.output_elements());
+  Workload workload;
+  workload.task = task;
+  LATHE_TRY(std::optional<Trial> trial,
+            make_trial(reference, task, Distribution::kNormal, seed, std::min(affordable, kPartElements)));
+  if (trial) workload.trials.push_back(*std::move(trial));
+  return backend.prepare(std::move(workload));
 }
 
 int trials_for_calls_of(double call_ns) {

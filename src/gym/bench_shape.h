@@ -14,6 +14,7 @@ namespace lathe {
 struct BenchShape {
   std::string name;  ///< "rows=1024,cols=512"
   bool hidden = false;
+  bool large = false;  ///< a hidden one up to the domain's end, known in part and verified by one call
   BoundTask task;
   std::shared_ptr<const Workload> verify;
   RmsLimits rms;                           ///< of the naive build on `verify`; empty when not measured
@@ -37,6 +38,13 @@ struct WorkloadOptions {
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
                                                              bool all);
+
+/// How large a shape may be that every evaluation runs once more: beyond the scored shapes, unless one call
+/// of a slow kernel or the reference would take seconds.
+SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored);
+/// One trial, of whose outputs a secret part is known.
+Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, const Reference& reference,
+                                                            const BoundTask& task, const Seed& seed);
 
 /// From how many trials blocks draw their calls, where a call takes so long.
 int trials_for_calls_of(double call_ns);

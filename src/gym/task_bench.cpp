@@ -19,11 +19,25 @@ using Grain = DeviceLane::Grain;
 
 }  // namespace
 
-std::vector<Dims> TaskBench::draw_shapes(const Seed& seed) const {
-  return draw_hidden_shapes(*spec_, seed, options_.hidden_shapes, kHiddenFlops);
+std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) const {
+  std::vector<HiddenShape> hidden;
+  for (Dims& dims : draw_hidden_shapes(*spec_, seed, options_.hidden_shapes, kHiddenFlops))
+    hidden.push_back({std::move(dims)});
+  const auto scored = std::span(shapes_).first(spec_->shapes.size());
+  if (auto dims = draw_large_shape(*spec_, seed, large_limits(*reference_, scored)))
+    hidden.push_back({*std::move(dims), true});
+  return hidden;
+}
+
+Status TaskBench::make_verify_data(const Scope& scope, const Seed& seed, bool all, BenchShape& shape) const {
+  LATHE_TRY(shape.verify, shape.large
+                              ? make_large_workload(scope.backend, scope.reference, shape.task, seed)
+                              : make_verify_workload(scope.backend, scope.reference, shape.task, seed, all));
+  return Ok{};
 }
 
 Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const {
+  if (shape.large) return Ok{};
   LATHE_TRY(auto session, scope.backend.open(naive_, naive, shape.verify, {Runner::kShared}));
   LATHE_TRY(shape.rms, measure_naive_rms(*session, *shape.verify, options_.block_timeout_seconds));
   return Ok{};
@@ -92,9 +106,9 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
 
 Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
                             Evidence& evidence, bool scored_too) const {
-  std::vector<Dims> fresh = draw_shapes(seed);
+  std::vector<HiddenShape> fresh = draw_hidden(seed);
   for (const NamedShape& shape : spec_->shapes)
-    if (scored_too) fresh.push_back(shape.dims);
+    if (scored_too) fresh.push_back({shape.dims});
   std::vector<Finding> findings(fresh.size());
   std::vector<Evidence> found(fresh.size());
   (void)for_each_index(static_cast<int>(fresh.size()), scope.backend.device().lanes, [&](int i) -> Status {
@@ -109,22 +123,21 @@ Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, con
   return {};
 }
 
-Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, const Dims& dims,
+Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, const HiddenShape& fresh,
                                const Seed& seed, Evidence& evidence) const {
   const auto broken = [](const Error& error) {
     return Finding{Outcome::kInfra, "reverify", error.to_string()};
   };
   BenchShape shape;
-  shape.name = shape_name(dims, *spec_);
+  shape.name = shape_name(fresh.dims, *spec_);
   shape.hidden = true;
-  auto bound = lathe::bind(*spec_, dims);
+  shape.large = fresh.large;
+  auto bound = lathe::bind(*spec_, fresh.dims);
   if (!bound.ok()) return broken(bound.error());
   shape.task = *std::move(bound);
   if (!scope.backend.covers(built.candidate, shape.task)) return {};
-  auto workload =
-      make_verify_workload(scope.backend, scope.reference, shape.task, seed.derive("inputs"), true);
-  if (!workload.ok()) return broken(workload.error());
-  shape.verify = *std::move(workload);
+  if (const Status made = make_verify_data(scope, seed.derive("inputs"), true, shape); !made.ok())
+    return broken(made.error());
   const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
   if (!naive.finding.passed())
     return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
@@ -133,7 +146,7 @@ Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, 
   const BuiltCandidate rebuilt = build_for_shapes(scope.backend, built.candidate, {&shape, 1});
   if (!rebuilt.finding.passed()) return rebuilt.finding;
   auto session = scope.backend.open(built.candidate, rebuilt.artifacts[0], shape.verify);
-  if (!session.ok()) return broken(session.error());
+  if (!session.ok()) return judge_open(session.error());
   return verify_shape(**session, shape, seed.derive("secret"), options_.block_timeout_seconds, evidence);
 }
 

@@ -70,10 +70,17 @@ class TaskBench {
   Finding tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
   void summarise_baselines();
 
-  std::vector<Dims> draw_shapes(const Seed& seed) const;
+  struct HiddenShape {
+    Dims dims;
+    bool large = false;
+  };
+  std::vector<HiddenShape> draw_hidden(const Seed& seed) const;
   TimingSite site(const Scope& scope, std::size_t shape) const {
     return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
   }
+  /// The workload to verify on; of a large shape one that is known in part.
+  Status make_verify_data(const Scope& scope, const Seed& seed, bool all, BenchShape& shape) const;
+  /// Nothing for a large shape: the naive build would take too long.
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
   bool is_baseline(const Candidate& candidate) const;
   Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
@@ -83,8 +90,8 @@ class TaskBench {
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
                    bool scored_too) const;
-  Finding reverify_at(const Scope& scope, const BuiltCandidate& built, const Dims& dims, const Seed& seed,
-                      Evidence& evidence) const;
+  Finding reverify_at(const Scope& scope, const BuiltCandidate& built, const HiddenShape& fresh,
+                      const Seed& seed, Evidence& evidence) const;
 
   std::shared_ptr<const TaskSpec> spec_;
   TaskBenchOptions options_;

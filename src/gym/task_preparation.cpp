@@ -63,16 +63,17 @@ std::int64_t TaskBench::host_bytes() const {
 }
 
 Status TaskBench::bind_shapes() {
-  const auto add = [&](const Dims& dims, bool hidden) -> Status {
+  const auto add = [&](const Dims& dims, bool hidden, bool large) -> Status {
     BenchShape& shape = shapes_.emplace_back();
     shape.name = shape_name(dims, *spec_);
     shape.hidden = hidden;
+    shape.large = large;
     LATHE_TRY(shape.task, lathe::bind(*spec_, dims));
     return Ok{};
   };
-  for (const NamedShape& shape : spec_->shapes) LATHE_CHECK_OK(add(shape.dims, false));
-  for (const Dims& dims : draw_shapes(options_.secret.derive("shapes").derive("hidden")))
-    LATHE_CHECK_OK(add(dims, true));
+  for (const NamedShape& shape : spec_->shapes) LATHE_CHECK_OK(add(shape.dims, false, false));
+  for (const HiddenShape& shape : draw_hidden(options_.secret.derive("shapes").derive("hidden")))
+    LATHE_CHECK_OK(add(shape.dims, true, shape.large));
   return Ok{};
 }
 
@@ -96,10 +97,8 @@ Status TaskBench::make_data(const Scope& scope) {
   return for_each_index(static_cast<int>(shapes_.size()), [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
     BenchShape& shape = shapes_[s];
-    LATHE_TRY(shape.verify, make_verify_workload(scope.backend, scope.reference, shape.task,
-                                                 seed.derive(shape.hidden ? "hidden" : "scored", s),
-                                                 shape.hidden || shape.task.flops < kSmallFlops));
-    return Ok{};
+    return make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
+                            shape.hidden || shape.task.flops < kSmallFlops, shape);
   });
 }
 

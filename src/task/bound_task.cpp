@@ -106,6 +106,12 @@ double BoundTask::output_elements() const {
   return elements;
 }
 
+double BoundTask::value_elements() const {
+  double elements = 0;
+  for (const auto& [name, shape] : shapes) elements += static_cast<double>(element_count(shape));
+  return elements;
+}
+
 OpSite BoundTask::site(std::size_t node) const {
   OpSite site{.attrs = attrs[node], .in = {}, .out = shape_of(spec->nodes[node].out)};
   for (const std::string& name : spec->nodes[node].in) site.in.push_back(shape_of(name));

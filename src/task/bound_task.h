@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct BoundTask {
 
   const Shape& shape_of(const std::string& value) const { return shapes.at(value); }
   double output_elements() const;  ///< of all outputs together
+  double value_elements() const;   ///< of all inputs, intermediate values and outputs together
   /// The extents of spec->nodes[node]; the result refers to this value's attributes.
   OpSite site(std::size_t node) const;
 };
@@ -31,8 +33,17 @@ struct BoundTask {
 /// 2^31 elements.
 Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 
-/// Unpredictable shapes within the ranges and the domain: tile sizes +- 1, primes, misaligned
-/// extents, small enough to verify quickly. Deterministic in the seed. Empty for a fixed task.
+/// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each three, one
+/// whose extents are all multiples of 64, and two of tile sizes +- 1, primes, ones and odd extents.
+/// Deterministic in the seed. Empty for a fixed task.
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops);
+
+struct SizeLimits {
+  double flops = 0;
+  double elements = 0;  ///< of all values together
+};
+/// A shape as large as the limits allow within a factor of about four, up to the domain's end. None where the
+/// domain ends before shapes are larger than draw_hidden_shapes() gives them, or for a fixed task.
+std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 
 }  // namespace lathe

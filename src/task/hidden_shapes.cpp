@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -66,36 +67,61 @@ Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   return dims;
 }
 
+bool fits(const BoundTask& task, const SizeLimits& limits) {
+  return task.flops <= limits.flops && task.value_elements() <= limits.elements;
+}
+
 bool inside(const TaskSpec& spec, const Dims& dims) {
   if (!spec.where.has_value()) return true;
   const Result<std::int64_t> value = spec.where->evaluate(dims);
   return value.ok() && *value != 0;
 }
 
-/// Halves the largest dim until the shape is small enough to verify.
-Dims shrink(const TaskSpec& spec, Dims dims, double max_flops) {
-  for (int round = 0; round < 64; ++round) {
-    const Result<BoundTask> bound = lathe::bind(spec, dims);
-    if (!bound.ok()) return dims;
-    double elements = 0;
-    for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
-    if (bound->flops <= max_flops && elements <= kMaxHiddenElements) return dims;
-    const auto largest = std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; });
-    if (largest == dims.end()) return dims;
-    const std::int64_t low = spec.dim_ranges.at(largest->first).low;
-    if (largest->second <= low) return dims;
-    largest->second = std::max(low, largest->second / 2);
+/// Every extent a multiple of one tile, or of the largest power of two in its range.
+Dims draw_aligned(const TaskSpec& spec, Rng& rng, std::int64_t tile) {
+  Dims dims;
+  for (const std::string& name : spec.dim_names) {
+    const DimRange& range = spec.dim_ranges.at(name);
+    const auto step = std::min<std::int64_t>(
+        tile, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high))));
+    const std::int64_t least = (range.low + step - 1) / step;
+    dims[name] = std::min(range.high, step * log_uniform(rng, least, std::max(least, range.high / step)));
   }
   return dims;
 }
 
-bool small_enough(const TaskSpec& spec, const Dims& dims, double max_flops) {
+/// In the upper half of each range, its end and multiples of 64 among them.
+Dims draw_high(const TaskSpec& spec, Rng& rng) {
+  Dims dims;
+  for (const std::string& name : spec.dim_names) {
+    const DimRange& range = spec.dim_ranges.at(name);
+    std::int64_t extent = range.high;
+    if (rng.chance(0.75)) extent = rng.between(std::max(range.low, range.high / 2), range.high);
+    if (rng.chance(0.5)) extent = std::max(range.low, extent / 64 * 64);
+    dims[name] = extent;
+  }
+  return dims;
+}
+
+/// Halves the largest dim, to multiples of `tile`, until the shape is within the limits.
+Dims shrink(const TaskSpec& spec, Dims dims, const SizeLimits& limits, std::int64_t tile = 1) {
+  for (int round = 0; round < 64; ++round) {
+    const Result<BoundTask> bound = lathe::bind(spec, dims);
+    if (!bound.ok() || fits(*bound, limits)) return dims;
+    const auto largest = std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; });
+    if (largest == dims.end()) return dims;
+    const std::int64_t low = spec.dim_ranges.at(largest->first).low;
+    if (largest->second <= low) return dims;
+    const std::int64_t half = largest->second / 2;
+    largest->second = std::max(low, half < tile ? half : half / tile * tile);
+  }
+  return dims;
+}
+
+bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
   if (!inside(spec, dims)) return false;
   const Result<BoundTask> bound = lathe::bind(spec, dims);
-  if (!bound.ok() || bound->flops > max_flops) return false;
-  double elements = 0;
-  for (const auto& [name, shape] : bound->shapes) elements += static_cast<double>(element_count(shape));
-  return elements <= kMaxHiddenElements;
+  return bound.ok() && fits(*bound, limits);
 }
 
 }  // namespace
@@ -105,19 +131,36 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   if (spec.fixed || spec.dim_names.empty()) return shapes;
   std::set<Dims> seen;
   for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
-  constexpr std::array kOrder = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
+  constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
+  constexpr std::array<std::int64_t, 2> kSharedTiles = {64, 128};
+  const SizeLimits limits{max_flops, kMaxHiddenElements};
   Rng rng(seed.derive("hidden shapes"));
   for (int i = 0; i < count; ++i) {
     for (int tries = 0; tries < kTriesPerShape; ++tries) {
-      Style style = kOrder[static_cast<std::size_t>(i) % kOrder.size()];
-      if (tries >= kTriesPerShape / 4) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
-      const Dims dims = shrink(spec, draw_dims(spec, rng, style), max_flops);
-      if (!small_enough(spec, dims, max_flops) || !seen.insert(dims).second) continue;
+      const bool desperate = tries >= kTriesPerShape / 4;
+      const std::int64_t tile = kSharedTiles[rng.below(kSharedTiles.size())];
+      Style style = kAwkward[rng.below(kAwkward.size())];
+      if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
+      const Dims dims = i % 3 == 1 && !desperate ? shrink(spec, draw_aligned(spec, rng, tile), limits, tile)
+                                                 : shrink(spec, draw_dims(spec, rng, style), limits);
+      if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;
     }
   }
   return shapes;
+}
+
+std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
+  if (spec.fixed || spec.dim_names.empty()) return std::nullopt;
+  Rng rng(seed.derive("large shape"));
+  for (int tries = 0; tries < kTriesPerShape; ++tries) {
+    const Dims high = draw_high(spec, rng);
+    const Dims dims = shrink(spec, high, limits, rng.chance(0.5) ? 64 : 1);
+    if (is_within(spec, dims, limits) && lathe::bind(spec, dims)->value_elements() > kMaxHiddenElements)
+      return dims;
+  }
+  return std::nullopt;
 }
 
 std::vector<Dims> probe_shapes(const TaskSpec& spec) {

@@ -128,20 +128,13 @@ bool is_independent(const TaskSpec& spec, const Reference& reference, const std:
   return agreed >= 2 * kShapesNeeded;
 }
 
-/// The number of elements of all inputs, intermediate values and outputs.
-double value_elements(const BoundTask& task) {
-  double elements = 0;
-  for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
-  return elements;
-}
-
 /// Whether evaluating the task as a whole is faster: each slice would transfer the shared operands
 /// again.
 bool gains_from_engine(const BoundTask& task) {
   double multiplications = 0;
   for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
     multiplications += task.spec->nodes[i].op->engine_multiplications(task.site(i));
-  return worth_transferring(multiplications, value_elements(task), usable_processors().size());
+  return worth_transferring(multiplications, task.value_elements(), usable_processors().size());
 }
 
 class SlicedReference final : public Reference {
@@ -192,7 +185,7 @@ class SlicedReference final : public Reference {
 
  private:
   /// The number of elements of all values, or an equivalent amount of arithmetic.
-  static double work(const BoundTask& task) { return task.flops / 8 + value_elements(task); }
+  static double work(const BoundTask& task) { return task.flops / 8 + task.value_elements(); }
 
   /// The number of indices of the dim that hold about `wanted` of `elements`, rounded up because
   /// domains may ask for multiples.

@@ -1,5 +1,6 @@
 #include "task/bound_task.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tests/task/example_tasks.h"
@@ -87,6 +88,66 @@ TEST(HiddenShapes, StayInsideTheDomain) {
 TEST(HiddenShapes, AFixedTaskHasNone) {
   const TaskSpec spec = task_of("fixed = true\n" + std::string(kLinearTask));
   EXPECT_TRUE(draw_hidden_shapes(spec, Seed::from_number(1), 4, 1e9).empty());
+  EXPECT_FALSE(draw_large_shape(spec, Seed::from_number(1), {1e9, 1e9}));
+}
+
+constexpr std::string_view kWideTask = R"toml(
+name = "wide"
+dims = { M = [1, 4096], N = [1, 4096], K = [1, 4096] }
+tensor = [{ name = "x", shape = ["M", "K"] }, { name = "w", shape = ["K", "N"] }]
+graph = "y = matmul(x, w)"
+shape = [{ name = "small", M = 32, N = 48, K = 64 }]
+)toml";
+
+bool all_multiples_of(const Dims& dims, std::int64_t tile) {
+  return std::ranges::all_of(dims, [&](const auto& dim) { return dim.second % tile == 0; });
+}
+
+TEST(HiddenShapes, OneOfThreeHasExtentsThatAreAllMultiplesOf64) {
+  const TaskSpec spec = task_of(kWideTask);
+  int of_128 = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const std::vector<Dims> shapes = draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7);
+    ASSERT_EQ(shapes.size(), 3U);
+    EXPECT_TRUE(all_multiples_of(shapes[1], 64)) << seed;
+    EXPECT_FALSE(all_multiples_of(shapes[0], 64) && all_multiples_of(shapes[2], 64)) << seed;
+    of_128 += all_multiples_of(shapes[1], 128);
+  }
+  EXPECT_GT(of_128, 10);
+}
+
+TEST(LargeShape, ComesCloseToItsLimits) {
+  const TaskSpec spec = task_of(kWideTask);
+  int aligned = 0;
+  std::set<Dims> seen;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e11, 1 << 23});
+    ASSERT_TRUE(dims);
+    const auto task = lathe::bind(spec, *dims);
+    ASSERT_TRUE(task.ok());
+    EXPECT_LE(task->value_elements(), 1 << 23);
+    EXPECT_GT(task->value_elements(), 1 << 21);
+    aligned += all_multiples_of(*dims, 64);
+    seen.insert(*dims);
+  }
+  EXPECT_GT(aligned, 2);
+  EXPECT_LT(aligned, 38);
+  EXPECT_GT(seen.size(), 30U);
+}
+
+TEST(LargeShape, ReachesTheDomainsEnd) {
+  const TaskSpec spec = task_of(kWideTask);
+  bool reached = false;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e12, 1e9});
+    ASSERT_TRUE(dims);
+    for (const auto& [name, extent] : *dims) reached = reached || extent == 4096;
+  }
+  EXPECT_TRUE(reached);
+}
+
+TEST(LargeShape, IsNoneWhereTheDomainIsSmall) {
+  EXPECT_FALSE(draw_large_shape(task_of(kLinearTask), Seed::from_number(1), {1e12, 1e9}));
 }
 
 }  // namespace

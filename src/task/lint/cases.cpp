@@ -10,9 +10,7 @@ constexpr double kMaxElements = 1e5;
 constexpr std::int64_t kSmallExtent = 8;
 
 bool small_enough(const BoundTask& task) {
-  double elements = 0;
-  for (const auto& [name, shape] : task.shapes) elements += static_cast<double>(element_count(shape));
-  return task.flops <= kMaxFlops && elements <= kMaxElements;
+  return task.flops <= kMaxFlops && task.value_elements() <= kMaxElements;
 }
 
 /// The dims with the largest possible dim halved, or all of them if the domain couples them; `dims`

@@ -285,9 +285,7 @@ Result<LintReport> lint(const TaskSpec& spec, const Seed& seed) {
   LATHE_TRY(LintReport report, linter.run());
   if (small == headline) return report;
   LATHE_TRY(const BoundTask large, lathe::bind(spec, headline));
-  double elements = 0;
-  for (const auto& [name, shape] : large.shapes) elements += static_cast<double>(element_count(shape));
-  if (large.flops > kHeadlineFlops || elements > kHeadlineElements) return report;
+  if (large.flops > kHeadlineFlops || large.value_elements() > kHeadlineElements) return report;
   Linter again(large, *reference, seed);
   LATHE_TRY(const LintReport at_headline, again.run_outputs_only());
   merge(report, at_headline);
