@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "candidate/candidate.h"
 #include "task/spec.h"
+#include "tests/candidate/documented_candidates.h"
 
 namespace lathe {
 namespace {
@@ -118,6 +119,21 @@ double seconds_to_cancel(Work work) {
   const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   canceller.join();
   return seconds;
+}
+
+TEST_F(CpuBackendTest, BuildsEveryCandidateThatAPageShows) {
+  int count = 0;
+  for (const DocumentedCandidate& shown : documented_candidates()) {
+    if (shown.for_gpu) continue;
+    SCOPED_TRACE(shown.place);
+    const auto candidate = parse_candidate(shown.text, shown.place);
+    ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+    const auto built = backend_->build(*candidate, (*workload_)->task);
+    ASSERT_TRUE(built.ok()) << built.error().to_string();
+    EXPECT_TRUE(built->ok) << built->reason << built->facts.log;
+    ++count;
+  }
+  EXPECT_GE(count, 2);
 }
 
 TEST_F(CpuBackendTest, ACancelledBlockIsKilledLongBeforeItsTimeout) {
