@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <memory>
 #include <span>
 #include <vector>
@@ -62,7 +63,9 @@ class ShapeTimer {
  public:
   /// `secret` draws trials and checked places; no two timers have the same.
   ShapeTimer(const TimingSite& site, std::span<const Anchor> anchors, const Seed& secret)
-      : site_(site), anchors_(anchors), secret_(secret) {}
+      : site_(site), anchors_(anchors), secret_(secret) {
+    assert(!site.shape.timing_rms.empty());
+  }
 
   /// Measures a verified kernel as a further anchor: against the first, or against a twin of itself where it
   /// is the first.

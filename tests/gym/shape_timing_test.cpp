@@ -401,6 +401,7 @@ TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
   BenchShape shape;
   shape.task = *lathe::bind(task, task.shapes[0].dims);
   shape.timing = *make_timing_workload(backend, *reference, shape.task, Seed::from_number(2), 4, {});
+  shape.timing_rms.assign(4, {RmsLimit{}});
   DevicePeaks peaks;
   peaks.flops_per_second = 1e30;
   peaks.levels = {{"memory", 1e30, 1e9}};  // 128 bytes in 128 ns
