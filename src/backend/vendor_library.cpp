@@ -26,12 +26,10 @@ Result<VendorLibrary> VendorLibrary::open(const std::string& path) {
 }
 
 Result<lathe_vendor_call*> VendorLibrary::prepare(const std::string& json, int threads) const {
-  std::array<char, 512> error{};
-  lathe_vendor_call* call = prepare_(json.c_str(), threads, error.data(), error.size());
-  if (call) return call;
-  const std::string reason = error.data();
-  if (reason.starts_with("no_library")) return Error{ErrorCode::kUnavailable, reason};
-  return refused("library_refuses", reason);
+  lathe_vendor_error error{};
+  if (lathe_vendor_call* const call = prepare_(json.c_str(), threads, &error)) return call;
+  if (error.no_library) return Error{ErrorCode::kUnavailable, error.text, {}, {}, "no_library"};
+  return refused("library_refuses", error.text);
 }
 
 Result<std::string> VendorLibrary::find_cudnn(const std::string& first_place) const {

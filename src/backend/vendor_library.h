@@ -13,7 +13,7 @@ class VendorLibrary {
  public:
   static Result<VendorLibrary> open(const std::string& path);
 
-  /// Errors: kUnavailable, "no_library: ..."; kInvalid, the library cannot compute this.
+  /// Errors: kUnavailable, "no_library"; kInvalid, "library_refuses": it cannot compute this.
   Result<lathe_vendor_call*> prepare(const std::string& json, int threads) const;
   /// Sets the CUDA stream of later calls. Returns 0 or the library's error code.
   int set_stream(void* stream) const { return set_stream_ ? set_stream_(stream) : 0; }

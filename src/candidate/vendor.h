@@ -17,15 +17,19 @@ extern "C" {
 
 typedef struct lathe_vendor_call lathe_vendor_call;
 
+/* Why a call cannot be prepared. */
+typedef struct lathe_vendor_error {
+  int no_library; /* the machine lacks the library or one of its dependencies; else the call is invalid */
+  char text[512]; /* terminated */
+} lathe_vendor_error;
+
 /* `json` is BoundStep::node_text:
  *   {"library":"onednn","nodes":[{"op":"matmul","attrs":{},"in":[{"buffer":0,"shape":[M,K],"dtype":"fp32"},
  *    {"node":0}],"out":{"buffer":3,"shape":[M,N],"dtype":"fp32"}}]}
  * where "buffer" indexes the pointer array given to execute() and "node" an earlier node of the
- * same call. Returns null on failure and writes a terminated message to `error`: "no_library: ..."
- * if the machine lacks the library or one of its dependencies; any other message means that the
- * call is invalid. */
-LATHE_VENDOR_API lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
-                                                         unsigned long error_size);
+ * same call. Returns null on failure and says why in `error`. */
+LATHE_VENDOR_API lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads,
+                                                         lathe_vendor_error* error);
 
 /* Runs one call on 64-byte-aligned buffers. Returns 0 or the library's error code. A handle is not
  * thread-safe. */

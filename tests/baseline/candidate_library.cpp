@@ -112,9 +112,9 @@ void run_launch(const BoundStep& step, const Memory& memory, void (*entry)(void*
 }
 
 Status run_node(const BoundStep& step, const Memory& memory) {
-  char error[512];
-  lathe_vendor_call* call = lathe_vendor_prepare(step.node_text.c_str(), 1, error, sizeof(error));
-  if (!call) return invalid(std::string(error) + " in " + step.node_text);
+  lathe_vendor_error error;
+  lathe_vendor_call* call = lathe_vendor_prepare(step.node_text.c_str(), 1, &error);
+  if (!call) return invalid(std::string(error.text) + " in " + step.node_text);
   std::vector<void*> buffers;
   for (const BoundArg& arg : step.args) buffers.push_back(memory.at(std::get<BufferRef>(arg)));
   const int status = lathe_vendor_execute(call, buffers.data());

@@ -69,8 +69,8 @@ class PreparedCalls {
   };
 
   void prepare(const BoundStep& step, int threads) {
-    char error[256];
-    lathe_vendor_call* handle = vendor_.prepare(step.node_text.c_str(), threads, error, sizeof(error));
+    lathe_vendor_error error;
+    lathe_vendor_call* handle = vendor_.prepare(step.node_text.c_str(), threads, &error);
     if (!handle) return;
     Call call{handle, std::vector<void*>(step.args.size())};
     constexpr std::size_t kPlenty = 2 << 20;
@@ -153,9 +153,9 @@ INSTANTIATE_TEST_SUITE_P(Libraries, VendorLockdown, testing::Values("openblas", 
 TEST(VendorCall, SaysWhyItCannotBePrepared) {
   const VendorLibrary vendor(1);
   const auto error_of = [&](const std::string& json) -> std::string {
-    char error[64] = {};
-    EXPECT_EQ(vendor.prepare(json.c_str(), 1, error, sizeof(error)), nullptr);
-    return error;
+    lathe_vendor_error error;
+    EXPECT_EQ(vendor.prepare(json.c_str(), 1, &error), nullptr);
+    return error.text;
   };
   const nlohmann::json vector = {{"buffer", 0}, {"shape", {4}}, {"dtype", "fp32"}};
   nlohmann::json call = {{"library", "onednn"}};

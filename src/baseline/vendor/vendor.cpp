@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -92,8 +92,7 @@ Result<std::unique_ptr<PreparedCall>> prepare(const char* json, int threads) {
 }  // namespace
 }  // namespace lathe::vendor
 
-lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* error,
-                                        unsigned long error_size) {
+lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, lathe_vendor_error* error) {
   lathe::vendor::keep_freed_memory();
   std::string message;
   try {
@@ -104,11 +103,8 @@ lathe_vendor_call* lathe_vendor_prepare(const char* json, int threads, char* err
   } catch (const std::exception& exception) {
     message = exception.what();
   }
-  if (error_size > 0) {
-    const std::size_t length = std::min<std::size_t>(message.size(), error_size - 1);
-    std::memcpy(error, message.data(), length);
-    error[length] = 0;
-  }
+  error->no_library = 0;  // both libraries are linked
+  error->text[message.copy(error->text, sizeof(error->text) - 1)] = 0;
   return nullptr;
 }
 

@@ -32,17 +32,18 @@ std::string text_of(const lathe::Error& error) {
 
 }  // namespace
 
-lathe_vendor_call* lathe_vendor_prepare(const char* json, int, char* error, unsigned long error_size) {
+lathe_vendor_call* lathe_vendor_prepare(const char* json, int, lathe_vendor_error* error) {
   std::string message;
+  error->no_library = 0;
   try {
     auto prepared = prepare(json);
     if (prepared.ok()) return new lathe_vendor_call{*std::move(prepared)};
-    const bool missing = prepared.error().code == lathe::ErrorCode::kUnavailable;
-    message = (missing ? "no_library: " : "") + text_of(prepared.error());
+    error->no_library = prepared.error().code == lathe::ErrorCode::kUnavailable;
+    message = text_of(prepared.error());
   } catch (const std::exception& exception) {
     message = exception.what();
   }
-  write(message, error, error_size);
+  write(message, error->text, sizeof(error->text));
   return nullptr;
 }
 
