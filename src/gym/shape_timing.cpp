@@ -238,7 +238,7 @@ ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& 
   result.finding = open(built, *workload, {1 + number}, session);
   if (!result.finding.passed()) return result;
   const auto rms = naive_rms(*workload);
-  if (!rms.ok()) return result.finding = {Outcome::kInfra, "naive_rms", rms.error().to_string()}, result;
+  if (!rms.ok()) return result.finding = {Outcome::kInfra, "anchor_failed", rms.error().to_string()}, result;
   Round round{*workload, *rms, rule, secret};
   const Ring ring = take_ring(round);
   PairOutcome pair = time_against(anchor, *session, round);

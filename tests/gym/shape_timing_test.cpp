@@ -110,7 +110,7 @@ TEST(ShapeTiming, AFinalWithoutTheNaiveBuildsRmsIsTheMachinesFailure) {
   bench.script_naive(broken);
   const ShapeTiming timing = bench.final();
   EXPECT_EQ(timing.finding.outcome, Outcome::kInfra);
-  EXPECT_EQ(timing.finding.reason, "naive_rms");
+  EXPECT_EQ(timing.finding.reason, "anchor_failed");
 }
 
 TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
