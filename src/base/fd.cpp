@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
+#include <new>
+
+#include "base/output.h"
 
 namespace lathe {
 
@@ -15,7 +17,7 @@ void UniqueFd::reset() {
   fd_ = -1;
 }
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_file(const std::string& path, std::size_t most_bytes) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) {
     Error error = errno_error("cannot open '" + path + "'", "check that the path exists and can be read");
@@ -29,31 +31,20 @@ Result<std::string> read_file(const std::string& path) {
     if (got == 0) return bytes;
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno_error("cannot read '" + path + "'");
-    bytes.append(buffer, static_cast<std::size_t>(got));
+    if (bytes.size() + static_cast<std::size_t>(got) > most_bytes)
+      return invalid("'" + path + "' has more than " + std::to_string(most_bytes) + " bytes",
+                     "name a file that is what it should be");
+    try {
+      bytes.append(buffer, static_cast<std::size_t>(got));
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorCode::kUnavailable, "'" + path + "' does not fit in memory",
+                   "raise the memory limit"};
+    }
   }
 }
 
 Status write_file_atomically(const std::string& path, std::string_view bytes) {
-  std::string temporary = path + ".XXXXXX";
-  UniqueFd fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd.valid())
-    return errno_error("cannot create a file beside '" + path + "'",
-                       "check that the folder exists and can be written");
-  const auto fail = [&](const char* action) -> Status {
-    Error error =
-        errno_error(std::string(action) + " '" + path + "'", "check free disk space and permissions");
-    ::unlink(temporary.c_str());
-    return error;
-  };
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd.get(), bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail("cannot write");
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
-  if (::fchmod(fd.get(), 0644) != 0 || ::fsync(fd.get()) != 0) return fail("cannot sync");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot publish");
-  return Ok{};
+  return replace_file(path, bytes, 0644);
 }
 
 Status make_directories(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/fd.h"
+#include "base/output.h"
 #include "library/package.h"
 
 namespace lathe {
@@ -54,11 +55,12 @@ Status copy_headers(const std::string& from, const std::string& to) {
   std::error_code code;
   for (fs::recursive_directory_iterator it(from + "/lathe", code), end; !code && it != end;
        it.increment(code)) {
-    if (!it->is_regular_file() || it->path().extension() != ".h") continue;
-    const std::string target = to + "/" + fs::relative(it->path(), from).string();
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored) || it->path().extension() != ".h") continue;
+    const std::string target = to + "/" + it->path().lexically_relative(from).string();
     LATHE_TRY(const std::string bytes, read_file(it->path().string()));
     LATHE_CHECK_OK(make_directories(fs::path(target).parent_path().string()));
-    LATHE_CHECK_OK(write_file_atomically(target, bytes));
+    LATHE_CHECK_OK(write_output(target, bytes));
   }
   if (code)
     return Error{ErrorCode::kIo, "cannot read the device headers in '" + from + "': " + code.message(),
@@ -89,7 +91,7 @@ Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
   };
   for (const KernelVariant& variant : variants)
     files.emplace_back("src/kernel" + variant.suffix + ".cpp", variant_source(request, package, variant));
-  for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_file_atomically(out_dir + "/" + path, bytes));
+  for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_output(out_dir + "/" + path, bytes));
   return Ok{};
 }
 
