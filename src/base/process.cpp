@@ -57,7 +57,13 @@ class SpawnActions {
     }
     posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
     if (!command.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, command.folder.c_str());
-    if (command.own_group) posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
+    // What this process ignores its children do not.
+    sigset_t usual;
+    ::sigemptyset(&usual);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&usual, signal);
+    posix_spawnattr_setsigdefault(&attributes_, &usual);
+    const int group = command.own_group ? POSIX_SPAWN_SETPGROUP : 0;
+    posix_spawnattr_setflags(&attributes_, static_cast<short>(POSIX_SPAWN_SETSIGDEF | group));
     return Ok{};
   }
 

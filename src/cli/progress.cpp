@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "cli/output.h"
+#include "cli/console.h"
 
 namespace lathe::cli {
 namespace {

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "record/json.h"
+#include "record/json_reader.h"
 
 namespace lathe::cli {
 namespace {
@@ -36,17 +38,48 @@ json config_of(const OptimizeOptions& options, const std::string& task_path) {
           {"task_path", task_path}};
 }
 
-void apply_config(const json& config, OptimizeOptions& options) {
-  options.policy = config.value("policy", options.policy);
-  options.search = config.value("search", options.search);
-  options.budget.seed = config.value("seed", options.budget.seed);
-  options.common.threads = config.value("threads", options.common.threads);
-  options.common.device = config.value("device", "cpu");
-  const SearchOptions& given = options.budget;
-  if (given.max_evaluations > 0 || given.max_seconds > 0 || given.total_seconds > 0) return;
-  options.budget.max_evaluations = config.value("evals", 0);
-  options.budget.max_seconds = config.value("seconds", 0.0);
-  options.budget.total_seconds = config.value("total_seconds", 0.0);
+/// What a stored run was started with. Fields that are missing stay as they are.
+struct RunConfig {
+  OptimizeOptions options;
+  std::string task_path;
+};
+
+Result<RunConfig> read_config(const RunRecord& record, const OptimizeOptions& given) {
+  const auto damaged = [&](const Error& error) {
+    return Error{ErrorCode::kCorrupt, "run " + record.id + " has a damaged configuration: " + error.message,
+                 "start a new run"};
+  };
+  const auto config = parse_json(record.config, "config");
+  if (!config.ok()) return damaged(config.error());
+  RunConfig run{given, record.task_name + ".toml"};
+  run.options.common.device = "cpu";
+  JsonReader reader(*config, "config");
+  const auto read = [&](const char* field, auto& to) {
+    if (config->contains(field)) reader.read(field, to);
+  };
+  SearchOptions budget;
+  read("policy", run.options.policy);
+  read("search", run.options.search);
+  if (const auto seed = config->find("seed"); seed != config->end() && seed->is_number_unsigned())
+    run.options.budget.seed = seed->get<std::uint64_t>();
+  read("threads", run.options.common.threads);
+  read("device", run.options.common.device);
+  read("task_path", run.task_path);
+  read("evals", budget.max_evaluations);
+  read("seconds", budget.max_seconds);
+  read("total_seconds", budget.total_seconds);
+  if (!reader.status().ok()) return damaged(reader.status().error());
+  const int processors = static_cast<int>(usable_processors().size());
+  if (run.options.common.threads < 1 || run.options.common.threads > processors)
+    return invalid(fmt::format("run {} has {} threads, and this machine has {} processors", record.id,
+                               run.options.common.threads, processors),
+                   "go on with it on the machine where it began, or start a new run");
+  if (given.budget.max_evaluations > 0 || given.budget.max_seconds > 0 || given.budget.total_seconds > 0)
+    return run;
+  run.options.budget.max_evaluations = budget.max_evaluations;
+  run.options.budget.max_seconds = budget.max_seconds;
+  run.options.budget.total_seconds = budget.total_seconds;
+  return run;
 }
 
 }  // namespace
@@ -75,12 +108,9 @@ Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
 
 Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store) {
   LATHE_TRY(RunRecord record, store.run(options.resume));
-  const json config = json::parse(record.config, nullptr, false);
-  if (config.is_discarded())
-    return Error{ErrorCode::kCorrupt, "run " + record.id + " has a damaged configuration", "start a new run"};
-  apply_config(config, options);
-  LATHE_TRY(TaskSpec task,
-            parse_task(record.task_text, config.value("task_path", record.task_name + ".toml")));
+  LATHE_TRY(RunConfig config, read_config(record, options));
+  LATHE_TRY(TaskSpec task, parse_task(record.task_text, config.task_path));
+  options = std::move(config.options);
   return RunPlan{std::make_shared<const TaskSpec>(std::move(task)), std::move(record), true};
 }
 

@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/broker/cuda_backend.h"
-#include "base/fd.h"
-#include "cli/output.h"
+#include "base/output.h"
+#include "cli/console.h"
 #include "gym/bench_shape.h"
 #include "record/json.h"
+#include "record/json_reader.h"
 
 namespace lathe::cli {
 namespace {
@@ -40,20 +40,24 @@ std::string peaks_text(const DevicePeaks& peaks) {
                              {"levels", nlohmann::json::array()}};
   for (const auto& level : peaks.levels)
     document["levels"].push_back({level.name, level.capacity_bytes, level.bytes_per_second});
-  return document.dump();
+  return json_text(document);
 }
 
+/// Nothing where another version, or a hand, has written something else.
 std::optional<DevicePeaks> peaks_from(const std::string& text) {
-  const auto document = nlohmann::json::parse(text, nullptr, false);
-  if (document.is_discarded()) return std::nullopt;
-  for (const char* const key : {"flops", "tensor_flops", "levels"})
-    if (!document.contains(key)) return std::nullopt;
+  const auto document = parse_json(text, "peaks");
+  if (!document.ok()) return std::nullopt;
   DevicePeaks peaks;
-  peaks.flops_per_second = document["flops"].get<double>();
-  peaks.tensor_flops_per_second = document["tensor_flops"].get<double>();
-  for (const auto& level : document["levels"])
-    peaks.levels.push_back(
-        {level.at(0).get<std::string>(), level.at(1).get<double>(), level.at(2).get<double>()});
+  JsonReader reader(*document, "peaks");
+  reader.read("flops", peaks.flops_per_second);
+  reader.read("tensor_flops", peaks.tensor_flops_per_second);
+  if (!reader.status().ok() || peaks.flops_per_second <= 0) return std::nullopt;
+  for (const auto& level : document->value("levels", nlohmann::json())) {
+    if (!level.is_array() || level.size() != 3 || !level[0].is_string() || !level[1].is_number() ||
+        !level[2].is_number() || level[2].get<double>() <= 0)
+      return std::nullopt;
+    peaks.levels.push_back({level[0].get<std::string>(), level[1].get<double>(), level[2].get<double>()});
+  }
   return peaks;
 }
 
@@ -78,7 +82,8 @@ void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the program.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
 }
 
 std::string store_folder(const CommonOptions& options) {
@@ -117,6 +122,8 @@ int exit_code(const Error& error) {
       return kBadInput;
     case ErrorCode::kCancelled:
       return kInterrupted;
+    case ErrorCode::kInternal:
+      return kFault;
     default:
       return kMachine;
   }
@@ -129,21 +136,13 @@ int fail(const Error& error) {
 
 Status check_json_file(const std::string& json_file) {
   if (json_file.empty() || json_file == "-") return Ok{};
-  const std::filesystem::path folder = std::filesystem::path(json_file).parent_path();
-  std::error_code code;
-  if (std::filesystem::is_directory(json_file, code))
-    return Error{ErrorCode::kIo, "cannot write '" + json_file + "': it is a folder",
-                 "name a file with --json"};
-  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
-    return errno_error("cannot write '" + json_file + "'",
-                       "make its folder, or name another file with --json");
-  return Ok{};
+  return check_output(json_file);
 }
 
 Status write_json(const std::string& json_file, const nlohmann::json& document) {
   if (json_file.empty()) return Ok{};
   if (json_file == "-") return print_json(document), Ok{};
-  return write_file_atomically(json_file, json_text(document, 2) + "\n");
+  return write_output(json_file, json_text(document, 2) + "\n");
 }
 
 ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines) {

@@ -20,6 +20,7 @@ enum ExitCode : int {
   kUsage = 2,          ///< wrong arguments
   kBadInput = 3,       ///< a task, candidate or run that cannot be used
   kMachine = 4,        ///< this machine lacks something, or an I/O error
+  kFault = 70,         ///< a fault of Lathe itself
   kInterrupted = 130,  ///< Ctrl-C: what was done is kept
 };
 

@@ -1,17 +1,15 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "backend/cuda/broker/offline_build.h"
 #include "base/fd.h"
-#include "base/processors.h"
+#include "base/output.h"
+#include "base/parallel.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "record/json.h"
 #include "report/documents.h"
@@ -29,7 +27,7 @@ std::string stem_of(const std::string& path) { return std::filesystem::path(path
 
 Status build_one(OfflineBuilder& builder, const BoundTask& task, const std::string& path,
                  const std::string& out) {
-  LATHE_TRY(std::string text, read_file(path));
+  LATHE_TRY(std::string text, read_file(path, kMaxCandidateBytes));
   LATHE_TRY(const Candidate candidate, parse_candidate(std::move(text), path));
   LATHE_CHECK_OK(check_plan(candidate, *task.spec));
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, task, builder.facts()));
@@ -37,23 +35,18 @@ Status build_one(OfflineBuilder& builder, const BoundTask& task, const std::stri
   if (!built.ok) return refused(built.reason, built.reason + "\n" + built.facts.log, {}, {path});
   const std::string stem = stem_of(path);
   const auto document = build_document(task, program, builder.arch(), stem + ".cubin");
-  LATHE_CHECK_OK(write_file_atomically(out + "/" + stem + ".cubin", built.artifact.bytes));
-  return write_file_atomically(out + "/" + stem + ".json", json_text(document, 2) + "\n");
+  LATHE_CHECK_OK(write_output(out + "/" + stem + ".cubin", built.artifact.bytes));
+  return write_output(out + "/" + stem + ".json", json_text(document, 2) + "\n");
 }
 
 /// Every candidate on a worker of its own, as far as there are processors.
 std::vector<Status> build_all(OfflineBuilder& builder, const BoundTask& task, const BuildOptions& options) {
-  const std::size_t count = options.candidates.size();
-  std::vector<Status> results(count, Ok{});
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++)
-      results[i] = build_one(builder, task, options.candidates[i], options.out);
-  };
-  std::vector<std::jthread> workers;
-  for (std::size_t w = 1; w < std::min(count, usable_processors().size()); ++w) workers.emplace_back(work);
-  work();
-  workers.clear();
+  std::vector<Status> results(options.candidates.size(), Ok{});
+  (void)for_each_index(static_cast<int>(results.size()), [&](int i) -> Status {
+    const auto at = static_cast<std::size_t>(i);
+    results[at] = build_one(builder, task, options.candidates[at], options.out);
+    return Ok{};
+  });
   return results;
 }
 

@@ -7,8 +7,8 @@
 #include "backend/cuda/broker/naive_grader.h"
 #include "backend/installation.h"
 #include "backend/vendor_library.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "conformance/conformance.h"
 #include "sandbox/jail.h"
@@ -103,7 +103,7 @@ void print_case(const ConformanceResult& result) {
   print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
         result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
         name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);
-  if (!result.as_expected) print_block(stdout, "         ", result.detail);
+  if (!result.as_expected) print_block("         ", result.detail);
   if (!result.naive_as_expected) print("         the naive grader said {}\n", result.naive.detail);
 }
 

@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "gym/gym.h"
+#include "record/json.h"
 #include "record/verdict_text.h"
 #include "report/documents.h"
 
@@ -32,18 +33,18 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
     speed += fmt::format("  {:.2f}x {} [{:.2f}, {:.2f}]", best->mid, best_baseline, best->low, best->high);
   if (verdict.median_ns() > 0) speed += "  " + format_ns(verdict.median_ns());
   print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
-  if (!verdict.passed() && !verdict.detail.empty()) print_block(stdout, "    ", verdict.detail);
+  if (!verdict.passed() && !verdict.detail.empty()) print_block("    ", verdict.detail);
   if (verdict.profiles.empty()) return;
   if (const std::string state = device_state_text(verdict); !state.empty())
     print("    while it was timed: {}\n", state);
-  for (const ShapeProfile& profile : verdict.profiles) print_block(stdout, "  ", profile_text(profile));
+  for (const ShapeProfile& profile : verdict.profiles) print_block("  ", profile_text(profile));
 }
 
 /// Their texts; an error for each file that cannot be read or is no candidate.
 std::vector<Result<std::string>> read_candidates(const std::vector<std::string>& paths) {
   std::vector<Result<std::string>> texts;
   for (const std::string& path : paths) {
-    texts.push_back(read_file(path));
+    texts.push_back(read_file(path, kMaxCandidateBytes));
     if (!texts.back().ok()) continue;
     if (auto candidate = parse_candidate(*texts.back(), path); !candidate.ok())
       texts.back() = std::move(candidate).error();

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/installation.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "library/export.h"
 #include "report/documents.h"

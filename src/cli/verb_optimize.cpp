@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
 #include "cli/verbs.h"
@@ -95,7 +95,7 @@ class Optimizer {
     const std::string folder = options_.common.store_folder + "/reports";
     result.report_path = fmt::format("{}/{}.html", folder, run);
     LATHE_CHECK_OK(make_directories(folder));
-    LATHE_CHECK_OK(write_file_atomically(result.report_path, page));
+    LATHE_CHECK_OK(write_output(result.report_path, page));
     return result;
   }
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "policy/catalog/catalog.h"
 
@@ -37,7 +37,7 @@ Result<int> propose(const ProposeOptions& options) {
   const char* const ending = device.dialect == Dialect::kCuda ? "cu" : "cpp";
   for (std::size_t i = 0; i < proposals.size(); ++i) {
     const std::string path = fmt::format("{}/{}_{}.{}", options.out, task->name, i, ending);
-    LATHE_CHECK_OK(write_file_atomically(path, proposals[i].text));
+    LATHE_CHECK_OK(write_output(path, proposals[i].text));
     LATHE_TRY(const Candidate candidate, parse_candidate(proposals[i].text, path));
     print("{}  {}  {}\n", path, candidate.plan().pattern, candidate.plan().knobs);
   }

@@ -2,10 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
+#include "record/json.h"
 #include "report/documents.h"
 
 namespace lathe::cli {
@@ -28,7 +29,7 @@ Result<int> report(const ReportOptions& options) {
   LATHE_TRY(const ReportExtras extras, extras_from_document(document));
   LATHE_TRY(const std::string page, render_report(record, experiences, extras));
   const std::string path = options.html.empty() ? record.id + ".html" : options.html;
-  LATHE_CHECK_OK(write_file_atomically(path, page));
+  LATHE_CHECK_OK(write_output(path, page));
   LATHE_CHECK_OK(write_json(options.common.json_file, document));
   if (options.common.json_file != "-") print("{}\n", path);
   return static_cast<int>(kSuccess);

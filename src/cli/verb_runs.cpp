@@ -3,8 +3,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "reward/reward.h"
 
@@ -40,7 +40,8 @@ Result<int> list(const RunsOptions& options) {
 /// The peer that a run's speedups are over: the naive build as long as it has not ended.
 std::string peer_of(const RunRecord& run) {
   const auto summary = nlohmann::json::parse(run.summary, nullptr, false);
-  return summary.is_object() ? summary.value("best_baseline", "naive") : "naive";
+  const auto peer = summary.is_object() ? summary.find("best_baseline") : summary.end();
+  return peer != summary.end() && peer->is_string() ? peer->get<std::string>() : "naive";
 }
 
 /// The value of a reward; "-" where it has none.

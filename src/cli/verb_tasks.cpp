@@ -5,8 +5,9 @@
 
 #include "backend/installation.h"
 #include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "gym/bench_shape.h"
 #include "task/generate/generate.h"
@@ -27,8 +28,8 @@ struct TasksOptions {
 std::vector<std::string> task_files(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, code))
-    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".toml") paths.push_back(it->path().string());
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -55,7 +56,7 @@ Result<int> list(const TasksOptions& options) {
 Result<int> show(const TasksOptions& options) {
   LATHE_TRY(const TaskSpec task, load_task(options.task));
   print("{}\n", task.name);
-  print_block(stdout, "", task.description);
+  print_block("", task.description);
   print("digest {}\n\n", task.digest.short_hex());
   for (const TensorDecl& tensor : task.tensors) {
     std::string extents;
@@ -91,11 +92,11 @@ Result<int> generate(const TasksOptions& options) {
   for (int i = 0; i < options.count; ++i) {
     LATHE_TRY(const std::string text, generate_task(options.seed + static_cast<std::uint64_t>(i)));
     if (options.out.empty()) {
-      print_block(stdout, "", text);
+      print_block("", text);
       continue;
     }
     LATHE_CHECK_OK(make_directories(options.out));
-    LATHE_CHECK_OK(write_file_atomically(
+    LATHE_CHECK_OK(write_output(
         fmt::format("{}/generated_{}.toml", options.out, options.seed + static_cast<std::uint64_t>(i)),
         text));
   }
