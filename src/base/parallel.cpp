@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -25,7 +26,8 @@ Status for_each_index(int count, int threads, const std::function<Status(int)>& 
   std::atomic<int> next{0};
   std::mutex mutex;
   std::map<int, Error> errors;
-  const auto work = [&] {
+  std::exception_ptr thrown;
+  const auto take_all = [&] {
     for (int i = next++; i < count; i = next++) {
       Status done = each(i);
       if (done.ok()) continue;
@@ -34,10 +36,24 @@ Status for_each_index(int count, int threads, const std::function<Status(int)>& 
       next = count;
     }
   };
+  const auto work = [&] {
+    try {
+      take_all();
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      thrown = std::current_exception();
+      next = count;
+    }
+  };
   std::vector<std::jthread> helpers;
-  for (int t = 1; t < std::min(count, threads); ++t) helpers.emplace_back(work);
+  try {
+    for (int t = 1; t < std::min(count, threads); ++t) helpers.emplace_back(work);
+  } catch (const std::exception&) {
+    // Where the system gives no more threads, those that are there do it all.
+  }
   work();
   helpers.clear();
+  if (thrown) std::rethrow_exception(thrown);
   return errors.empty() ? Status(Ok{}) : Status(errors.begin()->second);
 }
 

@@ -8,8 +8,6 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 1 << 20;
-
 /// How front matter begins and ends: as a comment of C++, or as the docstring of a Python module.
 struct Quotes {
   std::string_view open, close;
@@ -156,7 +154,7 @@ bool starts_with_front_matter(std::string_view text) {
 }
 
 Result<Candidate> parse_candidate(std::string text, std::string name) {
-  if (text.size() > kMaxTextBytes)
+  if (text.size() > kMaxCandidateBytes)
     return invalid(fmt::format("{} bytes are too many for a candidate", text.size()), "at most 1 MiB",
                    {name});
   if (text.find('\0') != std::string::npos)

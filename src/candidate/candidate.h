@@ -10,6 +10,9 @@
 
 namespace lathe {
 
+/// A longer text is no candidate.
+inline constexpr std::size_t kMaxCandidateBytes = 1 << 20;
+
 /// One proposed kernel: ONE text, whose leading /*lathe ... */ comment (in Python the docstring """lathe ...
 /// """) says how it is run. Immutable; named by the digest of its text.
 struct Candidate {

@@ -312,7 +312,7 @@ class PlanCompiler {
       }
       call["nodes"].push_back(std::move(entry));
     }
-    bound.node_text = call.dump();
+    bound.node_text = call.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     library_calls_.insert(bound.node_text);
     if (library_calls_.size() > task_.spec->nodes.size())
       return too_large(fmt::format("the plan prepares more library calls than the task's {} nodes",

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/parallel.h"
 #include "baseline/baseline.h"
 #include "candidate/launch_program.h"
 #include "conformance/naive_grader.h"
@@ -147,20 +146,15 @@ class Suite {
 
   /// Compiles everything on all cores, so that the evaluators later find the objects in the cache.
   void build_objects() {
-    std::atomic<std::size_t> next = 0;
-    std::vector<std::thread> workers;
-    for (int i = 0; i < backend_.device().cores; ++i)
-      workers.emplace_back([&] {
-        for (std::size_t at; (at = next++) < entries_.size();) {
-          Entry& entry = entries_[at];
-          const TaskSpec& task = tasks_.at(entry.result.spec.task);
-          const auto bound = lathe::bind(task, task.shapes.front().dims);
-          if (!bound.ok() || entry.result.skipped) continue;
-          auto built = backend_.build(entry.candidate, *bound);
-          if (built.ok()) entry.object = std::move(built->artifact.bytes);
-        }
-      });
-    for (std::thread& worker : workers) worker.join();
+    (void)for_each_index(static_cast<int>(entries_.size()), backend_.device().cores, [&](int i) -> Status {
+      Entry& entry = entries_[static_cast<std::size_t>(i)];
+      const TaskSpec& task = tasks_.at(entry.result.spec.task);
+      const auto bound = lathe::bind(task, task.shapes.front().dims);
+      if (!bound.ok() || entry.result.skipped) return Ok{};
+      auto built = backend_.build(entry.candidate, *bound);
+      if (built.ok()) entry.object = std::move(built->artifact.bytes);
+      return Ok{};
+    });
   }
 
   Result<Candidate> honest_peer(const std::string& name, const TaskSpec& task) const {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "gym/cancellable.h"
 #include "gym/task_bench.h"
 
@@ -63,15 +64,26 @@ struct Urgency {
 };
 using JobQueue = std::set<JobPtr, Urgency>;
 
-Verdict unreadable(const EvaluationRequest& request, const Error& error) {
+/// The verdict on a text for which an error came before any verdict of the bench.
+Verdict without_evidence(const EvaluationRequest& request, Outcome outcome, std::string reason,
+                         const Error& error) {
   Verdict verdict;
-  verdict.outcome = Outcome::kBuildFailed;
-  verdict.reason = "bad_candidate";
+  verdict.outcome = outcome;
+  verdict.reason = std::move(reason);
   verdict.detail = error.to_string();
   verdict.depth = request.depth;
   verdict.candidate = digest_of(request.text);
   verdict.task = request.task->digest;
   return verdict;
+}
+
+Verdict unreadable(const EvaluationRequest& request, const Error& error) {
+  return without_evidence(request, Outcome::kBuildFailed, "bad_candidate", error);
+}
+
+/// What the machine could not do, out of memory perhaps, is not the candidate's fault.
+Verdict machine_failed(const EvaluationRequest& request, const Error& error) {
+  return without_evidence(request, Outcome::kInfra, "gym_infra", error);
 }
 
 class LocalGym;
@@ -101,12 +113,16 @@ class LocalEvaluator final : public Evaluator {
 class LocalGym final : public Gym {
  public:
   LocalGym(Backend& backend, const GymOptions& options, EventSink& events)
-      : backend_(backend), options_(options), events_(events), stop_(options.cancel.child()) {
-    const DeviceInfo& device = backend.device();
+      : backend_(backend), options_(options), events_(events), stop_(options.cancel.child()) {}
+
+  /// Not in the constructor: where the system gives too few threads, the destructor ends those that are
+  /// there.
+  void start_threads() {
+    const DeviceInfo& device = backend_.device();
     // Lanes that wait for their processors would leave the device idle.
     const int cores_for_builds = device.lanes > 1 ? device.cores / 2 : device.cores;
-    const int builders = options.build_workers > 0 ? options.build_workers : std::max(1, cores_for_builds);
-    const int lanes = options.lanes > 0 ? options.lanes : std::max(1, device.lanes);
+    const int builders = options_.build_workers > 0 ? options_.build_workers : std::max(1, cores_for_builds);
+    const int lanes = options_.lanes > 0 ? options_.lanes : std::max(1, device.lanes);
     const int preparers = device.lanes > 1 ? 2 : 1;
     for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_loop(); });
     for (int i = 0; i < lanes; ++i) threads_.emplace_back([this] { judge_loop(); });
@@ -238,18 +254,22 @@ class LocalGym final : public Gym {
 
   void prepare_loop() {
     while (const std::shared_ptr<Task> task = take_task()) {
-      TaskBenchOptions options;
-      options.secret = options_.secret.derive("task " + task->spec->digest.hex());
-      options.hidden_shapes = options_.hidden_shapes;
-      options.inspect_code = options_.inspect_code;
-      options.block_timeout_seconds = options_.block_timeout_seconds;
-      if (options_.anchors) options.anchors = options_.anchors(*task->spec);
-      auto bench = TaskBench::create(task->spec, backend_, options, stop_, events_);
+      auto bench = without_exceptions([&] { return make_bench(task->spec); });
       std::lock_guard lock(mutex_);
       --preparing_;
       settle(*task, std::move(bench));
       changed_.notify_all();
     }
+  }
+
+  Result<std::unique_ptr<TaskBench>> make_bench(const std::shared_ptr<const TaskSpec>& spec) {
+    TaskBenchOptions options;
+    options.secret = options_.secret.derive("task " + spec->digest.hex());
+    options.hidden_shapes = options_.hidden_shapes;
+    options.inspect_code = options_.inspect_code;
+    options.block_timeout_seconds = options_.block_timeout_seconds;
+    if (options_.anchors) options.anchors = options_.anchors(*spec);
+    return TaskBench::create(spec, backend_, options, stop_, events_);
   }
 
   void settle(Task& task, Result<std::unique_ptr<TaskBench>> bench) {
@@ -288,27 +308,31 @@ class LocalGym final : public Gym {
   void build_loop() {
     while (const JobPtr job = take(to_build_)) {
       job->queue_seconds = seconds_since(job->submitted_ns);
-      auto candidate = parse_candidate(job->request.text, job->request.name.empty()
-                                                              ? digest_of(job->request.text).short_hex()
-                                                              : job->request.name);
-      if (candidate.ok()) build(*job, *candidate);
+      auto refusal = without_exceptions([&] { return build(*job); });
+      if (!refusal.ok()) refusal = std::optional(machine_failed(job->request, refusal.error()));
       std::lock_guard lock(mutex_);
-      if (!candidate.ok())
-        finish(job, unreadable(job->request, candidate.error()));
+      if (*refusal)
+        finish(job, **std::move(refusal));
       else if (!job->finished)
         to_judge_.insert(job);
       changed_.notify_all();
     }
   }
 
-  void build(Job& job, const Candidate& candidate) {
+  /// The verdict if the text is no candidate; else its build goes on to be judged.
+  Result<std::optional<Verdict>> build(Job& job) {
+    const EvaluationRequest& request = job.request;
+    const auto candidate = parse_candidate(
+        request.text, request.name.empty() ? digest_of(request.text).short_hex() : request.name);
+    if (!candidate.ok()) return std::optional(unreadable(request, candidate.error()));
     const DeviceLane::Lease lease =
         backend_.device().quiet_compiles
             ? DeviceLane::Lease()
             : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage);
     const Stopwatch watch(job.build_seconds);
     CancellableBackend cancellable(backend_, job.token);
-    job.built = build_for_shapes(cancellable, candidate, job.task->bench->shapes());
+    job.built = build_for_shapes(cancellable, *candidate, job.task->bench->shapes());
+    return std::optional<Verdict>();
   }
 
   void judge_loop() {
@@ -318,7 +342,10 @@ class LocalGym final : public Gym {
         job->judging = job->token.child();
         job->judged_since_ns = steady_clock().now_ns();
       }
-      Verdict verdict = job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging);
+      auto judged = without_exceptions([&]() -> Result<Verdict> {
+        return job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging);
+      });
+      Verdict verdict = judged.ok() ? *std::move(judged) : machine_failed(job->request, judged.error());
       if (job->judging.cancelled()) take_too_long(*job, verdict);
       verdict.stage_seconds["queue"] = job->queue_seconds;
       verdict.stage_seconds["build"] = job->build_seconds;
@@ -427,7 +454,9 @@ Result<Verdict> evaluate_alone(Evaluator& evaluator, EvaluationRequest request) 
 }
 
 std::unique_ptr<Gym> Gym::start(Backend& backend, const GymOptions& options, EventSink& events) {
-  return std::make_unique<LocalGym>(backend, options, events);
+  auto gym = std::make_unique<LocalGym>(backend, options, events);
+  gym->start_threads();
+  return gym;
 }
 
 }  // namespace lathe

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/parallel.h"
 #include "gym/cancellable.h"
 #include "gym/task_bench.h"
@@ -80,11 +81,13 @@ Status TaskBench::bind_shapes() {
 /// Compilers and references keep different processors busy.
 Status TaskBench::make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines) {
   const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
-  Status made = Ok{};
+  Status built = Ok{}, made = Ok{};
   {
-    const std::jthread builder([&] { build_all(scope, baselines); });
+    const std::jthread builder(
+        [&] { built = without_exceptions([&]() -> Status { return build_all(scope, baselines), Ok{}; }); });
     made = make_data(scope);
   }
+  LATHE_CHECK_OK(std::move(built));
   LATHE_CHECK_OK(std::move(made));
   const BuiltCandidate& naive = baselines.front().built;
   if (!naive.finding.passed()) return naive_fails(*spec_, naive.finding);

@@ -84,7 +84,13 @@ Result<Statement> Database::prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr) !=
       SQLITE_OK) {
-    return error("cannot read");
+    Error failed = error("cannot read");
+    if (sqlite3_errcode(handle_.get()) == SQLITE_ERROR) {  // the statements are right, so the tables are not
+      failed.code = ErrorCode::kCorrupt;
+      failed.hint =
+          "its tables are not as Lathe made them: restore the file from a copy, or use another store";
+    }
+    return failed;
   }
   return Statement(*this, statement);
 }

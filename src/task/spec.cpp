@@ -286,7 +286,7 @@ Result<TaskSpec> parse_task(std::string_view text, const std::string& path) {
 }
 
 Result<TaskSpec> load_task(const std::string& path) {
-  LATHE_TRY(const std::string text, read_file(path));
+  LATHE_TRY(const std::string text, read_file(path, kMaxTextBytes));
   return parse_task(text, path);
 }
 

@@ -28,6 +28,17 @@ TEST(ForEachIndex, ReturnsAnErrorAndBeginsNothingNew) {
   EXPECT_LT(begun, 1'000'000);
 }
 
+TEST(ForEachIndex, AnExceptionOfAnyThreadArrivesAtTheCaller) {
+  const auto call = [](int thrower) {
+    return for_each_index(64, 4, [&](int i) -> Status {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (i == thrower) throw std::bad_alloc();
+      return Ok{};
+    });
+  };
+  for (const int thrower : {0, 1, 2, 3, 63}) EXPECT_THROW((void)call(thrower), std::bad_alloc);
+}
+
 TEST(ForEachIndex, NothingIsFine) {
   EXPECT_TRUE(for_each_index(0, [](int) -> Status { return Error{ErrorCode::kInternal, "called"}; }).ok());
 }

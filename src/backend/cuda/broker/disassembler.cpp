@@ -35,10 +35,11 @@ std::vector<fs::path> folders_on_path() {
 fs::path in_python(const fs::path& folder) {
   std::error_code code;
   for (const char* library : {"lib", "local/lib"})
-    for (const auto& python : fs::directory_iterator(folder.parent_path() / library, code)) {
-      if (!python.path().filename().string().starts_with("python3")) continue;
+    for (fs::directory_iterator python(folder.parent_path() / library, code), end; !code && python != end;
+         python.increment(code)) {
+      if (!python->path().filename().string().starts_with("python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"})
-        if (const fs::path program = python.path() / packages / kInTriton; can_run(program)) return program;
+        if (const fs::path program = python->path() / packages / kInTriton; can_run(program)) return program;
     }
   return {};
 }

@@ -37,8 +37,8 @@ Status confine(const std::string& cudnn_path = {}) {
     const auto target = std::filesystem::canonical(path, code);
     if (!code) spec.readable.push_back(target.parent_path().string());
   }
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
-    if (entry.path().filename().string().starts_with("nvidia")) spec.devices.push_back(entry.path().string());
+  for (std::filesystem::directory_iterator it("/dev", code), end; !code && it != end; it.increment(code))
+    if (it->path().filename().string().starts_with("nvidia")) spec.devices.push_back(it->path().string());
   spec.max_open_files = 4096;
   spec.max_file_bytes = std::uint64_t{64} << 30;
   LATHE_CHECK_OK(restrict_resources(spec));
