@@ -36,6 +36,7 @@ class Search {
         options_(options),
         archive_(best_baseline),
         begin_ns_(steady_clock().now_ns()),
+        seed_(Seed::from_number(options.seed)),
         unwanted_(context.stop.child()),
         screens_unwanted_(unwanted_.child()) {}
   ~Search() { unwanted_.cancel(); }
@@ -100,6 +101,8 @@ class Search {
       archive_.mark_tried(digest);
       pending_.push_back(std::move(proposal));
     }
+    // The draws of earlier sittings would only find again what these have tried.
+    if (sequence_ > 0) seed_ = seed_.derive("resumed", static_cast<std::uint64_t>(sequence_));
     return Ok{};
   }
 
@@ -126,7 +129,16 @@ class Search {
     }
     for (const auto& [ticket, ask] : asks_) ask.cancel.cancel();
     asks_.clear();
+    if (!context_.stop.cancelled() && allowance() > 0) end_early();
     return Ok{};
+  }
+
+  void end_early() {
+    summary_.exhausted = true;
+    context_.events.on_event({Severity::kWarning, "search.exhausted",
+                              fmt::format("the policy '{}' proposes nothing new after {} evaluations: the "
+                                          "rest of the budget is not spent",
+                                          context_.policy.name(), screens_)});
   }
 
   /// Submits proposals until enough are in flight, the budget is committed, or the policy must be waited for.
@@ -146,7 +158,7 @@ class Search {
     LATHE_CHECK_OK(take_answers(0));
     while (pending_.empty() && !summary_.exhausted && barren_ < kMaxBarren &&
            asked_proposals() < allowance()) {
-      const Seed seed = Seed::from_number(options_.seed).derive("draw", static_cast<std::uint64_t>(steps_++));
+      const Seed seed = seed_.derive("draw", static_cast<std::uint64_t>(steps_++));
       Rng rng(seed);
       LATHE_TRY(Step step, context_.strategy.next(context_.policy_context, context_.policy, archive_, rng));
       if (!step.ask) {
@@ -360,6 +372,7 @@ class Search {
   const SearchOptions& options_;
   Archive archive_;
   const std::int64_t begin_ns_;
+  Seed seed_;                           ///< of this sitting's draws
   const CancelToken unwanted_;          ///< raised when nobody waits for requests any more
   const CancelToken screens_unwanted_;  ///< or when the time for screens is up
   SearchSummary summary_;

@@ -60,6 +60,39 @@ class FailingMachine final : public Evaluator {
   std::set<Ticket> failed_;
 };
 
+/// A store whose process is killed at its next append after so many: nothing of that sitting comes later.
+class KilledAfter final : public Store {
+ public:
+  KilledAfter(Store& store, int appends) : store_(store), appends_(appends) {}
+
+  Result<std::int64_t> append(const Experience& experience) override {
+    if (appends_-- == 0) return Error{ErrorCode::kIo, "killed"};
+    return store_.append(experience);
+  }
+  Status create_run(const RunRecord& run) override { return store_.create_run(run); }
+  Status update_run(const std::string& id, const std::string& status, const std::string& summary) override {
+    return store_.update_run(id, status, summary);
+  }
+  Result<RunRecord> run(const std::string& id) override { return store_.run(id); }
+  Result<std::vector<RunRecord>> runs(int limit) override { return store_.runs(limit); }
+  Result<std::vector<Experience>> experiences(const std::string& run) override {
+    return store_.experiences(run);
+  }
+  Result<std::vector<Experience>> read(const Query& query) override { return store_.read(query); }
+  Result<Digest> put_blob(std::string_view bytes) override { return store_.put_blob(bytes); }
+  Result<std::string> get_blob(const Digest& digest) override { return store_.get_blob(digest); }
+  Status put_fact(const std::string& key, const std::string& value) override {
+    return store_.put_fact(key, value);
+  }
+  Result<std::optional<std::string>> get_fact(const std::string& key) override {
+    return store_.get_fact(key);
+  }
+
+ private:
+  Store& store_;
+  int appends_;
+};
+
 class SearchTest : public testing::Test {
  protected:
   SearchTest() : backend_(Seed::from_number(5)) {
@@ -76,6 +109,10 @@ class SearchTest : public testing::Test {
   /// One sitting of the run, as a program would have it.
   Result<SearchSummary> sit(const std::string& strategy, EventSink& events = null_sink(),
                             const CancelToken& stop = {}) {
+    return sit(strategy, events, stop, *store_);
+  }
+  Result<SearchSummary> sit(const std::string& strategy, EventSink& events, const CancelToken& stop,
+                            Store& store) {
     GymOptions given;
     given.secret = Seed::from_number(9);
     const auto gym = Gym::start(backend_, given, null_sink());
@@ -86,7 +123,7 @@ class SearchTest : public testing::Test {
                                 *policy_,
                                 **strategies,
                                 machine,
-                                *store_,
+                                store,
                                 events,
                                 stop};
     return run_search(context, "r", options_);
@@ -173,6 +210,33 @@ TEST_F(SearchTest, AStoppedRunGoesOnWhereItWas) {
   EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), 30u) << "nothing is evaluated twice";
   std::int64_t sequence = 0;
   for (const Experience& experience : stored()) EXPECT_EQ(experience.sequence, sequence++);
+}
+
+TEST_F(SearchTest, ARunThatIsKilledOftenSpendsItsWholeBudget) {
+  constexpr int kAll = 40;
+  options_.max_evaluations = kAll - 2;  // of all that a draw can give
+  options_.in_flight = 4;
+  int sittings = 0;
+  for (int appends = 1; sittings < 100; appends = 1 + appends % 3, ++sittings) {
+    KilledAfter store(*store_, appends);
+    const auto summary = sit("random", null_sink(), {}, store);
+    if (summary.ok()) break;
+    ASSERT_EQ(summary.error().message, "killed");
+  }
+  EXPECT_GT(sittings, 10);
+  const auto tried = rungs(Depth::kScreen);
+  EXPECT_EQ(tried.size(), kAll - 2u) << "after " << sittings << " sittings";
+  EXPECT_EQ(std::set<int>(tried.begin(), tried.end()).size(), tried.size());
+}
+
+TEST_F(SearchTest, ASearchThatEndsBeforeItsBudgetSaysSo) {
+  policy_ = make_ladder(5);
+  RecordingSink events;
+  ASSERT_TRUE(sit("random", events).ok());
+  const auto told = std::ranges::count_if(events.events(), [](const Event& event) {
+    return event.kind == "search.exhausted" && event.severity == Severity::kWarning;
+  });
+  EXPECT_EQ(told, 1);
 }
 
 TEST_F(SearchTest, APolicyWithNothingNewEndsTheSearch) {
