@@ -1,50 +1,105 @@
 #include "backend/object_cache.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 namespace lathe {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kSealBytes = 64;  // of a digest in hexadecimal
+
 UniqueFd open_folder(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
+/// The folder, locked against other processes until the descriptor is closed.
+Result<UniqueFd> lock_folder(const std::string& path) {
+  UniqueFd folder = open_folder(path);
+  while (folder.valid() && ::flock(folder.get(), LOCK_EX) != 0)
+    if (errno != EINTR) folder.reset();
+  if (!folder.valid())
+    return errno_error("cannot lock '" + path + "'", "set LATHE_CACHE to a folder of your own");
+  return folder;
+}
+
 void remove_abandoned(const std::string& parent) {
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(parent, code)) {
-    if (!entry.path().filename().string().starts_with("work-")) continue;
-    const UniqueFd folder = open_folder(entry.path().string());
-    if (folder.valid() && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), code);
+  for (fs::directory_iterator it(parent, code), end; !code && it != end; it.increment(code)) {
+    if (!it->path().filename().string().starts_with("work-")) continue;
+    std::error_code ignored;
+    const UniqueFd folder = open_folder(it->path().string());
+    if (folder.valid() && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(it->path(), ignored);
   }
+}
+
+/// Whoever may write to the cache chooses what is run in the name of a candidate.
+Status make_private(const std::string& path) {
+  constexpr const char* kRemedy = "set LATHE_CACHE to a folder of your own that nobody else may write to";
+  LATHE_CHECK_OK(make_directories(path));
+  const UniqueFd folder = open_folder(path);
+  struct stat meta {};
+  if (!folder.valid() || ::fstat(folder.get(), &meta) != 0)
+    return errno_error("cannot use '" + path + "' as the cache", kRemedy);
+  if (meta.st_uid != ::geteuid())
+    return Error{ErrorCode::kUnavailable, "the cache '" + path + "' belongs to another user", kRemedy};
+  if (meta.st_mode & S_IWOTH)
+    return Error{ErrorCode::kUnavailable, "everybody may write to the cache '" + path + "'", kRemedy};
+  if ((meta.st_mode & S_IWGRP) && ::fchmod(folder.get(), meta.st_mode & 07755) != 0)
+    return errno_error("cannot make '" + path + "' private", kRemedy);
+  return Ok{};
+}
+
+/// What stands before the bytes of a cached object: a file that was damaged or renamed has another.
+std::string seal_of(const Digest& key, std::string_view bytes) {
+  return Hasher().add(key.hex()).add(bytes).finish().hex();
+}
+
+std::string home_folder() {
+  if (const char* home = std::getenv("HOME"); home && *home == '/') return home;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> text(1 << 14);
+  if (::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) != 0 || !found) return {};
+  return entry.pw_dir && *entry.pw_dir == '/' ? entry.pw_dir : "";
 }
 
 }  // namespace
 
-std::string default_cache_folder() {
-  if (const char* chosen = std::getenv("LATHE_CACHE"); chosen && *chosen) return chosen;
-  if (::geteuid() == 0) return "/var/cache/lathe";
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/lathe";
-  const char* home = std::getenv("HOME");
-  return std::string(home ? home : "/tmp") + "/.cache/lathe";
+Result<std::string> default_cache_folder() {
+  if (const char* chosen = std::getenv("LATHE_CACHE"); chosen && *chosen) {
+    std::error_code code;
+    const fs::path absolute = fs::absolute(chosen, code);
+    if (!code) return absolute.lexically_normal().string();
+    return Error{ErrorCode::kIo, "cannot find LATHE_CACHE='" + std::string(chosen) + "': " + code.message(),
+                 "name it by a path that begins with /"};
+  }
+  if (::geteuid() == 0) return std::string("/var/cache/lathe");
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') return std::string(xdg) + "/lathe";
+  if (const std::string home = home_folder(); !home.empty()) return home + "/.cache/lathe";
+  return Error{ErrorCode::kUnavailable, "there is no place for the cache: this user has no home folder",
+               "set LATHE_CACHE to a folder of your own"};
 }
 
 Digest folder_digest(const std::string& folder) {
   std::map<std::string, std::string> files;
   std::error_code code;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, code)) {
-    if (!entry.is_regular_file()) continue;
-    auto bytes = read_file(entry.path().string());
-    files[fs::relative(entry.path(), folder).string()] = bytes.ok() ? *std::move(bytes) : "";
+  for (fs::recursive_directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored)) continue;
+    auto bytes = read_file(it->path().string());
+    files[it->path().lexically_relative(folder).string()] = bytes.ok() ? *std::move(bytes) : "";
   }
   Hasher hasher;
   for (const auto& [name, bytes] : files) hasher.add(name).add(bytes);
@@ -62,8 +117,7 @@ Result<WorkFolder> WorkFolder::make(const std::string& parent) {
   LATHE_CHECK_OK(make_directories(parent));
   // While the parent is locked, nobody takes the new folder for an abandoned one before it is
   // locked itself.
-  const UniqueFd turn = open_folder(parent);
-  if (!turn.valid() || ::flock(turn.get(), LOCK_EX) != 0) return errno_error("cannot lock '" + parent + "'");
+  LATHE_TRY(const UniqueFd turn, lock_folder(parent));
   remove_abandoned(parent);
   WorkFolder work;
   std::string path = parent + "/work-XXXXXX";
@@ -84,6 +138,7 @@ WorkFolder::~WorkFolder() {
 }
 
 Result<ObjectCache> ObjectCache::open(const std::string& folder) {
+  LATHE_CHECK_OK(make_private(folder));
   ObjectCache cache;
   cache.folder_ = folder;
   LATHE_TRY(cache.work_folder_, WorkFolder::make(folder));
@@ -91,27 +146,40 @@ Result<ObjectCache> ObjectCache::open(const std::string& folder) {
 }
 
 std::optional<std::string> ObjectCache::find(const Digest& key) const {
-  auto bytes = read_file(path(key));
-  return bytes.ok() ? std::optional(*std::move(bytes)) : std::nullopt;
+  auto sealed = read_file(path(key));
+  if (!sealed.ok() || sealed->size() < kSealBytes) return std::nullopt;
+  std::string bytes = sealed->substr(kSealBytes);
+  if (!sealed->starts_with(seal_of(key, bytes))) return std::nullopt;
+  return bytes;
 }
 
 Result<std::string> ObjectCache::publish_folder(
     const std::string& name, const std::function<Status(const std::string& staging)>& fill) const {
   const std::string folder = folder_ + "/" + name, staging = work_folder() + "/staging";
+  const Digest seal = digest_of("folder " + name);
+  LATHE_TRY(const UniqueFd turn, lock_folder(folder_));
   std::error_code code;
-  if (fs::exists(folder, code)) return folder;
+  if (fs::exists(folder, code)) {
+    if (find(seal) == folder_digest(folder).hex()) return folder;
+    const std::string damaged = work_folder() + "/damaged";  // others may be reading it
+    fs::rename(folder, damaged, code);
+    fs::remove_all(damaged, code);
+  }
+  fs::remove_all(staging, code);
   LATHE_CHECK_OK(make_directories(staging));
-  Status filled = fill(staging);
-  if (filled.ok()) fs::rename(staging, folder, code);
-  if (!filled.ok() || code) fs::remove_all(staging, code);  // another process published it first
-  LATHE_CHECK_OK(std::move(filled));
-  if (!fs::exists(folder, code)) return Error{ErrorCode::kIo, "cannot publish " + folder};
+  LATHE_CHECK_OK(fill(staging));
+  publish(seal, folder_digest(staging).hex());
+  fs::rename(staging, folder, code);
+  if (code)
+    return Error{ErrorCode::kIo, "cannot publish '" + folder + "': " + code.message(),
+                 "check its permissions, or set LATHE_CACHE"};
   return folder;
 }
 
 void ObjectCache::publish(const Digest& key, const std::string& bytes) const {
   const std::string draft = work_folder() + "/object-" + key.hex();
-  if (write_file_atomically(draft, bytes).ok()) (void)::rename(draft.c_str(), path(key).c_str());
+  if (write_file_atomically(draft, seal_of(key, bytes) + bytes).ok())
+    (void)::rename(draft.c_str(), path(key).c_str());
 }
 
 }  // namespace lathe

@@ -227,7 +227,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }
-  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  if (options.cache_folder.empty()) {
+    LATHE_TRY(options.cache_folder, default_cache_folder());
+  }
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, options.build_timeout_seconds}));

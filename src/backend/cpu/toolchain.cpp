@@ -72,30 +72,28 @@ Status precompile(const std::string& include_folder, const std::string& staging)
 }  // namespace
 
 Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& options) {
-  LATHE_TRY(ObjectCache cache, ObjectCache::open(options.cache_folder));
   if (::access("/usr/bin/g++", X_OK) != 0)
     return Error{ErrorCode::kUnavailable,
                  "there is no /usr/bin/g++, which compiles kernels for the processor",
                  "install g++ (Debian and Ubuntu: apt-get install g++)"};
-  std::unique_ptr<Toolchain> toolchain(new Toolchain(options, std::move(cache)));
   LATHE_TRY(const std::string version, run_compiler({"--version"}));
-  toolchain->version_ =
-      version.substr(0, version.find('\n') + 1) + joined(kCompileFlags) + joined(kLinkFlags);
-  LATHE_CHECK_OK(toolchain->install_headers());
-  toolchain->workers_ = std::make_unique<CompilePool>(
-      options.runner_program,
-      std::vector<std::string>{"compile", toolchain->cache_.work_folder(), toolchain->header_folder_});
-  return toolchain;
-}
-
-Status Toolchain::install_headers() {
   LATHE_TRY(const std::string target, run_compiler({"-march=native", "-Q", "--help=target"}));
-  version_ += native_target(target);
-  const Digest key = Hasher().add(version_).add(folder_digest(options_.include_folder).hex()).finish();
-  LATHE_TRY(header_folder_, cache_.publish_folder("include-" + key.short_hex(), [&](const auto& staging) {
-    return precompile(options_.include_folder, staging);
-  }));
-  return Ok{};
+  std::unique_ptr<Toolchain> toolchain(new Toolchain(options.timeout_seconds));
+  toolchain->version_ = version.substr(0, version.find('\n') + 1) + joined(kCompileFlags) +
+                        joined(kLinkFlags) + native_target(target);
+  const Digest headers =
+      Hasher().add(toolchain->version_).add(folder_digest(options.include_folder).hex()).finish();
+  LATHE_TRY(toolchain->shop_,
+            CompileShop::open({.cache_folder = options.cache_folder,
+                               .header_name = "include-" + headers.short_hex(),
+                               .fill_headers = [from = options.include_folder](
+                                                   const auto& staging) { return precompile(from, staging); },
+                               .runner_program = options.runner_program,
+                               .worker_args =
+                                   [](const auto& work, const auto& include) {
+                                     return std::vector<std::string>{"compile", work, include};
+                                   }}));
+  return toolchain;
 }
 
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
@@ -104,8 +102,9 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
   const std::string unit = "#line 1 \"candidate\"\n" + source;
   std::vector<std::string> defines;
   for (const auto& [name, value] : constants) defines.push_back(fmt::format("-D{}={}", name, value));
-  const Digest key = Hasher().add(version_).add(header_folder_).add(joined(defines)).add(unit).finish();
-  if (auto bytes = cache_.find(key); bytes && parse_elf(*bytes).ok()) {
+  const Digest key =
+      Hasher().add(version_).add(shop_->header_folder()).add(joined(defines)).add(unit).finish();
+  if (auto bytes = shop_->find(key); bytes && parse_elf(*bytes).ok()) {
     BuildResult hit{.ok = true};
     hit.artifact = {key, *std::move(bytes)};
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
@@ -113,17 +112,16 @@ Result<BuildResult> Toolchain::build(const std::string& source, const Dims& cons
   }
   LATHE_TRY(BuildResult result, compile(unit, defines, cancel));
   result.artifact.key = key;
-  if (result.ok) cache_.publish(key, result.artifact.bytes);
+  if (result.ok) shop_->publish(key, result.artifact.bytes);
   return result;
 }
 
 Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
                                        const CancelToken& cancel) {
-  protocol::CompileJob job{unit, kCompileFlags, options_.timeout_seconds};
-  job.flags.push_back("-I" + header_folder_);
+  protocol::CompileJob job{unit, kCompileFlags, timeout_seconds_};
   job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
-  LATHE_TRY(CompiledObject object, workers_->run(job, cancel));
+  LATHE_TRY(CompiledObject object, shop_->run(std::move(job), cancel));
   BuildResult result;
   result.facts.log = std::move(object.reply.log);
   result.facts.seconds = object.reply.seconds;

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/compile_pool.h"
-#include "backend/object_cache.h"
+#include "backend/compile_shop.h"
 
 namespace lathe {
 
@@ -29,17 +28,13 @@ class Toolchain {
   const std::string& version() const { return version_; }
 
  private:
-  Toolchain(ToolchainOptions options, ObjectCache cache)
-      : options_(std::move(options)), cache_(std::move(cache)) {}
-  Status install_headers();
+  explicit Toolchain(double timeout_seconds) : timeout_seconds_(timeout_seconds) {}
   Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
                               const CancelToken& cancel);
 
-  ToolchainOptions options_;
-  std::string version_;        ///< compiler, its target, flags
-  std::string header_folder_;  ///< copies of the headers, and the precompiled one, for the jail
-  ObjectCache cache_;          ///< outlives the workers that write to its folder
-  std::unique_ptr<CompilePool> workers_;
+  double timeout_seconds_;
+  std::string version_;                ///< compiler, its target, flags
+  std::unique_ptr<CompileShop> shop_;  ///< with copies of the headers, and the precompiled one
 };
 
 }  // namespace lathe

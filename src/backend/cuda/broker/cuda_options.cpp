@@ -18,7 +18,8 @@ std::string find_in_library_path(const std::string& name) {
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (folder.empty()) continue;
-    const std::string file = std::filesystem::absolute(folder) / name;
+    std::error_code code;
+    const std::string file = std::filesystem::absolute(folder, code) / name;
     if (::access(file.c_str(), R_OK) == 0) return file;
   }
   return {};
@@ -33,7 +34,9 @@ Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }
-  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  if (options.cache_folder.empty()) {
+    LATHE_TRY(options.cache_folder, default_cache_folder());
+  }
   return options;
 }
 

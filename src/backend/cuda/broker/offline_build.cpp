@@ -75,7 +75,9 @@ Result<std::unique_ptr<OfflineBuilder>> OfflineBuilder::create(const CudaBackend
   if (options.include_folder.empty()) {
     LATHE_TRY(options.include_folder, device_header_folder());
   }
-  if (options.cache_folder.empty()) options.cache_folder = default_cache_folder();
+  if (options.cache_folder.empty()) {
+    LATHE_TRY(options.cache_folder, default_cache_folder());
+  }
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, arch, options.build_timeout_seconds}));
   return std::unique_ptr<OfflineBuilder>(

@@ -30,42 +30,51 @@ Digest log_key(const Digest& key) { return Hasher().add(key.hex()).add("log").fi
 }  // namespace
 
 Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& options) {
-  LATHE_TRY(ObjectCache cache, ObjectCache::open(options.cache_folder));
   const Digest headers = folder_digest(options.include_folder);
-  LATHE_TRY(const std::string header_folder,
-            cache.publish_folder("cuda-include-" + headers.short_hex(), [&](const std::string& staging) {
-              return copy_folder(options.include_folder, staging);
-            }));
-  std::unique_ptr<Toolchain> toolchain(new Toolchain(options, std::move(cache), header_folder));
-  LATHE_TRY(const CompiledObject asked, toolchain->workers_.run({"", {}, options.timeout_seconds}, {}));
+  std::unique_ptr<Toolchain> toolchain(new Toolchain(options));
+  LATHE_TRY(toolchain->shop_, CompileShop::open({.cache_folder = options.cache_folder,
+                                                 .header_name = "cuda-include-" + headers.short_hex(),
+                                                 .fill_headers =
+                                                     [from = options.include_folder](const auto& staging) {
+                                                       return copy_folder(from, staging);
+                                                     },
+                                                 .runner_program = options.runner_program,
+                                                 .worker_args =
+                                                     [](const auto&, const auto& include) {
+                                                       return std::vector<std::string>{"compile", include};
+                                                     }}));
+  LATHE_TRY(const CompiledObject asked, toolchain->shop_->run({"", {}, options.timeout_seconds}, {}));
   toolchain->version_ = fmt::format("NVRTC {} {} {}", asked.reply.log, options.arch, headers.hex());
   return toolchain;
 }
 
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
                                      const CancelToken& cancel) {
-  protocol::CompileJob job{
-      source, {"-arch=" + options_.arch, "-I" + header_folder_, kNoteFlags}, options_.timeout_seconds};
+  protocol::CompileJob job{source, {"-arch=" + options_.arch, kNoteFlags}, options_.timeout_seconds};
   for (const auto& [name, value] : constants) job.flags.push_back(fmt::format("-D{}={}", name, value));
-  const Digest key =
-      Hasher().add(version_).add(fmt::format("{}", fmt::join(job.flags, " "))).add(source).finish();
-  if (auto bytes = cache_.find(key); bytes && check_cubin(*bytes).reason.empty()) {
+  const Digest key = Hasher()
+                         .add(version_)
+                         .add(shop_->header_folder())
+                         .add(fmt::format("{}", fmt::join(job.flags, " ")))
+                         .add(source)
+                         .finish();
+  if (auto bytes = shop_->find(key); bytes && check_cubin(*bytes).reason.empty()) {
     BuildResult hit;
     hit.artifact = {key, *std::move(bytes)};
-    hit.facts.log = cache_.find(log_key(key)).value_or("");
+    hit.facts.log = shop_->find(log_key(key)).value_or("");
     describe(hit);
     return hit;
   }
   LATHE_TRY(BuildResult result, compile(job, cancel));
   result.artifact.key = key;
   if (!result.ok) return result;
-  if (!result.facts.log.empty()) cache_.publish(log_key(key), result.facts.log);
-  cache_.publish(key, result.artifact.bytes);
+  if (!result.facts.log.empty()) shop_->publish(log_key(key), result.facts.log);
+  shop_->publish(key, result.artifact.bytes);
   return result;
 }
 
 Result<BuildResult> Toolchain::compile(const protocol::CompileJob& job, const CancelToken& cancel) {
-  LATHE_TRY(CompiledObject object, workers_.run(job, cancel));
+  LATHE_TRY(CompiledObject object, shop_->run(job, cancel));
   BuildResult result;
   result.facts.log = std::move(object.reply.log);
   result.facts.seconds = object.reply.seconds;

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "backend/compile_pool.h"
-#include "backend/object_cache.h"
+#include "backend/compile_shop.h"
 
 namespace lathe::cuda {
 
@@ -27,18 +26,12 @@ class Toolchain {
   const std::string& version() const { return version_; }
 
  private:
-  Toolchain(ToolchainOptions options, ObjectCache cache, const std::string& header_folder)
-      : options_(std::move(options)),
-        header_folder_(header_folder),
-        cache_(std::move(cache)),
-        workers_(options_.runner_program, {"compile", header_folder}) {}
+  explicit Toolchain(ToolchainOptions options) : options_(std::move(options)) {}
   Result<BuildResult> compile(const protocol::CompileJob& job, const CancelToken& cancel);
 
   ToolchainOptions options_;
-  std::string header_folder_;  ///< a copy that the jail can read
-  std::string version_;        ///< compiler, target and headers
-  ObjectCache cache_;
-  CompilePool workers_;
+  std::string version_;                ///< compiler, target and headers
+  std::unique_ptr<CompileShop> shop_;  ///< with a copy of the headers that the jail can read
 };
 
 }  // namespace lathe::cuda

@@ -1,0 +1,76 @@
+#include "backend/cpu/toolchain.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "backend/installation.h"
+
+namespace lathe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKernel = R"(#include <lathe/cpu.h>
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + SHIFT;
+})";
+
+/// One tool chain for all cases, with a cache of its own, because precompiling its header takes seconds.
+class ToolchainTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = testing::TempDir() + "lathe-toolchain-XXXXXX";
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);  // jailed compilers are nobody
+    auto made = Toolchain::create({*find_program("", "lathe-runner"), *device_header_folder(), cache()});
+    ASSERT_TRUE(made.ok()) << made.error().to_string();
+    toolchain_ = std::move(*made).release();
+  }
+  static void TearDownTestSuite() {
+    delete toolchain_;
+    fs::remove_all(folder_);
+  }
+
+  static std::string cache() { return folder_ + "/cache"; }
+  /// Another number is another object, which no cache has.
+  static std::string build(int shift) {
+    const auto built = toolchain_->build(kKernel, {{"SHIFT", shift}}, {});
+    if (!built.ok()) return built.error().to_string();
+    return built->ok ? "built" : built->reason + ": " + built->facts.log;
+  }
+  static std::string header_folder() {
+    for (const auto& entry : fs::directory_iterator(cache()))
+      if (entry.path().filename().string().starts_with("include-")) return entry.path();
+    return {};
+  }
+
+  static std::string folder_;
+  static Toolchain* toolchain_;
+};
+std::string ToolchainTest::folder_;
+Toolchain* ToolchainTest::toolchain_ = nullptr;
+
+TEST_F(ToolchainTest, ACacheThatIsDeletedIsMadeAnew) {
+  EXPECT_EQ(build(1), "built");
+  fs::remove_all(cache());
+  EXPECT_EQ(build(2), "built");
+  EXPECT_EQ(build(1), "built");
+}
+
+TEST_F(ToolchainTest, HeadersThatAreDamagedAreNotTheCandidatesFault) {
+  EXPECT_EQ(build(3), "built");
+  for (const char* name : {"/lathe/cpu.h", "/lathe/cpu.h.gch"})
+    ASSERT_TRUE(write_file_atomically(header_folder() + name, "#error damaged\n").ok());
+  EXPECT_EQ(build(4), "built");
+}
+
+TEST_F(ToolchainTest, AnErrorOfTheCandidateStaysOne) {
+  const auto built = toolchain_->build("extern \"C\" void f() { nonsense; }", {}, {});
+  ASSERT_TRUE(built.ok()) << built.error().to_string();
+  EXPECT_EQ(built->reason, "compile_error");
+}
+
+}  // namespace
+}  // namespace lathe
