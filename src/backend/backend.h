@@ -25,6 +25,7 @@ struct DeviceInfo {
   std::string uuid = {};      ///< of the device, or of the machine whose processor it is
   std::string driver = {};    ///< its version; empty where there is none
   std::string compiler = {};  ///< name and version
+  std::string jail = "full";  ///< the JailKind of candidates' processes
   std::string digest_text;    ///< compiler, target and driver: part of every artefact's key
   int threads = 1;            ///< that a candidate may use
   int cores = 1;

@@ -138,6 +138,8 @@ WorkFolder::~WorkFolder() {
 }
 
 Result<ObjectCache> ObjectCache::open(const std::string& folder) {
+  if (!folder.starts_with('/'))
+    return invalid("the cache '" + folder + "' is named by a relative path", "name it from / on");
   LATHE_CHECK_OK(make_private(folder));
   ObjectCache cache;
   cache.folder_ = folder;

@@ -55,6 +55,9 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options) {
 }
 
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
+  verb.add_flag(
+      "--reduced-jail", options.reduced_jail,
+      "Where namespaces are forbidden: run kernels for the processor behind Landlock and seccomp alone");
   return verb
       .add_option("--device", options.device,
                   "Where kernels run: cpu, cuda (the first NVIDIA GPU), or auto: the GPU where there is one")

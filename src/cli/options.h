@@ -15,7 +15,7 @@ CLI::Option* add_json(CLI::App& verb, CommonOptions& options, const std::string&
 /// As many threads as this process may use processors, at most.
 CLI::Option* add_threads(CLI::App& verb, CommonOptions& options);
 
-/// --device, for the verbs that evaluate.
+/// --device and --reduced-jail, for the verbs that evaluate.
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options);
 
 /// "rows=1024,cols=512"; empty for none.

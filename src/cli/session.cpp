@@ -71,6 +71,10 @@ Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   }
   CpuBackendOptions cpu;
   cpu.threads = options.threads;
+  if (wants_reduced_jail(options)) {
+    cpu.jail = JailKind::kReduced;
+    print_err("lathe: candidates run in a reduced jail, without namespaces; every verdict says so\n");
+  }
   return make_cpu_backend(cpu);
 }
 
@@ -84,6 +88,11 @@ void install_signal_handlers() {
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+}
+
+bool wants_reduced_jail(const CommonOptions& options) {
+  const char* chosen = std::getenv("LATHE_REDUCED_JAIL");
+  return options.reduced_jail || (chosen && *chosen && std::string_view(chosen) != "0");
 }
 
 std::string store_folder(const CommonOptions& options) {
@@ -149,6 +158,7 @@ ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBasel
   ReportExtras extras;
   extras.device = fmt::format("{}, {} thread{}", backend.device().name, backend.device().threads,
                               backend.device().threads == 1 ? "" : "s");
+  if (backend.device().jail != name(JailKind::kFull)) extras.device += ", " + backend.device().jail + " jail";
   if (const auto peaks = backend.peaks(); peaks.ok()) {
     extras.peaks = *peaks;
     extras.peaks.flops_per_second = peaks->flops_limit(task);

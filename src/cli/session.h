@@ -29,12 +29,16 @@ struct CommonOptions {
   std::string store_folder;  ///< empty: $LATHE_STORE, else .lathe
   std::string json_file;     ///< "-" is standard output
   int threads = 1;
+  bool reduced_jail = false;    ///< or $LATHE_REDUCED_JAIL
   std::string device = "auto";  ///< "cpu", "cuda", or the GPU where there is one
 };
 
 /// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.
 const CancelToken& stop_token();
 void install_signal_handlers();
+
+/// Whether --reduced-jail or $LATHE_REDUCED_JAIL accepts a jail without namespaces.
+bool wants_reduced_jail(const CommonOptions& options);
 
 /// What --store says, else $LATHE_STORE, else ".lathe".
 std::string store_folder(const CommonOptions& options);

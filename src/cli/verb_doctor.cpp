@@ -62,8 +62,9 @@ void print_cpu_libraries() {
 Result<int> doctor(const DoctorOptions& options) {
   bool healthy = true;
   for (const SandboxFeature& feature : probe_sandbox()) {
-    print_check(feature.available, feature.name, feature.detail);
-    healthy = healthy && feature.available;
+    const bool accepted = feature.dispensable && wants_reduced_jail(options.common);
+    print_check(feature.available, feature.name, feature.detail, accepted ? "none" : "MISSING");
+    healthy = healthy && (feature.available || accepted);
   }
   const bool gpu_wanted = options.common.device == "cuda";
   if (!print_gpu(gpu_wanted)) return static_cast<int>(kMachine);

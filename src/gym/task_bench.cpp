@@ -176,7 +176,8 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
   verdict.task = spec_->digest;
   verdict.build = built.facts;
   const DeviceInfo& device = backend.device();
-  verdict.provenance = {device.kind, device.name, device.uuid, device.driver, device.compiler, kGymVersion};
+  verdict.provenance = {device.kind,     device.name, device.uuid, device.driver,
+                        device.compiler, kGymVersion, device.jail};
   for (std::size_t i = 0; i < spec_->shapes.size(); ++i)
     if (!backend.covers(built.candidate, shapes_[i].task)) verdict.uncovered.push_back(shapes_[i].name);
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))

@@ -85,8 +85,13 @@ json list(const std::vector<T>& values) {
 }
 
 json to_json(const Provenance& p) {
-  return {{"device_kind", p.device_kind}, {"device_name", p.device_name}, {"device_uuid", p.device_uuid},
-          {"driver", p.driver},           {"compiler", p.compiler},       {"gym_version", p.gym_version}};
+  return {{"device_kind", p.device_kind},
+          {"device_name", p.device_name},
+          {"device_uuid", p.device_uuid},
+          {"driver", p.driver},
+          {"compiler", p.compiler},
+          {"gym_version", p.gym_version},
+          {"jail", p.jail}};
 }
 
 void read_provenance(JsonReader& reader, Provenance& p) {
@@ -96,6 +101,7 @@ void read_provenance(JsonReader& reader, Provenance& p) {
   reader.read("driver", p.driver);
   reader.read("compiler", p.compiler);
   reader.read("gym_version", p.gym_version);
+  if (reader.has("jail")) reader.read("jail", p.jail);
 }
 
 void read_profile(JsonReader& reader, ShapeProfile& p) {

@@ -63,6 +63,7 @@ class JsonReader {
     }
   }
 
+  bool has(std::string_view field) const { return object_.contains(field); }
   const Status& status() const { return status_; }
 
  private:

@@ -91,6 +91,7 @@ struct Provenance {
   std::string driver;
   std::string compiler;
   std::string gym_version;
+  std::string jail;  ///< "full", or "reduced": without namespaces; empty in verdicts of old
 
   bool operator==(const Provenance&) const = default;
 };

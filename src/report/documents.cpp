@@ -33,6 +33,7 @@ json verdict_summary(const Verdict& verdict, const ReportExtras& extras) {
                   {"reason", verdict.reason},
                   {"detail", verdict.detail},
                   {"depth", name(verdict.depth)},
+                  {"jail", verdict.provenance.jail},
                   {"median_ns", positive(verdict.median_ns())},
                   {"candidate_digest", verdict.candidate.hex()}};
   put_interval(summary, "speedup", verdict.speedup(naive_name(extras)));

@@ -64,7 +64,7 @@ Error Channel::peer_has_ended() const {
   const std::string said = got > 0 ? one_line({bytes.data(), static_cast<std::size_t>(got)}) : "";
   if (said.empty()) return {ErrorCode::kIo, "the peer closed the channel"};
   return {ErrorCode::kIo, "a helper program ended at its start: " + said,
-          "build or install Lathe whole, with the libraries that it names"};
+          "run lathe doctor; where it names a library, build or install Lathe whole"};
 }
 
 Result<Frame> Channel::receive(int timeout_ms) const {

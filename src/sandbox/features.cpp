@@ -22,11 +22,12 @@ SandboxFeature try_feature(std::string name, std::string cost, const std::functi
     const Status status = attempt();
     // After a lock-down only the exit is allowed, so success sends no message.
     if (status.ok()) ::syscall(SYS_exit_group, 0);
-    const std::string& text = status.error().message;
+    const Error& error = status.error();
+    const std::string text = error.message + (error.hint.empty() ? "" : "; " + error.hint);
     ::_exit(::write(write_end.get(), text.data(), text.size()) < 0 ? 2 : 1);
   }
   write_end.reset();
-  char buffer[512];
+  char buffer[1024];
   const ssize_t got = ::read(read_end.get(), buffer, sizeof buffer);
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -41,8 +42,11 @@ SandboxFeature try_feature(std::string name, std::string cost, const std::functi
 
 std::vector<SandboxFeature> probe_sandbox() {
   std::vector<SandboxFeature> features;
-  features.push_back(try_feature("namespaces", "a candidate sees the host's processes and network",
-                                 [] { return enter_namespaces(); }));
+  auto namespaces =
+      try_feature("namespaces", "a candidate sees the host's processes and the names of its files",
+                  [] { return enter_namespaces({.visible = {"/usr"}}); });
+  namespaces.dispensable = true;
+  features.push_back(std::move(namespaces));
   auto landlock = try_feature("Landlock", "a compile could read any file of this user",
                               [] { return restrict_files({}); });
   if (landlock.available)

@@ -25,15 +25,37 @@ struct JailSpec {
 struct SandboxFeature {
   std::string name;  ///< "user namespace", "network namespace", "Landlock", "seccomp", ...
   bool available = false;
-  std::string detail;  ///< version, or why it is missing and what that costs
+  std::string detail;        ///< version, or why it is missing, what that costs and what to do
+  bool dispensable = false;  ///< a reduced jail does without
 };
 
-/// Moves the calling process into new user (unless root), mount, network, IPC, UTS and PID
-/// namespaces; as root, also drops all privileges. The PID namespace takes effect with the next
-/// fork. The caller must be single-threaded. Processes that use NVIDIA's driver keep their PID
-/// namespace, because the driver looks up its own process id under /proc.
 enum class PidNamespace { kNew, kKept };
-Status enter_namespaces(PidNamespace pids = PidNamespace::kNew);
+
+/// How much the machine can confine. A reduced jail has Landlock and seccomp but no namespaces, for
+/// containers that forbid these: processes and the names of files outside are visible, and what outlives its
+/// process is not ended with it. Only on request; every verdict tells it.
+enum class JailKind { kFull, kReduced };
+/// "full", "reduced".
+std::string_view name(JailKind kind);
+Result<JailKind> parse_jail_kind(std::string_view name);
+
+/// What the namespaces of a process are like.
+struct NamespaceSpec {
+  /// Processes that use NVIDIA's driver keep theirs, because it looks up its own process id under /proc.
+  PidNamespace pids = PidNamespace::kNew;
+  /// Absolute paths of files, folders and links; no other name exists for the process. Those that do not
+  /// exist are left out. Empty: all names of the machine exist.
+  std::vector<std::string> visible = {};
+};
+
+/// Moves the calling process into new mount, network, IPC, UTS and PID namespaces. Whoever lacks
+/// CAP_SYS_ADMIN, root in a container too, takes a new user namespace for that; all privileges are dropped.
+/// The PID namespace takes effect with the next fork. The caller must be single-threaded. Errors:
+/// kUnavailable, with what permits it.
+Status enter_namespaces(const NamespaceSpec& spec = {});
+
+/// Without namespaces: makes the process nobody's where it may, and takes every capability from it.
+Status drop_privileges();
 
 /// Denies everything that `spec` does not allow (Landlock, rlimits, no_new_privs). Irreversible;
 /// inherited by children.

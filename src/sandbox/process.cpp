@@ -9,8 +9,6 @@
 #include <array>
 #include <filesystem>
 
-#include "sandbox/jail.h"
-
 namespace lathe {
 
 Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std::vector<std::string>& args) {
@@ -45,7 +43,7 @@ Result<std::string> sibling_program(const std::string& name) {
 }
 
 int fail_to_start(const Error& error) {
-  const std::string& text = error.message;
+  const std::string text = error.message + (error.hint.empty() ? "" : "; " + error.hint);
   return ::write(STDERR_FILENO, text.data(), text.size()) < 0 ? 1 : 2;
 }
 
@@ -55,8 +53,9 @@ void close_standard_error() {
   if (nowhere >= 0 && nowhere != STDERR_FILENO) ::close(nowhere);
 }
 
-int serve_in_namespaces(const std::function<int()>& serve) {
-  if (const Status entered = enter_namespaces(); !entered.ok()) return fail_to_start(entered.error());
+int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec, JailKind kind) {
+  const Status entered = kind == JailKind::kFull ? enter_namespaces(spec) : drop_privileges();
+  if (!entered.ok()) return fail_to_start(entered.error());
   close_standard_error();
   const pid_t inner = ::fork();
   if (inner < 0) return 2;

@@ -8,6 +8,7 @@
 
 #include "base/process.h"
 #include "sandbox/channel.h"
+#include "sandbox/jail.h"
 
 namespace lathe {
 
@@ -43,8 +44,10 @@ int fail_to_start(const Error& error);
 void close_standard_error();
 
 /// For a helper: runs `serve` as the first process of new namespaces, including a PID namespace,
-/// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered.
-int serve_in_namespaces(const std::function<int()>& serve);
+/// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered. A reduced jail
+/// has none: there it is only a process of nobody, where that can be.
+int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec = {},
+                        JailKind kind = JailKind::kFull);
 
 /// "<folder of the running program>/<name>".
 Result<std::string> sibling_program(const std::string& name);

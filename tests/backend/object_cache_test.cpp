@@ -89,6 +89,10 @@ TEST_F(ObjectCacheTest, ADamagedFolderIsFilledAgain) {
   EXPECT_EQ(filled, 4);
 }
 
+TEST_F(ObjectCacheTest, ARelativePathIsRefusedForJailsHaveAnotherRoot) {
+  EXPECT_FALSE(ObjectCache::open("cache").ok());
+}
+
 TEST_F(ObjectCacheTest, AFolderThatOthersMayWriteToIsRefused) {
   ASSERT_EQ(::mkdir(cache_.c_str(), 0755), 0);
   ASSERT_EQ(::chmod(cache_.c_str(), 01777), 0);

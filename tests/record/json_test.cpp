@@ -60,7 +60,8 @@ TEST(VerdictJson, SaysWhatItWasReachedWithAndWhatIsNotCovered) {
                         .device_uuid = "GPU-1",
                         .driver = "570.1",
                         .compiler = "NVRTC 12.8",
-                        .gym_version = "0.1.0"};
+                        .gym_version = "0.1.0",
+                        .jail = "reduced"};
   const auto back = verdict_from_json(to_json(verdict));
   ASSERT_TRUE(back.ok()) << back.error().to_string();
   EXPECT_EQ(back->uncovered, verdict.uncovered);

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -181,6 +184,61 @@ TEST_F(NamespaceTest, TheFirstProcessIsAloneAndNobody) {
   EXPECT_EQ(inside([] { return ::getpid() == 1 ? 0 : 1; }), 0);
   EXPECT_EQ(inside([] { return ::geteuid() == 0 || ::getuid() == 0 ? 1 : 0; }), 0);
   EXPECT_EQ(inside([] { return ::kill(-1, 0) == 0 ? 1 : 0; }), 0);
+}
+
+TEST_F(NamespaceTest, OnlyVisibleNamesExist) {
+  std::string folder = testing::TempDir() + "lathe-visible-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  const std::string hidden = folder + "-hidden";
+  ASSERT_EQ(::mkdir(hidden.c_str(), 0755), 0);
+  const auto sees = [&](const std::function<bool()>& look) {
+    return outcome_of_child([&] {
+      const NamespaceSpec spec{.visible = {"/usr", "/lib", "/bin", "/no/such", "/dev/null", folder}};
+      if (!enter_namespaces(spec).ok()) return kNotJailed;
+      return outcome_of_child([&] { return look() ? kAllowed : kRefused; });
+    });
+  };
+  const auto exists = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  for (const std::string path : {"/usr/bin", "/lib/", "/bin/sh", "/dev/null", "/dev", "/"})
+    EXPECT_EQ(sees([&] { return exists(path); }), kAllowed) << path;
+  for (const std::string& path : {std::string("/etc"), std::string("/proc"), std::string("/root"), hidden,
+                                  folder + "/../" + std::filesystem::path(hidden).filename().string()})
+    EXPECT_EQ(sees([&] { return exists(path); }), kRefused) << path;
+  EXPECT_EQ(sees([&] { return writable(folder + "/made"); }), kAllowed);
+  EXPECT_EQ(sees([] { return writable("/made") || ::mkdir("/dev/made", 0755) == 0; }), kRefused);
+  EXPECT_TRUE(exists(folder + "/made")) << "it is the same folder";
+  EXPECT_TRUE(exists("/etc/passwd")) << "nothing has changed outside";
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(hidden);
+}
+
+TEST_F(NamespaceTest, RootWithoutTheRightToMountTakesAUserNamespace) {
+  if (::geteuid() != 0) GTEST_SKIP() << "this is about root";
+  for (const bool may_change_user : {true, false}) {
+    const int outcome = outcome_of_child([&] {
+      ::prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN);
+      __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+      __user_cap_data_struct sets[2] = {};
+      ::syscall(SYS_capget, &header, sets);
+      std::uint32_t without = 1u << CAP_SYS_ADMIN;
+      if (!may_change_user) without |= 1u << CAP_SETUID | 1u << CAP_SETGID;
+      sets[0].effective &= ~without;
+      sets[0].permitted &= ~without;
+      if (::syscall(SYS_capset, &header, sets) != 0) return kNotJailed;
+      if (const Status entered = enter_namespaces({.visible = {"/usr"}}); !entered.ok()) return kRefused;
+      return outcome_of_child([] { return ::getpid() == 1 && ::access("/etc", F_OK) != 0 ? kAllowed : 1; });
+    });
+    EXPECT_EQ(outcome, kAllowed) << (may_change_user ? "with" : "without") << " CAP_SETUID";
+  }
+}
+
+TEST(ReducedJail, LeavesNoPrivilege) {
+  EXPECT_EQ(outcome_of_child([] {
+              if (!drop_privileges().ok()) return kNotJailed;
+              return ::geteuid() == 0 || ::setuid(0) == 0 || ::chroot("/") == 0 ? kAllowed : kRefused;
+            }),
+            kRefused);
 }
 
 TEST_F(NamespaceTest, HasNoNetwork) {

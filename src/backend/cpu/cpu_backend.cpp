@@ -72,6 +72,7 @@ class CpuBackend final : public Backend {
     device_.name = processor_name();
     device_.digest_text = device_.compiler = toolchain_->version();
     device_.uuid = machine_id();
+    device_.jail = name(options_.jail);
     device_.threads = options_.threads;
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
@@ -196,15 +197,20 @@ class CpuBackend final : public Backend {
   /// Takes a spare runner that is already confined, so that opening a session need not wait for
   /// one, and starts its replacement.
   Result<HelperProcess> take_runner(bool with_vendor) {
-    if (with_vendor) return HelperProcess::spawn(options_.runner_program, {"run", options_.vendor_library});
+    if (with_vendor) return spawn_runner(options_.vendor_library);
     std::lock_guard lock(mutex_);
     while (spares_.size() < 2) {
-      LATHE_TRY(HelperProcess spare, HelperProcess::spawn(options_.runner_program, {"run", "-"}));
+      LATHE_TRY(HelperProcess spare, spawn_runner("-"));
       spares_.push_back(std::move(spare));
     }
     HelperProcess runner = std::move(spares_.front());
     spares_.erase(spares_.begin());
     return runner;
+  }
+
+  Result<HelperProcess> spawn_runner(const std::string& vendor_library) const {
+    return HelperProcess::spawn(options_.runner_program,
+                                {"run", std::string(name(options_.jail)), vendor_library});
   }
 
   CpuBackendOptions options_;
@@ -231,8 +237,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given
     LATHE_TRY(options.cache_folder, default_cache_folder());
   }
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
-  LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
-                                               options.cache_folder, options.build_timeout_seconds}));
+  LATHE_TRY(auto toolchain,
+            Toolchain::create({options.runner_program, options.include_folder, options.cache_folder,
+                               options.build_timeout_seconds, options.jail}));
   auto backend = std::make_unique<CpuBackend>(options, std::move(toolchain));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));

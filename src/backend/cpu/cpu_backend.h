@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "sandbox/jail.h"
 
 namespace lathe {
 
@@ -13,6 +14,7 @@ struct CpuBackendOptions {
   std::string include_folder;  ///< empty: device_header_folder()
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;
+  JailKind jail = JailKind::kFull;
 };
 
 /// The backend for this machine's processor. Errors: no compiler, no runner, or a missing sandbox

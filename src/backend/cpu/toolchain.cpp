@@ -84,15 +84,16 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
   const Digest headers =
       Hasher().add(toolchain->version_).add(folder_digest(options.include_folder).hex()).finish();
   LATHE_TRY(toolchain->shop_,
-            CompileShop::open({.cache_folder = options.cache_folder,
-                               .header_name = "include-" + headers.short_hex(),
-                               .fill_headers = [from = options.include_folder](
-                                                   const auto& staging) { return precompile(from, staging); },
-                               .runner_program = options.runner_program,
-                               .worker_args =
-                                   [](const auto& work, const auto& include) {
-                                     return std::vector<std::string>{"compile", work, include};
-                                   }}));
+            CompileShop::open(
+                {.cache_folder = options.cache_folder,
+                 .header_name = "include-" + headers.short_hex(),
+                 .fill_headers = [from = options.include_folder](
+                                     const auto& staging) { return precompile(from, staging); },
+                 .runner_program = options.runner_program,
+                 .worker_args =
+                     [jail = options.jail](const auto& work, const auto& include) {
+                       return std::vector<std::string>{"compile", std::string(name(jail)), work, include};
+                     }}));
   return toolchain;
 }
 

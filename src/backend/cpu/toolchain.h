@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/compile_shop.h"
+#include "sandbox/jail.h"
 
 namespace lathe {
 
@@ -14,6 +15,7 @@ struct ToolchainOptions {
   std::string include_folder;  ///< holds lathe/cpu.h
   std::string cache_folder;    ///< where the precompiled header and artefacts are kept
   double timeout_seconds = 30;
+  JailKind jail = JailKind::kFull;
 };
 
 /// g++ in persistent compile jails, one per concurrent build. Objects are cached by content, so

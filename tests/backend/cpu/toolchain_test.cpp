@@ -66,6 +66,18 @@ TEST_F(ToolchainTest, HeadersThatAreDamagedAreNotTheCandidatesFault) {
   EXPECT_EQ(build(4), "built");
 }
 
+TEST_F(ToolchainTest, ACandidateCannotAskWhichFilesTheMachineHas) {
+  const std::string private_file = folder_ + "/private.h";
+  ASSERT_TRUE(write_file_atomically(private_file, "").ok());
+  for (const std::string& path : {private_file, std::string("/etc/passwd"), std::string("/proc/self/status"),
+                                  std::string("/proc/cpuinfo"), std::string("/sys/kernel/notes")}) {
+    const auto built =
+        toolchain_->build("#if __has_include(\"" + path + "\")\n#error it exists\n#endif\n", {}, {});
+    ASSERT_TRUE(built.ok()) << built.error().to_string();
+    EXPECT_EQ(built->facts.log.find("it exists"), std::string::npos) << path;
+  }
+}
+
 TEST_F(ToolchainTest, AnErrorOfTheCandidateStaysOne) {
   const auto built = toolchain_->build("extern \"C\" void f() { nonsense; }", {}, {});
   ASSERT_TRUE(built.ok()) << built.error().to_string();

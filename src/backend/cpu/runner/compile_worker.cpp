@@ -1,6 +1,8 @@
 #include "backend/cpu/runner/compile_worker.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,10 +20,14 @@ namespace {
 constexpr std::size_t kMaxLogBytes = 16 * 1024;
 constexpr std::size_t kMaxObjectBytes = 64u << 20;
 
+const std::vector<std::string> kToolChain = {
+    "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives"};
+
 [[noreturn]] void exec_compiler(const std::string& folder, const std::string& include_folder,
                                 const protocol::CompileJob& job) {
   JailSpec spec;
-  spec.readable = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", include_folder};
+  spec.readable = kToolChain;
+  spec.readable.push_back(include_folder);
   spec.writable = {folder, "/dev/null"};
   spec.max_address_bytes = std::uint64_t{4} << 30;
   spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
@@ -29,6 +35,7 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
   ::dup2(log, 1);
   ::dup2(log, 2);
   ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (!restrict_resources(spec).ok() || !restrict_files(spec).ok() || !deny_dangerous_calls().ok())
     ::_exit(126);
 
@@ -108,19 +115,24 @@ void answer(const Channel& channel, protocol::CompileReply reply, const std::str
 
 }  // namespace
 
-void serve_compiles(const Channel& channel, const std::string& work_folder,
-                    const std::string& include_folder) {
+std::vector<std::string> visible_to_compilers(const CompileFolders& folders) {
+  std::vector<std::string> visible = kToolChain;
+  visible.insert(visible.end(), {"/dev/null", folders.include, folders.work});
+  return visible;
+}
+
+void serve_compiles(const Channel& channel, const CompileFolders& folders) {
   serve_jobs(channel, [&](const protocol::CompileJob& job) -> Status {
-    std::string folder = work_folder + "/job-XXXXXX";
+    std::string folder = folders.work + "/job-XXXXXX";
     if (!::mkdtemp(folder.data())) {
       protocol::CompileReply refusal;
       refusal.infra = true;
-      refusal.log = errno_error("the user nobody cannot write to '" + work_folder + "'").message +
+      refusal.log = errno_error("the user nobody cannot write to '" + folders.work + "'").message +
                     "; make its parent folders accessible to others, or set LATHE_CACHE";
       answer(channel, std::move(refusal), "");
       return Ok{};
     }
-    answer(channel, compile(folder, include_folder, job, channel), folder + "/out.so");
+    answer(channel, compile(folder, folders.include, job, channel), folder + "/out.so");
     if (::chdir("/") != 0) return errno_error("cannot leave a job's folder");
     std::error_code code;
     std::filesystem::remove_all(folder, code);

@@ -81,19 +81,21 @@ void fix_addresses(char** argv) {
 }
 
 int run_main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "run") == 0) fix_addresses(argv);
+  const std::string role = argc > 2 ? argv[1] : "";
+  if (role == "run") fix_addresses(argv);
   const Channel channel{UniqueFd(kHelperChannelFd)};
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);  // the compiler must not inherit it
-  if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
-    const auto preparations = prepare(argv[2]);
+  const auto jail = parse_jail_kind(argc > 2 ? argv[2] : "");
+  if (role == "run" && argc == 4 && jail.ok()) {
+    const auto preparations = prepare(argv[3]);
     if (!preparations.ok()) return fail_to_start(preparations.error());
-    return serve_in_namespaces([&] { return serve_run(channel, *preparations); });
+    return serve_in_namespaces([&] { return serve_run(channel, *preparations); }, {}, *jail);
   }
-  if (argc == 4 && std::strcmp(argv[1], "compile") == 0)
-    return serve_in_namespaces([&] {
-      serve_compiles(channel, argv[2], argv[3]);
-      return 0;
-    });
+  if (role == "compile" && argc == 5 && jail.ok()) {
+    const CompileFolders folders{argv[3], argv[4]};
+    return serve_in_namespaces([&] { return serve_compiles(channel, folders), 0; },
+                               {.visible = visible_to_compilers(folders)}, *jail);
+  }
   constexpr char kUsage[] = "lathe-runner is started by lathe; it is not meant to be run by hand\n";
   return ::write(2, kUsage, sizeof kUsage - 1) < 0 ? 1 : 64;
 }

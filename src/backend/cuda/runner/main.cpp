@@ -146,7 +146,7 @@ int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: the device idles while a launcher wakes
   // A block is one stream's graph: one queue does, and a context is made and freed in half the time.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
-  if (const Status entered = enter_namespaces(PidNamespace::kKept); !entered.ok())
+  if (const Status entered = enter_namespaces({.pids = PidNamespace::kKept}); !entered.ok())
     return fail_to_start(entered.error());
   close_standard_error();
   return serve();
