@@ -51,7 +51,8 @@ class SpawnActions {
     for (const Process::Descriptor& descriptor : descriptors) {
       // From a high number, so that no earlier action has replaced it.
       copies_.emplace_back(::fcntl(descriptor.here, F_DUPFD_CLOEXEC, kFirstSpareFd));
-      if (!copies_.back().valid()) return errno_error("cannot pass a descriptor on");
+      if (!copies_.back().valid())
+        return errno_error("cannot pass a descriptor on", "raise the limit on open files: ulimit -n");
       posix_spawn_file_actions_adddup2(&actions_, copies_.back().get(), descriptor.there);
       highest = std::max(highest, descriptor.there);
     }

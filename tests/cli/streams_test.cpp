@@ -1,20 +1,24 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "base/process.h"
 #include "tests/cli/program.h"
 
 namespace lathe {
 namespace {
 
+/// Shared by all cases, because precompiling a header takes seconds.
+const std::string kCache = testing::TempDir() + "lathe-cache";
+
 /// Programs whose standard streams and files are not what they usually are, as a shell makes them.
 class StreamsTest : public ProgramTest {
  protected:
   /// Runs a shell's line, in which $LATHE is the program.
   Completed sh(const std::string& line) const {
-    const std::string script =
-        "export LATHE='" LATHE_PROGRAM "' LATHE_CACHE='" + path("cache") + "'; " + line;
+    const std::string script = "export LATHE='" LATHE_PROGRAM "' LATHE_CACHE='" + kCache + "'; " + line;
     auto completed =
         run_command({.argv = {"/bin/bash", "-c", script}, .folder = folder_}, {}, 60, std::size_t{8} << 20);
     EXPECT_TRUE(completed.ok()) << completed.error().to_string();
@@ -37,7 +41,7 @@ TEST_F(StreamsTest, MoreThanABufferForAFullOutputDoesNotAbort) {
 }
 
 TEST_F(StreamsTest, AReaderThatWentAwayIsAnErrorWithoutWords) {
-  const Completed closed = sh("$LATHE tasks generate --count 40 | true; exit ${PIPESTATUS[0]}");
+  const Completed closed = sh("$LATHE tasks generate --count 12 | true; exit ${PIPESTATUS[0]}");
   EXPECT_EQ(closed.status.code, 4);
   EXPECT_EQ(closed.errors, "");
 }
@@ -88,6 +92,28 @@ TEST_F(StreamsTest, NamesAndTextsInAnyEncodingAreErrorsAtMost) {
   EXPECT_EQ(sh("$LATHE tasks show latin.toml").status.code, 3);
   EXPECT_EQ(sh("$LATHE tasks show $'\\xff\\xfe'").status.code, 3);
   EXPECT_EQ(sh("$LATHE $'\\xff\\xfe'").status.code, 2);
+}
+
+TEST_F(StreamsTest, AVerdictOnAnyBytesIsADocument) {
+  write("caf\xe9.cpp",
+        "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"n\"]\n*/\n#error "
+        "caf\xe9\n");
+  const Completed judged =
+      sh("$LATHE eval tiny.toml $'caf\\xe9.cpp' --depth build --device cpu --json out.json");
+  EXPECT_EQ(judged.status.code, 1) << judged.errors;
+  const auto document = nlohmann::json::parse(*read_file(path("out.json")), nullptr, false);
+  ASSERT_FALSE(document.is_discarded());
+  EXPECT_EQ(document[0]["reason"], "compile_error");
+}
+
+TEST_F(StreamsTest, TooLittleMemoryIsAnErrorInWords) {
+  write("f.cpp", "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = []\n*/\n");
+  for (const char* kib : {"80000", "200000", "400000"}) {
+    const Completed starved =
+        sh(std::string("ulimit -v ") + kib + "; $LATHE eval tiny.toml f.cpp --device cpu");
+    EXPECT_EQ(starved.status.signal, 0);
+    EXPECT_LE(starved.status.code, 4) << starved.errors;
+  }
 }
 
 }  // namespace
