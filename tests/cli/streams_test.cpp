@@ -100,7 +100,7 @@ TEST_F(StreamsTest, AVerdictOnAnyBytesIsADocument) {
         "caf\xe9\n");
   const Completed judged =
       sh("$LATHE eval tiny.toml $'caf\\xe9.cpp' --depth build --device cpu --json out.json");
-  EXPECT_EQ(judged.status.code, 1) << judged.errors;
+  ASSERT_EQ(judged.status.code, 1) << judged.errors;
   const auto document = nlohmann::json::parse(*read_file(path("out.json")), nullptr, false);
   ASSERT_FALSE(document.is_discarded());
   EXPECT_EQ(document[0]["reason"], "compile_error");
