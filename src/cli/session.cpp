@@ -73,7 +73,7 @@ Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   cpu.threads = options.threads;
   if (wants_reduced_jail(options)) {
     cpu.jail = JailKind::kReduced;
-    print_err("lathe: candidates run in a reduced jail, without namespaces; every verdict says so\n");
+    print_error("lathe: candidates run in a reduced jail, without namespaces; every verdict says so\n");
   }
   return make_cpu_backend(cpu);
 }
