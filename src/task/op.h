@@ -48,6 +48,8 @@ struct OpSite {
 struct Numerics {
   double unit_roundoff = 0x1p-24;  ///< of the accumulator and of intermediate values
   double lambda = 5;               ///< a long sum's error is at most lambda * sqrt(n) * u * sum|terms|
+  double underflow = 0x1p-126;     ///< what a result too small for the format loses: flushed, as hardware's
+                                   ///< atomic additions do
   bool sparse_sums = false;        ///< n counts only non-zero terms, for the precision probe
   bool textbook = false;  ///< values as fp32 gives them by the formulas of textbooks, which overflow (a
                           ///< softmax without the maximum) or cancel (E[x^2] - E[x]^2): a mistake, for lint

@@ -19,7 +19,9 @@ Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
   const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
   const bool narrow = std::ranges::any_of(spec.tensors, [&](const auto& t) { return narrower(t.dtype); }) ||
                       std::ranges::any_of(spec.nodes, [&](const auto& n) { return narrower(n.type.dtype); });
-  if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
+  const DTypeInfo& widest = info(narrow ? DType::kF32 : DType::kF64);
+  if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, widest.unit_roundoff);
+  numerics.underflow = widest.smallest_normal * (spec.denormals ? 2 * widest.unit_roundoff : 1);
   return numerics;
 }
 

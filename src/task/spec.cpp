@@ -203,13 +203,15 @@ Status read_shapes(const TomlTable& task, TaskSpec& spec) {
 }
 
 Status read_header(const TomlTable& task, TaskSpec& spec) {
-  LATHE_CHECK_OK(task.allow_only({"name", "description", "dims", "tensor", "graph", "node", "output", "shape",
-                                  "where", "fixed", "tolerance", "reference", "source", "baselines"},
-                                 "the task"));
+  LATHE_CHECK_OK(
+      task.allow_only({"name", "description", "dims", "tensor", "graph", "node", "output", "shape", "where",
+                       "fixed", "tolerance", "denormals", "reference", "source", "baselines"},
+                      "the task"));
   LATHE_TRY(spec.name, task.required_text("name"));
   LATHE_CHECK_OK(check_name(spec.name, "a task", task.where("name")));
   LATHE_TRY(spec.description, task.text("description", ""));
   LATHE_TRY(spec.fixed, task.flag("fixed", false));
+  LATHE_TRY(spec.denormals, task.flag("denormals", false));
   LATHE_TRY(spec.tolerance, task.real("tolerance", 1));
   if (!(spec.tolerance > 0) || spec.tolerance > 1e6) {
     return invalid("'tolerance' must be between 0 and 1e6",

@@ -82,6 +82,7 @@ struct TaskSpec {
   std::vector<NamedShape> shapes;  ///< scored; the first is the headline
   bool fixed = false;              ///< no hidden shapes
   double tolerance = 1;            ///< scales every error bound
+  bool denormals = false;          ///< whether kernels must keep results too small for normal numbers
   ReferenceKind reference = ReferenceKind::kGraph;
   std::string reference_source;        ///< for kNative and kProcess
   std::vector<std::string> baselines;  ///< "naive", "onednn", "cudnn"...; empty: all that apply

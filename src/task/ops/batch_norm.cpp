@@ -84,7 +84,7 @@ class BatchNorm final : public NamedOp {
                            std::fabs(x - mean) * factor.error + in[2]->error_at(c);
     const double own = u * (2 * f * std::fabs(x) + 3 * f * std::fabs(mean) + 2 * std::fabs(in[2]->data[c]));
     const double shift = start_error(numerics, in[0]->terms, std::fabs(in[2]->data[c]) + f * std::fabs(mean));
-    return carried + own + shift + (u > 0 ? 3 * kTiny : 0);
+    return carried + own + shift + (u > 0 ? 3 * numerics.underflow : 0);
   }
 };
 

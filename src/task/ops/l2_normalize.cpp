@@ -21,7 +21,7 @@ void normalize_row(const RowView& row, double eps, const Numerics& numerics) {
       sqrt_error(std::max(squares, eps * eps), bound.total(numerics)) / norm + (kTranscendental + 2) * u;
   for (std::size_t i = 0; i < row.ey.size(); ++i) {
     const double carried = row.error_at(i) / norm;
-    row.ey[i] = carried + (std::fabs(row.y[i]) + carried) * relative + (u > 0 ? kTiny : 0);
+    row.ey[i] = carried + (std::fabs(row.y[i]) + carried) * relative + (u > 0 ? numerics.underflow : 0);
   }
 }
 

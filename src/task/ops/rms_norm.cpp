@@ -26,7 +26,7 @@ void rms_row(const RowView& row, double eps, const Numerics& numerics) {
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double carried = row.error_at(i) * scale;
     const double h = std::fabs(row.y[i]);
-    row.ey[i] = carried + (h + carried) * relative + 2 * u * h + (u > 0 ? kTiny : 0);
+    row.ey[i] = carried + (h + carried) * relative + 2 * u * h + (u > 0 ? numerics.underflow : 0);
   }
 }
 

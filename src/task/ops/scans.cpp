@@ -23,7 +23,7 @@ void cumprod_row(const RowView& row, const Numerics& numerics) {
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double e = row.error_at(i);
     carried = carried * (std::fabs(row.x[i]) + e) + std::fabs(product) * e;
-    if (numerics.unit_roundoff > 0) carried += kTiny;
+    if (numerics.unit_roundoff > 0) carried += numerics.underflow;
     row.y[i] = product *= row.x[i];
     if (!row.ey.empty())
       row.ey[i] = carried + sum_error(numerics, static_cast<double>(i + 1), std::fabs(product));

@@ -69,11 +69,14 @@ TEST(ContractionBound, SurvivesExtremeScales) {
   const Value unit = evaluate(op_case, in, Numerics{});
   const std::vector<Value> large = scaled(in, 0x1p100);
   const Value huge = evaluate(op_case, large, Numerics{});
-  const Value tiny = evaluate(op_case, scaled(in, 0x1p-100), Numerics{});
+  const Value tiny = evaluate(op_case, scaled(in, 0x1p-100), Numerics{.underflow = 0x1p-149});
+  const Value flushed = evaluate(op_case, scaled(in, 0x1p-100), Numerics{});
   for (std::size_t i = 0; i < unit.err.size(); ++i) {
     EXPECT_NEAR(huge.err[i] * 0x1p-200, unit.err[i], 1e-3 * unit.err[i]);
     EXPECT_GE(tiny.err[i], 50 * 0x1p-149) << "products underflow in fp32";
     EXPECT_LE(tiny.err[i], 101 * 0x1p-149);
+    EXPECT_GE(flushed.err[i], 50 * 0x1p-126) << "to zero, where denormals need not be kept";
+    EXPECT_LE(flushed.err[i], 51 * 0x1p-126);
   }
 }
 

@@ -39,8 +39,9 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
   const double largest_b = largest_magnitude(b, true);
   const double scale_a = largest_a > 0 ? 1 / largest_a : 1;
   const double scale_b = largest_b > 0 ? 1 / largest_b : 1;
+  constexpr double kSmallest = 0x1p-149;  // the sums of magnitudes below are fp32
   const double inflate = (1 + terms * 0x1p-24) / (scale_a * scale_b);
-  const double floor = (u > 0 ? terms * kTiny : 0) + terms * kTiny * inflate;
+  const double floor = (u > 0 ? terms * numerics.underflow : 0) + terms * kSmallest * inflate;
   auto partial = zero_vector<float>(out.err.size());
   const auto add_product = [&](const std::vector<float>& x, const std::vector<float>& y) {
     apply(x.data(), y.data(), partial.data());

@@ -48,7 +48,7 @@ class BinaryOp final : public NamedOp {
   static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
                         Value& out) {
     const double u = numerics.unit_roundoff;
-    const double floor = u > 0 ? kTiny : 0;
+    const double floor = u > 0 ? numerics.underflow : 0;
     for (std::size_t i = 0; i < row.length; ++i) {
       const std::size_t ia = row.in[0] + i * row.step[0];
       const std::size_t ib = row.in[1] + i * row.step[1];

@@ -16,8 +16,6 @@ namespace lathe::ops {
 
 /// Relative error of exp, log, erf, ... in units of u: 2 ulp.
 inline constexpr double kTranscendental = 4;
-/// The spacing of fp32's denormals: the error of underflow.
-inline constexpr double kTiny = 0x1p-149;
 /// Vectorised exp and similar functions flush denormal results to zero; those that build 2^n in two
 /// steps (oneDNN) also lose half of the last normal binade.
 inline constexpr double kFlush = 0x1p-125;
@@ -35,7 +33,7 @@ inline double sum_factor(const Numerics& numerics, double terms) {
 /// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
 inline double sum_error(const Numerics& numerics, double terms, double magnitude) {
   if (numerics.unit_roundoff == 0) return 0;
-  return sum_factor(numerics, terms) * numerics.unit_roundoff * magnitude + terms * kTiny;
+  return sum_factor(numerics, terms) * numerics.unit_roundoff * magnitude + terms * numerics.underflow;
 }
 
 /// The additional error of adding `other` to a sum of `terms` terms, because an accumulator that
@@ -46,7 +44,8 @@ inline double start_error(const Numerics& numerics, double terms, double other) 
 
 /// The error of one rounded operation with result y.
 inline double rounding(const Numerics& numerics, double y) {
-  return numerics.unit_roundoff == 0 ? 0 : std::max(numerics.unit_roundoff * std::fabs(y), kTiny);
+  return numerics.unit_roundoff == 0 ? 0
+                                     : std::max(numerics.unit_roundoff * std::fabs(y), numerics.underflow);
 }
 
 /// The largest difference between sqrt(s) and the root of a value within `error` of s; finite even

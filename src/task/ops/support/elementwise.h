@@ -29,8 +29,8 @@ inline std::string float_literal(double value) {
 struct UnaryDefaults {
   static std::vector<AttrRule> rules() { return {}; }
   static constexpr double kFlops = 1;
-  static constexpr double kFloor = kTiny;  ///< absolute error of underflow
-  static constexpr bool kFolds = false;    ///< a kernel may start the sum that produces x from `start`
+  static constexpr double kFloor = 0;    ///< absolute error beside underflow
+  static constexpr bool kFolds = false;  ///< a kernel may start the sum that produces x from `start`
   static constexpr double start = 0;
 };
 
@@ -67,12 +67,12 @@ class UnaryOp final : public NamedOp {
     if (F::kFolds) out.terms = x.terms;
     if (out.err.empty()) return;
     const double u = numerics.unit_roundoff;
-    const double floor = u > 0 ? F::kFloor : 0;
+    const double floor = u > 0 ? std::max(F::kFloor, numerics.underflow) : 0;
     const double shift = start_error(numerics, out.terms, formula.start);
     for (std::size_t i = 0; i < out.err.size(); ++i) {
       out.err[i] = std::max(u * formula.own(x.data[i], out.data[i]), floor) + shift;
     }
-    if (!x.err.empty()) propagate(formula, x, out);
+    if (!x.err.empty()) propagate(formula, x, u, out);
   }
 
   double flops(const OpSite& site) const override {
@@ -90,19 +90,25 @@ class UnaryOp final : public NamedOp {
 
  private:
   /// What an error of `e` in x makes of y: the slope's share, or, of an error so large that the slope changes
-  /// on the way, what the formula gives at its ends.
-  static double carried(const F& formula, double x, double e, double y) {
+  /// on the way, what the formula gives at its ends, with the rounding there.
+  static double carried(const F& formula, double x, double e, double y, double u) {
     const double linear = std::fabs(formula.slope(x, y)) * e;
-    if (e <= 0x1p-10 * std::min(1.0, std::fabs(x))) return linear;
-    const double ends = std::max(std::fabs(formula.f(x - e) - y), std::fabs(formula.f(x + e) - y));
-    return ends > linear ? ends : linear;
+    if (e <= 0x1p-14 * std::min(1.0, std::fabs(x))) return linear;
+    double most = linear, own = formula.own(x, y);
+    const double here = own;
+    for (const double end : {x - e, x + e}) {
+      const double there = formula.f(end);
+      most = std::max(most, std::fabs(there - y));
+      own = std::max(own, formula.own(end, there));
+    }
+    return most + u * (own - here);
   }
-  static void propagate(const F& formula, const Value& x, Value& out) {
+  static void propagate(const F& formula, const Value& x, double u, Value& out) {
     for (std::size_t i = 0; i < out.err.size(); ++i) {
       if constexpr (requires { formula.spread(0.0, 0.0, 0.0); }) {
         out.err[i] += formula.spread(x.data[i], x.err[i], out.data[i]);
       } else if (x.err[i] > 0) {
-        out.err[i] += carried(formula, x.data[i], x.err[i], out.data[i]);
+        out.err[i] += carried(formula, x.data[i], x.err[i], out.data[i], u);
       }
     }
   }

@@ -55,7 +55,7 @@ void standardise(const RowView& row, double eps, const Numerics& numerics) {
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double deviation = (row.error_at(i) + m.mean_error + u * std::fabs(row.x[i])) * scale;
     const double h = std::fabs(row.y[i]);
-    row.ey[i] = deviation + (h + deviation) * relative + 2 * u * h + (u > 0 ? kTiny : 0);
+    row.ey[i] = deviation + (h + deviation) * relative + 2 * u * h + (u > 0 ? numerics.underflow : 0);
   }
 }
 
