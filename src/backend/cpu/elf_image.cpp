@@ -7,21 +7,32 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/imports.h"
+
 namespace lathe {
 namespace {
 
 constexpr std::uint64_t kMaxImageBytes = 64u << 20;
 constexpr std::uint64_t kMaxWritableBytes = 1u << 20;
 
-constexpr std::array<std::string_view, 47> kAllowed = {
-    "memcpy", "memmove", "memset", "memcmp", "expf",  "exp2f",  "expm1f", "logf",   "log2f", "log10f",
-    "log1pf", "powf",    "sqrtf",  "sinf",   "cosf",  "tanf",   "asinf",  "acosf",  "atanf", "atan2f",
-    "sinhf",  "coshf",   "tanhf",  "erff",   "erfcf", "floorf", "ceilf",  "roundf", "rintf", "truncf",
-    "fmodf",  "fmaxf",   "fminf",  "fmaf",   "exp",   "log",    "pow",    "sqrt",   "tanh",  "erf",
-    "floor",  "ceil",    "fmax",   "fmin",   "fma",   "sin",    "cos"};
+constexpr std::uint64_t kPageBytes = 4096;
 
-Error refuse(std::string_view reason, std::string detail) {
-  return refused(reason, std::move(detail), "a candidate is self-contained code without load-time actions");
+Error refuse(std::string_view reason, std::string detail,
+             std::string_view remedy = "a candidate is self-contained code without load-time actions") {
+  return refused(reason, std::move(detail), std::string(remedy));
+}
+
+Error refuse_ifunc(const std::string& what) {
+  return refuse("ifunc", what + " is resolved by code at load time",
+                "leave target_clones and ifunc out: code is compiled for this machine's processor");
+}
+
+Error refuse_import(const std::string& name) {
+  if (reaches_outside(name))
+    return refuse("forbidden_symbol",
+                  fmt::format("'{}' is not among the functions a candidate may call", name));
+  return refuse("unknown_function", fmt::format("'{}' is not among the functions a candidate may call", name),
+                "call C's mathematical functions, memcpy, memmove, memset and memcmp; write others out");
 }
 
 /// Bounds-checked views into the file.
@@ -36,6 +47,9 @@ class ElfParser {
     LATHE_CHECK_OK(read_symbols());
     LATHE_CHECK_OK(read_relocations(rela_, rela_bytes_));
     LATHE_CHECK_OK(read_relocations(jump_rela_, jump_rela_bytes_));
+    // target_clones has a constructor too, and is better told by what it asked for.
+    if (has_constructor_)
+      return refuse("constructor", "code would run when the object is loaded or unloaded");
     std::sort(image_.imports.begin(), image_.imports.end());
     return std::move(image_);
   }
@@ -84,8 +98,9 @@ class ElfParser {
     }
     if (image_.segments.empty() || !dynamic_address_)
       return refuse("bad_elf", "no loadable or dynamic segment");
-    if (image_.relro_address > image_.memory_bytes ||
-        image_.relro_bytes > image_.memory_bytes - image_.relro_address)
+    // Linkers round its end up to a page.
+    const std::uint64_t end = (image_.memory_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+    if (image_.relro_address > end || image_.relro_bytes > end - image_.relro_address)
       return refuse("bad_elf", "the read-only part lies outside the image");
     return check_writable();
   }
@@ -96,7 +111,7 @@ class ElfParser {
       return refuse("bad_elf", "a segment lies outside the file or is too large");
     if (!image_.segments.empty()) {
       const auto& last = image_.segments.back();
-      if (part.p_vaddr / 4096 < (last.address + last.memory_bytes + 4095) / 4096)
+      if (part.p_vaddr / kPageBytes < (last.address + last.memory_bytes + kPageBytes - 1) / kPageBytes)
         return refuse("bad_elf", "segments overlap");
     }
     const bool writable = part.p_flags & PF_W, executable = part.p_flags & PF_X;
@@ -137,7 +152,8 @@ class ElfParser {
       case DT_INIT_ARRAY:
       case DT_FINI_ARRAY:
       case DT_PREINIT_ARRAY:
-        return refuse("constructor", "code would run when the object is loaded or unloaded");
+        has_constructor_ = true;
+        break;
       case DT_NEEDED:
         return refuse("forbidden_symbol", "the object depends on another library");
       case DT_TEXTREL:
@@ -202,13 +218,10 @@ class ElfParser {
       return refuse("bad_elf", "a symbol lies outside the file");
     LATHE_TRY(std::string name, string_at(symbol.st_name));
     const auto type = ELF64_ST_TYPE(symbol.st_info);
-    if (type == STT_GNU_IFUNC)
-      return refuse("ifunc", fmt::format("'{}' is resolved by code at load time", name));
+    if (type == STT_GNU_IFUNC) return refuse_ifunc(fmt::format("'{}'", name));
     if (type == STT_TLS) return refuse("thread_local", fmt::format("'{}' is thread-local", name));
     if (symbol.st_shndx == SHN_UNDEF) {
-      if (std::find(kAllowed.begin(), kAllowed.end(), name) == kAllowed.end())
-        return refuse("forbidden_symbol",
-                      fmt::format("'{}' is not among the functions a candidate may call", name));
+      if (!std::ranges::binary_search(allowed_imports(), name)) return refuse_import(name);
       image_.imports.push_back(name);
     } else if (type == STT_FUNC) {
       const bool in_code =
@@ -256,8 +269,8 @@ class ElfParser {
       else
         image_.relocations.push_back({entry.r_offset, addend, named.name});
     } else {
-      return refuse(type == R_X86_64_IRELATIVE ? "ifunc" : "bad_elf",
-                    fmt::format("relocation of type {}", type));
+      if (type == R_X86_64_IRELATIVE) return refuse_ifunc("a function");
+      return refuse("bad_elf", fmt::format("relocation of type {}", type));
     }
     return Ok{};
   }
@@ -271,6 +284,7 @@ class ElfParser {
   std::string_view bytes_;
   Elf64_Ehdr header_{};
   ElfImage image_;
+  bool has_constructor_ = false;
   std::vector<NamedSymbol> names_;
   std::uint64_t dynamic_address_ = 0, dynamic_bytes_ = 0, strings_ = 0, strings_bytes_ = 0, symbols_ = 0,
                 hash_ = 0;
@@ -278,8 +292,6 @@ class ElfParser {
 };
 
 }  // namespace
-
-std::span<const std::string_view> allowed_imports() { return kAllowed; }
 
 Result<ElfImage> parse_elf(std::string_view bytes) { return ElfParser(bytes).parse(); }
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,11 +39,8 @@ struct ElfImage {
   std::uint64_t writable_bytes = 0;  ///< outside RELRO, where calls could keep state
 };
 
-/// Functions that a candidate may import: C memory functions and scalar libm.
-std::span<const std::string_view> allowed_imports();
-
 /// Parses and checks. A refusal's Error has a reason: "bad_elf", "constructor", "ifunc", "thread_local",
-/// "forbidden_symbol", "writable_code", "writable_state".
+/// "forbidden_symbol", "unknown_function", "writable_code", "writable_state".
 Result<ElfImage> parse_elf(std::string_view bytes);
 
 }  // namespace lathe

@@ -133,8 +133,10 @@ Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vecto
   if (!image.ok()) {
     const Error& refusal = image.error();
     result.reason = refusal.reason;
-    result.facts.log += refusal.message;
-    result.outcome = refusal.reason == "bad_elf" ? Outcome::kBuildFailed : Outcome::kTampered;
+    result.facts.log += refusal.message + "; " + refusal.hint;
+    const bool innocent =
+        refusal.reason == "bad_elf" || refusal.reason == "unknown_function" || refusal.reason == "ifunc";
+    result.outcome = innocent ? Outcome::kBuildFailed : Outcome::kTampered;
     return result;
   }
   result.ok = true;

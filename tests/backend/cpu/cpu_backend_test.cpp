@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "backend/cpu/imports.h"
 #include "base/clock.h"
 #include "candidate/candidate.h"
 #include "task/spec.h"
@@ -305,6 +306,69 @@ TEST_F(CpuBackendTest, RefusesConstructorsForeignSymbolsAndThreadLocals) {
       "forbidden_symbol");
   EXPECT_EQ(build("thread_local int kept; extern \"C\" void f() { kept = kept + 1; }")->reason,
             "thread_local");
+}
+
+TEST_F(CpuBackendTest, WhatOneSlipsIntoIsABuildFailureThatSaysWhatToWrite) {
+  const auto clones =
+      build("__attribute__((target_clones(\"avx2\", \"default\"))) void f(float* y) { y[0] = 1; }");
+  EXPECT_EQ(clones->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(clones->reason, "ifunc");
+  EXPECT_NE(clones->facts.log.find("leave target_clones"), std::string::npos) << clones->facts.log;
+  const auto prints = build("#include <stdio.h>\nextern \"C\" void f() { puts(\"hello\"); }");
+  EXPECT_EQ(prints->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(prints->reason, "unknown_function");
+  EXPECT_NE(prints->facts.log.find("write others out"), std::string::npos) << prints->facts.log;
+  const auto opens =
+      build("extern \"C\" void* dlopen(const char*, int); extern \"C\" void f() { dlopen(\"\", 1); }");
+  EXPECT_EQ(opens->outcome, Outcome::kTampered);
+}
+
+TEST_F(CpuBackendTest, RunsWhatHonestKernelsAreMadeOf) {
+  const BlockOutcome outcome = run(R"(
+#include <assert.h>
+#include <math.h>
+#include <complex>
+static float zero(float) { return 0; }
+float none(float x) { return x - x; }
+using Function = float (*)(float);
+static const Function table[] = {zero, none, zero};
+static constexpr Function more[] = {none, zero};
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    assert(n > 0);
+    std::complex<float> c(x[i], 0);
+    c = c * std::complex<float>(2, 0) / std::complex<float>(1, 0);
+    const __int128 big = static_cast<__int128>(i + 1) * n;
+    const float none = static_cast<float>(big / n - (i + 1)) + exp2(-2000.0) + sinf(0.0f) * cosf(x[i]) + tgammaf(1) - 1;
+    y[i] = ldexpf(c.real(), 1) / 2 + none + table[i % 3](x[i]) + more[n & 1](x[i]);
+  }
+})");
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+  for (const auto& trial : outcome.outputs)
+    EXPECT_TRUE(trial[0].pass) << trial[0].got << " for " << trial[0].want;
+}
+
+TEST_F(CpuBackendTest, EveryFunctionThatMayBeCalledIsThere) {
+  std::string text = "#include <stdint.h>\n";
+  std::string calls;
+  for (const std::string& name : allowed_imports()) {
+    const std::string alias = "call_" + name;
+    text += "extern \"C\" void " + alias + "() __asm__(\"" + name + "\");\n";
+    calls += "  functions[0] = " + alias + ";\n";
+  }
+  text +=
+      "extern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {\n  void "
+      "(*volatile functions[1])();\n" +
+      calls + "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];\n}\n";
+  const BlockOutcome outcome = run(text);
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+}
+
+TEST_F(CpuBackendTest, AnAssertionThatDoesNotHoldIsACrash) {
+  const BlockOutcome outcome = run(R"(
+#include <assert.h>
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) { assert(n < 0); })");
+  EXPECT_EQ(outcome.status, BlockStatus::kCrash) << outcome.reason;
 }
 
 TEST_F(CpuBackendTest, GlobalsAreRestoredBeforeEveryCall) {

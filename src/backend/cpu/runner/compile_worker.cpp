@@ -41,7 +41,8 @@ const std::vector<std::string> kToolChain = {
 
   std::vector<const char*> argv{"g++"};
   for (const std::string& flag : job.flags) argv.push_back(flag.c_str());
-  for (const char* last : {"-Wa,--MD,assembled", "-o", "out.so", "candidate.cpp"}) argv.push_back(last);
+  for (const char* last : {"-Wa,--MD,assembled", "-o", "out.so", "candidate.cpp", "-lgcc"})
+    argv.push_back(last);
   argv.push_back(nullptr);
   const char* const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=.", "LC_ALL=C", nullptr};
   ::execve("/usr/bin/g++", const_cast<char* const*>(argv.data()), const_cast<char* const*>(environment));

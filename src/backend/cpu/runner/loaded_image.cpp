@@ -1,79 +1,21 @@
 #include "backend/cpu/runner/loaded_image.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <map>
 
 namespace lathe {
 namespace {
 
-template <class F>
-std::uint64_t address_of(F* function) {
-  return reinterpret_cast<std::uint64_t>(function);
-}
+/// What an assertion ends in: a crash, and no message.
+[[noreturn]] void trap() { __builtin_trap(); }
 
-#define LATHE_F1(name) \
-  { #name, address_of(static_cast <float (*)(float)>(&::name)) }
-#define LATHE_F2(name) \
-  { #name, address_of(static_cast <float (*)(float, float)>(&::name)) }
-#define LATHE_D1(name) \
-  { #name, address_of(static_cast <double (*)(double)>(&::name)) }
-#define LATHE_D2(name) \
-  { #name, address_of(static_cast <double (*)(double, double)>(&::name)) }
-
-const std::map<std::string_view, std::uint64_t>& import_addresses() {
-  static const std::map<std::string_view, std::uint64_t> table = {
-      {"memcpy", address_of(&std::memcpy)},
-      {"memmove", address_of(&std::memmove)},
-      {"memset", address_of(&std::memset)},
-      {"memcmp", address_of(&std::memcmp)},
-      {"fmaf", address_of(static_cast<float (*)(float, float, float)>(&::fmaf))},
-      {"fma", address_of(static_cast<double (*)(double, double, double)>(&::fma))},
-      LATHE_F1(expf),
-      LATHE_F1(exp2f),
-      LATHE_F1(expm1f),
-      LATHE_F1(logf),
-      LATHE_F1(log2f),
-      LATHE_F1(log10f),
-      LATHE_F1(log1pf),
-      LATHE_F2(powf),
-      LATHE_F1(sqrtf),
-      LATHE_F1(sinf),
-      LATHE_F1(cosf),
-      LATHE_F1(tanf),
-      LATHE_F1(asinf),
-      LATHE_F1(acosf),
-      LATHE_F1(atanf),
-      LATHE_F2(atan2f),
-      LATHE_F1(sinhf),
-      LATHE_F1(coshf),
-      LATHE_F1(tanhf),
-      LATHE_F1(erff),
-      LATHE_F1(erfcf),
-      LATHE_F1(floorf),
-      LATHE_F1(ceilf),
-      LATHE_F1(roundf),
-      LATHE_F1(rintf),
-      LATHE_F1(truncf),
-      LATHE_F2(fmodf),
-      LATHE_F2(fmaxf),
-      LATHE_F2(fminf),
-      LATHE_D1(exp),
-      LATHE_D1(log),
-      LATHE_D2(pow),
-      LATHE_D1(sqrt),
-      LATHE_D1(tanh),
-      LATHE_D1(erf),
-      LATHE_D1(floor),
-      LATHE_D1(ceil),
-      LATHE_D2(fmax),
-      LATHE_D2(fmin),
-      LATHE_D1(sin),
-      LATHE_D1(cos)};
-  return table;
+/// 0 for a function that this machine's C library lacks.
+std::uint64_t address_of(const std::string& import) {
+  if (import == "abort" || import == "__assert_fail") return reinterpret_cast<std::uint64_t>(&trap);
+  return reinterpret_cast<std::uint64_t>(::dlsym(RTLD_DEFAULT, import.c_str()));
 }
 
 int protection(const ElfImage::Segment& segment) {
@@ -95,8 +37,12 @@ Result<LoadedImage> LoadedImage::load(std::string_view bytes) {
     std::memcpy(at + segment.address, bytes.data() + segment.offset, segment.file_bytes);
   for (const auto& relocation : loaded.image_.relocations) {
     std::uint64_t value = reinterpret_cast<std::uint64_t>(at) + static_cast<std::uint64_t>(relocation.addend);
-    if (!relocation.symbol.empty())
-      value = import_addresses().at(relocation.symbol) + static_cast<std::uint64_t>(relocation.addend);
+    if (!relocation.symbol.empty()) {
+      const std::uint64_t function = address_of(relocation.symbol);
+      if (function == 0)
+        return refused("unknown_function", "this machine's C library has no '" + relocation.symbol + "'", {});
+      value = function + static_cast<std::uint64_t>(relocation.addend);
+    }
     std::memcpy(at + relocation.address, &value, sizeof value);
   }
   const std::uint64_t relro_begin = loaded.image_.relro_address / kPageBytes * kPageBytes;
