@@ -85,5 +85,23 @@ TEST(VerifyShape, StopsAtTheFirstFailureAndSaysInWhichCase) {
   EXPECT_FALSE(crashed.evidence.cases.back().pass);
 }
 
+TEST(JudgeBlock, SaysNothingOfWhereASecretPartLies) {
+  static const TaskSpec task = twice_task();
+  Workload workload;
+  workload.task = *lathe::bind(task, task.shapes[0].dims);
+  workload.trials.resize(1);
+  workload.trials[0].expected.resize(1);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.outputs = {
+      {{.pass = false, .reason = "bound", .worst_ratio = 3, .first_bad = 1234, .bad_count = 1}}};
+  const std::vector<int> trials = {0};
+  EXPECT_NE(judge_block(outcome, workload, trials).detail.find("1234"), std::string::npos);
+  workload.trials[0].expected[0].behind = 5;
+  const Finding finding = judge_block(outcome, workload, trials);
+  EXPECT_EQ(finding.reason, "bound");
+  EXPECT_EQ(finding.detail.find("1234"), std::string::npos) << finding.detail;
+}
+
 }  // namespace
 }  // namespace lathe
