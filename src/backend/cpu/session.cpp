@@ -186,7 +186,7 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
     return describe_death(request, wait, reply);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
-  outcome.wall_ns = std::max(1.0, static_cast<double>(wait.end_ns - wait.begin_ns) - options_.empty_block_ns);
+  outcome.wall_ns = time_of_calls(static_cast<double>(wait.end_ns - wait.begin_ns), options_);
   outcome.disturbed = reply.involuntary_switches > wait.switches_before + kSwitchesAllowed;
   if (const auto code = control().library_error.load(); code != 0) {
     if (!has_library_steps_)

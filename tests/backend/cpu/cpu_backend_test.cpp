@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/cpu/imports.h"
+#include "backend/cpu/session.h"
 #include "base/clock.h"
 #include "candidate/candidate.h"
 #include "task/spec.h"
@@ -362,6 +363,14 @@ TEST_F(CpuBackendTest, EveryFunctionThatMayBeCalledIsThere) {
       calls + "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];\n}\n";
   const BlockOutcome outcome = run(text);
   ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+}
+
+TEST(TimeOfCalls, IsNeverNextToNothingWhereTheBrokerHasNoProcessor) {
+  const SessionOptions spins{{3}, 2e3}, naps{{}, 70e3};
+  EXPECT_EQ(time_of_calls(300e3, spins), 298e3);
+  EXPECT_EQ(time_of_calls(3e3, spins), 1e3);
+  EXPECT_EQ(time_of_calls(70.1e3, naps), 35.05e3);
+  EXPECT_EQ(time_of_calls(60e3, naps), 30e3);
 }
 
 TEST_F(CpuBackendTest, AnAssertionThatDoesNotHoldIsACrash) {
