@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -13,6 +15,14 @@ namespace lathe {
 namespace {
 
 constexpr double kHiddenFlops = 2e7;
+
+/// Failures of the machine that a candidate may have brought about, by a frame on a channel, a helper that it
+/// killed or memory that it took: no way for a wrong one to be no verdict.
+bool may_be_the_candidates(const Finding& finding) {
+  static constexpr std::array<std::string_view, 5> kOthers = {"anchor_failed", "build_infra", "cancelled",
+                                                              "reverify", "workload"};
+  return finding.outcome == Outcome::kInfra && std::ranges::find(kOthers, finding.reason) == kOthers.end();
+}
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
@@ -164,6 +174,39 @@ bool TaskBench::is_baseline(const Candidate& candidate) const {
       anchors_.front(), [&](const Anchor& anchor) { return anchor.candidate.digest == candidate.digest; });
 }
 
+Finding TaskBench::judge(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+                         Verdict& verdict) const {
+  const auto stage = [&](const char* name, Use use, auto&& work) {
+    const DeviceLane::Lease lease = scope.backend.lane().take(use, Grain::kStage);
+    const Stopwatch watch(verdict.stage_seconds[name]);
+    return work();
+  };
+  if (!built.finding.passed() || verdict.depth == Depth::kBuild) return built.finding;
+  Finding finding = stage("verify", Use::kWork, [&] {
+    return verify(scope, built, {}, secret.derive("verify"), verdict.evidence);
+  });
+  if (!finding.passed() || verdict.depth == Depth::kVerify) return finding;
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });
+  verdict.profile.merge(scope.backend.device_state(begin_ns, steady_clock().now_ns()));
+  if (finding.passed() && verdict.depth == Depth::kProfile)
+    stage("profile", Use::kTiming, [&] { return profile(scope, built, verdict), Finding{}; });
+  return finding;
+}
+
+bool TaskBench::control_runs(const Scope& scope, const Seed& secret) const {
+  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  const Anchor& naive = anchors_.front().front();
+  const Workload& workload = *shapes_.front().verify;
+  const auto session = scope.backend.open(naive.candidate, naive.artifact, shapes_.front().verify, {});
+  if (!session.ok()) return false;
+  BlockRequest request;
+  request.trials = {0};
+  request.timeout_seconds = options_.block_timeout_seconds;
+  request.secret = Rng(secret).next();
+  return judge_block((*session)->run(request), workload, request.trials).passed();
+}
+
 Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
                             const CancelToken& cancel) const {
   CancellableBackend cancellable(backend, cancel);
@@ -182,21 +225,16 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
     if (!backend.covers(built.candidate, shapes_[i].task)) verdict.uncovered.push_back(shapes_[i].name);
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))
     inspect(scope, built, verdict);
-  const auto stage = [&](const char* name, Use use, auto&& work) {
-    const DeviceLane::Lease lease = backend.lane().take(use, Grain::kStage);
-    const Stopwatch watch(verdict.stage_seconds[name]);
-    return work();
-  };
-  Finding finding = built.finding;
-  if (finding.passed() && depth != Depth::kBuild)
-    finding = stage("verify", Use::kWork,
-                    [&] { return verify(scope, built, {}, secret.derive("verify"), verdict.evidence); });
-  if (finding.passed() && depth != Depth::kBuild && depth != Depth::kVerify) {
-    const std::int64_t begin_ns = steady_clock().now_ns();
-    finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });
-    verdict.profile.merge(backend.device_state(begin_ns, steady_clock().now_ns()));
-    if (finding.passed() && depth == Depth::kProfile)
-      stage("profile", Use::kTiming, [&] { return profile(scope, built, verdict), Finding{}; });
+  const Verdict untried = verdict;
+  Finding finding = judge(scope, built, secret, verdict);
+  if (may_be_the_candidates(finding) && control_runs(scope, secret.derive("control"))) {
+    const auto spent = std::move(verdict.stage_seconds);
+    verdict = untried;
+    verdict.stage_seconds = spent;
+    finding = judge(scope, built, secret.derive("again"), verdict);
+    if (may_be_the_candidates(finding) && control_runs(scope, secret.derive("control", 1)))
+      finding = {Outcome::kCrash, finding.reason,
+                 "twice with this candidate and never with the naive build: " + finding.detail};
   }
   if (!is_baseline(built.candidate)) backend.on_idle(built.candidate);
   verdict.outcome = finding.outcome;

@@ -87,6 +87,10 @@ class TaskBench {
                  Evidence& evidence) const;
   void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
+  /// The stages that the verdict's depth asks for.
+  Finding judge(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
+  /// Whether the naive build runs: a machine that fails with one candidate and not with it is healthy.
+  bool control_runs(const Scope& scope, const Seed& secret) const;
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
                    bool scored_too) const;

@@ -108,8 +108,7 @@ TEST_F(GymTest, AHostProgramIsABuildThatFailed) {
 TEST_F(GymTest, EveryBlockStatusHasItsOutcome) {
   const std::pair<BlockStatus, Outcome> cases[] = {{BlockStatus::kCrash, Outcome::kCrash},
                                                    {BlockStatus::kTimeout, Outcome::kTimeout},
-                                                   {BlockStatus::kTampered, Outcome::kTampered},
-                                                   {BlockStatus::kInfra, Outcome::kInfra}};
+                                                   {BlockStatus::kTampered, Outcome::kTampered}};
   for (const auto& [status, outcome] : cases) {
     const Verdict verdict = verdict_on(failing(status, "by_script"));
     EXPECT_EQ(verdict.outcome, outcome);
@@ -151,16 +150,35 @@ TEST_F(GymTest, ABuildFaultIsTheCandidatesAndABrokenCompilerTheMachines) {
   EXPECT_EQ(undefined.reason, "undefined_kernel");
   kernel = {};
   kernel.open_infra = true;
-  EXPECT_EQ(verdict_on(kernel).outcome, Outcome::kInfra);
+  EXPECT_EQ(verdict_on(kernel).outcome, Outcome::kCrash) << "the naive build can be opened";
 }
 
-TEST_F(GymTest, AMachineFaultIsNeverAReward) {
+TEST_F(GymTest, AMachineThatFailsWithOneCandidateAloneIsThatCandidatesCrash) {
   for (int good_blocks : {0, 5, 40, 60, 80}) {
     const Verdict verdict = verdict_on(failing(BlockStatus::kInfra, "runner_lost", good_blocks));
     if (verdict.passed()) continue;
-    EXPECT_EQ(verdict.outcome, Outcome::kInfra);
+    EXPECT_EQ(verdict.outcome, Outcome::kCrash);
+    EXPECT_EQ(verdict.reason, "runner_lost");
     EXPECT_FALSE(verdict.speedup("naive").has_value());
   }
+}
+
+TEST_F(GymTest, AMachineThatFailsOnceCostsNothing) {
+  FakeKernel kernel = failing(BlockStatus::kInfra, "runner_lost", 5);
+  kernel.bad_blocks = 1;
+  const Verdict verdict = verdict_on(kernel);
+  EXPECT_TRUE(verdict.passed()) << verdict.reason;
+}
+
+TEST_F(GymTest, AMachineThatFailsWithTheNaiveBuildTooHasNoVerdict) {
+  backend_.script("candidate", failing(BlockStatus::kInfra, "runner_lost"));
+  const auto gym = connect();
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  backend_.script("naive", failing(BlockStatus::kInfra, "runner_lost"));
+  const auto verdict = evaluate_alone(*gym.client, request("candidate", Depth::kVerify));
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ(verdict->outcome, Outcome::kInfra);
+  EXPECT_EQ(verdict->reason, "runner_lost");
 }
 
 TEST_F(GymTest, AnAnchorThatFailsIsTheMachinesFault) {

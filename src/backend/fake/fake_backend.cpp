@@ -33,7 +33,8 @@ class FakeSession final : public Session {
     while (std::chrono::steady_clock::now() < end && !request.cancel.cancelled())
       std::this_thread::sleep_for(kNap);
     if (request.cancel.cancelled()) return {BlockStatus::kInfra, "cancelled"};
-    if (backend_.count_block(name_) > kernel_.good_blocks) return kernel_.fault;
+    const std::int64_t bad = backend_.count_block(name_) - kernel_.good_blocks;
+    if (bad > 0 && bad <= kernel_.bad_blocks) return kernel_.fault;
     BlockOutcome outcome;
     outcome.status = BlockStatus::kOk;
     const bool spike = rng_.chance(kernel_.spike_chance);

@@ -26,6 +26,7 @@ struct FakeKernel {
   std::string open_fault = {};
   bool open_infra = false;
   int good_blocks = 1 << 30;  ///< blocks of all its sessions before `fault` sets in
+  int bad_blocks = 1 << 30;   ///< after which it is well again
   BlockOutcome fault = {};
   std::string wrong = {};      ///< if set: why every output fails its comparison
   std::string wrong_rms = {};  ///< if set: why outputs fail wherever limits of the RMS error are given
