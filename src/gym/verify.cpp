@@ -85,7 +85,7 @@ std::vector<std::vector<int>> draw_blocks(const BenchShape& shape, const Seed& s
 }  // namespace
 
 Finding judge_open(const Error& error) {
-  const bool faulty = error.code == ErrorCode::kInvalid;
+  const bool faulty = error.code == ErrorCode::kInvalid || error.reason == "no_library";
   const std::string fallback = faulty ? "invalid_plan" : "open";
   return {faulty ? Outcome::kBuildFailed : Outcome::kInfra, error.reason.empty() ? fallback : error.reason,
           error.to_string()};

@@ -13,7 +13,8 @@ struct Finding {
   bool passed() const { return outcome == Outcome::kPass; }
 };
 
-/// Of a session that cannot be opened: the candidate's fault where the backend says so.
+/// Of a session that cannot be opened: the candidate's fault where the backend says so, or where it wants a
+/// library that this machine lacks.
 Finding judge_open(const Error& error);
 /// A block's outcome in the verdict's terms.
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);

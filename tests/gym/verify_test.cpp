@@ -85,6 +85,13 @@ TEST(VerifyShape, StopsAtTheFirstFailureAndSaysInWhichCase) {
   EXPECT_FALSE(crashed.evidence.cases.back().pass);
 }
 
+TEST(JudgeOpen, ALibraryThatTheMachineLacksIsNoFailureOfTheMachine) {
+  EXPECT_EQ(judge_open({ErrorCode::kUnavailable, "no cuDNN", {}, {}, "no_library"}).outcome,
+            Outcome::kBuildFailed);
+  EXPECT_EQ(judge_open({ErrorCode::kUnavailable, "no memory"}).outcome, Outcome::kInfra);
+  EXPECT_EQ(judge_open({ErrorCode::kInvalid, "no kernel"}).reason, "invalid_plan");
+}
+
 TEST(JudgeBlock, SaysNothingOfWhereASecretPartLies) {
   static const TaskSpec task = twice_task();
   Workload workload;
