@@ -110,18 +110,18 @@ std::vector<Mutant> op_mutants(const BoundTask& task) {
   std::vector<Mutant> mutants;
   for (const NodeDecl& node : task.spec->nodes) {
     const std::set<std::string> reached = dependents(*task.spec, node);
-    std::vector<OpMutant> all = node.op->mutants();
-    all.push_back(textbook(node));
-    for (const OpMutant& mutant : all) {
+    const auto add = [&](const OpMutant& mutant, bool may_pass) {
       for (std::size_t i = 0; i < task.spec->outputs.size(); ++i) {
         const std::string& output = task.spec->outputs[i].name;
         if (!reached.contains(output)) continue;
-        mutants.push_back({node.out + "." + std::string(mutant.name), i, false, mutant.name == "textbook",
+        mutants.push_back({node.out + "." + std::string(mutant.name), i, false, may_pass,
                            [&task, &node, mutant, output](const Sample& sample) {
                              return run_op_mutant(task, node, mutant, sample, output);
                            }});
       }
-    }
+    };
+    for (const OpMutant& mutant : node.op->mutants()) add(mutant, false);
+    add(textbook(node), true);
   }
   return mutants;
 }
