@@ -15,6 +15,7 @@ constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
 constexpr std::size_t kHeldBackOneOf = 4;  // trials
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
+constexpr double kPlausibleNoise = 0.04;  // of a pair: a kernel that makes more of it does not hide in it
 
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
@@ -35,7 +36,8 @@ std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, i
 
 int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
-  const std::size_t most = rule.trials.empty() ? workload.trials.size() : rule.trials.size();
+  std::size_t most = rule.trials.empty() ? workload.trials.size() : rule.trials.size();
+  if (!rule.unseen.empty()) most = std::min(most, rule.unseen.size());
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(most)));
 }
 
@@ -115,6 +117,7 @@ class PairTimer {
       examine(result.estimate);
       if (result.estimate.converged) break;
     }
+    result.finding = meet_unseen(result.estimate);
     result.estimate.dropped = dropped_;
     summarise(result.estimate);
     return result;
@@ -123,6 +126,12 @@ class PairTimer {
  private:
   /// Of blocks and pairs; a machine that disturbs all of them is measured as it is.
   bool may_drop() const { return dropped_ < kMaxDroppedShare * (static_cast<int>(anchor_calls_.size()) + 4); }
+
+  /// Else a disturbed block must serve: there may be no other.
+  bool mostly_undisturbed(bool anchor) const {
+    const Blocks& blocks = anchor ? anchor_blocks_ : candidate_blocks_;
+    return 2 * blocks.disturbed <= blocks.run;
+  }
 
   PairRun run_pair() {
     PairRun result;
@@ -142,6 +151,10 @@ class PairTimer {
   }
 
   void run_one(bool anchor, const std::vector<int>& trials, PairRun& result) {
+    run_one(anchor, trials, result, may_drop());
+  }
+
+  void run_one(bool anchor, const std::vector<int>& trials, PairRun& result, bool drop_disturbed) {
     const std::vector<int> own(trials.begin(), anchor ? trials.begin() + anchor_block_calls_ : trials.end());
     const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
     result.finding = judge_block(outcome, workload_, own);
@@ -151,13 +164,34 @@ class PairTimer {
                           result.finding.reason + ": " + result.finding.detail};
       return;
     }
-    if (outcome.disturbed && may_drop()) {
+    Blocks& blocks = anchor ? anchor_blocks_ : candidate_blocks_;
+    ++blocks.run;
+    blocks.disturbed += outcome.disturbed;
+    if (outcome.disturbed && drop_disturbed) {
       ++dropped_;
       return;
     }
     result.pair.take_clock(outcome.clock_mhz);
     double& call_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
     call_ns = std::min(call_ns, outcome.wall_ns / static_cast<double>(own.size()));
+  }
+
+  Finding meet_unseen(RatioEstimate& estimate) {
+    const auto calls = static_cast<std::size_t>(calls_);
+    for (std::size_t first = 0; first + calls <= rule_.unseen.size(); first += calls) {
+      const auto begin = rule_.unseen.begin() + static_cast<std::ptrdiff_t>(first);
+      const std::vector<int> trials(begin, begin + calls_);
+      const bool anchor_first = rng_.chance(0.5);
+      PairRun run;
+      for (const bool anchor : {anchor_first, !anchor_first})
+        if (run.finding.passed()) run_one(anchor, trials, run, mostly_undisturbed(anchor));
+      if (!run.finding.passed()) return std::move(run.finding);
+      const Pair& pair = run.pair;
+      if (pair.anchor_ns == kNever || pair.candidate_ns == kNever || (pair.clock_moved() && may_drop()))
+        continue;
+      estimate.unseen.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
+    }
+    return {};
   }
 
   void take(const Pair& pair, RatioEstimate& estimate) {
@@ -191,6 +225,10 @@ class PairTimer {
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
   int dropped_ = 0;
+  struct Blocks {
+    int run = 0, disturbed = 0;
+  };
+  Blocks anchor_blocks_, candidate_blocks_;
   std::vector<double> anchor_calls_, candidate_calls_;  ///< one a pair
 };
 
@@ -256,29 +294,21 @@ Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret) {
   return ring;
 }
 
-MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, const Seed& secret) {
-  MemoisationCheck result;
-  const std::size_t met = std::min(ring.unseen.size(), ring.usual.size());
-  if (met == 0) return result;
-  const std::size_t parts = std::min<std::size_t>(met, 2);
-  Rng rng(secret);
-  const auto run = [&](const std::vector<int>& trials, std::size_t first, std::size_t end, double& best_ns) {
-    const std::vector<int> own(trials.begin() + static_cast<std::ptrdiff_t>(first),
-                               trials.begin() + static_cast<std::ptrdiff_t>(end));
-    const BlockOutcome outcome = run_block(session, workload, own, rule, rng);
-    result.finding = judge_block(outcome, workload, own);
-    best_ns = std::min(best_ns, outcome.wall_ns / static_cast<double>(own.size()));
-    return result.finding.passed();
-  };
-  double meeting_ns = kNever, usual_ns = kNever, unseen_ns = kNever;
-  if (!run(ring.usual, 0, met, meeting_ns)) return result;
-  for (std::size_t part = 0; part < parts; ++part) {
-    const std::size_t first = part * met / parts, end = (part + 1) * met / parts;
-    if (!run(ring.usual, first, end, usual_ns) || !run(ring.unseen, first, end, unseen_ns)) return result;
-  }
-  result.unseen_over_usual = unseen_ns / usual_ns;
-  return result;
+std::optional<Excess> excess_of(const RatioEstimate& estimate) {
+  if (estimate.unseen.empty()) return {};
+  const auto pairs = static_cast<double>(estimate.samples.size());
+  const auto unseen = static_cast<double>(estimate.unseen.size());
+  const double noise = std::min(kPlausibleNoise, stddev(estimate.samples));
+  const double standard_error = noise * std::sqrt(1 / pairs + 1 / unseen);
+  const double log = estimate.log_ratio.mid - mean(estimate.unseen);
+  return Excess{log, log - student_t(std::max(1.0, pairs - 1), 0.05) * standard_error};
+}
+
+Excess excess_of(std::span<const double> processes) {
+  const auto count = static_cast<double>(processes.size());
+  const TrimmedMean typical = trimmed_mean(processes);
+  const double standard_error = std::min(kPlausibleNoise / std::sqrt(count), typical.standard_error);
+  return {typical.mean, typical.mean - student_t(count - 3, 0.05) * standard_error};
 }
 
 }  // namespace lathe

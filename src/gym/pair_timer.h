@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct TimingRule {
   double call_ns = 0;            ///< of the candidate, where that is known already
   double anchor_ns = 0;          ///< of the anchor, likewise
   std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
+  std::vector<int> unseen = {};  ///< others, that the candidate's process meets once, at the end
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
   const RmsLimits* rms = nullptr;
 };
@@ -30,7 +32,9 @@ TimingRule final_rule();  ///< one of a final's rounds
 struct RatioEstimate {
   Interval log_ratio;
   std::vector<double> samples;  ///< one a pair
-  double anchor_ns = 0;         ///< a call, median
+  /// The same on inputs that were new to the candidate's process, one a pair of undisturbed blocks.
+  std::vector<double> unseen;
+  double anchor_ns = 0;  ///< a call, median
   double candidate_ns = 0;
   double spread = 0;  ///< relative median absolute deviation of the candidate's calls
   int dropped = 0;    ///< blocks and pairs that the machine disturbed
@@ -38,8 +42,9 @@ struct RatioEstimate {
 };
 
 /// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh processes, a
-/// secret order of trials, the candidate's outputs checked after every block. A failed block of the candidate
-/// ends it with a Finding; one of the anchor is the machine's fault.
+/// secret order of trials, the candidate's outputs checked after every block. Blocks on unseen inputs are the
+/// last, and as long as the others: nothing tells a kernel beforehand which of them it is in. A failed block
+/// of the candidate ends it with a Finding; one of the anchor is the machine's fault.
 struct PairOutcome {
   Finding finding;
   RatioEstimate estimate;
@@ -58,21 +63,22 @@ struct QuickTime {
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret);
 
-/// The trials that a session's blocks may draw again and again, and some that it meets once, at its end.
+/// The trials that a process's blocks may draw again and again, and some that it meets once, at its end.
 struct Ring {
   std::vector<int> usual, unseen;
 };
 /// All are usual unless `hold_back`, or where the workload has only one.
 Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
 
-/// How much longer a call takes on inputs that the session has not met: a kernel that keeps answers is slow
-/// there. Compares the better of two blocks, between which the ring's unseen trials are divided, with the
-/// better of two on usual ones. Uses the ring up.
-struct MemoisationCheck {
-  Finding finding;
-  double unseen_over_usual = 1;
+/// By how much, in logarithms, a kernel is slower on inputs that are new to its process: one that keeps
+/// answers where nothing is cleared is slow there.
+struct Excess {
+  double log = 0;  ///< as measured
+  double low = 0;  ///< beyond what chance and a plausible noise of blocks explain; significant above 0
 };
-MemoisationCheck measure_memoisation(Session& session, const Workload& workload, const Ring& ring,
-                                     const TimingRule& rule, const Seed& secret);
+/// Of one process; none if it met no unseen inputs undisturbed.
+std::optional<Excess> excess_of(const RatioEstimate& estimate);
+/// Of several processes, at least four.
+Excess excess_of(std::span<const double> processes);
 
 }  // namespace lathe

@@ -21,9 +21,11 @@ constexpr double kNormal95 = 1.96;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
-constexpr double kRemembers = 1.15;  // how much longer than usual inputs unseen ones take at the least
-constexpr int kFreshProcesses = 4;   // that must confirm it
-constexpr double kRoofMargin = 0.8;  // measured peaks are themselves uncertain
+constexpr double kRemembers = 1.15;  // how much longer unseen inputs take than others where it is tampering
+constexpr int kFreshProcesses = 4;   // that must confirm that they take longer at all
+constexpr int kMostProcesses = 8;    // that may meet them disturbed
+constexpr std::size_t kFewestExcesses = 4;  // of a final's rounds
+constexpr double kRoofMargin = 0.8;         // measured peaks are themselves uncertain
 
 Interval exp_of(const Interval& log) { return {std::exp(log.low), std::exp(log.mid), std::exp(log.high)}; }
 
@@ -65,6 +67,10 @@ TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
   for (const RatioEstimate& round : rounds) middles.push_back(round.log_ratio.mid);
   rule.half_width = std::max(rule.half_width, stddev(middles));
   return rule;
+}
+
+Finding never_undisturbed() {
+  return {Outcome::kInfra, "disturbed", "no block on inputs new to its process ran undisturbed"};
 }
 
 /// Where the mean of further rounds falls, 95 times in 100 (Student t).
@@ -174,7 +180,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()),
               secret_.derive("screen")};
   if (site_.backend.device().steady) round.rule.looks.insert(round.rule.looks.begin(), kFewPairs);
-  const Ring ring = take_ring(round);
+  hold_back(round);
   const QuickTime quick =
       time_quickly(*session, *site_.shape.timing, round.rule, round.secret.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
@@ -182,13 +188,12 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   if (quick.quiet && quick.call_ns > kHopeless * fastest_peer().call_ns)
     return end_early(quick, result), result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
-  const PairOutcome pair = time_against(anchor, *session, round);
+  Excess excess;
+  const PairOutcome pair = time_fairly(anchor, *session, round, {candidate, artifact}, excess);
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
-  const MemoisationCheck check = check_memoisation(*session, ring, round, {candidate, artifact});
-  result.finding = check.finding;
-  result.unseen_over_usual = check.unseen_over_usual;
-  if (!result.finding.passed()) return result;
   RatioEstimate estimate = pair.estimate;
+  result.finding = take_off(excess, estimate, result);
+  if (!result.finding.passed()) return result;
   const double other_processes = kNormal95 * site_.backend.device().process_spread;
   estimate.log_ratio = plus(estimate.log_ratio, {-other_processes, 0, other_processes});
   compose(anchor, estimate, false, result);
@@ -240,14 +245,9 @@ ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& 
   const auto rms = naive_rms(*workload);
   if (!rms.ok()) return result.finding = {Outcome::kInfra, "anchor_failed", rms.error().to_string()}, result;
   Round round{*workload, *rms, rule, secret};
-  const Ring ring = take_ring(round);
+  hold_back(round);
   PairOutcome pair = time_against(anchor, *session, round);
-  if (!pair.finding.passed()) return result.finding = std::move(pair.finding), result;
-  const MemoisationCheck check = check_memoisation(*session, ring, round, built);
-  result.finding = check.finding;
-  result.unseen_over_usual = check.unseen_over_usual;
-  result.estimate = std::move(pair.estimate);
-  return result;
+  return {std::move(pair.finding), std::move(pair.estimate)};
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
@@ -257,7 +257,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
   const Anchor& anchor = choose_anchor(quick.call_ns, true);
   std::vector<RatioEstimate> rounds;
-  std::vector<double> candidate_ns;
+  std::vector<double> candidate_ns, excesses;
   RatioEstimate estimate;
   // The first rounds tell how much rounds differ, and with it how precise the others need to be.
   for (const int wave : {kRoundsInFull, kFinalRounds - kRoundsInFull}) {
@@ -273,7 +273,7 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     });
     for (FinalRound& round : done) {
       if (!round.finding.passed()) return result.finding = std::move(round.finding), result;
-      result.unseen_over_usual = std::max(result.unseen_over_usual, round.unseen_over_usual);
+      if (const auto excess = excess_of(round.estimate)) excesses.push_back(excess->log);
       candidate_ns.push_back(round.estimate.candidate_ns);
       estimate.samples.insert(estimate.samples.end(), round.estimate.samples.begin(),
                               round.estimate.samples.end());
@@ -282,6 +282,11 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
     }
   }
   estimate.log_ratio = prediction_interval(rounds);
+  if (site_.backend.device().runners_remember) {
+    if (excesses.size() < kFewestExcesses) return result.finding = never_undisturbed(), result;
+    result.finding = take_off(excess_of(excesses), estimate, result);
+    if (!result.finding.passed()) return result;
+  }
   estimate.candidate_ns = median(candidate_ns);
   compose(anchor, estimate, true, result);
   return result;
@@ -303,36 +308,51 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
   result.finding = check_roof(estimate.candidate_ns);
 }
 
-Ring ShapeTimer::take_ring(Round& round, int process) const {
+void ShapeTimer::hold_back(Round& round, int process) const {
   Ring ring = draw_ring(*round.workload, site_.backend.device().runners_remember,
                         round.secret.derive("ring", static_cast<std::uint64_t>(process)));
   round.rule.timeout_seconds = site_.block_timeout_seconds;
   round.rule.rms = &round.rms;
-  round.rule.trials = ring.usual;
-  return ring;
+  round.rule.trials = std::move(ring.usual);
+  round.rule.unseen = std::move(ring.unseen);
 }
 
-MemoisationCheck ShapeTimer::check_memoisation(Session& session, const Ring& ring, const Round& round,
-                                               const Built& built) const {
-  MemoisationCheck least =
-      measure_memoisation(session, *round.workload, ring, round.rule, round.secret.derive("freshness"));
-  for (int process = 0; process < kFreshProcesses; ++process) {
-    if (!least.finding.passed() || least.unseen_over_usual < kRemembers) return least;
+PairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& session, const Round& round,
+                                    const Built& built, Excess& excess) const {
+  PairOutcome pair = time_against(anchor, session, round);
+  if (!pair.finding.passed() || !site_.backend.device().runners_remember) return pair;
+  std::vector<Excess> found;
+  const auto agreed = [&] {
+    excess = *std::ranges::min_element(found, {}, &Excess::low);
+    return excess.low <= 0 || found.size() > static_cast<std::size_t>(kFreshProcesses);
+  };
+  if (const auto first = excess_of(pair.estimate)) found.push_back(*first);
+  for (int process = 1; found.empty() || !agreed(); ++process) {
+    if (process > kMostProcesses) return pair.finding = never_undisturbed(), pair;
     std::unique_ptr<Session> fresh;
-    least.finding = open(built, round.workload, {Runner::kFresh}, fresh);
-    if (!least.finding.passed()) return least;
-    Round again = round;
-    const Ring other = take_ring(again, process + 1);
-    const MemoisationCheck found =
-        measure_memoisation(*fresh, *round.workload, other, again.rule,
-                            round.secret.derive("confirm", static_cast<std::uint64_t>(process)));
-    least = {found.finding, std::min(least.unseen_over_usual, found.unseen_over_usual)};
+    pair.finding = open(built, round.workload, {Runner::kFresh}, fresh);
+    if (!pair.finding.passed()) return pair;
+    Round again{round.workload, round.rms, round.rule,
+                round.secret.derive("confirm", static_cast<std::uint64_t>(process))};
+    hold_back(again, process);
+    PairOutcome other = time_against(anchor, *fresh, again);
+    if (!other.finding.passed()) return other;
+    if (const auto further = excess_of(other.estimate)) found.push_back(*further);
   }
-  if (least.finding.passed() && least.unseen_over_usual >= kRemembers)
-    least.finding = {Outcome::kTampered, "remembers",
-                     fmt::format("a call takes {:.3g} times as long on inputs that its process has not met",
-                                 least.unseen_over_usual)};
-  return least;
+  return pair;
+}
+
+Finding ShapeTimer::take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result) const {
+  if (!site_.backend.device().runners_remember) return {};
+  result.unseen_over_usual = std::exp(excess.log);
+  if (excess.low <= 0) return {};
+  if (excess.log >= std::log(kRemembers))
+    return {Outcome::kTampered, "remembers",
+            fmt::format("a call takes {:.3g} times as long on inputs that its process has not met",
+                        result.unseen_over_usual)};
+  estimate.log_ratio = plus(estimate.log_ratio, {-excess.log, -excess.log, -excess.log});
+  estimate.candidate_ns *= result.unseen_over_usual;
+  return {};
 }
 
 Finding ShapeTimer::check_roof(double call_ns) const {

@@ -35,7 +35,7 @@ struct ShapeTiming {
   Finding finding;
   Timing timing;
   std::vector<Speedup> speedups;  ///< one a baseline
-  double unseen_over_usual = 0;   ///< the longest of its sessions; 0 where none was measured
+  double unseen_over_usual = 0;   ///< time on inputs new to its process over that on others; 0: unmeasured
 };
 
 struct TiedAnchor {
@@ -89,7 +89,6 @@ class ShapeTimer {
   struct FinalRound {
     Finding finding;
     RatioEstimate estimate;
-    double unseen_over_usual = 0;
   };
 
   Finding open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
@@ -102,11 +101,13 @@ class ShapeTimer {
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
-  Ring take_ring(Round& round, int process = 0) const;
-  /// TAMPERED where the session, and fresh ones too, are much slower on inputs that they have not met: the
-  /// kernel knows the others again. The last thing to do with a session.
-  MemoisationCheck check_memoisation(Session& session, const Ring& ring, const Round& round,
-                                     const Built& built) const;
+  void hold_back(Round& round, int process = 0) const;
+  /// Times an open session and asks fresh processes until one finds the kernel no slower on inputs that are
+  /// new to it; `excess` is the least that any of them found, and not significant unless all agree.
+  PairOutcome time_fairly(const Anchor& anchor, Session& session, const Round& round, const Built& built,
+                          Excess& excess) const;
+  /// What a kernel gains by inputs that its process has met does not count, and a large gain is TAMPERED.
+  Finding take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result) const;
   /// Round `number` of a final, on a workload of its own and in a process that it shares with the same rounds
   /// at other shapes.
   FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number) const;

@@ -311,21 +311,49 @@ TEST(Ring, KeepsAQuarterOfTheTrialsBack) {
   }
 }
 
-TEST(PairTimer, BlocksDrawFromTheRulesTrialsOnly) {
+TEST(PairTimer, ComparesInputsThatTheProcessMeetsOnceWithTheTimedPairs) {
   FakeKernel kernel = timed(500);
   kernel.unseen_factor = 3;
-  const Duel duel(kernel, 8);
+  const Duel duel(kernel, 32);
   TimingRule rule = screen_rule();
-  rule.blocks = 1;
-  const Ring ring = draw_ring(*duel.workload, true, Seed::from_number(6));
+  rule.call_ns = 500;
+  Ring ring = draw_ring(*duel.workload, true, Seed::from_number(6));
   rule.trials = ring.usual;
-  const Seed seed = Seed::from_number(7);
-  ASSERT_TRUE(time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, seed).finding.passed());
-  const auto unseen_over_usual = [&] {
-    return measure_memoisation(*duel.candidate, *duel.workload, ring, rule, seed).unseen_over_usual;
-  };
-  EXPECT_NEAR(unseen_over_usual(), 3, 1e-9);
-  EXPECT_NEAR(unseen_over_usual(), 1, 1e-9) << "now they have been met";
+  rule.unseen = ring.unseen;
+  const auto pair = time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, Seed::from_number(7));
+  ASSERT_TRUE(pair.finding.passed());
+  const auto excess = excess_of(pair.estimate);
+  ASSERT_TRUE(excess.has_value());
+  EXPECT_NEAR(excess->log, std::log(3), 1e-9);
+  EXPECT_GT(excess->low, std::log(2.5));
+}
+
+TEST(PairTimer, BlocksOnUnseenInputsAreAsLongAsTheOthers) {
+  for (const double call_ns : {1e3, 4e4, 1e5}) {
+    const Duel duel(timed(call_ns), 32);
+    CountingSession anchor(*duel.anchor), candidate(*duel.candidate);
+    TimingRule rule = screen_rule();
+    rule.call_ns = call_ns;
+    const Ring ring = draw_ring(*duel.workload, true, Seed::from_number(6));
+    rule.trials = ring.usual;
+    rule.unseen = ring.unseen;
+    const auto pair = time_pair(anchor, candidate, *duel.workload, rule, Seed::from_number(7));
+    ASSERT_TRUE(pair.finding.passed());
+    EXPECT_FALSE(pair.estimate.unseen.empty());
+    EXPECT_EQ(candidate.fewest_calls, candidate.most_calls) << call_ns;
+  }
+}
+
+TEST(PairTimer, AKernelDoesNotHideItsMemoryInNoiseOfItsOwn) {
+  RatioEstimate estimate;
+  for (int i = 0; i < 20; ++i) estimate.samples.push_back(i % 2 == 0 ? 0.5 : -0.1);
+  estimate.log_ratio = {0.1, 0.2, 0.3};
+  estimate.unseen = {0.0, 0.05};
+  EXPECT_GT(excess_of(estimate)->low, 0.1);
+  estimate.unseen = {0.2, 0.21};
+  EXPECT_LT(excess_of(estimate)->low, 0);
+  estimate.unseen.clear();
+  EXPECT_FALSE(excess_of(estimate).has_value()) << "every block was disturbed";
 }
 
 TEST(PairTimer, AnAnchorThatIsKnownToBeSlowHasFewCallsFromTheStart) {
@@ -372,6 +400,38 @@ TEST(ShapeTiming, AKernelThatKnowsItsInputsAgainIsTampering) {
     EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
     EXPECT_EQ(timing.finding.reason, "remembers");
   }
+}
+
+TEST(ShapeTiming, WhatAKernelGainsOnInputsThatItKnowsDoesNotCount) {
+  Bench bench(1, 0.002, 0.002);
+  FakeKernel kernel = timed(1000, 0.002, 0.002);
+  kernel.unseen_factor = 1.12;
+  bench.script(kernel);
+  for (const ShapeTiming& timing : {bench.screen(), bench.final()}) {
+    ASSERT_TRUE(timing.finding.passed());
+    EXPECT_NEAR(over(timing, "peer").mid, 1 / 1.12, 0.02);
+    EXPECT_NEAR(timing.unseen_over_usual, 1.12, 0.02);
+  }
+}
+
+TEST(ShapeTiming, AnHonestKernelHardlyEverLosesByTheComparisonWithUnseenInputs) {
+  int lost = 0;
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    Bench bench(number, 0.01, 0);
+    bench.script(timed(1000, 0.01));
+    lost += over(bench.screen(), "peer").high < 0.99;
+  }
+  EXPECT_LE(lost, 3);
+}
+
+TEST(ShapeTiming, AKernelWhoseUnseenInputsAreAlwaysDisturbedIsNotTimed) {
+  Bench bench(1, 0, 0);
+  FakeKernel kernel = timed(1000);
+  kernel.unseen_factor = 2;
+  kernel.disturbs_unseen = true;
+  bench.script(kernel);
+  for (const ShapeTiming& timing : {bench.screen(), bench.final()})
+    EXPECT_EQ(timing.finding.reason, "disturbed");
 }
 
 TEST(ShapeTiming, ASlowFirstBlockThatNoFreshProcessConfirmsIsNoTampering) {

@@ -42,8 +42,14 @@ class FakeSession final : public Session {
     const bool slow_clock = kernel_.slow_clock_chance > 0 && rng_.chance(kernel_.slow_clock_chance);
     outcome.clock_mhz = kClockMhz / (slow_clock ? 2 : 1);
     double calls = 0;
-    for (const int trial : request.trials) calls += seen_.insert(trial).second ? kernel_.unseen_factor : 1;
+    bool unseen = false;
+    for (const int trial : request.trials) {
+      const bool met_now = seen_.insert(trial).second;
+      calls += met_now ? kernel_.unseen_factor : 1;
+      unseen |= met_now;
+    }
     const double noise = rng_.normal();
+    outcome.disturbed |= kernel_.disturbs_unseen && unseen;
     outcome.disturbed |= kernel_.picks_its_blocks && noise > 0;
     outcome.wall_ns = calls * kernel_.call_ns * session_factor_ * std::exp(kernel_.block_noise * noise) *
                       (spike ? kSpike : 1) * (slow_clock ? 2 : 1);

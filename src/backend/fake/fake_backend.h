@@ -13,10 +13,11 @@ namespace lathe {
 /// and allocation, so its share of the noise is the same in all its blocks.
 struct FakeKernel {
   double call_ns = 1000;
-  double block_noise = 0;    ///< standard deviation of a block's log time
-  double session_noise = 0;  ///< the same for a session
-  double unseen_factor = 1;  ///< relative duration on inputs new to the session
-  double spike_chance = 0;   ///< of a preempted block, which takes three times as long
+  double block_noise = 0;        ///< standard deviation of a block's log time
+  double session_noise = 0;      ///< the same for a session
+  double unseen_factor = 1;      ///< relative duration on inputs new to the session
+  bool disturbs_unseen = false;  ///< feigns preemption in blocks on such inputs
+  double spike_chance = 0;       ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
   bool picks_its_blocks = false;  ///< feigns preemption in the slower half of them
   double slow_clock_chance = 0;   ///< of a block at half the clock rate, which it reports
