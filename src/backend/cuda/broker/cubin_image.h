@@ -20,7 +20,7 @@ struct KernelResources {
 struct CubinImage {
   std::vector<std::string> kernels;
   std::uint64_t code_bytes = 0;
-  std::uint64_t variable_bytes = 0;  ///< of __device__ variables without an initial value
+  std::uint64_t variable_bytes = 0;  ///< of __device__ variables and constants whose initial value is zero
   /// Of initialised variables. Most are constants, but the format does not tell which, so a
   /// launcher reloads such a cubin for every block.
   std::uint64_t initialised_bytes = 0;

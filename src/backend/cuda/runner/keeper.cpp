@@ -43,7 +43,7 @@ Result<DeviceFacts> facts_of(const Driver& driver) {
   return facts;
 }
 
-/// Jobs that check every output's surroundings.
+/// Jobs that check every output's surroundings: all the memory of its slot that a kernel can write.
 std::vector<MemoryJob> canaries(const HeldWorkload& workload, const HeldBank& bank) {
   std::vector<MemoryJob> jobs;
   std::uint64_t name = 0;
@@ -51,7 +51,7 @@ std::vector<MemoryJob> canaries(const HeldWorkload& workload, const HeldBank& ba
     for (std::size_t i = 0; i < workload.layout.outputs.slots.size(); ++i, ++name) {
       const Slot& slot = workload.layout.outputs.slots[i];
       const DevicePointer memory = bank.memory.memory(trial, i);
-      jobs.push_back({name, memory + slot.offset - kRedzoneBytes, kRedzoneBytes, kCanary});
+      jobs.push_back({name, memory, slot.offset, kCanary});
       if (slot.end() < slot.allocation_bytes)
         jobs.push_back({name, memory + slot.end(), slot.allocation_bytes - slot.end(), kCanary});
     }

@@ -40,6 +40,7 @@ Launcher::Launcher(Launcher&& other) noexcept
       image_(std::move(other.image_)),
       module_(std::exchange(other.module_, nullptr)),
       functions_(std::move(other.functions_)),
+      local_bytes_(other.local_bytes_),
       nodes_(std::move(other.nodes_)),
       inputs_(std::move(other.inputs_)),
       outputs_(std::move(other.outputs_)),
@@ -148,6 +149,7 @@ Status Launcher::prepare_memory(std::uint8_t poison, const std::vector<std::uint
         "cannot fill scratch"));
   }
   LATHE_CHECK_OK(device_->scrubber.run(poison, device_->stream));
+  if (local_bytes_ > 0) LATHE_CHECK_OK(device_->scrubber.run_local(local_bytes_, poison, device_->stream));
   LATHE_CHECK_OK(
       check(driver_->set_bytes(device_->flush.address(), poison, device_->flush.bytes(), device_->stream),
             "cannot flush"));

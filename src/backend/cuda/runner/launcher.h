@@ -59,7 +59,7 @@ class Launcher {
   Status load_module();
   Status prepare_nodes();
   Status encode_maps();
-  Status set_up_kernels() const;
+  Status set_up_kernels();
   Status check_parameters(const Step& step, Function function) const;
   void* pass(const Arg& arg, std::uint32_t trial, std::uint64_t& value) const;
   std::uint64_t argument(const Arg& arg, std::uint32_t trial) const;
@@ -83,6 +83,7 @@ class Launcher {
   Mapping control_, image_;
   Module module_ = nullptr;
   std::map<std::string, Function> functions_;
+  int local_bytes_ = 0;                    ///< of a thread, in the kernel that takes most
   std::vector<lathe_vendor_call*> nodes_;  ///< one a step; null for launches
   RegionMemory inputs_, outputs_;
   std::vector<DeviceMemory> scratch_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -140,7 +141,7 @@ Status Launcher::encode_maps() {
   return Ok{};
 }
 
-Status Launcher::set_up_kernels() const {
+Status Launcher::set_up_kernels() {
   for (const Step& step : load_.steps) {
     if (step.is_node) continue;
     const Function function = functions_.at(step.kernel);
@@ -155,6 +156,7 @@ Status Launcher::set_up_kernels() const {
       return refused("local_memory",
                      fmt::format("'{}' takes {} bytes of local memory a thread, {} are allowed", step.kernel,
                                  local_bytes, kMaxLocalBytes));
+    local_bytes_ = std::max(local_bytes_, local_bytes);
     if (step.shared_bytes <= kSharedWithoutAsking) continue;
     const Code code = driver_->set_function_attribute(function, FunctionAttribute::kMaxDynamicShared,
                                                       static_cast<int>(step.shared_bytes));

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "backend/cuda/wire/scrub_kernel.h"
@@ -56,6 +58,22 @@ Status Scrubber::run(std::uint8_t poison, Stream stream) const {
   config.shared_bytes = bytes;
   config.stream = stream;
   return check(driver_->launch(&config, scrub_, arguments, nullptr), "cannot scrub");
+}
+
+/// A kernel is loaded when it is first asked for, and the driver then reserves its local memory.
+Status Scrubber::run_local(int bytes, std::uint8_t poison, Stream stream) const {
+  const auto enough = std::ranges::find_if(kScrubbedLocalBytes, [&](int size) { return size >= bytes; });
+  if (enough == std::end(kScrubbedLocalBytes)) return Error{ErrorCode::kInternal, "too much local memory"};
+  Function scrub = nullptr;
+  const std::string name = "scrub_local_" + std::to_string(*enough);
+  LATHE_CHECK_OK(check(driver_->module_function(&scrub, module_, name.c_str()), name.c_str()));
+  unsigned pattern = poison * 0x01010101u;
+  void* arguments[] = {&pattern};
+  LaunchConfig config;
+  config.grid[0] = 2 * kRounds * static_cast<unsigned>(multiprocessors_);
+  config.block[0] = kScrubThreads;
+  config.stream = stream;
+  return check(driver_->launch(&config, scrub, arguments, nullptr), "cannot scrub local memory");
 }
 
 Status Scrubber::clean_l2(DevicePointer memory, std::uint64_t bytes, Stream stream) const {

@@ -19,6 +19,8 @@ class Scrubber {
   ~Scrubber();
 
   Status run(std::uint8_t poison, Stream stream) const;
+  /// The local memory of all threads that there may be, `bytes` for each of them or more.
+  Status run_local(int bytes, std::uint8_t poison, Stream stream) const;
   Status touch(const std::vector<DevicePointer>& pages, Stream stream) const;
   /// Reads memory that is larger than the L2.
   Status clean_l2(DevicePointer memory, std::uint64_t bytes, Stream stream) const;

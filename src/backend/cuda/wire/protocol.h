@@ -28,8 +28,8 @@ inline constexpr std::uint64_t kAlign = 256;
 inline constexpr std::uint64_t kRedzoneBytes = 64 << 10;
 inline constexpr std::uint8_t kCanary = 0xa5;
 
-/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault, and
-/// up to kRedzoneBytes before it and the rest behind it hold canaries.
+/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault. An
+/// output's memory before it, kRedzoneBytes or more, and the rest behind it hold canaries.
 struct Slot {
   std::uint64_t bytes = 0;             ///< of the tensor
   std::uint64_t allocation_bytes = 0;  ///< of the memory

@@ -15,8 +15,9 @@ struct TouchedPages {
 /// overwrites the shared memory and the registers that the previous block left behind; one of its thread
 /// blocks with `bytes` of dynamic shared memory fills a multiprocessor. Each block of `touch(TouchedPages)`
 /// reads a byte of each page, so that no multiprocessor's first use of a page is charged to the block.
-/// `clean(memory, count)` reads `count` times 16 bytes: lines of the L2 that were written need not be written
-/// back during the block.
+/// Each thread of `scrub_local_N(pattern)` overwrites N bytes of its local memory; two thread blocks fill a
+/// multiprocessor. `clean(memory, count)` reads `count` times 16 bytes: lines of the L2 that were written
+/// need not be written back during the block.
 inline constexpr const char* kScrubKernel = R"(
 struct TouchedPages {
   unsigned long long addresses[480], count;
@@ -52,6 +53,18 @@ extern "C" __global__ void __launch_bounds__(1024, 1) scrub(unsigned pattern, un
   for (int i = 0; i < 60; ++i) sum = sum * factor + registers[i];
   if (sum == 0x12345) memory[0] = pattern;
 }
+
+#define SCRUB_LOCAL(bytes)                                                                        \
+  extern "C" __global__ void __launch_bounds__(1024, 2) scrub_local_##bytes(unsigned pattern) {   \
+    volatile unsigned memory[bytes / 4];                                                          \
+    for (unsigned i = 0; i < bytes / 4; ++i) memory[i] = pattern;                                 \
+  }
+SCRUB_LOCAL(512)
+SCRUB_LOCAL(2048)
+SCRUB_LOCAL(16384)
 )";
+
+/// The N of `scrub_local_N`, rising.
+inline constexpr int kScrubbedLocalBytes[] = {512, 2048, 16384};
 
 }  // namespace lathe::cuda

@@ -65,12 +65,23 @@ extern "C" __global__ void rich(float* x, int n) {
 
 TEST_F(CubinImageTest, AVariableInWhichCallsCouldKeepStateIsRefused) {
   EXPECT_EQ(
-      check_cubin(cubin_of("__device__ int calls; extern \"C\" __global__ void f() { ++calls; }")).reason,
+      check_cubin(cubin_of("__device__ int calls[65]; extern \"C\" __global__ void f(int i) { ++calls[i]; }"))
+          .reason,
       "writable_state");
   EXPECT_EQ(
       check_cubin(cubin_of("__device__ int big[20000] = {1}; extern \"C\" __global__ void f() { ++big[7]; }"))
           .reason,
       "writable_state");
+}
+
+TEST_F(CubinImageTest, ConstantsWhoseValueIsZeroAreFine) {
+  for (const std::string constant :
+       {"__device__ constexpr float table[4] = {};", "__device__ const float table[4] = {0, 0, 0, 0};"})
+    EXPECT_EQ(
+        check_cubin(cubin_of(constant + "extern \"C\" __global__ void f(float* x, int i) { *x = table[i]; }"))
+            .reason,
+        "")
+        << constant;
 }
 
 TEST_F(CubinImageTest, AConstantTableIsFine) {

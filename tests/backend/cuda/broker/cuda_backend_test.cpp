@@ -344,7 +344,7 @@ TEST_F(CudaBackendTest, AnArgumentTooManyIsAnError) {
   const auto session = backend_->open(*candidate, built->artifact, *workload_);
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.error().code, ErrorCode::kInvalid);
-  EXPECT_EQ(session.error().message.substr(0, 13), "bad_arguments");
+  EXPECT_EQ(session.error().reason, "bad_arguments");
 }
 
 /// Rows of eight elements through boxes of 32 rows; `box` says how the map of x is written.
