@@ -12,11 +12,10 @@ namespace {
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
 constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
-constexpr std::size_t kHeldBackOneOf = 3;  // trials
-constexpr std::size_t kShorterUnseen = 2;  // times, at most, are blocks on these than others
+constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
-constexpr double kPlausibleNoise = 0.04;  // of a pair: a kernel that makes more of it does not hide in it
+constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more of it does not hide in it
 
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
@@ -38,7 +37,7 @@ std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, i
 int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
   std::size_t most = rule.trials.empty() ? workload.trials.size() : rule.trials.size();
-  if (!rule.unseen.empty()) most = std::min(most, kShorterUnseen * rule.unseen.size());
+  if (!rule.unseen.empty()) most = std::min(most, rule.unseen.size());
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(most)));
 }
 
@@ -179,10 +178,10 @@ class PairTimer {
   }
 
   Finding meet_unseen(RatioEstimate& estimate) {
-    const std::size_t calls = std::min(static_cast<std::size_t>(calls_), rule_.unseen.size());
-    for (std::size_t first = 0; calls > 0 && first + calls <= rule_.unseen.size(); first += calls) {
+    const auto calls = static_cast<std::size_t>(calls_);
+    for (std::size_t first = 0; first + calls <= rule_.unseen.size(); first += calls) {
       const auto begin = rule_.unseen.begin() + static_cast<std::ptrdiff_t>(first);
-      const std::vector<int> trials(begin, begin + static_cast<std::ptrdiff_t>(calls));
+      const std::vector<int> trials(begin, begin + calls_);
       const bool anchor_first = rng_.chance(0.5);
       PairRun run;
       for (const bool anchor : {anchor_first, !anchor_first})

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
 // Each costs a screen's process its share of mapping memory; short blocks of a steady device need fewer.
-constexpr int kScreenTrials = 32, kSteadyScreenTrials = 20;
+constexpr int kScreenTrials = 32, kSteadyScreenTrials = 24;
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;

@@ -295,7 +295,7 @@ TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
 }
 
-TEST(Ring, KeepsAThirdOfTheTrialsBack) {
+TEST(Ring, KeepsHalfOfTheTrialsBack) {
   const TaskSpec task = twice_task();
   FakeBackend backend(Seed::from_number(1));
   const auto bound = *lathe::bind(task, task.shapes[0].dims);
@@ -303,7 +303,7 @@ TEST(Ring, KeepsAThirdOfTheTrialsBack) {
   for (const int trials : {2, 3, 4, 32}) {
     const auto workload = *make_timing_workload(backend, *reference, bound, Seed::from_number(5), trials, {});
     const Ring ring = draw_ring(*workload, true, Seed::from_number(6));
-    EXPECT_EQ(ring.unseen.size(), static_cast<std::size_t>(std::max(1, trials / 3)));
+    EXPECT_EQ(ring.unseen.size(), static_cast<std::size_t>(std::max(1, trials / 2)));
     std::set<int> all(ring.usual.begin(), ring.usual.end());
     all.insert(ring.unseen.begin(), ring.unseen.end());
     EXPECT_EQ(all.size(), static_cast<std::size_t>(trials)) << "each trial is in one of both";
@@ -328,7 +328,7 @@ TEST(PairTimer, ComparesInputsThatTheProcessMeetsOnceWithTheTimedPairs) {
   EXPECT_GT(excess->low, std::log(2.5));
 }
 
-TEST(PairTimer, BlocksOnUnseenInputsAreAtLeastHalfAsLongAsTheOthers) {
+TEST(PairTimer, BlocksOnUnseenInputsAreAsLongAsTheOthers) {
   for (const double call_ns : {1e3, 2e4, 4e4, 1e5, 1e6}) {
     const Duel duel(timed(call_ns), 32);
     CountingSession anchor(*duel.anchor), candidate(*duel.candidate);
@@ -340,7 +340,7 @@ TEST(PairTimer, BlocksOnUnseenInputsAreAtLeastHalfAsLongAsTheOthers) {
     const auto pair = time_pair(anchor, candidate, *duel.workload, rule, Seed::from_number(7));
     ASSERT_TRUE(pair.finding.passed());
     EXPECT_FALSE(pair.estimate.unseen.empty());
-    EXPECT_GE(2 * candidate.fewest_calls, candidate.most_calls) << call_ns;
+    EXPECT_EQ(candidate.fewest_calls, candidate.most_calls) << call_ns;
   }
 }
 
