@@ -334,6 +334,7 @@ PairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& session, cons
     if (!pair.finding.passed()) return pair;
     Round again{round.workload, round.rms, round.rule,
                 round.secret.derive("confirm", static_cast<std::uint64_t>(process))};
+    again.rule.looks = {kFewPairs};
     hold_back(again, process);
     PairOutcome other = time_against(anchor, *fresh, again);
     if (!other.finding.passed()) return other;
