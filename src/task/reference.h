@@ -21,6 +21,9 @@ struct Expected {
   std::size_t before = 0;     ///< elements of the output before the known part
   std::size_t behind = 0;     ///< elements of the output after it
   bool may_overflow = false;  ///< a finite value on the way may leave its dtype's range
+  /// Elements are sums of their own of values without a structure, so that their RMS error tells the
+  /// precision.
+  bool independent_sums = false;
 
   std::size_t elements() const { return before + value.data.size() + behind; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }

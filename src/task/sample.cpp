@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
+#include <string>
 
 namespace lathe {
 namespace {
@@ -24,6 +26,23 @@ bool is_in_range(const std::vector<Expected>& outputs) {
       outputs, [](const Expected& expected) { return !expected.may_overflow && is_in_range(expected); });
 }
 
+/// The nodes whose elements are products' sums, each of its own, and what is done to these one by one.
+std::set<std::string> nodes_of_own_sums(const TaskSpec& spec) {
+  std::set<std::string> own, shared;
+  for (const NodeDecl& node : spec.nodes) {
+    const OpClass kind = node.op->op_class();
+    const auto is_in = [&](const std::set<std::string>& nodes) {
+      return std::ranges::any_of(node.in, [&](const std::string& in) { return nodes.contains(in); });
+    };
+    const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
+    if (is_in(shared) || (!one_by_one && kind != OpClass::kContraction))
+      shared.insert(node.out);
+    else if (kind == OpClass::kContraction || is_in(own))
+      own.insert(node.out);
+  }
+  return own;
+}
+
 }  // namespace
 
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
@@ -40,6 +59,10 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
                                                          *options.elements, options.part));
     } else {
       LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
+    }
+    if (distribution == Distribution::kNormal) {
+      const std::set<std::string> own = nodes_of_own_sums(*task.spec);
+      for (Expected& expected : sample.expected) expected.independent_sums = own.contains(expected.name);
     }
     if (!extreme || is_in_range(sample.expected)) return std::optional(std::move(sample));
   }

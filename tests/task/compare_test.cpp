@@ -91,6 +91,29 @@ TEST(Compare, ALuckyNaiveBuildDoesNotAccuseASingleRow) {
       << "what nearly reaches the bound everywhere is of low precision";
 }
 
+TEST(Compare, HalfOfTheBoundIsNoLimitForElementsWithSumsOfTheirOwn) {
+  std::vector<double> want(5000);
+  Rng rng(Seed::from_number(1));
+  for (double& x : want) x = rng.normal();
+  Expected expected = expected_of(want, 1e-3);
+  const auto noisy = [&](double size) {
+    std::vector<double> got = want;
+    for (double& x : got) x += size * rng.normal();
+    return got;
+  };
+  const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, noisy(1e-6));
+  const RmsLimit lenient = measure_rms(expected, naive.bytes);
+  expected.independent_sums = true;
+  const RmsLimit strict = measure_rms(expected, naive.bytes);
+  EXPECT_TRUE(check(expected, noisy(5e-5), &lenient).pass);
+  EXPECT_EQ(check(expected, noisy(5e-5), &strict).reason, "rms");
+  EXPECT_TRUE(check(expected, noisy(6e-6), &strict).pass);
+  const HostTensor exact = HostTensor::encode(DType::kF32, expected.value.shape, want);
+  const RmsLimit lucky = measure_rms(expected, exact.bytes);
+  EXPECT_TRUE(check(expected, noisy(12 * 0x1p-24), &lucky).pass) << "what products of split numbers lose";
+  EXPECT_EQ(check(expected, noisy(0x1p-18), &lucky).reason, "rms");
+}
+
 TEST(Compare, ExactMeansEveryElement) {
   Expected expected = expected_of({1, 2, 3}, 0);
   expected.compare = CompareKind::kExact;

@@ -60,6 +60,19 @@ TEST(Sample, ThereIsNoneWhereEvenSmallOnesReachTooFar) {
   EXPECT_TRUE(draw("y = exp(x)", Distribution::kNormal));
 }
 
+TEST(Sample, SaysWhichElementsAreSumsOfTheirOwn) {
+  const auto own = [](std::string_view graph, Distribution distribution = Distribution::kNormal) {
+    return draw(graph, distribution)->expected[0].independent_sums;
+  };
+  EXPECT_TRUE(own("y = matmul(x, x)"));
+  EXPECT_TRUE(own("p = matmul(x, x)\nt = transpose(p)\nq = matmul(t, x)\ny = gelu(q)"));
+  EXPECT_FALSE(own("y = relu(x)")) << "not sums";
+  EXPECT_FALSE(own("y = softmax(x)")) << "a row shares one";
+  EXPECT_FALSE(own("s = softmax(x)\ny = matmul(s, x)"));
+  EXPECT_FALSE(own("p = matmul(x, x)\ns = sum(x, axis = 1, keepdims = true)\ny = add(p, s)"));
+  EXPECT_FALSE(own("y = matmul(x, x)", Distribution::kCancellation)) << "values with a structure";
+}
+
 TEST(Sample, OfANativeReferenceIsNeverExtreme) {
   TaskSpec spec = task_of(kLinearTask);
   const auto reference = make_reference(spec);

@@ -1,9 +1,14 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "backend/cpu/imports.h"
@@ -43,6 +48,36 @@ constexpr const char* kRight = R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
 })";
+
+bool descends_from_this_process(int pid) {
+  while (pid > 1 && pid != ::getpid()) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    int parent = 0;
+    for (std::string word; status >> word;)
+      if (word == "PPid:") status >> parent;
+    pid = parent;
+  }
+  return pid == ::getpid();
+}
+
+/// The names of what a process has mapped writable and shared with others, of the descendant that runs a
+/// block's calls: the one that has outputs mapped. Empty if there is none yet.
+std::multiset<std::string> shared_writable_of_block_child() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream maps(entry.path() / "maps");
+    std::multiset<std::string> names;
+    for (std::string line; std::getline(maps, line);) {
+      std::istringstream fields(line);
+      std::string range, permissions, offset, device, inode, name;
+      fields >> range >> permissions >> offset >> device >> inode >> name;
+      if (permissions.size() == 4 && permissions[1] == 'w' && permissions[3] == 's') names.insert(name);
+    }
+    const int pid = std::atoi(entry.path().filename().c_str());
+    if (names.contains("/memfd:outputs") && pid != ::getpid() && descends_from_this_process(pid))
+      return names;
+  }
+  return {};
+}
 
 /// One backend for all cases, because creating it measures the machine.
 class CpuBackendTest : public testing::Test {
@@ -121,6 +156,21 @@ double seconds_to_cancel(Work work) {
   const double seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   canceller.join();
   return seconds;
+}
+
+/// Everything else that a candidate can write is private to its process, which ends with the block. The
+/// broker clears the control page and fills these outputs, and what surrounds them, before the next.
+TEST_F(CpuBackendTest, ABlockSharesItsControlPageAndItsOwnOutputsAndNothingElse) {
+  const std::string spins =
+      "extern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) "
+      "{ for (volatile int64_t i = 0;;) i = i + 1; }";
+  std::jthread block([&] { EXPECT_EQ(run(spins, 3, {2, 5}).status, BlockStatus::kTimeout); });
+  std::multiset<std::string> names;
+  for (int attempt = 0; names.empty() && attempt < 3000; ++attempt) {
+    names = shared_writable_of_block_child();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(names, (std::multiset<std::string>{"/memfd:control", "/memfd:outputs", "/memfd:outputs"}));
 }
 
 TEST_F(CpuBackendTest, BuildsEveryCandidateThatAPageShows) {
