@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "backend/installation.h"
+#include "baseline/baseline.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
@@ -19,6 +21,21 @@ struct ExportOptions {
   std::string name;
 };
 
+bool serves_all(const Candidate& candidate) {
+  return candidate.has_plan() && !candidate.plan().requires_ && candidate.plan().constants.empty();
+}
+
+/// What serves the shapes that the best kernel does not: the best of the others that serves all and that a
+/// package can carry, else the naive build.
+Result<Candidate> choose_fallback(const std::vector<const Experience*>& ranked, const TaskSpec& task) {
+  for (const Experience* const one : ranked) {
+    LATHE_TRY(Candidate candidate, parse_candidate(one->candidate_text, one->candidate.short_hex()));
+    if (serves_all(candidate) && check_exportable(candidate, task).ok()) return candidate;
+  }
+  LATHE_TRY(std::vector<Baseline> baselines, make_baselines(task));
+  return std::move(baselines.front().candidate);
+}
+
 /// The first that a package can carry. Those before it are named, with the reason.
 Status export_best(const std::vector<const Experience*>& ranked, ExportRequest request,
                    const ExportOptions& options) {
@@ -30,6 +47,11 @@ Status export_best(const std::vector<const Experience*>& ranked, ExportRequest r
     LATHE_TRY(const Candidate candidate, parse_candidate(one->candidate_text, label));
     request.candidate = &candidate;
     request.verdict = &one->verdict;
+    std::optional<Candidate> fallback;
+    if (!serves_all(candidate)) {
+      LATHE_TRY(fallback, choose_fallback(ranked, *request.task));
+    }
+    request.fallback = fallback ? &*fallback : nullptr;
     const Status exported = export_kernel(request, options.out);
     if (exported.ok() || exported.error().code != ErrorCode::kUnavailable) return exported;
     print_error(exported.error(), label + " is left out");

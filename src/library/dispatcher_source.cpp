@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <span>
 
 #include "library/package.h"
 
@@ -47,18 +49,20 @@ std::vector<std::string> dim_parameters(const TaskSpec& task) {
 /// collides with one of the dispatcher's.
 class PlanWriter {
  public:
-  PlanWriter(const ExportRequest& request, const std::string& package)
-      : task_(*request.task), plan_(request.candidate->plan()), facts_(request.facts), package_(package) {
+  PlanWriter(const ExportRequest& request, const Candidate& candidate, const std::string& package)
+      : task_(*request.task), plan_(candidate.plan()), facts_(request.facts), package_(package) {
     for (const std::string& dim : task_.dim_names) names_.emplace(dim, Expr::symbol("d_" + dim));
     for (const auto& [fact, value] : facts_) names_.emplace(fact, Expr::constant(value));
     names_.insert_or_assign("threads", Expr::symbol("f_threads"));
   }
 
+  /// A namespace `name` with serves() and run(), which call one of `variants`, all of this plan.
+  Result<std::string> implementation(const std::string& name, std::span<const KernelVariant> variants);
+
+ private:
   Result<std::string> domain();
   Result<std::string> workspace();
   Result<std::string> body(const KernelVariant& variant);
-
- private:
   Result<std::string> code(const Expr& expr, const std::string& index = {}) const;
   /// "    const int64_t <name> = ...;"
   Result<std::string> number(const std::string& name, const Expr& expr, const std::string& index) const;
@@ -192,27 +196,12 @@ std::string parameter_name(const std::string& parameter) {
   return parameter.substr(parameter.rfind(' ') + 1);
 }
 
-std::string struct_definitions(const ExportRequest& request) {
-  std::string scratch = "  char* base_ = nullptr;\n";
-  for (const ScratchDecl& decl : request.candidate->plan().scratch)
-    scratch += fmt::format("  int64_t {0} = 0, {0}_bytes = 0;\n", decl.name);
-  return "struct Data {\n" + each(data_parameters(*request.task), "  ", ";\n") + "};\n\nstruct Scratch {\n" +
-         scratch + "};\n\n";
-}
-
-/// "if (d_cols.value == 1024) ..." for each variant; an unconditional one when the plan has no
-/// constants.
-std::string choose_variant(const std::vector<KernelVariant>& variants, const std::string& arguments) {
-  std::string text;
-  for (const KernelVariant& variant : variants) {
-    std::string test;
-    for (const auto& [name, value] : variant.constants)
-      test += fmt::format("{}d_{}.value == {}", test.empty() ? "" : " && ", name, value);
-    text += fmt::format("  {}return run{}({}) ? LATHE_OK : LATHE_OUTSIDE_DOMAIN;\n",
-                        test.empty() ? "" : "if (" + test + ") ", variant.suffix, arguments);
-    if (test.empty()) return text;
-  }
-  return text + "  return LATHE_OUTSIDE_DOMAIN;\n";
+/// "d_cols.value == 1024"; empty when the plan has no constants.
+std::string constants_match(const KernelVariant& variant) {
+  std::string test;
+  for (const auto& [name, value] : variant.constants)
+    test += fmt::format("{}d_{}.value == {}", test.empty() ? "" : " && ", name, value);
+  return test;
 }
 
 std::string dims_of(const TaskSpec& task, std::string_view before) {
@@ -221,34 +210,78 @@ std::string dims_of(const TaskSpec& task, std::string_view before) {
   return text;
 }
 
-std::string entry_points(const ExportRequest& request, const std::string& package,
-                         const std::vector<KernelVariant>& variants) {
-  const TaskSpec& task = *request.task;
-  const auto data = data_parameters(task);
-  std::string checks, names;
-  for (const std::string& parameter : data) {
-    const std::string name = parameter_name(parameter);
-    names += (names.empty() ? "" : ", ") + name;
-    if (parameter.find('*') != std::string::npos)
-      checks += fmt::format("  if (misaligned({})) return LATHE_MISALIGNED;\n", name);
+Result<std::string> PlanWriter::implementation(const std::string& name,
+                                               std::span<const KernelVariant> variants) {
+  const std::string names =
+      each(task_.dim_names, "[[maybe_unused]] Int d_", ", ") + "[[maybe_unused]] Int f_threads";
+  const std::string arguments = dims_of(task_, "d_") + "f_threads";
+  LATHE_TRY(const std::string in_domain, domain());
+  LATHE_TRY(const std::string layout, workspace());
+  std::string scratch, any, choice, text;
+  for (const ScratchDecl& decl : plan_.scratch)
+    scratch += fmt::format("  int64_t {0} = 0, {0}_bytes = 0;\n", decl.name);
+  for (const KernelVariant& variant : variants) {
+    LATHE_TRY(const std::string code, body(variant));
+    text += fmt::format(
+        "bool run{}([[maybe_unused]] const Data& a, [[maybe_unused]] const Scratch& s, {}, "
+        "const lathe_parallel* p) {{\n{}}}\n\n",
+        variant.suffix, names, code);
+    const std::string test = constants_match(variant);
+    if (!test.empty()) any += fmt::format("{}({})", any.empty() ? "" : " || ", test);
+    choice += fmt::format("  {}return run{}(a, s, {}, p) ? LATHE_OK : LATHE_OUTSIDE_DOMAIN;\n",
+                          test.empty() ? "" : "if (" + test + ") ", variant.suffix, arguments);
   }
-  std::string wrapped;
-  for (const std::string& dim : task.dim_names) wrapped += fmt::format("  const Int d_{0}({0});\n", dim);
-  const std::string arguments = dims_of(task, "d_") + "f_threads";
+  if (!any.empty()) choice += "  return LATHE_OUTSIDE_DOMAIN;\n";
   return fmt::format(
-      "extern \"C\" int64_t lathe_{0}_workspace_bytes({1}const lathe_parallel* parallel) {{\n{2}"
-      "  const Int f_threads(parallel ? parallel->threads : 1);\n"
-      "  Scratch scratch_;\n  int64_t bytes_ = 0;\n"
-      "  return in_domain({3}) && lay_out({3}, &scratch_, &bytes_) ? bytes_ : -1;\n}}\n\n"
+      "namespace {0} {{\n\n"
+      "struct Scratch {{\n  char* base_ = nullptr;\n  int64_t total_ = 0;\n{1}}};\n\n{2}"
+      "/// Whether this plan serves the dims; lays out its scratch.\n"
+      "bool serves({3}, Scratch* s) {{\n{4}{5}  Int end(0);\n{6}"
+      "  s->total_ = end.value;\n  return end.sound;\n}}\n\n"
+      "int run(const Data& a, const Scratch& s, {3}, const lathe_parallel* p) {{\n{7}}}\n\n"
+      "}}  // namespace {0}\n\n",
+      name, scratch, text, names, in_domain, any.empty() ? "" : "  if (!(" + any + ")) return false;\n",
+      layout, choice);
+}
+
+std::string entry_points(const TaskSpec& task, const std::string& package,
+                         const std::vector<std::string>& implementations) {
+  std::string wrapped, sizes, calls, names;
+  for (const std::string& dim : task.dim_names) wrapped += fmt::format("  const Int d_{0}({0});\n", dim);
+  wrapped += "  const Int f_threads(parallel ? parallel->threads : 1);\n";
+  const std::vector<std::string> data = data_parameters(task);
+  for (const std::string& parameter : data) names += (names.empty() ? "" : ", ") + parameter_name(parameter);
+  const std::string arguments = dims_of(task, "d_") + "f_threads";
+  for (const std::string& name : implementations) {
+    sizes +=
+        fmt::format("  if ({0}::Scratch scratch_; {0}::serves({1}, &scratch_)) return scratch_.total_;\n",
+                    name, arguments);
+    calls += fmt::format(
+        "  if ({0}::Scratch scratch_; {0}::serves({1}, &scratch_)) {{\n"
+        "    if (const int error = check_call(data_, workspace, scratch_.total_)) return error;\n"
+        "    scratch_.base_ = static_cast<char*>(workspace);\n"
+        "    return {0}::run(data_, scratch_, {1}, parallel);\n  }}\n",
+        name, arguments);
+  }
+  return fmt::format(
+      "extern \"C\" int64_t lathe_{0}_workspace_bytes({1}const lathe_parallel* parallel) {{\n{2}{3}"
+      "  return -1;\n}}\n\n"
       "extern \"C\" int lathe_{0}({4}{1}void* workspace, const lathe_parallel* parallel) {{\n{2}"
-      "  const Int f_threads(parallel ? parallel->threads : 1);\n"
-      "  Scratch scratch_;\n  int64_t bytes_ = 0;\n"
-      "  if (!in_domain({3}) || !lay_out({3}, &scratch_, &bytes_)) return LATHE_OUTSIDE_DOMAIN;\n{5}"
-      "  if (bytes_ > 0 && !workspace) return LATHE_NO_WORKSPACE;\n"
-      "  if (misaligned(workspace)) return LATHE_MISALIGNED;\n"
-      "  scratch_.base_ = static_cast<char*>(workspace);\n  const Data data_ = {{{6}}};\n{7}}}\n",
-      package, each(dim_parameters(task), "", ", "), wrapped, arguments, each(data, "", ", "), checks, names,
-      choose_variant(variants, "data_, scratch_, " + arguments + ", parallel"));
+      "  const Data data_ = {{{5}}};\n{6}"
+      "  return LATHE_OUTSIDE_DOMAIN;\n}}\n",
+      package, each(dim_parameters(task), "", ", "), wrapped, sizes, each(data, "", ", "), names, calls);
+}
+
+/// "struct Data", and what a call refuses once it is known who serves it.
+std::string data_definitions(const TaskSpec& task) {
+  std::string checks;
+  for (const std::string& parameter : data_parameters(task))
+    if (parameter.find('*') != std::string::npos)
+      checks += fmt::format("  if (misaligned(a.{})) return LATHE_MISALIGNED;\n", parameter_name(parameter));
+  return "struct Data {\n" + each(data_parameters(task), "  ", ";\n") +
+         "};\n\nint check_call([[maybe_unused]] const Data& a, void* workspace, int64_t bytes) {\n" + checks +
+         "  if (bytes > 0 && !workspace) return LATHE_NO_WORKSPACE;\n"
+         "  return misaligned(workspace) ? LATHE_MISALIGNED : LATHE_OK;\n}\n\n";
 }
 
 }  // namespace
@@ -262,32 +295,26 @@ std::string header_source(const ExportRequest& request, const std::string& packa
 
 Result<std::string> dispatcher_source(const ExportRequest& request, const std::string& package,
                                       const std::vector<KernelVariant>& variants) {
-  PlanWriter writer(request, package);
-  const std::string names =
-      each(request.task->dim_names, "[[maybe_unused]] Int d_", ", ") + "[[maybe_unused]] Int f_threads";
-  LATHE_TRY(const std::string domain, writer.domain());
-  LATHE_TRY(const std::string workspace, writer.workspace());
   std::string text = fmt::format("#include \"lathe_{}.h\"\n{}", package, kDispatcherRuntime);
-  std::set<std::string> kernels;
-  for (const PlanStep& step : request.candidate->plan().steps) kernels.insert(step.kernel);
   for (const KernelVariant& variant : variants) {
+    std::set<std::string> kernels;
+    for (const PlanStep& step : variant.candidate->plan().steps) kernels.insert(step.kernel);
     for (const std::string& kernel : kernels)
       text += fmt::format("extern \"C\" void {}(void);\n", kernel_symbol(package, variant, kernel));
   }
-  text += "\nnamespace {\n\n" + struct_definitions(request);
-  text += fmt::format("bool in_domain({}) {{\n{}  return true;\n}}\n\n", names, domain);
-  text += fmt::format(
-      "bool lay_out({}, [[maybe_unused]] Scratch* s, int64_t* bytes) {{\n  Int end(0);\n{}"
-      "  *bytes = end.value;\n  return end.sound;\n}}\n\n",
-      names, workspace);
-  for (const KernelVariant& variant : variants) {
-    LATHE_TRY(const std::string body, writer.body(variant));
-    text += fmt::format(
-        "bool run{}([[maybe_unused]] const Data& a, [[maybe_unused]] const Scratch& s, {}, "
-        "const lathe_parallel* p) {{\n{}}}\n\n",
-        variant.suffix, names, body);
+  text += "\nnamespace {\n\n" + data_definitions(*request.task);
+  const std::size_t own = variants.size() - (request.fallback ? 1 : 0);
+  LATHE_TRY(const std::string kernel, PlanWriter(request, *request.candidate, package)
+                                          .implementation("kernel", std::span(variants).first(own)));
+  text += kernel;
+  std::vector<std::string> implementations = {"kernel"};
+  if (request.fallback) {
+    LATHE_TRY(const std::string fallback, PlanWriter(request, *request.fallback, package)
+                                              .implementation("fallback", std::span(variants).subspan(own)));
+    text += fallback;
+    implementations.emplace_back("fallback");
   }
-  return text + "}  // namespace\n\n" + entry_points(request, package, variants);
+  return text + "}  // namespace\n\n" + entry_points(*request.task, package, implementations);
 }
 
 }  // namespace lathe

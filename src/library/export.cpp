@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/fd.h"
 #include "base/output.h"
@@ -18,6 +19,13 @@ bool is_identifier(const std::string& text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+Status check_fallback(const Candidate& fallback, const TaskSpec& task) {
+  LATHE_CHECK_OK(check_exportable(fallback, task));
+  if (fallback.plan().requires_ || !fallback.plan().constants.empty())
+    return invalid("the fallback does not serve the whole domain", "give one without requires and constants");
+  return Ok{};
+}
+
 Status check(const ExportRequest& request, const std::string& package) {
   if (!is_identifier(package))
     return invalid("'" + package + "' cannot name a C function", "give a name of letters, digits and _");
@@ -27,20 +35,8 @@ Status check(const ExportRequest& request, const std::string& package) {
   if (request.verdict->candidate != request.candidate->digest)
     return invalid("the verdict is not this candidate's", "evaluate the candidate first");
   if (request.task->shapes.empty()) return invalid("the task '" + request.task->name + "' has no shape");
-  if (!request.candidate->has_plan())
-    return Error{ErrorCode::kUnavailable, "a package cannot carry a host program",
-                 "export a kernel that has a plan"};
-  for (const PlanStep& step : request.candidate->plan().steps) {
-    if (!step.grid.empty() || !step.block.empty())
-      return Error{ErrorCode::kUnavailable,
-                   "'" + step.kernel + "' is launched on a GPU, and packages are for processors",
-                   "compile it with lathe build", step.where};
-    if (step.kind == PlanStep::Kind::kNode)
-      return Error{ErrorCode::kUnavailable,
-                   "the kernel calls " + step.library + ", which a package cannot carry",
-                   "export a kernel whose plan has only [[launch]] steps", step.where};
-  }
-  return check_plan(*request.candidate, *request.task);
+  if (request.fallback) LATHE_CHECK_OK(check_fallback(*request.fallback, *request.task));
+  return check_exportable(*request.candidate, *request.task);
 }
 
 Status prepare_folder(const std::string& folder) {
@@ -70,6 +66,23 @@ Status copy_headers(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+Status check_exportable(const Candidate& candidate, const TaskSpec& task) {
+  if (!candidate.has_plan())
+    return Error{ErrorCode::kUnavailable, "a package cannot carry a host program",
+                 "export a kernel that has a plan"};
+  for (const PlanStep& step : candidate.plan().steps) {
+    if (!step.grid.empty() || !step.block.empty())
+      return Error{ErrorCode::kUnavailable,
+                   "'" + step.kernel + "' is launched on a GPU, and packages are for processors",
+                   "compile it with lathe build", step.where};
+    if (step.kind == PlanStep::Kind::kNode)
+      return Error{ErrorCode::kUnavailable,
+                   "the kernel calls " + step.library + ", which a package cannot carry",
+                   "export a kernel whose plan has only [[launch]] steps", step.where};
+  }
+  return check_plan(candidate, task);
+}
+
 Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
   const std::string package = request.name.empty() ? request.task->name : request.name;
   LATHE_CHECK_OK(check(request, package));
@@ -80,17 +93,18 @@ Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
   for (const char* folder : {"/include", "/src", "/device"})
     LATHE_CHECK_OK(make_directories(out_dir + folder));
   LATHE_CHECK_OK(copy_headers(request.device_headers, out_dir + "/device"));
-  std::vector<std::pair<std::string, std::string>> files = {
+  std::map<std::string, std::string> files = {
       {"include/lathe_" + package + ".h", header_source(request, package)},
       {"src/dispatch.cpp", dispatcher},
-      {"src/" + package + ".lathe.cpp", request.candidate->text},
       {"CMakeLists.txt", cmake_lists(package)},
       {"lathe_" + package + "Config.cmake", cmake_config(package, variants)},
       {"README.md", readme(request, package, variants)},
       {"evidence.json", evidence_json(request, package)},
   };
-  for (const KernelVariant& variant : variants)
-    files.emplace_back("src/kernel" + variant.suffix + ".cpp", variant_source(request, package, variant));
+  for (const KernelVariant& variant : variants) {
+    files["src/kernel" + variant.suffix + ".cpp"] = variant_source(package, variant);
+    files["src/" + text_file(package, variant)] = variant.candidate->text;
+  }
   for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_output(out_dir + "/" + path, bytes));
   return Ok{};
 }

@@ -12,17 +12,22 @@ struct ExportRequest {
   const TaskSpec* task = nullptr;
   const Candidate* candidate = nullptr;
   const Verdict* verdict = nullptr;  ///< of this candidate; must have passed
-  std::string name;                  ///< a C identifier; empty: the task's name
-  std::string device;                ///< where it was measured, for display
-  Dims facts;                        ///< device facts that plan expressions may use
-  std::string device_headers;        ///< the folder that holds lathe/cpu.h
+  /// Serves the part of the task's domain that `candidate` does not; verified, and without `requires` and
+  /// constants. May be null.
+  const Candidate* fallback = nullptr;
+  std::string name;            ///< a C identifier; empty: the task's name
+  std::string device;          ///< where it was measured, for display
+  Dims facts;                  ///< device facts that plan expressions may use
+  std::string device_headers;  ///< the folder that holds lathe/cpu.h
 };
+
+/// kUnavailable, with what to do, for a plan that a package cannot carry: library nodes, a GPU's launches.
+Status check_exportable(const Candidate& candidate, const TaskSpec& task);
 
 /// Writes a source package that builds with CMake alone: `find_package(lathe_<name> PATHS out_dir)`
 /// gives the target lathe::<name>, a C function that evaluates the plan at call time and never
 /// parses. The kernel is compiled for the machine it is built on. Errors: kInvalid for a verdict
-/// that did not pass or a bad name; kUnavailable for a plan that a package cannot carry (library
-/// nodes, a GPU's launches); kIo. A non-empty
+/// that did not pass or a bad name; kUnavailable as from check_exportable(); kIo. A non-empty
 /// folder is refused unless it holds an earlier export.
 Status export_kernel(const ExportRequest& request, const std::string& out_dir);
 

@@ -44,8 +44,9 @@ std::vector<KernelVariant> kernel_variants(const ExportRequest& request) {
     const bool known = std::any_of(variants.begin(), variants.end(), [&](const KernelVariant& variant) {
       return variant.constants == constants;
     });
-    if (!known) variants.push_back({constants, "_v" + std::to_string(variants.size())});
+    if (!known) variants.push_back({request.candidate, constants, "_v" + std::to_string(variants.size())});
   }
+  if (request.fallback) variants.push_back({request.fallback, {}, "_fallback", true});
   return variants;
 }
 
@@ -54,17 +55,20 @@ std::string kernel_symbol(const std::string& package, const KernelVariant& varia
   return "lathe_" + package + variant.suffix + "_" + kernel;
 }
 
-std::string variant_source(const ExportRequest& request, const std::string& package,
-                           const KernelVariant& variant) {
-  const auto [includes, body] = split_includes(request.candidate->text);
+std::string text_file(const std::string& package, const KernelVariant& variant) {
+  return package + (variant.fallback ? "_fallback" : "") + ".lathe.cpp";
+}
+
+std::string variant_source(const std::string& package, const KernelVariant& variant) {
+  const auto [includes, body] = split_includes(variant.candidate->text);
   std::set<std::string> kernels;
-  for (const PlanStep& step : request.candidate->plan().steps) kernels.insert(step.kernel);
+  for (const PlanStep& step : variant.candidate->plan().steps) kernels.insert(step.kernel);
   std::string source = "#include <lathe/cpu.h>\n" + includes + "\n";
   for (const auto& [name, value] : variant.constants) source += fmt::format("#define {} {}\n", name, value);
   for (const std::string& kernel : kernels)
     source += fmt::format("#define {} {}\n", kernel, kernel_symbol(package, variant, kernel));
-  return source + fmt::format("\nnamespace lathe_{}{} {{\n#line 1 \"{}.lathe.cpp\"\n{}\n}}\n", package,
-                              variant.suffix, package, body);
+  return source + fmt::format("\nnamespace lathe_{}{} {{\n#line 1 \"{}\"\n{}\n}}\n", package, variant.suffix,
+                              text_file(package, variant), body);
 }
 
 }  // namespace lathe

@@ -7,29 +7,33 @@
 
 namespace lathe {
 
-/// The kernel compiled for one set of constants; its symbols end in `suffix`.
+/// A kernel compiled for one set of constants; its symbols end in `suffix`.
 struct KernelVariant {
+  const Candidate* candidate = nullptr;
   Dims constants;
-  std::string suffix;  ///< "_v0"
+  std::string suffix;  ///< "_v0", "_fallback"
+  bool fallback = false;
 };
 
-/// One variant for each set of constants that the scored shapes need; a single one if the plan has
-/// none.
+/// One variant for each set of constants that the scored shapes need, a single one if the plan has
+/// none; then the fallback, if there is one.
 std::vector<KernelVariant> kernel_variants(const ExportRequest& request);
 
 /// "lathe_<name>_v0_<kernel>": what a variant's kernel is called in the object file.
 std::string kernel_symbol(const std::string& package, const KernelVariant& variant,
                           const std::string& kernel);
 
+/// Where a package keeps the variant's candidate as Lathe found it: "softmax_rows.lathe.cpp".
+std::string text_file(const std::string& package, const KernelVariant& variant);
+
 /// A translation unit with the candidate's text: its includes first, the rest in the variant's own
 /// namespace, so that helpers of two kernels in one program do not clash.
-std::string variant_source(const ExportRequest& request, const std::string& package,
-                           const KernelVariant& variant);
+std::string variant_source(const std::string& package, const KernelVariant& variant);
 
 /// The C header of a package.
 std::string header_source(const ExportRequest& request, const std::string& package);
 
-/// The C++ implementation: the plan's expressions as code over integers that detect overflow and
+/// The C++ implementation: the plans' expressions as code over integers that detect overflow and
 /// division by zero. Errors: an expression uses a device fact that the request lacks.
 Result<std::string> dispatcher_source(const ExportRequest& request, const std::string& package,
                                       const std::vector<KernelVariant>& variants);

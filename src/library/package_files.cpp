@@ -24,10 +24,14 @@ std::string domain_text(const ExportRequest& request, const std::vector<KernelVa
   if (!variants.front().constants.empty()) {
     text += " The kernel is compiled for";
     for (const KernelVariant& variant : variants)
-      text += fmt::format("{} {}", &variant == &variants.front() ? "" : " or", dims_text(variant.constants));
+      if (!variant.fallback)
+        text +=
+            fmt::format("{} {}", &variant == &variants.front() ? "" : " or", dims_text(variant.constants));
     text += ".";
   }
-  return text;
+  if (request.fallback)
+    return text + " Elsewhere in the task's domain a slower kernel runs, verified as well.";
+  return text + " Elsewhere the call returns `LATHE_OUTSIDE_DOMAIN`.";
 }
 
 std::string speedup_lines(const Verdict& verdict) {
@@ -79,7 +83,7 @@ allocate it at a multiple of 64 bytes (`aligned_alloc(64, ...)`), and call `lath
 error code; no call allocates, prints or parses. With a `lathe_parallel` the work is shared among your threads; null
 means one thread.
 
-**Domain.** {domain} Elsewhere the call returns `LATHE_OUTSIDE_DOMAIN`. It was verified within {ranges}.
+**Domain.** {domain} It was verified within {ranges}.
 
 **Speed.** {speedups}
 `evidence.json` holds every verified case, timing and interval. `src/{name}.lathe.cpp` is the candidate as Lathe found
@@ -103,15 +107,16 @@ std::string cmake_lists(const std::string& package) {
 }
 
 std::string evidence_json(const ExportRequest& request, const std::string& package) {
-  const nlohmann::json document = {{"schema", "lathe.evidence/1"},
-                                   {"name", package},
-                                   {"task", request.task->name},
-                                   {"task_digest", request.task->digest.hex()},
-                                   {"task_text", request.task->text},
-                                   {"candidate_digest", request.candidate->digest.hex()},
-                                   {"device", request.device},
-                                   {"facts", request.facts},
-                                   {"verdict", to_json(*request.verdict)}};
+  nlohmann::json document = {{"schema", "lathe.evidence/1"},
+                             {"name", package},
+                             {"task", request.task->name},
+                             {"task_digest", request.task->digest.hex()},
+                             {"task_text", request.task->text},
+                             {"candidate_digest", request.candidate->digest.hex()},
+                             {"device", request.device},
+                             {"facts", request.facts},
+                             {"verdict", to_json(*request.verdict)}};
+  if (request.fallback) document["fallback_digest"] = request.fallback->digest.hex();
   return json_text(document, 2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/fd.h"
 #include "record/json.h"
@@ -119,19 +120,33 @@ using Workspace = std::int64_t (*)(std::int64_t n, std::int64_t m, const Paralle
 using Kernel = int (*)(float alpha, const float* x, float* y, std::int64_t n, std::int64_t m, void*,
                        const Parallel*);
 
+/// Compiles the package and opens it; closed when the test ends.
+struct Loaded {
+  explicit Loaded(const std::string& folder) {
+    const std::string library = folder + "/shift.so";
+    const std::string command = "cd '" + folder +
+                                "' && g++ -std=c++20 -O1 -march=native -Wall -Wextra -Wshadow -Werror -fPIC "
+                                "-shared -Iinclude -Idevice -o '" +
+                                library + "' src/dispatch.cpp src/kernel_*.cpp";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return;
+    workspace_bytes = reinterpret_cast<Workspace>(::dlsym(handle, "lathe_shift_workspace_bytes"));
+    kernel = reinterpret_cast<Kernel>(::dlsym(handle, "lathe_shift"));
+  }
+  Loaded(const Loaded&) = delete;
+  ~Loaded() {
+    if (handle) ::dlclose(handle);
+  }
+  void* handle = nullptr;
+  Workspace workspace_bytes = nullptr;
+  Kernel kernel = nullptr;
+};
+
 TEST_F(Export, DispatchesAPlanWithEveryFeature) {
   ASSERT_TRUE(export_kernel(request(), folder_).ok());
-  const std::string library = folder_ + "/shift.so";
-  const std::string command =
-      "cd '" + folder_ +
-      "' && g++ -std=c++20 -O1 -march=native -Wall -Wextra -Wshadow -Werror -fPIC -shared "
-      "-Iinclude -Idevice -o '" +
-      library + "' src/dispatch.cpp src/kernel_v0.cpp src/kernel_v1.cpp";
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
-  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(handle, nullptr) << ::dlerror();
-  const auto workspace_bytes = reinterpret_cast<Workspace>(::dlsym(handle, "lathe_shift_workspace_bytes"));
-  const auto kernel = reinterpret_cast<Kernel>(::dlsym(handle, "lathe_shift"));
+  const Loaded loaded(folder_);
+  const auto [workspace_bytes, kernel] = std::tuple(loaded.workspace_bytes, loaded.kernel);
   ASSERT_TRUE(workspace_bytes && kernel);
 
   static int shares = 0;
@@ -160,7 +175,35 @@ TEST_F(Export, DispatchesAPlanWithEveryFeature) {
   EXPECT_EQ(workspace_bytes(63, 8, nullptr), -1);
   EXPECT_EQ(kernel(2, x, y, 64, 8, nullptr, nullptr), kNoWorkspace);
   EXPECT_EQ(kernel(2, x + 1, y, 64, 8, workspace, nullptr), kMisaligned);
-  ::dlclose(handle);
+}
+
+TEST_F(Export, AFallbackServesTheRestOfTheDomain) {
+  const auto fallback = parse_candidate(
+      "/*lathe\n[[launch]]\nkernel = \"finish\"\nitems = \"n\"\nargs = [\"x\", \"alpha\", \"y\", \"m\"]\n*/\n"
+      "#include <lathe/cpu.h>\n"
+      "static float helper(float value) { return value > 0 ? value : 0; }\n"
+      "extern \"C\" void finish(const float* x, float alpha, float* y, int64_t cols, int64_t begin, int64_t "
+      "end) { for (int64_t i = begin * cols; i < end * cols; ++i) y[i] = helper(alpha * x[i]) + 7; }\n",
+      "fallback");
+  ASSERT_TRUE(fallback.ok()) << fallback.error().to_string();
+  ExportRequest wanted = request();
+  wanted.fallback = &*fallback;
+  ASSERT_TRUE(export_kernel(wanted, folder_).ok());
+  const Loaded loaded(folder_);
+  ASSERT_TRUE(loaded.workspace_bytes && loaded.kernel);
+  alignas(64) float x[64 * 16], y[64 * 16], workspace[64];
+  for (int i = 0; i < 64 * 16; ++i) x[i] = static_cast<float>(i % 7 - 3);
+  EXPECT_EQ(loaded.workspace_bytes(64, 8, nullptr), 256);
+  EXPECT_EQ(loaded.workspace_bytes(64, 9, nullptr), 0) << "the fallback has no scratch";
+  EXPECT_EQ(loaded.workspace_bytes(63, 8, nullptr), -1) << "not in the task's domain";
+  ASSERT_EQ(loaded.kernel(2, x, y, 64, 8, workspace, nullptr), 0);
+  EXPECT_EQ(y[5], 2 * x[5] + 3) << "the kernel";
+  ASSERT_EQ(loaded.kernel(2, x, y, 64, 9, nullptr, nullptr), 0);
+  EXPECT_EQ(y[5], 2 * x[5] + 7) << "the fallback";
+  EXPECT_EQ(loaded.kernel(2, x, y, 63, 8, workspace, nullptr), 1);
+  EXPECT_EQ(loaded.kernel(2, x + 1, y, 64, 9, workspace, nullptr), 3);
+  wanted.fallback = &candidate_;
+  EXPECT_THAT(export_kernel(wanted, folder_).error().message, HasSubstr("whole domain"));
 }
 
 TEST_F(Export, WritesEvidenceAndAReadme) {
