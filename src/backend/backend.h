@@ -187,8 +187,12 @@ class Backend {
   virtual Result<DevicePeaks> remeasure_peaks() { return peaks(); }
 
   virtual DeviceUsage usage() const { return {}; }
-  /// Who may compute on the device, and who may time; shared by all that use this backend.
+  /// Who may compute on the device, and who may time.
   virtual DeviceLane& lane() = 0;
+  /// A lease of lane().
+  virtual DeviceLane::Lease lease(DeviceLane::Use use, DeviceLane::Grain grain) {
+    return lane().take(use, grain);
+  }
   /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it may go.
   /// Does not wait.
   virtual void on_idle(const Candidate& /*last*/) {}

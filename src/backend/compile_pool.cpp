@@ -30,10 +30,12 @@ Result<Frame> await_reply(const HelperProcess& worker, double seconds, const Can
 
 }  // namespace
 
-CompilePool::CompilePool(std::string program, std::vector<std::string> args)
+CompilePool::CompilePool(std::string program, std::vector<std::string> args, std::vector<int> processors)
     : program_(std::move(program)),
       args_(std::move(args)),
-      most_(std::max(1, static_cast<int>(usable_processors().size()))) {}
+      processors_(std::move(processors)),
+      most_(std::max(
+          1, static_cast<int>(processors_.empty() ? usable_processors().size() : processors_.size()))) {}
 
 Result<CompiledObject> CompilePool::run(const protocol::CompileJob& job, const CancelToken& cancel) {
   std::optional<HelperProcess> worker;
@@ -50,6 +52,7 @@ Result<CompiledObject> CompilePool::run(const protocol::CompileJob& job, const C
   }
   auto object = [&]() -> Result<CompiledObject> {
     if (!worker) {
+      const ThreadPlacement inherited(processors_);
       LATHE_TRY(HelperProcess fresh, HelperProcess::spawn(program_, args_));
       worker.emplace(std::move(fresh));
     }

@@ -16,11 +16,12 @@ struct CompiledObject {
   std::string bytes;  ///< empty unless reply.ok; untrusted
 };
 
-/// Persistent jailed compile workers, at most one per usable processor. Thread-safe.
+/// Persistent jailed compile workers, at most one per processor. Thread-safe.
 class CompilePool {
  public:
-  /// `program` and `args` start a worker that answers each CompileJob with a CompileReply.
-  CompilePool(std::string program, std::vector<std::string> args);
+  /// `program` and `args` start a worker that answers each CompileJob with a CompileReply. It runs on
+  /// `processors` only, where there are any.
+  CompilePool(std::string program, std::vector<std::string> args, std::vector<int> processors = {});
 
   /// Errors are the machine's fault, never the source's, or kCancelled, which kills the worker.
   Result<CompiledObject> run(const protocol::CompileJob& job, const CancelToken& cancel);
@@ -31,6 +32,7 @@ class CompilePool {
 
   std::string program_;
   std::vector<std::string> args_;
+  std::vector<int> processors_;
   int most_;
   std::mutex mutex_;
   std::condition_variable returned_;

@@ -62,7 +62,8 @@ Result<std::shared_ptr<const CompileShop::Rooms>> CompileShop::make_rooms() cons
   LATHE_TRY(ObjectCache cache, ObjectCache::open(options_.cache_folder));
   LATHE_CHECK_OK(cache.publish_folder(options_.header_name, options_.fill_headers));
   auto workers = std::make_unique<CompilePool>(options_.runner_program,
-                                               options_.worker_args(cache.work_folder(), header_folder_));
+                                               options_.worker_args(cache.work_folder(), header_folder_),
+                                               options_.worker_processors);
   return std::make_shared<const Rooms>(Rooms{std::move(cache), state_of(header_folder_), std::move(workers)});
 }
 

@@ -20,6 +20,7 @@ struct CompileShopOptions {
   /// Of a compile worker.
   std::function<std::vector<std::string>(const std::string& work_folder, const std::string& header_folder)>
       worker_args;
+  std::vector<int> worker_processors = {};  ///< where they run; empty: anywhere
 };
 
 /// The cache, the headers in it, and the jailed compilers that read them. Somebody may delete or damage these

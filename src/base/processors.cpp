@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 
 namespace lathe {
 
@@ -13,6 +15,19 @@ std::vector<int> usable_processors() {
   for (int processor = 0; processor < CPU_SETSIZE; ++processor)
     if (CPU_ISSET(static_cast<std::size_t>(processor), &set)) processors.push_back(processor);
   return processors;
+}
+
+std::vector<int> cores_of(std::span<const int> processors) {
+  std::vector<int> cores;
+  for (const int processor : processors) {
+    // "0,64" or "0-1"
+    std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(processor) +
+                           "/topology/thread_siblings_list");
+    int lowest = processor;
+    siblings >> lowest;
+    cores.push_back(siblings ? lowest : processor);
+  }
+  return cores;
 }
 
 std::vector<int> processors_besides(std::span<const int> all, std::span<const int> taken) {

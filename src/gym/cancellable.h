@@ -20,6 +20,9 @@ class CancellableBackend final : public Backend {
   Result<DevicePeaks> remeasure_peaks() override { return inner_.remeasure_peaks(); }
   DeviceUsage usage() const override { return inner_.usage(); }
   DeviceLane& lane() override { return inner_.lane(); }
+  DeviceLane::Lease lease(DeviceLane::Use use, DeviceLane::Grain grain) override {
+    return inner_.lane().take(use, grain, cancel_);
+  }
   void on_idle(const Candidate& last) override { inner_.on_idle(last); }
   bool covers(const Candidate& candidate, const BoundTask& task) const override {
     return inner_.covers(candidate, task);

@@ -20,6 +20,7 @@ namespace lathe {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(10);  // tokens and deadlines wake nobody
+constexpr double kLongWaitSeconds = 5;                 // for other processes, before a word of it
 
 /// A task that is being prepared or is ready.
 struct Task {
@@ -50,6 +51,7 @@ struct Job {
   CancelToken token;  ///< what the work for it listens to
   bool finished = false;
   std::int64_t judged_since_ns = 0;  ///< 0: not yet
+  double waited_before = 0;          ///< the lane's waited_seconds() then
   CancelToken judging = {};          ///< ends with `token`, or when the evaluation takes too long
   BuiltCandidate built = {};
   double queue_seconds = 0, build_seconds = 0;
@@ -328,7 +330,7 @@ class LocalGym final : public Gym {
     const DeviceLane::Lease lease =
         backend_.device().quiet_compiles
             ? DeviceLane::Lease()
-            : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage);
+            : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage, job.token);
     const Stopwatch watch(job.build_seconds);
     CancellableBackend cancellable(backend_, job.token);
     job.built = build_for_shapes(cancellable, *candidate, job.task->bench->shapes());
@@ -341,6 +343,7 @@ class LocalGym final : public Gym {
         std::lock_guard lock(mutex_);
         job->judging = job->token.child();
         job->judged_since_ns = steady_clock().now_ns();
+        job->waited_before = backend_.lane().waited_seconds();
       }
       auto judged = without_exceptions([&]() -> Result<Verdict> {
         return job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging);
@@ -358,6 +361,11 @@ class LocalGym final : public Gym {
   double limit_seconds(const Job& job) const {
     const bool is_long = job.request.depth == Depth::kFinal || job.request.depth == Depth::kProfile;
     return is_long ? options_.final_timeout_seconds : options_.screen_timeout_seconds;
+  }
+
+  /// Without what other processes held the device: that is no candidate's fault.
+  double judged_seconds(const Job& job) const {
+    return seconds_since(job.judged_since_ns) - (backend_.lane().waited_seconds() - job.waited_before);
   }
 
   void take_too_long(const Job& job, Verdict& verdict) const {
@@ -393,15 +401,22 @@ class LocalGym final : public Gym {
                Error{ErrorCode::kTimeout,
                      fmt::format("no verdict within {:.3g} s of its submission", request.deadline_seconds),
                      "give it a later deadline, or fewer requests before it"});
-      else if (job->judged_since_ns > 0 &&
-               static_cast<double>(now_ns - job->judged_since_ns) > 1e9 * limit_seconds(*job))
+      else if (job->judged_since_ns > 0 && judged_seconds(*job) > limit_seconds(*job))
         job->judging.cancel();
     }
   }
 
   void watch() {
+    if (const std::string& why = backend_.lane().unshared(); !why.empty())
+      events_.on_event({Severity::kWarning, "lane.unshared",
+                        "other programs may time on this device at the same time: " + why});
     std::unique_lock lock(mutex_);
-    for (;;) {
+    for (bool said = false;;) {
+      if (!said && backend_.lane().waited_seconds() > kLongWaitSeconds) {
+        said = true;
+        events_.on_event({Severity::kWarning, "lane.waits",
+                          "another program of yours computes or times on this device; they take turns"});
+      }
       const std::size_t before = unfinished_.size();
       end_unwanted();
       // Not at every round: whoever wakes for nothing takes a processor from a kernel that is timed.

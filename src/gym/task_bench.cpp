@@ -177,7 +177,7 @@ bool TaskBench::is_baseline(const Candidate& candidate) const {
 Finding TaskBench::judge(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
                          Verdict& verdict) const {
   const auto stage = [&](const char* name, Use use, auto&& work) {
-    const DeviceLane::Lease lease = scope.backend.lane().take(use, Grain::kStage);
+    const DeviceLane::Lease lease = scope.backend.lease(use, Grain::kStage);
     const Stopwatch watch(verdict.stage_seconds[name]);
     return work();
   };
@@ -195,7 +195,7 @@ Finding TaskBench::judge(const Scope& scope, const BuiltCandidate& built, const 
 }
 
 bool TaskBench::control_runs(const Scope& scope, const Seed& secret) const {
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   const Anchor& naive = anchors_.front().front();
   const Workload& workload = *shapes_.front().verify;
   const auto session = scope.backend.open(naive.candidate, naive.artifact, shapes_.front().verify, {});

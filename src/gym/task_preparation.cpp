@@ -80,7 +80,7 @@ Status TaskBench::bind_shapes() {
 
 /// Compilers and references keep different processors busy.
 Status TaskBench::make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines) {
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   Status built = Ok{}, made = Ok{};
   {
     const std::jthread builder(
@@ -107,7 +107,7 @@ Status TaskBench::make_data(const Scope& scope) {
 
 /// The naive build's own errors, and the timing data, whose size depends on how fast the naive build is.
 Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive) {
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   return for_each_index(static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
     LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
@@ -148,13 +148,13 @@ Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::v
   const BuiltCandidate& built = baseline.built;
   Finding finding = built.finding;
   if (finding.passed()) {
-    const DeviceLane::Lease lease = scope.backend.lane().take(Use::kWork, Grain::kStage);
+    const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
     Evidence evidence;
     finding = verify(scope, built, runner_of_baseline(baseline.peer), secret, evidence);
   }
   if (!finding.passed()) return finding;
   tied.resize(anchors_.size());
-  const DeviceLane::Lease lease = scope.backend.lane().take(Use::kTiming, Grain::kStage);
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
   std::vector<Finding> findings(anchors_.size());
   (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -507,6 +509,65 @@ TEST_F(GymTest, ANaiveBuildThatFailsIsAnErrorOfTheTaskUntilItIsMended) {
   EXPECT_EQ(verdict.error().code, ErrorCode::kInternal);
   backend_.script("naive", timed(8000, 0.002));
   EXPECT_TRUE(evaluate_alone(*gym.client, request("good")).ok());
+}
+
+/// A gym whose device another program holds.
+class SharedGymTest : public testing::Test {
+ protected:
+  SharedGymTest() {
+    std::string name = testing::TempDir() + "gym-locks-XXXXXX";
+    locks_ = ::mkdtemp(name.data());
+  }
+  ~SharedGymTest() override { std::filesystem::remove_all(locks_); }
+
+  static EvaluationRequest request() {
+    return {.task = shared_twice_task(), .text = scripted("candidate").text, .name = "candidate"};
+  }
+
+  std::string locks_;
+  RecordingSink events_;
+};
+
+TEST_F(SharedGymTest, WaitingForAnotherProgramIsNoPartOfAnEvaluationsTime) {
+  FakeBackend backend(Seed::from_number(5), locks_);
+  backend.script("naive", timed(8000));
+  DeviceLane others(DeviceLane::Grain::kStage, "fake", locks_);
+  const auto gym = Gym::start(backend, {.screen_timeout_seconds = 0.2}, events_);
+  const auto client = gym->connect();
+  ASSERT_TRUE(client->baselines(shared_twice_task(), {}).ok());
+  auto lease = others.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage);
+  ASSERT_TRUE(client->submit(request()).ok());
+  EXPECT_FALSE(client->poll(0.6).has_value());
+  lease = {};
+  const auto evaluated = client->poll(60);
+  ASSERT_TRUE(evaluated && evaluated->verdict.ok());
+  EXPECT_TRUE(evaluated->verdict->passed()) << evaluated->verdict->reason;
+}
+
+TEST_F(SharedGymTest, CancellingEndsTheWaitForAnotherProgram) {
+  FakeBackend backend(Seed::from_number(5), locks_);
+  DeviceLane others(DeviceLane::Grain::kStage, "fake", locks_);
+  const auto lease = others.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage);
+  const CancelToken cancel;
+  const auto gym = Gym::start(backend, {.cancel = cancel}, events_);
+  const auto client = gym->connect();
+  ASSERT_TRUE(client->submit(request()).ok());
+  EXPECT_FALSE(client->poll(0.05).has_value());
+  cancel.cancel();
+  const auto evaluated = client->poll(60);
+  ASSERT_TRUE(evaluated.has_value());
+  EXPECT_EQ(evaluated->verdict.error().code, ErrorCode::kCancelled);
+}  // and the gym's threads end
+
+TEST_F(SharedGymTest, ADeviceThatCannotBeSharedIsSaidOnce) {
+  FakeBackend backend(Seed::from_number(5), locks_ + "/missing");
+  {
+    const auto gym = Gym::start(backend, {}, events_);
+    const auto client = gym->connect();
+    EXPECT_TRUE(client->baselines(shared_twice_task(), {}).ok());
+  }
+  const auto events = events_.events();
+  EXPECT_EQ(std::ranges::count(events, "lane.unshared", &Event::kind), 1);
 }
 
 }  // namespace

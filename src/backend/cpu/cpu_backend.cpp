@@ -11,6 +11,7 @@
 #include "backend/cpu/peaks.h"
 #include "backend/cpu/session.h"
 #include "backend/cpu/slots.h"
+#include "backend/cpu/timing_cores.h"
 #include "backend/cpu/toolchain.h"
 #include "backend/installation.h"
 #include "base/processors.h"
@@ -20,7 +21,8 @@ namespace lathe {
 namespace {
 
 constexpr int kEmptyBlocks = 25;
-constexpr int kCoresForQuietCompiles = 4;
+constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
+constexpr const char* kLaneName = "processor";  // however many cores are timed: all share caches and memory
 
 std::int64_t cache_bytes(int name, std::int64_t fallback) {
   const long bytes = ::sysconf(name);
@@ -64,10 +66,14 @@ protocol::ScratchFill to_protocol(ScratchInit init) {
   return init == ScratchInit::kCounter ? protocol::ScratchFill::kCounter : protocol::ScratchFill::kPoison;
 }
 
+bool has_quiet_compiles(const TimingCores& cores) {
+  return cores.others.size() >= kProcessorsForQuietCompiles;
+}
+
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(CpuBackendOptions options, std::unique_ptr<Toolchain> toolchain)
-      : options_(std::move(options)), toolchain_(std::move(toolchain)) {
+  CpuBackend(CpuBackendOptions options, TimingCores cores, std::unique_ptr<Toolchain> toolchain)
+      : options_(std::move(options)), toolchain_(std::move(toolchain)), runner_cpus_(std::move(cores.timed)) {
     device_.kind = "cpu";
     device_.name = processor_name();
     device_.digest_text = device_.compiler = toolchain_->version();
@@ -76,10 +82,9 @@ class CpuBackend final : public Backend {
     device_.threads = options_.threads;
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
-    const int threads = std::min(options_.threads, device_.cores);
-    runner_cpus_.assign(cpus.rbegin(), cpus.rbegin() + threads);
-    session_.broker_cpus = processors_besides(cpus, runner_cpus_);
-    device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
+    device_.quiet_compiles = has_quiet_compiles(cores);
+    session_.broker_cpus =
+        cores.others.empty() ? processors_besides(cpus, runner_cpus_) : std::move(cores.others);
     device_.facts = {{"threads", options_.threads},
                      {"cores", device_.cores},
                      {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
@@ -161,6 +166,8 @@ class CpuBackend final : public Backend {
     BlockRequest request;
     request.trials = {0};
     request.poison = 0;
+    const DeviceLane::Lease lease =
+        lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, options_.cancel);
     double least_ns = 1e18;
     for (int i = 0; i < kEmptyBlocks; ++i) {
       const BlockOutcome outcome = session->run(request);
@@ -216,7 +223,7 @@ class CpuBackend final : public Backend {
   CpuBackendOptions options_;
   std::unique_ptr<Toolchain> toolchain_;
   DeviceInfo device_;
-  DeviceLane lane_{DeviceLane::Grain::kStage};
+  DeviceLane lane_{DeviceLane::Grain::kStage, kLaneName};
   std::vector<int> runner_cpus_;
   SessionOptions session_;
   std::mutex mutex_;
@@ -237,10 +244,13 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given
     LATHE_TRY(options.cache_folder, default_cache_folder());
   }
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
+  const std::vector<int> processors = usable_processors();
+  TimingCores cores = choose_timing_cores(processors, cores_of(processors), options.threads);
   LATHE_TRY(auto toolchain,
             Toolchain::create({options.runner_program, options.include_folder, options.cache_folder,
-                               options.build_timeout_seconds, options.jail}));
-  auto backend = std::make_unique<CpuBackend>(options, std::move(toolchain));
+                               options.build_timeout_seconds, options.jail,
+                               has_quiet_compiles(cores) ? cores.others : std::vector<int>{}}));
+  auto backend = std::make_unique<CpuBackend>(options, std::move(cores), std::move(toolchain));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));
 }

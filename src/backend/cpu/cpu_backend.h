@@ -15,6 +15,7 @@ struct CpuBackendOptions {
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;
   JailKind jail = JailKind::kFull;
+  CancelToken cancel = {};  ///< ends waiting for other processes that time on the processor
 };
 
 /// The backend for this machine's processor. Errors: no compiler, no runner, or a missing sandbox

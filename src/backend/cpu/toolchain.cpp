@@ -93,7 +93,8 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
                  .worker_args =
                      [jail = options.jail](const auto& work, const auto& include) {
                        return std::vector<std::string>{"compile", std::string(name(jail)), work, include};
-                     }}));
+                     },
+                 .worker_processors = options.processors}));
   return toolchain;
 }
 

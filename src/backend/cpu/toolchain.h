@@ -16,6 +16,7 @@ struct ToolchainOptions {
   std::string cache_folder;    ///< where the precompiled header and artefacts are kept
   double timeout_seconds = 30;
   JailKind jail = JailKind::kFull;
+  std::vector<int> processors = {};  ///< of the compilers; empty: all
 };
 
 /// g++ in persistent compile jails, one per concurrent build. Objects are cached by content, so

@@ -11,6 +11,7 @@ namespace lathe {
 
 namespace {
 
+constexpr auto kGrain = DeviceLane::Grain::kStage;
 constexpr double kSpike = 3;
 constexpr double kClockMhz = 1000;
 constexpr auto kNap = std::chrono::milliseconds(1);
@@ -90,7 +91,8 @@ class FakeSession final : public Session {
   std::set<int> seen_;
 };
 
-FakeBackend::FakeBackend(const Seed& seed) : seed_(seed) {
+FakeBackend::FakeBackend(const Seed& seed, const std::string* locks)
+    : lane_(locks ? DeviceLane(kGrain, "fake", *locks) : DeviceLane(kGrain)), seed_(seed) {
   device_.kind = "fake";
   device_.name = "a scripted device";
   device_.digest_text = "fake";
@@ -104,6 +106,12 @@ FakeBackend::FakeBackend(const Seed& seed) : seed_(seed) {
 void FakeBackend::script(const std::string& candidate, FakeKernel kernel) {
   std::lock_guard lock(mutex_);
   kernels_[candidate] = std::move(kernel);
+}
+
+void FakeBackend::forget(const std::string& candidate) {
+  std::lock_guard lock(mutex_);
+  kernels_.erase(candidate);
+  blocks_.erase(candidate);
 }
 
 FakeKernel FakeBackend::kernel(const std::string& candidate) const {

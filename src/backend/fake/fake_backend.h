@@ -40,10 +40,14 @@ struct FakeKernel {
 /// tested on it, so they cannot depend on a real device. Thread-safe.
 class FakeBackend final : public Backend {
  public:
-  explicit FakeBackend(const Seed& seed);
+  explicit FakeBackend(const Seed& seed) : FakeBackend(seed, nullptr) {}
+  /// One that processes share which meet in the folder `locks`.
+  FakeBackend(const Seed& seed, const std::string& locks) : FakeBackend(seed, &locks) {}
 
   void script(const std::string& candidate, FakeKernel kernel);
   FakeKernel kernel(const std::string& candidate) const;
+  /// Drops the script and the count of its blocks.
+  void forget(const std::string& candidate);
   /// Blocks that ran so far.
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
@@ -68,12 +72,13 @@ class FakeBackend final : public Backend {
 
  private:
   friend class FakeSession;
+  FakeBackend(const Seed& seed, const std::string* locks);
   Seed next_seed();
   std::int64_t count_block(const std::string& candidate);
 
   DeviceInfo device_;
   std::atomic<std::int64_t> idles_ = 0;
-  DeviceLane lane_{DeviceLane::Grain::kStage};
+  DeviceLane lane_;
   DevicePeaks peaks_;
   mutable std::mutex mutex_;
   Seed seed_;

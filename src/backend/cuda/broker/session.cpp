@@ -162,7 +162,8 @@ Result<bool> CudaSession::record(const BlockRequest& request) {
   if (generation_ != workload_->generation()) launcher_.reset();
   if (!launcher_) LATHE_CHECK_OK(start());
   const UsageMeter::Stage stage(*options_.usage, "record");
-  const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
+  const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock, request.cancel);
+  if (request.cancel.cancelled()) return false;
   clear_control();
   Block block;
   block.poison = request.poison;
@@ -178,7 +179,8 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
   DeviceLane::Lease lease;
   {
     const UsageMeter::Stage stage(*options_.usage, "lane");
-    lease = options_.lane->take(use, DeviceLane::Grain::kBlock);
+    lease = options_.lane->take(use, DeviceLane::Grain::kBlock, request.cancel);
+    if (request.cancel.cancelled()) return timing;
   }
   const UsageMeter::Stage stage(*options_.usage, request.timed ? "timed" : "untimed");
   control().prepare.store(1, std::memory_order_release);
