@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/processors.h"
+#include "cli/device_choice.h"
 #include "task/bound_task.h"
 #include "task/names.h"
 
@@ -59,9 +60,16 @@ CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
       "--reduced-jail", options.reduced_jail,
       "Where namespaces are forbidden: run kernels for the processor behind Landlock and seccomp alone");
   return verb
-      .add_option("--device", options.device,
-                  "Where kernels run: cpu, cuda (the first NVIDIA GPU), or auto: the GPU where there is one")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      .add_option(
+          "--device", options.device,
+          "Where kernels run: cpu, cuda (the first NVIDIA GPU that CUDA_VISIBLE_DEVICES leaves), cuda:N "
+          "(another), or auto: the GPU where there is one")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const auto parsed = parse_device(text);
+            return parsed.ok() ? "" : parsed.error().to_string();
+          },
+          "auto|cpu|cuda|cuda:N|cuda:all"))
       ->capture_default_str();
 }
 

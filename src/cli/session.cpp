@@ -11,8 +11,10 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/broker/cuda_backend.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "base/output.h"
 #include "cli/console.h"
+#include "cli/device_choice.h"
 #include "gym/bench_shape.h"
 #include "record/json.h"
 #include "record/json_reader.h"
@@ -61,16 +63,28 @@ std::optional<DevicePeaks> peaks_from(const std::string& text) {
   return peaks;
 }
 
+/// Every verb computes on one device; programs on different GPUs do not disturb each other.
+Error not_on_every_gpu() {
+  constexpr const char* kRemedy =
+      "start one program a GPU, --device cuda:0, cuda:1, ...; they may share a --store";
+  const auto devices = cuda::list_visible({});
+  if (!devices.ok()) return devices.error();
+  return invalid("one program computes on one GPU; there are " + cuda::names_of(*devices), kRemedy);
+}
+
 /// "auto" is the GPU where one works. One that is there and does not work is worth a word.
 Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
-  if (options.device != "cpu") {
-    auto gpu = make_cuda_backend({});
-    if (gpu.ok() || options.device == "cuda") return gpu;
+  LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
+  if (choice.kind == DeviceChoice::Kind::kEveryCuda) return not_on_every_gpu();
+  if (choice.kind != DeviceChoice::Kind::kCpu) {
+    auto gpu = make_cuda_backend({.device = choice.index});
+    if (gpu.ok() || choice.wants_gpu()) return gpu;
     if (::access("/dev/nvidiactl", F_OK) == 0)
       print_error(gpu.error(), "the GPU is left out, the processor serves");
   }
   CpuBackendOptions cpu;
   cpu.threads = options.threads;
+  cpu.cancel = stop_token();
   if (wants_reduced_jail(options)) {
     cpu.jail = JailKind::kReduced;
     print_error("lathe: candidates run in a reduced jail, without namespaces; every verdict says so\n");
@@ -113,13 +127,18 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
   return Store::open(folder);
 }
 
+Result<DevicePeaks> measure_peaks(Backend& backend) {
+  const auto lease = backend.lane().take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, stop_token());
+  return backend.peaks();
+}
+
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store) {
   LATHE_TRY(auto backend, open_device(options));
   if (!store) return backend;
   const std::string key = peaks_key(backend->device());
   if (const auto fact = store->get_fact(key); fact.ok() && *fact)
     if (const auto peaks = peaks_from(**fact)) backend->set_peaks(*peaks);
-  if (const auto peaks = backend->peaks(); peaks.ok())
+  if (const auto peaks = measure_peaks(*backend); peaks.ok())
     LATHE_CHECK_OK(store->put_fact(key, peaks_text(*peaks)));
   return backend;
 }

@@ -30,7 +30,7 @@ struct CommonOptions {
   std::string json_file;     ///< "-" is standard output
   int threads = 1;
   bool reduced_jail = false;    ///< or $LATHE_REDUCED_JAIL
-  std::string device = "auto";  ///< "cpu", "cuda", or the GPU where there is one
+  std::string device = "auto";  ///< see parse_device()
 };
 
 /// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.
@@ -45,6 +45,8 @@ std::string store_folder(const CommonOptions& options);
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options);
 /// Errors: kNotFound; a folder that holds no store is left alone.
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options);
+/// As backend.peaks(), alone on the device.
+Result<DevicePeaks> measure_peaks(Backend& backend);
 /// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
 

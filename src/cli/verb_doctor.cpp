@@ -8,6 +8,7 @@
 #include "backend/installation.h"
 #include "backend/vendor_library.h"
 #include "cli/console.h"
+#include "cli/device_choice.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "conformance/conformance.h"
@@ -29,9 +30,10 @@ void print_check(bool good, const std::string& name, const std::string& detail,
 }
 
 /// A GPU is no part of a healthy machine unless it was asked for: its absence is said, not counted.
-bool print_gpu(bool asked_for) {
+bool print_gpu(const DeviceChoice& choice) {
+  const bool asked_for = choice.wants_gpu();
   bool healthy = true;
-  for (const GpuPart& part : examine_gpu({})) {
+  for (const GpuPart& part : examine_gpu({.device = choice.index})) {
     print_check(part.available, part.name, part.detail, part.needed && asked_for ? "MISSING" : "none");
     healthy = healthy && (part.available || !part.needed);
   }
@@ -66,10 +68,10 @@ Result<int> doctor(const DoctorOptions& options) {
     print_check(feature.available, feature.name, feature.detail, accepted ? "none" : "MISSING");
     healthy = healthy && (feature.available || accepted);
   }
-  const bool gpu_wanted = options.common.device == "cuda";
-  if (!print_gpu(gpu_wanted)) return static_cast<int>(kMachine);
+  LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
+  if (!print_gpu(choice)) return static_cast<int>(kMachine);
   auto backend = open_backend(options.common, nullptr);
-  const bool is_gpu = backend.ok() ? (*backend)->device().dialect == Dialect::kCuda : gpu_wanted;
+  const bool is_gpu = backend.ok() ? (*backend)->device().dialect == Dialect::kCuda : choice.wants_gpu();
   print_check(backend.ok(), is_gpu ? "GPU" : "processor",
               backend.ok() ? (*backend)->device().name : backend.error().to_string());
   if (!backend.ok()) return static_cast<int>(kMachine);
@@ -77,8 +79,13 @@ Result<int> doctor(const DoctorOptions& options) {
   print_check(true, "cores",
               fmt::format("{}; {}", device.cores,
                           device.quiet_compiles ? "compiles run beside timings"
-                                                : "fewer than 4: compiles wait while a kernel is timed"));
-  LATHE_TRY(const DevicePeaks peaks, (*backend)->peaks());
+                                                : "too few to spare: compiles wait while a kernel is timed"));
+  const std::string& unshared = (*backend)->lane().unshared();
+  print_check(unshared.empty(), "turns on the device",
+              unshared.empty() ? "all programs of this user take turns"
+                               : "other programs may time on it at the same time: " + unshared,
+              "none");
+  LATHE_TRY(const DevicePeaks peaks, measure_peaks(**backend));
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   if (peaks.tensor_flops_per_second > 0)
     print_check(
@@ -124,7 +131,8 @@ Result<int> conformance(const DoctorOptions& options) {
   ConformanceOptions suite;
   const bool on_gpu = backend->device().dialect == Dialect::kCuda;
   if (on_gpu) {
-    LATHE_TRY(grader, make_naive_cuda_grader({}));
+    LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
+    LATHE_TRY(grader, make_naive_cuda_grader({.device = choice.index}));
     suite.grader = grader.get();
   }
   if (folder.empty()) {

@@ -214,7 +214,7 @@ Result<int> optimize(OptimizeOptions options) {
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   budget.in_flight = std::max(budget.in_flight, 2 * backend->device().lanes);
   for (RunPlan& plan : plans)
-    if (!plan.resumed) set_device(plan, backend->device().kind);
+    if (!plan.resumed && options.common.device == "auto") set_device(plan, backend->device().kind);
   std::vector<TaskResult> results;
   LATHE_TRY(const int code, optimize_all(plans, options, *store, *backend, results));
   if (results.empty()) return code;

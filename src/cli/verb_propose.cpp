@@ -2,6 +2,7 @@
 
 #include "base/output.h"
 #include "cli/console.h"
+#include "cli/device_choice.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "policy/catalog/catalog.h"
@@ -18,7 +19,8 @@ struct ProposeOptions {
 
 /// A GPU need not be there: the catalogue asks only for its dialect.
 Result<DeviceInfo> device_of(const CommonOptions& common) {
-  if (common.device == "cuda") return DeviceInfo{.kind = common.device, .dialect = Dialect::kCuda};
+  LATHE_TRY(const DeviceChoice choice, parse_device(common.device));
+  if (choice.wants_gpu()) return DeviceInfo{.kind = "cuda", .dialect = Dialect::kCuda};
   LATHE_TRY(const auto backend, open_backend(common, nullptr));
   return backend->device();
 }

@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std::vector<std::string>& args) {
+Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std::vector<std::string>& args,
+                                           const std::vector<std::string>& environment) {
   LATHE_TRY(auto ends, Channel::make_pair());
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno_error("cannot make a pipe");
@@ -21,6 +22,7 @@ Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std
   Command command{.argv = {program},
                   .environment = std::vector<std::string>{"PATH=/usr/local/bin:/usr/bin:/bin"},
                   .own_group = true};
+  command.environment->insert(command.environment->end(), environment.begin(), environment.end());
   command.argv.insert(command.argv.end(), args.begin(), args.end());
   const std::array<Process::Descriptor, 2> descriptors{
       {{helper_errors.get(), STDERR_FILENO}, {ends.second.fd(), kHelperChannelFd}}};

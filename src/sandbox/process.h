@@ -13,13 +13,14 @@
 namespace lathe {
 
 /// One of Lathe's own helper programs, connected by a channel on its descriptor 3. Its environment
-/// contains only PATH, its standard streams are /dev/null, and all other descriptors are closed. It
-/// ends with this process, because the channel closes. Until the first frame its standard error is
-/// a pipe, so that the channel's errors can quote the loader's message about a missing library.
-/// Killed and reaped by the destructor.
+/// contains only PATH and what it is given ("NAME=value"), its standard streams are /dev/null, and all other
+/// descriptors are closed. It ends with this process, because the channel closes. Until the first frame its
+/// standard error is a pipe, so that the channel's errors can quote the loader's message about a missing
+/// library. Killed and reaped by the destructor.
 class HelperProcess {
  public:
-  static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args);
+  static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args,
+                                     const std::vector<std::string>& environment = {});
   const Channel& channel() const { return channel_; }
   pid_t pid() const { return process_.pid(); }
   void kill() { process_.kill(); }

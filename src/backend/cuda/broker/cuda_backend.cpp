@@ -15,6 +15,7 @@
 #include "backend/cuda/broker/sass.h"
 #include "backend/cuda/broker/session.h"
 #include "backend/cuda/broker/toolchain.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/cuda/wire/keeper_kernels.h"
 #include "backend/cuda/wire/scrub_kernel.h"
 #include "base/processors.h"
@@ -49,8 +50,10 @@ class CudaBackend final : public Backend {
         keeper_(std::move(keeper)),
         toolchain_(std::move(toolchain)),
         kernels_(std::move(kernels)),
+        lane_(DeviceLane::Grain::kBlock, keeper_->facts().uuid),
         products_(keeper_, lane_),
-        launchers_(options_.runner_program, launcher_arguments(options_), keeper_) {
+        launchers_(options_.runner_program, launcher_arguments(options_), options_.device_environment,
+                   keeper_) {
     const DeviceFacts& facts = keeper_->facts();
     device_.kind = "cuda";
     device_.dialect = Dialect::kCuda;
@@ -66,10 +69,8 @@ class CudaBackend final : public Backend {
     device_.process_spread = kProcessSpread;
     device_.runners_remember = true;
     device_.best_over_naive = kBestOverNaive;
-    if (auto nvml = Nvml::open(facts.pci); nvml.ok()) {
-      device_.uuid = nvml->uuid();
-      log_.emplace(*std::move(nvml));
-    }
+    device_.uuid = facts.uuid;
+    if (auto nvml = Nvml::open(facts.pci); nvml.ok()) log_.emplace(*std::move(nvml));
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -214,7 +215,7 @@ class CudaBackend final : public Backend {
   std::string kernels_;
   std::optional<DeviceLog> log_;
   DeviceInfo device_;
-  DeviceLane lane_{DeviceLane::Grain::kBlock};
+  DeviceLane lane_;
   double empty_block_ns_ = 0;
   UsageMeter usage_;
   DeviceProducts products_;
@@ -230,8 +231,12 @@ class CudaBackend final : public Backend {
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& given) {
   LATHE_TRY(const CudaBackendOptions options, with_defaults(given));
   raise_open_file_limit();
-  LATHE_TRY(auto keeper,
-            KeeperClient::start({.program = options.runner_program, .channels = kKeeperChannels}));
+  auto opened = KeeperClient::start({.program = options.runner_program,
+                                     .channels = kKeeperChannels,
+                                     .environment = options.device_environment});
+  if (!opened.ok())
+    return explain_missing(opened.error(), options.device, [&] { return list_visible(options); });
+  auto keeper = *std::move(opened);
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, arch, options.build_timeout_seconds}));

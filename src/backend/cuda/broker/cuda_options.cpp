@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "backend/cuda/broker/cuda_backend.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/installation.h"
 #include "backend/object_cache.h"
 
@@ -37,6 +38,11 @@ Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
   if (options.cache_folder.empty()) {
     LATHE_TRY(options.cache_folder, default_cache_folder());
   }
+  auto environment = cuda::environment_of(options.device, cuda::DeviceVariables::of_process());
+  if (!environment.ok())
+    return cuda::explain_missing(environment.error(), options.device,
+                                 [&] { return cuda::list_visible(options); });
+  options.device_environment = *std::move(environment);
   return options;
 }
 

@@ -51,8 +51,6 @@ Result<Nvml> Nvml::open(const std::string& pci) {
     return unavailable(fmt::format("NVML does not know the GPU at {}: {}", pci, code));
   char text[96] = {};
   if (version(text, sizeof text - 1) == 0) nvml.driver_version_ = text;
-  const auto uuid = find<Call<Device, char*, unsigned>>(library, "nvmlDeviceGetUUID");
-  if (uuid && uuid(nvml.device_, text, sizeof text - 1) == 0) nvml.uuid_ = text;
   nvml.clock_ = find<decltype(nvml.clock_)>(library, "nvmlDeviceGetClockInfo");
   nvml.power_ = find<decltype(nvml.power_)>(library, "nvmlDeviceGetPowerUsage");
   nvml.temperature_ = find<decltype(nvml.temperature_)>(library, "nvmlDeviceGetTemperature");

@@ -45,7 +45,6 @@ class Nvml {
   /// second. kUnavailable on older GPUs.
   Result<double> joules() const;
   const std::string& driver_version() const { return driver_version_; }
-  const std::string& uuid() const { return uuid_; }  ///< of the GPU: "GPU-..."
 
  private:
   using Code = int;
@@ -54,7 +53,7 @@ class Nvml {
   using Call = Code (*)(Arguments...);
 
   Device device_ = nullptr;
-  std::string driver_version_, uuid_;
+  std::string driver_version_;
   Call<Device, int, unsigned*> clock_ = nullptr;
   Call<Device, unsigned*> power_ = nullptr;
   Call<Device, int, unsigned*> temperature_ = nullptr;

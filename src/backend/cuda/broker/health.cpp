@@ -8,6 +8,7 @@
 #include "backend/cuda/broker/device_log.h"
 #include "backend/cuda/broker/keeper_client.h"
 #include "backend/cuda/broker/toolchain.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/cuda/wire/profile_frames.h"
 #include "backend/vendor_library.h"
 #include "sandbox/process.h"
@@ -33,10 +34,23 @@ GpuPart compiler_part(const CudaBackendOptions& options, const DeviceFacts& fact
   return {"NVRTC", true, true, version.substr(0, version.find(' ')) + ", in a jail"};
 }
 
+/// Those that `--device` can choose, by number.
+void add_devices(const CudaBackendOptions& options, const DeviceFacts& chosen, std::vector<GpuPart>& parts) {
+  const auto devices = list_visible(options);
+  if (!devices.ok()) return parts.push_back(missing("GPUs", devices.error(), "they cannot be listed"));
+  for (std::size_t i = 0; i < devices->size(); ++i) {
+    const ListedDevice& one = (*devices)[i];
+    parts.push_back({fmt::format("cuda:{}", i), true, false,
+                     fmt::format("{}, {}, {}{}", one.name, one.uuid, one.pci,
+                                 one.uuid == chosen.uuid ? "; the following is of it" : "")});
+  }
+}
+
 /// Asks a confined launcher what it is able to do.
 Result<ProfileAnswer> ask_launcher(const CudaBackendOptions& options) {
-  LATHE_TRY(const HelperProcess launcher,
-            HelperProcess::spawn(options.runner_program, launcher_arguments(options)));
+  LATHE_TRY(
+      const HelperProcess launcher,
+      HelperProcess::spawn(options.runner_program, launcher_arguments(options), options.device_environment));
   LATHE_CHECK_OK(launcher.channel().send(encode(ProfileJob{})));
   LATHE_TRY(const Frame frame, launcher.channel().receive(kProbeTimeoutMs));
   return decode_profile_answer(frame.bytes);
@@ -113,13 +127,15 @@ std::vector<GpuPart> examine_gpu(const CudaBackendOptions& given) {
   constexpr const char* kDriver = "GPU driver";
   const auto options = with_defaults(given);
   if (!options.ok()) return {missing(kDriver, options.error(), "nothing runs on a GPU", true)};
-  const auto keeper = KeeperClient::start({.program = options->runner_program});
+  const auto keeper =
+      KeeperClient::start({.program = options->runner_program, .environment = options->device_environment});
   if (!keeper.ok()) return {missing(kDriver, keeper.error(), "nothing runs on a GPU", true)};
   const DeviceFacts& facts = (*keeper)->facts();
   parts.push_back({kDriver, true, true,
                    fmt::format("{}, sm_{}{}, {:.0f} GiB; CUDA {}.{}", facts.name, facts.compute_major,
                                facts.compute_minor, static_cast<double>(facts.memory_bytes) / (1 << 30),
                                facts.driver_version / 1000, facts.driver_version % 1000 / 10)});
+  add_devices(*options, facts, parts);
   parts.push_back(compiler_part(*options, facts));
   add_launcher_parts(*options, parts);
   parts.push_back(cudnn_part(*options));

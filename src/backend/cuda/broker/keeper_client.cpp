@@ -117,7 +117,7 @@ std::shared_ptr<KeeperClient::Connection> KeeperClient::connection() const {
 
 /// The first process tells the device's facts; a later one must be on the same device.
 Result<std::shared_ptr<KeeperClient::Connection>> KeeperClient::connect() {
-  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options_.program, {"keep"}));
+  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options_.program, {"keep"}, options_.environment));
   auto made = std::make_shared<Connection>(std::move(process));
   LATHE_TRY(const Frame frame, made->process.channel().receive(kStartTimeoutMs));
   LATHE_TRY(DeviceFacts facts, decode_device_facts(frame.bytes));

@@ -23,6 +23,7 @@ struct KeeperOptions {
   std::string program;
   int channels = 1;  ///< requests that are served at once
   int reply_timeout_ms = 10'000;
+  std::vector<std::string> environment = {};  ///< of the process
 };
 
 /// The broker's side of the process that owns workloads' memory. Thread-safe: requests of several threads

@@ -22,9 +22,11 @@ std::size_t launchers_worth_keeping(const DeviceFacts& facts) {
 }  // namespace
 
 SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> args,
+                               std::vector<std::string> environment,
                                std::shared_ptr<const KeeperClient> keeper)
     : program_(std::move(program)),
       args_(std::move(args)),
+      environment_(std::move(environment)),
       keeper_(std::move(keeper)),
       most_used_(launchers_worth_keeping(keeper_->facts())) {}
 
@@ -89,7 +91,7 @@ void SpareLaunchers::begin_to_end(LoadedLauncher launcher) {
 
 Status SpareLaunchers::fill_up(std::size_t spares) {
   while (spares_.size() < spares) {
-    LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, args_));
+    LATHE_TRY(HelperProcess spare, HelperProcess::spawn(program_, args_, environment_));
     LATHE_CHECK_OK(spare.channel().send(kWarmFrame, {scrubber_.get()}));
     spares_.push_back(std::move(spare));
   }

@@ -61,7 +61,7 @@ class LauncherPool {
 /// used.
 class SpareLaunchers final : public LauncherPool {
  public:
-  SpareLaunchers(std::string program, std::vector<std::string> args,
+  SpareLaunchers(std::string program, std::vector<std::string> args, std::vector<std::string> environment,
                  std::shared_ptr<const KeeperClient> keeper);
   /// The cubin of kScrubKernel; before the first take().
   Status set_scrubber(const std::string& cubin);
@@ -79,7 +79,7 @@ class SpareLaunchers final : public LauncherPool {
   Status fill_up(std::size_t spares);
 
   std::string program_;
-  std::vector<std::string> args_;
+  std::vector<std::string> args_, environment_;
   std::shared_ptr<const KeeperClient> keeper_;
   const std::size_t most_used_;
   UniqueFd scrubber_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cuda/broker/program_load.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/cuda/wire/naive_frames.h"
 #include "backend/installation.h"
 #include "sandbox/memfd.h"
@@ -51,8 +52,10 @@ Result<UniqueFd> load_memory(const NaiveKernel& kernel, const NaiveJob& job) {
 
 class CudaNaiveGrader final : public NaiveGrader {
  public:
-  CudaNaiveGrader(std::string program, std::string include_folder)
-      : program_(std::move(program)), include_folder_(std::move(include_folder)) {}
+  CudaNaiveGrader(std::string program, std::string include_folder, std::vector<std::string> environment)
+      : program_(std::move(program)),
+        include_folder_(std::move(include_folder)),
+        environment_(std::move(environment)) {}
 
   NaiveAnswer grade(const NaiveJob& job) override {
     const Result<Frame> frame = ask(job);
@@ -74,7 +77,7 @@ class CudaNaiveGrader final : public NaiveGrader {
  private:
   Result<HelperProcess> start() {
     while (waiting_.size() < 2) {
-      LATHE_TRY(HelperProcess one, HelperProcess::spawn(program_, {"grade", include_folder_}));
+      LATHE_TRY(HelperProcess one, HelperProcess::spawn(program_, {"grade", include_folder_}, environment_));
       waiting_.push_back(std::move(one));
     }
     HelperProcess process = std::move(waiting_.front());
@@ -101,6 +104,7 @@ class CudaNaiveGrader final : public NaiveGrader {
   }
 
   std::string program_, include_folder_;
+  std::vector<std::string> environment_;
   std::vector<HelperProcess> waiting_;  ///< their contexts are created while others grade
 };
 
@@ -112,8 +116,9 @@ Result<std::unique_ptr<NaiveGrader>> make_naive_cuda_grader(const CudaBackendOpt
   if (folder.empty()) {
     LATHE_TRY(folder, device_header_folder());
   }
+  LATHE_TRY(auto environment, environment_of(options.device, DeviceVariables::of_process()));
   return std::unique_ptr<NaiveGrader>(
-      std::make_unique<CudaNaiveGrader>(std::move(program), std::move(folder)));
+      std::make_unique<CudaNaiveGrader>(std::move(program), std::move(folder), std::move(environment)));
 }
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/broker/keeper_client.h"
 #include "backend/cuda/broker/toolchain.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/installation.h"
 
 namespace lathe {
@@ -63,7 +64,9 @@ Result<std::unique_ptr<OfflineBuilder>> OfflineBuilder::create(const CudaBackend
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
   Dims facts;
   if (arch.empty()) {
-    auto keeper = KeeperClient::start({.program = options.runner_program});
+    LATHE_TRY(auto environment, environment_of(options.device, DeviceVariables::of_process()));
+    auto keeper =
+        KeeperClient::start({.program = options.runner_program, .environment = std::move(environment)});
     if (!keeper.ok()) return Error{keeper.error().code, keeper.error().message, "name a target with --arch"};
     arch = arch_of((*keeper)->facts());
     facts = facts_of((*keeper)->facts());

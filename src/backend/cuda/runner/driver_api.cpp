@@ -15,6 +15,7 @@ void bind_device(SymbolBinder& binder, Driver& driver) {
   binder.bind(driver.device_get, "cuDeviceGet");
   binder.bind(driver.device_count, "cuDeviceGetCount");
   binder.bind(driver.device_name, "cuDeviceGetName");
+  binder.bind(driver.device_uuid, "cuDeviceGetUuid_v2");
   binder.bind(driver.device_attribute, "cuDeviceGetAttribute");
   binder.bind(driver.device_memory, "cuDeviceTotalMem_v2");
   binder.bind(driver.context_create, "cuCtxCreate_v2");

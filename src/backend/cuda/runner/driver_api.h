@@ -115,6 +115,7 @@ struct Driver {
   Code (*device_get)(int*, int ordinal);
   Code (*device_count)(int*);
   Code (*device_name)(char*, int bytes, int device);
+  Code (*device_uuid)(char* bytes, int device);  ///< 16
   Code (*device_attribute)(int*, DeviceAttribute, int device);
   Code (*device_memory)(std::size_t*, int device);
   Code (*context_create)(Context*, unsigned flags, int device);

@@ -1,12 +1,12 @@
 #include "backend/cuda/runner/keeper.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
 #include <thread>
 
+#include "backend/cuda/runner/device_list.h"
 #include "backend/cuda/runner/measure.h"
 #include "backend/cuda/runner/multiply.h"
 #include "backend/cuda/wire/output_memory.h"
@@ -21,9 +21,8 @@ Result<DeviceFacts> facts_of(const Driver& driver) {
   DeviceFacts facts;
   int device = 0;
   LATHE_CHECK_OK(check(driver.device_get(&device, 0), "cannot find a GPU"));
-  char name[256] = {};
+  LATHE_TRY(ListedDevice listed, describe_device(driver, device));
   std::size_t memory = 0;
-  LATHE_CHECK_OK(check(driver.device_name(name, sizeof name - 1, device), "cannot name the GPU"));
   LATHE_CHECK_OK(check(driver.device_memory(&memory, device), "cannot size the GPU's memory"));
   LATHE_CHECK_OK(check(driver.version(&facts.driver_version), "cannot ask the driver's version"));
   const auto attribute = [&](DeviceAttribute which) {
@@ -31,15 +30,15 @@ Result<DeviceFacts> facts_of(const Driver& driver) {
     driver.device_attribute(&value, which, device);
     return value;
   };
-  facts.name = name;
+  facts.name = std::move(listed.name);
+  facts.uuid = std::move(listed.uuid);
+  facts.pci = std::move(listed.pci);
   facts.memory_bytes = static_cast<std::int64_t>(memory);
   facts.compute_major = attribute(DeviceAttribute::kComputeMajor);
   facts.compute_minor = attribute(DeviceAttribute::kComputeMinor);
   facts.multiprocessors = attribute(DeviceAttribute::kMultiprocessors);
   facts.shared_optin_bytes = attribute(DeviceAttribute::kSharedOptIn);
   facts.l2_bytes = attribute(DeviceAttribute::kL2Bytes);
-  facts.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", attribute(DeviceAttribute::kPciDomain),
-                          attribute(DeviceAttribute::kPciBus), attribute(DeviceAttribute::kPciDevice));
   return facts;
 }
 

@@ -1,6 +1,6 @@
 // Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve jobs,
-// `keep` owns the memory of workloads, `launch` runs one candidate, `grade` is the conformance suite's naive
-// grader. The broker starts them and ends them by closing the channel.
+// `list` names the GPUs, `keep` owns the memory of workloads, `launch` runs one candidate, `grade` is the
+// conformance suite's naive grader. The broker starts them and ends them by closing the channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include <string>
 
 #include "backend/cuda/runner/compile_worker.h"
+#include "backend/cuda/runner/device_list.h"
 #include "backend/cuda/runner/disassemble_worker.h"
 #include "backend/cuda/runner/keeper.h"
 #include "backend/cuda/runner/launcher.h"
@@ -156,6 +157,7 @@ int run_main(int argc, char** argv) {
   const Channel channel{UniqueFd(kHelperChannelFd)};
   ::fcntl(kHelperChannelFd, F_SETFD, FD_CLOEXEC);
   const std::string role = argc > 1 ? argv[1] : "";
+  if (role == "list") return at_the_gpu([&] { return channel.send(encode(list_devices())).ok() ? 0 : 1; });
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
   if (role == "launch" && argc == 4)
     return at_the_gpu([&] { return serve_launch(channel, argv[2], argv[3]); });

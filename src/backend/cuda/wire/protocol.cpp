@@ -242,6 +242,7 @@ std::string encode(const DeviceFacts& facts) {
   return WireWriter()
       .text(facts.name)
       .text(facts.error)
+      .text(facts.uuid)
       .text(facts.pci)
       .put(facts.driver_version)
       .put(facts.compute_major)
@@ -258,6 +259,7 @@ Result<DeviceFacts> decode_device_facts(std::string_view bytes) {
   DeviceFacts facts;
   facts.name = in.text();
   facts.error = in.text();
+  facts.uuid = in.text();
   facts.pci = in.text();
   facts.driver_version = in.get<std::int32_t>();
   facts.compute_major = in.get<std::int32_t>();

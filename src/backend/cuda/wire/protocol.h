@@ -146,6 +146,7 @@ Result<KeeperReply> decode_keeper_reply(std::string_view bytes);
 struct DeviceFacts {
   std::string name;
   std::string error;  ///< why there is none
+  std::string uuid;   ///< "GPU-..."
   std::string pci;    ///< its place: "0000:17:00.0"
   std::int32_t driver_version = 0;
   std::int32_t compute_major = 0, compute_minor = 0;

@@ -1,0 +1,48 @@
+#include "backend/cuda/runner/device_list.h"
+
+#include <fmt/format.h>
+
+namespace lathe::cuda {
+namespace {
+
+constexpr std::size_t kUuidBytes = 16;
+
+Result<std::vector<ListedDevice>> all_devices() {
+  LATHE_TRY(const Driver* gpu, driver());
+  LATHE_CHECK_OK(check(gpu->init(0), "cannot initialise the driver"));
+  int count = 0;
+  LATHE_CHECK_OK(check(gpu->device_count(&count), "cannot count GPUs"));
+  std::vector<ListedDevice> devices;
+  for (int i = 0; i < count; ++i) {
+    int device = 0;
+    LATHE_CHECK_OK(check(gpu->device_get(&device, i), "cannot find a GPU"));
+    LATHE_TRY(ListedDevice listed, describe_device(*gpu, device));
+    devices.push_back(std::move(listed));
+  }
+  return devices;
+}
+
+}  // namespace
+
+Result<ListedDevice> describe_device(const Driver& driver, int device) {
+  char name[256] = {}, uuid[kUuidBytes] = {};
+  LATHE_CHECK_OK(check(driver.device_name(name, sizeof name - 1, device), "cannot name the GPU"));
+  LATHE_CHECK_OK(check(driver.device_uuid(uuid, device), "cannot ask the GPU's UUID"));
+  const auto attribute = [&](DeviceAttribute which) {
+    int value = 0;
+    driver.device_attribute(&value, which, device);
+    return value;
+  };
+  return ListedDevice{
+      name, uuid_text({uuid, sizeof uuid}),
+      fmt::format("{:04x}:{:02x}:{:02x}.0", attribute(DeviceAttribute::kPciDomain),
+                  attribute(DeviceAttribute::kPciBus), attribute(DeviceAttribute::kPciDevice))};
+}
+
+DeviceList list_devices() {
+  auto devices = all_devices();
+  if (!devices.ok()) return {devices.error().to_string()};
+  return {"", *std::move(devices)};
+}
+
+}  // namespace lathe::cuda
