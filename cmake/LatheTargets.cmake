@@ -27,8 +27,13 @@ function(lathe_library folder)
   add_library(lathe::${name} ALIAS ${target})
 endfunction()
 
+# What `./run test` builds and runs a second time under sanitizers: the parsers of untrusted bytes, and what has threads.
+add_custom_target(sanitized_parsers)
+add_custom_target(sanitized_threads)
+
 # lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [ON_GPU]): one GoogleTest program, each case a CTest test.
-# ON_GPU: it runs kernels where there is a GPU, one case at a time.
+# ON_GPU: it runs kernels where there is a GPU, one case at a time. The labels `parsers` and `threads` make it one of
+# those that run under sanitizers too.
 function(lathe_test name)
   cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -37,6 +42,11 @@ function(lathe_test name)
   target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${LATHE_SOURCE_DIR}"
                                              LATHE_BINARY_DIR="${LATHE_BINARY_DIR}")
   set(labels ${ARG_LABELS})
+  foreach(kind IN ITEMS parsers threads)
+    if(kind IN_LIST labels)
+      add_dependencies(sanitized_${kind} ${name})
+    endif()
+  endforeach()
   set(lock)
   if(ARG_ON_GPU)
     set(lock RESOURCE_LOCK gpu)
@@ -44,5 +54,6 @@ function(lathe_test name)
       set(labels gpu)
     endif()
   endif()
+  string(JOIN "+" labels ${labels})  # the discovery keeps one label; ctest -L finds parts of it
   gtest_discover_tests(${name} PROPERTIES ${lock} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -42,6 +42,7 @@ class Gym {
   /// `backend` and `events` must outlive it; events come from several threads.
   static std::unique_ptr<Gym> start(Backend& backend, const GymOptions& options, EventSink& events);
   virtual ~Gym() = default;
+  /// A client, which must not outlive the gym.
   virtual std::unique_ptr<Evaluator> connect() = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/function_versions.h"
 #include "base/random.h"
 
 namespace lathe {
@@ -15,14 +16,6 @@ namespace {
 constexpr std::size_t kLanes = 8;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 using Masks = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64_t))));
-
-// Function multiversioning does not work under Clang's sanitizers.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define LATHE_VERSIONS __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define LATHE_VERSIONS
-#endif
 
 /// A candidate's RMS error may be this many times the naive build's.
 constexpr double kRmsFactor = 8;

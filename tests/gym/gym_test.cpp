@@ -223,7 +223,7 @@ TEST_F(GymTest, ATokenEndsEverythingAtOnce) {
   hangs.delay_seconds = 60;
   backend_.script("hangs", hangs);
   const GymOptions given = options();
-  auto gym = connect(given);
+  Connected gym = connect(given);
   ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
   for (int i = 0; i < 20; ++i) submit(gym, request("hangs", Depth::kFinal));
   EXPECT_FALSE(gym->poll(0.05));
@@ -235,7 +235,8 @@ TEST_F(GymTest, ATokenEndsEverythingAtOnce) {
     ASSERT_FALSE(evaluated->verdict.ok()) << "a cancelled evaluation has no verdict";
     EXPECT_EQ(evaluated->verdict.error().code, ErrorCode::kCancelled);
   }
-  gym = {};
+  gym.client.reset();
+  gym.gym.reset();
   EXPECT_LT(steady_clock().now_ns() - begin, 1'000'000'000);
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/function_versions.h"
 
 namespace lathe {
 namespace {
@@ -68,8 +69,7 @@ double measure_flops(int threads) {
                    [&](int self) { sinks[static_cast<std::size_t>(self)] = wide ? fma_512() : fma_256(); });
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"))) std::uint64_t sum_words(
-    const std::uint64_t* words, std::size_t count) {
+LATHE_VERSIONS std::uint64_t sum_words(const std::uint64_t* words, std::size_t count) {
   std::uint64_t sums[32] = {};
   for (std::size_t i = 0; i + 32 <= count; i += 32)
     for (std::size_t lane = 0; lane < 32; ++lane) sums[lane] |= words[i + lane];
