@@ -11,58 +11,18 @@
 
 #include "base/clock.h"
 #include "base/statistics.h"
-#include "baseline/baseline.h"
 #include "bench/device.h"
+#include "bench/gym/timing_probe.h"
 #include "gym/gym.h"
 
 namespace lathe {
 namespace {
-
-// Enough arithmetic a row that a row more is a row's time more; on a GPU some microseconds of memory traffic.
-constexpr const char* kTask = R"toml(
-name = "timing_probe"
-description = "The naive build against itself."
-dims = {{ rows = [1, 4096], cols = [1, 4096] }}
-tensor = [{{ name = "x", shape = ["rows", "cols"] }}]
-graph = "y = gelu(x)"
-baselines = ["naive"]
-[[shape]]
-name = "timed"
-rows = {}
-cols = {}
-)toml";
 
 struct Options {
   int screens = 200, finals = 200, slower = 50, lanes = 0;
   std::string device = "cpu";
   bool together = false;
 };
-
-/// The naive build itself; with more work, a copy of it that computes its first items again.
-Result<std::string> probe(const TaskSpec& task, Dialect dialect, int extra_percent, int copy) {
-  LATHE_TRY(const Candidate naive, naive_candidate(task, dialect));
-  std::string text = naive.text + fmt::format("// copy {}\n", copy);
-  if (extra_percent == 0) return text;
-  const std::string begins = "extern \"C\" void naive_y(";
-  const std::size_t at = text.find(begins), end = text.find(')', at);
-  if (at == std::string::npos || end == std::string::npos)
-    return invalid("the naive build has another signature");
-  const std::string parameters = text.substr(at + begins.size(), end - at - begins.size());
-  std::vector<std::string> arguments;
-  for (std::size_t from = 0; from < parameters.size();) {
-    const std::size_t comma = std::min(parameters.find(',', from), parameters.size());
-    const std::size_t name = parameters.find_last_of(" *", comma - 1) + 1;
-    arguments.push_back(parameters.substr(name, comma - name));
-    from = comma + 1;
-  }
-  if (arguments.size() != 4) return invalid("the naive build has another signature: " + parameters);
-  text.replace(at, begins.size(), "__attribute__((noinline)) static void once(");
-  text +=
-      fmt::format("{}{}) {{\n  once({}, {}, {}, {});\n  once({}, {}, {}, {} + ({} - {}) * {} / 100);\n}}\n",
-                  begins, parameters, arguments[0], arguments[1], arguments[2], arguments[3], arguments[0],
-                  arguments[1], arguments[2], arguments[2], arguments[3], arguments[2], extra_percent);
-  return text;
-}
 
 struct Tally {
   int total = 0;
@@ -127,7 +87,7 @@ class TimingBench {
     const double truth = 1.0 / (1.0 + extra_percent / 100.0);
     const auto begin = steady_clock().now_ns();
     for (int i = 0; i < repeats; ++i) {
-      LATHE_TRY(std::string text, probe(*task_, dialect_, extra_percent, i));
+      LATHE_TRY(std::string text, timing_probe(*task_, dialect_, extra_percent, i));
       LATHE_CHECK_OK(evaluator_->submit({.task = task_, .text = std::move(text), .depth = depth}));
       if (!options_.together) LATHE_CHECK_OK(take_one(truth, tally));
     }
@@ -169,8 +129,7 @@ class TimingBench {
 
 Status run(const Options& options) {
   const bool gpu = options.device == "cuda";
-  LATHE_TRY(TaskSpec task, parse_task(gpu ? fmt::format(kTask, 2048, 1024) : fmt::format(kTask, 100, 256),
-                                      "timing_probe.toml"));
+  LATHE_TRY(TaskSpec task, timing_task(gpu ? Dialect::kCuda : Dialect::kCpu));
   LATHE_TRY(const auto backend, open_device(options.device));
   TimingBench bench(options, *backend, std::move(task));
   fmt::print("{}; every row against the naive build of the same task{}\n\n", backend->device().name,
