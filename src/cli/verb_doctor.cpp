@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "backend/cuda/broker/disassembler.h"
@@ -24,9 +25,16 @@ struct DoctorOptions {
   std::string folder;  ///< empty: the device's part of tests/conformance
 };
 
+/// A further line of `detail`, such as a hint, stands below the first.
 void print_check(bool good, const std::string& name, const std::string& detail,
                  const char* otherwise = "MISSING") {
-  print("{:<8} {:<24} {}\n", good ? "ok" : otherwise, name, detail);
+  const std::size_t end = std::min(detail.find('\n'), detail.size());
+  print("{:<8} {:<24} {}\n", good ? "ok" : otherwise, name, detail.substr(0, end));
+  for (std::size_t begin = end; begin < detail.size();) {
+    const std::size_t next = std::min(detail.find('\n', begin + 1), detail.size());
+    print("{:<33} {}\n", "", detail.substr(begin + 1, next - begin - 1));
+    begin = next;
+  }
 }
 
 /// A GPU is no part of a healthy machine unless it was asked for: its absence is said, not counted.
