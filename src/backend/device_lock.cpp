@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -20,7 +22,7 @@ namespace lathe {
 namespace {
 
 // The file's bytes: the first is the device, the others are places in the queue, by the time of arrival.
-constexpr off_t kDevice = 0, kFirstPlace = 1;
+constexpr off_t kDevice = 0, kFirstPlace = 1, kLastPlace = std::numeric_limits<off_t>::max();
 // Waiting costs a sixteenth of its own time at most, and wakes rarely while a kernel is timed.
 constexpr std::int64_t kWaitsInNap = 16, kLeastNapNs = 10'000, kLongestNapNs = 5'000'000;
 constexpr const char* kRemedy = "set LATHE_LOCKS to a folder of your own on a local disk";
@@ -76,9 +78,21 @@ std::optional<off_t> take_place(const UniqueFd& file) {
   }
 }
 
+/// Whether nobody else has a place before this one.
 bool is_first(const UniqueFd& file, off_t place) {
   struct flock earlier = range(F_WRLCK, kFirstPlace, place - kFirstPlace);
   return ::fcntl(file.get(), F_OFD_GETLK, &earlier) != 0 || earlier.l_type == F_UNLCK;
+}
+
+/// False once `cancel` is raised.
+bool wait_for_turn(const UniqueFd& file, off_t place, short type, const CancelToken& cancel) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  while (!cancel.cancelled()) {
+    if (is_first(file, place) && set(file, type, kDevice)) return true;
+    const std::int64_t nap_ns = (steady_clock().now_ns() - begin_ns) / kWaitsInNap;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp(nap_ns, kLeastNapNs, kLongestNapNs)));
+  }
+  return false;
 }
 
 }  // namespace
@@ -116,22 +130,13 @@ Result<DeviceLock> DeviceLock::open(const std::string& folder, const std::string
 DeviceLock::Hold DeviceLock::take(Mode mode, const CancelToken& cancel) {
   UniqueFd file = open_file(path_);
   if (!file.valid()) return {};
+  const short type = mode == Mode::kShared ? F_RDLCK : F_WRLCK;
+  if (is_first(file, kLastPlace) && set(file, type, kDevice)) return file;
   const std::optional<off_t> place = take_place(file);
   if (!place) return {};
-  const short type = mode == Mode::kShared ? F_RDLCK : F_WRLCK;
-  const auto try_now = [&] { return is_first(file, *place) && set(file, type, kDevice); };
-  bool taken = try_now();
-  if (!taken) {
-    begin_to_wait();
-    const std::int64_t begin_ns = steady_clock().now_ns();
-    while (!cancel.cancelled()) {
-      const std::int64_t waited_ns = steady_clock().now_ns() - begin_ns;
-      std::this_thread::sleep_for(
-          std::chrono::nanoseconds(std::clamp(waited_ns / kWaitsInNap, kLeastNapNs, kLongestNapNs)));
-      if ((taken = try_now())) break;
-    }
-    end_waiting();
-  }
+  begin_to_wait();
+  const bool taken = wait_for_turn(file, *place, type, cancel);
+  end_waiting();
   if (!taken) return {};
   set(file, F_UNLCK, *place);
   return file;
