@@ -176,10 +176,10 @@ void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool 
 }
 
 /// What all runs gave, and the exit code. A task that cannot be done does not keep others from it. What one
-/// run leaves of its share of the total the others have.
-Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options, Store& store,
-                         Backend& backend, std::vector<TaskResult>& results) {
-  const std::int64_t begin_ns = steady_clock().now_ns();
+/// run leaves of its share of the total, which began at `begin_ns`, the others have.
+Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options,
+                         std::int64_t begin_ns, Store& store, Backend& backend,
+                         std::vector<TaskResult>& results) {
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
   Optimizer optimizer(options, store, backend, peaks);
   int code = kSuccess;
@@ -204,6 +204,7 @@ Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOption
 }
 
 Result<int> optimize(OptimizeOptions options) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
   options.common.store_folder = store_folder(options.common);
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   std::unique_ptr<Store> store;
@@ -216,7 +217,7 @@ Result<int> optimize(OptimizeOptions options) {
   for (RunPlan& plan : plans)
     if (!plan.resumed && options.common.device == "auto") set_device(plan, backend->device().kind);
   std::vector<TaskResult> results;
-  LATHE_TRY(const int code, optimize_all(plans, options, *store, *backend, results));
+  LATHE_TRY(const int code, optimize_all(plans, options, begin_ns, *store, *backend, results));
   if (results.empty()) return code;
   if (options.common.json_file != "-") print_table(results);
   json documents = json::array();

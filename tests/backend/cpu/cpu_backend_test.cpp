@@ -227,12 +227,14 @@ extern "C" void f(const float*, float* y, int64_t, int64_t, int64_t) { y[0] = Tr
 }
 
 TEST_F(CpuBackendTest, RunsACorrectKernelAndComparesEveryOutput) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
   const BlockOutcome outcome = run(kRight);
+  const auto elapsed_ns = static_cast<double>(steady_clock().now_ns() - begin_ns);
   ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
   ASSERT_EQ(outcome.outputs.size(), 4u);
   for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass) << trial[0].reason;
   EXPECT_GT(outcome.wall_ns, 0);
-  EXPECT_LT(outcome.wall_ns, 1e7);
+  EXPECT_LT(outcome.wall_ns, elapsed_ns) << "a block is part of what its request takes";
 }
 
 TEST_F(CpuBackendTest, CodeLiesAtTheSamePlaceInEveryProcess) {
