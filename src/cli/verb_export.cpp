@@ -21,16 +21,12 @@ struct ExportOptions {
   std::string name;
 };
 
-bool serves_all(const Candidate& candidate) {
-  return candidate.has_plan() && !candidate.plan().requires_ && candidate.plan().constants.empty();
-}
-
 /// What serves the shapes that the best kernel does not: the best of the others that serves all and that a
 /// package can carry, else the naive build.
 Result<Candidate> choose_fallback(const std::vector<const Experience*>& ranked, const TaskSpec& task) {
   for (const Experience* const one : ranked) {
     LATHE_TRY(Candidate candidate, parse_candidate(one->candidate_text, one->candidate.short_hex()));
-    if (serves_all(candidate) && check_exportable(candidate, task).ok()) return candidate;
+    if (serves_whole_domain(candidate) && check_exportable(candidate, task).ok()) return candidate;
   }
   LATHE_TRY(std::vector<Baseline> baselines, make_baselines(task));
   return std::move(baselines.front().candidate);
@@ -48,7 +44,7 @@ Status export_best(const std::vector<const Experience*>& ranked, ExportRequest r
     request.candidate = &candidate;
     request.verdict = &one->verdict;
     std::optional<Candidate> fallback;
-    if (!serves_all(candidate)) {
+    if (!serves_whole_domain(candidate)) {
       LATHE_TRY(fallback, choose_fallback(ranked, *request.task));
     }
     request.fallback = fallback ? &*fallback : nullptr;

@@ -22,8 +22,8 @@ constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie know
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
 constexpr double kRemembers = 1.15;  // how much longer unseen inputs take than others where it is tampering
-constexpr int kFreshProcesses = 4;   // that must confirm that they take longer at all
-constexpr int kMostProcesses = 8;    // that may meet them disturbed
+constexpr std::size_t kFreshProcesses = 4;  // that must confirm that they take longer at all
+constexpr int kMostProcesses = 8;           // that may meet them disturbed
 constexpr std::size_t kFewestExcesses = 4;  // of a final's rounds
 constexpr double kRoofMargin = 0.8;         // measured peaks are themselves uncertain
 
@@ -188,11 +188,10 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   if (quick.quiet && quick.call_ns > kHopeless * fastest_peer().call_ns)
     return end_early(quick, result), result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
-  Excess excess;
-  const PairOutcome pair = time_fairly(anchor, *session, round, {candidate, artifact}, excess);
+  const auto [pair, excess] = time_fairly(anchor, *session, round, {candidate, artifact});
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
   RatioEstimate estimate = pair.estimate;
-  result.finding = take_off(excess, estimate, result);
+  if (excess) result.finding = take_off(*excess, estimate, result);
   if (!result.finding.passed()) return result;
   const double other_processes = kNormal95 * site_.backend.device().process_spread;
   estimate.log_ratio = plus(estimate.log_ratio, {-other_processes, 0, other_processes});
@@ -317,34 +316,33 @@ void ShapeTimer::hold_back(Round& round, int process) const {
   round.rule.unseen = std::move(ring.unseen);
 }
 
-PairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& session, const Round& round,
-                                    const Built& built, Excess& excess) const {
-  PairOutcome pair = time_against(anchor, session, round);
-  if (!pair.finding.passed() || !site_.backend.device().runners_remember) return pair;
-  std::vector<Excess> found;
-  const auto agreed = [&] {
-    excess = *std::ranges::min_element(found, {}, &Excess::low);
-    return excess.low <= 0 || found.size() > static_cast<std::size_t>(kFreshProcesses);
-  };
-  if (const auto first = excess_of(pair.estimate)) found.push_back(*first);
-  for (int process = 1; found.empty() || !agreed(); ++process) {
-    if (process > kMostProcesses) return pair.finding = never_undisturbed(), pair;
+ShapeTimer::FairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& session, const Round& round,
+                                                const Built& built) const {
+  FairOutcome result{time_against(anchor, session, round)};
+  Finding& finding = result.pair.finding;
+  if (!finding.passed() || !site_.backend.device().runners_remember) return result;
+  result.excess = excess_of(result.pair.estimate);
+  std::size_t found = result.excess ? 1 : 0;
+  for (int process = 1; !result.excess || (result.excess->low > 0 && found <= kFreshProcesses); ++process) {
+    if (process > kMostProcesses) return finding = never_undisturbed(), result;
     std::unique_ptr<Session> fresh;
-    pair.finding = open(built, round.workload, {Runner::kFresh}, fresh);
-    if (!pair.finding.passed()) return pair;
+    finding = open(built, round.workload, {Runner::kFresh}, fresh);
+    if (!finding.passed()) return result;
     Round again{round.workload, round.rms, round.rule,
                 round.secret.derive("confirm", static_cast<std::uint64_t>(process))};
     again.rule.looks = {kFewPairs};
     hold_back(again, process);
     PairOutcome other = time_against(anchor, *fresh, again);
-    if (!other.finding.passed()) return other;
-    if (const auto further = excess_of(other.estimate)) found.push_back(*further);
+    if (!other.finding.passed()) return {std::move(other)};
+    const auto further = excess_of(other.estimate);
+    if (!further) continue;
+    ++found;
+    if (!result.excess || further->low < result.excess->low) result.excess = further;
   }
-  return pair;
+  return result;
 }
 
-Finding ShapeTimer::take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result) const {
-  if (!site_.backend.device().runners_remember) return {};
+Finding ShapeTimer::take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result) {
   result.unseen_over_usual = std::exp(excess.log);
   if (excess.low <= 0) return {};
   if (excess.log >= std::log(kRemembers))

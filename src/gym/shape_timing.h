@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -86,6 +87,11 @@ class ShapeTimer {
     const Candidate& candidate;
     const Artifact& artifact;
   };
+  struct FairOutcome {
+    PairOutcome pair;
+    /// The least that any process found, significant only if all agree; none where processes forget.
+    std::optional<Excess> excess = {};
+  };
   struct FinalRound {
     Finding finding;
     RatioEstimate estimate;
@@ -102,12 +108,12 @@ class ShapeTimer {
   Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
   void hold_back(Round& round, int process = 0) const;
-  /// Times an open session and asks fresh processes until one finds the kernel no slower on inputs that are
-  /// new to it; `excess` is the least that any of them found, and not significant unless all agree.
-  PairOutcome time_fairly(const Anchor& anchor, Session& session, const Round& round, const Built& built,
-                          Excess& excess) const;
+  /// Times an open session. Where processes remember, asks fresh ones until one finds the kernel no slower on
+  /// inputs that are new to it.
+  FairOutcome time_fairly(const Anchor& anchor, Session& session, const Round& round,
+                          const Built& built) const;
   /// What a kernel gains by inputs that its process has met does not count, and a large gain is TAMPERED.
-  Finding take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result) const;
+  static Finding take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result);
   /// Round `number` of a final, on a workload of its own and in a process that it shares with the same rounds
   /// at other shapes.
   FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "library/package.h"
@@ -258,7 +257,7 @@ std::string entry_points(const TaskSpec& task, const std::string& package,
                     name, arguments);
     calls += fmt::format(
         "  if ({0}::Scratch scratch_; {0}::serves({1}, &scratch_)) {{\n"
-        "    if (const int error = check_call(data_, workspace, scratch_.total_)) return error;\n"
+        "    if (const int error_ = check_call(data_, workspace, scratch_.total_)) return error_;\n"
         "    scratch_.base_ = static_cast<char*>(workspace);\n"
         "    return {0}::run(data_, scratch_, {1}, parallel);\n  }}\n",
         name, arguments);
@@ -296,12 +295,9 @@ std::string header_source(const ExportRequest& request, const std::string& packa
 Result<std::string> dispatcher_source(const ExportRequest& request, const std::string& package,
                                       const std::vector<KernelVariant>& variants) {
   std::string text = fmt::format("#include \"lathe_{}.h\"\n{}", package, kDispatcherRuntime);
-  for (const KernelVariant& variant : variants) {
-    std::set<std::string> kernels;
-    for (const PlanStep& step : variant.candidate->plan().steps) kernels.insert(step.kernel);
-    for (const std::string& kernel : kernels)
+  for (const KernelVariant& variant : variants)
+    for (const std::string& kernel : kernels_of(variant))
       text += fmt::format("extern \"C\" void {}(void);\n", kernel_symbol(package, variant, kernel));
-  }
   text += "\nnamespace {\n\n" + data_definitions(*request.task);
   const std::size_t own = variants.size() - (request.fallback ? 1 : 0);
   LATHE_TRY(const std::string kernel, PlanWriter(request, *request.candidate, package)

@@ -21,7 +21,7 @@ bool is_identifier(const std::string& text) {
 
 Status check_fallback(const Candidate& fallback, const TaskSpec& task) {
   LATHE_CHECK_OK(check_exportable(fallback, task));
-  if (fallback.plan().requires_ || !fallback.plan().constants.empty())
+  if (!serves_whole_domain(fallback))
     return invalid("the fallback does not serve the whole domain", "give one without requires and constants");
   return Ok{};
 }
@@ -65,6 +65,10 @@ Status copy_headers(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
+
+bool serves_whole_domain(const Candidate& candidate) {
+  return candidate.has_plan() && !candidate.plan().requires_ && candidate.plan().constants.empty();
+}
 
 Status check_exportable(const Candidate& candidate, const TaskSpec& task) {
   if (!candidate.has_plan())

@@ -21,6 +21,9 @@ struct ExportRequest {
   std::string device_headers;  ///< the folder that holds lathe/cpu.h
 };
 
+/// Whether the candidate leaves no part of the task's domain to a fallback.
+bool serves_whole_domain(const Candidate& candidate);
+
 /// kUnavailable, with what to do, for a plan that a package cannot carry: library nodes, a GPU's launches.
 Status check_exportable(const Candidate& candidate, const TaskSpec& task);
 

@@ -50,6 +50,12 @@ std::vector<KernelVariant> kernel_variants(const ExportRequest& request) {
   return variants;
 }
 
+std::set<std::string> kernels_of(const KernelVariant& variant) {
+  std::set<std::string> kernels;
+  for (const PlanStep& step : variant.candidate->plan().steps) kernels.insert(step.kernel);
+  return kernels;
+}
+
 std::string kernel_symbol(const std::string& package, const KernelVariant& variant,
                           const std::string& kernel) {
   return "lathe_" + package + variant.suffix + "_" + kernel;
@@ -61,11 +67,9 @@ std::string text_file(const std::string& package, const KernelVariant& variant) 
 
 std::string variant_source(const std::string& package, const KernelVariant& variant) {
   const auto [includes, body] = split_includes(variant.candidate->text);
-  std::set<std::string> kernels;
-  for (const PlanStep& step : variant.candidate->plan().steps) kernels.insert(step.kernel);
   std::string source = "#include <lathe/cpu.h>\n" + includes + "\n";
   for (const auto& [name, value] : variant.constants) source += fmt::format("#define {} {}\n", name, value);
-  for (const std::string& kernel : kernels)
+  for (const std::string& kernel : kernels_of(variant))
     source += fmt::format("#define {} {}\n", kernel, kernel_symbol(package, variant, kernel));
   return source + fmt::format("\nnamespace lathe_{}{} {{\n#line 1 \"{}\"\n{}\n}}\n", package, variant.suffix,
                               text_file(package, variant), body);

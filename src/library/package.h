@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct KernelVariant {
 /// One variant for each set of constants that the scored shapes need, a single one if the plan has
 /// none; then the fallback, if there is one.
 std::vector<KernelVariant> kernel_variants(const ExportRequest& request);
+
+/// The functions that a variant's plan launches.
+std::set<std::string> kernels_of(const KernelVariant& variant);
 
 /// "lathe_<name>_v0_<kernel>": what a variant's kernel is called in the object file.
 std::string kernel_symbol(const std::string& package, const KernelVariant& variant,

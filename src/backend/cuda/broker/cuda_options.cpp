@@ -38,7 +38,7 @@ Result<CudaBackendOptions> with_defaults(CudaBackendOptions options) {
   if (options.cache_folder.empty()) {
     LATHE_TRY(options.cache_folder, default_cache_folder());
   }
-  auto environment = cuda::environment_of(options.device, cuda::DeviceVariables::of_process());
+  auto environment = cuda::environment_of(options.device);
   if (!environment.ok())
     return cuda::explain_missing(environment.error(), options.device,
                                  [&] { return cuda::list_visible(options); });

@@ -116,7 +116,7 @@ Result<std::unique_ptr<NaiveGrader>> make_naive_cuda_grader(const CudaBackendOpt
   if (folder.empty()) {
     LATHE_TRY(folder, device_header_folder());
   }
-  LATHE_TRY(auto environment, environment_of(options.device, DeviceVariables::of_process()));
+  LATHE_TRY(auto environment, environment_of(options.device));
   return std::unique_ptr<NaiveGrader>(
       std::make_unique<CudaNaiveGrader>(std::move(program), std::move(folder), std::move(environment)));
 }

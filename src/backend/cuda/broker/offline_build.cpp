@@ -64,7 +64,7 @@ Result<std::unique_ptr<OfflineBuilder>> OfflineBuilder::create(const CudaBackend
   LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-cuda-runner"));
   Dims facts;
   if (arch.empty()) {
-    LATHE_TRY(auto environment, environment_of(options.device, DeviceVariables::of_process()));
+    LATHE_TRY(auto environment, environment_of(options.device));
     auto keeper =
         KeeperClient::start({.program = options.runner_program, .environment = std::move(environment)});
     if (!keeper.ok()) return Error{keeper.error().code, keeper.error().message, "name a target with --arch"};

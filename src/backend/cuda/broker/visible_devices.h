@@ -19,7 +19,8 @@ struct DeviceVariables {
 
 /// The environment of helper processes to which the `index`-th visible GPU is the only one. Errors:
 /// kNotFound, CUDA_VISIBLE_DEVICES leaves fewer.
-Result<std::vector<std::string>> environment_of(int index, const DeviceVariables& variables);
+Result<std::vector<std::string>> environment_of(
+    int index, const DeviceVariables& variables = DeviceVariables::of_process());
 
 /// The GPUs that a user sees, in the order of their numbers. Starts a process that initialises the driver.
 /// Errors: kUnavailable, no driver or none visible.
