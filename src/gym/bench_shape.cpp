@@ -17,7 +17,10 @@ constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::
                                            Distribution::kProbe, Distribution::kLarge};
 constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing workload fills
 constexpr double kMaxTrials = 96;
-constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
+// How long a block's start takes differs by a microsecond between processes (results/cuda/timing.md).
+constexpr double kSteadyBlockNs = 8e4, kShortestCallNs = 2.5e3;
+constexpr double kFewestSteadyTrials = 6;  // with two, a kernel that leaves out half of the rows often passes
+constexpr double kExpectedBytes = 16;      // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
 constexpr double kWholeElements = 1 << 25;     // of outputs that every distribution checks whole
@@ -87,6 +90,13 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
 
 int trials_for_calls_of(double call_ns) {
   return static_cast<int>(std::clamp(std::ceil(kTrialsNs / std::max(call_ns, 1.0)), 2.0, kMaxTrials));
+}
+
+int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks) {
+  const double memory_ns = 1e9 * peaks.memory_floor_seconds(task.bytes_min);
+  const double flops_ns = 1e9 * task.essential_flops / peaks.flops_limit(*task.spec);
+  const double call_ns = std::max({kShortestCallNs, memory_ns, flops_ns});
+  return static_cast<int>(std::max(kFewestSteadyTrials, 2 * std::ceil(kSteadyBlockNs / call_ns)));
 }
 
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,

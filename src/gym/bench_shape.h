@@ -48,6 +48,9 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
 
 /// From how many trials blocks draw their calls, where a call takes so long.
 int trials_for_calls_of(double call_ns);
+/// The same for screens on a steady device: as many as fill a block of usual and one of unseen inputs for
+/// longer than what its start may cost, if calls take the least that they can.
+int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks);
 
 /// As many trials as a block needs so that no input is seen twice, within the limits; at least two.
 Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, const Reference& reference,

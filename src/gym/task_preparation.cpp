@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <thread>
 
 #include "base/clock.h"
@@ -15,8 +13,8 @@ namespace lathe {
 namespace {
 
 constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
-// Each costs a screen's process its share of mapping memory; short blocks of a steady device need fewer.
-constexpr int kScreenTrials = 32, kSteadyScreenTrials = 24;
+constexpr int kScreenTrials = 32;    // each costs a screen's process its share of mapping memory
+constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
@@ -125,10 +123,15 @@ Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& nai
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
   shape.final_trials = trials_for_calls_of(best_ns);
-  const int trials = scope.backend.device().steady ? kSteadyScreenTrials : kScreenTrials;
+  int trials = std::min(shape.final_trials, kScreenTrials);
+  WorkloadOptions limits;
+  if (scope.backend.device().steady) {
+    LATHE_TRY(const DevicePeaks peaks, scope.backend.peaks());
+    trials = steady_screen_trials(shape.task, peaks);
+    limits.max_bytes = kSteadyBytes;
+  }
   LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
-                                               options_.secret.derive("data", s),
-                                               std::min(shape.final_trials, trials), {}));
+                                               options_.secret.derive("data", s), trials, limits));
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));
   LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));

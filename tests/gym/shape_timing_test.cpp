@@ -295,6 +295,21 @@ TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
 }
 
+TEST(SteadyScreenTrials, FillABlockOfUsualAndOneOfUnseenInputsForEightyMicroseconds) {
+  const TaskSpec task = twice_task();
+  BoundTask bound = *lathe::bind(task, task.shapes[0].dims);
+  DevicePeaks peaks;
+  peaks.flops_per_second = 1e12;
+  peaks.levels = {{"DRAM", 1e12, 1e12}};
+  EXPECT_EQ(steady_screen_trials(bound, peaks), 64) << "no call takes less than 2.5 us";
+  bound.bytes_min = 1e7;
+  EXPECT_EQ(steady_screen_trials(bound, peaks), 16) << "10 us for memory";
+  bound.essential_flops = 2e7;
+  EXPECT_EQ(steady_screen_trials(bound, peaks), 8) << "20 us for arithmetic";
+  bound.essential_flops = 1e9;
+  EXPECT_EQ(steady_screen_trials(bound, peaks), 6) << "a call is a block";
+}
+
 TEST(Ring, KeepsHalfOfTheTrialsBack) {
   const TaskSpec task = twice_task();
   FakeBackend backend(Seed::from_number(1));
