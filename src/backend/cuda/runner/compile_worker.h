@@ -2,14 +2,14 @@
 
 #include <string>
 
-#include "backend/cuda/runner/nvrtc.h"
 #include "sandbox/channel.h"
 
 namespace lathe::cuda {
 
-/// Serves compile jobs until the broker closes the channel. Each runs in a child of its own, which
-/// may read `include_folder` and the toolkit's headers and write nothing but its reply. The reply
-/// to a job without source has the compiler's version as its log.
-void serve_compiles(const Channel& channel, const Nvrtc& nvrtc, const std::string& include_folder);
+/// Loads NVRTC, enters namespaces in which no file exists but those of `include_folder`, and serves compile
+/// jobs until the broker closes the channel; returns the process's exit code. Each job runs in a child of its
+/// own, which may read the headers and write nothing but its reply. The reply to a job without source has the
+/// compiler's version as its log.
+int serve_compiles(const Channel& channel, const std::string& include_folder);
 
 }  // namespace lathe::cuda

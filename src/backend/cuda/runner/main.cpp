@@ -129,18 +129,6 @@ int serve_launch(const Channel& channel, const std::string& vendor_library,
   ::_exit(0);  // the driver frees everything; unmapping it first would only take longer
 }
 
-constexpr int kCompilersNiceness = 5;  // whoever feeds the device goes first
-
-int serve_compile(const Channel& channel, const std::string& include_folder) {
-  (void)::nice(kCompilersNiceness);
-  const auto nvrtc = Nvrtc::open();
-  if (!nvrtc.ok()) return 2;
-  // The first compilation costs ten times as much: children inherit what it loaded.
-  (void)nvrtc->compile("extern \"C\" __global__ void f() {}", {"-arch=sm_80"});
-  serve_compiles(channel, *nvrtc, include_folder);
-  return 0;
-}
-
 template <class Serve>
 int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -163,8 +151,7 @@ int run_main(int argc, char** argv) {
     return at_the_gpu([&] { return serve_launch(channel, argv[2], argv[3]); });
   if (role == "grade" && argc == 3)
     return at_the_gpu([&] { return serve_naive_grading(channel, argv[2]), 0; });
-  if (role == "compile" && argc == 3)
-    return serve_in_namespaces([&] { return serve_compile(channel, argv[2]); });
+  if (role == "compile" && argc == 3) return serve_compiles(channel, argv[2]);
   if (role == "disassemble" && argc == 3)
     return serve_in_namespaces([&] {
       serve_disassembly(channel, argv[2]);

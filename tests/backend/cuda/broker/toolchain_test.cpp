@@ -53,5 +53,16 @@ TEST_F(CudaToolchain, ASourceThatTakesTooMuchMemoryFailsAloneAndQuickly) {
   EXPECT_TRUE(build("extern \"C\" __global__ void g(char* y) { y[0] = 2; }").ok) << "the worker lives on";
 }
 
+TEST_F(CudaToolchain, ACandidateCannotAskWhichFilesTheMachineHas) {
+  const std::string source = LATHE_SOURCE_DIR "/tests/backend/cuda/broker/toolchain_test.cpp";
+  ASSERT_TRUE(std::filesystem::exists(source));
+  for (const std::string& path : {source, std::string("/etc/passwd"), std::string("/proc/self/status"),
+                                  std::string("/usr/include/stdio.h"), std::string("/usr/lib/os-release")}) {
+    const BuildResult result = build("#if __has_include(\"" + path + "\")\n#error it exists\n#endif\n" +
+                                     "#include <lathe/cuda.cuh>\nextern \"C\" __global__ void f() {}");
+    EXPECT_TRUE(result.ok) << path << ": " << result.facts.log;
+  }
+}
+
 }  // namespace
 }  // namespace lathe::cuda
