@@ -19,8 +19,8 @@ constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing wo
 constexpr double kMaxTrials = 96;
 // How long a block's start takes differs by a microsecond between processes (results/cuda/timing.md).
 constexpr double kSteadyBlockNs = 8e4, kShortestCallNs = 2.5e3;
-constexpr double kFewestSteadyTrials = 6;  // with two, a kernel that leaves out half of the rows often passes
-constexpr double kExpectedBytes = 16;      // an fp64 value and its bound an element
+constexpr double kFewestSteadyTrials = 6;
+constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
 constexpr double kWholeElements = 1 << 25;     // of outputs that every distribution checks whole
@@ -40,15 +40,26 @@ double bytes_of_trial(const BoundTask& task, double known_share) {
   return bytes;
 }
 
-/// A trial of which about `elements` of the outputs are known, all by default; none where the task does not
-/// allow inputs so extreme.
+/// A trial of whose outputs `part` is known, all by default; none where the task does not allow inputs so
+/// extreme.
 Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundTask& task,
                                         Distribution distribution, const Seed& seed,
-                                        std::optional<double> elements = {}) {
-  const SampleOptions options{numerics_for(*task.spec), elements, seed.derive("part")};
+                                        std::optional<Part> part = {}) {
+  const SampleOptions options{numerics_for(*task.spec), part};
   LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, options));
   if (!sample) return std::optional<Trial>();
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
+}
+
+/// Where the trials' known parts are: evenly spread from a secret place on, in a secret order. Of a half that
+/// a kernel leaves out, two trials know a part already.
+std::vector<double> spread_places(int count, const Seed& secret) {
+  Rng rng(secret);
+  const double first = rng.uniform();
+  std::vector<double> places;
+  for (int i = 0; i < count; ++i) places.push_back(std::fmod(first + static_cast<double>(i) / count, 1.0));
+  rng.shuffle(places);
+  return places;
 }
 
 }  // namespace
@@ -83,7 +94,8 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   Workload workload;
   workload.task = task;
   LATHE_TRY(std::optional<Trial> trial,
-            make_trial(reference, task, Distribution::kNormal, seed, std::min(affordable, kPartElements)));
+            make_trial(reference, task, Distribution::kNormal, seed,
+                       Part{std::min(affordable, kPartElements), Rng(seed.derive("part")).uniform()}));
   if (trial) workload.trials.push_back(*std::move(trial));
   return backend.prepare(std::move(workload));
 }
@@ -109,8 +121,10 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   const bool huge = task.output_elements() > kWholeElements;
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], seed.derive("verify", i),
-                                    huge && i > 0 ? std::optional(kWholeElements / 4) : std::nullopt));
+    const Seed own = seed.derive("verify", i);
+    const Part part{kWholeElements / 4, Rng(own.derive("part")).uniform()};
+    LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], own,
+                                    huge && i > 0 ? std::optional(part) : std::nullopt));
     return Ok{};
   }));
   for (std::optional<Trial>& trial : trials)
@@ -127,14 +141,15 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
   const double affordable = kTimedElements * std::max(1.0, by_flops / count);
   const double elements = std::clamp(kAllTimedElements / count, kTimedElements, affordable);
+  const std::vector<double> places = spread_places(count, seed.derive("parts"));
   Workload workload;
   workload.task = task;
   workload.timed = true;
   workload.trials.resize(static_cast<std::size_t>(count));
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(std::optional<Trial> trial,
-              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), elements));
+    LATHE_TRY(std::optional<Trial> trial, make_trial(reference, task, Distribution::kNormal,
+                                                     seed.derive("timing", i), Part{elements, places[i]}));
     if (trial) workload.trials[i] = *std::move(trial);
     return Ok{};
   }));

@@ -37,10 +37,9 @@ class CancellableReference final : public Reference {
   }
 
   Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
-                                              const Numerics& numerics, double elements,
-                                              const Seed& secret) const override {
+                                              const Numerics& numerics, const Part& part) const override {
     if (cancel_.cancelled()) return cancelled_error();
-    return inner_.evaluate_part(task, inputs, numerics, elements, secret);
+    return inner_.evaluate_part(task, inputs, numerics, part);
   }
 
   double part_share(const BoundTask& task, double elements) const override {

@@ -34,19 +34,23 @@ struct Expected {
   }
 };
 
+/// A contiguous part of an output.
+struct Part {
+  double elements = 0;  ///< about as many, or more
+  double place = 0;     ///< in [0, 1): how far it is from the first such part towards the last
+};
+
 /// Evaluates a task in fp64. Thread-safe. Never runs in a process that runs candidate code.
 class Reference {
  public:
   virtual ~Reference() = default;
   virtual Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                                  const Numerics& numerics) const = 0;
-  /// evaluate() for a contiguous part of each output, about `elements` or more elements at a place
-  /// drawn from `secret`. Evaluates everything if the task cannot be sliced (task/slices.h).
+  /// evaluate() for a part of each output. Evaluates everything if the task cannot be sliced (task/slices.h).
   virtual Result<std::vector<Expected>> evaluate_part(const BoundTask& task,
                                                       std::span<const HostTensor> inputs,
-                                                      const Numerics& numerics, double elements,
-                                                      const Seed& secret) const {
-    (void)elements, (void)secret;
+                                                      const Numerics& numerics, const Part& part) const {
+    (void)part;
     return evaluate(task, inputs, numerics);
   }
   /// The share of the task that such a part makes up; 1 for the whole.

@@ -54,9 +54,9 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   if (extreme && task.spec->nodes.empty()) return std::optional<Sample>();
   for (const double reach : kReaches) {
     sample.inputs = generate_inputs(task, distribution, seed, reach);
-    if (options.elements) {
-      LATHE_TRY(sample.expected, reference.evaluate_part(task, sample.inputs, sample.numerics,
-                                                         *options.elements, options.part));
+    if (options.part) {
+      LATHE_TRY(sample.expected,
+                reference.evaluate_part(task, sample.inputs, sample.numerics, *options.part));
     } else {
       LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
     }

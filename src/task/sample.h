@@ -17,9 +17,8 @@ struct Sample {
 };
 
 struct SampleOptions {
-  Numerics numerics = {};               ///< but for `sparse_sums`, which is the distribution's
-  std::optional<double> elements = {};  ///< of the outputs that are known, about; all by default
-  Seed part = {};                       ///< draws which
+  Numerics numerics = {};         ///< but for `sparse_sums`, which is the distribution's
+  std::optional<Part> part = {};  ///< of the outputs that is known; all by default
 };
 
 /// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows: where a

@@ -160,12 +160,12 @@ class SlicedReference final : public Reference {
   }
 
   Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
-                                              const Numerics& numerics, double elements,
-                                              const Seed& secret) const override {
+                                              const Numerics& numerics, const Part& wanted) const override {
     const std::int64_t extent = task.dims.at(dim_);
     for (const std::int64_t multiple : {std::int64_t{1}, kAlignment}) {
-      const std::int64_t rows = std::min(extent, rows_for(task, task.output_elements(), elements, multiple));
-      const std::int64_t begin = Rng(secret).between(0, extent - rows);
+      const std::int64_t rows =
+          std::min(extent, rows_for(task, task.output_elements(), wanted.elements, multiple));
+      const auto begin = static_cast<std::int64_t>(wanted.place * static_cast<double>(extent - rows + 1));
       auto part = evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, begin + rows);
       if (!part.ok()) continue;
       for (Expected& expected : *part) {

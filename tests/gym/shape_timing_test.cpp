@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "task/slices.h"
 #include "tests/gym/fake_task.h"
 
 namespace lathe {
@@ -293,6 +294,36 @@ TEST(ShapeTiming, UnreportedDisturbancesHardlyMoveTheMedian) {
   kernel.reports_spikes = false;
   bench.script(kernel);
   EXPECT_NEAR(over(bench.screen(), "peer").mid, 2, 0.1);
+}
+
+TEST(TimingWorkload, TwoTrialsKnowPartOfWhicheverHalfAKernelLeavesOut) {
+  const auto task = parse_task(R"toml(
+name = "doubled"
+dims = { rows = [1, 2048], cols = [1, 1024] }
+tensor = [{ name = "x", shape = ["rows", "cols"] }]
+graph = "y = add(x, x)"
+shape = [{ name = "large", rows = 2048, cols = 1024 }]
+)toml",
+                               "doubled.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  FakeBackend backend(Seed::from_number(1));
+  const auto bound = *lathe::bind(*task, task->shapes[0].dims);
+  const auto reference = make_sliced(*make_reference(*task), *task);
+  const std::size_t half = 1024 * 1024;
+  for (std::uint64_t secret = 0; secret < 6; ++secret) {
+    const auto workload =
+        make_timing_workload(backend, *reference, bound, Seed::from_number(secret), 2, {.max_bytes = 1});
+    ASSERT_TRUE(workload.ok());
+    ASSERT_EQ((*workload)->trials.size(), 2u);
+    bool first = false, second = false;
+    for (const Trial& trial : (*workload)->trials) {
+      const Expected& y = trial.expected.front();
+      ASSERT_LT(y.value.data.size(), half) << "only a part is known";
+      first |= y.before < half;
+      second |= y.behind < half;
+    }
+    EXPECT_TRUE(first && second);
+  }
 }
 
 TEST(SteadyScreenTrials, FillABlockOfUsualAndOneOfUnseenInputsForEightyMicroseconds) {

@@ -92,8 +92,8 @@ TEST(SlicedReference, APartLiesWhereItSays) {
   ASSERT_TRUE(whole.ok());
   const auto& all = (*whole)[0].value.data;
   std::set<std::size_t> places;
-  for (std::uint64_t secret = 0; secret < 4; ++secret) {
-    const auto part = reference->evaluate_part(it->task, it->inputs, {}, 900, Seed::from_number(secret));
+  for (const double place : {0.0, 0.3, 0.5, 0.999}) {
+    const auto part = reference->evaluate_part(it->task, it->inputs, {}, {900, place});
     ASSERT_TRUE(part.ok());
     const Expected& known = (*part)[0];
     EXPECT_EQ(known.elements(), all.size());
@@ -102,14 +102,16 @@ TEST(SlicedReference, APartLiesWhereItSays) {
       ASSERT_EQ(known.value.data[i], all[known.before + i]);
     places.insert(known.before);
   }
-  EXPECT_GT(places.size(), 1u);
+  EXPECT_EQ(places.size(), 4u);
+  EXPECT_EQ(*places.begin(), 0u) << "from the first part";
+  EXPECT_EQ(*places.rbegin(), (300 - 23) * 40u) << "to the last";
   EXPECT_NEAR(reference->part_share(it->task, 900), 23.0 / 300, 1e-9);
 }
 
 TEST(SlicedReference, GivesAllOfATaskThatDoesNotFallApart) {
   const auto it = large("mse_loss", shipped("mse_loss").shapes.front().dims);
   const auto reference = make_sliced(reference_of(it->spec), it->spec);
-  const auto part = reference->evaluate_part(it->task, it->inputs, {}, 100, Seed::from_number(1));
+  const auto part = reference->evaluate_part(it->task, it->inputs, {}, {100, 0.5});
   ASSERT_TRUE(part.ok());
   EXPECT_EQ((*part)[0].before + (*part)[0].behind, 0u);
   EXPECT_EQ(reference->part_share(it->task, 100), 1.0);
