@@ -11,6 +11,7 @@ else()
   pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
   pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
   pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+  pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 endif()
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 # Not by oneDNN's CMake package: it asks for OpenCL's headers, which Lathe has no use for.

@@ -10,6 +10,7 @@ endfunction()
 lathe_static_library(SQLite::SQLite3 libsqlite3.a sqlite3.h)
 lathe_static_library(PkgConfig::SODIUM libsodium.a sodium.h)
 lathe_static_library(PkgConfig::SECCOMP libseccomp.a seccomp.h)
+lathe_static_library(PkgConfig::UTF8PROC libutf8proc.a utf8proc.h)
 
 add_library(fmt_static STATIC ${CMAKE_CURRENT_LIST_DIR}/static/fmt.cpp)
 add_library(fmt::fmt ALIAS fmt_static)
