@@ -30,7 +30,7 @@ class ChatTemplate {
   Result<std::string> render(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
   /// With any variables: `messages`, `tools`, `add_generation_prompt`, `enable_thinking`, ... A time is never
   /// read: `date_string` must be given where a template shall show one.
-  Result<std::string> render(const nlohmann::json& variables) const;
+  Result<std::string> render(const nlohmann::ordered_json& variables) const;
 
  private:
   struct Program;
