@@ -33,6 +33,10 @@ class CheckpointBuilder {
   Status check_config() const;
 };
 
+class Gguf;
+
+/// `files` has the file whose bytes `gguf` is a directory of, to keep it mapped.
+Result<Checkpoint> checkpoint_of(const Gguf& gguf, std::vector<MappedFile> files);
 Result<Checkpoint> open_gguf_checkpoint(const std::string& path);
 Result<Checkpoint> open_safetensors_checkpoint(const std::string& path);
 

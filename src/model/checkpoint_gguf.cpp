@@ -149,12 +149,10 @@ std::int64_t interleaved_heads(const ModelConfig& config, std::string_view name)
 
 }  // namespace
 
-Result<Checkpoint> open_gguf_checkpoint(const std::string& path) {
+Result<Checkpoint> checkpoint_of(const Gguf& gguf, std::vector<MappedFile> files) {
   CheckpointBuilder builder;
-  builder.path = path;
-  LATHE_TRY(MappedFile file, MappedFile::open(path));
-  LATHE_TRY(const Gguf gguf, Gguf::parse(file.bytes(), path));
-  builder.files.push_back(std::move(file));
+  builder.path = gguf.file();
+  builder.files = std::move(files);
   ModelConfig& config = builder.config;
   LATHE_CHECK_OK(ConfigReader(gguf, config).read());
   for (const GgufTensor& tensor : gguf.tensors()) {
@@ -162,18 +160,19 @@ Result<Checkpoint> open_gguf_checkpoint(const std::string& path) {
       if (tensor.format != WeightFormat::kF32 || tensor.bytes.size() > 4 * 4096 ||
           !config.rope_factors.empty())
         return invalid("the tensor rope_freqs.weight is no row of F32, or rope scaling is said twice",
-                       "convert the model again", {path});
+                       "convert the model again", {gguf.file()});
       config.rope_factors.resize(tensor.bytes.size() / 4);
       dequantise(tensor.format, tensor.bytes, config.rope_factors);
       continue;
     }
     std::string name = canonical_name(tensor.name);
-    FoundWeight found{tensor.shape, tensor.format, tensor.bytes, interleaved_heads(config, name), path};
+    FoundWeight found{tensor.shape, tensor.format, tensor.bytes, interleaved_heads(config, name),
+                      gguf.file()};
     if (!builder.weights.try_emplace(name, std::move(found)).second)
       return Error{ErrorCode::kCorrupt,
                    fmt::format("the tensor '{}' occurs twice", visible_line(tensor.name)),
                    "the file is damaged; fetch it again",
-                   {path}};
+                   {gguf.file()}};
   }
   const auto has = [&](const char* name) { return builder.weights.contains(name); };
   const auto embeddings = builder.weights.find("model.embed_tokens.weight");
@@ -183,6 +182,14 @@ Result<Checkpoint> open_gguf_checkpoint(const std::string& path) {
       config.architecture == Architecture::kQwen2 || has("model.layers.0.self_attn.q_proj.bias");
   config.qk_norm = config.architecture == Architecture::kQwen3;
   return std::move(builder).build();
+}
+
+Result<Checkpoint> open_gguf_checkpoint(const std::string& path) {
+  std::vector<MappedFile> files;
+  LATHE_TRY(MappedFile file, MappedFile::open(path));
+  LATHE_TRY(const Gguf gguf, Gguf::parse(file.bytes(), path));
+  files.push_back(std::move(file));
+  return checkpoint_of(gguf, std::move(files));
 }
 
 }  // namespace lathe

@@ -214,6 +214,25 @@ void split_text(PreTokenizer kind, std::string_view text, std::vector<std::strin
   }
 }
 
+TextRun next_run(std::string_view text) {
+  const auto bad = [&](std::size_t at) {
+    return next_code_point(text.substr(at)) == std::pair<std::uint32_t, std::size_t>{0xfffd, 1};
+  };
+  std::size_t end = 0;
+  while (end < text.size()) {
+    if (static_cast<unsigned char>(text[end]) < 128) {
+      ++end;
+    } else if (!bad(end)) {
+      end += next_code_point(text.substr(end)).second;
+    } else {
+      break;
+    }
+  }
+  if (end > 0) return {text.substr(0, end), true};
+  while (end < text.size() && bad(end)) ++end;
+  return {text.substr(0, end), false};
+}
+
 bool may_need_nfc(std::string_view text) {
   // Nothing below U+0300, whose first byte is 0xcc, changes or composes by itself.
   return std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0xcc; });

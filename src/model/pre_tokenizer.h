@@ -28,6 +28,13 @@ Result<PreTokenizer> parse_pre_tokenizer(std::string_view ggml_name);
 /// Appends the pieces of valid UTF-8, which together are the text.
 void split_text(PreTokenizer kind, std::string_view text, std::vector<std::string_view>& pieces);
 
+struct TextRun {
+  std::string_view text;
+  bool is_valid = false;  ///< UTF-8, up to where that ends; else bytes of which none begins a character
+};
+/// The run at the beginning of `text`, which is not empty.
+TextRun next_run(std::string_view text);
+
 /// Whether valid UTF-8 may change under normalisation to NFC; false is certain.
 bool may_need_nfc(std::string_view text);
 /// Valid UTF-8 in Unicode's composed form.

@@ -202,27 +202,6 @@ class PieceCache {
   std::vector<Slot> slots_;
 };
 
-/// The end of the valid UTF-8 that begins at `at`.
-std::size_t valid_end(std::string_view text, std::size_t at) {
-  while (at < text.size()) {
-    if (static_cast<unsigned char>(text[at]) < 128) {
-      ++at;
-      continue;
-    }
-    const auto [code_point, bytes] = next_code_point(text.substr(at));
-    if (code_point == 0xfffd && bytes == 1) break;
-    at += bytes;
-  }
-  return at;
-}
-
-std::size_t invalid_end(std::string_view text, std::size_t at) {
-  while (at < text.size() &&
-         next_code_point(text.substr(at)) == std::pair<std::uint32_t, std::size_t>{0xfffd, 1})
-    ++at;
-  return at;
-}
-
 }  // namespace
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
@@ -258,11 +237,10 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
     for (const std::string_view piece : pieces) add_piece(piece);
   };
   const auto add_text = [&](std::string_view part) {
-    for (std::size_t at = 0; at < part.size();) {
-      const std::size_t end = valid_end(part, at);
-      if (end > at) add_valid(part.substr(at, end - at));
-      at = invalid_end(part, end);
-      if (at > end) add_piece(part.substr(end, at - end));
+    while (!part.empty()) {
+      const TextRun run = next_run(part);
+      run.is_valid ? add_valid(run.text) : add_piece(run.text);
+      part.remove_prefix(run.text.size());
     }
   };
 
@@ -431,14 +409,11 @@ std::size_t unfinished_bytes(std::string_view text) {
 
 std::string valid_utf8(std::string_view text) {
   std::string valid;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = valid_end(text, at);
-    valid += text.substr(at, end - at);
-    at = end;
-    if (at < text.size()) {
-      valid += "\ufffd";
-      ++at;
-    }
+  while (!text.empty()) {
+    const TextRun run = next_run(text);
+    if (run.is_valid) valid += run.text;
+    for (std::size_t i = 0; !run.is_valid && i < run.text.size(); ++i) valid += "\ufffd";
+    text.remove_prefix(run.text.size());
   }
   return valid;
 }

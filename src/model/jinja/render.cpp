@@ -12,8 +12,10 @@
 namespace lathe::jinja {
 namespace {
 
-constexpr std::uint64_t kMostWork = std::uint64_t{1} << 26;  // about a second
+// A unit is about ten nanoseconds, so the bound is less than a second; thousands of long messages fit.
+constexpr std::uint64_t kMostWork = std::uint64_t{1} << 24;
 constexpr std::uint64_t kWorkOfNode = 16;
+constexpr std::uint64_t kWorkOfTurn = 128;  // of a loop, with its scope and `loop`
 constexpr int kMostCalls = 32;
 constexpr std::int64_t kMostElements = 1 << 20;
 
@@ -152,6 +154,7 @@ class Renderer {
     if (statement.condition != nullptr) {
       List kept;
       for (Value& element : list) {
+        work(kWorkOfTurn);
         scopes_.emplace_back();
         assign(statement.targets, element);
         if (evaluate(*statement.condition).truth()) kept.push_back(std::move(element));
@@ -162,6 +165,7 @@ class Renderer {
     if (list.empty()) return (void)statements(statement.otherwise, out);
     ++loop_depth_;
     for (std::size_t i = 0; i < list.size(); ++i) {
+      work(kWorkOfTurn);
       scopes_.emplace_back();
       assign("loop", loop_variable(list, i));
       assign(statement.targets, list[i]);
