@@ -63,7 +63,7 @@ TEST(ChatTemplate, MembersKeepTheirOrderInJson) {
 }
 
 TEST(ChatTemplate, ErrorsGiveLineAndColumn) {
-  EXPECT_THAT(rendered("a\n{{ f( }}"), HasSubstr("t:2:7: a value is wanted here"));
+  EXPECT_THAT(rendered("a\n{{ f( }}"), HasSubstr("t:2:8: '}' closes nothing"));
   EXPECT_THAT(rendered("a\n {{ messages | nothing }}"),
               HasSubstr("t:2:14: the filter 'nothing' is unknown; Lathe knows trim"));
   EXPECT_THAT(rendered("{% include 'x' %}"), HasSubstr("the tag 'include' is unknown here"));

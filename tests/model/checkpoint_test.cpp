@@ -156,7 +156,7 @@ TEST_F(CheckpointTest, RefusesModelsThatItWouldComputeWrongly) {
   EXPECT_THAT(refusal(with([](auto& w) { w.number("llama.rope.dimension_count", 2); })),
               HasSubstr("2 are rotated"));
   EXPECT_THAT(refusal(with([](auto& w) { w.number("llama.attention.key_length", 3); })),
-              HasSubstr("3 elements in keys"));
+              HasSubstr("heads of 3 elements have no rotary pairs"));
 }
 
 TEST_F(CheckpointTest, RefusesSizesBeyondItsLimitsBeforeItAllocates) {

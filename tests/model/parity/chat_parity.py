@@ -70,7 +70,8 @@ def conversation(draw):
         if role == "assistant" and draw.random() < 0.3:
             message["reasoning_content"] = "so\n"
         messages.append(message)
-    variables = {"messages": messages, "add_generation_prompt": draw.random() < 0.5, "bos_token": "<s>", "eos_token": "</s>"}
+    variables = {"messages": messages, "add_generation_prompt": draw.random() < 0.5, "bos_token": "<s>", "eos_token": "</s>",
+                 "date_string": "26 Jul 2024"}
     if draw.random() < 0.3:
         variables["tools"] = [{"type": "function", "function": {"name": "f", "description": "d \u2028 'q'", "parameters": {"type": "object", "properties": {}}}}]
     if draw.random() < 0.3:
@@ -95,7 +96,6 @@ def main():
         wrong = refused = 0
         for variables, answer in zip(jobs, answers):
             try:
-                # `tools` is always there in transformers, be it None.
                 want = "+" + compiled.render(**variables)
             except Exception as error:
                 want, refused = "-" + str(error), refused + 1

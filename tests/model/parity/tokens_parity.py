@@ -12,7 +12,7 @@ import unicodedata
 import gguf
 import numpy
 import xllamacpp
-from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
@@ -32,6 +32,7 @@ def library_tokenizer(reader):
     merges = [tuple(merge.split(" ")) for merge in field(reader, "tokenizer.ggml.merges")]
     # Every token stands in the vocabulary, so that added ones keep their ids.
     tokenizer = Tokenizer(BPE({token: id for id, token in enumerate(tokens)}, merges))
+    tokenizer.decoder = decoders.ByteLevel()
     kind = field(reader, "tokenizer.ggml.pre")
     if kind == "smollm":
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -140,8 +141,11 @@ def main():
             library.encode_special_tokens = not parse
             theirs = [encoding.ids for encoding in library.encode_batch(same_nfc, add_special_tokens=False)]
             failures += differences(f"{model.name}, {what}, tokenizers", same_nfc, our_tokens(model, same_nfc, parse), theirs)
-            # llama.cpp does not normalise.
-            normal = [text for text in drawn if unicodedata.normalize("NFC", text) == text][::2]
+            # llama.cpp does not normalise, does not merge across bytes that the vocabulary lacks, and takes every "</s>"
+            # for a special token.
+            normal = [text for text, ids in zip(same_nfc, theirs) if "</s>" not in text
+                      and library.decode(ids, skip_special_tokens=False) == text][::2]
+            failures += len(normal) < 4000
             failures += differences(f"{model.name}, {what}, llama.cpp", normal, our_tokens(model, normal, parse),
                                     llama_tokens(model, normal, parse))
         failures += len(same_nfc) < 10000
