@@ -98,6 +98,13 @@ class JsonTokenizer {
     return Ok{};
   }
 
+  /// "bos_token" is a text or an object with its content.
+  std::optional<TokenId> named(const Json& config, const char* name) const {
+    const Json& value = member(config, name);
+    const Json& text = value.is_object() ? member(value, "content") : value;
+    return text.is_string() ? find_token(text.get_ref<const std::string&>()) : std::nullopt;
+  }
+
  private:
   static const Json& member(const Json& object, const char* name) {
     static const Json null;
@@ -234,6 +241,13 @@ class JsonTokenizer {
     return Ok{};
   }
 
+  std::optional<TokenId> find_token(std::string_view text) const {
+    for (std::size_t id = 0; id < builder_.tokens.size(); ++id)
+      if (builder_.tokens[id].kind != Builder::Kind::kNone && builder_.tokens[id].bytes == text)
+        return static_cast<TokenId>(id);
+    return std::nullopt;
+  }
+
   /// Llama 3 puts BOS in front by a template that begins with it.
   void read_post_processor(const Json& processor) {
     if (is(processor, "type", "Sequence")) {
@@ -248,22 +262,6 @@ class JsonTokenizer {
     builder_.adds_bos = builder_.bos.has_value();
   }
 
- public:
-  std::optional<TokenId> find_token(std::string_view text) const {
-    for (std::size_t id = 0; id < builder_.tokens.size(); ++id)
-      if (builder_.tokens[id].kind != Builder::Kind::kNone && builder_.tokens[id].bytes == text)
-        return static_cast<TokenId>(id);
-    return std::nullopt;
-  }
-
-  /// "bos_token" is a text or an object with its content.
-  std::optional<TokenId> named(const Json& config, const char* name) const {
-    const Json& value = member(config, name);
-    const Json& text = value.is_object() ? member(value, "content") : value;
-    return text.is_string() ? find_token(text.get_ref<const std::string&>()) : std::nullopt;
-  }
-
- private:
   const Json& root_;
   Builder& builder_;
 };

@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import sys
+import tempfile
 import unicodedata
 
 import gguf
@@ -141,6 +142,9 @@ def main():
             library.encode_special_tokens = not parse
             theirs = [encoding.ids for encoding in library.encode_batch(same_nfc, add_special_tokens=False)]
             failures += differences(f"{model.name}, {what}, tokenizers", same_nfc, our_tokens(model, same_nfc, parse), theirs)
+            with tempfile.TemporaryDirectory() as folder:  # the same tokenizer as the library's own file
+                library.save(folder + "/tokenizer.json")
+                failures += differences(f"{model.name}, {what}, tokenizer.json", same_nfc, our_tokens(folder, same_nfc, parse), theirs)
             # llama.cpp does not normalise, does not merge across bytes that the vocabulary lacks, and takes every "</s>"
             # for a special token.
             normal = [text for text, ids in zip(same_nfc, theirs) if "</s>" not in text
