@@ -60,7 +60,7 @@ if [ -n "$from" ]; then
   [ -z "$names" ] || usage
   [ -f "$from" ] || die "there is no file '$from'"
   name=$(printf '%s' "$models" | grep " $(digest_of "$from") " | cut -d' ' -f1)
-  [ -n "$name" ] || die "'$from' is none of the models that Lathe is tried with: its digest is unknown. Give its path to --model instead"
+  [ -n "$name" ] || die "'$from' is none of the models that Lathe is tried with: its digest is unknown. Give its path where a model is asked for"
   cp "$from" "$folder/$name.partial"
   keep "$folder/$name.partial" "$name"
   exit

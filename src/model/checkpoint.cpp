@@ -87,38 +87,36 @@ std::size_t WeightInfo::stored_bytes() const {
 }
 
 Status CheckpointBuilder::check_config() const {
+  const auto senseless = [&](std::string what) {
+    return invalid(std::move(what), "check where the file comes from", {path});
+  };
   struct Range {
     const char* name;
     std::int64_t value;
     std::int64_t most;
   };
   for (const Range& range :
-       {Range{"layers", config.layers, 4096}, Range{"hidden size", config.hidden, 1 << 20},
-        Range{"heads", config.heads, 4096}, Range{"key-value heads", config.kv_heads, 4096},
-        Range{"head size", config.head_dim, 4096}, Range{"feed-forward size", config.ffn, 1 << 22},
-        Range{"vocabulary", config.vocab, 1 << 24},
+       {Range{"number of layers", config.layers, 4096}, Range{"hidden size", config.hidden, 1 << 20},
+        Range{"number of heads", config.heads, 4096},
+        Range{"number of key-value heads", config.kv_heads, 4096}, Range{"head size", config.head_dim, 4096},
+        Range{"feed-forward size", config.ffn, 1 << 22}, Range{"vocabulary's size", config.vocab, 1 << 24},
         Range{"context length", config.context, std::int64_t{1} << 32}}) {
     if (range.value < 1 || range.value > range.most)
-      return invalid(
-          fmt::format("the model's {} is {}, not between 1 and {}", range.name, range.value, range.most),
-          "check where the file comes from", {path});
+      return senseless(
+          fmt::format("the model's {} is {}, not between 1 and {}", range.name, range.value, range.most));
   }
   if (config.heads % config.kv_heads != 0)
-    return invalid(fmt::format("{} heads cannot share {} key-value heads", config.heads, config.kv_heads),
-                   "check where the file comes from", {path});
+    return senseless(fmt::format("{} heads cannot share {} key-value heads", config.heads, config.kv_heads));
   if (config.head_dim % 2 != 0)
-    return invalid(fmt::format("heads of {} elements have no rotary pairs", config.head_dim),
-                   "check where the file comes from", {path});
+    return senseless(fmt::format("heads of {} elements have no rotary pairs", config.head_dim));
   if (!(config.rms_eps > 0 && config.rms_eps < 1) || !(config.rope_theta >= 1 && config.rope_theta < 1e15))
-    return invalid(
-        fmt::format("rms_norm_eps {} or rope_theta {} makes no sense", config.rms_eps, config.rope_theta),
-        "check where the file comes from", {path});
+    return senseless(
+        fmt::format("rms_norm_eps {} or rope_theta {} makes no sense", config.rms_eps, config.rope_theta));
   const auto sound = [](float factor) { return std::isfinite(factor) && factor > 0; };
   if (!config.rope_factors.empty() &&
       (config.rope_factors.size() != static_cast<std::size_t>(config.head_dim / 2) ||
        !std::all_of(config.rope_factors.begin(), config.rope_factors.end(), sound)))
-    return invalid("the factors of the rotary frequencies are no half a head of positive numbers",
-                   "check where the file comes from", {path});
+    return senseless("the factors of the rotary frequencies are no half a head of positive numbers");
   return Ok{};
 }
 

@@ -163,7 +163,7 @@ TEST_F(CheckpointTest, RefusesSizesBeyondItsLimitsBeforeItAllocates) {
   GgufWriter writer = TinyModel().gguf();
   const std::string key = GgufWriter::text("llama.block_count");
   writer.head.replace(writer.head.find(key) + key.size() + 4, 4, "\xff\xff\xff\xff");
-  EXPECT_THAT(refusal(writer), HasSubstr("layers is 4294967295"));
+  EXPECT_THAT(refusal(writer), HasSubstr("number of layers is 4294967295"));
 }
 
 TEST_F(CheckpointTest, UnderstandsRopeFactors) {
