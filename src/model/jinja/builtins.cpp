@@ -23,9 +23,6 @@ const std::string& text_of(const Value& value, std::string_view what) {
   return *value.text();
 }
 
-/// Where a filter takes anything, as its text.
-std::string soft_text(const Value& value) { return value.to_text(); }
-
 std::uint32_t code_of(std::string_view character) { return next_code_point(character).first; }
 
 /// str.isspace(), a little more than Unicode's white space.
@@ -160,7 +157,7 @@ std::string joined(const List& parts, const std::string& by) {
   std::string out;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) out += by;
-    out += soft_text(parts[i]);
+    out += parts[i].to_text();
     if (out.size() > kMostTextBytes) throw Failure("a text becomes too long");
   }
   return out;
@@ -347,7 +344,7 @@ struct Function {
 constexpr std::array<Function, 4> kFunctions = {{
     {"raise_exception",
      [](const Arguments& a) -> Value {
-       throw Failure("the template says: " + visible_line(soft_text(a.at(0))));
+       throw Failure("the template says: " + visible_line(a.at(0).to_text()));
      }},
     {"range", range},
     {"namespace", make_namespace},
@@ -536,17 +533,17 @@ struct Filter {
 };
 constexpr std::array<Filter, 38> kFilters = {{
     {"trim",
-     [](const Value& v, const Arguments& a) { return Value::of(stripped(soft_text(v), a.at(0, "chars"), true, true)); }},
-    {"upper", [](const Value& v, const Arguments&) { return Value::of(upper(soft_text(v))); }},
-    {"lower", [](const Value& v, const Arguments&) { return Value::of(lower(soft_text(v))); }},
-    {"capitalize", [](const Value& v, const Arguments&) { return Value::of(capitalised(soft_text(v))); }},
+     [](const Value& v, const Arguments& a) { return Value::of(stripped(v.to_text(), a.at(0, "chars"), true, true)); }},
+    {"upper", [](const Value& v, const Arguments&) { return Value::of(upper(v.to_text())); }},
+    {"lower", [](const Value& v, const Arguments&) { return Value::of(lower(v.to_text())); }},
+    {"capitalize", [](const Value& v, const Arguments&) { return Value::of(capitalised(v.to_text())); }},
     {"title",
      [](const Value& v, const Arguments&) {
-       return Value::of(titled(soft_text(v), [](std::string_view c) {
+       return Value::of(titled(v.to_text(), [](std::string_view c) {
          return is_space(c) || std::string_view("-([{<").find(c) != std::string_view::npos;
        }));
      }},
-    {"string", [](const Value& v, const Arguments&) { return Value::of(soft_text(v)); }},
+    {"string", [](const Value& v, const Arguments&) { return Value::of(v.to_text()); }},
     {"safe", [](const Value& v, const Arguments&) { return v; }},
     {"length", [](const Value& v, const Arguments&) { return length(v); }},
     {"count", [](const Value& v, const Arguments&) { return length(v); }},
@@ -568,12 +565,12 @@ constexpr std::array<Filter, 38> kFilters = {{
        List list = elements_of(v);
        if (path.text() != nullptr)
          for (Value& element : list) element = attribute_path(element, *path.text());
-       return Value::of(joined(list, a.has(0, "d") ? soft_text(a.at(0, "d")) : ""));
+       return Value::of(joined(list, a.has(0, "d") ? a.at(0, "d").to_text() : ""));
      }},
     {"replace",
      [](const Value& v, const Arguments& a) {
        const std::int64_t most = a.has(2, "count") ? a.at(2, "count").integer() : -1;
-       return Value::of(replaced(soft_text(v), soft_text(a.at(0, "old")), soft_text(a.at(1, "new")), most));
+       return Value::of(replaced(v.to_text(), a.at(0, "old").to_text(), a.at(1, "new").to_text(), most));
      }},
     {"default",
      [](const Value& v, const Arguments& a) {
@@ -624,7 +621,7 @@ constexpr std::array<Filter, 38> kFilters = {{
        std::reverse(list.begin(), list.end());
        return v.text() != nullptr ? Value::of(joined(list, "")) : Value::of(std::move(list));
      }},
-    {"indent", [](const Value& v, const Arguments& a) { return indented(soft_text(v), a); }},
+    {"indent", [](const Value& v, const Arguments& a) { return indented(v.to_text(), a); }},
     {"dictsort", [](const Value& v, const Arguments&) { return sorted(pairs_of(v), {{}, {{"attribute", Value::of(std::string("0"))}}}); }},
     {"batch",
      [](const Value& v, const Arguments& a) {
@@ -640,7 +637,7 @@ constexpr std::array<Filter, 38> kFilters = {{
        return Value::of(std::move(batches));
      }},
     {"attr", [](const Value& v, const Arguments& a) { return attribute(v, text_of(a.at(0), "attr")); }},
-    {"wordcount", [](const Value& v, const Arguments&) { return length(split(soft_text(v), {}, false)); }},
+    {"wordcount", [](const Value& v, const Arguments&) { return length(split(v.to_text(), {}, false)); }},
 }};
 
 }  // namespace

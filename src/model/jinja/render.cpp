@@ -252,8 +252,6 @@ class Renderer {
       case Expression::Kind::kTest: {
         const Value value = evaluate(*e.parts[0]);
         const Arguments operands = arguments(e);
-        if (e.text == "filter" || e.text == "test")
-          throw Failure(fmt::format("the test '{}' is not supported", e.text));
         return Value::of(apply_test(e.text, value, operands));
       }
     }
