@@ -30,7 +30,7 @@ int run_program(int argc, char** argv) {
   app.failure_message(usage_message);
   Run run;
   for (const auto add : {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs,
-                         add_propose, add_build})
+                         add_propose, add_build, add_gemm})
     add(app, run);
   try {
     app.parse(argc, argv);

@@ -16,5 +16,6 @@ void add_export(CLI::App& app, Run& run);
 void add_runs(CLI::App& app, Run& run);
 void add_propose(CLI::App& app, Run& run);
 void add_build(CLI::App& app, Run& run);
+void add_gemm(CLI::App& app, Run& run);
 
 }  // namespace lathe::cli

@@ -63,6 +63,10 @@ __device__ inline float4 load_remote4(uint32_t address) {
 __device__ inline void store_remote(uint32_t address, float value) {
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
+__device__ inline void store_remote(uint32_t address, float2 value) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x), "f"(value.y)
+               : "memory");
+}
 
 /// Stores whose bytes are counted at `barrier`, the remote address of a Barrier in the target
 /// block.

@@ -14,6 +14,11 @@ __device__ inline void copy_ahead_16(float* to, const float* from, bool inside) 
                "r"(inside ? 16 : 0)
                : "memory");
 }
+/// Copies the first `bytes` of 16, and zeros for the others.
+__device__ inline void copy_part_16(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
 __device__ inline void copy_ahead_4(float* to, const float* from, bool inside) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(inside ? 4 : 0)

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "backend/cuda/broker/disassembler.h"
+#include "backend/cuda/broker/sass.h"
+#include "backend/cuda/broker/toolchain.h"
+#include "backend/installation.h"
+#include "backend/object_cache.h"
+#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
+#include "cli/options.h"
+#include "cli/verbs.h"
+#include "gemm/bench.h"
+#include "gemm/cuda/cuda_device.h"
+#include "gemm/explain.h"
+#include "gemm/export.h"
+#include "gemm/tuner.h"
+#include "report/gemm_chart.h"
+
+namespace lathe::cli {
+namespace {
+
+struct GemmOptions {
+  std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary;
+  int device = 0, sm_count = 132;
+  gemm::TuneOptions tune;
+  gemm::BenchOptions bench;
+  bool warm_only = false;
+};
+
+/// Lathe's own kernels pass through the same jailed compiler as candidates, and its cache.
+class Compiler {
+ public:
+  static Result<std::shared_ptr<Compiler>> open(const std::string& arch) {
+    LATHE_TRY(const std::string runner, find_program("", "lathe-cuda-runner"));
+    LATHE_TRY(const std::string headers, device_header_folder());
+    LATHE_TRY(const std::string cache, default_cache_folder());
+    auto compiler = std::make_shared<Compiler>();
+    LATHE_TRY(compiler->toolchain_, cuda::Toolchain::create({runner, headers, cache, arch}));
+    if (auto disassembler = cuda::Disassembler::open(runner, cache); disassembler.ok())
+      compiler->disassembler_ = *std::move(disassembler);
+    return compiler;
+  }
+
+  bool has_disassembler() const { return disassembler_ != nullptr; }
+  Result<gemm::Build> build(const std::string& source, gemm::Inspect inspect) {
+    LATHE_TRY(const BuildResult built, toolchain_->build(source, {}, stop_token()));
+    if (!built.ok)
+      return Error{ErrorCode::kInternal, "a kernel of Lathe's own does not compile: " + built.facts.log};
+    gemm::Build result{built.artifact.bytes, built.facts.facts};
+    if (!disassembler_ || inspect == gemm::Inspect::kNo) return result;
+    LATHE_TRY(const std::string sass, disassembler_->run(result.cubin));
+    result.facts.merge(cuda::facts_of_sass(sass));
+    return result;
+  }
+  static gemm::Compile function(std::shared_ptr<Compiler> compiler) {
+    return [compiler](const std::string& source, gemm::Inspect inspect) {
+      return compiler->build(source, inspect);
+    };
+  }
+
+ private:
+  std::unique_ptr<cuda::Toolchain> toolchain_;
+  std::unique_ptr<cuda::Disassembler> disassembler_;
+};
+
+class PrintingSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override {
+    if (event.severity == Severity::kWarning || event.severity == Severity::kError)
+      print_error("{}\n", event.text);
+    else
+      print("{}\n", event.text);
+  }
+};
+
+Result<int> tune(const GemmOptions& given) {
+  gemm::TuneOptions options = given.tune;
+  LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
+  LATHE_TRY(gemm::Journal journal, gemm::Journal::open(given.journal));
+  LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
+  if (!compiler->has_disassembler())
+    print_error("no nvdisasm: machine code is not inspected; the accumulators' test still runs\n");
+  const gemm::Compile compile = Compiler::function(compiler);
+  LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile));
+  PrintingSink sink;
+  gemm::Tuner tuner(*device, compile, journal, sink);
+  LATHE_TRY(const gemm::TuneReport report, tuner.run(options, stop_token()));
+  print("{} sizes tuned, {} known before, in {:.1f} s; {} kernels built in {:.1f} s, {} refused\n",
+        report.tuned, report.known, report.seconds, report.kernels_built, report.build_seconds,
+        report.kernels_refused);
+  return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
+}
+
+Result<int> bench(const GemmOptions& given) {
+  gemm::BenchOptions options = given.bench;
+  options.cold = !given.warm_only;
+  LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
+  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  for (const std::string& path : {given.out, given.plot, given.summary})
+    if (!path.empty()) LATHE_CHECK_OK(check_output(path));
+  LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
+  const gemm::Compile compile = Compiler::function(compiler);
+  LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile));
+  PrintingSink sink;
+  LATHE_TRY(const gemm::BenchReport report,
+            gemm::bench(*device, compile, journal, options, sink, stop_token()));
+  if (report.rows.empty())
+    return Error{ErrorCode::kNotFound, "the journal knows none of these sizes", "run lathe gemm tune first"};
+  if (!given.out.empty()) LATHE_CHECK_OK(write_output(given.out, gemm::csv_of(report.rows)));
+  if (!given.plot.empty()) LATHE_CHECK_OK(write_output(given.plot, gemm_heat_map(report.rows)));
+  const std::string summary = gemm::summary_of(report.rows, device->facts().sm_count);
+  if (!given.summary.empty()) LATHE_CHECK_OK(write_output(given.summary, summary));
+  print_block("", summary);
+  print("{} sizes in {:.1f} s; {} that the journal does not know\n", report.rows.size(), report.seconds,
+        report.unknown);
+  return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
+}
+
+Result<int> export_gemm(const GemmOptions& given) {
+  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  LATHE_TRY(const auto sm90, Compiler::open("sm_90a"));
+  LATHE_TRY(const auto sm80, Compiler::open("sm_80"));
+  LATHE_TRY(const gemm::ExportReport report,
+            gemm::export_library(journal, {Compiler::function(sm90), Compiler::function(sm80)}, given.out));
+  print("{}/lib/liblathe_gemm.so: {} kernels, {} tuned sizes, {:.1f} MB of machine code\n", given.out,
+        report.kernels, report.tuned_sizes, static_cast<double>(report.cubin_bytes) * 1e-6);
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> explain_gemm(const GemmOptions& given) {
+  if (!std::filesystem::exists(given.journal))
+    return Error{ErrorCode::kNotFound, "there is no " + given.journal, "run lathe gemm tune first"};
+  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  print_block("", gemm::explain(journal, given.sm_count));
+  return static_cast<int>(kSuccess);
+}
+
+using Action = Result<int> (*)(const GemmOptions&);
+
+void set_action(CLI::App& verb, const std::shared_ptr<GemmOptions>& options, Run& run, Action action) {
+  verb.add_option("--journal", options->journal, "The tuner's file (default: gemm.jsonl)");
+  verb.callback([options, &run, action] {
+    run = [options, action] {
+      const auto code = action(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+void add_sizes(CLI::App& verb, GemmOptions& options) {
+  verb.add_option("--sizes", options.sizes,
+                  "all, slice, even:100, or \"64x64x8192,...\" as M x N x K (default: all 1000)");
+  verb.add_option("--gpu", options.device, "The GPU's number among the visible ones (default: 0)");
+}
+
+}  // namespace
+
+void add_gemm(CLI::App& app, Run& run) {
+  CLI::App* const verb =
+      app.add_subcommand("gemm", "Half-precision matrix products: tune, measure and export a library");
+  verb->require_subcommand(1);
+  {
+    auto options = std::make_shared<GemmOptions>();
+    CLI::App* const tune_verb = verb->add_subcommand("tune", "Find the fastest verified kernel of each size");
+    add_sizes(*tune_verb, *options);
+    tune_verb->add_option("--seconds", options->tune.seconds, "Begin no size after that (default: no limit)");
+    tune_verb->add_option("--screened", options->tune.screened, "Kernels that the model proposes for a size")
+        ->check(one_or_more());
+    tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those");
+    tune_verb->add_option("--repeats", options->tune.repeats, "Runs of a winner whose bits must agree")
+        ->check(one_or_more());
+    set_action(*tune_verb, options, run, tune);
+  }
+  {
+    auto options = std::make_shared<GemmOptions>();
+    CLI::App* const bench_verb =
+        verb->add_subcommand("bench", "Time the chosen kernels against cuBLAS and cuBLASLt");
+    add_sizes(*bench_verb, *options);
+    bench_verb
+        ->add_option("--rounds", options->bench.rounds, "Rounds in which all contenders of a size take turns")
+        ->check(one_or_more());
+    bench_verb->add_flag("--warm-only", options->warm_only, "Leave out the runs with cold caches");
+    bench_verb->add_flag("!--autotuned-only", options->bench.all_vendors,
+                         "Ours against cuBLASLt autotuned alone");
+    bench_verb->add_option("--verify", options->bench.verify_repeats,
+                           "Check each kernel again after it was timed, with so many runs");
+    bench_verb->add_option("--out", options->out, "A CSV file");
+    bench_verb->add_option("--plot", options->plot, "A heat map, as SVG");
+    bench_verb->add_option("--summary", options->summary, "The tables, as Markdown");
+    set_action(*bench_verb, options, run, bench);
+  }
+  {
+    auto options = std::make_shared<GemmOptions>();
+    CLI::App* const export_verb =
+        verb->add_subcommand("export", "Write liblathe_gemm.so with its header and CMake package");
+    export_verb->add_option("--out", options->out, "The package's folder")->required();
+    set_action(*export_verb, options, run, export_gemm);
+  }
+  {
+    auto options = std::make_shared<GemmOptions>();
+    CLI::App* const explain_verb =
+        verb->add_subcommand("explain", "Say what the search found, from the journal");
+    explain_verb->add_option("--sm-count", options->sm_count,
+                             "Multiprocessors of the GPU that was tuned (default: 132)");
+    set_action(*explain_verb, options, run, explain_gemm);
+  }
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,140 @@
+#include "gemm/bench.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/statistics.h"
+#include "gemm/kernel_source.h"
+#include "gemm/tuner.h"
+
+namespace lathe::gemm {
+namespace {
+
+/// The contenders of a size and where each one's time goes.
+struct Field {
+  std::vector<Contender> ids;
+  std::vector<std::string> names;
+
+  void add(Contender id, std::string name) { ids.push_back(id), names.push_back(std::move(name)); }
+};
+
+bool is_first_choice(const std::string& name) { return name == "lt_nn_0" || name == "lt_tn_0"; }
+
+void lower(double& to, double ns) { to = to == 0 ? ns : std::min(to, ns); }
+
+ContenderTimes times_of(const Field& field, const std::vector<RoundTimes>& times,
+                        const std::string& lt_choice) {
+  ContenderTimes result;
+  for (std::size_t i = 0; i < field.names.size(); ++i) {
+    const std::string& name = field.names[i];
+    const double ns = median(times[i]);
+    if (name == "ours") result.ours = result.dispatched = ns;
+    if (name.rfind("cublas", 0) == 0) lower(result.cublas, ns);
+    if (is_first_choice(name)) lower(result.lt_heuristic, ns);
+    if (name == lt_choice) result.lt_autotuned = ns;
+  }
+  return result;
+}
+
+Result<Field> field_of(Device& device, const Size& size, Contender ours, const Choice& choice,
+                       bool all_vendors) {
+  Field field;
+  field.add(ours, "ours");
+  LATHE_TRY(const auto vendors, device.add_vendors(size));
+  for (const VendorContender& one : vendors)
+    if (one.name == choice.lt ||
+        (all_vendors && (is_first_choice(one.name) || one.name.rfind("cublas", 0) == 0)))
+      field.add(one.id, one.name);
+  return field;
+}
+
+class Bench {
+ public:
+  Bench(Device& device, const Compile& compile, const BenchOptions& options)
+      : device_(device), compile_(compile), options_(options) {}
+
+  Result<Row> run(const Choice& choice) {
+    LATHE_TRY(const Contender ours, load(choice.kernel));
+    LATHE_TRY(const Field field, field_of(device_, choice.size, ours, choice, options_.all_vendors));
+    Row row{.size = choice.size, .kernel = choice.kernel, .lt_choice = choice.lt};
+    LATHE_TRY(const auto warm, device_.time(choice.size, field.ids, {.rounds = options_.rounds}));
+    row.warm = times_of(field, warm, choice.lt);
+    set_interval(row, field, warm);
+    LATHE_TRY(row.sm_mhz, device_.clock_mhz());
+    if (options_.cold) {
+      LATHE_TRY(const auto cold,
+                device_.time(choice.size, field.ids, {.cold = true, .rounds = (options_.rounds + 1) / 2}));
+      row.cold = times_of(field, cold, choice.lt);
+    }
+    device_.drop_vendors();
+    if (options_.verify_repeats > 0)
+      LATHE_CHECK_OK(device_.verify(choice.size, ours, options_.verify_repeats));
+    return row;
+  }
+
+ private:
+  Result<Contender> load(const std::string& name) {
+    if (const auto found = loaded_.find(name); found != loaded_.end()) return found->second;
+    Plan plan;
+    if (!plan_of(name, plan)) return invalid("'" + name + "' is no kernel of this version", "tune again");
+    LATHE_TRY(const Build build, compile_(kernel_source(plan), Inspect::kNo));
+    if (const std::string why = objection_to(build, plan); !why.empty()) return invalid(name + ": " + why);
+    LATHE_TRY(const Contender id, device_.add_kernel(plan, build.cubin));
+    return loaded_[name] = id;
+  }
+
+  static void set_interval(Row& row, const Field& field, const std::vector<RoundTimes>& times) {
+    for (std::size_t i = 1; i < field.names.size(); ++i) {
+      if (field.names[i] != row.lt_choice) continue;
+      std::vector<double> ratios;
+      for (std::size_t round = 0; round < times[i].size(); ++round)
+        ratios.push_back(std::log(times[i][round] / times[0][round]));
+      const Interval interval = signed_rank_interval(ratios, 0.05);
+      row.ratio_low = std::isfinite(interval.low) ? std::exp(interval.low) : 0;
+      row.ratio_high = std::isfinite(interval.high) ? std::exp(interval.high) : 0;
+    }
+  }
+
+  Device& device_;
+  const Compile& compile_;
+  const BenchOptions& options_;
+  std::map<std::string, Contender> loaded_;
+};
+
+}  // namespace
+
+double ContenderTimes::vendor_best() const {
+  double best = 0;
+  for (const double ns : {cublas, lt_heuristic, lt_autotuned, torch})
+    if (ns > 0) lower(best, ns);
+  return best;
+}
+
+Result<BenchReport> bench(Device& device, const Compile& compile, const Journal& journal,
+                          const BenchOptions& options, EventSink& events, const CancelToken& cancel) {
+  const auto begin_ns = steady_clock().now_ns();
+  BenchReport report;
+  Bench one(device, compile, options);
+  for (const Size& size : options.sizes) {
+    if (cancel.cancelled()) break;
+    const Choice* const choice = journal.choice(size);
+    if (!choice) {
+      ++report.unknown;
+      continue;
+    }
+    LATHE_TRY(Row row, one.run(*choice));
+    events.on_event(
+        {Severity::kInfo, "gemm",
+         fmt::format("{} ours {:.2f} us, autotuned {:.2f}, vendor's best {:.2f}: {:.3f}x [{:.3f}, {:.3f}]",
+                     name_of(size), row.warm.ours / 1e3, row.warm.lt_autotuned / 1e3,
+                     row.warm.vendor_best() / 1e3, row.warm.lt_autotuned / row.warm.ours, row.ratio_low,
+                     row.ratio_high)});
+    report.rows.push_back(std::move(row));
+  }
+  report.seconds = seconds_since(begin_ns);
+  return report;
+}
+
+}  // namespace lathe::gemm

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+
+#include "base/cancel.h"
+#include "base/events.h"
+#include "gemm/journal.h"
+#include "gemm/sizes.h"
+
+namespace lathe::gemm {
+
+/// Times of one protocol, in ns; 0 where not measured.
+struct ContenderTimes {
+  double ours = 0;          ///< the chosen kernel; never a vendor's call
+  double dispatched = 0;    ///< what the exported library runs
+  double cublas = 0;        ///< the faster of NN and TN
+  double lt_heuristic = 0;  ///< the faster of the heuristic's first choices for NN and TN
+  double lt_autotuned = 0;  ///< the candidate that was fastest when the kernels were tuned
+  double torch = 0;
+  double vendor_best() const;  ///< the least of those measured
+};
+
+/// One size: a line of results/hgemm/*.csv.
+struct Row {
+  Size size;
+  std::string kernel, fallback;
+  ContenderTimes warm, cold;
+  double ratio_low = 0,
+         ratio_high = 0;  ///< of lt_autotuned over ours, warm: 95% interval of the paired rounds
+  double sm_mhz = 0;
+  std::string lt_choice;
+};
+
+struct BenchOptions {
+  std::vector<Size> sizes;
+  int rounds = 11;
+  bool cold = true;
+  bool all_vendors = true;  ///< without: ours against the autotuned alone
+  int verify_repeats = 0;   ///< checks of the kernel after it was timed; 0: none
+};
+
+struct BenchReport {
+  std::vector<Row> rows;
+  double seconds = 0;
+  int unknown = 0;  ///< sizes that the journal does not know
+};
+
+/// Times the journal's choices against the vendor's, all contenders of a size within the same rounds.
+Result<BenchReport> bench(Device& device, const Compile& compile, const Journal& journal,
+                          const BenchOptions& options, EventSink& events, const CancelToken& cancel);
+
+/// Results as CSV, and back. Errors name the line.
+std::string csv_of(const std::vector<Row>& rows);
+Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string& path);
+
+/// Tables in Markdown: totals, losses first, by family and by work, the distribution of ratios.
+std::string summary_of(const std::vector<Row>& rows, int sm_count);
+
+}  // namespace lathe::gemm

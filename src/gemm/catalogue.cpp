@@ -1,0 +1,208 @@
+#include "gemm/catalogue.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace lathe::gemm {
+namespace {
+
+constexpr int kMaxShared = 227 * 1024;
+
+class Enumeration {
+ public:
+  Enumeration(const Problem& problem, int sm_count) : problem_(problem), sm_count_(sm_count) {
+    if (problem.layout == Layout::kTN) add_direct();
+    add_mma();
+    add_wgmma();
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  std::vector<Plan> plans() const {
+    std::vector<Plan> plans;
+    for (const auto& [ns, plan] : found_) plans.push_back(plan);
+    return plans;
+  }
+
+ private:
+  void add(Plan plan) {
+    plan.layout = problem_.layout;
+    if (!serves(plan, problem_) || shared_bytes_of(plan) > kMaxShared) return;
+    // Blocks far beyond what one wave holds need no help from clusters; large tiles need enough work.
+    const double blocks =
+        static_cast<double>(problem_.m / plan.rows + 1) * static_cast<double>(problem_.n / plan.columns + 1);
+    if (plan.split > 1 && blocks > sm_count_) return;
+    found_.emplace_back(model_ns(plan, problem_, sm_count_), plan);
+  }
+
+  void add_direct() {
+    for (const auto& [rows, columns] :
+         {std::pair{16, 8}, {16, 16}, {32, 16}, {16, 32}, {32, 32}, {64, 32}, {32, 64}})
+      for (const int warps : {1, 2, 4, 8, 16})
+        for (const int split : {1, 2, 4, 8, 16}) {
+          const std::int64_t each = 32 * warps * split;
+          if (problem_.k % each != 0 || rows % split != 0) continue;
+          const std::int64_t steps = problem_.k / each;
+          if (steps > 16 || (steps > 1 && warps < 4)) continue;
+          for (const int ahead : {1, 2, 4, 8}) {
+            // Fragments loaded ahead live in registers.
+            if (steps % ahead != 0 || ahead * (rows + columns) / 2 > 140) continue;
+            if (ahead < 4 && steps % (2 * ahead) == 0 && ahead * (rows + columns) <= 140) continue;
+            Plan plan;
+            plan.skeleton = Skeleton::kDirect;
+            plan.rows = static_cast<std::uint16_t>(rows), plan.columns = static_cast<std::uint16_t>(columns);
+            plan.depth = 32;
+            plan.slices = static_cast<std::uint8_t>(warps), plan.split = static_cast<std::uint8_t>(split);
+            plan.stages = static_cast<std::uint8_t>(ahead);
+            plan.steps = static_cast<std::uint32_t>(steps);
+            add(plan);
+          }
+        }
+  }
+
+  void add_mma() {
+    struct Tile {
+      int rows, columns, down, across;
+    };
+    constexpr Tile kTiles[] = {{32, 32, 2, 2},   {32, 64, 2, 2},   {64, 32, 2, 2},  {64, 64, 2, 2},
+                               {128, 64, 4, 2},  {64, 128, 2, 4},  {64, 128, 2, 2}, {128, 64, 2, 2},
+                               {128, 128, 2, 2}, {128, 128, 4, 2}, {64, 64, 4, 2}};
+    for (const Tile& tile : kTiles)
+      for (const int depth : {32, 64, 128})
+        for (const int slices : {1, 2, 4})
+          for (const int split : {1, 2, 4, 8, 16})
+            for (const int stages : {2, 3, 4, 6, 8}) {
+              Plan plan;
+              plan.skeleton = Skeleton::kMma;
+              plan.rows = static_cast<std::uint16_t>(tile.rows),
+              plan.columns = static_cast<std::uint16_t>(tile.columns);
+              plan.depth = static_cast<std::uint16_t>(depth);
+              plan.down = static_cast<std::uint8_t>(tile.down),
+              plan.across = static_cast<std::uint8_t>(tile.across);
+              plan.slices = static_cast<std::uint8_t>(slices), plan.split = static_cast<std::uint8_t>(split);
+              plan.stages = static_cast<std::uint8_t>(stages);
+              if (depth / slices < 32 || threads_of(plan) > 512 || tile.rows % split != 0) continue;
+              const std::int64_t steps = problem_.k / (std::int64_t{depth} * split);
+              // A ring deeper than the steps is of no use.
+              if (stages > std::max<std::int64_t>(2, steps)) continue;
+              plan.edges = Edges::kWhole;
+              if (!serves(plan, problem_)) {
+                plan.edges = Edges::kVectors;
+                add(plan);
+                continue;
+              }
+              if (steps <= 8) plan.steps = static_cast<std::uint32_t>(steps);
+              add(plan);
+            }
+  }
+
+  void add_wgmma() {
+    for (const int consumers : {1, 2})
+      for (const int columns : {64, 128, 192, 256})
+        for (const int stages : {3, 4, 5, 6, 8})
+          for (const int share : {1, 2, 4})
+            for (const int split : {1, 2, 4, 8, 16}) {
+              if (share > 1 && split > 1) continue;
+              Plan plan;
+              plan.skeleton = Skeleton::kWgmma;
+              plan.edges = Edges::kVectors;
+              plan.rows = static_cast<std::uint16_t>(64 * consumers),
+              plan.columns = static_cast<std::uint16_t>(columns);
+              plan.down = static_cast<std::uint8_t>(consumers);
+              plan.stages = static_cast<std::uint8_t>(stages);
+              plan.share = static_cast<std::uint8_t>(share), plan.split = static_cast<std::uint8_t>(split);
+              plan.band = 8;
+              if (!b_along_k(problem_.layout) && columns / 64 % share != 0) continue;
+              if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
+              if (consumers == 1 && columns <= 128 && 2 * shared_bytes_of(plan) + 2048 <= kMaxShared + 1024)
+                plan.blocks = 2;
+              add(plan);
+              if (split > 1) continue;
+              plan.persistent = true;
+              const double tiles = static_cast<double>(problem_.m) / plan.rows *
+                                   static_cast<double>(problem_.n) / plan.columns;
+              if (tiles <= sm_count_ * plan.blocks) continue;
+              add(plan);
+            }
+  }
+
+  const Problem& problem_;
+  int sm_count_;
+  std::vector<std::pair<double, Plan>> found_;
+};
+
+}  // namespace
+
+std::vector<Plan> ranked_plans(const Problem& problem, int sm_count) {
+  return Enumeration(problem, sm_count).plans();
+}
+
+std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count) {
+  std::map<std::tuple<Skeleton, int, int, int>, std::size_t> of_a_kind;
+  std::map<Skeleton, std::size_t> of_skeleton;
+  std::vector<Plan> chosen;
+  for (const Plan& plan : ranked_plans(problem, sm_count)) {
+    if (chosen.size() == count) break;
+    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split}];
+    auto& same = of_skeleton[plan.skeleton];
+    if (alike >= std::max<std::size_t>(2, count / 10) || same >= std::max<std::size_t>(1, 6 * count / 10))
+      continue;
+    ++alike, ++same;
+    chosen.push_back(plan);
+  }
+  return chosen;
+}
+
+std::vector<Plan> general_plans(Layout layout) {
+  Plan small;
+  small.layout = layout;
+  small.rows = small.columns = 64, small.depth = 32;
+  small.down = small.across = 2;
+  small.stages = 4;
+  small.edges = Edges::kVectors;
+  Plan large = small;
+  large.rows = large.columns = 128;
+  large.down = 4;
+  Plan any = small;
+  any.edges = Edges::kAny;
+  any.stages = 3;
+  return {large, small, any};
+}
+
+std::vector<Plan> broad_plans(Layout layout) {
+  struct Knobs {
+    int consumers, columns, stages, split, blocks;
+    bool persistent;
+  };
+  constexpr Knobs kKnobs[] = {{2, 256, 4, 1, 1, true},  {2, 128, 5, 1, 1, true}, {2, 128, 5, 1, 1, false},
+                              {1, 128, 4, 1, 2, false}, {1, 64, 6, 1, 2, false}, {2, 128, 4, 4, 1, false},
+                              {1, 64, 6, 4, 2, false},  {1, 64, 6, 8, 2, false}};
+  std::vector<Plan> plans;
+  for (const Knobs& knobs : kKnobs) {
+    Plan plan;
+    plan.skeleton = Skeleton::kWgmma;
+    plan.layout = layout;
+    plan.edges = Edges::kVectors;
+    plan.persistent = knobs.persistent;
+    plan.rows = static_cast<std::uint16_t>(64 * knobs.consumers),
+    plan.columns = static_cast<std::uint16_t>(knobs.columns);
+    plan.down = static_cast<std::uint8_t>(knobs.consumers);
+    plan.stages = static_cast<std::uint8_t>(knobs.stages),
+    plan.split = static_cast<std::uint8_t>(knobs.split);
+    plan.blocks = static_cast<std::uint8_t>(knobs.blocks);
+    plan.band = 8;
+    plans.push_back(plan);
+  }
+  Plan tiny;
+  tiny.layout = layout;
+  tiny.edges = Edges::kVectors;
+  tiny.rows = tiny.columns = 32, tiny.depth = 64;
+  tiny.down = tiny.across = 2;
+  tiny.stages = 4;
+  plans.push_back(tiny);
+  tiny.split = 8;
+  plans.push_back(tiny);
+  return plans;
+}
+
+}  // namespace lathe::gemm

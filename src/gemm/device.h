@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gemm/runtime/plan.h"
+
+namespace lathe::gemm {
+
+/// M, N and K of a packed, aligned product.
+struct Size {
+  std::int64_t m = 0, n = 0, k = 0;
+
+  friend auto operator<=>(const Size&, const Size&) = default;
+};
+inline double flop_of(const Size& size) {
+  return 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
+}
+
+/// A compiled kernel. The facts are those of the build (registers, stack_bytes, spill_bytes) and, if it
+/// was inspected, of its machine code (instructions, hmma_f32, hgmma_f32, ...).
+struct Build {
+  std::string cubin;
+  std::map<std::string, double> facts;
+};
+/// Disassembling takes longer than compiling: it is for kernels that are kept. Without a disassembler an
+/// inspected build lacks the facts.
+enum class Inspect { kNo, kYes };
+/// Thread-safe.
+using Compile = std::function<Result<Build>(const std::string& source, Inspect inspect)>;
+
+struct DeviceFacts {
+  std::string name;
+  int sm_count = 0;
+};
+
+/// One of those who compute the products of a size: a kernel, or a vendor's call.
+using Contender = int;
+struct VendorContender {
+  Contender id;
+  std::string name;  ///< "cublas_nn", "lt_tn_3": the layout, and the rank in the library's own order
+};
+
+struct TimeOptions {
+  bool cold = false;  ///< buffers rotate, with twice the L2 between two uses of one
+  int rounds = 5;
+  double block_us = 150;  ///< of a graph of calls; at least 20 calls
+};
+
+/// Times of one contender, one a round, in ns a call. Rounds are common: they pair.
+using RoundTimes = std::vector<double>;
+
+/// A GPU as the tuner sees it. Not thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceFacts& facts() const = 0;
+
+  virtual Result<Contender> add_kernel(const Plan& plan, std::string_view cubin) = 0;
+  /// cuBLAS by layout, then all of cuBLASLt's candidates, the heuristic's first choice first.
+  virtual Result<std::vector<VendorContender>> add_vendors(const Size& size) = 0;
+  /// Forgets the vendor's contenders.
+  virtual void drop_vendors() = 0;
+
+  /// All within the same seconds: graphs of calls, in an order drawn anew each round.
+  virtual Result<std::vector<RoundTimes>> time(const Size& size, std::span<const Contender> contenders,
+                                               const TimeOptions& options) = 0;
+
+  /// Every check of docs/gemm.md. An error with a reason: the kernel is wrong; without: the device's fault.
+  virtual Status verify(const Size& size, Contender kernel, int repeats) = 0;
+
+  /// Measured between two clocks of the GPU over some microseconds.
+  virtual Result<double> clock_mhz() = 0;
+};
+
+}  // namespace lathe::gemm

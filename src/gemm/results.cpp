@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "base/statistics.h"
+#include "gemm/bench.h"
+
+namespace lathe::gemm {
+namespace {
+
+constexpr const char* kTimes[] = {"ours_ns",         "dispatched_ns", "cublas_ns",     "lt_heuristic_ns",
+                                  "lt_autotuned_ns", "torch_ns",      "vendor_best_ns"};
+
+std::string header() {
+  std::string text = "m,n,k,kernel,fallback";
+  for (const char* prefix : {"", "cold_"})
+    for (const char* time : kTimes) text += fmt::format(",{}{}", prefix, time);
+  return text + ",ratio_low,ratio_high,sm_mhz,lt_choice";
+}
+
+/// Empty for what was not measured.
+std::string field(double value, int digits) { return value > 0 ? fmt::format("{:.{}f}", value, digits) : ""; }
+
+std::string fields(const ContenderTimes& t) {
+  std::string text;
+  for (const double ns :
+       {t.ours, t.dispatched, t.cublas, t.lt_heuristic, t.lt_autotuned, t.torch, t.vendor_best()})
+    text += "," + field(ns, 1);
+  return text;
+}
+
+bool parse(const std::string& text, double& value) {
+  value = 0;
+  if (text.empty()) return true;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size() && value >= 0;
+}
+
+bool parse(const std::vector<std::string>& cells, std::size_t first, ContenderTimes& t) {
+  double ignored = 0;
+  return parse(cells[first], t.ours) && parse(cells[first + 1], t.dispatched) &&
+         parse(cells[first + 2], t.cublas) && parse(cells[first + 3], t.lt_heuristic) &&
+         parse(cells[first + 4], t.lt_autotuned) && parse(cells[first + 5], t.torch) &&
+         parse(cells[first + 6], ignored);
+}
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> cells(1);
+  for (const char c : line)
+    if (c == ',')
+      cells.emplace_back();
+    else
+      cells.back() += c;
+  return cells;
+}
+
+double ratio(const Row& row) { return row.warm.lt_autotuned / row.warm.ours; }
+double cold_ratio(const Row& row) { return row.cold.lt_autotuned / row.cold.ours; }
+double best_ratio(const Row& row) { return row.warm.vendor_best() / row.warm.ours; }
+
+using Rows = std::vector<const Row*>;
+
+/// "| 1.12 | 75% | 10% | 0.81 |": geometric mean, wins, losses, the worst decile's edge.
+std::string figures(const Rows& rows, const std::function<double(const Row&)>& ratio_of) {
+  std::vector<double> ratios;
+  for (const Row* row : rows)
+    if (const double r = ratio_of(*row); std::isfinite(r) && r > 0) ratios.push_back(r);
+  if (ratios.empty()) return " - | - | - | - |";
+  const auto share = [&](auto test) {
+    return 100.0 * static_cast<double>(std::count_if(ratios.begin(), ratios.end(), test)) /
+           static_cast<double>(ratios.size());
+  };
+  return fmt::format(" {:.3f} | {:.0f}% | {:.0f}% | {:.3f} |", geometric_mean(ratios),
+                     share([](double r) { return r > 1.02; }), share([](double r) { return r < 0.98; }),
+                     quantile(ratios, 0.1));
+}
+
+constexpr const char* kFigures =
+    "geomean | wins > 1.02 | losses < 0.98 | worst decile |\n|---|---|---|---|---|---|\n";
+
+std::string work_of(const Row& row) {
+  return fmt::format("1e{:.0f} to 1e{:.0f}", std::floor(std::log10(flop_of(row.size))),
+                     std::floor(std::log10(flop_of(row.size))) + 1);
+}
+
+std::string grouped(const Rows& rows, const char* what,
+                    const std::function<std::string(const Row&)>& group_of) {
+  std::map<std::string, Rows> groups;
+  std::vector<std::string> order;
+  for (const Row* row : rows) {
+    const std::string group = group_of(*row);
+    if (!groups.contains(group)) order.push_back(group);
+    groups[group].push_back(row);
+  }
+  std::string text = fmt::format("\n| {} | sizes | {}", what, kFigures);
+  for (const std::string& group : order)
+    text += fmt::format("| {} | {} |{}\n", group, groups[group].size(), figures(groups[group], ratio));
+  return text;
+}
+
+std::string line_of(const Row& row) {
+  return fmt::format("| {} | {:.3f} | {:.3f} to {:.3f} | {:.2f} | {:.2f} | {:.2f} | `{}` |\n",
+                     name_of(row.size), ratio(row), row.ratio_low, row.ratio_high, row.warm.ours / 1e3,
+                     row.warm.lt_autotuned / 1e3, row.warm.vendor_best() / 1e3, row.kernel);
+}
+
+}  // namespace
+
+std::string csv_of(const std::vector<Row>& rows) {
+  std::string text = header() + "\n";
+  for (const Row& row : rows)
+    text += fmt::format("{},{},{},{},{}{}{},{},{},{},{}\n", row.size.m, row.size.n, row.size.k, row.kernel,
+                        row.fallback, fields(row.warm), fields(row.cold), field(row.ratio_low, 4),
+                        field(row.ratio_high, 4), field(row.sm_mhz, 0), row.lt_choice);
+  return text;
+}
+
+Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string& path) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  if (line != header())
+    return invalid("not a table of lathe gemm bench", "its first line must be: " + header(), {path, 1, 0});
+  std::vector<Row> rows;
+  for (int number = 2; std::getline(lines, line); ++number) {
+    const std::vector<std::string> cells = split(line);
+    Row row;
+    double m = 0, n = 0, k = 0;
+    if (cells.size() != split(header()).size() || !parse(cells[0], m) || !parse(cells[1], n) ||
+        !parse(cells[2], k) || !parse(cells, 5, row.warm) || !parse(cells, 12, row.cold) ||
+        !parse(cells[19], row.ratio_low) || !parse(cells[20], row.ratio_high) ||
+        !parse(cells[21], row.sm_mhz) || row.warm.ours <= 0)
+      return invalid("this line is no row of the table", {}, {path, number, 0});
+    row.size = {static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
+    row.kernel = cells[3], row.fallback = cells[4], row.lt_choice = cells[22];
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string summary_of(const std::vector<Row>& all, int sm_count) {
+  Rows rows;
+  for (const Row& row : all)
+    if (row.warm.lt_autotuned > 0) rows.push_back(&row);
+  std::string text = fmt::format("| {} sizes: the kernel against | sizes | {}", rows.size(), kFigures);
+  const auto total = [&](const char* what, const std::function<double(const Row&)>& of) {
+    text += fmt::format("| {} | {} |{}\n", what, rows.size(), figures(rows, of));
+  };
+  total("cuBLASLt autotuned", ratio);
+  total("the vendor's best", best_ratio);
+  total("cuBLASLt heuristic", [](const Row& r) { return r.warm.lt_heuristic / r.warm.ours; });
+  total("cuBLAS", [](const Row& r) { return r.warm.cublas / r.warm.ours; });
+  total("torch.matmul", [](const Row& r) { return r.warm.torch / r.warm.ours; });
+  total("cuBLASLt autotuned, cold", cold_ratio);
+
+  Rows by_ratio = rows;
+  std::stable_sort(by_ratio.begin(), by_ratio.end(),
+                   [](const Row* a, const Row* b) { return ratio(*a) < ratio(*b); });
+  constexpr const char* kHeader =
+      "| M x N x K | over autotuned | 95% interval | ours us | autotuned us | vendor's best us | kernel |\n"
+      "|---|---|---|---|---|---|---|\n";
+  text += "\n## Losses\n\n";
+  const auto losses =
+      std::find_if(by_ratio.begin(), by_ratio.end(), [](const Row* row) { return ratio(*row) >= 0.98; });
+  if (losses == by_ratio.begin()) {
+    text += "None below 0.98.\n";
+  } else {
+    text += kHeader;
+    for (auto row = by_ratio.begin(); row != losses && row - by_ratio.begin() < 40; ++row)
+      text += line_of(**row);
+    if (losses - by_ratio.begin() > 40)
+      text += fmt::format("\n{} in all; the CSV has the others.\n", losses - by_ratio.begin());
+  }
+  text += "\n## By family and by work\n";
+  text += grouped(rows, "family", [&](const Row& row) {
+    return std::string(1, static_cast<char>(family_of(row.size, sm_count)));
+  });
+  text += grouped(rows, "FLOP", work_of);
+  text += "\n## The largest gains\n\n";
+  text += kHeader;
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, by_ratio.size()); ++i)
+    text += line_of(*by_ratio[by_ratio.size() - 1 - i]);
+  return text;
+}
+
+}  // namespace lathe::gemm

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lathe::gemm {
+
+// The CUDA driver's functions that the library calls, declared here and bound at run time, so that
+// it builds without the toolkit and loads without a GPU. Layouts are those of the stable ABI.
+
+using Code = int;  ///< CUresult; 0 is success
+using DevicePointer = std::uint64_t;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+
+enum class DeviceAttribute : int { kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76 };
+enum class FunctionAttribute : int { kMaxDynamicShared = 8, kNonPortableCluster = 14 };
+
+struct LaunchAttribute {
+  int id = 4;  ///< the cluster's extents
+  int padding = 0;
+  unsigned cluster[16] = {1, 1, 1};
+};
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  Stream stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+static_assert(sizeof(LaunchAttribute) == 72 && offsetof(LaunchConfig, attributes) == 40);
+
+struct Driver {
+  Code (*init)(unsigned flags);
+  Code (*error_name)(Code, const char**);
+  Code (*context_current)(Context*);
+  Code (*context_device)(int* device);
+  Code (*device_attribute)(int*, DeviceAttribute, int device);
+  Code (*module_load)(Module*, const void* image);
+  Code (*module_unload)(Module);
+  Code (*module_function)(Function*, Module, const char* name);
+  Code (*set_function_attribute)(Function, FunctionAttribute, int);
+  Code (*launch)(const LaunchConfig*, Function, void** arguments, void** extra);
+  Code (*tensor_map)(void* map, int type, std::uint32_t rank, DevicePointer, const std::uint64_t* dims,
+                     const std::uint64_t* strides, const std::uint32_t* box,
+                     const std::uint32_t* element_strides, int interleave, int swizzle, int promotion,
+                     int fill);
+};
+
+/// Binds libcuda.so.1, once per process. nullptr where there is no driver, or one before 12.0.
+const Driver* driver();
+
+}  // namespace lathe::gemm

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+// Which kernel computes which product, and how it is launched. Without dependencies, like the whole
+// folder: it is also the source of the exported library.
+
+namespace lathe::gemm {
+
+/// How A and B lie in memory; see lathe_gemm.h.
+enum class Layout : std::uint8_t { kNN, kTN, kNT, kTT };
+inline bool a_along_k(Layout layout) { return layout == Layout::kNN || layout == Layout::kTN; }
+inline bool b_along_k(Layout layout) { return layout == Layout::kTN || layout == Layout::kTT; }
+const char* name_of(Layout layout);
+
+/// The skeletons of device/lathe/cuda: gemm_direct.cuh, gemm_mma.cuh, gemm_wgmma.cuh.
+enum class Skeleton : std::uint8_t { kDirect, kMma, kWgmma };
+
+/// What a kernel may rely on, as GemmEdges of gemm_mma.cuh.
+enum class Edges : std::uint8_t { kWhole, kVectors, kAny };
+
+/// A skeleton and its knobs. A knob that a skeleton lacks is 1 (steps: 0).
+struct Plan {
+  Skeleton skeleton = Skeleton::kMma;
+  Layout layout = Layout::kTN;
+  Edges edges = Edges::kVectors;
+  bool persistent = false;  ///< wgmma
+  std::uint16_t rows = 64;  ///< of a block's tile
+  std::uint16_t columns = 64;
+  std::uint16_t depth = 64;  ///< terms of a step
+  std::uint8_t stages = 3;   ///< of the ring; direct: steps loaded ahead
+  std::uint8_t down = 1;     ///< warps, or warpgroups, over the tile's rows
+  std::uint8_t across = 1;   ///< warps over its columns
+  std::uint8_t slices = 1;   ///< groups of warps that share a step, or (direct) all of K
+  std::uint8_t split = 1;    ///< blocks of a cluster that share K
+  std::uint8_t share = 1;    ///< blocks of a cluster that share their loads of B
+  std::uint8_t band = 1;     ///< wgmma: rows of clusters that are taken together
+  std::uint8_t blocks = 1;   ///< that fit a multiprocessor, at least
+  std::uint32_t steps = 0;   ///< of a block (direct: of a warp), compiled in; 0: any
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// All knobs in one word: "mma_tn_64x64x64_w2x2_g1_s4_c8_k4_whole".
+std::string name_of(const Plan& plan);
+/// The plan of such a name. False where it is none.
+bool plan_of(const std::string& name, Plan& plan);
+
+int threads_of(const Plan& plan);
+int shared_bytes_of(const Plan& plan);
+inline int cluster_of(const Plan& plan) { return plan.split * plan.share; }
+
+/// A product as far as kernels are chosen by it.
+struct Problem {
+  Layout layout = Layout::kTN;
+  std::int64_t m = 0, n = 0, k = 0;
+  bool aligned = true;    ///< A and B and their rows, to 16 bytes
+  bool aligned_c = true;  ///< C and its rows, to 16 bytes
+
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+/// Whether the kernel computes this product; that the device has its instructions is not asked.
+bool serves(const Plan& plan, const Problem& problem);
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+Grid grid_of(const Plan& plan, const Problem& problem, int sm_count);
+
+/// A model of the kernel's time in ns on a warm L2, from the chip's clock and bandwidths. It ranks
+/// plans, no more: see docs/gemm.md for its errors.
+double model_ns(const Plan& plan, const Problem& problem, int sm_count);
+
+}  // namespace lathe::gemm

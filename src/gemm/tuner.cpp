@@ -1,0 +1,232 @@
+#include "gemm/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "base/statistics.h"
+#include "gemm/catalogue.h"
+#include "gemm/kernel_source.h"
+#include "gemm/sizes.h"
+
+namespace lathe::gemm {
+namespace {
+
+constexpr TimeOptions kScreening{.cold = false, .rounds = 3, .block_us = 60};
+constexpr TimeOptions kFinals{.cold = false, .rounds = 9, .block_us = 150};
+
+constexpr const char* kAllWrong = "wrong_result";
+
+double fact(const Build& build, const char* name) {
+  const auto found = build.facts.find(name);
+  return found == build.facts.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+std::string objection_to(const Build& build, const Plan& plan) {
+  if (fact(build, "spill_bytes") > 0 || fact(build, "stack_bytes") > 0) return "registers are spilled";
+  if (fact(build, "wgmma_serialised") > 0) return "the products of wgmma wait for one another";
+  if (fact(build, "setmaxnreg_ignored") > 0) return "setmaxnreg has no effect";
+  if (!build.facts.contains("instructions")) return {};
+  if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0) return "the tensor cores sum in fp16";
+  const char* const products = plan.skeleton == Skeleton::kWgmma ? "hgmma_f32" : "hmma_f32";
+  return fact(build, products) > 0 ? "" : "there are no tensor-core products with fp32 sums";
+}
+
+int distance(const Plan& a, const Plan& b) {
+  if (a.skeleton != b.skeleton || a.layout != b.layout) return 100;
+  return (a.rows != b.rows) + (a.columns != b.columns) + (a.depth != b.depth) + (a.stages != b.stages) +
+         (a.down * 16 + a.across != b.down * 16 + b.across) + (a.slices != b.slices) + (a.split != b.split) +
+         (a.share != b.share) + (a.band != b.band) + (a.persistent != b.persistent) + (a.blocks != b.blocks) +
+         2 * (a.edges != b.edges);
+}
+
+Status Tuner::build(const std::vector<Plan>& plans) {
+  std::vector<Plan> wanted;
+  std::set<std::string> names;
+  for (const Plan& plan : plans)
+    if (const std::string name = name_of(plan);
+        !loaded_.contains(name) && !journal_.is_bad(name) && names.insert(name).second)
+      wanted.push_back(plan);
+  const auto begin_ns = steady_clock().now_ns();
+  std::vector<Build> built(wanted.size());
+  LATHE_CHECK_OK(for_each_index(static_cast<int>(wanted.size()), [&](int i) -> Status {
+    const auto at = static_cast<std::size_t>(i);
+    LATHE_TRY(built[at], compile_(kernel_source(wanted[at]), Inspect::kNo));
+    return Ok{};
+  }));
+  report_.build_seconds += seconds_since(begin_ns);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string name = name_of(wanted[i]);
+    ++report_.kernels_built;
+    std::string objection = objection_to(built[i], wanted[i]);
+    if (objection.empty()) {
+      const auto loaded = device_.add_kernel(wanted[i], built[i].cubin);
+      if (loaded.ok())
+        loaded_[name] = *loaded;
+      else
+        objection = loaded.error().message;
+    }
+    if (objection.empty()) continue;
+    ++report_.kernels_refused;
+    LATHE_CHECK_OK(journal_.add_bad(name, objection));
+  }
+  return Ok{};
+}
+
+Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::vector<Plan>& plans) {
+  LATHE_CHECK_OK(build(plans));
+  std::vector<Entrant> entrants;
+  for (const Plan& plan : plans) {
+    const std::string name = name_of(plan);
+    const auto found = loaded_.find(name);
+    if (found == loaded_.end()) continue;
+    // A first run by itself: a kernel that does not start is no reason to stop.
+    LATHE_CHECK_OK(journal_.starting(name));
+    const auto first = device_.time(size, std::array{found->second}, {.rounds = 1, .block_us = 1});
+    LATHE_CHECK_OK(journal_.ended());
+    if (first.ok()) {
+      entrants.push_back({plan, name, found->second, (*first)[0][0]});
+      continue;
+    }
+    LATHE_CHECK_OK(journal_.add_bad(name, first.error().message));
+    // After a fault the context is lost, and every other kernel with it.
+    if (!device_.clock_mhz().ok())
+      return Error{ErrorCode::kUnavailable, fmt::format("{}: {}", name, first.error().message),
+                   "run the command again: it goes on without this kernel"};
+  }
+  if (entrants.empty()) return entrants;
+  // Those that are far off already need no rounds.
+  std::stable_sort(entrants.begin(), entrants.end(),
+                   [](const auto& a, const auto& b) { return a.ns < b.ns; });
+  std::size_t close = 1;
+  while (close < entrants.size() && entrants[close].ns < 1.5 * entrants[0].ns) ++close;
+  for (std::size_t i = close; i < entrants.size(); ++i)
+    LATHE_CHECK_OK(journal_.add(Trial{size, entrants[i].name, entrants[i].ns}));
+  entrants.resize(close);
+  std::vector<Contender> ids;
+  for (const Entrant& one : entrants) ids.push_back(one.id);
+  LATHE_TRY(const auto times, device_.time(size, ids, kScreening));
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    entrants[i].ns = median(times[i]);
+    LATHE_CHECK_OK(journal_.add(Trial{size, entrants[i].name, entrants[i].ns}));
+  }
+  std::stable_sort(entrants.begin(), entrants.end(),
+                   [](const auto& a, const auto& b) { return a.ns < b.ns; });
+  return entrants;
+}
+
+Result<Choice> Tuner::tune(const Size& size, const TuneOptions& options) {
+  const auto begin_ns = steady_clock().now_ns();
+  const Problem problem{Layout::kTN, size.m, size.n, size.k};
+  const int sm_count = device_.facts().sm_count;
+  std::vector<Plan> first = shortlist(problem, sm_count, options.screened);
+  for (const Plan& plan : general_plans(problem.layout)) first.push_back(plan);
+  LATHE_TRY(std::vector<Entrant> entrants, screen(size, first));
+  if (entrants.empty()) return Error{ErrorCode::kNotFound, "no kernel runs at " + name_of(size)};
+  int tried = static_cast<int>(entrants.size());
+
+  std::vector<Plan> near = ranked_plans(problem, sm_count);
+  std::erase_if(near,
+                [&](const Plan& plan) { return std::find(first.begin(), first.end(), plan) != first.end(); });
+  const auto nearness = [&](const Plan& plan) {
+    int least = 1000;
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, entrants.size()); ++i)
+      least = std::min(least, distance(plan, entrants[i].plan) * 3 + static_cast<int>(i));
+    return least;
+  };
+  std::stable_sort(near.begin(), near.end(),
+                   [&](const Plan& a, const Plan& b) { return nearness(a) < nearness(b); });
+  near.resize(std::min(near.size(), options.neighbours));
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, entrants.size()); ++i)
+    near.push_back(entrants[i].plan);
+  LATHE_TRY(entrants, screen(size, near));
+  tried += static_cast<int>(entrants.size());
+  entrants.resize(std::min(entrants.size(), options.finals));
+
+  std::vector<Contender> ids;
+  for (const Entrant& one : entrants) ids.push_back(one.id);
+  std::vector<VendorContender> vendors;
+  if (options.vendors) {
+    LATHE_TRY(vendors, device_.add_vendors(size));
+    std::erase_if(vendors, [](const VendorContender& one) { return one.name.rfind("lt_", 0) != 0; });
+    for (const VendorContender& one : vendors) ids.push_back(one.id);
+  }
+  LATHE_TRY(const auto times, device_.time(size, ids, kFinals));
+  if (options.vendors) device_.drop_vendors();
+  for (std::size_t i = 0; i < entrants.size(); ++i) entrants[i].ns = median(times[i]);
+  std::stable_sort(entrants.begin(), entrants.end(),
+                   [](const auto& a, const auto& b) { return a.ns < b.ns; });
+
+  Choice choice{.size = size, .tried = tried};
+  for (std::size_t i = 0; i < vendors.size(); ++i)
+    if (const double ns = median(times[entrants.size() + i]); choice.lt.empty() || ns < choice.lt_ns)
+      choice.lt = vendors[i].name, choice.lt_ns = ns;
+  for (const Entrant& one : entrants) {
+    const Status verified = verify(size, one, options.repeats);
+    if (verified.ok()) {
+      choice.kernel = one.name, choice.kernel_ns = one.ns;
+      choice.seconds = seconds_since(begin_ns);
+      return choice;
+    }
+    if (verified.error().reason.empty()) return verified.error();
+    LATHE_CHECK_OK(journal_.add_bad(one.name, verified.error().message));
+    loaded_.erase(one.name);
+    events_.on_event({Severity::kWarning, "gemm", verified.error().message});
+  }
+  return Error{ErrorCode::kNotFound, "no kernel passed the checks at " + name_of(size), {}, {}, kAllWrong};
+}
+
+Status Tuner::verify(const Size& size, const Entrant& one, int repeats) {
+  LATHE_TRY(const Build build, compile_(kernel_source(one.plan), Inspect::kYes));
+  if (const std::string why = objection_to(build, one.plan); !why.empty())
+    return refused("wrong_code", one.name + ": " + why);
+  return device_.verify(size, one.id, repeats);
+}
+
+Result<TuneReport> Tuner::run(const TuneOptions& options, const CancelToken& cancel) {
+  const auto begin_ns = steady_clock().now_ns();
+  report_ = {};
+  LATHE_CHECK_OK(journal_.begin(device_.facts()));
+  std::vector<Size> sizes;
+  std::vector<Plan> plans;
+  for (const Size& size : options.sizes) {
+    if (journal_.choice(size)) {
+      ++report_.known;
+      continue;
+    }
+    sizes.push_back(size);
+    for (const Plan& plan :
+         shortlist({Layout::kTN, size.m, size.n, size.k}, device_.facts().sm_count, options.screened))
+      plans.push_back(plan);
+  }
+  // All at once: the processors are idle while the GPU measures, and the GPU while they compile.
+  LATHE_CHECK_OK(build(plans));
+  for (const Size& size : sizes) {
+    if (cancel.cancelled() || (options.seconds > 0 && seconds_since(begin_ns) > options.seconds)) break;
+    auto choice = tune(size, options);
+    // Those that were wrong are out, and what they hid comes to light.
+    for (int again = 0; again < 3 && !choice.ok() && choice.error().reason == kAllWrong; ++again)
+      choice = tune(size, options);
+    if (!choice.ok() && choice.error().reason.empty() && choice.error().code != ErrorCode::kNotFound)
+      return choice.error();
+    if (!choice.ok()) {
+      events_.on_event({Severity::kWarning, "gemm", choice.error().message});
+      continue;
+    }
+    LATHE_CHECK_OK(journal_.add(*choice));
+    ++report_.tuned;
+    events_.on_event({Severity::kInfo, "gemm",
+                      fmt::format("{} {:.2f} us, cuBLASLt {:.2f} us ({}): {}", name_of(size),
+                                  choice->kernel_ns / 1e3, choice->lt_ns / 1e3, choice->lt, choice->kernel)});
+  }
+  report_.seconds = seconds_since(begin_ns);
+  return report_;
+}
+
+}  // namespace lathe::gemm

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+
+#include "base/cancel.h"
+#include "base/events.h"
+#include "gemm/journal.h"
+
+namespace lathe::gemm {
+
+struct TuneOptions {
+  std::vector<Size> sizes;
+  double seconds = 0;           ///< no new size is begun after that; 0: no limit
+  std::size_t screened = 24;    ///< kernels that the model proposes for a size
+  std::size_t neighbours = 12;  ///< kernels near the best of those
+  std::size_t finals = 4;
+  int repeats = 200;    ///< runs of the winner whose bits are compared
+  bool vendors = true;  ///< choose among cuBLASLt's candidates too, in the same rounds
+};
+
+struct TuneReport {
+  int tuned = 0, known = 0, kernels_built = 0, kernels_refused = 0;
+  double seconds = 0, build_seconds = 0;
+};
+
+/// For each size: what the model ranks highest is screened in few short rounds, then what lies near the
+/// best of those; few meet cuBLASLt's candidates in longer rounds; the fastest that passes every check is
+/// the choice. Sizes that the journal knows are skipped.
+class Tuner {
+ public:
+  Tuner(Device& device, Compile compile, Journal& journal, EventSink& events)
+      : device_(device), compile_(std::move(compile)), journal_(journal), events_(events) {}
+
+  /// Errors are the device's: the journal has what was found before.
+  Result<TuneReport> run(const TuneOptions& options, const CancelToken& cancel);
+
+ private:
+  struct Entrant {
+    Plan plan;
+    std::string name;
+    Contender id = 0;
+    double ns = 0;
+  };
+
+  Result<Choice> tune(const Size& size, const TuneOptions& options);
+  Status build(const std::vector<Plan>& plans);
+  /// The machine code, then the results.
+  Status verify(const Size& size, const Entrant& one, int repeats);
+  /// Those of `plans` that build and run, timed.
+  Result<std::vector<Entrant>> screen(const Size& size, const std::vector<Plan>& plans);
+
+  Device& device_;
+  Compile compile_;
+  Journal& journal_;
+  EventSink& events_;
+  std::map<std::string, Contender> loaded_;
+  TuneReport report_;
+};
+
+/// Why a build must not be used, from its facts: spills, a stack, products that wait for one another, sums in
+/// fp16. Empty for a good one.
+std::string objection_to(const Build& build, const Plan& plan);
+
+/// In how many knobs two plans differ.
+int distance(const Plan& a, const Plan& b);
+
+}  // namespace lathe::gemm

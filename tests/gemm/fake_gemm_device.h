@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cmath>
+#include <set>
+
+#include "gemm/device.h"
+
+namespace lathe::gemm {
+
+/// A GPU whose kernels take the model's time, but for those that a test changes.
+class FakeGemmDevice final : public Device {
+ public:
+  const DeviceFacts& facts() const override { return facts_; }
+
+  Result<Contender> add_kernel(const Plan& plan, std::string_view) override {
+    plans_.push_back(plan);
+    return static_cast<Contender>(plans_.size() - 1);
+  }
+  Result<std::vector<VendorContender>> add_vendors(const Size&) override {
+    return std::vector<VendorContender>{
+        {-1, "cublas_nn"}, {-2, "cublas_tn"}, {-3, "lt_nn_0"}, {-4, "lt_tn_0"}, {-5, "lt_tn_1"}};
+  }
+  void drop_vendors() override {}
+
+  Result<std::vector<RoundTimes>> time(const Size& size, std::span<const Contender> contenders,
+                                       const TimeOptions& options) override {
+    ++timings;
+    std::vector<RoundTimes> times;
+    for (const Contender id : contenders) {
+      if (lost) return Error{ErrorCode::kUnavailable, "CUDA_ERROR_ILLEGAL_ADDRESS"};
+      const std::string name = id < 0 ? "vendor" : name_of(plans_.at(static_cast<std::size_t>(id)));
+      if (faulty.contains(name)) {
+        lost = true;
+        return Error{ErrorCode::kUnavailable, "CUDA_ERROR_ILLEGAL_ADDRESS"};
+      }
+      if (unlaunchable.contains(name)) return Error{ErrorCode::kUnavailable, "CUDA_ERROR_INVALID_VALUE"};
+      const double ns = id < 0 ? 4000 - 100 * id : time_of(size, plans_.at(static_cast<std::size_t>(id)));
+      times.emplace_back(static_cast<std::size_t>(options.rounds), options.cold ? 1.5 * ns : ns);
+    }
+    return times;
+  }
+  Status verify(const Size&, Contender kernel, int) override {
+    const std::string name = name_of(plans_.at(static_cast<std::size_t>(kernel)));
+    if (wrong.contains(name)) return refused("wrong_result", name + ": 3 wrong elements");
+    return Ok{};
+  }
+  Result<double> clock_mhz() override {
+    if (lost) return Error{ErrorCode::kUnavailable, "CUDA_ERROR_ILLEGAL_ADDRESS"};
+    return 1980.0;
+  }
+
+  double time_of(const Size& size, const Plan& plan) const {
+    const auto found = changed.find(name_of(plan));
+    return model_ns(plan, {plan.layout, size.m, size.n, size.k}, facts_.sm_count) *
+           (found == changed.end() ? 1 : found->second);
+  }
+
+  std::set<std::string> wrong, faulty, unlaunchable;
+  std::map<std::string, double> changed;  ///< factors of the model's time
+  bool lost = false;
+  int timings = 0;
+
+ private:
+  DeviceFacts facts_{"a fake GPU", 132};
+  std::vector<Plan> plans_;
+};
+
+}  // namespace lathe::gemm

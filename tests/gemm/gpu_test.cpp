@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+
+#include "base/parallel.h"
+#include "gemm/catalogue.h"
+#include "gemm/cuda/cuda_device.h"
+#include "gemm/kernel_source.h"
+#include "tests/backend/cuda/without_gpu.h"
+#include "tests/gemm/gemm_compiler.h"
+
+namespace lathe::gemm {
+namespace {
+
+class GemmOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!compile_.works()) LATHE_WITHOUT_GPU("no NVRTC");
+    auto device = open_cuda_device(0, compile_);
+    if (!device.ok()) LATHE_WITHOUT_GPU(device.error().message);
+    device_ = *std::move(device);
+  }
+
+  struct Case {
+    Plan plan;
+    Size size;
+  };
+
+  /// Verifies all that a kernel's plan lets it compute; returns how many these are.
+  int expect_right(const std::vector<Case>& cases, int repeats) {
+    std::vector<Build> builds(cases.size());
+    const Status built = for_each_index(static_cast<int>(cases.size()), [&](int i) -> Status {
+      const auto at = static_cast<std::size_t>(i);
+      LATHE_TRY(builds[at], compile_(kernel_source(cases[at].plan), Inspect::kNo));
+      return Ok{};
+    });
+    EXPECT_TRUE(built.ok()) << built.error().message;
+    int verified = 0;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const auto& [plan, size] = cases[i];
+      if (plan.edges != Edges::kAny && !serves(plan, {plan.layout, size.m, size.n, size.k})) continue;
+      const auto kernel = device_->add_kernel(plan, builds[i].cubin);
+      if (!kernel.ok()) {
+        ADD_FAILURE() << name_of(plan) << ": " << kernel.error().message;
+        continue;
+      }
+      const Status right = device_->verify(size, *kernel, repeats);
+      EXPECT_TRUE(right.ok()) << right.error().message;
+      ++verified;
+    }
+    return verified;
+  }
+
+  const GemmCompiler compile_{"sm_90a"};
+  std::unique_ptr<Device> device_;
+};
+
+constexpr Size kOdd[] = {{1, 1, 1},    {1, 200, 77},    {129, 65, 33}, {300, 7, 1000},
+                         {64, 64, 64}, {257, 513, 129}, {130, 264, 0}};
+constexpr Size kAligned[] = {
+    {8, 8, 8}, {200, 136, 72}, {1000, 264, 4104}, {512, 1024, 2048}, {136, 4096, 64}};
+
+TEST_F(GemmOnGpu, TheGeneralKernelsAreRightForAnySizeAndLayout) {
+  std::vector<Case> cases;
+  for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT})
+    for (const Plan& plan : general_plans(layout))
+      for (const Size& size :
+           plan.edges == Edges::kAny ? std::span<const Size>(kOdd) : std::span<const Size>(kAligned))
+        cases.push_back({plan, size});
+  EXPECT_GE(expect_right(cases, 20), 60);
+}
+
+TEST_F(GemmOnGpu, TheBroadKernelsAreRightInEveryLayout) {
+  std::vector<Case> cases;
+  for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT})
+    for (const Plan& plan : broad_plans(layout))
+      for (const Size& size : kAligned) cases.push_back({plan, size});
+  EXPECT_GE(expect_right(cases, 20), 150);
+}
+
+TEST_F(GemmOnGpu, WhatTheModelRanksHighestIsRight) {
+  std::vector<Case> cases;
+  for (const Size& size :
+       {Size{64, 64, 64}, {128, 64, 4096}, {256, 256, 16384}, {1024, 1024, 1024}, {4096, 2048, 512}})
+    for (const Plan& plan : shortlist({Layout::kTN, size.m, size.n, size.k}, device_->facts().sm_count, 12))
+      cases.push_back({plan, size});
+  EXPECT_GE(expect_right(cases, 50), 50);
+}
+
+}  // namespace
+}  // namespace lathe::gemm

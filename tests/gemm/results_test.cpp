@@ -1,0 +1,84 @@
+#include <gmock/gmock.h>
+
+#include "gemm/bench.h"
+#include "report/gemm_chart.h"
+#include "tests/gemm/fake_gemm_device.h"
+
+namespace lathe::gemm {
+namespace {
+
+using testing::HasSubstr;
+
+Row row(Size size, double ours_ns, double autotuned_ns) {
+  Row made{.size = size, .kernel = "k", .lt_choice = "lt_tn_0"};
+  made.warm = {.ours = ours_ns,
+               .dispatched = ours_ns,
+               .cublas = 2 * autotuned_ns,
+               .lt_heuristic = autotuned_ns,
+               .lt_autotuned = autotuned_ns};
+  made.ratio_low = 0.9, made.ratio_high = 1.5;
+  return made;
+}
+
+TEST(GemmResults, ATableIsReadAsItWasWritten) {
+  const std::vector<Row> rows = {row({64, 64, 64}, 2000, 2600.5), row({128, 64, 64}, 3000, 2000)};
+  const auto read = rows_of_csv(csv_of(rows), "t.csv");
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ(csv_of(*read), csv_of(rows));
+  EXPECT_EQ((*read)[0].warm.lt_autotuned, 2600.5);
+  EXPECT_EQ((*read)[0].cold.ours, 0);
+}
+
+TEST(GemmResults, AWrongLineOfATableIsNamed) {
+  const std::string good = csv_of({row({64, 64, 64}, 2000, 2600)});
+  EXPECT_FALSE(rows_of_csv("m,n\n", "t.csv").ok());
+  for (const char* bad : {"1,2,3\n", "64,64,64,k,,x,,,,,,,,,,,,,,,,,\n", "64,64,64,k,,,,,,,,,,,,,,,,,,,\n"}) {
+    const auto read = rows_of_csv(good + bad, "t.csv");
+    ASSERT_FALSE(read.ok()) << bad;
+    EXPECT_EQ(read.error().where.line, 3);
+  }
+}
+
+TEST(GemmResults, TheSummaryShowsLossesFirst) {
+  const std::string text = summary_of({row({64, 64, 64}, 1000, 2000), row({128, 64, 64}, 4000, 2000)}, 132);
+  EXPECT_THAT(text, HasSubstr("| cuBLASLt autotuned | 2 | 1.000 | 50% | 50% |"));
+  EXPECT_LT(text.find("128x64x64"), text.find("64x64x64 | 2.000"));
+}
+
+TEST(GemmResults, TheHeatMapHasACellForEachSize) {
+  const std::string svg = gemm_heat_map({row({64, 64, 64}, 1000, 2000), row({128, 64, 64}, 4000, 2000)});
+  EXPECT_THAT(svg, HasSubstr("64x64x64: 2.000x"));
+  EXPECT_THAT(svg, HasSubstr("128x64x64: 0.500x"));
+  EXPECT_THAT(svg, HasSubstr("xmlns"));
+}
+
+TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
+  FakeGemmDevice device;
+  const std::string path = testing::TempDir() + "gemm_bench_test.jsonl";
+  std::remove(path.c_str());
+  auto journal = Journal::open(path);
+  ASSERT_TRUE(journal.ok());
+  const Size size{64, 64, 64};
+  const std::string kernel = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors";
+  ASSERT_TRUE(journal->add(Choice{.size = size, .kernel = kernel, .lt = "lt_tn_1"}).ok());
+  NullSink sink;
+  const Compile compile = [](const std::string&, Inspect) -> Result<Build> { return Build{"cubin", {}}; };
+  const auto report =
+      bench(device, compile, *journal, {.sizes = {size, {1, 1, 1}}, .verify_repeats = 1}, sink, {});
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  EXPECT_EQ(report->unknown, 1);
+  ASSERT_EQ(report->rows.size(), 1u);
+  const Row& row = report->rows[0];
+  EXPECT_EQ(row.warm.cublas, 4100);
+  EXPECT_EQ(row.warm.lt_heuristic, 4300);
+  EXPECT_EQ(row.warm.lt_autotuned, 4500);
+  EXPECT_EQ(row.warm.vendor_best(), 4100);
+  EXPECT_EQ(row.cold.ours, 1.5 * row.warm.ours);
+  EXPECT_EQ(row.sm_mhz, 1980);
+  device.wrong = {kernel};
+  EXPECT_FALSE(bench(device, compile, *journal, {.sizes = {size}, .verify_repeats = 1}, sink, {}).ok());
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace lathe::gemm

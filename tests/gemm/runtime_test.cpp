@@ -1,0 +1,141 @@
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <thread>
+
+#include "gemm/catalogue.h"
+#include "gemm/runtime/lathe_gemm.h"
+#include "gemm/runtime/library.h"
+
+namespace lathe::gemm {
+
+namespace {
+
+/// Machine code that is never loaded.
+constexpr unsigned char kCode[1] = {};
+
+struct Table {
+  std::vector<Image> images;
+  std::vector<Entry> entries;
+
+  Table() {
+    for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT}) {
+      for (const Plan& plan : general_plans(layout)) images.push_back({plan, kCode, kCode});
+      for (const Plan& plan : broad_plans(layout)) images.push_back({plan, kCode, nullptr});
+    }
+    Plan tuned;
+    plan_of("direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors", tuned);
+    images.push_back({tuned, kCode, nullptr});
+    entries.push_back({Layout::kTN, 64, 64, 64, static_cast<std::uint32_t>(images.size() - 1)});
+    plan_of("mma_tn_64x64x64_w2x2_g1_s2_c4_m1_b1_o1_k0_whole", tuned);
+    images.push_back({tuned, kCode, nullptr});
+    entries.push_back({Layout::kTN, 64, 64, 8192, static_cast<std::uint32_t>(images.size() - 1)});
+  }
+};
+const Table& table() {
+  static const Table made;
+  return made;
+}
+
+}  // namespace
+
+const Library& library() {
+  static const Library made{table().images.data(), table().images.size(), table().entries.data(),
+                            table().entries.size()};
+  return made;
+}
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// As a caller in C may pass it.
+template <class Enum>
+Enum out_of_range(int value) {
+  Enum result;
+  static_assert(sizeof result == sizeof value);
+  std::memcpy(&result, &value, sizeof value);
+  return result;
+}
+
+struct Call {
+  lathe_gemm_layout layout = LATHE_GEMM_NN;
+  std::int64_t m = 8, n = 16, k = 32, lda = 32, ldb = 16, ldc = 16;
+  std::uintptr_t a = 0x1000, b = 0x2000, c = 0x3000;
+  lathe_gemm_accumulator accumulator = LATHE_GEMM_FP32;
+
+  lathe_gemm_status operator()() const {
+    return lathe_hgemm(nullptr, layout, m, n, k, 1, reinterpret_cast<const void*>(a), lda,
+                       reinterpret_cast<const void*>(b), ldb, 0, reinterpret_cast<void*>(c), ldc, accumulator,
+                       nullptr);
+  }
+};
+
+void expect_invalid(const Call& call, const char* why) {
+  EXPECT_EQ(call(), LATHE_GEMM_INVALID) << why;
+  EXPECT_THAT(lathe_gemm_last_error(), HasSubstr(why));
+}
+
+TEST(GemmLibrary, SaysWhichArgumentIsWrong) {
+  expect_invalid({.layout = out_of_range<lathe_gemm_layout>(7)}, "layout");
+  expect_invalid({.m = -1}, "negative");
+  expect_invalid({.k = std::int64_t{1} << 40}, "2^30");
+  expect_invalid({.lda = 31}, "lda is less than k");
+  expect_invalid({.layout = LATHE_GEMM_NT, .lda = 7}, "lda is less than m");
+  expect_invalid({.ldb = 15}, "ldb is less than n");
+  expect_invalid({.layout = LATHE_GEMM_TN, .ldb = 31}, "ldb is less than k");
+  expect_invalid({.ldc = 15}, "ldc");
+  expect_invalid({.a = 0}, "null");
+  expect_invalid({.b = 0x2001}, "aligned");
+  expect_invalid({.c = 0}, "c is null");
+  expect_invalid({.c = 0x3001}, "c is not aligned");
+  expect_invalid({.accumulator = out_of_range<lathe_gemm_accumulator>(2)}, "accumulator");
+  expect_invalid({}, "handle");
+}
+
+TEST(GemmLibrary, NeedsNoOperandsForAnEmptySum) {
+  expect_invalid({.k = 0, .lda = 0, .ldb = 0, .a = 0, .b = 0}, "handle");
+}
+
+TEST(GemmLibrary, ErrorsBelongToTheirThread) {
+  expect_invalid({.m = -1}, "negative");
+  std::thread([] { EXPECT_STREQ(lathe_gemm_last_error(), ""); }).join();
+  EXPECT_THAT(lathe_gemm_last_error(), HasSubstr("negative"));
+}
+
+TEST(GemmLibrary, UsesTheTunedKernelOfASizeWhereItServes) {
+  EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_TN, 64, 64, 64, 0), StartsWith("direct_tn_16x16"));
+  EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_TN, 64, 64, 8192, 0), StartsWith("mma_tn_64x64x64_w2x2_g1_s2_c4"));
+  EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_NN, 64, 64, 64, 0), testing::Not(StartsWith("direct")));
+  const Image* const unaligned = choose(library(), {Layout::kTN, 64, 64, 64, false, true}, 132, true);
+  ASSERT_NE(unaligned, nullptr);
+  EXPECT_EQ(unaligned->plan.edges, Edges::kAny);
+}
+
+TEST(GemmLibrary, OtherSizesGetTheModelsChoice) {
+  EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_NN, 8000, 8000, 4000, 0), StartsWith("wgmma_nn_128x"));
+  EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_TT, 7, 5, 3, 0), testing::EndsWith("_any"));
+  EXPECT_EQ(lathe_gemm_kernel(LATHE_GEMM_TN, 0, 1, 1, 0), nullptr);
+}
+
+TEST(GemmLibrary, AnOlderGpuGetsKernelsItCanRun) {
+  for (const Problem& problem : {Problem{Layout::kTN, 64, 64, 64}, Problem{Layout::kNT, 4096, 4096, 4096}}) {
+    const Image* const image = choose(library(), problem, 108, false);
+    ASSERT_NE(image, nullptr);
+    EXPECT_NE(image->sm80, nullptr);
+    EXPECT_EQ(image->plan.split, 1);
+    EXPECT_NE(image->plan.skeleton, Skeleton::kWgmma);
+  }
+}
+
+TEST(GemmLibrary, AHandleNeedsAContext) {
+  lathe_gemm_handle handle = nullptr;
+  EXPECT_EQ(lathe_gemm_create(nullptr), LATHE_GEMM_INVALID);
+  EXPECT_EQ(lathe_gemm_create(&handle), LATHE_GEMM_NO_DEVICE) << "this thread has made no context";
+  EXPECT_EQ(handle, nullptr);
+  lathe_gemm_destroy(handle);
+}
+
+}  // namespace
+}  // namespace lathe::gemm

@@ -1,0 +1,156 @@
+#include "gemm/tuner.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/fd.h"
+#include "gemm/catalogue.h"
+#include "gemm/explain.h"
+#include "gemm/sizes.h"
+#include "tests/gemm/fake_gemm_device.h"
+
+namespace lathe::gemm {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr Size kSize{128, 64, 4096};
+
+class GemmTuner : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove(path_); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  Journal journal() {
+    auto journal = Journal::open(path_);
+    EXPECT_TRUE(journal.ok()) << journal.error().to_string();
+    return *std::move(journal);
+  }
+  Result<TuneReport> tune(std::vector<Size> sizes, FakeGemmDevice& device) {
+    Journal own = journal();
+    Tuner tuner(device, compile_, own, sink_);
+    return tuner.run({.sizes = std::move(sizes)}, {});
+  }
+
+  std::string path_ = testing::TempDir() + "gemm_tuner_test.jsonl";
+  Compile compile_ = [](const std::string&, Inspect) -> Result<Build> { return Build{"cubin", {}}; };
+  RecordingSink sink_;
+};
+
+TEST_F(GemmTuner, ChoosesTheFastestThatIsRight) {
+  FakeGemmDevice device;
+  const Problem problem{Layout::kTN, kSize.m, kSize.n, kSize.k};
+  const auto proposed = shortlist(problem, 132, 24);
+  device.changed[name_of(proposed[5])] = 0.1;
+  device.changed[name_of(proposed[9])] = 0.2;
+  device.wrong = {name_of(proposed[5])};
+  ASSERT_TRUE(tune({kSize}, device).ok());
+  const Journal after = journal();
+  ASSERT_NE(after.choice(kSize), nullptr);
+  EXPECT_EQ(after.choice(kSize)->kernel, name_of(proposed[9]));
+  EXPECT_EQ(after.choice(kSize)->lt, "lt_nn_0");
+  EXPECT_TRUE(after.is_bad(name_of(proposed[5])));
+}
+
+TEST_F(GemmTuner, LooksNearTheBestBeyondTheShortlist) {
+  FakeGemmDevice device;
+  const Problem problem{Layout::kTN, kSize.m, kSize.n, kSize.k};
+  const auto proposed = shortlist(problem, 132, 24);
+  for (const Plan& plan : ranked_plans(problem, 132)) {
+    if (std::find(proposed.begin(), proposed.end(), plan) != proposed.end() ||
+        distance(plan, proposed[0]) != 1)
+      continue;
+    device.changed[name_of(plan)] = 0.01;
+    ASSERT_TRUE(tune({kSize}, device).ok());
+    const double best = journal().choice(kSize)->kernel_ns;
+    EXPECT_LT(best, 0.2 * device.time_of(kSize, proposed[0])) << name_of(plan);
+    return;
+  }
+  FAIL() << "the shortlist has every neighbour of its first";
+}
+
+TEST_F(GemmTuner, GoesOnWhereItWas) {
+  FakeGemmDevice device;
+  ASSERT_EQ(tune({kSize, {64, 64, 64}}, device)->tuned, 2);
+  const int timings = device.timings;
+  const auto again = tune({kSize, {64, 64, 64}}, device);
+  EXPECT_EQ(again->known, 2);
+  EXPECT_EQ(again->tuned, 0);
+  EXPECT_EQ(device.timings, timings);
+}
+
+TEST_F(GemmTuner, LeavesOutAKernelThatTookTheDeviceDown) {
+  const std::string faulty = name_of(shortlist({Layout::kTN, kSize.m, kSize.n, kSize.k}, 132, 24)[0]);
+  FakeGemmDevice device;
+  device.faulty = {faulty};
+  const auto report = tune({kSize}, device);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message, HasSubstr(faulty));
+  FakeGemmDevice fresh;
+  fresh.faulty = {faulty};
+  EXPECT_EQ(tune({kSize}, fresh)->tuned, 1);
+}
+
+TEST_F(GemmTuner, GoesOnAfterAKernelThatCannotBeLaunched) {
+  FakeGemmDevice device;
+  device.unlaunchable = {name_of(shortlist({Layout::kTN, kSize.m, kSize.n, kSize.k}, 132, 24)[0])};
+  EXPECT_EQ(tune({kSize}, device)->tuned, 1);
+}
+
+TEST_F(GemmTuner, UsesNoKernelThatSpillsOrSumsInFp16) {
+  FakeGemmDevice device;
+  compile_ = [](const std::string& source, Inspect) -> Result<Build> {
+    if (source.find("DirectGemm") != source.npos)
+      return Build{"cubin", {{"instructions", 9}, {"hmma_f16", 4}}};
+    if (source.find("WgmmaGemm") != source.npos) return Build{"cubin", {{"spill_bytes", 8}}};
+    return Build{"cubin", {{"instructions", 9}, {"hmma_f32", 4}}};
+  };
+  const auto report = tune({kSize}, device);
+  ASSERT_TRUE(report.ok());
+  EXPECT_GT(report->kernels_refused, 0);
+  EXPECT_THAT(journal().choice(kSize)->kernel, testing::StartsWith("mma_"));
+}
+
+TEST_F(GemmTuner, AJournalOfAnotherGpuIsRefused) {
+  std::ofstream(path_) << R"({"what":"device","name":"another GPU"})"
+                       << "\n";
+  FakeGemmDevice device;
+  EXPECT_THAT(tune({kSize}, device).error().message, HasSubstr("another GPU"));
+}
+
+TEST_F(GemmTuner, ACutLineIsDroppedAndAWrongOneNamed) {
+  FakeGemmDevice device;
+  ASSERT_TRUE(tune({kSize}, device).ok());
+  const std::string whole = read_file(path_).value();
+  std::ofstream(path_) << whole << R"({"what":"choi)";
+  EXPECT_EQ(journal().choices().size(), 1u);
+  EXPECT_EQ(read_file(path_).value(), whole);
+  std::ofstream(path_) << whole << "{}\n" << whole;
+  const auto wrong = Journal::open(path_);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().where.line, std::count(whole.begin(), whole.end(), '\n') + 1);
+}
+
+TEST_F(GemmTuner, AKernelThatRanWhenTheProcessDiedIsNotTriedAgain) {
+  std::ofstream(path_) << R"({"what":"start","kernel":"k"})"
+                       << "\n";
+  EXPECT_TRUE(journal().is_bad("k"));
+  std::ofstream(path_, std::ios::app) << R"({"what":"end"})"
+                                      << "\n";
+  EXPECT_FALSE(journal().is_bad("k"));
+}
+
+TEST_F(GemmTuner, ExplainsWhatItFound) {
+  FakeGemmDevice device;
+  ASSERT_TRUE(tune({kSize, {64, 64, 64}, {1024, 1024, 1024}, {4096, 4096, 4096}}, device).ok());
+  const std::string text = explain(journal(), 132);
+  EXPECT_THAT(text, HasSubstr("| E | "));
+  EXPECT_THAT(text, HasSubstr("| blocks that share K | "));
+  EXPECT_THAT(text, HasSubstr("| wgmma | "));
+}
+
+}  // namespace
+}  // namespace lathe::gemm
