@@ -5,6 +5,7 @@ install(TARGETS lathe_vendor lathe_vendor_cuda LIBRARY DESTINATION lib COMPONENT
 install(DIRECTORY device tasks examples DESTINATION . COMPONENT lathe)
 install(DIRECTORY tests/conformance DESTINATION tests COMPONENT lathe
         FILES_MATCHING PATTERN "*.toml" PATTERN "*.cu" PATTERN "*.cpp" PATTERN "*_test.cpp" EXCLUDE)
+install(DIRECTORY src/gemm/runtime DESTINATION src/gemm COMPONENT lathe)
 install(FILES docs/archive.md DESTINATION . RENAME README.md COMPONENT lathe)
 install(DIRECTORY docs DESTINATION . COMPONENT lathe FILES_MATCHING PATTERN "*.md" PATTERN "archive.md" EXCLUDE)
 
@@ -32,7 +33,7 @@ endif()
 set(bench)
 foreach(target IN ITEMS throughput_bench reference_bench timing_bench search_bench cuda_backend_test cuda_compile_test
                         cuda_conformance_test cuda_counters_test cuda_cupti_test cuda_device_test
-                        cuda_nvrtc_test cuda_vendor_test conformance_test)
+                        cuda_nvrtc_test cuda_vendor_test conformance_test gemm_gpu_test)
   if(TARGET ${target})
     list(APPEND bench ${target})
   endif()

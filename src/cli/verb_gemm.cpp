@@ -24,7 +24,7 @@ namespace lathe::cli {
 namespace {
 
 struct GemmOptions {
-  std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary;
+  std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary, torch;
   int device = 0, sm_count = 132;
   gemm::TuneOptions tune;
   gemm::BenchOptions bench;
@@ -106,10 +106,14 @@ Result<int> bench(const GemmOptions& given) {
   const gemm::Compile compile = Compiler::function(compiler);
   LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile));
   PrintingSink sink;
-  LATHE_TRY(const gemm::BenchReport report,
+  LATHE_TRY(gemm::BenchReport report,
             gemm::bench(*device, compile, journal, options, sink, stop_token()));
   if (report.rows.empty())
     return Error{ErrorCode::kNotFound, "the journal knows none of these sizes", "run lathe gemm tune first"};
+  if (!given.torch.empty()) {
+    LATHE_TRY(const std::string text, read_file(given.torch));
+    LATHE_CHECK_OK(gemm::add_torch_times(report.rows, text, given.torch));
+  }
   if (!given.out.empty()) LATHE_CHECK_OK(write_output(given.out, gemm::csv_of(report.rows)));
   if (!given.plot.empty()) LATHE_CHECK_OK(write_output(given.plot, gemm_heat_map(report.rows)));
   const std::string summary = gemm::summary_of(report.rows, device->facts().sm_count);
@@ -188,6 +192,8 @@ void add_gemm(CLI::App& app, Run& run) {
                          "Ours against cuBLASLt autotuned alone");
     bench_verb->add_option("--verify", options->bench.verify_repeats,
                            "Check each kernel again after it was timed, with so many runs");
+    bench_verb->add_option("--torch", options->torch,
+                           "Times of torch.matmul to include, as bench/torch/gemm.py writes");
     bench_verb->add_option("--out", options->out, "A CSV file");
     bench_verb->add_option("--plot", options->plot, "A heat map, as SVG");
     bench_verb->add_option("--summary", options->summary, "The tables, as Markdown");

@@ -53,6 +53,10 @@ Result<BenchReport> bench(Device& device, const Compile& compile, const Journal&
 std::string csv_of(const std::vector<Row>& rows);
 Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string& path);
 
+/// Fills in what bench/torch/gemm.py measured through the exported library: torch and dispatched. Errors name
+/// the line.
+Status add_torch_times(std::vector<Row>& rows, const std::string& text, const std::string& path);
+
 /// Tables in Markdown: totals, losses first, by family and by work, the distribution of ratios.
 std::string summary_of(const std::vector<Row>& rows, int sm_count);
 

@@ -97,33 +97,51 @@ class Enumeration {
   }
 
   void add_wgmma() {
-    for (const int consumers : {1, 2})
-      for (const int columns : {64, 128, 192, 256})
-        for (const int stages : {3, 4, 5, 6, 8})
-          for (const int share : {1, 2, 4})
-            for (const int split : {1, 2, 4, 8, 16}) {
-              if (share > 1 && split > 1) continue;
-              Plan plan;
-              plan.skeleton = Skeleton::kWgmma;
-              plan.edges = Edges::kVectors;
-              plan.rows = static_cast<std::uint16_t>(64 * consumers),
-              plan.columns = static_cast<std::uint16_t>(columns);
-              plan.down = static_cast<std::uint8_t>(consumers);
-              plan.stages = static_cast<std::uint8_t>(stages);
-              plan.share = static_cast<std::uint8_t>(share), plan.split = static_cast<std::uint8_t>(split);
-              plan.band = 8;
-              if (!b_along_k(problem_.layout) && columns / 64 % share != 0) continue;
-              if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
-              if (consumers == 1 && columns <= 128 && 2 * shared_bytes_of(plan) + 2048 <= kMaxShared + 1024)
-                plan.blocks = 2;
-              add(plan);
-              if (split > 1) continue;
-              plan.persistent = true;
-              const double tiles = static_cast<double>(problem_.m) / plan.rows *
-                                   static_cast<double>(problem_.n) / plan.columns;
-              if (tiles <= sm_count_ * plan.blocks) continue;
-              add(plan);
-            }
+    for (const auto& [consumers, columns] :
+         {std::pair{1, 32}, {1, 64}, {1, 128}, {1, 256}, {2, 64}, {2, 128}, {2, 192}, {2, 256}})
+      for (const int stages : {3, 4, 5, 6, 8})
+        for (const int split : {1, 2, 4, 8, 16}) {
+          if (columns == 32 && !b_along_k(problem_.layout)) continue;
+          if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
+          Plan plan;
+          plan.skeleton = Skeleton::kWgmma;
+          plan.edges = Edges::kVectors;
+          plan.rows = static_cast<std::uint16_t>(64 * consumers);
+          plan.columns = static_cast<std::uint16_t>(columns);
+          plan.down = static_cast<std::uint8_t>(consumers);
+          plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
+          plan.band = 8;
+          plan.plain_store = consumers == 1 && columns == 32;
+          if (consumers == 1 && columns <= 128 && 2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
+            plan.blocks = 2;
+          add(plan);
+          if (split > 1) continue;
+          if (consumers == 1 && columns > 32) {
+            Plan plain = plan;
+            plain.plain_store = true;
+            add(plain);
+          }
+          if (consumers == 2 && columns >= 128) add_large(plan);
+        }
+  }
+
+  /// Multicast pays where the tiles are large and many, and blocks that go on from tile to tile where there
+  /// are more than fit.
+  void add_large(Plan plan) {
+    const double tiles =
+        static_cast<double>(problem_.m) / plan.rows * static_cast<double>(problem_.n) / plan.columns;
+    for (const int share : {1, 2}) {
+      if (!b_along_k(problem_.layout) && plan.columns / 64 % share != 0) continue;
+      plan.share = static_cast<std::uint8_t>(share);
+      plan.persistent = false;
+      if (share > 1 && tiles >= sm_count_ / 2) add(plan);
+      plan.persistent = true;
+      for (const int band : {4, 8, 16}) {
+        plan.band = static_cast<std::uint8_t>(band);
+        if (tiles > sm_count_ && (band == 8 || tiles > 8 * sm_count_)) add(plan);
+      }
+      plan.band = 8;
+    }
   }
 
   const Problem& problem_;
@@ -190,6 +208,7 @@ std::vector<Plan> broad_plans(Layout layout) {
     plan.stages = static_cast<std::uint8_t>(knobs.stages),
     plan.split = static_cast<std::uint8_t>(knobs.split);
     plan.blocks = static_cast<std::uint8_t>(knobs.blocks);
+    plan.plain_store = knobs.consumers == 1 && knobs.split == 1;
     plan.band = 8;
     plans.push_back(plan);
   }

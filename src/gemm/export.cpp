@@ -157,8 +157,8 @@ std::string table_source(const std::vector<Plan>& plans,
     text += fmt::format(
         "    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
         "{}, {}, {}, {}}},\n     {}, {}}},\n",
-        name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.rows, p.columns, p.depth,
-        p.stages, p.down, p.across, p.slices, p.split, p.share, p.band, p.blocks, p.steps,
+        name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store, p.rows,
+        p.columns, p.depth, p.stages, p.down, p.across, p.slices, p.split, p.share, p.band, p.blocks, p.steps,
         cubin(offsets[i].first), cubin(offsets[i].second));
   }
   text += "};\n\n";

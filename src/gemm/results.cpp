@@ -144,6 +144,27 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
   return rows;
 }
 
+Status add_torch_times(std::vector<Row>& rows, const std::string& text, const std::string& path) {
+  constexpr const char* kHeader = "m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us";
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  if (line != kHeader)
+    return invalid("not a table of bench/torch/gemm.py", std::string("its first line must be: ") + kHeader,
+                   {path, 1, 0});
+  for (int number = 2; std::getline(lines, line); ++number) {
+    const std::vector<std::string> cells = split(line);
+    double m = 0, n = 0, k = 0, dispatched = 0, torch = 0;
+    if (cells.size() != 8 || !parse(cells[0], m) || !parse(cells[1], n) || !parse(cells[2], k) ||
+        !parse(cells[4], dispatched) || !parse(cells[5], torch))
+      return invalid("this line is no row of the table", {}, {path, number, 0});
+    const Size size{static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
+    for (Row& row : rows)
+      if (row.size == size) row.warm.dispatched = dispatched, row.warm.torch = torch;
+  }
+  return Ok{};
+}
+
 std::string summary_of(const std::vector<Row>& all, int sm_count) {
   Rows rows;
   for (const Row& row : all)

@@ -39,6 +39,17 @@ TEST(GemmResults, AWrongLineOfATableIsNamed) {
   }
 }
 
+TEST(GemmResults, TorchsTimesAreFilledIn) {
+  std::vector<Row> rows = {row({64, 64, 64}, 1000, 2000), row({128, 64, 64}, 4000, 2000)};
+  const std::string header = "m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us\n";
+  ASSERT_TRUE(add_torch_times(rows, header + "64,64,64,k,1100,500,1,2\n1,1,1,k,1,1,1,1\n", "t.csv").ok());
+  EXPECT_EQ(rows[0].warm.dispatched, 1100);
+  EXPECT_EQ(rows[0].warm.vendor_best(), 500);
+  EXPECT_EQ(rows[1].warm.torch, 0);
+  EXPECT_EQ(add_torch_times(rows, header + "64,64\n", "t.csv").error().where.line, 2);
+  EXPECT_FALSE(add_torch_times(rows, "m,n\n", "t.csv").ok());
+}
+
 TEST(GemmResults, TheSummaryShowsLossesFirst) {
   const std::string text = summary_of({row({64, 64, 64}, 1000, 2000), row({128, 64, 64}, 4000, 2000)}, 132);
   EXPECT_THAT(text, HasSubstr("| cuBLASLt autotuned | 2 | 1.000 | 50% | 50% |"));

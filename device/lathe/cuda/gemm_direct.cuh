@@ -39,9 +39,11 @@ struct DirectGemm {
   }
 
   __device__ static void run(const GemmCall& call) {
-    extern __shared__ __align__(1024) float shared[];
-    Partials::begin();
+    extern __shared__ __align__(1024) unsigned char shared[];
     const GemmPlace<kRows, kColumns, kSplit> place;
+    const Partials partials{reinterpret_cast<float*>(shared), reinterpret_cast<float*>(shared + Partials::kStagingBytes),
+                            place.rank};
+    partials.begin();
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int k = (place.rank * kWarps + warp) * kTerms + lane % 4 * 8;
     const Type *a[2 * kDown], *b[kAcross];
@@ -67,8 +69,7 @@ struct DirectGemm {
 #pragma unroll
       for (int ahead = 0; ahead < kAhead; ++ahead) multiply(f[ahead], sums);
     }
-    finish_sums(sums, Partials{shared, place.rank}, GemmOutput<Type>(call), warp, 0, 0, place.row0,
-                place.column0);
+    finish_sums(sums, partials, GemmOutput<Type>(call), warp, 0, 0, place.row0, place.column0);
   }
 };
 

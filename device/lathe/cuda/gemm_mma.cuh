@@ -73,7 +73,11 @@ struct MmaGemm {
   using SlabA = HalfSlab<Type, kAlongA ? kRows : kDepth, kAlongA ? kDepth : kRows, kThreads>;
   using SlabB = HalfSlab<Type, kAlongB ? kColumns : kDepth, kAlongB ? kDepth : kColumns, kThreads>;
   using Partials = GemmPartials<kRows, kColumns, kSlices, kSplit, kThreads>;
-  enum { kStage = int{SlabA::kElements} + int{SlabB::kElements}, kRingBytes = 2 * kStages * kStage };
+  enum {
+    kStage = int{SlabA::kElements} + int{SlabB::kElements},
+    kRing = 2 * kStages * kStage,
+    kRingBytes = kRing > Partials::kStagingBytes ? kRing : Partials::kStagingBytes  ///< both, one after the other
+  };
 
   const GemmCall& call;
   int row0, column0;
@@ -149,8 +153,9 @@ struct MmaGemm {
   __device__ static void run(const GemmCall& call) {
     extern __shared__ __align__(1024) unsigned char shared[];
     Type* const ring = reinterpret_cast<Type*>(shared);
-    Partials::begin();
     const GemmPlace<kRows, kColumns, kSplit> place;
+    const Partials partials{reinterpret_cast<float*>(shared), reinterpret_cast<float*>(shared + kRingBytes), place.rank};
+    partials.begin();
     const MmaGemm product{call, place.row0, place.column0, kEdges != GemmEdges::kAny || is_aligned(call.a, call.lda),
                           kEdges != GemmEdges::kAny || is_aligned(call.b, call.ldb)};
     const Warp own = warp();
@@ -175,8 +180,8 @@ struct MmaGemm {
       multiply(ring + step % kStages * kStage, own, sums);
     }
     await_groups<0>();
-    finish_sums(sums, Partials{reinterpret_cast<float*>(shared + kRingBytes), place.rank}, GemmOutput<Type>(call),
-                own.slice, own.row, own.column, place.row0, place.column0);
+    if constexpr (Partials::kNeeded) __syncthreads();
+    finish_sums(sums, partials, GemmOutput<Type>(call), own.slice, own.row, own.column, place.row0, place.column0);
   }
 };
 

@@ -71,69 +71,106 @@ struct GemmOutput {
 };
 
 /// A tile's partial sums, of kSlices groups of warps in each of the kSplit blocks of a cluster. Every
-/// block owns a band of the tile's rows. All send their sums to the owners' shared memory, which
-/// therefore no one may use for anything else; the owners add them in the order of blocks and slices.
+/// block owns a band of the tile's rows. A block adds its slices, then sends each owner its band by one
+/// bulk copy; owners add in the order of blocks.
 template <int kRows, int kColumns, int kSlices, int kSplit, int kThreads>
 struct GemmPartials {
   enum {
     kOwnRows = kRows / kSplit,
     kPitch = kColumns + 8,
-    kParts = kSlices * kSplit,
-    kFloats = kParts > 1 ? kParts * kOwnRows * kPitch : 0
+    kSlice = kRows * kPitch,
+    kBand = kOwnRows * kPitch,
+    kStagingBytes = kSlices * kSplit > 1 ? 4 * kSlices * kSlice : 0,
+    kReceivedBytes = kSplit > 1 ? 4 * kSlice + 16 : 0  ///< the last 16 for a barrier
   };
+  static constexpr bool kNeeded = kSlices * kSplit > 1;
   static_assert(kRows % kSplit == 0 && kColumns % 4 == 0);
 
-  float* memory;
-  int rank;  ///< of this block in its cluster
+  float* staging;   ///< may have been used for something else before the first put()
+  float* received;  ///< others write here at any time
+  int rank;         ///< of this block in its cluster
 
-  /// Called first of all, so that by the time of the first put() every block has started.
-  __device__ static void begin() {
+  __device__ Barrier& arrived() const { return *reinterpret_cast<Barrier*>(received + kSlice); }
+
+  /// Called first of all.
+  __device__ void begin() const {
 #if __CUDA_ARCH__ >= 900
-    if constexpr (kSplit > 1) cluster_arrive();
+    if constexpr (kSplit > 1) {
+      if (threadIdx.x == 0) {
+        init(arrived(), 1);
+        fence_barriers();
+        arrive_expecting(arrived(), 4 * kSlice);
+      }
+      __syncwarp();
+      cluster_arrive();
+    }
 #else
     static_assert(kSplit == 1, "clusters need sm_90");
 #endif
   }
-  /// Called by all threads before the first put().
-  __device__ static void open() {
-#if __CUDA_ARCH__ >= 900
-    if constexpr (kSplit > 1) cluster_wait();
-#endif
-  }
 
   __device__ void put(int slice, int row, int column, float x, float y) const {
-    const int part = rank * kSlices + slice;
-    float* const to = memory + (part * kOwnRows + row % kOwnRows) * kPitch + column;
-#if __CUDA_ARCH__ >= 900
-    if constexpr (kSplit > 1) {
-      store_remote(remote_address(to, row / kOwnRows), make_float2(x, y));
-      return;
-    }
-#endif
-    *reinterpret_cast<float2*>(to) = make_float2(x, y);
+    *reinterpret_cast<float2*>(staging + slice * kSlice + row * kPitch + column) = make_float2(x, y);
   }
 
   /// Called by all threads after the last put().
   template <class Type>
   __device__ void finish(const GemmOutput<Type>& output, int row0, int column0) const {
+    if constexpr (kSplit == 1) {
+      __syncthreads();
+      add<kSlices, kSlice, kRows>(staging, [&](int row, int column, const float (&sums)[4]) {
+        output.put(row0 + row, column0 + column, sums);
+      });
+    } else {
 #if __CUDA_ARCH__ >= 900
-    if constexpr (kSplit > 1) cluster_sync();
+      if constexpr (kSlices > 1) {
+        __syncthreads();
+        add<kSlices, kSlice, kRows>(staging, [&](int row, int column, const float (&sums)[4]) {
+          *reinterpret_cast<float4*>(staging + row * kPitch + column) =
+              make_float4(sums[0], sums[1], sums[2], sums[3]);
+        });
+      }
+      fence_writes();
+      __syncthreads();
+      cluster_wait();  // every block has started
+      if (threadIdx.x < kSplit)
+        copy_to_remote(remote_address(received + rank * kBand, threadIdx.x), staging + threadIdx.x * kBand, 4 * kBand,
+                       remote_address(&arrived(), threadIdx.x));
+      wait(arrived(), 0);
+      __syncwarp();
+      cluster_arrive();
+      add<kSplit, kBand, kOwnRows>(received, [&](int row, int column, const float (&sums)[4]) {
+        output.put(row0 + rank * kOwnRows + row, column0 + column, sums);
+      });
+      cluster_wait();  // what this block sent has been read
 #endif
-    if constexpr (kSplit == 1) __syncthreads();
-    enum { kAcross = kColumns / 4, kGroups = kOwnRows * kAcross };
+    }
+  }
+
+ private:
+  /// put(row, column, sums) for every four columns, of kParts matrices of kHeight rows, kDistance apart.
+  template <int kParts, int kDistance, int kHeight, class Put>
+  __device__ static void add(const float* from, const Put& put) {
+    enum { kAcross = kColumns / 4, kGroups = kHeight * kAcross };
 #pragma unroll
     for (int first = 0; first < kGroups; first += kThreads) {
       const int group = first + static_cast<int>(threadIdx.x);
-      if (kGroups % kThreads != 0 && group >= kGroups) break;
+      if ((kGroups - first) < kThreads && group >= kGroups) break;
       const int row = group / kAcross, column = group % kAcross * 4;
       float sums[4] = {};
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        const float4 x = *reinterpret_cast<const float4*>(memory + (part * kOwnRows + row) * kPitch + column);
+        const float4 x = *reinterpret_cast<const float4*>(from + part * kDistance + row * kPitch + column);
         sums[0] += x.x, sums[1] += x.y, sums[2] += x.z, sums[3] += x.w;
       }
-      output.put(row0 + rank * kOwnRows + row, column0 + column, sums);
+      put(row, column, sums);
     }
+  }
+  /// For bulk copies, by the writing threads.
+  __device__ static void fence_writes() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
   }
 };
 
@@ -144,7 +181,6 @@ __device__ inline void finish_sums(const float (&sums)[kDown][kAcross][4], const
                                    int column0) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   row += lane / 4, column += lane % 4 * 2;
-  Partials::open();
 #pragma unroll
   for (int i = 0; i < kDown; ++i)
 #pragma unroll
@@ -153,13 +189,13 @@ __device__ inline void finish_sums(const float (&sums)[kDown][kAcross][4], const
       for (int j = 0; j < kAcross; ++j) {
         const int y = row + 16 * i + 8 * half, x = column + 8 * j;
         const float pair[2] = {sums[i][j][2 * half], sums[i][j][2 * half + 1]};
-        if constexpr (Partials::kParts > 1) {
+        if constexpr (Partials::kNeeded) {
           partials.put(slice, y, x, pair[0], pair[1]);
         } else {
           output.put(row0 + y, column0 + x, pair);
         }
       }
-  if constexpr (Partials::kParts > 1) partials.finish(output, row0, column0);
+  if constexpr (Partials::kNeeded) partials.finish(output, row0, column0);
 }
 
 /// The tile of a block: the cluster's blocks, which lie along x, share one. A grid's y is limited, so

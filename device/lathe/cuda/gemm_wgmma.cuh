@@ -33,8 +33,9 @@ struct GemmMaps {
 /// kPersistent: blocks take tile after tile, and load the next while they store one. kBand: tiles are
 /// taken in bands of this many rows of clusters, so that concurrent ones share operands in the L2.
 /// kBlocks: so many blocks fit a multiprocessor; the kernel's launch bounds must say the same.
+/// kPlainStore: results go from registers to memory, for tiles whose latency counts; others by TMA.
 template <class Type, Major kMajorA, Major kMajorB, int kConsumers, int kColumns, int kStages, int kShare, int kSplit,
-          bool kPersistent, int kBand, int kBlocks>
+          bool kPersistent, int kBand, int kBlocks, bool kPlainStore>
 struct WgmmaGemm {
   enum {
     kRows = 64 * kConsumers,
@@ -46,19 +47,21 @@ struct WgmmaGemm {
     kBytesB = kColumns * 128,
     kStage = kBytesA + kBytesB,
     kShareB = kBytesB / kShare,
-    kResult = kSplit > 1 ? 0 : 2 * kConsumers * kChunk
+    kResult = kSplit > 1 || kPlainStore ? 0 : 2 * kConsumers * kChunk
   };
   static_assert(kConsumers == 1 || (kConsumers == 2 && kBlocks == 1));
-  static_assert(kColumns % 64 == 0 && (kShare == 1 || kSplit == 1) && (kSplit == 1 || !kPersistent));
+  static_assert(kColumns % 64 == 0 || (kColumns == 32 && kMajorB == kAlongK && (kPlainStore || kSplit > 1)));
+  static_assert((kShare == 1 || kSplit == 1) && (kSplit == 1 || !kPersistent));
   static_assert(kMajorB == kAlongK ? kColumns / kShare % 8 == 0 : kColumns / 64 % kShare == 0);
   using Multiply = Wgmma<typename WgmmaOperand<Type>::Kind, kColumns, kMajorA, kMajorB>;
   using Partials = GemmPartials<kRows, kColumns, 1, kSplit, kThreads>;
   using Sums = float[kColumns / 2];
+  static_assert(int{Partials::kStagingBytes} <= kStages * kStage, "the ring becomes the staging of partial sums");
 
   struct Shared {
     unsigned char stages[kStages][kStage];
     unsigned char result[kResult > 0 ? kResult : 16];
-    float partials[Partials::kFloats > 0 ? Partials::kFloats : 4];
+    float received[Partials::kReceivedBytes > 0 ? Partials::kReceivedBytes / 4 : 4];
     Barrier full[kStages], empty[kStages];
   };
 
@@ -202,10 +205,17 @@ struct WgmmaGemm {
       sync_consumer<1>();
   }
 
-  /// Stores 64 rows of sums through two alternating buffers of 64 x 64.
+  /// Stores 64 rows of sums; by TMA through two alternating buffers of 64 x 64.
   __device__ void store(Sums& sums, int consumer, int row, int column) const {
     const GemmOutput<Type> output(call);
     const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32, warp = thread / 32;
+    if constexpr (kPlainStore) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; i += 2)
+        output.put(row + 16 * warp + lane / 4 + i / 2 % 2 * 8, column + i / 4 * 8 + lane % 4 * 2,
+                   {sums[i], sums[i + 1]});
+      return;
+    }
     if (!output.is_plain()) {
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) {
@@ -254,6 +264,10 @@ struct WgmmaGemm {
   __device__ void run() const {
     constexpr bool kCluster = kShare * kSplit > 1;
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+    if (threadIdx.x == 128 * kConsumers) {
+      prefetch(maps.a);
+      prefetch(maps.b);
+    }
     if (threadIdx.x == 0) {
 #pragma unroll
       for (int i = 0; i < kStages; ++i) {
@@ -262,12 +276,13 @@ struct WgmmaGemm {
       }
       fence_barriers();
     }
-    if constexpr (kShare > 1) {
+    const Partials partials{reinterpret_cast<float*>(shared.stages), shared.received,
+                            static_cast<int>(blockIdx.x) % kSplit};
+    partials.begin();
+    if constexpr (kShare > 1)
       cluster_sync();
-    } else {
-      Partials::begin();
+    else
       __syncthreads();
-    }
     if constexpr (kSplit == 1) {
       if (warpgroup == kConsumers) {
         give_registers();
@@ -289,20 +304,18 @@ struct WgmmaGemm {
       }
     } else {
       Tiles tiles(call);
-      const Partials partials{shared.partials, tiles.rank};
       int row, column;
       tiles.take(row, column);
       if (warpgroup == kConsumers) {
         give_registers();
         if (threadIdx.x == 128 * kConsumers) load_tiles();
         __syncwarp();
-        Partials::open();
       } else {
         take_registers();
         Place at, behind;
         Sums sums;
         multiply(sums, warpgroup, Steps(call, tiles.rank).count, at, behind);
-        Partials::open();
+        sync_threads<1, 128 * kConsumers>();
         send(sums, partials, warpgroup);
       }
       partials.finish(GemmOutput<Type>(call), row, column);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 namespace lathe::gemm {
 namespace {
@@ -17,10 +16,12 @@ std::int64_t cdiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t tiles_down(const Plan& plan, const Problem& p) { return cdiv(p.m, plan.rows); }
 std::int64_t tiles_across(const Plan& plan, const Problem& p) { return cdiv(p.n, plan.columns); }
 
-/// As GemmPartials::kFloats, in bytes.
-int partial_bytes(const Plan& plan) {
-  return plan.slices * plan.split > 1 ? 4 * plan.slices * plan.rows * (plan.columns + 8) : 0;
+/// As in GemmPartials.
+int slice_bytes(const Plan& plan) { return 4 * plan.rows * (plan.columns + 8); }
+int staging_bytes(const Plan& plan) {
+  return plan.slices * plan.split > 1 ? plan.slices * slice_bytes(plan) : 0;
 }
+int received_bytes(const Plan& plan) { return plan.split > 1 ? slice_bytes(plan) + 16 : 0; }
 
 template <std::size_t kCount>
 int index_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -47,6 +48,7 @@ std::string name_of(const Plan& p) {
   knob("_w", p.down), knob("x", p.across), knob("_g", p.slices), knob("_s", p.stages);
   knob("_c", p.split), knob("_m", p.share), knob("_b", p.band), knob("_o", p.blocks), knob("_k", p.steps);
   if (p.persistent) name += "_persistent";
+  if (p.plain_store) name += "_plain";
   return name + "_" + kEdges[static_cast<std::size_t>(p.edges)];
 }
 
@@ -58,10 +60,14 @@ bool plan_of(const std::string& name, Plan& plan) {
                   &blocks, &steps, rest) != 15)
     return false;
   std::string edges = rest;
-  constexpr const char* kPersistent = "persistent_";
+  const auto take = [&](const std::string& word) {
+    const bool there = edges.rfind(word, 0) == 0;
+    if (there) edges.erase(0, word.size());
+    return there;
+  };
   plan = {};
-  plan.persistent = edges.rfind(kPersistent, 0) == 0;
-  if (plan.persistent) edges.erase(0, std::strlen(kPersistent));
+  plan.persistent = take("persistent_");
+  plan.plain_store = take("plain_");
   const int of_skeleton = index_of(kSkeletons, skeleton), of_layout = index_of(kLayouts, layout),
             of_edges = index_of(kEdges, edges);
   if (of_skeleton < 0 || of_layout < 0 || of_edges < 0) return false;
@@ -96,15 +102,16 @@ int shared_bytes_of(const Plan& p) {
   };
   switch (p.skeleton) {
     case Skeleton::kDirect:
-      return partial_bytes(p);
-    case Skeleton::kMma:
-      return 2 * p.stages * (slab(a_along_k(p.layout), p.rows) + slab(b_along_k(p.layout), p.columns)) +
-             partial_bytes(p);
+      return staging_bytes(p) + received_bytes(p);
+    case Skeleton::kMma: {
+      const int ring =
+          2 * p.stages * (slab(a_along_k(p.layout), p.rows) + slab(b_along_k(p.layout), p.columns));
+      return std::max(ring, staging_bytes(p)) + received_bytes(p);
+    }
     case Skeleton::kWgmma: {
       const int ring = p.stages * 128 * (p.rows + p.columns),
-                result = p.split > 1 ? 16 : 2 * p.down * 64 * 128;
-      const int bytes = ring + result + std::max(16, partial_bytes(p)) + 16 * p.stages;
-      return (bytes + 15) / 16 * 16;
+                result = p.split > 1 || p.plain_store ? 16 : 2 * p.down * 64 * 128;
+      return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages;
     }
   }
   return 0;
@@ -159,10 +166,11 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
       flops_per_clock = 800, latency_ns = 1500, step_ns = 350;
       break;
     case Skeleton::kMma:
-      flops_per_clock = 2000, latency_ns = 1900, step_ns = 90;
+      flops_per_clock = 1400, latency_ns = 1900, step_ns = 130;
       break;
     case Skeleton::kWgmma:
-      flops_per_clock = plan.columns >= 128 ? 3700 : 2600, latency_ns = 2600, step_ns = 70;
+      flops_per_clock = plan.columns >= 128 ? 3600 : plan.columns >= 64 ? 2600 : 1500;
+      latency_ns = plan.plain_store || plan.split > 1 ? 2300 : 2600, step_ns = 70;
       break;
   }
   const double math_ns = 2.0 * plan.rows * plan.columns * terms / flops_per_clock / kGhz;
@@ -173,15 +181,15 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
       step_ns * (plan.skeleton == Skeleton::kDirect ? std::ceil(steps / plan.stages) : steps);
   const double work_ns = std::max(chain_ns * waves, per_sm * std::max(math_ns, load_ns));
   const double store_ns = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) / 3500.0;
-  const double reduce_ns =
-      plan.slices * plan.split > 1
-          ? 150 + (plan.split > 1 ? 400 : 0) + 4.0 * plan.rows * plan.columns * plan.slices / 64 / kGhz
-          : 0;
+  const double tile_bytes = 4.0 * plan.rows * plan.columns;
+  const double slices_ns = plan.slices > 1 ? 150 + tile_bytes * plan.slices / 100 / kGhz : 0;
+  const double split_ns = plan.split > 1 ? 700 + tile_bytes / 12 / kGhz : 0;
+  const double share_ns = plan.share > 1 && !plan.persistent ? 0.1 * work_ns + 300 : 0;
   const double edges_ns = plan.edges == Edges::kAny       ? 0.3 * work_ns
                           : plan.edges == Edges::kVectors ? 0.03 * work_ns
                                                           : 0;
   const double overlap = plan.persistent ? 0.5 : 1;
-  return latency_ns + work_ns + edges_ns + (reduce_ns + store_ns) * overlap;
+  return latency_ns + work_ns + edges_ns + slices_ns + split_ns + share_ns + store_ns * overlap;
 }
 
 }  // namespace lathe::gemm

@@ -25,8 +25,9 @@ struct Plan {
   Skeleton skeleton = Skeleton::kMma;
   Layout layout = Layout::kTN;
   Edges edges = Edges::kVectors;
-  bool persistent = false;  ///< wgmma
-  std::uint16_t rows = 64;  ///< of a block's tile
+  bool persistent = false;   ///< wgmma
+  bool plain_store = false;  ///< wgmma: without TMA
+  std::uint16_t rows = 64;   ///< of a block's tile
   std::uint16_t columns = 64;
   std::uint16_t depth = 64;  ///< terms of a step
   std::uint8_t stages = 3;   ///< of the ring; direct: steps loaded ahead
