@@ -102,18 +102,18 @@ Result<int> bench(const GemmOptions& given) {
   LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
   for (const std::string& path : {given.out, given.plot, given.summary})
     if (!path.empty()) LATHE_CHECK_OK(check_output(path));
+  std::string torch;
+  if (!given.torch.empty()) {
+    LATHE_TRY(torch, read_file(given.torch));
+  }
   LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
   const gemm::Compile compile = Compiler::function(compiler);
   LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile));
   PrintingSink sink;
-  LATHE_TRY(gemm::BenchReport report,
-            gemm::bench(*device, compile, journal, options, sink, stop_token()));
+  LATHE_TRY(gemm::BenchReport report, gemm::bench(*device, compile, journal, options, sink, stop_token()));
   if (report.rows.empty())
     return Error{ErrorCode::kNotFound, "the journal knows none of these sizes", "run lathe gemm tune first"};
-  if (!given.torch.empty()) {
-    LATHE_TRY(const std::string text, read_file(given.torch));
-    LATHE_CHECK_OK(gemm::add_torch_times(report.rows, text, given.torch));
-  }
+  if (!given.torch.empty()) LATHE_CHECK_OK(gemm::add_torch_times(report.rows, torch, given.torch));
   if (!given.out.empty()) LATHE_CHECK_OK(write_output(given.out, gemm::csv_of(report.rows)));
   if (!given.plot.empty()) LATHE_CHECK_OK(write_output(given.plot, gemm_heat_map(report.rows)));
   const std::string summary = gemm::summary_of(report.rows, device->facts().sm_count);

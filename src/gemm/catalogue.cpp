@@ -42,6 +42,8 @@ class Enumeration {
         for (const int split : {1, 2, 4, 8, 16}) {
           const std::int64_t each = 32 * warps * split;
           if (problem_.k % each != 0 || rows % split != 0) continue;
+          // 16 warps of large tiles have too few registers.
+          if (warps == 16 && rows * columns > 1024) continue;
           const std::int64_t steps = problem_.k / each;
           if (steps > 16 || (steps > 1 && warps < 4)) continue;
           for (const int ahead : {1, 2, 4, 8}) {
@@ -100,47 +102,50 @@ class Enumeration {
     for (const auto& [consumers, columns] :
          {std::pair{1, 32}, {1, 64}, {1, 128}, {1, 256}, {2, 64}, {2, 128}, {2, 192}, {2, 256}})
       for (const int stages : {3, 4, 5, 6, 8})
-        for (const int split : {1, 2, 4, 8, 16}) {
-          if (columns == 32 && !b_along_k(problem_.layout)) continue;
-          if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
-          Plan plan;
-          plan.skeleton = Skeleton::kWgmma;
-          plan.edges = Edges::kVectors;
-          plan.rows = static_cast<std::uint16_t>(64 * consumers);
-          plan.columns = static_cast<std::uint16_t>(columns);
-          plan.down = static_cast<std::uint8_t>(consumers);
-          plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
-          plan.band = 8;
-          plan.plain_store = consumers == 1 && columns == 32;
-          if (consumers == 1 && columns <= 128 && 2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
-            plan.blocks = 2;
-          add(plan);
-          if (split > 1) continue;
-          if (consumers == 1 && columns > 32) {
-            Plan plain = plan;
-            plain.plain_store = true;
-            add(plain);
+        for (const int split : {1, 2, 4, 8, 16})
+          for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}}) {
+            if (split * share_a * share_b > 16) continue;
+            if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
+            Plan plan;
+            plan.skeleton = Skeleton::kWgmma;
+            plan.edges = Edges::kVectors;
+            plan.rows = static_cast<std::uint16_t>(64 * consumers);
+            plan.columns = static_cast<std::uint16_t>(columns);
+            plan.down = static_cast<std::uint8_t>(consumers);
+            plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
+            plan.share_a = static_cast<std::uint8_t>(share_a),
+            plan.share_b = static_cast<std::uint8_t>(share_b);
+            plan.band = 8;
+            plan.plain_store = consumers == 1 && columns == 32 && split == 1;
+            if (consumers == 1 && columns <= 128 && 2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
+              plan.blocks = 2;
+            add_if_sharing_pays(plan);
           }
-          if (consumers == 2 && columns >= 128) add_large(plan);
-        }
   }
 
-  /// Multicast pays where the tiles are large and many, and blocks that go on from tile to tile where there
-  /// are more than fit.
-  void add_large(Plan plan) {
-    const double tiles =
-        static_cast<double>(problem_.m) / plan.rows * static_cast<double>(problem_.n) / plan.columns;
-    for (const int share : {1, 2}) {
-      if (!b_along_k(problem_.layout) && plan.columns / 64 % share != 0) continue;
-      plan.share = static_cast<std::uint8_t>(share);
-      plan.persistent = false;
-      if (share > 1 && tiles >= sm_count_ / 2) add(plan);
-      plan.persistent = true;
-      for (const int band : {4, 8, 16}) {
-        plan.band = static_cast<std::uint8_t>(band);
-        if (tiles > sm_count_ && (band == 8 || tiles > 8 * sm_count_)) add(plan);
-      }
-      plan.band = 8;
+  /// Blocks share loads of tiles that there are, and only where the loads are long.
+  void add_if_sharing_pays(Plan plan) {
+    const std::int64_t down = (problem_.m + plan.rows - 1) / plan.rows;
+    const std::int64_t across = (problem_.n + plan.columns - 1) / plan.columns;
+    if (down % plan.share_b != 0 || across % plan.share_a != 0) return;
+    const int share = plan.share_a * plan.share_b;
+    if (share > 1 && problem_.k < 512) return;
+    if (!b_along_k(problem_.layout) && (plan.columns % 64 != 0 || plan.columns / 64 % plan.share_b != 0))
+      return;
+    if (!a_along_k(problem_.layout) && plan.down % plan.share_a != 0) return;
+    add(plan);
+    if (plan.split > 1) return;
+    const std::int64_t tiles = down * across;
+    if (plan.down == 1 && plan.columns > 32 && share == 1 && tiles <= sm_count_) {
+      Plan plain = plan;
+      plain.plain_store = true;
+      add(plain);
+    }
+    if (plan.down == 1 || plan.columns < 128 || tiles <= sm_count_) return;
+    plan.persistent = true;
+    for (const int band : {4, 8, 16}) {
+      plan.band = static_cast<std::uint8_t>(band);
+      if (band == 8 || tiles > 8 * sm_count_) add(plan);
     }
   }
 
@@ -156,14 +161,14 @@ std::vector<Plan> ranked_plans(const Problem& problem, int sm_count) {
 }
 
 std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count) {
-  std::map<std::tuple<Skeleton, int, int, int>, std::size_t> of_a_kind;
+  std::map<std::tuple<Skeleton, int, int, int, int, int>, std::size_t> of_a_kind;
   std::map<Skeleton, std::size_t> of_skeleton;
   std::vector<Plan> chosen;
   for (const Plan& plan : ranked_plans(problem, sm_count)) {
     if (chosen.size() == count) break;
-    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split}];
+    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split, plan.share_a, plan.share_b}];
     auto& same = of_skeleton[plan.skeleton];
-    if (alike >= std::max<std::size_t>(2, count / 10) || same >= std::max<std::size_t>(1, 6 * count / 10))
+    if (alike >= std::max<std::size_t>(2, count / 10) || same >= std::max<std::size_t>(1, 7 * count / 10))
       continue;
     ++alike, ++same;
     chosen.push_back(plan);

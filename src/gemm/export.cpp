@@ -154,12 +154,12 @@ std::string table_source(const std::vector<Plan>& plans,
   };
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& p = plans[i];
-    text += fmt::format(
-        "    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
-        "{}, {}, {}, {}}},\n     {}, {}}},\n",
-        name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store, p.rows,
-        p.columns, p.depth, p.stages, p.down, p.across, p.slices, p.split, p.share, p.band, p.blocks, p.steps,
-        cubin(offsets[i].first), cubin(offsets[i].second));
+    text += fmt::format("    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, ", name_of(p),
+                        int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store);
+    text += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", p.rows, p.columns, p.depth,
+                        p.stages, p.down, p.across, p.slices, p.split, p.share_b, p.share_a, p.band, p.blocks,
+                        p.steps);
+    text += fmt::format("     {}, {}}},\n", cubin(offsets[i].first), cubin(offsets[i].second));
   }
   text += "};\n\n";
   if (!entries.empty()) {

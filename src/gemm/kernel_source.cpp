@@ -29,9 +29,9 @@ std::string skeleton_of(const Plan& p, const char* type) {
                          p.columns, p.depth, p.stages, p.down, p.across, p.slices, p.split, p.steps,
                          text_of(p.edges));
     case Skeleton::kWgmma:
-      return fmt::format("WgmmaGemm<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", type, major(a),
-                         major(b), p.down, p.columns, p.stages, p.share, p.split, p.persistent, p.band,
-                         p.blocks, p.plain_store);
+      return fmt::format("WgmmaGemm<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", type, major(a),
+                         major(b), p.down, p.columns, p.stages, p.share_a, p.share_b, p.split, p.persistent,
+                         p.band, p.blocks, p.plain_store);
   }
   return {};
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr const char* kTuned = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors";
+constexpr const char* kTuned = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors";
 
 constexpr const char* kUser = R"(
 #include <lathe_gemm.h>

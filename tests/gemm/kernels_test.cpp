@@ -19,16 +19,18 @@ Plan plan_named(const std::string& name) {
 /// One kernel of each kind.
 std::vector<Plan> samples() {
   std::vector<Plan> plans;
-  for (const char* name : {"direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors",
-                           "direct_tn_32x32x32_w1x1_g8_s2_c8_m1_b1_o1_k4_vectors",
-                           "mma_tn_64x64x64_w2x2_g1_s4_c8_m1_b1_o1_k4_whole",
-                           "mma_tn_32x64x128_w2x2_g2_s3_c16_m1_b1_o1_k0_whole",
-                           "mma_nt_128x128x32_w2x2_g1_s4_c1_m1_b1_o1_k0_vectors",
-                           "mma_nn_64x64x32_w2x2_g1_s3_c1_m1_b1_o1_k0_any",
-                           "wgmma_tn_128x256x64_w2x1_g1_s4_c1_m2_b8_o1_k0_persistent_vectors",
-                           "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_b8_o1_k0_persistent_vectors",
-                           "wgmma_tt_64x64x64_w1x1_g1_s6_c8_m1_b8_o2_k0_vectors",
-                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_b8_o2_k0_plain_vectors"})
+  for (const char* name : {"direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors",
+                           "direct_tn_32x32x32_w1x1_g8_s2_c8_m1_n1_b1_o1_k4_vectors",
+                           "mma_tn_64x64x64_w2x2_g1_s4_c8_m1_n1_b1_o1_k4_whole",
+                           "mma_tn_32x64x128_w2x2_g2_s3_c16_m1_n1_b1_o1_k0_whole",
+                           "mma_nt_128x128x32_w2x2_g1_s4_c1_m1_n1_b1_o1_k0_vectors",
+                           "mma_nn_64x64x32_w2x2_g1_s3_c1_m1_n1_b1_o1_k0_any",
+                           "wgmma_tn_128x256x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_vectors",
+                           "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
+                           "wgmma_tt_64x64x64_w1x1_g1_s6_c8_m1_n1_b8_o2_k0_vectors",
+                           "wgmma_tn_128x128x64_w2x1_g1_s4_c4_m1_n2_b8_o1_k0_vectors",
+                           "wgmma_nt_128x128x64_w2x1_g1_s3_c1_m2_n2_b8_o1_k0_vectors",
+                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b8_o2_k0_plain_vectors"})
     plans.push_back(plan_named(name));
   return plans;
 }
@@ -96,7 +98,7 @@ TEST(GemmKernels, TheSameSkeletonsServeBf16) {
 TEST(GemmKernels, AKernelThatSpillsIsObjectedTo) {
   const GemmCompiler compile("sm_90a");
   if (!compile.works()) GTEST_SKIP() << "no NVRTC";
-  const Plan plan = plan_named("mma_tn_128x128x32_w2x2_g1_s4_c1_m1_b1_o4_k0_vectors");
+  const Plan plan = plan_named("mma_tn_128x128x32_w2x2_g1_s4_c1_m1_n1_b1_o4_k0_vectors");
   EXPECT_EQ(objection_to(build_all(compile, {plan})[0], plan), "registers are spilled");
 }
 

@@ -25,7 +25,7 @@ TEST(GemmPlan, WhatIsNoNameIsRefused) {
   ASSERT_TRUE(plan_of(good, plan));
   for (const std::string& bad :
        {std::string(), std::string("mma"), good + "x", "x" + good, good.substr(0, good.size() - 1),
-        std::string("mma_tn_70000x64x64_w2x2_g1_s4_c1_m1_b1_o1_k0_whole")})
+        std::string("mma_tn_70000x64x64_w2x2_g1_s4_c1_m1_n1_b1_o1_k0_whole")})
     EXPECT_FALSE(plan_of(bad, plan)) << bad;
 }
 

@@ -70,7 +70,7 @@ TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
   auto journal = Journal::open(path);
   ASSERT_TRUE(journal.ok());
   const Size size{64, 64, 64};
-  const std::string kernel = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors";
+  const std::string kernel = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors";
   ASSERT_TRUE(journal->add(Choice{.size = size, .kernel = kernel, .lt = "lt_tn_1"}).ok());
   NullSink sink;
   const Compile compile = [](const std::string&, Inspect) -> Result<Build> { return Build{"cubin", {}}; };

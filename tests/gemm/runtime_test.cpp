@@ -24,10 +24,10 @@ struct Table {
       for (const Plan& plan : broad_plans(layout)) images.push_back({plan, kCode, nullptr});
     }
     Plan tuned;
-    plan_of("direct_tn_16x16x32_w1x1_g2_s1_c1_m1_b1_o1_k1_vectors", tuned);
+    plan_of("direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors", tuned);
     images.push_back({tuned, kCode, nullptr});
     entries.push_back({Layout::kTN, 64, 64, 64, static_cast<std::uint32_t>(images.size() - 1)});
-    plan_of("mma_tn_64x64x64_w2x2_g1_s2_c4_m1_b1_o1_k0_whole", tuned);
+    plan_of("mma_tn_64x64x64_w2x2_g1_s2_c4_m1_n1_b1_o1_k0_whole", tuned);
     images.push_back({tuned, kCode, nullptr});
     entries.push_back({Layout::kTN, 64, 64, 8192, static_cast<std::uint32_t>(images.size() - 1)});
   }

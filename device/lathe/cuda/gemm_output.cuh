@@ -88,7 +88,9 @@ struct GemmPartials {
 
   float* staging;   ///< may have been used for something else before the first put()
   float* received;  ///< others write here at any time
-  int rank;         ///< of this block in its cluster
+  int rank;         ///< of this block among those that share K
+  int first = 0;    ///< their ranks in the cluster: first + i * distance
+  int distance = 1;
 
   __device__ Barrier& arrived() const { return *reinterpret_cast<Barrier*>(received + kSlice); }
 
@@ -113,8 +115,8 @@ struct GemmPartials {
     *reinterpret_cast<float2*>(staging + slice * kSlice + row * kPitch + column) = make_float2(x, y);
   }
 
-  /// Called by all threads after the last put().
-  template <class Type>
+  /// Called by all threads after the last put(). kWaited: cluster_wait() has followed begin().
+  template <bool kWaited = false, class Type>
   __device__ void finish(const GemmOutput<Type>& output, int row0, int column0) const {
     if constexpr (kSplit == 1) {
       __syncthreads();
@@ -132,10 +134,12 @@ struct GemmPartials {
       }
       fence_writes();
       __syncthreads();
-      cluster_wait();  // every block has started
-      if (threadIdx.x < kSplit)
-        copy_to_remote(remote_address(received + rank * kBand, threadIdx.x), staging + threadIdx.x * kBand, 4 * kBand,
-                       remote_address(&arrived(), threadIdx.x));
+      if constexpr (!kWaited) cluster_wait();  // every block has started
+      if (threadIdx.x < kSplit) {
+        const int owner = first + static_cast<int>(threadIdx.x) * distance;
+        copy_to_remote(remote_address(received + rank * kBand, owner), staging + threadIdx.x * kBand, 4 * kBand,
+                       remote_address(&arrived(), owner));
+      }
       wait(arrived(), 0);
       __syncwarp();
       cluster_arrive();

@@ -20,7 +20,7 @@ struct WgmmaOperand<bfloat16> {
 };
 
 /// Maps of the operands in boxes of 64 along the contiguous axis with 128-byte swizzle; the other
-/// extent is the tile's share for operands along K, 64 for others. C has boxes of 64 x 64.
+/// extent is a block's part of the tile for operands along K, 64 for others. C has boxes of 64 x 64.
 struct GemmMaps {
   TensorMap a, b, c;
 };
@@ -28,14 +28,15 @@ struct GemmMaps {
 /// A product by wgmma from shared memory. One warp loads by TMA, kConsumers warpgroups multiply, each
 /// 64 rows of the block's tile by kColumns; a ring of kStages steps of 64 terms connects them.
 ///
-/// kShare: so many blocks of a cluster, one above the other, load a part of B each for all of them.
-/// kSplit: the blocks of a cluster share K instead, and add their sums in a fixed order.
+/// A cluster has kShareB blocks one above the other, which load a part of B each for all of them, times
+/// kShareA side by side, which do the same for A, times kSplit that share K and add their sums in a
+/// fixed order.
 /// kPersistent: blocks take tile after tile, and load the next while they store one. kBand: tiles are
 /// taken in bands of this many rows of clusters, so that concurrent ones share operands in the L2.
 /// kBlocks: so many blocks fit a multiprocessor; the kernel's launch bounds must say the same.
 /// kPlainStore: results go from registers to memory, for tiles whose latency counts; others by TMA.
-template <class Type, Major kMajorA, Major kMajorB, int kConsumers, int kColumns, int kStages, int kShare, int kSplit,
-          bool kPersistent, int kBand, int kBlocks, bool kPlainStore>
+template <class Type, Major kMajorA, Major kMajorB, int kConsumers, int kColumns, int kStages, int kShareA,
+          int kShareB, int kSplit, bool kPersistent, int kBand, int kBlocks, bool kPlainStore>
 struct WgmmaGemm {
   enum {
     kRows = 64 * kConsumers,
@@ -46,13 +47,16 @@ struct WgmmaGemm {
     kBytesA = kRows * 128,
     kBytesB = kColumns * 128,
     kStage = kBytesA + kBytesB,
-    kShareB = kBytesB / kShare,
+    kPartA = kBytesA / kShareA,
+    kPartB = kBytesB / kShareB,
+    kGroup = kShareA * kShareB,  ///< blocks that load for each other
     kResult = kSplit > 1 || kPlainStore ? 0 : 2 * kConsumers * kChunk
   };
   static_assert(kConsumers == 1 || (kConsumers == 2 && kBlocks == 1));
   static_assert(kColumns % 64 == 0 || (kColumns == 32 && kMajorB == kAlongK && (kPlainStore || kSplit > 1)));
-  static_assert((kShare == 1 || kSplit == 1) && (kSplit == 1 || !kPersistent));
-  static_assert(kMajorB == kAlongK ? kColumns / kShare % 8 == 0 : kColumns / 64 % kShare == 0);
+  static_assert(kSplit == 1 || !kPersistent);
+  static_assert(kMajorB == kAlongK ? kColumns / kShareB % 8 == 0 : kColumns / 64 % kShareB == 0);
+  static_assert(kMajorA == kAlongK || kConsumers % kShareA == 0);
   using Multiply = Wgmma<typename WgmmaOperand<Type>::Kind, kColumns, kMajorA, kMajorB>;
   using Partials = GemmPartials<kRows, kColumns, 1, kSplit, kThreads>;
   using Sums = float[kColumns / 2];
@@ -75,22 +79,43 @@ struct WgmmaGemm {
     }
   };
 
+  /// This block's place in its cluster.
+  struct Own {
+    int row, column, split;
+
+    __device__ Own() {
+      const int rank = static_cast<int>(blockIdx.x) % (kGroup * kSplit);
+      row = rank % kShareB, column = rank / kShareB % kShareA, split = rank / kGroup;
+    }
+    __device__ int first_of_group() const { return split * kGroup; }
+    /// Those that read this block's part of A: all of its row; of B: all of its column.
+    __device__ uint16_t readers_of_a() const {
+      uint32_t row_of_blocks = 0;
+#pragma unroll
+      for (int i = 0; i < kShareA; ++i) row_of_blocks |= 1u << i * kShareB;
+      return static_cast<uint16_t>(row_of_blocks << (first_of_group() + row));
+    }
+    __device__ uint16_t readers_of_b() const {
+      return static_cast<uint16_t>(((1u << kShareB) - 1) << (first_of_group() + column * kShareB));
+    }
+  };
+
   /// The tiles of this block, in units of clusters.
   struct Tiles {
-    int down, across, next, step, rank;
+    int down, across, next, step;
+    Own own;
 
     __device__ explicit Tiles(const GemmCall& call)
-        : down((call.m + kRows * kShare - 1) / (kRows * kShare)),
-          across((call.n + kColumns - 1) / kColumns),
-          next(static_cast<int>(blockIdx.x) / (kShare * kSplit)),
-          step(kPersistent ? static_cast<int>(gridDim.x) / kShare : down * across),
-          rank(static_cast<int>(blockIdx.x) % (kShare * kSplit)) {}
+        : down((call.m + kRows * kShareB - 1) / (kRows * kShareB)),
+          across((call.n + kColumns * kShareA - 1) / (kColumns * kShareA)),
+          next(static_cast<int>(blockIdx.x) / (kGroup * kSplit)),
+          step(kPersistent ? static_cast<int>(gridDim.x) / kGroup : down * across) {}
     __device__ bool take(int& row, int& column) {
       if (next >= down * across) return false;
       const int band = next / (kBand * across), inside = next % (kBand * across);
       const int height = ::min(kBand, down - band * kBand);
-      row = ((band * kBand + inside % height) * kShare + (kShare > 1 ? rank : 0)) * kRows;
-      column = inside / height * kColumns;
+      row = ((band * kBand + inside % height) * kShareB + own.row) * kRows;
+      column = (inside / height * kShareA + own.column) * kColumns;
       next += step;
       return true;
     }
@@ -100,9 +125,9 @@ struct WgmmaGemm {
   struct Steps {
     int first, count;
 
-    __device__ Steps(const GemmCall& call, int rank) {
+    __device__ Steps(const GemmCall& call, const Own& own) {
       const int all = (call.k + kDepth - 1) / kDepth, each = (all + kSplit - 1) / kSplit;
-      first = kSplit > 1 ? ::min(rank * each, all) : 0;
+      first = kSplit > 1 ? ::min(own.split * each, all) : 0;
       count = ::min(each, all - first);
     }
   };
@@ -111,45 +136,44 @@ struct WgmmaGemm {
   const GemmCall& call;
   const GemmMaps& maps;
 
-  __device__ void load_part_of_b(unsigned char* to, int column, int k, Barrier& full, int rank) const {
-    constexpr uint16_t kAll = (1 << kShare) - 1;
-    const auto load = [&](void* at, int x, int y) {
-      if constexpr (kShare > 1)
-        tma_multicast(at, maps.b, x, y, full, kAll);
-      else
-        tma_load(at, maps.b, x, y, full);
-    };
-    const int part = kShare > 1 ? rank : 0;
-    to += part * kShareB;
-    column += part * (kColumns / kShare);
-    if constexpr (kMajorB == kAlongK) {
-      load(to, k, column);
+  template <bool kShared>
+  __device__ static void load(void* to, const TensorMap& map, int x, int y, Barrier& full, uint16_t readers) {
+    if constexpr (kShared)
+      tma_multicast(to, map, x, y, full, readers);
+    else
+      tma_load(to, map, x, y, full);
+  }
+  /// This block's part of an operand's tile, from `start` along M or N.
+  template <Major kMajor, int kPart, bool kShared>
+  __device__ static void load_part(unsigned char* to, const TensorMap& map, int part, int start, int k, Barrier& full,
+                                   uint16_t readers) {
+    to += part * kPart;
+    start += part * (kPart / 128);
+    if constexpr (kMajor == kAlongK) {
+      load<kShared>(to, map, k, start, full, readers);
     } else {
 #pragma unroll
-      for (int chunk = 0; chunk < kColumns / 64 / kShare; ++chunk) load(to + chunk * kChunk, column + 64 * chunk, k);
+      for (int chunk = 0; chunk < kPart / kChunk; ++chunk)
+        load<kShared>(to + chunk * kChunk, map, start + 64 * chunk, k, full, readers);
     }
   }
 
   /// By one thread.
   __device__ void load_tiles() const {
+    const Own own;
+    const uint16_t to_row = own.readers_of_a(), to_column = own.readers_of_b();
+    const Steps steps(call, own);
     Place at;
     int row, column;
     for (Tiles tiles(call); tiles.take(row, column);) {
-      const Steps steps(call, tiles.rank);
       for (int step = 0; step < steps.count; ++step) {
         const int k = (steps.first + step) * kDepth;
         unsigned char* const stage = shared.stages[at.stage];
         Barrier& full = shared.full[at.stage];
         wait(shared.empty[at.stage], at.parity ^ 1);
         arrive_expecting(full, kStage);
-        if constexpr (kMajorA == kAlongK) {
-          tma_load(stage, maps.a, k, row, full);
-        } else {
-#pragma unroll
-          for (int chunk = 0; chunk < kConsumers; ++chunk)
-            tma_load(stage + chunk * kChunk, maps.a, row + 64 * chunk, k, full);
-        }
-        load_part_of_b(stage + kBytesA, column, k, full, tiles.rank);
+        load_part<kMajorA, kPartA, (kShareA > 1)>(stage, maps.a, tiles.own.column, row, k, full, to_row);
+        load_part<kMajorB, kPartB, (kShareB > 1)>(stage + kBytesA, maps.b, tiles.own.row, column, k, full, to_column);
         at.advance();
       }
     }
@@ -157,8 +181,8 @@ struct WgmmaGemm {
 
   __device__ void release(Place& behind) const {
     const int thread = static_cast<int>(threadIdx.x) % 128;
-    if constexpr (kShare > 1) {
-      if (thread < kShare) arrive_remote(shared.empty[behind.stage], thread);
+    if constexpr (kGroup > 1) {
+      if (thread < kGroup) arrive_remote(shared.empty[behind.stage], Own().first_of_group() + thread);
     } else {
       if (thread == 0) arrive(shared.empty[behind.stage]);
     }
@@ -262,7 +286,7 @@ struct WgmmaGemm {
   }
 
   __device__ void run() const {
-    constexpr bool kCluster = kShare * kSplit > 1;
+    const Own own;
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     if (threadIdx.x == 128 * kConsumers) {
       prefetch(maps.a);
@@ -272,17 +296,18 @@ struct WgmmaGemm {
 #pragma unroll
       for (int i = 0; i < kStages; ++i) {
         init(shared.full[i], 1);
-        init(shared.empty[i], kConsumers * kShare);
+        init(shared.empty[i], kConsumers * kGroup);
       }
       fence_barriers();
     }
-    const Partials partials{reinterpret_cast<float*>(shared.stages), shared.received,
-                            static_cast<int>(blockIdx.x) % kSplit};
+    const Partials partials{reinterpret_cast<float*>(shared.stages), shared.received, own.split,
+                            own.column * kShareB + own.row, kGroup};
     partials.begin();
-    if constexpr (kShare > 1)
+    if constexpr (kGroup > 1 && kSplit == 1)
       cluster_sync();
     else
       __syncthreads();
+    if constexpr (kGroup > 1 && kSplit > 1) cluster_wait();  // every block's barriers are there
     if constexpr (kSplit == 1) {
       if (warpgroup == kConsumers) {
         give_registers();
@@ -293,12 +318,12 @@ struct WgmmaGemm {
         int row, column;
         for (Tiles tiles(call); tiles.take(row, column);) {
           Sums sums;
-          multiply(sums, warpgroup, Steps(call, 0).count, at, behind);
+          multiply(sums, warpgroup, Steps(call, own).count, at, behind);
           store(sums, warpgroup, row + 64 * warpgroup, column);
         }
         if (threadIdx.x % 128 == 0) wait_stores<0>();
       }
-      if constexpr (kCluster) {
+      if constexpr (kGroup > 1) {
         __syncwarp();
         cluster_sync();
       }
@@ -314,11 +339,11 @@ struct WgmmaGemm {
         take_registers();
         Place at, behind;
         Sums sums;
-        multiply(sums, warpgroup, Steps(call, tiles.rank).count, at, behind);
+        multiply(sums, warpgroup, Steps(call, own).count, at, behind);
         sync_threads<1, 128 * kConsumers>();
         send(sums, partials, warpgroup);
       }
-      partials.finish(GemmOutput<Type>(call), row, column);
+      partials.template finish<(kGroup > 1)>(GemmOutput<Type>(call), row, column);
     }
   }
 

@@ -25,11 +25,12 @@ Code encode(Map& map, DevicePointer base, std::int64_t inner, std::int64_t outer
 }
 
 Code encode_all(Maps& maps, const Plan& plan, const Call& call) {
-  Code code = a_along_k(plan.layout) ? encode(maps.a, call.a, call.k, call.m, call.lda, plan.rows)
-                                     : encode(maps.a, call.a, call.m, call.k, call.lda, 64);
+  Code code = a_along_k(plan.layout)
+                  ? encode(maps.a, call.a, call.k, call.m, call.lda, plan.rows / plan.share_a)
+                  : encode(maps.a, call.a, call.m, call.k, call.lda, 64);
   if (code == 0)
     code = b_along_k(plan.layout)
-               ? encode(maps.b, call.b, call.k, call.n, call.ldb, plan.columns / plan.share)
+               ? encode(maps.b, call.b, call.k, call.n, call.ldb, plan.columns / plan.share_b)
                : encode(maps.b, call.b, call.n, call.k, call.ldb, 64);
   return code == 0 ? encode(maps.c, call.c, call.n, call.m, call.ldc, 64) : code;
 }

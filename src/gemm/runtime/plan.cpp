@@ -36,6 +36,14 @@ double terms_of_block(const Plan& plan, const Problem& problem) {
   return std::max(1.0, std::ceil(steps / plan.split)) * plan.depth;
 }
 
+/// Clusters of `size` blocks that fit a GPU, `fit` blocks a multiprocessor. A cluster lies in one of the
+/// groups of multiprocessors, of which some have fewer than 16.
+double clusters_that_fit(int size, double fit, int sm_count) {
+  if (size == 1) return sm_count * fit;
+  const double usable = size == 2 ? 1 : size == 4 ? 0.95 : size == 8 ? 0.85 : 0.75;
+  return std::max(1.0, std::floor(sm_count * usable * fit / size));
+}
+
 }  // namespace
 
 const char* name_of(Layout layout) { return kLayouts[static_cast<std::size_t>(layout)]; }
@@ -46,7 +54,8 @@ std::string name_of(const Plan& p) {
   name += std::string("_") + name_of(p.layout);
   knob("_", p.rows), knob("x", p.columns), knob("x", p.depth);
   knob("_w", p.down), knob("x", p.across), knob("_g", p.slices), knob("_s", p.stages);
-  knob("_c", p.split), knob("_m", p.share), knob("_b", p.band), knob("_o", p.blocks), knob("_k", p.steps);
+  knob("_c", p.split), knob("_m", p.share_b), knob("_n", p.share_a), knob("_b", p.band), knob("_o", p.blocks),
+      knob("_k", p.steps);
   if (p.persistent) name += "_persistent";
   if (p.plain_store) name += "_plain";
   return name + "_" + kEdges[static_cast<std::size_t>(p.edges)];
@@ -54,10 +63,10 @@ std::string name_of(const Plan& p) {
 
 bool plan_of(const std::string& name, Plan& plan) {
   char skeleton[8], layout[8], rest[32];
-  unsigned rows, columns, depth, down, across, slices, stages, split, share, band, blocks, steps;
-  if (std::sscanf(name.c_str(), "%7[a-z]_%7[a-z]_%ux%ux%u_w%ux%u_g%u_s%u_c%u_m%u_b%u_o%u_k%u_%31s", skeleton,
-                  layout, &rows, &columns, &depth, &down, &across, &slices, &stages, &split, &share, &band,
-                  &blocks, &steps, rest) != 15)
+  unsigned rows, columns, depth, down, across, slices, stages, split, share_b, share_a, band, blocks, steps;
+  if (std::sscanf(name.c_str(), "%7[a-z]_%7[a-z]_%ux%ux%u_w%ux%u_g%u_s%u_c%u_m%u_n%u_b%u_o%u_k%u_%31s",
+                  skeleton, layout, &rows, &columns, &depth, &down, &across, &slices, &stages, &split,
+                  &share_b, &share_a, &band, &blocks, &steps, rest) != 16)
     return false;
   std::string edges = rest;
   const auto take = [&](const std::string& word) {
@@ -78,7 +87,8 @@ bool plan_of(const std::string& name, Plan& plan) {
   plan.depth = static_cast<std::uint16_t>(depth);
   plan.down = static_cast<std::uint8_t>(down), plan.across = static_cast<std::uint8_t>(across);
   plan.slices = static_cast<std::uint8_t>(slices), plan.stages = static_cast<std::uint8_t>(stages);
-  plan.split = static_cast<std::uint8_t>(split), plan.share = static_cast<std::uint8_t>(share);
+  plan.split = static_cast<std::uint8_t>(split), plan.share_b = static_cast<std::uint8_t>(share_b),
+  plan.share_a = static_cast<std::uint8_t>(share_a);
   plan.band = static_cast<std::uint8_t>(band), plan.blocks = static_cast<std::uint8_t>(blocks);
   plan.steps = steps;
   return name == name_of(plan);
@@ -137,8 +147,9 @@ bool serves(const Plan& plan, const Problem& p) {
 Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
   const std::int64_t down = tiles_down(plan, p), across = tiles_across(plan, p);
   if (plan.skeleton == Skeleton::kWgmma) {
-    std::int64_t clusters = cdiv(down, plan.share) * across;
-    if (plan.persistent) clusters = std::min<std::int64_t>(clusters, sm_count * plan.blocks / plan.share);
+    std::int64_t clusters = cdiv(down, plan.share_b) * cdiv(across, plan.share_a);
+    if (plan.persistent)
+      clusters = std::min<std::int64_t>(clusters, sm_count * plan.blocks / (plan.share_b * plan.share_a));
     return {static_cast<unsigned>(clusters * cluster_of(plan)), 1, 1};
   }
   constexpr std::int64_t kMaxY = 65535;
@@ -149,15 +160,16 @@ Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
 
 double model_ns(const Plan& plan, const Problem& p, int sm_count) {
   constexpr double kGhz = 1.7, kSharedPerSm = 227 * 1024;
-  const double blocks = static_cast<double>(cdiv(tiles_down(plan, p), plan.share) * tiles_across(plan, p)) *
-                        plan.share * plan.split;
-  const double shared = shared_bytes_of(plan) + 1024;
-  const double fit = std::max(1.0, std::min({std::floor(kSharedPerSm / shared), 2048.0 / threads_of(plan),
-                                             plan.skeleton == Skeleton::kWgmma ? 1.0 * plan.blocks : 8.0}));
-  // Clusters leave multiprocessors of incomplete groups idle.
-  const double sms = sm_count * (cluster_of(plan) > 2 ? 0.9 : 1.0);
-  const double waves = std::ceil(blocks / (sms * fit)),
-               per_sm = std::min(std::ceil(blocks / sms), waves * fit);
+  // What the L2 delivers to all, and to one multiprocessor, in bytes a ns.
+  constexpr double kL2 = 8500, kL2ToOne = 95;
+  const double clusters = static_cast<double>(cdiv(tiles_down(plan, p), plan.share_b) *
+                                              cdiv(tiles_across(plan, p), plan.share_a));
+  const double blocks = clusters * cluster_of(plan);
+  const double fit = std::max(
+      1.0, std::floor(std::min({kSharedPerSm / (shared_bytes_of(plan) + 1024), 2048.0 / threads_of(plan),
+                                plan.skeleton == Skeleton::kWgmma ? 1.0 * plan.blocks : 8.0})));
+  const double waves = std::ceil(clusters / clusters_that_fit(cluster_of(plan), fit, sm_count));
+  const double per_sm = std::min(std::ceil(blocks / sm_count), waves * fit);
   const double terms = terms_of_block(plan, p);
 
   double flops_per_clock = 0, latency_ns = 0, step_ns = 0;
@@ -166,25 +178,31 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
       flops_per_clock = 800, latency_ns = 1500, step_ns = 350;
       break;
     case Skeleton::kMma:
-      flops_per_clock = 1400, latency_ns = 1900, step_ns = 130;
+      flops_per_clock = 1400, latency_ns = 1900, step_ns = 60 + 3.5 * plan.depth / plan.slices;
       break;
     case Skeleton::kWgmma:
       flops_per_clock = plan.columns >= 128 ? 3600 : plan.columns >= 64 ? 2600 : 1500;
-      latency_ns = plan.plain_store || plan.split > 1 ? 2300 : 2600, step_ns = 70;
+      latency_ns = 2500, step_ns = 80;
       break;
   }
   const double math_ns = 2.0 * plan.rows * plan.columns * terms / flops_per_clock / kGhz;
-  const double bytes = 2.0 * terms * (plan.rows + 1.0 * plan.columns / plan.share);
-  const double load_ns = bytes / 32 / kGhz;  // of the L2's bandwidth, a multiprocessor's share
+  const double bytes = 2.0 * terms * (1.0 * plan.rows / plan.share_a + 1.0 * plan.columns / plan.share_b);
+  const double arriving = 2.0 * terms * (plan.rows + plan.columns);
+  const double load_ns = std::max(bytes * std::min<double>(blocks, sm_count) / kL2, arriving / kL2ToOne);
   const double steps = std::ceil(terms / plan.depth / (plan.skeleton == Skeleton::kDirect ? plan.slices : 1));
   const double chain_ns =
       step_ns * (plan.skeleton == Skeleton::kDirect ? std::ceil(steps / plan.stages) : steps);
-  const double work_ns = std::max(chain_ns * waves, per_sm * std::max(math_ns, load_ns));
+  // A short ring of short steps does not hide the latency of loads.
+  const double stalls =
+      plan.skeleton == Skeleton::kWgmma
+          ? 1 + 1.2 / (plan.stages * plan.stages) * std::min(1.0, 8192.0 / (plan.rows * plan.columns))
+          : 1;
+  const double work_ns = stalls * std::max(chain_ns * waves, per_sm * std::max(math_ns, load_ns));
   const double store_ns = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) / 3500.0;
   const double tile_bytes = 4.0 * plan.rows * plan.columns;
   const double slices_ns = plan.slices > 1 ? 150 + tile_bytes * plan.slices / 100 / kGhz : 0;
-  const double split_ns = plan.split > 1 ? 700 + tile_bytes / 12 / kGhz : 0;
-  const double share_ns = plan.share > 1 && !plan.persistent ? 0.1 * work_ns + 300 : 0;
+  const double split_ns = plan.split > 1 ? waves * (800 + tile_bytes / 11 / kGhz) : 0;
+  const double share_ns = plan.share_a * plan.share_b > 1 ? 300 : 0;
   const double edges_ns = plan.edges == Edges::kAny       ? 0.3 * work_ns
                           : plan.edges == Edges::kVectors ? 0.03 * work_ns
                                                           : 0;

@@ -35,7 +35,8 @@ struct Plan {
   std::uint8_t across = 1;   ///< warps over its columns
   std::uint8_t slices = 1;   ///< groups of warps that share a step, or (direct) all of K
   std::uint8_t split = 1;    ///< blocks of a cluster that share K
-  std::uint8_t share = 1;    ///< blocks of a cluster that share their loads of B
+  std::uint8_t share_b = 1;  ///< blocks of a cluster, one above the other, that share their loads of B
+  std::uint8_t share_a = 1;  ///< blocks of a cluster, side by side, that share their loads of A
   std::uint8_t band = 1;     ///< wgmma: rows of clusters that are taken together
   std::uint8_t blocks = 1;   ///< that fit a multiprocessor, at least
   std::uint32_t steps = 0;   ///< of a block (direct: of a warp), compiled in; 0: any
@@ -50,7 +51,7 @@ bool plan_of(const std::string& name, Plan& plan);
 
 int threads_of(const Plan& plan);
 int shared_bytes_of(const Plan& plan);
-inline int cluster_of(const Plan& plan) { return plan.split * plan.share; }
+inline int cluster_of(const Plan& plan) { return plan.split * plan.share_b * plan.share_a; }
 
 /// A product as far as kernels are chosen by it.
 struct Problem {
