@@ -32,6 +32,7 @@ class Lathe:
             pointer, ctypes.c_int, extent, extent, extent, ctypes.c_float, pointer, extent, pointer, extent,
             ctypes.c_float, pointer, extent, ctypes.c_int, pointer]
         self.handle = ctypes.c_void_p()
+        torch.empty(1, device="cuda")  # makes the context current, to which the handle belongs
         self.check(self.library.lathe_gemm_create(ctypes.byref(self.handle)))
 
     def check(self, status):

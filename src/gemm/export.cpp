@@ -32,6 +32,9 @@ lathe_gemm_cubins:
     .section .note.GNU-stack,"",@progbits
 )";
 
+/// The interface, and nothing of the C++ library that was compiled in.
+constexpr const char* kExports = "{ global: lathe_*; local: *; };\n";
+
 constexpr const char* kCMake = R"(# Builds lib/liblathe_gemm.so again.
 cmake_minimum_required(VERSION 3.20)
 project(lathe_gemm LANGUAGES CXX ASM)
@@ -42,6 +45,7 @@ set_source_files_properties(src/cubins.S PROPERTIES COMPILE_OPTIONS "-Wa,-I${CMA
                             OBJECT_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cubins.bin)
 target_compile_features(lathe_gemm PRIVATE cxx_std_20)
 set_target_properties(lathe_gemm PROPERTIES CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+target_link_options(lathe_gemm PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/src/exports.map")
 target_link_libraries(lathe_gemm PRIVATE ${CMAKE_DL_LIBS})
 )";
 
@@ -123,6 +127,7 @@ Status write_sources(const std::string& folder, const std::string& table, const 
   LATHE_CHECK_OK(replace_file(folder + "/include/lathe_gemm.h", header));
   LATHE_CHECK_OK(replace_file(folder + "/src/table.cpp", table));
   LATHE_CHECK_OK(replace_file(folder + "/src/cubins.S", kCubins));
+  LATHE_CHECK_OK(replace_file(folder + "/src/exports.map", kExports));
   LATHE_CHECK_OK(replace_file(folder + "/src/cubins.bin", cubins));
   LATHE_CHECK_OK(replace_file(folder + "/CMakeLists.txt", kCMake));
   return replace_file(folder + "/lathe_gemmConfig.cmake", kConfig);
@@ -130,10 +135,26 @@ Status write_sources(const std::string& folder, const std::string& table, const 
 
 Status link_library(const std::string& folder) {
   const std::string src = folder + "/src", runtime = src + "/gemm/runtime/";
-  const Command command{{"g++", "-std=c++20", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-I", src,
-                         "-Wa,-I" + src, runtime + "driver.cpp", runtime + "gemm.cpp", runtime + "launch.cpp",
-                         runtime + "plan.cpp", src + "/table.cpp", src + "/cubins.S", "-ldl",
-                         "-Wl,-soname,liblathe_gemm.so", "-o", folder + "/lib/liblathe_gemm.so"}};
+  const Command command{{"g++",
+                         "-std=c++20",
+                         "-O2",
+                         "-shared",
+                         "-fPIC",
+                         "-fvisibility=hidden",
+                         "-I",
+                         src,
+                         "-Wa,-I" + src,
+                         runtime + "driver.cpp",
+                         runtime + "gemm.cpp",
+                         runtime + "launch.cpp",
+                         runtime + "plan.cpp",
+                         src + "/table.cpp",
+                         src + "/cubins.S",
+                         "-ldl",
+                         "-Wl,-soname,liblathe_gemm.so",
+                         "-Wl,--version-script=" + src + "/exports.map",
+                         "-o",
+                         folder + "/lib/liblathe_gemm.so"}};
   LATHE_TRY(const Completed linked, run_command(command, {}, 300));
   if (linked.status.ok()) return Ok{};
   return Error{ErrorCode::kUnavailable, "g++ cannot build the library: " + linked.errors.substr(0, 2000),

@@ -398,8 +398,7 @@ class CudaDevice final : public Device {
     });
   }
 
-  /// Random numbers, again and again into poisoned memory, while another stream's work would not matter:
-  /// every result has the same bits.
+  /// Random numbers, again and again into poisoned memory: every result has the same bits.
   Status repeat(const Size& size, const Kernel& kernel, int repeats) {
     LATHE_TRY(const Call call, lay_out(size, kernel.plan.layout, 0, 0));
     LATHE_CHECK_OK(fill_operands(call, kernel.plan.layout, kUniform, 5));

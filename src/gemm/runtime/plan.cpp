@@ -161,7 +161,7 @@ Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
 double model_ns(const Plan& plan, const Problem& p, int sm_count) {
   constexpr double kGhz = 1.7, kSharedPerSm = 227 * 1024;
   // What the L2 delivers to all, and to one multiprocessor, in bytes a ns.
-  constexpr double kL2 = 8500, kL2ToOne = 95;
+  constexpr double kL2 = 8500, kL2ToOne = 72;
   const double clusters = static_cast<double>(cdiv(tiles_down(plan, p), plan.share_b) *
                                               cdiv(tiles_across(plan, p), plan.share_a));
   const double blocks = clusters * cluster_of(plan);
@@ -178,7 +178,7 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
       flops_per_clock = 800, latency_ns = 1500, step_ns = 350;
       break;
     case Skeleton::kMma:
-      flops_per_clock = 1400, latency_ns = 1900, step_ns = 60 + 3.5 * plan.depth / plan.slices;
+      flops_per_clock = 1400, latency_ns = 1900, step_ns = 180 + 2.5 * plan.depth / plan.slices;
       break;
     case Skeleton::kWgmma:
       flops_per_clock = plan.columns >= 128 ? 3600 : plan.columns >= 64 ? 2600 : 1500;
