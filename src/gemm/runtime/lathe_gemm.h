@@ -48,8 +48,8 @@ typedef void* lathe_gemm_stream; /* a CUstream or cudaStream_t; NULL is the defa
 LATHE_GEMM_EXPORT lathe_gemm_status lathe_gemm_create(lathe_gemm_handle* handle);
 LATHE_GEMM_EXPORT void lathe_gemm_destroy(lathe_gemm_handle handle);
 
-/* Enqueues the product on `stream`, and nothing else: calls may be captured into graphs. No kernel
- * needs a workspace. A kernel's first use loads it, which a capture allows too. */
+/* Enqueues the product on `stream`, and nothing else. No kernel needs a workspace. A kernel's first use loads
+ * it: before calls are captured into a graph, make one of the same shape. */
 LATHE_GEMM_EXPORT lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout, int64_t m,
                                                 int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
                                                 const void* b, int64_t ldb, float beta, void* c, int64_t ldc,
