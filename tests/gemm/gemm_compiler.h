@@ -18,7 +18,8 @@ class GemmCompiler {
     const auto headers = device_header_folder();
     if (!runner.ok() || !headers.ok()) return;
     const std::string cache = testing::TempDir() + "lathe-gemm-cache";
-    if (auto toolchain = cuda::Toolchain::create({*runner, *headers, cache, arch}); toolchain.ok())
+    if (auto toolchain = cuda::Toolchain::create({*runner, *headers, cache, arch, kBuildTimeoutSeconds});
+        toolchain.ok())
       toolchain_ = *std::move(toolchain);
     if (auto disassembler = cuda::Disassembler::open(*runner, cache); disassembler.ok())
       disassembler_ = *std::move(disassembler);
@@ -37,6 +38,8 @@ class GemmCompiler {
   }
 
  private:
+  static constexpr double kBuildTimeoutSeconds = 300;  ///< on a machine that is busy with other tests
+
   std::shared_ptr<cuda::Toolchain> toolchain_;
   std::shared_ptr<cuda::Disassembler> disassembler_;
 };
