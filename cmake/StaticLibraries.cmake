@@ -18,4 +18,6 @@ add_library(tomlplusplus_static STATIC ${CMAKE_CURRENT_LIST_DIR}/static/tomlplus
 target_compile_definitions(tomlplusplus_static PUBLIC TOML_HEADER_ONLY=0)
 add_library(PkgConfig::TOMLPLUSPLUS ALIAS tomlplusplus_static)
 
-add_link_options(-static-libstdc++ -static-libgcc)
+if(NOT LATHE_WITH_TORCH)  # LibTorch's exceptions and strings cross into Lathe: both use one C++ library
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "cli/session.h"
+#include "cli/exit_code.h"
 
 namespace lathe::cli {
 namespace {

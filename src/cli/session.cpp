@@ -143,25 +143,6 @@ Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Stor
   return backend;
 }
 
-int exit_code(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kInvalid:
-    case ErrorCode::kNotFound:
-      return kBadInput;
-    case ErrorCode::kCancelled:
-      return kInterrupted;
-    case ErrorCode::kInternal:
-      return kFault;
-    default:
-      return kMachine;
-  }
-}
-
-int fail(const Error& error) {
-  print_error(error);
-  return exit_code(error);
-}
-
 Status check_json_file(const std::string& json_file) {
   if (json_file.empty() || json_file == "-") return Ok{};
   return check_output(json_file);

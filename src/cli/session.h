@@ -8,21 +8,11 @@
 #include "backend/backend.h"
 #include "base/cancel.h"
 #include "base/events.h"
+#include "cli/exit_code.h"
 #include "report/report.h"
 #include "store/store.h"
 
 namespace lathe::cli {
-
-/// Exit codes of every verb (docs/cli.md).
-enum ExitCode : int {
-  kSuccess = 0,
-  kNothingPassed = 1,  ///< the work was done, and no candidate passed
-  kUsage = 2,          ///< wrong arguments
-  kBadInput = 3,       ///< a task, candidate or run that cannot be used
-  kMachine = 4,        ///< this machine lacks something, or an I/O error
-  kFault = 70,         ///< a fault of Lathe itself
-  kInterrupted = 130,  ///< Ctrl-C: what was done is kept
-};
 
 /// Options that several verbs share.
 struct CommonOptions {
@@ -50,10 +40,6 @@ Result<DevicePeaks> measure_peaks(Backend& backend);
 /// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
 
-/// The exit code that fits an error.
-int exit_code(const Error& error);
-/// Prints the error to standard error and gives its exit code.
-int fail(const Error& error);
 /// Whether write_json() could write now: asked before hours of work.
 Status check_json_file(const std::string& json_file);
 /// Writes a document where --json says; nothing when it says nothing.

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lm/runner.h"
+
+namespace lathe::lm {
+
+/// What liblathe-torch-cuda.so offers: the one library that needs LibTorch's CUDA part, and so is loaded only
+/// where a GPU is asked for. Its symbol lathe_torch_cuda_plugin() returns it.
+struct CudaPlugin {
+  Status (*check)();
+  std::int64_t (*free_bytes)();
+  Result<std::unique_ptr<Runner>> (*make_runner)(std::shared_ptr<const Decoder> decoder,
+                                                 const RunnerOptions& options);
+};
+
+}  // namespace lathe::lm
