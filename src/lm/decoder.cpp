@@ -160,7 +160,7 @@ at::Tensor Decoder::hidden(const at::Tensor& tokens, LayerOps& ops) const {
 }
 
 at::Tensor Decoder::logits(const at::Tensor& hidden, LayerOps& ops) const {
-  return ops.linear(hidden, head_);
+  return ops.logits(hidden, head_);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Decoder::named_weights() const {

@@ -34,6 +34,8 @@ class LayerOps {
   virtual ~LayerOps() = default;
 
   virtual at::Tensor linear(const at::Tensor& x, const Linear& matrix) = 0;
+  /// linear(), in fp32 from the last product on.
+  virtual at::Tensor logits(const at::Tensor& x, const Linear& matrix) = 0;
   /// The residual stream x + delta, which may be x itself, and its RMS norm times `weight`. An undefined
   /// delta is zero.
   virtual std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x, const at::Tensor& delta,

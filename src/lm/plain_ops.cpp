@@ -16,6 +16,10 @@ at::Tensor PlainOps::linear(const at::Tensor& x, const Linear& matrix) {
   return at::linear(x.to(type_), matrix.weight, matrix.bias);
 }
 
+at::Tensor PlainOps::logits(const at::Tensor& x, const Linear& matrix) {
+  return at::linear(x.to(at::kFloat), matrix.weight.to(at::kFloat));
+}
+
 at::Tensor PlainOps::norm(const at::Tensor& x, const at::Tensor& weight) const {
   const at::Tensor wide = x.to(at::kFloat);
   return wide * at::rsqrt(wide.square().mean(-1, true) + config_.rms_eps) * weight;

@@ -13,6 +13,7 @@ class PlainOps final : public LayerOps {
   PlainOps(const Decoder& decoder, std::int64_t batch, std::int64_t length);
 
   at::Tensor linear(const at::Tensor& x, const Linear& matrix) override;
+  at::Tensor logits(const at::Tensor& x, const Linear& matrix) override;
   std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x, const at::Tensor& delta,
                                              const at::Tensor& weight) override;
   at::Tensor attend(const at::Tensor& qkv, const LayerWeights& layer, std::size_t index) override;

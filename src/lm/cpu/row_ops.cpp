@@ -176,6 +176,8 @@ at::Tensor CpuRowOps::linear(const at::Tensor& x, const Linear& matrix) {
       .to(at::kFloat);
 }
 
+at::Tensor CpuRowOps::logits(const at::Tensor& x, const Linear& matrix) { return linear(x, matrix); }
+
 std::pair<at::Tensor, at::Tensor> CpuRowOps::add_norm(const at::Tensor& x, const at::Tensor& delta,
                                                       const at::Tensor& weight) {
   const std::int64_t rows = x.size(0), count = x.size(1);

@@ -35,6 +35,7 @@ class CpuRowOps final : public LayerOps {
   void set_rows(std::span<const CpuRow> rows) { rows_ = rows; }
 
   at::Tensor linear(const at::Tensor& x, const Linear& matrix) override;
+  at::Tensor logits(const at::Tensor& x, const Linear& matrix) override;
   std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x, const at::Tensor& delta,
                                              const at::Tensor& weight) override;
   at::Tensor attend(const at::Tensor& qkv, const LayerWeights& layer, std::size_t index) override;
