@@ -1,9 +1,14 @@
-# LibTorch as scripts/fetch_torch.sh leaves it. Its own CMake package is not used: it asks for all of CUDA's libraries.
+# LibTorch as scripts/fetch_torch.sh leaves it. Its own CMake package is not used: it asks for all of CUDA's
+# libraries.
 set(LATHE_TORCH_VERSION 2.11.0)
-set(LATHE_TORCH "${PROJECT_SOURCE_DIR}/build/torch-${LATHE_TORCH_VERSION}/torch" CACHE PATH
-    "The folder `torch` of the Python package: include/ and lib/")
+set(default ${PROJECT_SOURCE_DIR}/build/torch-${LATHE_TORCH_VERSION}/torch)
+if(DEFINED ENV{LATHE_TORCH})
+  set(default $ENV{LATHE_TORCH})
+endif()
+set(LATHE_TORCH ${default} CACHE PATH "The folder `torch` of the Python package: include/ and lib/")
 if(NOT EXISTS ${LATHE_TORCH}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "there is no LibTorch in ${LATHE_TORCH}: run scripts/fetch_torch.sh, or give -DLATHE_TORCH=FOLDER")
+  message(FATAL_ERROR "there is no LibTorch in ${LATHE_TORCH}: run scripts/fetch_torch.sh, "
+                      "or give -DLATHE_TORCH=FOLDER")
 endif()
 
 # Only LibTorch's own headers: beside them lie those of another fmt and another oneDNN.
@@ -24,7 +29,8 @@ if(LATHE_NVCC)
   get_filename_component(LATHE_CUDA_TOOLKIT ${cuda_bin} DIRECTORY)
   add_library(torch_cuda INTERFACE IMPORTED)
   target_include_directories(torch_cuda SYSTEM INTERFACE ${LATHE_CUDA_TOOLKIT}/include)
-  target_link_libraries(torch_cuda INTERFACE torch_cpu ${LATHE_TORCH}/lib/libtorch_cuda.so ${LATHE_TORCH}/lib/libc10_cuda.so
+  target_link_libraries(torch_cuda INTERFACE torch_cpu ${LATHE_TORCH}/lib/libtorch_cuda.so
+                                             ${LATHE_TORCH}/lib/libc10_cuda.so
                                              ${LATHE_CUDA_TOOLKIT}/lib64/libcudart.so)
 else()
   message(STATUS "no nvcc: lathe-torch is built without its GPU part")

@@ -130,7 +130,10 @@ class LocalEngine final : public Engine {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return stopping_ || !queue_.empty() || active_ > 0 || !steps_.empty(); });
         if (stopping_) return Ok{};
-        std::erase_if(queue_, [](const auto& job) { return job->cancelled; });
+        std::erase_if(queue_, [this](const auto& job) {
+          if (job->cancelled && job->running == 0) pool_.release(std::exchange(job->prompt_pages, {}));
+          return job->cancelled;
+        });
         for (Row& row : rows_)
           if (row.job && row.job->cancelled) dropped_.push_back(&row);
         ready_.assign(queue_.begin(), queue_.end());

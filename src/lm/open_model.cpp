@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t kDefaultCpuCacheBytes = std::int64_t{4} << 30;
 
-/// The library of the GPU's runner, beside this program.
+}  // namespace
+
 Result<const CudaPlugin*> cuda_plugin() {
   static const Result<const CudaPlugin*> plugin = []() -> Result<const CudaPlugin*> {
     LATHE_TRY(const std::string path, sibling_program("liblathe-torch-cuda.so"));
@@ -29,8 +30,6 @@ Result<const CudaPlugin*> cuda_plugin() {
   }();
   return plugin;
 }
-
-}  // namespace
 
 Status check_cuda() {
   LATHE_TRY(const CudaPlugin* plugin, cuda_plugin());

@@ -113,6 +113,43 @@ struct Scope {
   c10::cuda::CUDAStreamGuard on_stream;
 };
 
+cuda::DrawRow row_of(const DrawState& state) {
+  return {.seed = state.sampling.seed,
+          .stream = state.stream,
+          .counter = state.counter,
+          .state = state.grammar_state,
+          .active = 1,
+          .temperature = state.sampling.temperature,
+          .top_p = state.sampling.top_p,
+          .top_k = state.sampling.top_k};
+}
+
+at::Tensor to_device(std::span<const std::int32_t> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  at::Tensor here = at::empty({count}, at::kInt);
+  std::ranges::copy(values, here.mutable_data_ptr<std::int32_t>());
+  return here.to(at::kCUDA);
+}
+
+/// A grammar's tables on the device.
+struct Grammar {
+  at::Tensor states, arrows;
+
+  static Grammar upload(const TokenAutomaton& automaton) {
+    std::vector<std::int32_t> states, arrows;
+    for (const auto& state : automaton.states) {
+      states.insert(states.end(), {static_cast<std::int32_t>(arrows.size() / 2),
+                                   static_cast<std::int32_t>(state.arrows.size()), state.otherwise});
+      for (const auto& arrow : state.arrows) arrows.insert(arrows.end(), {arrow.token, arrow.to});
+    }
+    return {to_device(states), to_device(arrows)};
+  }
+  void attach_to(cuda::DrawRow& row) const {
+    row.states = static_cast<const cuda::GrammarState*>(states.data_ptr());
+    row.arrows = static_cast<const cuda::GrammarArrow*>(arrows.data_ptr());
+  }
+};
+
 class CudaRunner final : public Runner {
  public:
   CudaRunner(std::shared_ptr<const Decoder> decoder, const RunnerOptions& options)
@@ -120,7 +157,7 @@ class CudaRunner final : public Runner {
         stream_(c10::cuda::getStreamFromPool()),
         batch_(options.max_batch),
         table_stride_(pages_for(options.context + kDepth) + 1),
-        tables_of_rows_(static_cast<std::size_t>(batch_)) {
+        grammars_(static_cast<std::size_t>(batch_)) {
     const Scope scope(stream_);
     const ModelConfig& config = decoder_->config();
     cache_ = at::zeros({config.layers, 2, options.pages, config.kv_heads, kPageTokens, config.head_dim},
@@ -170,18 +207,12 @@ class CudaRunner final : public Runner {
 
   void start_row(std::int32_t row, const RowStart& start) override {
     const Scope scope(stream_);
-    cuda::DrawRow draw{.seed = start.sampling.seed,
-                       .stream = start.stream,
-                       .active = 1,
-                       .temperature = start.sampling.temperature,
-                       .top_p = start.sampling.top_p,
-                       .top_k = start.sampling.top_k};
-    Grammar& grammar = tables_of_rows_[static_cast<std::size_t>(row)];
+    cuda::DrawRow draw = row_of({start.sampling, start.stream, 0, start.grammar});
+    Grammar& grammar = grammars_[static_cast<std::size_t>(row)];
     grammar = {};
     if (start.grammar) {
-      grammar = upload(*start.grammar);
-      draw.states = static_cast<const cuda::GrammarState*>(grammar.states.data_ptr());
-      draw.arrows = static_cast<const cuda::GrammarArrow*>(grammar.arrows.data_ptr());
+      grammar = Grammar::upload(*start.grammar);
+      grammar.attach_to(draw);
     }
     set(tokens_, row, &start.token, sizeof start.token);
     set(positions_, row, &start.position, sizeof start.position);
@@ -249,10 +280,6 @@ class CudaRunner final : public Runner {
     cudaEvent_t done = nullptr;
     std::size_t rows = 0;
   };
-  struct Grammar {
-    at::Tensor states, arrows;
-  };
-
   /// A few sizes, each with a graph of its own.
   static std::int32_t padded_rows(std::int32_t rows) {
     std::int32_t size = 1;
@@ -278,30 +305,13 @@ class CudaRunner final : public Runner {
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.stream()), "set up a row");
   }
 
-  static at::Tensor to_device(std::span<const std::int32_t> values) {
-    const auto count = static_cast<std::int64_t>(values.size());
-    at::Tensor here = at::empty({count}, at::kInt);
-    std::ranges::copy(values, here.mutable_data_ptr<std::int32_t>());
-    return here.to(at::kCUDA);
-  }
-
-  static Grammar upload(const TokenAutomaton& automaton) {
-    std::vector<std::int32_t> states, arrows;
-    for (const auto& state : automaton.states) {
-      states.insert(states.end(), {static_cast<std::int32_t>(arrows.size() / 2),
-                                   static_cast<std::int32_t>(state.arrows.size()), state.otherwise});
-      for (const auto& arrow : state.arrows) arrows.insert(arrows.end(), {arrow.token, arrow.to});
-    }
-    return {to_device(states), to_device(arrows)};
-  }
-
   const std::shared_ptr<const Decoder> decoder_;
   const c10::cuda::CUDAStream stream_;
   const std::int32_t batch_, table_stride_;
   at::Tensor cache_;  // [layers, 2, pages, kv_heads, kPageTokens, head_dim]
   std::unique_ptr<CudaRowOps> ops_;
   at::Tensor tokens_, positions_, table_, rows_, drawn_;
-  std::vector<Grammar> tables_of_rows_;
+  std::vector<Grammar> grammars_;
   std::map<std::int32_t, Graph> graphs_;
   std::array<Results, kDepth> results_;
   std::vector<Drawn> drawn_rows_;
@@ -340,10 +350,39 @@ Result<std::unique_ptr<Runner>> make_runner(std::shared_ptr<const Decoder> decod
   });
 }
 
+Result<std::vector<Drawn>> draw_rows(const at::Tensor& logits, std::span<const DrawState> rows) {
+  return without_exceptions([&]() -> Result<std::vector<Drawn>> {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    std::vector<cuda::DrawRow> here;
+    std::vector<Grammar> grammars;
+    for (const DrawState& state : rows) {
+      here.push_back(row_of(state));
+      if (!state.grammar) continue;
+      grammars.push_back(Grammar::upload(*state.grammar));
+      grammars.back().attach_to(here.back());
+    }
+    const at::Tensor there =
+        at::empty({count, static_cast<std::int64_t>(sizeof(cuda::DrawRow))}, on_device(at::kByte));
+    require(cudaMemcpy(there.data_ptr(), here.data(), there.nbytes(), cudaMemcpyHostToDevice), "set up rows");
+    const at::Tensor tokens = at::zeros({2, count}, on_device(at::kInt)),
+                     drawn = at::zeros({count, 3}, on_device(at::kInt));
+    cuda::draw(logits.const_data_ptr<float>(), static_cast<int>(logits.size(1)),
+               static_cast<cuda::DrawRow*>(there.data_ptr()), tokens[0].mutable_data_ptr<std::int32_t>(),
+               tokens[1].mutable_data_ptr<std::int32_t>(), static_cast<cuda::DrawnToken*>(drawn.data_ptr()),
+               static_cast<int>(count), c10::cuda::getCurrentCUDAStream().stream());
+    std::vector<cuda::DrawnToken> results(rows.size());
+    require(cudaMemcpy(results.data(), drawn.data_ptr(), drawn.nbytes(), cudaMemcpyDeviceToHost), "draw");
+    std::vector<Drawn> all;
+    for (const auto& result : results) all.push_back({result.token, result.log_prob, result.model_log_prob});
+    return all;
+  });
+}
+
 }  // namespace
 }  // namespace lathe::lm
 
 extern "C" [[gnu::visibility("default")]] const lathe::lm::CudaPlugin* lathe_torch_cuda_plugin() {
-  static const lathe::lm::CudaPlugin plugin{lathe::lm::check, lathe::lm::free_bytes, lathe::lm::make_runner};
+  static const lathe::lm::CudaPlugin plugin{lathe::lm::check, lathe::lm::free_bytes, lathe::lm::draw_rows,
+                                            lathe::lm::make_runner};
   return &plugin;
 }

@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kNormThreads)
   sum = 0;
   for (int warp = 0; warp < kNormThreads / kWarp; ++warp) sum += sums[warp];
   const float scale = rsqrtf(sum / count + eps);
-  for (int i = threadIdx.x; i < count; i += kNormThreads) to[row + i] = to_bf16(x[row + i] * scale * weight[i]);
+  for (int i = threadIdx.x; i < count; i += kNormThreads)
+    to[row + i] = to_bf16(x[row + i] * scale * weight[i]);
 }
 
 __global__ void gate_kernel(const Bf16* from, Bf16* to, int count) {
@@ -68,7 +69,8 @@ __global__ void rotate_kernel(Rotation rotation, CacheView cache, Shape shape, i
   const int row = item / width, head = item % width, half = shape.dim / 2;
   const Bf16* from = rotation.qkv + static_cast<long long>(item) * shape.dim;
   const int position = cache.positions[row];
-  const long long page = cache.table[static_cast<long long>(row) * cache.table_stride + position / kPageTokens];
+  const long long page =
+      cache.table[static_cast<long long>(row) * cache.table_stride + position / kPageTokens];
   const auto place = [&](int kv_head) {
     return ((page * shape.kv_heads + kv_head) * kPageTokens + position % kPageTokens) * shape.dim;
   };
@@ -117,16 +119,17 @@ struct Partial {
   }
 };
 
-/// A block for each row and each kGroup heads that share a key-value head; its warps take pages in turn. A token's key
-/// or value is read by kDim / 8 lanes, 16 bytes each, so a warp reads several tokens at once and each such group of
-/// lanes keeps a softmax of its own until the end.
+/// A block for each row and each kGroup heads that share a key-value head; its warps take pages in turn. A
+/// token's key or value is read by kDim / 8 lanes, 16 bytes each, so a warp reads several tokens at once and
+/// each such group of lanes keeps a softmax of its own until the end.
 template <int kDim, int kGroup>
 __global__ void attend_kernel(const Bf16* queries, CacheView cache, Bf16* to, Shape shape, float scale) {
   constexpr int kLanes = kDim / 8;
   constexpr int kTokens = kWarp / kLanes;  // read at once by a warp
   constexpr int kAtOnce = 4;               // such reads under way
   extern __shared__ float shared[];
-  const int row = blockIdx.y, warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const int row = blockIdx.y, warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp,
+            lane = threadIdx.x % kWarp;
   const int first_head = blockIdx.x * kGroup;
   const int kv_head = first_head / (shape.heads / shape.kv_heads);
   const int tokens = cache.positions[row] + 1;
@@ -160,7 +163,8 @@ __global__ void attend_kernel(const Bf16* queries, CacheView cache, Bf16* to, Sh
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) key[i] = keys[(first + i * kTokens + token_of_lane) * kLanes + part];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) value[i] = values[(first + i * kTokens + token_of_lane) * kLanes + part];
+      for (int i = 0; i < kAtOnce; ++i)
+        value[i] = values[(first + i * kTokens + token_of_lane) * kLanes + part];
       float weight[kGroup][kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -173,7 +177,8 @@ __global__ void attend_kernel(const Bf16* queries, CacheView cache, Bf16* to, Sh
 #pragma unroll
           for (int d = 0; d < 8; ++d) score += query[g][d] * wide[d];
 #pragma unroll
-          for (int offset = kLanes / 2; offset > 0; offset /= 2) score += __shfl_xor_sync(kAll, score, offset);
+          for (int offset = kLanes / 2; offset > 0; offset /= 2)
+            score += __shfl_xor_sync(kAll, score, offset);
           weight[g][i] = exists ? score : kLowest;
         }
       }
@@ -253,14 +258,22 @@ using AttendKernel = void (*)(const Bf16*, CacheView, Bf16*, Shape, float);
 template <int kDim>
 AttendKernel attend_kernel_for(int group) {
   switch (group) {
-    case 1: return attend_kernel<kDim, 1>;
-    case 2: return attend_kernel<kDim, 2>;
-    case 3: return attend_kernel<kDim, 3>;
-    case 4: return attend_kernel<kDim, 4>;
-    case 5: return attend_kernel<kDim, 5>;
-    case 6: return attend_kernel<kDim, 6>;
-    case 7: return attend_kernel<kDim, 7>;
-    default: return attend_kernel<kDim, 8>;
+    case 1:
+      return attend_kernel<kDim, 1>;
+    case 2:
+      return attend_kernel<kDim, 2>;
+    case 3:
+      return attend_kernel<kDim, 3>;
+    case 4:
+      return attend_kernel<kDim, 4>;
+    case 5:
+      return attend_kernel<kDim, 5>;
+    case 6:
+      return attend_kernel<kDim, 6>;
+    case 7:
+      return attend_kernel<kDim, 7>;
+    default:
+      return attend_kernel<kDim, 8>;
   }
 }
 
@@ -318,7 +331,8 @@ struct Drawing {
       else
         high = middle;
     }
-    return low < here.first + here.count && row.arrows[low].token == token ? row.arrows[low].to : here.otherwise;
+    return low < here.first + here.count && row.arrows[low].token == token ? row.arrows[low].to
+                                                                           : here.otherwise;
   }
   __device__ float depth(int token) const {
     const float own = (most - logits[token]) * inverse;
@@ -336,8 +350,8 @@ struct Kept {
   unsigned long long mass;
 };
 
-__device__ Kept cut(const Drawing& drawing, DrawMemory& memory, const Kept& before, bool by_count, unsigned wanted_count,
-                    double wanted_mass) {
+__device__ Kept cut(const Drawing& drawing, DrawMemory& memory, const Kept& before, bool by_count,
+                    unsigned wanted_count, double wanted_mass) {
   const int thread = threadIdx.x, lane = thread % kWarp, warp = thread / kWarp;
   int base = 0;
   unsigned long long below_mass = 0;
@@ -402,8 +416,8 @@ __device__ Kept cut(const Drawing& drawing, DrawMemory& memory, const Kept& befo
 }
 
 __global__ void __launch_bounds__(kDrawThreads)
-    draw_kernel(const float* all_logits, int vocab, DrawRow* rows, std::int32_t* tokens, std::int32_t* positions,
-                DrawnToken* drawn) {
+    draw_kernel(const float* all_logits, int vocab, DrawRow* rows, std::int32_t* tokens,
+                std::int32_t* positions, DrawnToken* drawn) {
   __shared__ DrawMemory memory;
   const int index = blockIdx.x, thread = threadIdx.x, lane = thread % kWarp, warp = thread / kWarp;
   Drawing drawing{all_logits + static_cast<long long>(index) * vocab, vocab, rows[index], 0, 0};
@@ -421,7 +435,8 @@ __global__ void __launch_bounds__(kDrawThreads)
   }
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     most_of_all = fmaxf(most_of_all, __shfl_xor_sync(kAll, most_of_all, offset));
-    best = better(best, {__shfl_xor_sync(kAll, best.value, offset), __shfl_xor_sync(kAll, best.token, offset)});
+    best =
+        better(best, {__shfl_xor_sync(kAll, best.value, offset), __shfl_xor_sync(kAll, best.token, offset)});
   }
   if (lane == 0) {
     memory.warp_most[warp] = most_of_all;
@@ -469,7 +484,8 @@ __global__ void __launch_bounds__(kDrawThreads)
   if (!greedy && !nothing && drawing.row.top_p < 1) {
     kept.mass = total;
     __syncthreads();
-    kept = cut(drawing, memory, kept, false, 0, static_cast<double>(drawing.row.top_p) * static_cast<double>(total));
+    kept = cut(drawing, memory, kept, false, 0,
+               static_cast<double>(drawing.row.top_p) * static_cast<double>(total));
     total = weigh(false);
   }
   double sum = 0;
@@ -525,8 +541,8 @@ void add_norm(float* x, const Bf16* delta, const float* weight, Bf16* to, int ro
 }
 
 void gate(const Bf16* from, Bf16* to, int rows, int count, CUstream_st* stream) {
-  gate_kernel<<<dim3(static_cast<unsigned>((count + 255) / 256), static_cast<unsigned>(rows)), 256, 0, stream>>>(
-      from, to, count);
+  gate_kernel<<<dim3(static_cast<unsigned>((count + 255) / 256), static_cast<unsigned>(rows)), 256, 0,
+                stream>>>(from, to, count);
 }
 
 void rotate_and_store(const Rotation& rotation, const CacheView& cache, const Shape& shape, int rows,
@@ -535,14 +551,15 @@ void rotate_and_store(const Rotation& rotation, const CacheView& cache, const Sh
   rotate_kernel<<<(items + 7) / 8, 8 * kWarp, 0, stream>>>(rotation, cache, shape, items);
 }
 
-void attend(const Bf16* queries, const CacheView& cache, Bf16* to, const Shape& shape, int rows, CUstream_st* stream) {
+void attend(const Bf16* queries, const CacheView& cache, Bf16* to, const Shape& shape, int rows,
+            CUstream_st* stream) {
   const int group = heads_of_block(shape), blocks = shape.heads / group;
   const int warps = rows * blocks >= 256 ? 4 : 8;
   const float scale = 1.44269504f / sqrtf(static_cast<float>(shape.dim));  // powers of two, not of e
   const AttendKernel kernel = shape.dim == 64 ? attend_kernel_for<64>(group) : attend_kernel_for<128>(group);
   const auto shared = static_cast<std::size_t>(warps) * group * (shape.dim + 2) * sizeof(float);
-  kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)), static_cast<unsigned>(warps * kWarp), shared,
-           stream>>>(queries, cache, to, shape, scale);
+  kernel<<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)),
+           static_cast<unsigned>(warps * kWarp), shared, stream>>>(queries, cache, to, shape, scale);
 }
 
 void draw(const float* logits, int vocab, DrawRow* rows, std::int32_t* tokens, std::int32_t* positions,

@@ -28,6 +28,8 @@ void add_model_options(CLI::App& verb, ModelOptions& options);
 void add_bench(CLI::App& app, Run& run);
 void add_generate(CLI::App& app, Run& run);
 void add_logits(CLI::App& app, Run& run);
+void add_serve(CLI::App& app, Run& run);
+void add_tokens(CLI::App& app, Run& run);
 
 /// "1,2,3".
 Result<std::vector<TokenId>> parse_tokens(const std::string& text);

@@ -16,7 +16,7 @@ int run_program(int argc, char** argv) {
     return std::string("lathe-torch: ") + error.what() + "\n  hint: lathe-torch --help\n";
   });
   Run run;
-  for (const auto add : {add_generate, add_bench, add_logits}) add(app, run);
+  for (const auto add : {add_generate, add_bench, add_logits, add_tokens, add_serve}) add(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -28,6 +28,7 @@ struct BenchOptions {
   std::string architecture;
   std::int32_t context = 512;
   std::int32_t steps = 64;
+  std::int32_t group = 0;  ///< > 0: also measure the engine as it is used
   float temperature = 1;
   float top_p = 1;
   std::string json;
@@ -121,6 +122,40 @@ Result<Measured> measure(Runner& runner, const BenchOptions& options, std::int32
   return measured;
 }
 
+/// Tokens per second of the engine as it is used: four batches of answers, in requests of `group` samples
+/// that share a prompt of half the context; answers of 1/2 to 3/2 of the context end one by one and make
+/// room.
+Result<double> measure_engine(std::unique_ptr<Runner> runner, const RunnerOptions& runner_options,
+                              const BenchOptions& options, std::int32_t vocab) {
+  LocalEngineOptions engine_options{.runner = runner_options};
+  engine_options.info = {
+      .vocab = vocab, .context = runner_options.context, .max_batch = runner_options.max_batch};
+  const auto engine = make_local_engine(std::move(runner), engine_options);
+  Rng rng(Seed::from_number(2));
+  std::vector<std::uint64_t> requests;
+  const auto begin = Clock::now();
+  for (std::int32_t answers = 0; answers < 4 * runner_options.max_batch; answers += options.group) {
+    GenerationRequest request{
+        .samples = options.group,
+        .max_tokens =
+            static_cast<std::int32_t>(rng.between(options.context / 2, options.context * 3 / 2)) + 1,
+        .sampling = {.temperature = options.temperature, .top_p = options.top_p},
+        .ignore_end = true};
+    for (std::int32_t i = 0; i < options.context / 2 + 1; ++i)
+      request.prompt.push_back(static_cast<TokenId>(rng.below(static_cast<std::uint64_t>(vocab))));
+    LATHE_TRY(const std::uint64_t id, engine->submit(std::move(request)));
+    requests.push_back(id);
+  }
+  double tokens = 0;
+  for (const std::uint64_t request : requests)
+    for (bool done = false; !done;) {
+      LATHE_TRY(const GenerationNews news, engine->wait(request, 3600));
+      for (const Sample& sample : news.samples) tokens += static_cast<double>(sample.tokens.size());
+      done = news.done;
+    }
+  return tokens / seconds_since(begin);
+}
+
 Result<int> bench(const BenchOptions& options) {
   LATHE_TRY(OpenOptions open, options.model.parsed());
   LATHE_CHECK_OK(options.json.empty() || options.json == "-" ? Status(Ok{}) : check_output(options.json));
@@ -137,14 +172,20 @@ Result<int> bench(const BenchOptions& options) {
     return invalid("nothing to measure", "name a file with --model or a shape with --random");
   }
   const std::int32_t batch = open.max_batch;
-  open.context = options.context + options.steps;
+  open.context = options.group > 0 ? options.context * 2 + 4 : options.context + options.steps;
   if (open.cache_bytes == 0)
     open.cache_bytes = (std::int64_t{pages_for(open.context) + 2} * batch + 1) * kPageTokens *
                        cache_bytes_per_token(*decoder);
   LATHE_TRY(const RunnerOptions runner_options, choose_runner(*decoder, open));
-  LATHE_TRY(const auto runner, make_runner(decoder, runner_options));
-  LATHE_TRY(const Measured measured,
-            measure(*runner, options, batch, static_cast<std::int32_t>(decoder->config().vocab)));
+  LATHE_TRY(auto runner, make_runner(decoder, runner_options));
+  const std::string device = runner->device();
+  const auto vocab = static_cast<std::int32_t>(decoder->config().vocab);
+  LATHE_TRY(const Measured measured, measure(*runner, options, batch, vocab));
+  double engine_tokens_per_second = 0;
+  if (options.group > 0) {
+    for (std::int32_t row = 0; row < batch; ++row) runner->stop_row(row);
+    LATHE_TRY(engine_tokens_per_second, measure_engine(std::move(runner), runner_options, options, vocab));
+  }
 
   const double bandwidth = read_bandwidth(placement.device);
   const double bytes =
@@ -153,13 +194,15 @@ Result<int> bench(const BenchOptions& options) {
   const double floor_seconds = bytes / bandwidth;
   const nlohmann::json document = {
       {"model", options.architecture.empty() ? options.model.model : "random " + options.architecture},
-      {"device", runner->device()},
+      {"device", device},
       {"precision", std::string(name_of(placement.precision))},
       {"batch", batch},
       {"mean_context", options.context},
       {"temperature", options.temperature},
       {"top_p", options.top_p},
       {"tokens_per_second", measured.tokens_per_second},
+      {"group", options.group},
+      {"engine_tokens_per_second", engine_tokens_per_second},
       {"step_ms", measured.step_seconds * 1e3},
       {"prefill_tokens_per_second", measured.prefill_tokens_per_second},
       {"bytes_per_step", bytes},
@@ -167,9 +210,12 @@ Result<int> bench(const BenchOptions& options) {
       {"floor_step_ms", floor_seconds * 1e3},
       {"floor_tokens_per_second", batch / floor_seconds}};
   cli::print("{}, {} on {}, batch {}, mean context {}\n", document["model"].get<std::string>(),
-             name_of(placement.precision), runner->device(), batch, options.context);
+             name_of(placement.precision), device, batch, options.context);
   cli::print("  {:.0f} tokens/s, a step {:.3f} ms; prompts {:.0f} tokens/s\n", measured.tokens_per_second,
              measured.step_seconds * 1e3, measured.prefill_tokens_per_second);
+  if (options.group > 0)
+    cli::print("  {:.0f} tokens/s with prompts, ends and refills, {} answers a prompt\n",
+               engine_tokens_per_second, options.group);
   cli::print("  floor: {:.1f} MB a step at {:.0f} GB/s: {:.3f} ms, {:.0f} tokens/s ({:.0f}% of it reached)\n",
              bytes * 1e-6, bandwidth * 1e-9, floor_seconds * 1e3, batch / floor_seconds,
              100 * measured.tokens_per_second * floor_seconds / batch);
@@ -198,6 +244,8 @@ void add_bench(CLI::App& app, Run& run) {
   verb.add_option("--steps", options->steps, "that are timed")
       ->check(CLI::Range(2, 1 << 16))
       ->capture_default_str();
+  verb.add_option("--group", options->group, "also measure whole requests, of this many answers to a prompt")
+      ->check(CLI::Range(1, 4096));
   verb.add_option("--temperature", options->temperature, "of the drawing")->capture_default_str();
   verb.add_option("--top-p", options->top_p, "of the drawing")->capture_default_str();
   verb.add_option("--json", options->json, "also write JSON to this file; - is standard output");

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/output.h"
 #include "cli/console.h"
@@ -8,6 +8,7 @@
 #include "lm/plain_ops.h"
 #include "lm/program/options.h"
 #include "model/checkpoint.h"
+#include "model/tokenizer.h"
 
 namespace lathe::lm {
 namespace {
@@ -38,7 +39,31 @@ Result<int> write_logits(const LogitsOptions& options) {
   return static_cast<int>(cli::kSuccess);
 }
 
+struct TokensOptions {
+  std::string model, text;
+};
+
+Result<int> print_tokens(const TokensOptions& options) {
+  LATHE_TRY(const Tokenizer tokenizer, Tokenizer::open(options.model));
+  cli::print("{}\n",
+             fmt::format("{}", fmt::join(tokenizer.encode(options.text, SpecialTokens::kParse), ",")));
+  return static_cast<int>(cli::kSuccess);
+}
+
 }  // namespace
+
+void add_tokens(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<TokensOptions>();
+  CLI::App& verb = *app.add_subcommand("tokens", "print a text's token ids");
+  verb.add_option("--model", options->model, "a GGUF file, or a folder with tokenizer.json")->required();
+  verb.add_option("--text", options->text, "with special tokens by name")->required();
+  verb.callback([options, &run] {
+    run = [options] {
+      const auto code = print_tokens(*options);
+      return code.ok() ? *code : cli::fail(code.error());
+    };
+  });
+}
 
 void add_logits(CLI::App& app, Run& run) {
   const auto options = std::make_shared<LogitsOptions>();
