@@ -1,0 +1,63 @@
+"""lathe-torch beside llama.cpp on this machine's processors, in turns: tokens per second of a full batch.
+
+engine_peers.py LATHE_TORCH MODEL.gguf [ROUNDS]: the file's weights should be fp32 for a comparison at equal precision
+(tests/lm/parity.py makes such a file). Needs the packages of scripts/parity_requirements.txt. Of each side's rounds the
+best counts; for llama.cpp it is that of its fastest slot, times the slots. Prints a table and a line of JSON.
+"""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+
+import xllamacpp
+
+PROMPT, TOKENS = 16, 48
+
+
+def llama(model, batch):
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.n_parallel = batch
+    params.n_ctx = batch * 128
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = len(os.sched_getaffinity(0))
+    params.port = 0
+    server = xllamacpp.Server(params)
+
+    def one(slot):
+        answer = server.handle_completions({"prompt": [300 + 7 * slot + i for i in range(PROMPT)], "n_predict": TOKENS,
+                                            "temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0, "ignore_eos": True,
+                                            "cache_prompt": False})
+        return answer["timings"]["predicted_per_second"]
+
+    def measure():
+        with concurrent.futures.ThreadPoolExecutor(batch) as pool:
+            return batch * max(pool.map(one, range(batch)))
+    return measure
+
+
+def lathe(program, model, batch):
+    subprocess.run([program, "bench", "--model", model, "--device", "cpu", "--precision", "f32", "--batch", str(batch),
+                    "--context", str(PROMPT + TOKENS // 2), "--steps", str(TOKENS - 8), "--json", "bench.json"],
+                   check=True, stdout=subprocess.DEVNULL)
+    with open("bench.json") as file:
+        return json.load(file)["tokens_per_second"]
+
+
+def main(program, model, rounds):
+    rows = []
+    for batch in (1, 4, 16):
+        peer = llama(model, batch)
+        ours, theirs = [], []
+        for _ in range(rounds):
+            theirs.append(peer())
+            ours.append(lathe(program, model, batch))
+        rows.append({"batch": batch, "lathe": max(ours), "llama": max(theirs)})
+        print(f"batch {batch:3}: lathe-torch {max(ours):8.1f} tokens/s, llama.cpp {max(theirs):8.1f}: "
+              f"{max(ours) / max(theirs):.2f} times", flush=True)
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
