@@ -1,8 +1,9 @@
 """lathe-torch beside llama.cpp on this machine's processors, in turns: tokens per second of a full batch.
 
-engine_peers.py LATHE_TORCH MODEL.gguf [ROUNDS]: the file's weights should be fp32 for a comparison at equal precision
-(tests/lm/parity.py makes such a file). Needs the packages of scripts/parity_requirements.txt. Of each side's rounds the
-best counts; for llama.cpp it is that of its fastest slot, times the slots. Prints a table and a line of JSON.
+engine_peers.py LATHE_TORCH MODEL.gguf [ROUNDS]: the file's weights should be fp32 for a comparison at equal
+precision (tests/lm/parity.py makes such a file). Needs the packages of scripts/parity_requirements.txt. Of each
+side's rounds the best counts; llama.cpp's is that of its fastest slot, times the slots. Prints a table
+and JSON.
 """
 
 import concurrent.futures
@@ -26,9 +27,9 @@ def llama(model, batch):
     server = xllamacpp.Server(params)
 
     def one(slot):
-        answer = server.handle_completions({"prompt": [300 + 7 * slot + i for i in range(PROMPT)], "n_predict": TOKENS,
-                                            "temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0, "ignore_eos": True,
-                                            "cache_prompt": False})
+        answer = server.handle_completions({
+            "prompt": [300 + 7 * slot + i for i in range(PROMPT)], "n_predict": TOKENS, "temperature": 1,
+            "top_k": 0, "top_p": 1, "min_p": 0, "ignore_eos": True, "cache_prompt": False})
         return answer["timings"]["predicted_per_second"]
 
     def measure():
@@ -38,9 +39,10 @@ def llama(model, batch):
 
 
 def lathe(program, model, batch):
-    subprocess.run([program, "bench", "--model", model, "--device", "cpu", "--precision", "f32", "--batch", str(batch),
-                    "--context", str(PROMPT + TOKENS // 2), "--steps", str(TOKENS - 8), "--json", "bench.json"],
-                   check=True, stdout=subprocess.DEVNULL)
+    command = [program, "bench", "--model", model, "--device", "cpu", "--precision", "f32",
+               "--batch", str(batch), "--context", str(PROMPT + TOKENS // 2), "--steps", str(TOKENS - 8),
+               "--json", "bench.json"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with open("bench.json") as file:
         return json.load(file)["tokens_per_second"]
 

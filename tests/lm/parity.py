@@ -1,10 +1,10 @@
 """Compares lathe-torch with llama.cpp on one file whose weights are all fp32.
 
 parity.py LATHE_TORCH MODEL.gguf...: for each model, dequantises it to fp32 once (into the current folder), then
-  - logits: after several texts, log-probabilities of the 2000 most probable tokens within 1e-3 of the largest;
+  - logits: after several texts, log-probabilities of the 2000 most probable tokens are within 1e-3 of the largest;
   - text: greedy continuations of 200 tokens are identical, up to a place where the two most probable tokens are
     closer than 1e-3.
-Exits with 1 and the place of the first difference. Needs the packages of requirements.txt.
+Exits with 1 and the place of the first difference. Needs the packages of scripts/parity_requirements.txt.
 """
 
 import os
@@ -72,10 +72,11 @@ class Llama:
     def complete(self, tokens, count, top):
         """[[(token, log-probability), most probable first] for each place], and the tokens taken."""
         answer = self.server.handle_completions({
-            "prompt": tokens, "n_predict": count, "temperature": 0, "logprobs": top, "top_k": 0, "top_p": 1, "min_p": 0,
-            "cache_prompt": False})
+            "prompt": tokens, "n_predict": count, "temperature": 0, "logprobs": top, "top_k": 0, "top_p": 1,
+            "min_p": 0, "cache_prompt": False})
         places = answer["choices"][0]["logprobs"]["content"]
-        return [[(t["id"], t["logprob"]) for t in p["top_logprobs"]] for p in places], [p["id"] for p in places]
+        probable = [[(t["id"], t["logprob"]) for t in place["top_logprobs"]] for place in places]
+        return probable, [place["id"] for place in places]
 
 
 def run(program, *arguments):
@@ -89,13 +90,13 @@ def tokens_of(program, path, text):
 def compare(program, path):
     model = dequantised(path)
     llama = Llama(model)
-    vocab = None
     worst = 0.0
     for prompt in PROMPTS:
         tokens = tokens_of(program, model, prompt)
         ids = ",".join(map(str, tokens))
-        run(program, "logits", "--model", model, "--threads", str(THREADS), "--tokens", ids, "--out", "logits.bin")
-        rows = numpy.fromfile("logits.bin", dtype=numpy.float32).reshape(len(tokens), -1).astype(numpy.float64)
+        common = ["--model", model, "--threads", str(THREADS)]
+        run(program, "logits", *common, "--tokens", ids, "--out", "logits.bin")
+        rows = numpy.fromfile("logits.bin", dtype=numpy.float32).astype(numpy.float64).reshape(len(tokens), -1)
         log_probs = rows - rows.max(1, keepdims=True)
         log_probs -= numpy.log(numpy.exp(log_probs).sum(1, keepdims=True))
         for length in sorted({1, 2, len(tokens) // 2, len(tokens)}):
@@ -105,9 +106,10 @@ def compare(program, path):
             error = abs(ours - theirs).max() / abs(theirs).max()
             worst = max(worst, error)
             if error > TOLERANCE:
-                sys.exit(f"{path}: {prompt!r}, {length} tokens: log-probabilities differ by {error:.2e} of the largest")
-        ours = [int(t) for t in run(program, "generate", "--model", model, "--device", "cpu", "--threads", str(THREADS), "--batch", "1", "--prompt-tokens", ids,
-                                    "--max-tokens", str(TOKENS), "--temperature", "0", "--show-tokens").strip().split(",")]
+                sys.exit(f"{path}: {prompt!r}, {length} tokens: log-probabilities differ by {error:.2e}")
+        text = run(program, "generate", *common, "--device", "cpu", "--batch", "1", "--prompt-tokens", ids,
+                   "--max-tokens", str(TOKENS), "--temperature", "0", "--show-tokens")
+        ours = [int(t) for t in text.strip().split(",")]
         places, theirs = llama.complete(tokens, TOKENS, 2)
         # llama.cpp leaves the token that ends the text out.
         for i, (a, b) in enumerate(zip(ours, theirs)):
@@ -117,7 +119,7 @@ def compare(program, path):
             if gap < TOLERANCE:
                 print(f"  {prompt!r}: a tie at token {i} (gap {gap:.1e})")
                 break
-            sys.exit(f"{path}: {prompt!r}: token {i} is {a}, llama.cpp's {b}; gap {gap:.2e}\n{ours}\n{theirs}")
+            sys.exit(f"{path}: {prompt!r}: token {i} is {a}, llama.cpp's {b}; gap {gap:.2e}")
         else:
             if abs(len(ours) - len(theirs)) > 1:
                 sys.exit(f"{path}: {prompt!r}: {len(ours)} tokens, llama.cpp {len(theirs)}")

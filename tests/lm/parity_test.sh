@@ -1,6 +1,6 @@
 #!/bin/sh
-# parity_test.sh LATHE_TORCH: compares it with llama.cpp on the models that Lathe is tried with. 77, with the reason,
-# where they or llama.cpp cannot be had.
+# parity_test.sh LATHE_TORCH: compares it with llama.cpp on the models that Lathe is tried with. 77, with the
+# reason, where they or llama.cpp cannot be had.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
