@@ -143,9 +143,9 @@ Result<int> explain_gemm(const GemmOptions& given) {
   return static_cast<int>(kSuccess);
 }
 
-using Action = Result<int> (*)(const GemmOptions&);
+using GemmAction = Result<int> (*)(const GemmOptions&);
 
-void set_action(CLI::App& verb, const std::shared_ptr<GemmOptions>& options, Run& run, Action action) {
+void set_action(CLI::App& verb, const std::shared_ptr<GemmOptions>& options, Run& run, GemmAction action) {
   verb.add_option("--journal", options->journal, "The tuner's file (default: gemm.jsonl)");
   verb.callback([options, &run, action] {
     run = [options, action] {
