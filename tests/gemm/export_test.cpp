@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -54,7 +55,7 @@ class GemmExport : public testing::Test {
     return done.ok() ? done->output : "";
   }
 
-  const std::string folder_ = testing::TempDir() + "gemm_export_test";
+  const std::string folder_ = testing::TempDir() + "gemm_export_test" + std::to_string(::getpid());
   const Compile compile_ = [](const std::string& source, Inspect) -> Result<Build> {
     return Build{"cubin of " + source, {}};
   };
@@ -78,7 +79,7 @@ TEST_F(GemmExport, ACProgramFindsAndUsesThePackage) {
                            "find_package(lathe_gemm REQUIRED)\nadd_executable(user main.c)\n"
                            "target_link_libraries(user PRIVATE lathe::gemm)\n")
                   .ok());
-  run("cmake -S " + folder_ + "/user -B " + folder_ + "/build -Dlathe_gemm_DIR=" + folder_ +
+  run("cmake -G Ninja -S " + folder_ + "/user -B " + folder_ + "/build -Dlathe_gemm_DIR=" + folder_ +
       "/package >/dev/null && cmake --build " + folder_ +
       "/build >/dev/null && CUDA_VISIBLE_DEVICES= " + folder_ + "/build/user");
 }

@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "gemm/bench.h"
 #include "report/gemm_chart.h"
@@ -65,7 +66,7 @@ TEST(GemmResults, TheHeatMapHasACellForEachSize) {
 
 TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
   FakeGemmDevice device;
-  const std::string path = testing::TempDir() + "gemm_bench_test.jsonl";
+  const std::string path = testing::TempDir() + "gemm_bench_test" + std::to_string(::getpid());
   std::remove(path.c_str());
   auto journal = Journal::open(path);
   ASSERT_TRUE(journal.ok());

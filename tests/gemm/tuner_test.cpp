@@ -1,6 +1,7 @@
 #include "gemm/tuner.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -35,7 +36,7 @@ class GemmTuner : public testing::Test {
     return tuner.run({.sizes = std::move(sizes)}, {});
   }
 
-  std::string path_ = testing::TempDir() + "gemm_tuner_test.jsonl";
+  std::string path_ = testing::TempDir() + "gemm_tuner_test" + std::to_string(::getpid());
   Compile compile_ = [](const std::string&, Inspect) -> Result<Build> { return Build{"cubin", {}}; };
   RecordingSink sink_;
 };

@@ -1,6 +1,7 @@
 #include "backend/cuda/broker/toolchain.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <future>
@@ -19,7 +20,7 @@ class CudaToolchain : public testing::Test {
     if (!Nvrtc::open().ok()) GTEST_SKIP() << "no NVRTC";
     const auto program = find_program("", "lathe-cuda-runner");
     ASSERT_TRUE(program.ok()) << program.error().to_string();
-    cache_ = testing::TempDir() + "lathe-cuda-toolchain";
+    cache_ = testing::TempDir() + "lathe-cuda-toolchain" + std::to_string(::getpid());
     std::filesystem::remove_all(cache_);
     auto toolchain = Toolchain::create({*program, LATHE_SOURCE_DIR "/device", cache_, "sm_90a"});
     ASSERT_TRUE(toolchain.ok()) << toolchain.error().to_string();
