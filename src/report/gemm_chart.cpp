@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kMapLeft = 80, kMapTop = 60, kMapCell = 15, kMapGap = 5;
+constexpr double kMapLeft = 80, kMapTop = 80, kMapCell = 15, kMapGap = 5;
 constexpr std::array kRatioSteps = {0.5, 0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.2, 1.5};
 
 /// Of the ratios below kRatioSteps[0], between the steps, and above the last.
@@ -22,9 +22,9 @@ std::size_t step_of(double ratio) {
 }
 
 constexpr const char* kMapStyle =
-    "<style>.label{font:12px sans-serif;fill:#444}.title{font:15px sans-serif;fill:#222}"
+    ".label{font:12px sans-serif;fill:#444}.title{font:15px sans-serif;fill:#222}"
     ".r0{fill:#8c2d04}.r1{fill:#cc4c02}.r2{fill:#ec7014}.r3{fill:#fe9929}.r4{fill:#fed98e}.r5{fill:#f0f0f0}"
-    ".r6{fill:#c7e9c0}.r7{fill:#a1d99b}.r8{fill:#74c476}.r9{fill:#31a354}.r10{fill:#006d2c}</style>";
+    ".r6{fill:#c7e9c0}.r7{fill:#a1d99b}.r8{fill:#74c476}.r9{fill:#31a354}.r10{fill:#006d2c}";
 
 }  // namespace
 
@@ -40,10 +40,9 @@ std::string gemm_heat_map(const std::vector<gemm::Row>& rows) {
   const double width = kMapLeft + square * static_cast<double>(extents.size()) + 20;
   const double height = kMapTop + square * static_cast<double>(extents.size()) + 60;
   Svg svg(width, height, "cuBLASLt autotuned over the kernel's time, by M, N and K", 600, 1600);
-  svg.text(
-      kMapLeft, 22,
-      "Time of cuBLASLt autotuned over the kernel's: green is faster. Down: M, across: N, in a square: K",
-      "title");
+  svg.text(kMapLeft, 22, "Time of cuBLASLt autotuned over the kernel's: green is faster", "title");
+  svg.text(kMapLeft, 40, "M downwards, N to the right; in a square K grows line by line, as M and N do",
+           "label");
   for (const std::int64_t extent : extents) {
     svg.text(kMapLeft - 8, kMapTop + place(extent) * square + square / 2, std::to_string(extent), "label",
              "end");
@@ -65,11 +64,7 @@ std::string gemm_heat_map(const std::vector<gemm::Row>& rows) {
     svg.text(x + 18, height - 28,
              i == 0 ? fmt::format("< {}", kRatioSteps[0]) : fmt::format("{}", kRatioSteps[i - 1]), "label");
   }
-  std::string text = svg.finish();
-  text.insert(text.find('>') + 1, kMapStyle);
-  if (text.find("xmlns") == std::string::npos)
-    text.insert(text.find("<svg") + 4, " xmlns=\"http://www.w3.org/2000/svg\"");
-  return text;
+  return svg.finish_file(kMapStyle);
 }
 
 }  // namespace lathe

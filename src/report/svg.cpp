@@ -52,14 +52,10 @@ std::vector<double> Axis::ticks() const {
   return ticks;
 }
 
-Svg::Svg(double width, double height, std::string_view title, int min_width, int max_width) {
-  const std::string label = escape_html(title);
-  body_ = fmt::format(
-      "<div class=\"scroll\"><svg viewBox=\"0 0 {:g} {:g}\" style=\"min-width:{}px;max-width:{}px\" "
-      "role=\"img\" "
-      "aria-label=\"{}\"><title>{}</title>\n",
-      width, height, min_width, max_width, label, label);
-}
+Svg::Svg(double width, double height, std::string_view title, int min_width, int max_width)
+    : label_(escape_html(title)),
+      view_box_(fmt::format("viewBox=\"0 0 {:g} {:g}\"", width, height)),
+      style_(fmt::format("min-width:{}px;max-width:{}px", min_width, max_width)) {}
 
 void Svg::close(std::string_view element, std::string_view tip) {
   body_ += tip.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", escape_html(tip), element);
@@ -96,6 +92,17 @@ void Svg::text(double x, double y, std::string_view text, std::string_view css_c
                        css_class, anchor, turn, escape_html(text));
 }
 
-std::string Svg::finish() { return std::move(body_) + "</svg></div>\n"; }
+std::string Svg::finish() const {
+  return fmt::format(
+      "<div class=\"scroll\"><svg {} style=\"{}\" role=\"img\" aria-label=\"{}\"><title>{}</title>\n"
+      "{}</svg></div>\n",
+      view_box_, style_, label_, label_, body_);
+}
+
+std::string Svg::finish_file(std::string_view css) const {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" {}><title>{}</title>\n<style>{}</style>\n{}</svg>\n",
+      view_box_, label_, css, body_);
+}
 
 }  // namespace lathe

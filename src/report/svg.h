@@ -34,11 +34,12 @@ class Svg {
   /// `anchor`: start, middle or end. `degrees` rotates the text about its position.
   void text(double x, double y, std::string_view text, std::string_view css_class,
             std::string_view anchor = "start", double degrees = 0);
-  std::string finish();
+  std::string finish() const;                           ///< the element, in its container
+  std::string finish_file(std::string_view css) const;  ///< a file of its own, with the style of its classes
 
  private:
   void close(std::string_view element, std::string_view tip);
-  std::string body_;
+  std::string label_, view_box_, style_, body_;
 };
 
 }  // namespace lathe
