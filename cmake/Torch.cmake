@@ -20,7 +20,9 @@ add_library(torch_cpu INTERFACE IMPORTED)
 target_include_directories(torch_cpu SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/torch_headers
                                                       ${PROJECT_BINARY_DIR}/torch_headers/torch/csrc/api/include)
 target_link_libraries(torch_cpu INTERFACE ${LATHE_TORCH}/lib/libtorch_cpu.so ${LATHE_TORCH}/lib/libc10.so)
-target_link_options(torch_cpu INTERFACE -Wl,--allow-shlib-undefined)
+# Without OpenMP, LibTorch's headers run at::parallel_for on one thread.
+target_compile_options(torch_cpu INTERFACE -fopenmp)
+target_link_options(torch_cpu INTERFACE -fopenmp -Wl,--allow-shlib-undefined)
 
 # The plugin for GPUs needs nvcc and CUDA's headers; without them lathe-torch has no GPU.
 find_program(LATHE_NVCC nvcc HINTS /usr/local/cuda/bin)
