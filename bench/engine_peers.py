@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import xllamacpp
 
@@ -39,12 +40,11 @@ def llama(model, batch, threads):
 
 
 def lathe(program, model, batch, threads):
-    command = [program, "bench", "--model", model, "--device", "cpu", "--precision", "f32",
-               "--threads", str(threads), "--batch", str(batch), "--context", str(PROMPT + TOKENS // 2), "--steps", str(TOKENS - 8),
-               "--json", "bench.json"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with open("bench.json") as file:
-        return json.load(file)["tokens_per_second"]
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([program, "bench", "--model", model, "--device", "cpu", "--precision", "f32",
+                        "--threads", str(threads), "--batch", str(batch), "--context", str(PROMPT + TOKENS // 2),
+                        "--steps", str(TOKENS - 8), "--json", file.name], check=True, stdout=subprocess.DEVNULL)
+        return json.load(open(file.name))["tokens_per_second"]
 
 
 def main(program, model, rounds, threads):
