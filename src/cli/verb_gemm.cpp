@@ -77,6 +77,13 @@ class PrintingSink final : public EventSink {
   }
 };
 
+/// A misspelt path must not pass for a journal without choices.
+Result<gemm::Journal> open_tuned(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    return Error{ErrorCode::kNotFound, "there is no " + path, "run lathe gemm tune first"};
+  return gemm::Journal::open(path);
+}
+
 Result<int> tune(const GemmOptions& given) {
   gemm::TuneOptions options = given.tune;
   LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
@@ -99,7 +106,7 @@ Result<int> bench(const GemmOptions& given) {
   gemm::BenchOptions options = given.bench;
   options.cold = !given.warm_only;
   LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
-  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  LATHE_TRY(const gemm::Journal journal, open_tuned(given.journal));
   for (const std::string& path : {given.out, given.plot, given.summary})
     if (!path.empty()) LATHE_CHECK_OK(check_output(path));
   std::string torch;
@@ -125,7 +132,7 @@ Result<int> bench(const GemmOptions& given) {
 }
 
 Result<int> export_gemm(const GemmOptions& given) {
-  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  LATHE_TRY(const gemm::Journal journal, open_tuned(given.journal));
   LATHE_TRY(const auto sm90, Compiler::open("sm_90a"));
   LATHE_TRY(const auto sm80, Compiler::open("sm_80"));
   LATHE_TRY(const gemm::ExportReport report,
@@ -136,9 +143,7 @@ Result<int> export_gemm(const GemmOptions& given) {
 }
 
 Result<int> explain_gemm(const GemmOptions& given) {
-  if (!std::filesystem::exists(given.journal))
-    return Error{ErrorCode::kNotFound, "there is no " + given.journal, "run lathe gemm tune first"};
-  LATHE_TRY(const gemm::Journal journal, gemm::Journal::open(given.journal));
+  LATHE_TRY(const gemm::Journal journal, open_tuned(given.journal));
   print_block("", gemm::explain(journal, given.sm_count));
   return static_cast<int>(kSuccess);
 }
@@ -171,7 +176,8 @@ void add_gemm(CLI::App& app, Run& run) {
     auto options = std::make_shared<GemmOptions>();
     CLI::App* const tune_verb = verb->add_subcommand("tune", "Find the fastest verified kernel of each size");
     add_sizes(*tune_verb, *options);
-    tune_verb->add_option("--seconds", options->tune.seconds, "Begin no size after that (default: no limit)");
+    tune_verb->add_option("--seconds", options->tune.seconds, "Begin no size after that (default: no limit)")
+        ->check(CLI::PositiveNumber);
     tune_verb->add_option("--screened", options->tune.screened, "Kernels that the model proposes for a size")
         ->check(one_or_more());
     tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those");

@@ -41,7 +41,7 @@ std::string objection_to(const Build& build, const Plan& plan) {
 int distance(const Plan& a, const Plan& b) {
   if (a.skeleton != b.skeleton || a.layout != b.layout) return 100;
   return (a.rows != b.rows) + (a.columns != b.columns) + (a.depth != b.depth) + (a.stages != b.stages) +
-         (a.down * 16 + a.across != b.down * 16 + b.across) + (a.slices != b.slices) + (a.split != b.split) +
+         (a.down != b.down || a.across != b.across) + (a.slices != b.slices) + (a.split != b.split) +
          (a.share_a != b.share_a) + (a.share_b != b.share_b) + (a.band != b.band) +
          (a.persistent != b.persistent) + (a.plain_store != b.plain_store) + (a.blocks != b.blocks) +
          2 * (a.edges != b.edges);
