@@ -171,6 +171,7 @@ bool Process::has_ended() {
 }
 
 Result<ExitStatus> Process::wait(double timeout_seconds) {
+  if (pid_ < 0) return Error{ErrorCode::kInternal, "the process was reaped already"};
   const UniqueFd watched(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!watched.valid()) return errno_error("cannot watch a child process");
   const std::int64_t deadline_ns = steady_clock().now_ns() + static_cast<std::int64_t>(timeout_seconds * 1e9);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Lineage {
   std::string policy;           ///< "catalog", "openai:<model>"
   std::string operation;        ///< "random", "mutate", "crossover", "refine"
   std::string description;      ///< what was changed, for people
+  std::int64_t branch = -1;     ///< of the run: the conversation or island that it belongs to; -1: none
+  std::int64_t turn = 0;        ///< of its branch, from 0
 };
 
 /// One row of Lathe's memory: proposal, verdict, lineage, cost. It holds no reward: those are computed from
@@ -34,6 +37,21 @@ struct Experience {
   Verdict verdict;
   double cost_seconds = 0;
   std::int64_t created_unix = 0;
+};
+
+/// An evaluation, and how good it is for the search that it belongs to: the lower bound of the speedup over
+/// the best peer; 0 for what did not pass.
+struct Attempt {
+  Experience experience;
+  double fitness = 0;
+};
+using History = std::vector<std::shared_ptr<const Attempt>>;
+
+/// What the earlier attempts are for the author of the next kernel.
+enum class HistoryUse {
+  kBest,          ///< attempts at the same task, of which the best are shown
+  kConversation,  ///< the author's own turns so far, in order
+  kExemplars      ///< kernels of different scores, to compare
 };
 
 }  // namespace lathe

@@ -34,12 +34,14 @@ struct Generation {
   std::map<std::string, double> sampling;  ///< "temperature", "top_p", ...
   std::int64_t group = 0;                  ///< samples of one prompt share it: they are compared
   std::int64_t turn = 0;                   ///< of a conversation, from 0
-  Blob prompt = {};                        ///< text
-  Blob answer = {};                        ///< text, of which the candidate is a part
-  Blob prompt_tokens = {};                 ///< int32
-  Blob answer_tokens = {};                 ///< int32
-  Blob answer_log_probabilities = {};      ///< float32: of each answer token when it was sampled
-  Blob loss_mask = {};                     ///< uint8: 1 for each answer token that counts in a loss
+  /// This answer's share of what writing cost: "prompt_tokens", "answer_tokens", "seconds", "usd".
+  std::map<std::string, double> cost = {};
+  Blob prompt = {};                    ///< text
+  Blob answer = {};                    ///< text, of which the candidate is a part
+  Blob prompt_tokens = {};             ///< int32
+  Blob answer_tokens = {};             ///< int32
+  Blob answer_log_probabilities = {};  ///< float32: of each answer token when it was sampled
+  Blob loss_mask = {};                 ///< uint8: 1 for each answer token that counts in a loss
 };
 
 /// The blobs of a generation and their names in JSON.

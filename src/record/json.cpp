@@ -166,10 +166,15 @@ Result<Verdict> verdict_from_json(const json& object) {
 json to_json(const Lineage& lineage) {
   json parents = json::array();
   for (const Digest& parent : lineage.parents) parents.push_back(parent.hex());
-  return {{"parents", std::move(parents)},
-          {"policy", lineage.policy},
-          {"operation", lineage.operation},
-          {"description", lineage.description}};
+  json object = {{"parents", std::move(parents)},
+                 {"policy", lineage.policy},
+                 {"operation", lineage.operation},
+                 {"description", lineage.description}};
+  if (lineage.branch >= 0) {
+    object["branch"] = lineage.branch;
+    object["turn"] = lineage.turn;
+  }
+  return object;
 }
 
 Result<Lineage> lineage_from_json(const json& object) {
@@ -179,6 +184,10 @@ Result<Lineage> lineage_from_json(const json& object) {
   reader.read("policy", lineage.policy);
   reader.read("operation", lineage.operation);
   reader.read("description", lineage.description);
+  if (reader.has("branch")) {
+    reader.read("branch", lineage.branch);
+    reader.read("turn", lineage.turn);
+  }
   LATHE_CHECK_OK(reader.status());
   return lineage;
 }
@@ -187,12 +196,14 @@ json to_json(const Generation& generation) {
   json blobs = json::object();
   for (const auto& [name, blob] : kGenerationBlobs)
     if ((generation.*blob).exists()) blobs[name] = (generation.*blob).digest.hex();
-  return {{"model", generation.model},
-          {"tokenizer", generation.tokenizer},
-          {"sampling", json(generation.sampling)},
-          {"group", generation.group},
-          {"turn", generation.turn},
-          {"blobs", std::move(blobs)}};
+  json object = {{"model", generation.model},
+                 {"tokenizer", generation.tokenizer},
+                 {"sampling", json(generation.sampling)},
+                 {"group", generation.group},
+                 {"turn", generation.turn},
+                 {"blobs", std::move(blobs)}};
+  if (!generation.cost.empty()) object["cost"] = json(generation.cost);
+  return object;
 }
 
 Result<Generation> generation_from_json(const json& object) {
@@ -203,6 +214,7 @@ Result<Generation> generation_from_json(const json& object) {
   reader.read("sampling", generation.sampling);
   reader.read("group", generation.group);
   reader.read("turn", generation.turn);
+  if (reader.has("cost")) reader.read("cost", generation.cost);
   std::map<std::string, Digest> digests;
   reader.read("blobs", digests);
   LATHE_CHECK_OK(reader.status());
@@ -214,6 +226,25 @@ Result<Generation> generation_from_json(const json& object) {
 
 std::string json_text(const json& value, int indent) {
   return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+std::size_t json_nesting(std::string_view text) {
+  std::size_t depth = 0, deepest = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
 }
 
 Result<json> parse_json(std::string_view text, std::string_view what) {

@@ -12,7 +12,6 @@ namespace lathe {
 namespace {
 
 constexpr std::size_t kShownStalls = 4;
-constexpr std::size_t kShownLogBytes = 4000;
 constexpr std::array<std::pair<const char*, const char*>, 10> kRoofs{{{"dram_share", "DRAM"},
                                                                       {"l2_share", "L2"},
                                                                       {"l1_share", "L1 and shared"},
@@ -63,36 +62,6 @@ std::string roofs_line(const Counters& counters) {
   return shown.empty() ? "" : fmt::format("      reached  {}\n", fmt::join(shown, ", "));
 }
 
-/// The case that was furthest from passing, or nearest to failing.
-const CaseEvidence* worst_case(const Evidence& evidence) {
-  const auto worst = std::max_element(
-      evidence.cases.begin(), evidence.cases.end(), [](const CaseEvidence& a, const CaseEvidence& b) {
-        return std::pair(!a.pass, a.worst_ratio) < std::pair(!b.pass, b.worst_ratio);
-      });
-  return worst == evidence.cases.end() ? nullptr : &*worst;
-}
-
-std::string case_text(const CaseEvidence& worst) {
-  return fmt::format("  {} at {}, {} inputs: error {:.3g} of the bound{}\n", worst.pass ? "worst" : "failed",
-                     worst.hidden ? "a hidden shape" : worst.shape, worst.distribution, worst.worst_ratio,
-                     worst.reason.empty() ? "" : ", " + worst.reason);
-}
-
-std::string speeds_text(const Verdict& verdict, std::string_view peer) {
-  std::string text;
-  for (const Timing& timing : verdict.timings) {
-    text += fmt::format("  {}: {:.4g} us", timing.shape, timing.median_ns * 1e-3);
-    for (const Speedup& speedup : verdict.speedups)
-      if (speedup.baseline == peer && speedup.shape == timing.shape)
-        text += fmt::format(", {:.2f}x {} [{:.2f}, {:.2f}]", speedup.ratio.mid, peer, speedup.ratio.low,
-                            speedup.ratio.high);
-    text += "\n";
-  }
-  if (!verdict.uncovered.empty())
-    text += fmt::format("  not covered: {}\n", fmt::join(verdict.uncovered, "; "));
-  return text;
-}
-
 }  // namespace
 
 std::string profile_text(const ShapeProfile& profile) {
@@ -140,19 +109,6 @@ std::string device_state_text(const Verdict& verdict) {
     if (name.starts_with("throttled."))
       parts.push_back(fmt::format("held back by {} in {:.0f}% of blocks", name.substr(10), 100 * share));
   return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string feedback_text(const Verdict& verdict, std::string_view peer) {
-  std::string text = fmt::format("{} ({})", name(verdict.outcome), verdict.reason);
-  if (!verdict.detail.empty()) text += ": " + verdict.detail;
-  text += "\n";
-  if (verdict.outcome == Outcome::kBuildFailed && !verdict.build.log.empty() &&
-      verdict.detail.find(verdict.build.log) == std::string::npos)
-    text += verdict.build.log.substr(0, kShownLogBytes) + "\n";
-  if (const CaseEvidence* const worst = worst_case(verdict.evidence)) text += case_text(*worst);
-  text += speeds_text(verdict, peer);
-  for (const ShapeProfile& profile : verdict.profiles) text += profile_text(profile);
-  return text;
 }
 
 }  // namespace lathe

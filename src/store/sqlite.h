@@ -47,6 +47,12 @@ class Statement {
 
   Result<bool> step();  ///< true: a row is there
   Status run();         ///< steps to the end
+  /// As it was prepared, with nothing bound: to be used again. Until then it holds a read lock.
+  void reset() {
+    sqlite3_reset(handle_.get());
+    sqlite3_clear_bindings(handle_.get());
+    bound_ = 0;
+  }
   std::string text(int column) const;
   std::int64_t integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }
   double real(int column) const { return sqlite3_column_double(handle_.get(), column); }

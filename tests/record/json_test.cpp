@@ -162,11 +162,15 @@ TEST(LineageJson, RoundTrips) {
   const Lineage lineage{.parents = {digest_of("a"), digest_of("b")},
                         .policy = "catalog",
                         .operation = "crossover",
-                        .description = "rows from a, \"unroll\" from b"};
+                        .description = "rows from a, \"unroll\" from b",
+                        .branch = 2,
+                        .turn = 5};
   const auto back = lineage_from_json(to_json(lineage));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->parents, lineage.parents);
   EXPECT_EQ(back->description, lineage.description);
+  EXPECT_EQ(back->branch, 2);
+  EXPECT_EQ(back->turn, 5);
 }
 
 TEST(LineageJson, NamesABadParent) {
@@ -183,12 +187,14 @@ TEST(GenerationJson, NamesItsBlobsByDigest) {
                               .sampling = {{"temperature", 0.7}},
                               .group = 3,
                               .turn = 2,
+                              .cost = {{"usd", 0.5}},
                               .prompt = Blob::of("write a kernel"),
                               .answer_tokens = pack<std::int32_t>({5, -7, 9})};
   const auto back = generation_from_json(to_json(generation));
   ASSERT_TRUE(back.ok()) << back.error().to_string();
   EXPECT_EQ(to_json(*back), to_json(generation));
   EXPECT_EQ(back->turn, 2);
+  EXPECT_EQ(back->cost.at("usd"), 0.5);
   EXPECT_EQ(back->prompt.digest, digest_of("write a kernel"));
   EXPECT_EQ(back->prompt.bytes, "") << "a store has them";
   EXPECT_FALSE(back->loss_mask.exists());

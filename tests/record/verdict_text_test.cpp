@@ -40,47 +40,5 @@ TEST(DeviceStateText, NamesWhatHeldTheClockBack) {
   EXPECT_EQ(device_state_text(verdict), "1755 MHz, 698 W, held back by power_cap in 75% of blocks");
 }
 
-TEST(FeedbackText, OfAFastKernelSaysHowFastWhere) {
-  Verdict verdict;
-  verdict.outcome = Outcome::kPass;
-  verdict.reason = "ok";
-  verdict.evidence.cases = {{.shape = "n=7", .distribution = "normal", .worst_ratio = 0.25}};
-  verdict.timings = {{.shape = "n=64", .median_ns = 2500}};
-  verdict.speedups = {{.baseline = "cublas", .shape = "n=64", .ratio = {1.1, 1.2, 1.3}},
-                      {.baseline = "naive", .shape = "n=64", .ratio = {9, 9, 9}}};
-  verdict.uncovered = {"n=63"};
-  EXPECT_EQ(feedback_text(verdict, "cublas"),
-            "PASS (ok)\n"
-            "  worst at n=7, normal inputs: error 0.25 of the bound\n"
-            "  n=64: 2.5 us, 1.20x cublas [1.10, 1.30]\n"
-            "  not covered: n=63\n");
-}
-
-TEST(FeedbackText, OfAWrongKernelNamesTheFailedCaseButNoHiddenShape) {
-  Verdict verdict;
-  verdict.outcome = Outcome::kWrong;
-  verdict.reason = "bound";
-  verdict.evidence.cases = {{.shape = "n=64", .distribution = "normal", .worst_ratio = 40},
-                            {.shape = "n=61",
-                             .distribution = "spikes",
-                             .hidden = true,
-                             .pass = false,
-                             .reason = "bound",
-                             .worst_ratio = 12}};
-  EXPECT_EQ(feedback_text(verdict, "cublas"),
-            "WRONG (bound)\n"
-            "  failed at a hidden shape, spikes inputs: error 12 of the bound, bound\n");
-}
-
-TEST(FeedbackText, OfWhatDoesNotBuildHoldsTheCompilersWordsOnce) {
-  Verdict verdict;
-  verdict.outcome = Outcome::kBuildFailed;
-  verdict.reason = "compile_error";
-  verdict.build.log = "3: error: expected ';'";
-  EXPECT_EQ(feedback_text(verdict, "cublas"), "BUILD_FAILED (compile_error)\n3: error: expected ';'\n");
-  verdict.detail = verdict.build.log;
-  EXPECT_EQ(feedback_text(verdict, "cublas"), "BUILD_FAILED (compile_error): 3: error: expected ';'\n");
-}
-
 }  // namespace
 }  // namespace lathe
