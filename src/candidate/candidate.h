@@ -34,8 +34,12 @@ struct Candidate {
 /// Parses untrusted text of at most 1 MiB. Errors: kInvalid, with line and column.
 Result<Candidate> parse_candidate(std::string text, std::string name);
 
-/// Finds the candidate in a model's answer: the last fenced block that starts with front matter, else the
-/// whole answer.
+/// The candidate in a model's answer: of the fenced blocks behind its thoughts the last that starts with
+/// front matter; else the answer itself, where it does; else its last block, or all of it, from which the gym
+/// will say what is missing. A block that is not closed ends with the answer. At most 1 MiB.
+std::string candidate_in(std::string_view answer);
+
+/// candidate_in(), parsed.
 Result<Candidate> parse_answer(std::string_view answer, std::string name);
 
 /// Whether a text begins as a candidate does.

@@ -46,6 +46,27 @@ TEST(ParseAnswer, FindsAPythonModule) {
   EXPECT_EQ(parsed->text, module);
 }
 
+TEST(ParseAnswer, AFenceInsideALongerFenceIsText) {
+  const std::string inner = "/*lathe\n[[launch]]\nkernel = \"f\"\n*/\n// ```\nint x;\n";
+  const auto parsed = parse_answer("````cpp\n" + inner + "````\n", "model");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_EQ(parsed->text, inner);
+  EXPECT_EQ(kernel_of("~~~\n" + inner + "~~~\n"), "f");
+}
+
+TEST(ParseAnswer, WhatWasThoughtIsNoAnswer) {
+  EXPECT_EQ(kernel_of("<think>" + block("draft") + "</think>" + block("f")), "f");
+  EXPECT_THAT(kernel_of("<think>" + block("draft")), HasSubstr("no fenced block"));
+  EXPECT_EQ(kernel_of(block("draft") + "wait</think>" + block("f")), "f") << "the server ate the first mark";
+}
+
+TEST(CandidateIn, GivesWhatIsNearestToACandidate) {
+  EXPECT_EQ(candidate_in("a\n```cpp\nint x;\n```\nb"), "int x;\n");
+  EXPECT_EQ(candidate_in("no code"), "no code");
+  EXPECT_EQ(candidate_in(""), "");
+  EXPECT_EQ(candidate_in(std::string(3 << 20, 'x')).size(), kMaxCandidateBytes);
+}
+
 TEST(ParseAnswer, SaysWhenThereIsNone) {
   for (const char* answer : {"", "I cannot do this.", "```cpp\nint x;\n```", "```"})
     EXPECT_THAT(kernel_of(answer), HasSubstr("no fenced block")) << answer;
