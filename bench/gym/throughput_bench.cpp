@@ -103,28 +103,43 @@ std::unique_ptr<Gym> start_gym(Backend& backend, int lanes, EventSink& sink) {
   return Gym::start(backend, options, sink);
 }
 
+/// Seconds of the stages of each preparation.
+using Preparation = std::map<std::string, double>;
+
+std::vector<Preparation> preparations(const std::vector<Event>& events) {
+  std::vector<Preparation> all;
+  for (const Event& event : events) {
+    if (event.kind != "gym.prepared") continue;
+    Preparation& one = all.emplace_back();
+    for (const auto& [part, seconds] : event.fields)
+      if (part != "task") one[part] = std::stod(seconds);
+  }
+  return all;
+}
+
 struct Totals {
   Series alone, together;
   std::vector<double> prepare_seconds;
   std::map<std::string, double> prepare_parts = {};
 
   void take(const std::vector<Event>& events) {
-    for (const Event& event : events)
-      if (event.kind == "gym.prepared")
-        for (const auto& [part, seconds] : event.fields)
-          if (part != "task") prepare_parts[part] += std::stod(seconds);
+    for (const Preparation& one : preparations(events))
+      for (const auto& [part, seconds] : one) prepare_parts[part] += seconds;
   }
 };
 
-/// One task at a time: its preparation, then its candidates one after the other.
+/// One task at a time: its preparation, less what other programs held the device meanwhile, then its
+/// candidates one after the other.
 Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, int lanes, Totals& totals) {
   fmt::print(
-      "| task | preparation s | alone p50 s | build | verify | time | verdicts "
-      "|\n|---|---|---|---|---|---|---|\n");
-  const auto print_row = [](const std::string& task, double prepare_seconds, const Series& series) {
-    fmt::print("| {} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {}|\n", task, prepare_seconds,
-               series.p50("all"), series.p50("build"), series.p50("verify"), series.p50("time"),
-               series.verdicts());
+      "| task | preparation s | data and builds | naive | ties | alone p50 s | build | verify | time | "
+      "verdicts "
+      "|\n|---|---|---|---|---|---|---|---|---|---|\n");
+  const auto print_row = [](const std::string& task, double seconds, Preparation parts,
+                            const Series& series) {
+    fmt::print("| {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {}|\n", task,
+               seconds, parts["data and builds"], parts["naive"], parts["ties"], series.p50("all"),
+               series.p50("build"), series.p50("verify"), series.p50("time"), series.verdicts());
     std::fflush(stdout);
   };
   RecordingSink sink;
@@ -132,19 +147,25 @@ Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, in
     const auto gym = start_gym(backend, lanes, sink);
     const auto client = gym->connect();
     const auto preparing = steady_clock().now_ns();
+    const double waited = backend.lane().waited_seconds();
     LATHE_TRY(const TaskBaselines baselines, client->baselines(work.task, {}));
-    totals.prepare_seconds.push_back(seconds_since(preparing));
+    totals.prepare_seconds.push_back(seconds_since(preparing) - (backend.lane().waited_seconds() - waited));
     Series series;
     for (const Proposal& proposal : work.alone) {
       LATHE_TRY(const Verdict verdict,
                 evaluate_alone(*client, {.task = work.task, .text = proposal.text, .depth = depth}));
       series.take(verdict);
     }
-    print_row(work.task->name, totals.prepare_seconds.back(), series);
+    print_row(work.task->name, totals.prepare_seconds.back(), preparations(sink.events()).back(), series);
     totals.alone.take(series);
   }
   totals.take(sink.events());
-  print_row("p50", median(totals.prepare_seconds), totals.alone);
+  std::map<std::string, std::vector<double>> parts;
+  for (const Preparation& one : preparations(sink.events()))
+    for (const auto& [part, seconds] : one) parts[part].push_back(seconds);
+  Preparation typical;
+  for (const auto& [part, seconds] : parts) typical[part] = median(seconds);
+  print_row("p50", median(totals.prepare_seconds), typical, totals.alone);
   return Ok{};
 }
 

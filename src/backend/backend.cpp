@@ -38,14 +38,15 @@ bool Backend::covers(const Candidate& candidate, const BoundTask& task) const {
   return !inside.ok() || *inside;  // open() tells the error
 }
 
-std::int64_t Workload::host_bytes() const {
+MemoryUse Workload::memory() const {
   std::size_t bytes = 0;
   for (const Trial& trial : trials) {
     for (const HostTensor& input : trial.inputs) bytes += input.bytes.size();
     for (const Expected& output : trial.expected)
-      bytes += (output.value.data.size() + output.value.err.size()) * sizeof(double);
+      for (const Value* const value : {&output.value, &output.source})
+        bytes += (value->data.capacity() + value->err.capacity()) * sizeof(double);
   }
-  return static_cast<std::int64_t>(bytes);
+  return {.host = static_cast<std::int64_t>(bytes)};
 }
 
 BuildResult refuse_host_program(const Candidate& candidate) {

@@ -35,7 +35,8 @@ struct DeviceInfo {
   /// Standard deviation of the log ratio of two kernels' times between pairs of processes: what one process
   /// cannot tell, however long it is looked at.
   double process_spread = 0;
-  double best_over_naive = 12;  ///< how much faster than the naive build a kernel may be: sizes workloads
+  std::int64_t memory_bytes = 0;  ///< of the device's own; 0: it computes in the host's
+  double best_over_naive = 12;    ///< how much faster than the naive build a kernel may be: sizes workloads
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not clear.
   bool runners_remember = false;
   Dims facts;  ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
@@ -86,6 +87,23 @@ struct Trial {
 /// RMS limits of a workload's trials, [trial][output].
 using RmsLimits = std::vector<std::vector<RmsLimit>>;
 
+/// What is held in memory, in bytes.
+struct MemoryUse {
+  std::int64_t host = 0;
+  std::int64_t device = 0;  ///< in the device's own memory
+
+  MemoryUse& operator+=(const MemoryUse& other) {
+    host += other.host;
+    device += other.device;
+    return *this;
+  }
+  MemoryUse& operator-=(const MemoryUse& other) {
+    host -= other.host;
+    device -= other.device;
+    return *this;
+  }
+};
+
 /// A task at one shape with its trials: made once, shared by all candidates, never seen by one before its
 /// call. A backend subclasses it to keep device copies.
 struct Workload {
@@ -94,7 +112,7 @@ struct Workload {
   bool timed = false;  ///< blocks of it are timed: a trial's memory tells nothing of another's
   virtual ~Workload() = default;
   /// Of the trials and what a backend keeps beside them.
-  virtual std::int64_t host_bytes() const;
+  virtual MemoryUse memory() const;
 };
 
 enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };

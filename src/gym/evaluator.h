@@ -22,6 +22,8 @@ struct EvaluationRequest {
   int priority = 0;             ///< higher goes first; equals go in order of submission
   double deadline_seconds = 0;  ///< from submission on; 0: none
   CancelToken cancel = {};      ///< once raised, the request ends with kCancelled
+  /// Why the text's author knows already that it is no candidate: what the verdict will say.
+  std::optional<Error> unreadable = {};
 };
 
 /// Names a request of one evaluator.

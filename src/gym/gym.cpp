@@ -1,6 +1,7 @@
 #include "gym/gym.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,13 +23,20 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(10);  // tokens and deadlines wake nobody
 constexpr double kLongWaitSeconds = 5;                 // for other processes, before a word of it
 
+// Contexts take another quarter, what launchers have mapped of tasks that went a third one, and the tasks
+// that are prepared meanwhile what is left.
+constexpr std::int64_t kShareOfDevice = 4;
+
+std::int64_t half_of_memory() {
+  return static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE) / 2;
+}
+
 /// A task that is being prepared or is ready.
 struct Task {
   std::shared_ptr<const TaskSpec> spec;
   std::unique_ptr<TaskBench> bench;  ///< once ready
   std::optional<Error> error;        ///< once preparing it has failed
   int jobs = 0;                      ///< unfinished ones
-  std::int64_t host_bytes = 0;       ///< of the bench
   std::int64_t used_ns = 0;
 
   bool settled() const { return bench || error; }
@@ -115,7 +123,12 @@ class LocalEvaluator final : public Evaluator {
 class LocalGym final : public Gym {
  public:
   LocalGym(Backend& backend, const GymOptions& options, EventSink& events)
-      : backend_(backend), options_(options), events_(events), stop_(options.cancel.child()) {}
+      : backend_(backend),
+        options_(options),
+        task_memory_{options.task_memory_bytes > 0 ? options.task_memory_bytes : half_of_memory(),
+                     backend.device().memory_bytes / kShareOfDevice},
+        events_(events),
+        stop_(options.cancel.child()) {}
 
   /// Not in the constructor: where the system gives too few threads, the destructor ends those that are
   /// there.
@@ -243,15 +256,19 @@ class LocalGym final : public Gym {
     return task;
   }
 
+  bool fits(const MemoryUse& use) const {
+    return use.host <= task_memory_.host && (task_memory_.device == 0 || use.device <= task_memory_.device);
+  }
+
   bool has_room() const {
-    std::int64_t bytes = 0;
+    MemoryUse use;
     bool busy = preparing_ > 0;
     for (const auto& [digest, task] : tasks_) {
       if (!task->bench || task->jobs == 0) continue;  // idle ones make room
-      bytes += task->host_bytes;
+      use += task->bench->memory();
       busy = true;
     }
-    return !busy || bytes < options_.task_memory_bytes;
+    return !busy || fits(use);
   }
 
   void prepare_loop() {
@@ -276,7 +293,7 @@ class LocalGym final : public Gym {
 
   void settle(Task& task, Result<std::unique_ptr<TaskBench>> bench) {
     if (bench.ok() && !stop_.cancelled())
-      task.bench = *std::move(bench), task.host_bytes = task.bench->host_bytes();
+      task.bench = *std::move(bench);
     else
       task.error = bench.ok() || stop_.cancelled() ? stopped_preparing() : bench.error();
     task.used_ns = steady_clock().now_ns();
@@ -293,16 +310,16 @@ class LocalGym final : public Gym {
 
   /// Drops the longest unused of the idle tasks that memory has no room for.
   void evict() {
-    std::int64_t bytes = 0;
+    MemoryUse use;
     std::vector<std::shared_ptr<Task>> idle;
     for (const auto& [digest, task] : tasks_) {
       if (!task->bench) continue;
-      bytes += task->host_bytes;
+      use += task->bench->memory();
       if (task->jobs == 0) idle.push_back(task);
     }
     std::ranges::sort(idle, {}, &Task::used_ns);
-    for (std::size_t i = 0; i + 1 < idle.size() && bytes > options_.task_memory_bytes; ++i) {
-      bytes -= idle[i]->host_bytes;
+    for (std::size_t i = 0; i + 1 < idle.size() && !fits(use); ++i) {
+      use -= idle[i]->bench->memory();
       tasks_.erase(idle[i]->spec->digest);
     }
   }
@@ -324,6 +341,7 @@ class LocalGym final : public Gym {
   /// The verdict if the text is no candidate; else its build goes on to be judged.
   Result<std::optional<Verdict>> build(Job& job) {
     const EvaluationRequest& request = job.request;
+    if (request.unreadable) return std::optional(unreadable(request, *request.unreadable));
     const auto candidate = parse_candidate(
         request.text, request.name.empty() ? digest_of(request.text).short_hex() : request.name);
     if (!candidate.ok()) return std::optional(unreadable(request, candidate.error()));
@@ -428,6 +446,7 @@ class LocalGym final : public Gym {
 
   Backend& backend_;
   const GymOptions options_;
+  const MemoryUse task_memory_;
   EventSink& events_;
   const CancelToken stop_;
   mutable std::mutex mutex_;

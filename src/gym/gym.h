@@ -27,8 +27,9 @@ struct GymOptions {
   double screen_timeout_seconds = 120;  ///< of a whole evaluation once its build is done: TIMEOUT
   double final_timeout_seconds = 600;   ///< the same at `final` and `profile`
   int requests_of_client = 1 << 16;     ///< unfinished ones, before submit() says kBusy
-  /// Host memory of tasks that are prepared and idle; the longest unused go first.
-  std::int64_t task_memory_bytes = std::int64_t{4} << 30;
+  /// Host memory of prepared tasks, beyond which the longest unused of the idle ones go, and no further one
+  /// is prepared beside those in use; 0: half of the machine's. So it is with a quarter of the device's.
+  std::int64_t task_memory_bytes = 0;
   /// Kernels of Lathe's own for a task, never a policy's, that screens are timed against where every peer is
   /// far slower: a slow opponent costs time. No speedup is reported over them, and a final never meets them.
   std::function<std::vector<Candidate>(const TaskSpec&)> anchors = {};

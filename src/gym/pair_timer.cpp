@@ -14,6 +14,7 @@ constexpr double kMuchSlower = 2;
 constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
 constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
+constexpr int kTiePairs = 4;
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more of it does not hide in it
 
@@ -246,8 +247,7 @@ TimingRule screen_rule() {
 
 TimingRule tie_rule() {
   TimingRule rule = screen_rule();
-  rule.looks = {8, 14, 24};
-  rule.half_width = 0.015;
+  rule.looks = {kTiePairs};
   return rule;
 }
 

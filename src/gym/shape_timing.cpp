@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/parallel.h"
 
@@ -16,7 +17,9 @@ constexpr int kRoundsInFull = 3;         // before the rounds tell how much they
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
-constexpr int kFewPairs = 5;       // are enough where blocks differ by a percent
+constexpr int kTieRounds = 4;      // fresh allocations and processes that tie a baseline
+constexpr int kNearTieRounds = 6, kNearTiePairs = 6;  // that is about as fast as the naive build
+constexpr int kFewPairs = 5;                          // are enough where blocks differ by a percent
 constexpr double kNormal95 = 1.96;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
@@ -81,12 +84,11 @@ Interval mean_interval(const std::vector<double>& rounds) {
 
 }  // namespace
 
-std::vector<Speedup> fallback_speedups(std::span<const Anchor> anchors, const std::string& best_peer,
+std::vector<Speedup> fallback_speedups(std::span<const Anchor> peers, const std::string& best_peer,
                                        const std::string& shape) {
-  const auto best = std::ranges::find(anchors, best_peer, &Anchor::name);
+  const auto best = std::ranges::find(peers, best_peer, &Anchor::name);
   std::vector<Speedup> speedups;
-  for (const Anchor& peer : anchors) {
-    if (!peer.peer) continue;
+  for (const Anchor& peer : peers) {
     const bool itself = peer.name == best_peer;
     const Interval log = itself ? Interval{} : minus(best->log_vs_naive, peer.log_vs_naive);
     speedups.push_back({peer.name, shape, exp_of(log)});
@@ -127,49 +129,56 @@ PairOutcome ShapeTimer::time_against(const Anchor& anchor, Session& session, con
 TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& candidate,
                            const Artifact& artifact) {
   Anchor anchor{name, candidate, artifact, peer};
-  const bool first = anchors_.empty();
+  const bool first = peers_.empty();
   TimingRule rule = on_this_device(tie_rule());
-  const std::vector<int> few_looks = {4};
-  if (first || !peer || site_.backend.device().steady) rule.looks = few_looks;
+  const int blocks = std::exchange(rule.blocks, 1);
   std::vector<double> rounds, call_ns;
-  for (int round = 0; round < (first ? 1 : kTieRounds); ++round) {
+  int wanted = first ? 1 : kTieRounds;
+  for (int round = 0; round < wanted; ++round) {
     std::unique_ptr<Session> session;
     Finding opened = open({candidate, artifact}, site_.shape.timing, runner_of_baseline(peer), session);
     if (!opened.passed()) return {std::move(opened), {}};
     const Seed secret = secret_.derive("baseline", static_cast<std::uint64_t>(round));
-    PairOutcome pair = time_against(first ? anchor : anchors_.front(), *session,
+    PairOutcome pair = time_against(first ? anchor : peers_.front(), *session,
                                     {site_.shape.timing, site_.shape.timing_rms, rule, secret});
     if (!pair.finding.passed()) return {std::move(pair.finding), {}};
     rounds.push_back(pair.estimate.log_ratio.mid);
-    if (rounds.back() > std::log(kFarFaster)) rule.looks = few_looks;
+    const bool precisely = !first && peer && !site_.backend.device().steady;
+    if (round == 0 && precisely && rounds.back() <= std::log(kFarFaster)) {
+      rule.looks = {kNearTiePairs};
+      rule.blocks = blocks;
+      wanted = kNearTieRounds;
+    }
     call_ns.push_back(pair.estimate.candidate_ns);
     rule.call_ns = pair.estimate.candidate_ns;
     anchor.spread = std::max(anchor.spread, pair.estimate.spread);
     anchor.pairs += static_cast<int>(pair.estimate.samples.size());
   }
   if (!first) anchor.log_vs_naive = mean_interval(rounds);
+  anchor.rounds = wanted;
   anchor.call_ns = median(call_ns);
   return {{}, std::move(anchor)};
 }
 
 Result<RmsLimits> ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
-  const Anchor& naive = anchors_.front();
+  const Anchor& naive = peers_.front();
   LATHE_TRY(const auto session,
             site_.backend.open(naive.candidate, naive.artifact, workload, runner_of_baseline(naive.peer)));
   return measure_naive_rms(*session, *workload, site_.block_timeout_seconds);
 }
 
-/// The fastest peer where the times are within reach of each other, for then the claim over it is measured
-/// directly; else what is nearest to the candidate's time.
 const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
   const auto distance = [&](const Anchor& anchor) { return std::fabs(std::log(anchor.call_ns / call_ns)); };
-  const Anchor* nearest = &anchors_.front();
-  for (const Anchor& anchor : anchors_) {
-    if (peers_only && !anchor.peer) continue;
-    if (distance(anchor) < distance(*nearest)) nearest = &anchor;
-  }
   const Anchor& fastest = fastest_peer();
-  return distance(fastest) < std::log(kAnchorReach) ? fastest : *nearest;
+  if (distance(fastest) < std::log(kAnchorReach)) return fastest;
+  const Anchor* nearest = &*std::ranges::min_element(peers_, {}, distance);
+  if (peers_only || !stand_ins_ || !outruns_peers(call_ns)) return *nearest;
+  const auto other = std::ranges::min_element(*stand_ins_, {}, distance);
+  return other == stand_ins_->end() || distance(*nearest) < distance(*other) ? *nearest : *other;
+}
+
+bool ShapeTimer::outruns_peers(double call_ns) const {
+  return call_ns * kAnchorReach <= fastest_peer().call_ns;
 }
 
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
@@ -187,6 +196,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   round.rule.call_ns = quick.call_ns;
   if (quick.quiet && quick.call_ns > kHopeless * fastest_peer().call_ns)
     return end_early(quick, result), result;
+  if (!stand_ins_ && outruns_peers(quick.call_ns)) return result.wants_stand_ins = true, result;
   const Anchor& anchor = choose_anchor(quick.call_ns, false);
   const auto [pair, excess] = time_fairly(anchor, *session, round, {candidate, artifact});
   if (!pair.finding.passed()) return result.finding = pair.finding, result;
@@ -200,17 +210,16 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
 }
 
 const Anchor& ShapeTimer::fastest_peer() const {
-  const Anchor* fastest = &anchors_.front();
-  for (const Anchor& anchor : anchors_)
-    if (anchor.peer && anchor.call_ns < fastest->call_ns) fastest = &anchor;
+  const Anchor* fastest = &peers_.front();
+  for (const Anchor& anchor : peers_)
+    if (anchor.call_ns < fastest->call_ns) fastest = &anchor;
   return *fastest;
 }
 
 /// How hopeless, nobody needs to know precisely.
 void ShapeTimer::end_early(const QuickTime& quick, ShapeTiming& result) const {
   result.timing = {site_.shape.name, quick.call_ns, 0, 0, 1};
-  for (const Anchor& peer : anchors_) {
-    if (!peer.peer) continue;
+  for (const Anchor& peer : peers_) {
     const double ratio = peer.call_ns / quick.call_ns;
     result.speedups.push_back(
         {peer.name, site_.shape.name, {ratio / kQuickFactor, ratio, ratio * kQuickFactor}, true});
@@ -296,8 +305,7 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
   result.timing = {site_.shape.name, estimate.candidate_ns, estimate.spread,
                    static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
-  for (const Anchor& baseline : anchors_) {
-    if (!baseline.peer) continue;
+  for (const Anchor& baseline : peers_) {
     Interval log = estimate.log_ratio;
     if (&baseline != &anchor) log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
     Speedup speedup{baseline.name, site_.shape.name, exp_of(log)};

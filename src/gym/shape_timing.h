@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cassert>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +11,6 @@
 #include "gym/pair_timer.h"
 
 namespace lathe {
-
-/// Fresh allocations and processes in which a baseline is tied to the naive build.
-inline constexpr int kTieRounds = 4;
 
 /// A verified kernel that others are timed against at one shape, and how fast it is compared with the naive
 /// build. Each timing opens it afresh: what one process's allocations do to it would bias every candidate
@@ -26,6 +24,7 @@ struct Anchor {
   double call_ns = 0;
   double spread = 0;
   int pairs = 0;
+  int rounds = 0;  ///< in fresh processes, of which `pairs` are the sum
 };
 
 /// Where sessions of a baseline run: the gym's own leave nothing behind that another could use.
@@ -37,6 +36,7 @@ struct ShapeTiming {
   Timing timing;
   std::vector<Speedup> speedups;  ///< one a baseline
   double unseen_over_usual = 0;   ///< time on inputs new to its process over that on others; 0: unmeasured
+  bool wants_stand_ins = false;   ///< nothing was timed: make them, and screen again
 };
 
 struct TiedAnchor {
@@ -44,9 +44,9 @@ struct TiedAnchor {
   Anchor anchor;
 };
 
-/// What a candidate gains over every peer at a shape that it does not cover, where the best peer runs
+/// What a candidate gains over every peer at a shape that it does not cover, where the best of them runs
 /// instead.
-std::vector<Speedup> fallback_speedups(std::span<const Anchor> anchors, const std::string& best_peer,
+std::vector<Speedup> fallback_speedups(std::span<const Anchor> peers, const std::string& best_peer,
                                        const std::string& shape);
 
 /// Where a shape is timed: a device, the reference and the shape's data, which outlive the timer.
@@ -57,14 +57,17 @@ struct TimingSite {
   double block_timeout_seconds;
 };
 
-/// Times at one scored shape for one evaluation. A candidate is timed against one of the anchors, which are
+/// Times at one scored shape for one evaluation. A candidate is timed against one of the peers, which are
 /// tied to the first of them, the naive build; its speedup over every peer is composed from the two
 /// intervals.
 class ShapeTimer {
  public:
-  /// `secret` draws trials and checked places; no two timers have the same.
-  ShapeTimer(const TimingSite& site, std::span<const Anchor> anchors, const Seed& secret)
-      : site_(site), anchors_(anchors), secret_(secret) {
+  /// `secret` draws trials and checked places; no two timers have the same. `stand_ins` are other
+  /// anchors, for screens where every peer is far slower; nullopt: they are yet to be made, which is done
+  /// while no candidate has a process.
+  ShapeTimer(const TimingSite& site, std::span<const Anchor> peers, const Seed& secret,
+             std::optional<std::span<const Anchor>> stand_ins = std::span<const Anchor>())
+      : site_(site), peers_(peers), secret_(secret), stand_ins_(stand_ins) {
     assert(!site.shape.timing_rms.empty());
   }
 
@@ -104,7 +107,11 @@ class ShapeTimer {
   PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
   const Anchor& fastest_peer() const;
   void end_early(const QuickTime& quick, ShapeTiming& result) const;
+  /// The fastest peer where the times are within reach of each other, for then the claim over it is measured
+  /// directly; else what is nearest to the candidate's time.
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
+  /// By so much that none of them is an anchor to compare with.
+  bool outruns_peers(double call_ns) const;
   Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
   void hold_back(Round& round, int process = 0) const;
@@ -126,8 +133,9 @@ class ShapeTimer {
                ShapeTiming& result) const;
 
   TimingSite site_;
-  std::span<const Anchor> anchors_;
+  std::span<const Anchor> peers_;
   Seed secret_;
+  std::optional<std::span<const Anchor>> stand_ins_;
 };
 
 }  // namespace lathe

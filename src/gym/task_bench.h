@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,14 +37,15 @@ class TaskBench {
                    const CancelToken& cancel) const;
 
   const TaskBaselines& baselines() const { return baselines_; }
-  /// Of inputs, outputs and references in host memory.
-  std::int64_t host_bytes() const;
+  /// Inputs, outputs and references.
+  MemoryUse memory() const;
 
  private:
   /// What one evaluation, or the preparation, works with: all of it ends soon after its token is raised.
   struct Scope {
     Backend& backend;
     const Reference& reference;
+    const CancelToken& cancel;
   };
 
   struct BuiltBaseline {
@@ -52,23 +54,40 @@ class TaskBench {
     BuiltCandidate built;
   };
 
-  TaskBench(std::shared_ptr<const TaskSpec> task, const TaskBenchOptions& options)
-      : spec_(std::move(task)), options_(options) {}
+  /// The options' anchors at every scored shape, made when a screen first asks for them.
+  struct StandIns {
+    std::mutex making;
+    std::atomic<bool> made = false;  ///< from then on `anchors` never changes
+    std::vector<std::vector<Anchor>> anchors;
+  };
+
+  TaskBench(std::shared_ptr<const TaskSpec> task, const TaskBenchOptions& options, EventSink& events)
+      : spec_(std::move(task)), options_(options), events_(events) {}
 
   // task_preparation.cpp
-  /// The gym's own, the naive build first, then the options' anchors.
+  /// The gym's own, the naive build first.
   Result<std::vector<BuiltBaseline>> list_baselines(const Scope& scope) const;
   Status bind_shapes();
   Status make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines);
   Status make_data(const Scope& scope);
   void build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const;
+  /// The naive build's own errors, and timing data where its size depends on how fast the naive build is.
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
-  Status make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
-  Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines, const CancelToken& cancel,
-                 EventSink& events);
-  /// Ties a verified baseline to the naive build at every scored shape; that comes first.
+  Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
+  Status make_timing_data(const Scope& scope, std::size_t shape, int trials, const WorkloadOptions& limits);
+  Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines);
+  /// Verifies a baseline and ties it to the naive build at every scored shape.
+  Finding verify_and_tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
+  Finding verify_baseline(const Scope& scope, const BuiltBaseline& baseline) const;
+  /// The naive build is tied first.
   Finding tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
+  void report_dropped(const std::string& baseline, const Finding& finding) const;
   void summarise_baselines();
+  /// Of a scored shape; nullopt: they are yet to be made.
+  std::optional<std::span<const Anchor>> made_stand_ins(std::size_t shape) const;
+  /// The same. Makes them first, within the caller's lease; none while another evaluation does.
+  std::span<const Anchor> stand_ins(const Scope& scope, std::size_t shape) const;
+  void make_stand_ins(const Scope& scope) const;
 
   struct HiddenShape {
     Dims dims;
@@ -80,7 +99,6 @@ class TaskBench {
   }
   /// The workload to verify on; of a large shape one that is known in part.
   Status make_verify_data(const Scope& scope, const Seed& seed, bool all, BenchShape& shape) const;
-  /// Nothing for a large shape: the naive build would take too long.
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
   bool is_baseline(const Candidate& candidate) const;
   Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
@@ -99,11 +117,13 @@ class TaskBench {
 
   std::shared_ptr<const TaskSpec> spec_;
   TaskBenchOptions options_;
+  EventSink& events_;
   std::unique_ptr<Reference> reference_;
   Candidate naive_;
   std::vector<BenchShape> shapes_;            ///< scored, then hidden
   std::vector<std::vector<Anchor>> anchors_;  ///< [scored shape]; the naive build comes first
   TaskBaselines baselines_;
+  mutable StandIns stand_ins_;
   mutable std::atomic<std::uint64_t> evaluations_ = 0;  ///< each has secrets of its own
 };
 

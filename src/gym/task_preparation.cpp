@@ -29,13 +29,13 @@ Error naive_fails(const TaskSpec& task, const Finding& finding) {
 Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskSpec> task, Backend& backend,
                                                      const TaskBenchOptions& options,
                                                      const CancelToken& cancel, EventSink& events) {
-  std::unique_ptr<TaskBench> bench(new TaskBench(std::move(task), options));
+  std::unique_ptr<TaskBench> bench(new TaskBench(std::move(task), options, events));
   ProductEngine* const products = backend.products();
   LATHE_TRY(auto reference, make_reference(*bench->spec_, products));
   bench->reference_ = make_sliced(std::move(reference), *bench->spec_, products != nullptr);
   CancellableBackend cancellable(backend, cancel);
   const auto cancellable_reference = make_cancellable(*bench->reference_, cancel);
-  const Scope scope{cancellable, *cancellable_reference};
+  const Scope scope{cancellable, *cancellable_reference, cancel};
   Event prepared{Severity::kDebug, "gym.prepared", "prepared", {{"task", bench->spec_->name}}};
   const auto stage = [&](const char* name, auto&& work) -> Status {
     const auto begin_ns = steady_clock().now_ns();
@@ -47,18 +47,18 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
   LATHE_CHECK_OK(bench->bind_shapes());
   LATHE_CHECK_OK(stage("data and builds", [&] { return bench->make_data_and_build(scope, baselines); }));
   LATHE_CHECK_OK(stage("naive", [&] { return bench->measure_naive(scope, baselines.front().built); }));
-  LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines, cancel, events); }));
+  LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines); }));
   bench->summarise_baselines();
   events.on_event(prepared);
   return bench;
 }
 
-std::int64_t TaskBench::host_bytes() const {
-  std::int64_t bytes = 0;
+MemoryUse TaskBench::memory() const {
+  MemoryUse use;
   for (const BenchShape& shape : shapes_)
     for (const auto& workload : {shape.verify, shape.timing})
-      if (workload) bytes += workload->host_bytes();
-  return bytes;
+      if (workload) use += workload->memory();
+  return use;
 }
 
 Status TaskBench::bind_shapes() {
@@ -95,25 +95,38 @@ Status TaskBench::make_data_and_build(const Scope& scope, std::vector<BuiltBasel
 
 Status TaskBench::make_data(const Scope& scope) {
   const Seed seed = options_.secret.derive("shapes");
-  return for_each_index(static_cast<int>(shapes_.size()), [&](int i) -> Status {
-    const auto s = static_cast<std::size_t>(i);
+  // How many trials a steady device is timed on does not depend on the naive build's speed.
+  const std::size_t timed = scope.backend.device().steady ? spec_->shapes.size() : 0;
+  return for_each_index(static_cast<int>(timed + shapes_.size()), [&](int i) -> Status {
+    const auto job = static_cast<std::size_t>(i);
+    if (job < timed) {
+      LATHE_TRY(const DevicePeaks peaks, scope.backend.peaks());
+      return make_timing_data(scope, job, steady_screen_trials(shapes_[job].task, peaks), {kSteadyBytes});
+    }
+    const std::size_t s = job - timed;
     BenchShape& shape = shapes_[s];
     return make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
                             shape.hidden || shape.task.flops < kSmallFlops, shape);
   });
 }
 
-/// The naive build's own errors, and the timing data, whose size depends on how fast the naive build is.
 Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive) {
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   return for_each_index(static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
     LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
-    return shapes_[s].hidden ? Status(Ok{}) : make_timing_data(scope, naive, s);
+    return shapes_[s].hidden ? Status(Ok{}) : measure_naive_timing(scope, naive, s);
   });
 }
 
-Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& naive, std::size_t s) {
+Status TaskBench::make_timing_data(const Scope& scope, std::size_t s, int trials,
+                                   const WorkloadOptions& limits) {
+  LATHE_TRY(shapes_[s].timing, make_timing_workload(scope.backend, scope.reference, shapes_[s].task,
+                                                    options_.secret.derive("data", s), trials, limits));
+  return Ok{};
+}
+
+Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t s) {
   BenchShape& shape = shapes_[s];
   LATHE_TRY(auto session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.verify, {Runner::kShared}));
@@ -123,15 +136,9 @@ Status TaskBench::make_timing_data(const Scope& scope, const BuiltCandidate& nai
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
   shape.final_trials = trials_for_calls_of(best_ns);
-  int trials = std::min(shape.final_trials, kScreenTrials);
-  WorkloadOptions limits;
-  if (scope.backend.device().steady) {
-    LATHE_TRY(const DevicePeaks peaks, scope.backend.peaks());
-    trials = steady_screen_trials(shape.task, peaks);
-    limits.max_bytes = kSteadyBytes;
+  if (!shape.timing) {
+    LATHE_CHECK_OK(make_timing_data(scope, s, std::min(shape.final_trials, kScreenTrials), {}));
   }
-  LATHE_TRY(shape.timing, make_timing_workload(scope.backend, scope.reference, shape.task,
-                                               options_.secret.derive("data", s), trials, limits));
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));
   LATHE_TRY(shape.timing_rms, measure_naive_rms(*session, *shape.timing, options_.block_timeout_seconds));
@@ -146,18 +153,27 @@ void TaskBench::build_all(const Scope& scope, std::vector<BuiltBaseline>& baseli
   });
 }
 
+Finding TaskBench::verify_and_tie(const Scope& scope, const BuiltBaseline& baseline,
+                                  std::vector<Anchor>& tied) const {
+  {
+    const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
+    if (Finding finding = verify_baseline(scope, baseline); !finding.passed()) return finding;
+  }
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
+  return tie(scope, baseline, tied);
+}
+
+Finding TaskBench::verify_baseline(const Scope& scope, const BuiltBaseline& baseline) const {
+  if (!baseline.built.finding.passed()) return baseline.built.finding;
+  Evidence evidence;
+  return verify(scope, baseline.built, runner_of_baseline(baseline.peer),
+                options_.secret.derive("baseline " + baseline.name), evidence);
+}
+
 Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const {
   const Seed secret = options_.secret.derive("baseline " + baseline.name);
   const BuiltCandidate& built = baseline.built;
-  Finding finding = built.finding;
-  if (finding.passed()) {
-    const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
-    Evidence evidence;
-    finding = verify(scope, built, runner_of_baseline(baseline.peer), secret, evidence);
-  }
-  if (!finding.passed()) return finding;
   tied.resize(anchors_.size());
-  const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
   std::vector<Finding> findings(anchors_.size());
   (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
@@ -176,48 +192,85 @@ Result<std::vector<TaskBench::BuiltBaseline>> TaskBench::list_baselines(const Sc
   LATHE_TRY(auto own, make_baselines(*spec_, scope.backend.device().dialect));
   std::vector<BuiltBaseline> all;
   for (Baseline& baseline : own) all.push_back({baseline.name, true, {std::move(baseline.candidate)}});
-  for (const Candidate& anchor : options_.anchors) all.push_back({"anchor " + anchor.name, false, {anchor}});
   return all;
 }
 
-Status TaskBench::tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines,
-                          const CancelToken& cancel, EventSink& events) {
+Status TaskBench::tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines) {
   anchors_.resize(spec_->shapes.size());
   std::vector<Finding> findings(baselines.size());
   std::vector<std::vector<Anchor>> tied(baselines.size());
-  const auto tie_one = [&](std::size_t b) { findings[b] = tie(scope, baselines[b], tied[b]); };
-  tie_one(0);
-  if (cancel.cancelled()) return cancelled_error();
+  const auto tie_one = [&](std::size_t b) { findings[b] = verify_and_tie(scope, baselines[b], tied[b]); };
+  {
+    // All its outputs have been compared when its errors were measured.
+    const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
+    findings[0] = tie(scope, baselines[0], tied[0]);
+  }
+  if (scope.cancel.cancelled()) return cancelled_error();
   if (!findings[0].passed()) return naive_fails(*spec_, findings[0]);
   for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[0][s]));
   (void)for_each_index(static_cast<int>(baselines.size()) - 1, scope.backend.device().lanes,
                        [&](int i) -> Status { return tie_one(static_cast<std::size_t>(i) + 1), Ok{}; });
-  if (cancel.cancelled()) return cancelled_error();
+  if (scope.cancel.cancelled()) return cancelled_error();
   for (std::size_t b = 1; b < baselines.size(); ++b) {
-    const std::string& name = baselines[b].name;
-    if (findings[b].passed()) {
-      for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[b][s]));
+    if (!findings[b].passed()) {
+      report_dropped(baselines[b].name, findings[b]);
       continue;
     }
-    events.on_event(
-        {Severity::kWarning,
-         "baseline.dropped",
-         fmt::format("baseline {} is left out: {} {}", name, findings[b].reason, findings[b].detail),
-         {{"baseline", name}, {"task", spec_->name}}});
+    for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[b][s]));
   }
   return Ok{};
+}
+
+void TaskBench::report_dropped(const std::string& baseline, const Finding& finding) const {
+  events_.on_event({Severity::kWarning,
+                    "baseline.dropped",
+                    fmt::format("baseline {} is left out: {} {}", baseline, finding.reason, finding.detail),
+                    {{"baseline", baseline}, {"task", spec_->name}}});
+}
+
+std::optional<std::span<const Anchor>> TaskBench::made_stand_ins(std::size_t shape) const {
+  if (options_.anchors.empty()) return std::span<const Anchor>();
+  if (!stand_ins_.made) return std::nullopt;
+  return stand_ins_.anchors[shape];
+}
+
+std::span<const Anchor> TaskBench::stand_ins(const Scope& scope, std::size_t shape) const {
+  if (!stand_ins_.made) {
+    const std::unique_lock making(stand_ins_.making, std::try_to_lock);
+    if (!making) return {};
+    if (!stand_ins_.made) make_stand_ins(scope);
+    if (!stand_ins_.made) return {};
+  }
+  return stand_ins_.anchors[shape];
+}
+
+void TaskBench::make_stand_ins(const Scope& scope) const {
+  std::vector<std::vector<Anchor>> anchors(anchors_.size());
+  for (const Candidate& candidate : options_.anchors) {
+    const BuiltBaseline one{"anchor " + candidate.name, false,
+                            build_for_shapes(scope.backend, candidate, shapes_)};
+    std::vector<Anchor> tied;
+    Finding finding = verify_baseline(scope, one);
+    if (finding.passed()) finding = tie(scope, one, tied);
+    if (scope.cancel.cancelled()) return;  // the next screen that needs them tries again
+    if (finding.passed())
+      for (std::size_t s = 0; s < anchors.size(); ++s) anchors[s].push_back(std::move(tied[s]));
+    else
+      report_dropped(one.name, finding);
+  }
+  stand_ins_.anchors = std::move(anchors);
+  stand_ins_.made = true;
 }
 
 void TaskBench::summarise_baselines() {
   double best_ns = 0;
   for (std::size_t a = 0; a < anchors_.front().size(); ++a) {
-    if (!anchors_.front()[a].peer) continue;
     BaselineTime time;
     time.name = anchors_.front()[a].name;
     std::vector<double> medians;
     for (std::size_t s = 0; s < anchors_.size(); ++s) {
       const Anchor& anchor = anchors_[s][a];
-      time.timings.push_back({shapes_[s].name, anchor.call_ns, anchor.spread, anchor.pairs, kTieRounds});
+      time.timings.push_back({shapes_[s].name, anchor.call_ns, anchor.spread, anchor.pairs, anchor.rounds});
       medians.push_back(anchor.call_ns);
     }
     time.median_ns = geometric_mean(medians);

@@ -87,8 +87,8 @@ Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& v
   for (std::size_t i = axis + 1; i < in.shape.size(); ++i) inner *= static_cast<std::size_t>(in.shape[i]);
   const auto length = static_cast<std::size_t>(in.shape[axis]);
   const double sign = node.op_name == "argmin" ? -1 : 1;
-  Value source{.shape = in.shape, .data = std::vector<double>(in.data.size()), .err = {}};
-  source.err.resize(in.data.size());
+  Value source{.shape = in.shape, .data = zero_vector<double>(in.data.size()), .err = {}};
+  fill_zeros(source.err, in.data.size());
   for (std::size_t i = 0; i < in.data.size(); ++i) {
     const std::size_t outer = i / (length * inner);
     const std::size_t k = i / inner % length;

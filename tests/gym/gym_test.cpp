@@ -86,6 +86,22 @@ TEST_F(GymTest, ARightKernelPassesWithItsSpeedup) {
   EXPECT_FALSE(verdict.speedups[0].ambiguous);
 }
 
+TEST_F(GymTest, ATaskIsPreparedOnASteadyDeviceToo) {
+  backend_.set_steady();
+  const Verdict verdict = verdict_on(timed(2000));
+  ASSERT_TRUE(verdict.passed()) << verdict.reason << verdict.detail;
+  EXPECT_NEAR(verdict.speedup("naive")->mid, 4, 0.05);
+}
+
+TEST_F(GymTest, ANaiveBuildThatIsWrongPreparesNothing) {
+  FakeKernel wrong = timed(8000);
+  wrong.wrong = "value";
+  backend_.script("naive", wrong);
+  const auto made = connect()->baselines(shared_twice_task(), {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message.find("naive"), std::string::npos);
+}
+
 TEST_F(GymTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {
   backend_.script("candidate", timed(2000));
   const auto gym = connect();
@@ -406,6 +422,85 @@ TEST_F(GymTest, ATaskThatMemoryHasNoRoomForIsPreparedAgain) {
   const std::int64_t both = backend_.blocks_of("naive");
   ASSERT_TRUE(evaluate_alone(*gym.client, request("good")).ok());
   EXPECT_GT(backend_.blocks_of("naive"), both);
+}
+
+TEST_F(GymTest, IdleTasksMakeRoomOnTheDevice) {
+  backend_.set_memory(100);
+  const auto gym = connect(options());
+  for (int i = 0; i < 40; ++i) {
+    std::string text = kTwiceTask;
+    text.replace(text.find("\"twice\""), 7, "\"twice_" + std::to_string(i) + "\"");
+    const auto task = std::make_shared<const TaskSpec>(*parse_task(text, "t.toml"));
+    const auto prepared = gym->baselines(task, {});
+    ASSERT_TRUE(prepared.ok()) << i << ": " << prepared.error().message;
+  }
+}
+
+/// A gym whose screens may be timed against "stand in", twenty times as fast as the naive build.
+class StandInTest : public GymTest {
+ protected:
+  StandInTest() {
+    backend_.script("stand in", timed(400));
+    backend_.script("near", timed(4000));
+    backend_.script("far", timed(300));
+  }
+
+  GymOptions with_stand_in() {
+    GymOptions given = options();
+    given.anchors = [](const TaskSpec&) { return std::vector<Candidate>{scripted("stand in")}; };
+    return given;
+  }
+
+  /// Blocks of the stand-in that an evaluation takes.
+  std::int64_t stand_in_blocks(const Connected& gym, const std::string& candidate, double speedup) {
+    const std::int64_t before = backend_.blocks_of("stand in");
+    const auto verdict = evaluate_alone(*gym.client, request(candidate));
+    EXPECT_TRUE(verdict.ok() && verdict->passed());
+    if (verdict.ok()) {
+      EXPECT_NEAR(verdict->speedup("naive")->mid, speedup, 0.02 * speedup);
+    }
+    return backend_.blocks_of("stand in") - before;
+  }
+};
+
+TEST_F(StandInTest, IsMadeReadyOnceAScreenNeedsIt) {
+  const auto gym = connect(with_stand_in());
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  EXPECT_EQ(stand_in_blocks(gym, "near", 2), 0);
+  const std::int64_t first = stand_in_blocks(gym, "far", 80.0 / 3);
+  const std::int64_t second = stand_in_blocks(gym, "far", 80.0 / 3);
+  EXPECT_GT(second, 0);
+  EXPECT_GT(first, second) << "verified and tied once";
+  EXPECT_EQ(stand_in_blocks(gym, "near", 2), 0);
+}
+
+TEST_F(StandInTest, ThatFailsIsLeftOut) {
+  backend_.script("stand in", failing(BlockStatus::kCrash, "segfault"));
+  RecordingSink events;
+  const auto gym = Gym::start(backend_, with_stand_in(), events);
+  const auto client = gym->connect();
+  for (int i = 0; i < 2; ++i) {
+    const auto verdict = evaluate_alone(*client, request("far"));
+    ASSERT_TRUE(verdict.ok() && verdict->passed());
+    EXPECT_NEAR(verdict->speedup("naive")->mid, 80.0 / 3, 0.3);
+  }
+  const auto told = events.events();
+  EXPECT_EQ(std::ranges::count(told, "baseline.dropped", &Event::kind), 1);
+}
+
+TEST_F(StandInTest, IsMadeAgainWhereTheEvaluationThatMadeItWasCancelled) {
+  FakeKernel hangs = timed(400);
+  hangs.delay_seconds = 60;
+  backend_.script("stand in", hangs);
+  const auto gym = connect(with_stand_in());
+  EvaluationRequest unwanted = request("far");
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  submit(gym, unwanted);
+  EXPECT_FALSE(gym->poll(0.3)) << "the stand-in is in its way";
+  unwanted.cancel.cancel();
+  ASSERT_TRUE(next(gym));
+  backend_.script("stand in", timed(400));
+  EXPECT_GT(stand_in_blocks(gym, "far", 80.0 / 3), 0);
 }
 
 TEST_F(GymTest, TextThatNobodyCanReadGetsAVerdict) {

@@ -25,15 +25,20 @@ class Bench {
     backend_.script("naive", timed(9000, block_noise, session_noise));
     backend_.script("peer", timed(1000, block_noise, session_noise));
     secret_ = seed;
-    tie("naive", true);
-    tie("peer", true);
+    anchors_.push_back(tied("naive", true));
+    anchors_.push_back(tied("peer", true));
   }
 
   void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
   void script_naive(const FakeKernel& kernel) { backend_.script("naive", kernel); }
-  void add_anchor(const std::string& name, double call_ns) {
+  void add_stand_in(const std::string& name, double call_ns) {
     backend_.script(name, timed(call_ns));
-    tie(name, false);
+    stand_ins_.push_back(tied(name, false));
+  }
+  void forget_stand_ins() { stand_ins_are_made_ = false; }
+  Interval tie_of(const FakeKernel& kernel) {
+    backend_.script("another", kernel);
+    return tied("another", true).log_vs_naive;
   }
   std::int64_t blocks_of(const std::string& name) const { return backend_.blocks_of(name); }
   void set_process_spread(double spread) { backend_.set_process_spread(spread); }
@@ -42,12 +47,15 @@ class Bench {
 
  private:
   ShapeTimer timer() {
-    return {{backend_, *reference_, shape_, 10.0}, anchors_, secret_.derive("timer", ++timers_)};
+    return {{backend_, *reference_, shape_, 10.0},
+            anchors_,
+            secret_.derive("timer", ++timers_),
+            stand_ins_are_made_ ? std::optional<std::span<const Anchor>>(stand_ins_) : std::nullopt};
   }
-  void tie(const std::string& name, bool peer) {
+  Anchor tied(const std::string& name, bool peer) {
     TiedAnchor tied = timer().tie(name, peer, scripted(name), {});
     EXPECT_TRUE(tied.finding.passed());
-    anchors_.push_back(std::move(tied.anchor));
+    return std::move(tied.anchor);
   }
 
   TaskSpec task_;
@@ -56,7 +64,8 @@ class Bench {
   BenchShape shape_;
   Seed secret_;
   std::uint64_t timers_ = 0;
-  std::vector<Anchor> anchors_;
+  std::vector<Anchor> anchors_, stand_ins_;
+  bool stand_ins_are_made_ = true;
 };
 
 Interval over(const ShapeTiming& timing, const std::string& baseline) {
@@ -115,13 +124,12 @@ TEST(ShapeTiming, AFinalWithoutTheNaiveBuildsRmsIsTheMachinesFailure) {
 }
 
 TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
-  const auto anchor = [](const std::string& name, double factor, bool peer = true) {
-    Anchor made{.name = name, .peer = peer};
+  const auto anchor = [](const std::string& name, double factor) {
+    Anchor made{.name = name};
     made.log_vs_naive = {std::log(factor), std::log(factor), std::log(factor)};
     return made;
   };
-  const std::vector<Anchor> anchors = {anchor("naive", 1), anchor("a", 2), anchor("best", 4),
-                                       anchor("no peer", 9, false)};
+  const std::vector<Anchor> anchors = {anchor("naive", 1), anchor("a", 2), anchor("best", 4)};
   const auto speedups = fallback_speedups(anchors, "best", "n=16");
   ASSERT_EQ(speedups.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -131,9 +139,9 @@ TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
   EXPECT_EQ(speedups[2].ratio.low, 1) << "itself, without error";
 }
 
-TEST(ShapeTiming, AnAnchorThatIsNoPeerServesScreensAndNeverFinals) {
+TEST(ShapeTiming, AStandInServesScreensAndNeverFinals) {
   Bench bench(1, 0, 0);
-  bench.add_anchor("near", 200);
+  bench.add_stand_in("near", 200);
   bench.script(timed(100));
   const std::int64_t ties = bench.blocks_of("near");
   const ShapeTiming screened = bench.screen();
@@ -143,6 +151,41 @@ TEST(ShapeTiming, AnAnchorThatIsNoPeerServesScreensAndNeverFinals) {
   EXPECT_NEAR(over(screened, "peer").mid, 10, 1e-4);
   EXPECT_NEAR(over(bench.final(), "peer").mid, 10, 1e-4);
   EXPECT_EQ(bench.blocks_of("near"), screens);
+}
+
+TEST(ShapeTiming, StandInsAreAskedForBeforeAnythingIsTimedAndOnlyWhereAllPeersAreFarSlower) {
+  Bench bench(1, 0, 0);
+  bench.forget_stand_ins();
+  bench.script(timed(100));
+  const ShapeTiming far = bench.screen();
+  EXPECT_TRUE(far.finding.passed());
+  EXPECT_TRUE(far.wants_stand_ins);
+  EXPECT_TRUE(far.speedups.empty());
+  bench.script(timed(900));
+  const ShapeTiming near = bench.screen();
+  EXPECT_FALSE(near.wants_stand_ins);
+  EXPECT_EQ(near.speedups.size(), 2u);
+}
+
+TEST(ShapeTiming, ATiesIntervalHoldsTheTruth) {
+  for (const double call_ns : {8000.0, 1000.0}) {  // near the naive build, and far faster
+    int inside = 0;
+    constexpr int kRepeats = 300;
+    for (int i = 0; i < kRepeats; ++i) {
+      Bench bench(20'000 + static_cast<std::uint64_t>(i), 0.03, 0.01);
+      inside += holds(bench.tie_of(timed(call_ns, 0.03, 0.01)), std::log(9000 / call_ns)) ? 1 : 0;
+    }
+    EXPECT_GE(inside, kRepeats * 92 / 100) << call_ns;
+  }
+}
+
+TEST(ShapeTiming, ATieNearTheNaiveBuildIsThePreciserOne) {
+  Bench bench(1, 0.03, 0);
+  const std::int64_t before = bench.blocks_of("another");
+  (void)bench.tie_of(timed(1000, 0.03));
+  const std::int64_t far = bench.blocks_of("another") - before;
+  (void)bench.tie_of(timed(8000, 0.03));
+  EXPECT_GT(bench.blocks_of("another") - before - far, 2 * far);
 }
 
 TEST(ShapeTiming, AScreensIntervalHoldsTheTruth) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/parallel.h"
+
 namespace lathe {
 namespace {
 
@@ -53,14 +55,16 @@ Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) 
   LATHE_TRY(made->inputs_read_only_, reopen_read_only(made->inputs_fd_));
   LATHE_TRY(made->input_map_, map_shared(made->inputs_fd_, made->inputs_.total_bytes, true));
   LATHE_TRY(made->output_map_, map_shared(made->outputs_fd_, made->outputs_.total_bytes, true));
-  for (std::size_t t = 0; t < made->trials.size(); ++t) {
-    auto& inputs = made->trials[t].inputs;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      std::memcpy(made->input_map_.data() + t * made->inputs_.stride + made->inputs_.offsets[i],
-                  inputs[i].bytes.data(), inputs[i].bytes.size());
-      inputs[i].bytes = {};
-    }
-  }
+  for_each_job(static_cast<std::int64_t>(made->trials.size()), static_cast<double>(made->inputs_.total_bytes),
+               [&](std::int64_t trial) {
+                 const auto t = static_cast<std::size_t>(trial);
+                 std::byte* const at = made->input_map_.data() + t * made->inputs_.stride;
+                 auto& inputs = made->trials[t].inputs;
+                 for (std::size_t i = 0; i < inputs.size(); ++i) {
+                   std::memcpy(at + made->inputs_.offsets[i], inputs[i].bytes.data(), inputs[i].bytes.size());
+                   inputs[i].bytes = {};
+                 }
+               });
   const auto& tensors = made->task.spec->tensors;
   for (const OutputDecl& output : made->task.spec->outputs) {
     const auto source = std::find_if(tensors.begin(), tensors.end(),
@@ -68,6 +72,11 @@ Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) 
     made->inout_source_.push_back(source == tensors.end() ? -1 : static_cast<int>(source - tensors.begin()));
   }
   return std::shared_ptr<const CpuWorkload>(std::move(made));
+}
+
+MemoryUse CpuWorkload::memory() const {
+  MemoryUse use = Workload::memory();
+  return use += {.host = static_cast<std::int64_t>(inputs_.total_bytes + outputs_.total_bytes)};
 }
 
 std::byte* CpuWorkload::output_at(int trial, int index) const {

@@ -24,6 +24,8 @@ class CpuWorkload final : public Workload {
   const UniqueFd& read_only_inputs() const { return inputs_read_only_; }
   const UniqueFd& output_memory() const { return outputs_fd_; }
 
+  MemoryUse memory() const override;
+
   /// Fills a trial's outputs with `poison` (an inout output with its input instead) and renews the
   /// canaries.
   void reset_outputs(int trial, std::uint8_t poison) const;

@@ -17,6 +17,18 @@ constexpr double kClockMhz = 1000;
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr double kBeyondAnyKernel = 1e30;  // peaks that accuse nobody
 
+/// Takes a byte of the device.
+struct HeldWorkload final : Workload {
+  HeldWorkload(Workload workload, std::shared_ptr<std::atomic<std::int64_t>> bytes)
+      : Workload(std::move(workload)), held_bytes(std::move(bytes)) {
+    ++*held_bytes;
+  }
+  ~HeldWorkload() override { --*held_bytes; }
+  MemoryUse memory() const override { return {.host = Workload::memory().host, .device = 1}; }
+
+  std::shared_ptr<std::atomic<std::int64_t>> held_bytes;
+};
+
 }  // namespace
 
 class FakeSession final : public Session {
@@ -158,7 +170,11 @@ Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTa
 }
 
 Result<std::shared_ptr<const Workload>> FakeBackend::prepare(Workload workload) {
-  return std::shared_ptr<const Workload>(std::make_shared<Workload>(std::move(workload)));
+  if (device_.memory_bytes == 0)
+    return std::shared_ptr<const Workload>(std::make_shared<Workload>(std::move(workload)));
+  auto held = std::make_shared<HeldWorkload>(std::move(workload), held_bytes_);
+  if (*held_bytes_ > device_.memory_bytes) return Error{ErrorCode::kUnavailable, "out of memory"};
+  return std::shared_ptr<const Workload>(std::move(held));
 }
 
 Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, const Artifact&,

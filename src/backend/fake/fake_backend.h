@@ -53,6 +53,9 @@ class FakeBackend final : public Backend {
   std::int64_t blocks_of(const std::string& candidate) const;
 
   void set_process_spread(double spread) { device_.process_spread = spread; }
+  void set_steady() { device_.steady = true; }
+  /// Memory of its own, of which each workload takes one byte.
+  void set_memory(std::int64_t bytes) { device_.memory_bytes = bytes; }
 
   /// How often on_idle() was called.
   std::int64_t idles() const { return idles_; }
@@ -78,6 +81,8 @@ class FakeBackend final : public Backend {
 
   DeviceInfo device_;
   std::atomic<std::int64_t> idles_ = 0;
+  const std::shared_ptr<std::atomic<std::int64_t>> held_bytes_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
   DeviceLane lane_;
   DevicePeaks peaks_;
   mutable std::mutex mutex_;

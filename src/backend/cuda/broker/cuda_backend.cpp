@@ -65,6 +65,7 @@ class CudaBackend final : public Backend {
     device_.quiet_compiles = device_.cores >= kCoresForQuietCompiles;
     device_.lanes = std::clamp(device_.cores / kCoresOfLane, 1, kMostLanes);
     device_.facts = facts_of(facts);
+    device_.memory_bytes = facts.memory_bytes;
     device_.steady = true;
     device_.process_spread = kProcessSpread;
     device_.runners_remember = true;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/wire/output_memory.h"
+#include "base/parallel.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
@@ -26,6 +28,8 @@ Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload
     made->layout_.inout_source.push_back(
         source == tensors.end() ? -1 : static_cast<std::int32_t>(source - tensors.begin()));
   }
+  made->input_memory_ = device_bytes(made->layout_, 0);
+  made->bank_memory_ = device_bytes(made->layout_) - made->input_memory_;
   made->read_scalars();
   LATHE_CHECK_OK(made->upload(lane));
   return std::shared_ptr<const CudaWorkload>(std::move(made));
@@ -60,23 +64,28 @@ void CudaWorkload::read_scalars() {
 Status CudaWorkload::upload(DeviceLane& lane) {
   LATHE_TRY(UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
   LATHE_TRY(const Mapping staging, map_shared(inputs, layout_.inputs.stride * layout_.trials, true));
-  for (std::size_t t = 0; t < trials.size(); ++t)
-    for (std::size_t i = 0; i < trials[t].inputs.size(); ++i) {
-      auto& bytes = trials[t].inputs[i].bytes;
-      std::memcpy(staging.data() + t * layout_.inputs.stride + layout_.inputs.offsets[i], bytes.data(),
-                  bytes.size());
-      bytes = {};
-    }
+  for_each_job(static_cast<std::int64_t>(trials.size()), static_cast<double>(staging.size()),
+               [&](std::int64_t trial) {
+                 const auto t = static_cast<std::size_t>(trial);
+                 std::byte* const at = staging.data() + t * layout_.inputs.stride;
+                 for (std::size_t i = 0; i < trials[t].inputs.size(); ++i) {
+                   auto& bytes = trials[t].inputs[i].bytes;
+                   std::memcpy(at + layout_.inputs.offsets[i], bytes.data(), bytes.size());
+                   bytes = {};
+                 }
+               });
   const auto lease = lane.take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
   LATHE_TRY(held_, keeper_->create(layout_, std::move(inputs)));
   return Ok{};
 }
 
-std::int64_t CudaWorkload::host_bytes() const {
+MemoryUse CudaWorkload::memory() const {
   std::lock_guard lock(mutex_);
-  std::size_t bytes = layout_.inputs.stride * layout_.trials;
-  for (const Slot& slot : banks_) bytes += slot.bank->host_bytes();
-  return Workload::host_bytes() + static_cast<std::int64_t>(bytes);
+  std::size_t host = layout_.inputs.stride * layout_.trials;
+  for (const Slot& slot : banks_) host += slot.bank->host_bytes();
+  const std::uint64_t device = input_memory_ + banks_.size() * bank_memory_;
+  MemoryUse use = Workload::memory();
+  return use += {static_cast<std::int64_t>(host), static_cast<std::int64_t>(device)};
 }
 
 Result<CudaWorkload::Slot*> CudaWorkload::choose_bank() const {

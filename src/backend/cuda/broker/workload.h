@@ -27,7 +27,7 @@ class CudaWorkload final : public Workload {
   KeeperClient& keeper() const { return *keeper_; }
   /// [trial][input]: the bits of inputs that kernels take by value.
   const std::vector<std::uint64_t>& scalars() const { return scalars_; }
-  std::int64_t host_bytes() const override;
+  MemoryUse memory() const override;
 
   /// The bank of the calling thread's other sessions, which run no block meanwhile; else one that nobody
   /// uses, or a new one; once there are enough, the one with the fewest sessions. Each call is matched by
@@ -51,6 +51,7 @@ class CudaWorkload final : public Workload {
   std::shared_ptr<KeeperClient> keeper_;
   std::uint64_t held_ = 0;
   Layout layout_;
+  std::uint64_t input_memory_ = 0, bank_memory_ = 0;  ///< on the device
   std::vector<std::uint64_t> scalars_;
   std::size_t most_banks_ = 1;
   mutable std::mutex mutex_;

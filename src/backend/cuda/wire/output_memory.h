@@ -1,5 +1,6 @@
 #pragma once
 
+#include <numeric>
 #include <vector>
 
 #include "backend/cuda/wire/protocol.h"
@@ -17,16 +18,16 @@ inline std::uint64_t host_output_bytes(const Layout& layout) {
   return layout.outputs.stride * layout.trials + kSampledLines * kLineBytes;
 }
 
-/// Of a workload's memory, the inputs' and a bank of outputs'; so is device_bytes().
+/// Of a workload's inputs and one bank of outputs.
 inline std::size_t handle_count(const Layout& layout) {
   return input_allocations(layout).bytes.size() + output_allocations(layout).bytes.size();
 }
 
-inline std::uint64_t device_bytes(const Layout& layout) {
-  std::uint64_t bytes = 0;
-  for (const Allocations& some : {input_allocations(layout), output_allocations(layout)})
-    for (const std::uint64_t allocation : some.bytes) bytes += allocation;
-  return bytes;
+inline std::uint64_t device_bytes(const Layout& layout, std::size_t banks = 1) {
+  const auto sum = [](const Allocations& some) {
+    return std::accumulate(some.bytes.begin(), some.bytes.end(), std::uint64_t{0});
+  };
+  return sum(input_allocations(layout)) + banks * sum(output_allocations(layout));
 }
 
 /// In frames of as many as one can carry.
