@@ -98,29 +98,52 @@ class Enumeration {
             }
   }
 
+  struct WgmmaTile {
+    int consumers, rows, columns;
+    bool in_turn;
+  };
+
   void add_wgmma() {
-    for (const auto& [consumers, columns] :
-         {std::pair{1, 32}, {1, 64}, {1, 128}, {1, 256}, {2, 64}, {2, 128}, {2, 192}, {2, 256}})
-      for (const int stages : {3, 4, 5, 6, 8})
-        for (const int split : {1, 2, 4, 8, 16})
-          for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}}) {
-            if (split * share_a * share_b > 16) continue;
-            if (stages > std::max<std::int64_t>(3, problem_.k / 64 / split)) continue;
-            Plan plan;
-            plan.skeleton = Skeleton::kWgmma;
-            plan.edges = Edges::kVectors;
-            plan.rows = static_cast<std::uint16_t>(64 * consumers);
-            plan.columns = static_cast<std::uint16_t>(columns);
-            plan.down = static_cast<std::uint8_t>(consumers);
-            plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
-            plan.share_a = static_cast<std::uint8_t>(share_a),
-            plan.share_b = static_cast<std::uint8_t>(share_b);
-            plan.band = 8;
-            plan.plain_store = consumers == 1 && columns == 32 && split == 1;
-            if (consumers == 1 && columns <= 128 && 2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
-              plan.blocks = 2;
-            add_if_sharing_pays(plan);
-          }
+    constexpr WgmmaTile kTiles[] = {
+        {1, 64, 32, false},   {1, 64, 64, false},   {1, 64, 96, false},   {1, 64, 128, false},
+        {1, 64, 256, false},  {1, 128, 64, false},  {2, 128, 64, false},  {2, 128, 96, false},
+        {2, 128, 128, false}, {2, 128, 192, false}, {2, 128, 256, false}, {2, 256, 64, false},
+        {2, 256, 128, false}, {2, 256, 96, false},  {2, 128, 128, true},  {2, 128, 160, true},
+        {2, 128, 192, true},  {2, 192, 128, true},  {2, 128, 96, true},   {2, 64, 256, true},
+        {2, 64, 192, true},   {2, 64, 128, true}};
+    for (const WgmmaTile& tile : kTiles)
+      for (const int stages : {3, 4, 5, 6, 7, 8, 10, 12}) {
+        for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
+          for (const int split : {1, 2, 4, 8, 16}) add_wgmma(tile, stages, split, share_a, share_b, false);
+        for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}})
+          for (const int split : {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32})
+            add_wgmma(tile, stages, split, share_a, share_b, true);
+      }
+  }
+
+  void add_wgmma(const WgmmaTile& tile, int stages, int split, int share_a, int share_b, bool gathers) {
+    if (!gathers && split * share_a * share_b > 16) return;
+    if (tile.in_turn && split > 1) return;
+    const std::int64_t steps = problem_.k / 64 / split;
+    if (stages > std::max<std::int64_t>(3, tile.in_turn ? 2 * steps : steps)) return;
+    Plan plan;
+    plan.skeleton = Skeleton::kWgmma;
+    plan.edges = Edges::kVectors;
+    plan.rows = static_cast<std::uint16_t>(tile.rows);
+    plan.columns = static_cast<std::uint16_t>(tile.columns);
+    plan.down = static_cast<std::uint8_t>(tile.consumers);
+    plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
+    plan.share_a = static_cast<std::uint8_t>(share_a), plan.share_b = static_cast<std::uint8_t>(share_b);
+    plan.band = 8;
+    plan.gathers = gathers;
+    plan.in_turn = tile.in_turn, plan.persistent = tile.in_turn;
+    if (tile.consumers == 1 && tile.rows * tile.columns <= 8192 &&
+        2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
+      plan.blocks = 2;
+    add_if_sharing_pays(plan);
+    if (tile.consumers * tile.rows * tile.columns > 64 * 64) return;
+    plan.slices = 2;
+    add_if_sharing_pays(plan);
   }
 
   /// Blocks share loads of tiles that there are, and only where the loads are long.
@@ -132,20 +155,26 @@ class Enumeration {
     if (share > 1 && problem_.k < 512) return;
     if (!b_along_k(problem_.layout) && (plan.columns % 64 != 0 || plan.columns / 64 % plan.share_b != 0))
       return;
-    if (!a_along_k(problem_.layout) && plan.down % plan.share_a != 0) return;
-    add(plan);
-    if (plan.split > 1) return;
+    if (!a_along_k(problem_.layout) && plan.rows / 64 % plan.share_a != 0) return;
     const std::int64_t tiles = down * across;
-    if (plan.down == 1 && plan.columns > 32 && share == 1 && tiles <= sm_count_) {
-      Plan plain = plan;
-      plain.plain_store = true;
-      add(plain);
+    if (plan.gathers && tiles * plan.split > 2 * sm_count_) return;
+    if (plan.in_turn && tiles <= sm_count_) return;
+    const bool is_large = tiles > 8 * sm_count_;
+    if (!plan.in_turn) {
+      add(plan);
+      if (plan.split > 1) return;
+      if (plan.down == 1 && !plan.plain_store && share == 1 && tiles <= sm_count_) {
+        Plan plain = plan;
+        plain.plain_store = true;
+        add(plain);
+      }
+      if (plan.down == 1 || plan.plain_store || plan.columns * plan.rows < 128 * 128 || tiles <= sm_count_)
+        return;
     }
-    if (plan.down == 1 || plan.columns < 128 || tiles <= sm_count_) return;
     plan.persistent = true;
     for (const int band : {4, 8, 16}) {
       plan.band = static_cast<std::uint8_t>(band);
-      if (band == 8 || tiles > 8 * sm_count_) add(plan);
+      if (band == 8 || is_large) add(plan);
     }
   }
 
@@ -161,14 +190,20 @@ std::vector<Plan> ranked_plans(const Problem& problem, int sm_count) {
 }
 
 std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count) {
-  std::map<std::tuple<Skeleton, int, int, int, int, int>, std::size_t> of_a_kind;
+  std::map<std::tuple<Skeleton, int, int, int, int, int, bool, bool, bool>, std::size_t> of_a_kind;
   std::map<Skeleton, std::size_t> of_skeleton;
   std::vector<Plan> chosen;
-  for (const Plan& plan : ranked_plans(problem, sm_count)) {
-    if (chosen.size() == count) break;
-    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split, plan.share_a, plan.share_b}];
+  const std::vector<Plan> ranked = ranked_plans(problem, sm_count);
+  if (ranked.empty()) return chosen;
+  // So wrong is the model of what fits the size at all.
+  const double far_ns = 2 * model_ns(ranked.front(), problem, sm_count);
+  for (const Plan& plan : ranked) {
+    if (chosen.size() == count || (chosen.size() >= count / 3 && model_ns(plan, problem, sm_count) > far_ns))
+      break;
+    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split, plan.share_a, plan.share_b,
+                             plan.gathers, plan.in_turn, plan.plain_store}];
     auto& same = of_skeleton[plan.skeleton];
-    if (alike >= std::max<std::size_t>(2, count / 10) || same >= std::max<std::size_t>(1, 7 * count / 10))
+    if (alike >= std::max<std::size_t>(2, count / 15) || same >= std::max<std::size_t>(1, 7 * count / 10))
       continue;
     ++alike, ++same;
     chosen.push_back(plan);
@@ -189,17 +224,35 @@ std::vector<Plan> general_plans(Layout layout) {
   Plan any = small;
   any.edges = Edges::kAny;
   any.stages = 3;
-  return {large, small, any};
+  Plan any_large = any;
+  any_large.rows = any_large.columns = 128;
+  any_large.down = 4;
+  Plan any_tiny = any;
+  any_tiny.rows = any_tiny.columns = 32, any_tiny.depth = 64;
+  return {large, small, any_large, any_tiny, any};
 }
 
 std::vector<Plan> broad_plans(Layout layout) {
   struct Knobs {
-    int consumers, columns, stages, split, blocks;
-    bool persistent;
+    int consumers, rows, columns, stages, blocks = 1, split = 1;
+    bool persistent = false, plain_store = false;
   };
-  constexpr Knobs kKnobs[] = {{2, 256, 4, 1, 1, true},  {2, 128, 5, 1, 1, true}, {2, 128, 5, 1, 1, false},
-                              {1, 128, 4, 1, 2, false}, {1, 64, 6, 1, 2, false}, {2, 128, 4, 4, 1, false},
-                              {1, 64, 6, 4, 2, false},  {1, 64, 6, 8, 2, false}};
+  constexpr Knobs kKnobs[] = {{2, 128, 256, 4, 1, 1, true},
+                              {2, 128, 128, 6, 1, 1, true},
+                              {2, 128, 128, 6},
+                              {1, 64, 128, 8},
+                              {1, 64, 64, 6, 2},
+                              {1, 64, 64, 12},
+                              {2, 128, 256, 4, 1, 1, true, true},
+                              {2, 128, 128, 6, 1, 1, false, true},
+                              {1, 64, 64, 12, 1, 1, false, true},
+                              {2, 128, 128, 7, 1, 2},
+                              {2, 128, 128, 7, 1, 4},
+                              {2, 128, 128, 7, 1, 8},
+                              {1, 64, 128, 8, 1, 4},
+                              {1, 64, 64, 12, 1, 2},
+                              {1, 64, 64, 12, 1, 4},
+                              {1, 64, 64, 12, 1, 8}};
   std::vector<Plan> plans;
   for (const Knobs& knobs : kKnobs) {
     Plan plan;
@@ -207,13 +260,14 @@ std::vector<Plan> broad_plans(Layout layout) {
     plan.layout = layout;
     plan.edges = Edges::kVectors;
     plan.persistent = knobs.persistent;
-    plan.rows = static_cast<std::uint16_t>(64 * knobs.consumers),
+    plan.plain_store = knobs.plain_store;
+    plan.gathers = knobs.split > 1;
+    plan.rows = static_cast<std::uint16_t>(knobs.rows);
     plan.columns = static_cast<std::uint16_t>(knobs.columns);
     plan.down = static_cast<std::uint8_t>(knobs.consumers);
     plan.stages = static_cast<std::uint8_t>(knobs.stages),
     plan.split = static_cast<std::uint8_t>(knobs.split);
     plan.blocks = static_cast<std::uint8_t>(knobs.blocks);
-    plan.plain_store = knobs.consumers == 1 && knobs.split == 1;
     plan.band = 8;
     plans.push_back(plan);
   }

@@ -10,7 +10,8 @@ namespace lathe::gemm {
 /// all that serve it and fit a multiprocessor, by the model's time, the fastest first.
 std::vector<Plan> ranked_plans(const Problem& problem, int sm_count);
 
-/// The best `count` of them that are not too much alike: at most a third of one skeleton's tile.
+/// The best `count` of them that are not too much alike: two (of many: a fifteenth) of a tile that is shared
+/// in one way. Fewer if the others are far slower by the model.
 std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count);
 
 /// What serves every product of a layout, whatever its alignment: for sm_80 too. The last serves all.

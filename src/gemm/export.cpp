@@ -20,8 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
-constexpr const char* kRuntime[] = {"driver.cpp", "driver.h", "gemm.cpp", "launch.cpp",  "launch.h",
-                                    "library.h",  "plan.cpp", "plan.h",   "lathe_gemm.h"};
+constexpr const char* kRuntime[] = {"driver.cpp",   "driver.h",      "gemm.cpp",   "launch.cpp",
+                                    "launch.h",     "library.h",     "plan.cpp",   "plan.h",
+                                    "lathe_gemm.h", "workspace.cpp", "workspace.h"};
 
 constexpr const char* kCubins = R"(    .section .rodata
     .global lathe_gemm_cubins
@@ -148,6 +149,7 @@ Status link_library(const std::string& folder) {
                          runtime + "gemm.cpp",
                          runtime + "launch.cpp",
                          runtime + "plan.cpp",
+                         runtime + "workspace.cpp",
                          src + "/table.cpp",
                          src + "/cubins.S",
                          "-ldl",
@@ -175,8 +177,9 @@ std::string table_source(const std::vector<Plan>& plans,
   };
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& p = plans[i];
-    text += fmt::format("    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, ", name_of(p),
-                        int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store);
+    text += fmt::format("    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, {}, {}, ",
+                        name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store,
+                        p.in_turn, p.gathers);
     text += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", p.rows, p.columns, p.depth,
                         p.stages, p.down, p.across, p.slices, p.split, p.share_b, p.share_a, p.band, p.blocks,
                         p.steps);

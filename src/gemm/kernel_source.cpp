@@ -29,9 +29,12 @@ std::string skeleton_of(const Plan& p, const char* type) {
                          p.columns, p.depth, p.stages, p.down, p.across, p.slices, p.split, p.steps,
                          text_of(p.edges));
     case Skeleton::kWgmma:
-      return fmt::format("WgmmaGemm<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", type, major(a),
-                         major(b), p.down, p.columns, p.stages, p.share_a, p.share_b, p.split, p.persistent,
-                         p.band, p.blocks, p.plain_store);
+      return fmt::format(
+          "WgmmaGemm<{}, {}, {},\n    WgmmaKnobs{{.consumers = {}, .tall = {}, .columns = {}, .stages = {}, "
+          ".share_a = {}, .share_b = {}, .split = {}, .chains = {},\n    .band = {}, .blocks = {}, "
+          ".persistent = {}, .in_turn = {}, .gathers = {}, .plain_store = {}}}>",
+          type, major(a), major(b), p.down, tall_of(p), p.columns, p.stages, p.share_a, p.share_b, p.split,
+          p.slices, p.band, p.blocks, p.persistent, p.in_turn, p.gathers, p.plain_store);
   }
   return {};
 }

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/statistics.h"
-#include "gemm/catalogue.h"
 #include "gemm/kernel_source.h"
 #include "gemm/sizes.h"
 
@@ -44,7 +43,7 @@ int distance(const Plan& a, const Plan& b) {
          (a.down != b.down || a.across != b.across) + (a.slices != b.slices) + (a.split != b.split) +
          (a.share_a != b.share_a) + (a.share_b != b.share_b) + (a.band != b.band) +
          (a.persistent != b.persistent) + (a.plain_store != b.plain_store) + (a.blocks != b.blocks) +
-         2 * (a.edges != b.edges);
+         (a.in_turn != b.in_turn) + (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
 }
 
 Status Tuner::build(const std::vector<Plan>& plans) {

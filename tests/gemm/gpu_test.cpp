@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/parallel.h"
 #include "gemm/catalogue.h"
 #include "gemm/cuda/cuda_device.h"
@@ -83,6 +85,16 @@ TEST_F(GemmOnGpu, WhatTheModelRanksHighestIsRight) {
     for (const Plan& plan : shortlist({Layout::kTN, size.m, size.n, size.k}, device_->facts().sm_count, 12))
       cases.push_back({plan, size});
   EXPECT_GE(expect_right(cases, 50), 50);
+}
+
+TEST_F(GemmOnGpu, KernelsThatTakeTurnsOrHaveTwoChainsAreRight) {
+  std::vector<Case> cases;
+  for (const Size& size : {Size{512, 512, 1024}, {4096, 2048, 512}, {3000, 2056, 264}, {2048, 12288, 2048}})
+    for (const Plan& plan : ranked_plans({Layout::kTN, size.m, size.n, size.k}, device_->facts().sm_count))
+      if ((plan.in_turn || (plan.skeleton == Skeleton::kWgmma && plan.slices == 2)) &&
+          std::count_if(cases.begin(), cases.end(), [&](const Case& one) { return one.size == size; }) < 8)
+        cases.push_back({plan, size});
+  EXPECT_GE(expect_right(cases, 50), 20);
 }
 
 }  // namespace

@@ -30,7 +30,15 @@ std::vector<Plan> samples() {
                            "wgmma_tt_64x64x64_w1x1_g1_s6_c8_m1_n1_b8_o2_k0_vectors",
                            "wgmma_tn_128x128x64_w2x1_g1_s4_c4_m1_n2_b8_o1_k0_vectors",
                            "wgmma_nt_128x128x64_w2x1_g1_s3_c1_m2_n2_b8_o1_k0_vectors",
-                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b8_o2_k0_plain_vectors"})
+                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b8_o2_k0_plain_vectors",
+                           "wgmma_tn_128x128x64_w2x1_g1_s7_c5_m1_n1_b8_o1_k0_gathers_vectors",
+                           "wgmma_tn_64x64x64_w1x1_g2_s5_c16_m1_n1_b8_o2_k0_gathers_vectors",
+                           "wgmma_tn_128x64x64_w1x1_g1_s6_c4_m1_n2_b8_o1_k0_gathers_vectors",
+                           "wgmma_tn_256x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
+                           "wgmma_nt_128x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_turns_vectors",
+                           "wgmma_tn_128x160x64_w2x1_g1_s5_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
+                           "wgmma_tn_128x192x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
+                           "wgmma_tn_192x128x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors"})
     plans.push_back(plan_named(name));
   return plans;
 }

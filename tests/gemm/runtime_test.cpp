@@ -119,6 +119,24 @@ TEST(GemmLibrary, OtherSizesGetTheModelsChoice) {
   EXPECT_EQ(lathe_gemm_kernel(LATHE_GEMM_TN, 0, 1, 1, 0), nullptr);
 }
 
+TEST(GemmLibrary, SharesALongKThroughMemoryWhereThereIsSome) {
+  Problem problem{Layout::kTN, 128, 1024, 16384};
+  EXPECT_TRUE(choose(library(), problem, 132, true)->plan.gathers);
+  problem.workspace = false;
+  EXPECT_FALSE(choose(library(), problem, 132, true)->plan.gathers);
+}
+
+TEST(GemmLibrary, SaysWhyAWorkspaceWillNotDo) {
+  alignas(256) static char memory[512];
+  EXPECT_EQ(lathe_gemm_set_workspace(nullptr, nullptr, memory, 512), LATHE_GEMM_INVALID);
+  EXPECT_THAT(lathe_gemm_last_error(), HasSubstr("less than lathe_gemm_workspace_bytes()"));
+  EXPECT_EQ(lathe_gemm_set_workspace(nullptr, nullptr, memory + 8, lathe_gemm_workspace_bytes()),
+            LATHE_GEMM_INVALID);
+  EXPECT_THAT(lathe_gemm_last_error(), HasSubstr("256"));
+  EXPECT_EQ(lathe_gemm_set_workspace(nullptr, nullptr, nullptr, 0), LATHE_GEMM_INVALID);
+  EXPECT_THAT(lathe_gemm_last_error(), HasSubstr("handle"));
+}
+
 TEST(GemmLibrary, AnOlderGpuGetsKernelsItCanRun) {
   for (const Problem& problem : {Problem{Layout::kTN, 64, 64, 64}, Problem{Layout::kNT, 4096, 4096, 4096}}) {
     const Image* const image = choose(library(), problem, 108, false);

@@ -9,7 +9,7 @@ namespace lathe {
 enum class GemmEdges {
   kWhole,    ///< tiles divide M, N and K, and what kVectors says
   kVectors,  ///< operands and their rows are aligned to 16 bytes
-  kAny       ///< nothing: an operand that is not aligned is loaded element by element
+  kAny       ///< nothing: an operand is loaded in pieces of 16, 8 or 4 bytes, or by element, as it is aligned
 };
 
 /// One operand's part of a step in shared memory: kOuter x kInner elements of two bytes, contiguous
@@ -22,7 +22,7 @@ struct HalfSlab {
   /// Starts copies from `from`. What lies outside outer_left rows of inner_left elements becomes zero.
   template <GemmEdges kEdges>
   __device__ static void copy(Type* to, const Type* from, int64_t lead, int outer_left, int inner_left,
-                              [[maybe_unused]] bool aligned) {
+                              [[maybe_unused]] int width) {
 #pragma unroll
     for (int first = 0; first < kVectors; first += kThreads) {
       const int vector = first + static_cast<int>(threadIdx.x);
@@ -34,11 +34,24 @@ struct HalfSlab {
         copy_part_16(target, source, 16);
       } else {
         const int elements = outer < outer_left ? ::max(0, ::min(8, inner_left - inner)) : 0;
-        if (kEdges == GemmEdges::kVectors || aligned)
+        if (kEdges == GemmEdges::kVectors || width == 16)
           copy_part_16(target, elements > 0 ? source : from, 2 * elements);
+        else if (width == 8)
+          copy_pieces<8>(target, source, from, elements);
+        else if (width == 4)
+          copy_pieces<4>(target, source, from, elements);
         else
           copy_elements(target, source, elements);
       }
+    }
+  }
+  template <int kWidth>
+  __device__ static void copy_pieces(Type* to, const Type* from, const Type* somewhere, int elements) {
+    enum { kElementsOfPiece = kWidth / 2 };
+#pragma unroll
+    for (int first = 0; first < 8; first += kElementsOfPiece) {
+      const int count = ::max(0, ::min(int{kElementsOfPiece}, elements - first));
+      copy_part<kWidth>(to + first, count > 0 ? from + first : somewhere, 2 * count);
     }
   }
   __device__ static void copy_elements(Type* to, const Type* from, int elements) {
@@ -81,10 +94,12 @@ struct MmaGemm {
 
   const GemmCall& call;
   int row0, column0;
-  bool aligned_a, aligned_b;
+  int width_a, width_b;  ///< of the pieces that an operand is copied in, in bytes
 
-  __device__ static bool is_aligned(const void* base, int64_t lead) {
-    return lead % 8 == 0 && reinterpret_cast<uint64_t>(base) % 16 == 0;
+  /// The largest power of two, up to 16, that divides the addresses of all rows.
+  __device__ static int width_of(const void* base, int64_t lead) {
+    const uint32_t address = static_cast<uint32_t>(reinterpret_cast<uint64_t>(base)) | static_cast<uint32_t>(2 * lead) | 16;
+    return static_cast<int>(address & -address);
   }
 
   __device__ void fetch(Type* stage, int k0) const {
@@ -92,10 +107,10 @@ struct MmaGemm {
     const auto* const b = static_cast<const Type*>(call.b);
     const int depth = call.k - k0, rows = call.m - row0, columns = call.n - column0;
     SlabA::template copy<kEdges>(stage, kAlongA ? a + row0 * call.lda + k0 : a + k0 * call.lda + row0, call.lda,
-                                 kAlongA ? rows : depth, kAlongA ? depth : rows, aligned_a);
+                                 kAlongA ? rows : depth, kAlongA ? depth : rows, width_a);
     SlabB::template copy<kEdges>(stage + SlabA::kElements,
                                  kAlongB ? b + column0 * call.ldb + k0 : b + k0 * call.ldb + column0, call.ldb,
-                                 kAlongB ? columns : depth, kAlongB ? depth : columns, aligned_b);
+                                 kAlongB ? columns : depth, kAlongB ? depth : columns, width_b);
   }
 
   struct Warp {
@@ -156,8 +171,7 @@ struct MmaGemm {
     const GemmPlace<kRows, kColumns, kSplit> place;
     const Partials partials{reinterpret_cast<float*>(shared), reinterpret_cast<float*>(shared + kRingBytes), place.rank};
     partials.begin();
-    const MmaGemm product{call, place.row0, place.column0, kEdges != GemmEdges::kAny || is_aligned(call.a, call.lda),
-                          kEdges != GemmEdges::kAny || is_aligned(call.b, call.ldb)};
+    const MmaGemm product{call, place.row0, place.column0, width_of(call.a, call.lda), width_of(call.b, call.ldb)};
     const Warp own = warp();
     int first = place.rank * kSteps, steps = kSteps;
     if constexpr (kSteps == 0) {

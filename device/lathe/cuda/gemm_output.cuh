@@ -17,6 +17,7 @@ struct GemmCall {
   int64_t lda, ldb, ldc;
   int m, n, k;
   float alpha, beta;
+  void* workspace;  ///< for kernels that gather
 };
 
 __device__ inline uint32_t pack(half, float x, float y) { return pack_fp16(x, y); }

@@ -19,6 +19,13 @@ __device__ inline void copy_part_16(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
                : "memory");
 }
+/// The same for 4 or 8, which both addresses must be multiples of.
+template <int kWidth>
+__device__ inline void copy_part(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(kWidth),
+               "r"(bytes)
+               : "memory");
+}
 __device__ inline void copy_ahead_4(float* to, const float* from, bool inside) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(inside ? 4 : 0)

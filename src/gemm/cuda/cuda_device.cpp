@@ -88,7 +88,8 @@ struct Check {
   int fill;
   bool exact;
   float alpha, beta;
-  int pad;     ///< elements between the rows of each matrix
+  int pad;     ///< elements between the rows of A and B
+  int pad_c;   ///< of C
   int offset;  ///< elements by which each matrix is off its alignment
 };
 
@@ -104,7 +105,8 @@ class CudaDevice final : public Device {
         operands_(driver),
         before_(driver),
         small_(driver),
-        workspace_(driver) {}
+        workspace_(driver),
+        vendor_workspace_(driver) {}
 
   Status start(const Compile& compile) {
     LATHE_TRY(const Build build, compile(kCheckKernels, Inspect::kNo));
@@ -119,8 +121,10 @@ class CudaDevice final : public Device {
     for (Event* event : {&begin_, &end_})
       LATHE_CHECK_OK(check(driver_.event_create(event, 0), "creating an event"));
     LATHE_CHECK_OK(small_.reserve(1 << 16));
-    LATHE_CHECK_OK(workspace_.reserve(VendorLibraries::kWorkspaceBytes));
-    auto vendors = VendorLibraries::open(workspace_.at());
+    LATHE_CHECK_OK(workspace_.reserve(kWorkspaceBytes));
+    LATHE_CHECK_OK(clear_counters());
+    LATHE_CHECK_OK(vendor_workspace_.reserve(VendorLibraries::kWorkspaceBytes));
+    auto vendors = VendorLibraries::open(vendor_workspace_.at());
     if (vendors.ok()) vendors_ = *std::move(vendors);
     return Ok{};
   }
@@ -175,13 +179,17 @@ class CudaDevice final : public Device {
   Status verify(const Size& size, Contender contender, int repeats) override {
     const Kernel& kernel = kernels_.at(static_cast<std::size_t>(contender));
     const bool any = kernel.plan.edges == Edges::kAny;
-    const std::array<Check, 6> checks = {
-        {{"whole numbers", kWhole, true, 1, 0, 0, 0},
-         {"accumulators", kAccumulators, true, 1, 0, 8, 0},
-         {"one-hot rows", kOneHot, true, 1, 0, any ? 1 : 16, 0},
-         {"random numbers", kUniform, false, 1, 0, any ? 3 : 8, any ? 1 : 0},
-         {"alpha and beta", kUniform, false, -1.5f, 0.75f, 8, 0},
-         {"alpha and beta of whole numbers", kWhole, true, 2, -1, any ? 2 : 0, any ? 3 : 0}}};
+    // Stores that go through no tensor map take any rows of C.
+    const int odd = kernel.plan.skeleton == Skeleton::kWgmma && maps_c(kernel.plan) ? 8 : 1;
+    const std::array<Check, 8> checks = {
+        {{"whole numbers", kWhole, true, 1, 0, 0, 0, 0},
+         {"accumulators", kAccumulators, true, 1, 0, 8, 8, 0},
+         {"one-hot rows", kOneHot, true, 1, 0, any ? 1 : 16, any ? 1 : 16, 0},
+         {"random numbers", kUniform, false, 1, 0, any ? 3 : 8, any ? 3 : 8, any ? 1 : 0},
+         {"alpha and beta", kUniform, false, -1.5f, 0.75f, 8, odd, 0},
+         {"alpha and beta of whole numbers", kWhole, true, 2, -1, any ? 2 : 0, any ? 2 : 0, any ? 3 : 0},
+         {"rows aligned to four bytes", kWhole, true, 1, 0, any ? 2 : 8, odd, 0},
+         {"rows aligned to eight bytes", kUniform, false, 1, 0, any ? 4 : 8, 8, 0}}};
     for (const Check& one : checks) LATHE_CHECK_OK(verify_one(size, kernel, one));
     return repeat(size, kernel, repeats);
   }
@@ -190,6 +198,7 @@ class CudaDevice final : public Device {
     DevicePointer result = small_.at();
     void* arguments[] = {&result};
     LATHE_CHECK_OK(launch_check(clocks_, 1, 1, 1, arguments));
+    LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), "reading clocks"));
     std::array<std::int64_t, 2> clocks{};
     LATHE_CHECK_OK(check(driver_.copy_to_host(clocks.data(), result, sizeof clocks), "reading clocks"));
     return static_cast<double>(clocks[0]) / static_cast<double>(std::max<std::int64_t>(1, clocks[1])) * 1e3;
@@ -229,6 +238,7 @@ class CudaDevice final : public Device {
       call.b = (call.a + 2 * static_cast<DevicePointer>(size.m * size.k) + 255) / 256 * 256;
       call.c = (call.b + 2 * static_cast<DevicePointer>(size.k * size.n) + 255) / 256 * 256;
       call.ldc = size.n;
+      call.workspace = workspace_.at();
       const auto seed = static_cast<unsigned>(2 * i + 1);
       LATHE_CHECK_OK(fill(call.a, size.m, size.k, size.k, 1, kUniform, 0, seed));
       LATHE_CHECK_OK(fill(call.b, size.n, size.k, size.k, 1, kUniform, 1, seed));
@@ -291,11 +301,12 @@ class CudaDevice final : public Device {
     return elapsed_ns(3);
   }
 
-  Result<Call> lay_out(const Size& size, Layout layout, int pad, int offset) {
+  Result<Call> lay_out(const Size& size, Layout layout, int pad, int pad_c, int offset) {
     Call call;
     call.m = static_cast<int>(size.m), call.n = static_cast<int>(size.n), call.k = static_cast<int>(size.k);
     set_leads(call, layout, pad);
-    call.ldc = size.n + pad;
+    call.ldc = size.n + pad_c;
+    call.workspace = workspace_.at();
     const auto bytes = [&](std::int64_t rows, std::int64_t lead) {
       return static_cast<DevicePointer>((2 * (rows * lead + offset) + 511) / 256 * 256);
     };
@@ -318,7 +329,7 @@ class CudaDevice final : public Device {
 
   Status verify_one(const Size& size, const Kernel& kernel, const Check& one) {
     const Layout layout = kernel.plan.layout;
-    LATHE_TRY(Call call, lay_out(size, layout, one.pad, one.offset));
+    LATHE_TRY(Call call, lay_out(size, layout, one.pad, one.pad_c, one.offset));
     call.alpha = one.alpha, call.beta = one.beta;
     if (!serves(kernel.plan, problem_of(layout, call))) return Ok{};
     LATHE_CHECK_OK(fill_operands(call, layout, one.fill, 77));
@@ -333,6 +344,7 @@ class CudaDevice final : public Device {
       for (const DevicePointer to : {before, call.c})
         LATHE_CHECK_OK(fill(to, size.m, size.n, call.ldc, 1, one.fill, 1, 991));
     }
+    LATHE_CHECK_OK(poison_workspace(kernel));
     LATHE_CHECK_OK(check(launch(kernel, call, facts_.sm_count, stream_), "launching a kernel"));
     LATHE_TRY(const std::uint64_t wrong, count_wrong(call, layout, before, one.exact));
     LATHE_TRY(const std::uint64_t touched, count_touched(call, memory, region));
@@ -400,7 +412,7 @@ class CudaDevice final : public Device {
 
   /// Random numbers, again and again into poisoned memory: every result has the same bits.
   Status repeat(const Size& size, const Kernel& kernel, int repeats) {
-    LATHE_TRY(const Call call, lay_out(size, kernel.plan.layout, 0, 0));
+    LATHE_TRY(const Call call, lay_out(size, kernel.plan.layout, 0, 0, 0));
     LATHE_CHECK_OK(fill_operands(call, kernel.plan.layout, kUniform, 5));
     std::int64_t m = call.m, n = call.n, ldc = call.ldc;
     DevicePointer c = call.c;
@@ -408,6 +420,7 @@ class CudaDevice final : public Device {
     for (int i = 0; i < repeats; ++i) {
       LATHE_CHECK_OK(
           check(driver_.fill_halves(c, kPoison, static_cast<std::size_t>(m * n), stream_), "poisoning"));
+      LATHE_CHECK_OK(poison_workspace(kernel));
       LATHE_CHECK_OK(check(launch(kernel, call, facts_.sm_count, stream_), "launching a kernel"));
       LATHE_TRY(const std::uint64_t sum, counter_after([&](DevicePointer counter) {
                   void* arguments[] = {&c, &m, &n, &ldc, &counter};
@@ -419,14 +432,33 @@ class CudaDevice final : public Device {
                        fmt::format("{} at {}x{}x{}: run {} gave other bits than the first",
                                    name_of(kernel.plan), size.m, size.n, size.k, i + 1));
     }
+    std::vector<std::uint64_t> counters(kCounterBytes / 8);
+    LATHE_CHECK_OK(
+        check(driver_.copy_to_host(counters.data(), workspace_.at(), kCounterBytes), "reading counters"));
+    if (std::any_of(counters.begin(), counters.end(), [](std::uint64_t x) { return x != 0; })) {
+      LATHE_CHECK_OK(clear_counters());
+      return refused("counters_left", fmt::format("{} at {}x{}x{} leaves counters that are not zero",
+                                                  name_of(kernel.plan), size.m, size.n, size.k));
+    }
     return Ok{};
+  }
+
+  Status clear_counters() {
+    return check(driver_.fill_halves(workspace_.at(), 0, kCounterBytes / 2, stream_), "clearing counters");
+  }
+  /// All but its counters, which kernels leave as they find them.
+  Status poison_workspace(const Kernel& kernel) {
+    if (!kernel.plan.gathers) return Ok{};
+    return check(driver_.fill_halves(workspace_.at() + kCounterBytes, kPoison,
+                                     (kWorkspaceBytes - kCounterBytes) / 2, stream_),
+                 "poisoning");
   }
 
   const MeasuringDriver& driver_;
   Stream stream_;
   DeviceFacts facts_;
   std::size_t l2_bytes_;
-  Buffer operands_, before_, small_, workspace_;
+  Buffer operands_, before_, small_, workspace_, vendor_workspace_;
   Function fill_ = nullptr, compare_ = nullptr, guards_ = nullptr, checksum_ = nullptr, clocks_ = nullptr;
   Event begin_ = nullptr, end_ = nullptr;
   std::unique_ptr<VendorLibraries> vendors_;

@@ -22,6 +22,16 @@ bool bind(void* library, Driver& driver) {
   one(driver.set_function_attribute, "cuFuncSetAttribute");
   one(driver.launch, "cuLaunchKernelEx");
   one(driver.tensor_map, "cuTensorMapEncodeTiled");
+  one(driver.allocate, "cuMemAlloc_v2");
+  one(driver.release, "cuMemFree_v2");
+  one(driver.fill_words, "cuMemsetD32Async");
+  one(driver.stream_create, "cuStreamCreate");
+  one(driver.stream_destroy, "cuStreamDestroy_v2");
+  one(driver.stream_synchronize, "cuStreamSynchronize");
+  one(driver.capture_info, "cuStreamGetCaptureInfo_v2");
+  one(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  one(driver.user_object_create, "cuUserObjectCreate");
+  one(driver.graph_retain, "cuGraphRetainUserObject");
   return all;
 }
 

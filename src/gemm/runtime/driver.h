@@ -14,6 +14,8 @@ using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
 using Context = struct ContextTag*;
 using Stream = struct StreamTag*;
+struct GraphTag;
+struct UserObjectTag;
 
 enum class DeviceAttribute : int { kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76 };
 enum class FunctionAttribute : int { kMaxDynamicShared = 8, kNonPortableCluster = 14 };
@@ -48,6 +50,18 @@ struct Driver {
                      const std::uint64_t* strides, const std::uint32_t* box,
                      const std::uint32_t* element_strides, int interleave, int swizzle, int promotion,
                      int fill);
+  Code (*allocate)(DevicePointer*, std::size_t bytes);
+  Code (*release)(DevicePointer);
+  Code (*fill_words)(DevicePointer, unsigned word, std::size_t count, Stream);
+  Code (*stream_create)(Stream*, unsigned flags);
+  Code (*stream_destroy)(Stream);
+  Code (*stream_synchronize)(Stream);
+  Code (*capture_info)(Stream, int* status, std::uint64_t* capture, GraphTag**, const void** nodes,
+                       std::size_t* node_count);
+  Code (*exchange_capture_mode)(int* mode);
+  Code (*user_object_create)(UserObjectTag**, void* argument, void (*destroy)(void*), unsigned references,
+                             unsigned flags);
+  Code (*graph_retain)(GraphTag*, UserObjectTag*, unsigned references, unsigned flags);
 };
 
 /// Binds libcuda.so.1, once per process. nullptr where there is no driver, or one before 12.0.

@@ -11,6 +11,7 @@
 #include "gemm/runtime/lathe_gemm.h"
 #include "gemm/runtime/launch.h"
 #include "gemm/runtime/library.h"
+#include "gemm/runtime/workspace.h"
 
 namespace lathe::gemm {
 namespace {
@@ -77,7 +78,8 @@ class ChosenImages {
     std::uint64_t hash = static_cast<std::uint64_t>(p.m) * 0x9e3779b97f4a7c15u;
     hash = (hash ^ static_cast<std::uint64_t>(p.n)) * 0xbf58476d1ce4e5b9u;
     hash = (hash ^ static_cast<std::uint64_t>(p.k)) * 0x94d049bb133111ebu;
-    hash += static_cast<std::uint64_t>(p.layout) * 4 + (p.aligned ? 2 : 0) + (p.aligned_c ? 1 : 0);
+    hash += static_cast<std::uint64_t>(p.layout) * 8 + (p.aligned ? 4 : 0) + (p.aligned_c ? 2 : 0) +
+            (p.workspace ? 1 : 0);
     return (hash ^ hash >> 29) % kSlots;
   }
   mutable std::shared_mutex mutex_;
@@ -122,6 +124,7 @@ struct lathe_gemm_handle_s {
   bool has_sm90 = false;
   std::vector<Slot> slots = std::vector<Slot>(library().image_count);
   ChosenImages chosen_images;
+  Workspaces workspaces{*driver()};
 
   ~lathe_gemm_handle_s() {
     for (Slot& slot : slots)
@@ -193,7 +196,15 @@ lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout
   if (handle == nullptr) return fail(LATHE_GEMM_INVALID, "handle is null");
   if (m == 0 || n == 0) return LATHE_GEMM_OK;
   call.m = static_cast<int>(m), call.n = static_cast<int>(n), call.k = static_cast<int>(k);
-  const Image* const image = handle->image_of(problem_of(static_cast<Layout>(layout), call));
+  Problem problem = problem_of(static_cast<Layout>(layout), call);
+  problem.workspace = true;
+  const Image* image = handle->image_of(problem);
+  if (image != nullptr && image->plan.gathers) {
+    const auto bytes = static_cast<std::size_t>(workspace_bytes_of(image->plan, problem));
+    call.workspace = handle->workspaces.of(static_cast<Stream>(stream), bytes);
+    problem.workspace = call.workspace != 0;
+    if (!problem.workspace) image = handle->image_of(problem);
+  }
   if (image == nullptr) return fail(LATHE_GEMM_INVALID, "the library has no kernel for this product");
   Code code = 0;
   const Kernel* const kernel = handle->kernel_of(*image, code);
@@ -202,13 +213,26 @@ lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout
   return code == 0 ? LATHE_GEMM_OK : driver_failed(code, "launching " + name_of(image->plan));
 }
 
+size_t lathe_gemm_workspace_bytes(void) { return kWorkspaceBytes; }
+
+lathe_gemm_status lathe_gemm_set_workspace(lathe_gemm_handle handle, lathe_gemm_stream stream, void* memory,
+                                           size_t bytes) {
+  if (memory != nullptr && bytes < static_cast<size_t>(kWorkspaceBytes))
+    return fail(LATHE_GEMM_INVALID, "the workspace is less than lathe_gemm_workspace_bytes()");
+  if (reinterpret_cast<DevicePointer>(memory) % 256 != 0)
+    return fail(LATHE_GEMM_INVALID, "the workspace is not aligned to 256 bytes");
+  if (handle == nullptr) return fail(LATHE_GEMM_INVALID, "handle is null");
+  handle->workspaces.lend(static_cast<Stream>(stream), reinterpret_cast<DevicePointer>(memory));
+  return LATHE_GEMM_OK;
+}
+
 const char* lathe_gemm_kernel(lathe_gemm_layout layout, int64_t m, int64_t n, int64_t k, int sm_count) {
   if (layout < LATHE_GEMM_NN || layout > LATHE_GEMM_TT || m < 1 || n < 1 || k < 0) return nullptr;
   // A packed matrix has aligned rows if its extents are multiples of eight.
   const auto kind = static_cast<Layout>(layout);
   const bool aligned = (a_along_k(kind) ? k : m) % 8 == 0 && (b_along_k(kind) ? k : n) % 8 == 0;
-  const Image* const image =
-      choose(library(), {kind, m, n, k, aligned, n % 8 == 0}, sm_count > 0 ? sm_count : kCommonSmCount, true);
+  const Image* const image = choose(library(), {kind, m, n, k, aligned, n % 8 == 0, true},
+                                    sm_count > 0 ? sm_count : kCommonSmCount, true);
   if (image == nullptr) return nullptr;
   thread_local std::string name;
   name = name_of(image->plan);

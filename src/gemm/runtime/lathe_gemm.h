@@ -48,12 +48,25 @@ typedef void* lathe_gemm_stream; /* a CUstream or cudaStream_t; NULL is the defa
 LATHE_GEMM_EXPORT lathe_gemm_status lathe_gemm_create(lathe_gemm_handle* handle);
 LATHE_GEMM_EXPORT void lathe_gemm_destroy(lathe_gemm_handle handle);
 
-/* Enqueues the product on `stream`, and nothing else. No kernel needs a workspace. A kernel's first use loads
- * it: before calls are captured into a graph, make one of the same shape. */
+/* Enqueues the product on `stream`: one kernel, and nothing else. A kernel's first use loads it: before calls
+ * are captured into a graph, make one of the same shape.
+ *
+ * Some kernels need memory for partial sums. The handle allocates it: for each stream at its first need, and
+ * for what is captured on a stream into a graph, which keeps it until it is destroyed. Instances of one graph
+ * must therefore not run at the same time, and graphs should go before the handle. Where there is no memory,
+ * a kernel that needs none is used. */
 LATHE_GEMM_EXPORT lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout, int64_t m,
                                                 int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
                                                 const void* b, int64_t ldb, float beta, void* c, int64_t ldc,
                                                 lathe_gemm_accumulator accumulator, lathe_gemm_stream stream);
+
+/* Calls on `stream`, captured or not, use this memory of at least lathe_gemm_workspace_bytes() instead,
+ * aligned to 256 bytes. Its first 32768 bytes must be zero; calls leave them so. No two of them may run at
+ * once. NULL: the handle's own again. */
+LATHE_GEMM_EXPORT size_t lathe_gemm_workspace_bytes(void);
+LATHE_GEMM_EXPORT lathe_gemm_status lathe_gemm_set_workspace(lathe_gemm_handle handle,
+                                                             lathe_gemm_stream stream, void* memory,
+                                                             size_t bytes);
 
 /* The kernel that a packed, aligned product of this size would use on a GPU of `sm_count`
  * multiprocessors (0: the most common); needs no GPU. NULL where an argument is wrong. */

@@ -13,15 +13,16 @@ struct Maps {
   Map a, b, c;
 };
 
-/// A matrix of `outer` rows of `inner` elements, in boxes of 64 elements of `box_rows` rows.
+/// A matrix of `outer` rows of `inner` elements, in boxes of 64 (or 32) elements of `box_rows` rows.
 Code encode(Map& map, DevicePointer base, std::int64_t inner, std::int64_t outer, std::int64_t lead,
-            int box_rows) {
-  constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;
+            int box_rows, int box_columns = 64) {
+  constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;
   const std::uint64_t dims[] = {static_cast<std::uint64_t>(inner), static_cast<std::uint64_t>(outer)};
   const std::uint64_t strides[] = {static_cast<std::uint64_t>(lead) * 2};
-  const std::uint32_t box[] = {64, static_cast<std::uint32_t>(box_rows)}, ones[] = {1, 1};
-  return driver()->tensor_map(&map, kFp16, 2, base, dims, strides, box, ones, kNoInterleave, kSwizzle128,
-                              kPromoteTo256, kZeros);
+  const std::uint32_t box[] = {static_cast<std::uint32_t>(box_columns), static_cast<std::uint32_t>(box_rows)};
+  const std::uint32_t ones[] = {1, 1};
+  return driver()->tensor_map(&map, kFp16, 2, base, dims, strides, box, ones, kNoInterleave,
+                              box_columns == 64 ? kSwizzle128 : kSwizzle64, kPromoteTo256, kZeros);
 }
 
 Code encode_all(Maps& maps, const Plan& plan, const Call& call) {
@@ -32,7 +33,9 @@ Code encode_all(Maps& maps, const Plan& plan, const Call& call) {
     code = b_along_k(plan.layout)
                ? encode(maps.b, call.b, call.k, call.n, call.ldb, plan.columns / plan.share_b)
                : encode(maps.b, call.b, call.n, call.k, call.ldb, 64);
-  return code == 0 ? encode(maps.c, call.c, call.n, call.m, call.ldc, 64) : code;
+  return code == 0 && maps_c(plan)
+             ? encode(maps.c, call.c, call.n, call.m, call.ldc, 64, stored_columns_of(plan))
+             : code;
 }
 
 bool is_aligned(DevicePointer base, std::int64_t lead) { return base % 16 == 0 && lead % 8 == 0; }
@@ -45,7 +48,8 @@ Problem problem_of(Layout layout, const Call& call) {
           call.n,
           call.k,
           is_aligned(call.a, call.lda) && is_aligned(call.b, call.ldb),
-          is_aligned(call.c, call.ldc)};
+          is_aligned(call.c, call.ldc),
+          call.workspace != 0};
 }
 
 Code load(const Plan& plan, const void* cubin, Kernel& kernel) {
@@ -73,7 +77,7 @@ Code launch(const Kernel& kernel, const Call& call, int sm_count, Stream stream)
   config.attributes = &cluster;
   config.attribute_count = cluster_of(plan) > 1 ? 1 : 0;
   Call copy = call;
-  Maps maps;
+  Maps maps = {};
   void* arguments[] = {&copy, &maps};
   if (plan.skeleton == Skeleton::kWgmma)
     if (const Code code = encode_all(maps, plan, call); code != 0) return code;

@@ -11,8 +11,9 @@ struct Call {
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
+  DevicePointer workspace = 0;  ///< 0: there is none
 };
-static_assert(sizeof(Call) == 72);
+static_assert(sizeof(Call) == 80);
 
 /// The product of `call` as kernels are chosen by it.
 Problem problem_of(Layout layout, const Call& call);

@@ -21,7 +21,7 @@ int slice_bytes(const Plan& plan) { return 4 * plan.rows * (plan.columns + 8); }
 int staging_bytes(const Plan& plan) {
   return plan.slices * plan.split > 1 ? plan.slices * slice_bytes(plan) : 0;
 }
-int received_bytes(const Plan& plan) { return plan.split > 1 ? slice_bytes(plan) + 16 : 0; }
+int received_bytes(const Plan& plan) { return plan.split > 1 && !plan.gathers ? slice_bytes(plan) + 16 : 0; }
 
 template <std::size_t kCount>
 int index_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -37,11 +37,42 @@ double terms_of_block(const Plan& plan, const Problem& problem) {
 }
 
 /// Clusters of `size` blocks that fit a GPU, `fit` blocks a multiprocessor. A cluster lies in one of the
-/// groups of multiprocessors, of which some have fewer than 16.
+/// groups of multiprocessors, which have 16 or 18, some fewer: of an H200's 132, at one a multiprocessor,
+/// 66 clusters of 2, 30 of 4, 15 of 8 and 7 of 16, and no more of 16 where two blocks fit a multiprocessor.
 double clusters_that_fit(int size, double fit, int sm_count) {
   if (size == 1) return sm_count * fit;
-  const double usable = size == 2 ? 1 : size == 4 ? 0.95 : size == 8 ? 0.85 : 0.75;
-  return std::max(1.0, std::floor(sm_count * usable * fit / size));
+  if (size > 8) fit = 1;
+  const double usable = size == 2 ? 1 : size <= 8 ? 0.91 : 0.85;
+  return std::max(1.0, std::floor(sm_count * usable / size)) * fit;
+}
+
+constexpr double kGhz = 1.85;
+
+/// Of things that go on at once: the longest counts, others nearly as long too.
+double overlapped(std::initializer_list<double> times_ns) {
+  double sum = 0;
+  for (const double ns : times_ns) sum += ns * ns * ns * ns;
+  return std::sqrt(std::sqrt(sum));
+}
+
+/// wgmma: a block's time for a step of 64 terms, `together` blocks sharing a multiprocessor: arithmetic, what
+/// arrives at a multiprocessor, the latency of a ring's loads, and issuing them. far: the operands fill more
+/// than the half of the L2 that is near. The numbers here and below were fitted to 2850 times on an H200.
+double wgmma_step_ns(const Plan& plan, double together, bool far) {
+  constexpr double kToOne = 224, kLatency = 320, kFarLatency = 1350, kIssue = 137, kIssueOfTwo = 116;
+  const double share_of_peak = tall_of(plan) * plan.columns >= 64 ? 0.87 : 0.5;
+  const double math = 2.0 * 64 * plan.rows * plan.columns / 4096 / kGhz / share_of_peak;
+  const double arriving = 128.0 * (plan.rows + plan.columns);
+  return overlapped({together * math, together * arriving / kToOne,
+                     (far ? kFarLatency : kLatency) / plan.stages, plan.slices > 1 ? kIssueOfTwo : kIssue});
+}
+
+/// Of adding the sums of blocks that share K.
+double split_ns(const Plan& plan, double blocks) {
+  const double tile_bytes = 4.0 * plan.rows * plan.columns;
+  if (plan.split == 1) return 0;
+  if (plan.skeleton != Skeleton::kWgmma) return 1100 + tile_bytes / 20;
+  return plan.gathers ? 1800 + tile_bytes * blocks / 1480 : tile_bytes / 6.1;
 }
 
 }  // namespace
@@ -58,6 +89,8 @@ std::string name_of(const Plan& p) {
       knob("_k", p.steps);
   if (p.persistent) name += "_persistent";
   if (p.plain_store) name += "_plain";
+  if (p.in_turn) name += "_turns";
+  if (p.gathers) name += "_gathers";
   return name + "_" + kEdges[static_cast<std::size_t>(p.edges)];
 }
 
@@ -77,6 +110,8 @@ bool plan_of(const std::string& name, Plan& plan) {
   plan = {};
   plan.persistent = take("persistent_");
   plan.plain_store = take("plain_");
+  plan.in_turn = take("turns_");
+  plan.gathers = take("gathers_");
   const int of_skeleton = index_of(kSkeletons, skeleton), of_layout = index_of(kLayouts, layout),
             of_edges = index_of(kEdges, edges);
   if (of_skeleton < 0 || of_layout < 0 || of_edges < 0) return false;
@@ -120,8 +155,8 @@ int shared_bytes_of(const Plan& p) {
     }
     case Skeleton::kWgmma: {
       const int ring = p.stages * 128 * (p.rows + p.columns),
-                result = p.split > 1 || p.plain_store ? 16 : 2 * p.down * 64 * 128;
-      return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages;
+                result = p.split > 1 || p.plain_store ? 16 : 2 * p.down * 64 * 2 * stored_columns_of(p);
+      return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages + 32;
     }
   }
   return 0;
@@ -138,10 +173,21 @@ bool serves(const Plan& plan, const Problem& p) {
       if (plan.steps > 0 && p.k != terms) return false;
       return plan.edges != Edges::kWhole || (p.m % plan.rows == 0 && p.n % plan.columns == 0 &&
                                              p.k % (std::int64_t{plan.depth} * plan.split) == 0);
-    case Skeleton::kWgmma:
-      return p.aligned_c && tiles_down(plan, p) * tiles_across(plan, p) * cluster_of(plan) < (1 << 30);
+    case Skeleton::kWgmma: {
+      const std::int64_t tiles = tiles_down(plan, p) * tiles_across(plan, p);
+      if (cdiv(p.k, plan.depth) < plan.split) return false;
+      if (plan.gathers &&
+          (!p.workspace || tiles > kCounterBytes / 8 || workspace_bytes_of(plan, p) > kWorkspaceBytes))
+        return false;
+      return (p.aligned_c || !maps_c(plan)) && tiles * plan.split * cluster_of(plan) < (1 << 30);
+    }
   }
   return false;
+}
+
+std::int64_t workspace_bytes_of(const Plan& plan, const Problem& p) {
+  return kCounterBytes +
+         4 * tiles_down(plan, p) * tiles_across(plan, p) * plan.split * plan.rows * plan.columns;
 }
 
 Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
@@ -150,7 +196,7 @@ Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
     std::int64_t clusters = cdiv(down, plan.share_b) * cdiv(across, plan.share_a);
     if (plan.persistent)
       clusters = std::min<std::int64_t>(clusters, sm_count * plan.blocks / (plan.share_b * plan.share_a));
-    return {static_cast<unsigned>(clusters * cluster_of(plan)), 1, 1};
+    return {static_cast<unsigned>(clusters * plan.share_a * plan.share_b * plan.split), 1, 1};
   }
   constexpr std::int64_t kMaxY = 65535;
   const std::int64_t z = std::max<std::int64_t>(1, cdiv(across, kMaxY));
@@ -159,55 +205,58 @@ Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
 }
 
 double model_ns(const Plan& plan, const Problem& p, int sm_count) {
-  constexpr double kGhz = 1.7, kSharedPerSm = 227 * 1024;
+  constexpr double kSharedPerSm = 227 * 1024;
   // What the L2 delivers to all, and to one multiprocessor, in bytes a ns.
   constexpr double kL2 = 8500, kL2ToOne = 72;
   const double clusters = static_cast<double>(cdiv(tiles_down(plan, p), plan.share_b) *
                                               cdiv(tiles_across(plan, p), plan.share_a));
-  const double blocks = clusters * cluster_of(plan);
+  const double blocks = clusters * plan.share_a * plan.share_b * plan.split;
   const double fit = std::max(
       1.0, std::floor(std::min({kSharedPerSm / (shared_bytes_of(plan) + 1024), 2048.0 / threads_of(plan),
                                 plan.skeleton == Skeleton::kWgmma ? 1.0 * plan.blocks : 8.0})));
-  const double waves = std::ceil(clusters / clusters_that_fit(cluster_of(plan), fit, sm_count));
-  const double per_sm = std::min(std::ceil(blocks / sm_count), waves * fit);
+  const double at_once = cluster_of(plan) * clusters_that_fit(cluster_of(plan), fit, sm_count);
+  const double waves = std::ceil(blocks / at_once);
   const double terms = terms_of_block(plan, p);
 
-  double flops_per_clock = 0, latency_ns = 0, step_ns = 0;
-  switch (plan.skeleton) {
-    case Skeleton::kDirect:
-      flops_per_clock = 800, latency_ns = 1500, step_ns = 350;
-      break;
-    case Skeleton::kMma:
-      flops_per_clock = 1400, latency_ns = 1900, step_ns = 180 + 2.5 * plan.depth / plan.slices;
-      break;
-    case Skeleton::kWgmma:
-      flops_per_clock = plan.columns >= 128 ? 3600 : plan.columns >= 64 ? 2600 : 1500;
-      latency_ns = 2500, step_ns = 80;
-      break;
+  const double operand_bytes = 2.0 * static_cast<double>((p.m + p.n) * p.k);
+  const double stored_bytes = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n);
+  double latency_ns = 0, work_ns = 0, store_ns = stored_bytes / 3500, share_ns = 0;
+  if (plan.skeleton == Skeleton::kWgmma) {
+    const bool far = operand_bytes > 20e6;
+    const double active = std::min(blocks, at_once), together = std::ceil(active / sm_count);
+    // The last of several waves need not be full: its blocks then have a multiprocessor for themselves.
+    const double full = std::floor(blocks / at_once), rest = blocks - full * at_once;
+    const double steps = terms / 64;
+    work_ns = steps * full * wgmma_step_ns(plan, together, far);
+    if (rest > 0) work_ns += steps * wgmma_step_ns(plan, std::ceil(rest / sm_count), far);
+    latency_ns = plan.plain_store ? 2770 : 2170;
+    if (!plan.persistent) latency_ns += std::min(1280 * (waves - 1), work_ns + 700);
+    if (plan.share_a * plan.share_b > 1) share_ns = 160 + 0.08 * work_ns;
+    if (far) work_ns = overlapped({work_ns, operand_bytes / 7850});
+    store_ns = stored_bytes / 4400 * (plan.in_turn ? 0.6 : plan.persistent ? 0.87 : 1);
+  } else {
+    const double per_sm = std::min(std::ceil(blocks / sm_count), waves * fit);
+    const bool direct = plan.skeleton == Skeleton::kDirect;
+    const double flops_per_clock = direct ? 800 : 1400;
+    latency_ns = direct ? 1150 : 1900;
+    const double step_ns = direct ? 380 : 300 + 8.0 * plan.depth / plan.slices * 3 / (plan.stages + 1);
+    const double math_ns = 2.0 * plan.rows * plan.columns * terms / flops_per_clock / kGhz;
+    const double bytes = 2.0 * terms * (plan.rows + plan.columns);
+    const double load_ns = std::max(bytes * std::min<double>(blocks, sm_count) / kL2, bytes / kL2ToOne);
+    const double steps = std::ceil(terms / plan.depth / (direct ? plan.slices : 1));
+    const double chain_ns = step_ns * (direct ? std::ceil(steps / plan.stages) : steps);
+    work_ns = std::max(chain_ns * waves, per_sm * std::max(math_ns, load_ns));
   }
-  const double math_ns = 2.0 * plan.rows * plan.columns * terms / flops_per_clock / kGhz;
-  const double bytes = 2.0 * terms * (1.0 * plan.rows / plan.share_a + 1.0 * plan.columns / plan.share_b);
-  const double arriving = 2.0 * terms * (plan.rows + plan.columns);
-  const double load_ns = std::max(bytes * std::min<double>(blocks, sm_count) / kL2, arriving / kL2ToOne);
-  const double steps = std::ceil(terms / plan.depth / (plan.skeleton == Skeleton::kDirect ? plan.slices : 1));
-  const double chain_ns =
-      step_ns * (plan.skeleton == Skeleton::kDirect ? std::ceil(steps / plan.stages) : steps);
-  // A short ring of short steps does not hide the latency of loads.
-  const double stalls =
-      plan.skeleton == Skeleton::kWgmma
-          ? 1 + 1.2 / (plan.stages * plan.stages) * std::min(1.0, 8192.0 / (plan.rows * plan.columns))
-          : 1;
-  const double work_ns = stalls * std::max(chain_ns * waves, per_sm * std::max(math_ns, load_ns));
-  const double store_ns = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) / 3500.0;
-  const double tile_bytes = 4.0 * plan.rows * plan.columns;
-  const double slices_ns = plan.slices > 1 ? 150 + tile_bytes * plan.slices / 100 / kGhz : 0;
-  const double split_ns = plan.split > 1 ? waves * (800 + tile_bytes / 11 / kGhz) : 0;
-  const double share_ns = plan.share_a * plan.share_b > 1 ? 300 : 0;
-  const double edges_ns = plan.edges == Edges::kAny       ? 0.3 * work_ns
-                          : plan.edges == Edges::kVectors ? 0.03 * work_ns
-                                                          : 0;
-  const double overlap = plan.persistent ? 0.5 : 1;
-  return latency_ns + work_ns + edges_ns + slices_ns + split_ns + share_ns + store_ns * overlap;
+  // Operands that the L2 does not hold come from memory.
+  if (operand_bytes > 60e6) work_ns = std::max(work_ns, operand_bytes / 4300);
+  const double slices_ns = plan.slices > 1 && plan.skeleton != Skeleton::kWgmma
+                               ? 150 + 4.0 * plan.rows * plan.columns * plan.slices / 100 / kGhz
+                               : 0;
+  const double edges_ns = plan.skeleton == Skeleton::kWgmma ? 0
+                          : plan.edges == Edges::kAny       ? 0.3 * work_ns
+                          : plan.edges == Edges::kVectors   ? 0.03 * work_ns
+                                                            : 0;
+  return latency_ns + work_ns + edges_ns + slices_ns + split_ns(plan, blocks) + share_ns + store_ns;
 }
 
 }  // namespace lathe::gemm

@@ -27,14 +27,16 @@ struct Plan {
   Edges edges = Edges::kVectors;
   bool persistent = false;   ///< wgmma
   bool plain_store = false;  ///< wgmma: without TMA
+  bool in_turn = false;      ///< wgmma: two warpgroups take tiles alternately
+  bool gathers = false;      ///< wgmma: blocks that share K add through a workspace, and are no cluster
   std::uint16_t rows = 64;   ///< of a block's tile
   std::uint16_t columns = 64;
   std::uint16_t depth = 64;  ///< terms of a step
   std::uint8_t stages = 3;   ///< of the ring; direct: steps loaded ahead
   std::uint8_t down = 1;     ///< warps, or warpgroups, over the tile's rows
   std::uint8_t across = 1;   ///< warps over its columns
-  std::uint8_t slices = 1;   ///< groups of warps that share a step, or (direct) all of K
-  std::uint8_t split = 1;    ///< blocks of a cluster that share K
+  std::uint8_t slices = 1;   ///< groups of warps that share a step, direct: all of K; wgmma: chains of sums
+  std::uint8_t split = 1;    ///< blocks, of a cluster unless it gathers, that share K
   std::uint8_t share_b = 1;  ///< blocks of a cluster, one above the other, that share their loads of B
   std::uint8_t share_a = 1;  ///< blocks of a cluster, side by side, that share their loads of A
   std::uint8_t band = 1;     ///< wgmma: rows of clusters that are taken together
@@ -51,7 +53,17 @@ bool plan_of(const std::string& name, Plan& plan);
 
 int threads_of(const Plan& plan);
 int shared_bytes_of(const Plan& plan);
-inline int cluster_of(const Plan& plan) { return plan.split * plan.share_b * plan.share_a; }
+inline int cluster_of(const Plan& p) { return (p.gathers ? 1 : p.split) * p.share_b * p.share_a; }
+/// wgmma: rows of a warpgroup, in 64s.
+inline int tall_of(const Plan& p) { return p.rows / 64 / (p.in_turn ? 1 : p.down); }
+/// wgmma: columns that are stored at once.
+inline int stored_columns_of(const Plan& p) { return p.columns % 64 == 0 ? 64 : 32; }
+
+/// wgmma: C goes through a tensor map, which wants its rows aligned.
+inline bool maps_c(const Plan& p) { return p.split == 1 && !p.plain_store; }
+
+/// What kernels that gather need besides: zero before the first product, and zero again after each.
+inline constexpr std::int64_t kCounterBytes = 4096 * 8, kWorkspaceBytes = std::int64_t{32} << 20;
 
 /// A product as far as kernels are chosen by it.
 struct Problem {
@@ -59,12 +71,16 @@ struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   bool aligned = true;    ///< A and B and their rows, to 16 bytes
   bool aligned_c = true;  ///< C and its rows, to 16 bytes
+  bool workspace = true;  ///< there is one of kWorkspaceBytes
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 /// Whether the kernel computes this product; that the device has its instructions is not asked.
 bool serves(const Plan& plan, const Problem& problem);
+
+/// What a product of a kernel that gathers needs of a workspace.
+std::int64_t workspace_bytes_of(const Plan& plan, const Problem& problem);
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
