@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -39,7 +42,8 @@ class EngineClient final : public Engine {
       : process_(std::move(process)), channel_(std::move(channel)), errors_(std::move(errors)) {}
 
   ~EngineClient() override {
-    process_.kill();  // the channel closes, and so the reader ends
+    closing_ = true;
+    ::shutdown(channel_.fd(), SHUT_RDWR);
     if (reader_.joinable()) reader_.join();
   }
 
@@ -136,6 +140,7 @@ class EngineClient final : public Engine {
       auto message = engine_wire::receive(channel_, -1);
       std::unique_lock lock(mutex_);
       if (!message.ok()) {
+        if (closing_) return;
         lock.unlock();
         Error error = how_it_ended();
         lock.lock();
@@ -163,7 +168,8 @@ class EngineClient final : public Engine {
     }
   }
 
-  Process process_;
+  std::atomic<bool> closing_ = false;
+  Process process_;  ///< the reader's, once it runs
   const Channel channel_;
   const UniqueFd errors_;
   EngineInfo info_;
@@ -197,12 +203,17 @@ Result<std::unique_ptr<Engine>> start_engine(const EngineClientOptions& options)
 
 Result<std::string> find_engine_program() {
   std::error_code code;
+  if (const char* const named = std::getenv("LATHE_ENGINE"); named && *named) {
+    if (std::filesystem::exists(named, code)) return std::string(named);
+    return Error{ErrorCode::kNotFound, fmt::format("LATHE_ENGINE names '{}', which does not exist", named),
+                 "name the program lathe-torch"};
+  }
   for (const char* const name : {"lathe-torch", "../../torch/bin/lathe-torch"}) {
     LATHE_TRY(const std::string path, sibling_program(name));
     if (std::filesystem::exists(path, code)) return path;
   }
   return Error{ErrorCode::kNotFound, "lathe-torch, which runs language models, is not built",
-               "build it with: ./run lathe-torch --help"};
+               "build it with: ./run lathe-torch --help, or name it with LATHE_ENGINE"};
 }
 
 }  // namespace lathe

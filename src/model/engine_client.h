@@ -18,7 +18,8 @@ struct EngineClientOptions {
 /// signal for instance, all requests fail with how it ended and the last of what it printed.
 Result<std::unique_ptr<Engine>> start_engine(const EngineClientOptions& options);
 
-/// lathe-torch beside the running program, or where the build puts it. Errors: kNotFound with how to get it.
+/// lathe-torch: what LATHE_ENGINE names, else beside the running program, else where the build puts it.
+/// Errors: kNotFound with how to get it.
 Result<std::string> find_engine_program();
 
 }  // namespace lathe

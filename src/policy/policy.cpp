@@ -1,10 +1,11 @@
 #include "policy/policy.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
+
+#include "policy/answers.h"
 
 namespace lathe {
 namespace {
@@ -21,8 +22,8 @@ class FunctionPolicy final : public Policy {
     {
       std::lock_guard lock(mutex_);
       stopped_ = true;
-      for (const auto& [ticket, cancel] : asked_) cancel.cancel();
     }
+    answers_.cancel_all();
     changed_.notify_all();
     if (worker_.joinable()) worker_.join();
   }
@@ -32,37 +33,20 @@ class FunctionPolicy final : public Policy {
 
   ProposalTicket ask(ProposalRequest request) override {
     request.cancel = request.cancel.child();
-    std::unique_lock lock(mutex_);
-    const ProposalTicket ticket = ++tickets_;
-    asked_[ticket] = request.cancel;
-    if (worker_.joinable()) {
-      waiting_.push_back({ticket, std::move(request)});
-      changed_.notify_all();
+    const ProposalTicket ticket = answers_.open(request.cancel);
+    if (!worker_.joinable()) {
+      answers_.close(ticket, propose_(request));
       return ticket;
     }
-    lock.unlock();
-    finish(ticket, propose_(request));
+    std::lock_guard lock(mutex_);
+    waiting_.push_back({ticket, std::move(request)});
+    changed_.notify_all();
     return ticket;
   }
 
-  std::optional<Proposed> poll(double timeout_seconds) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::duration<double>(timeout_seconds),
-                      [&] { return !done_.empty() || asked_.empty(); });
-    if (done_.empty()) return std::nullopt;
-    Proposed answer = std::move(done_.front());
-    done_.pop_front();
-    return answer;
-  }
+  std::optional<Proposed> poll(double timeout_seconds) override { return answers_.poll(timeout_seconds); }
 
  private:
-  void finish(ProposalTicket ticket, Result<std::vector<Proposal>> proposals) {
-    std::lock_guard lock(mutex_);
-    asked_.erase(ticket);
-    done_.push_back({ticket, std::move(proposals)});
-    changed_.notify_all();
-  }
-
   void answer_all() {
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -72,21 +56,19 @@ class FunctionPolicy final : public Policy {
       waiting_.pop_front();
       lock.unlock();
       if (request.cancel.cancelled())
-        finish(ticket, Error{ErrorCode::kCancelled, "cancelled before it was answered"});
+        answers_.close(ticket, Error{ErrorCode::kCancelled, "cancelled before it was answered"});
       else
-        finish(ticket, propose_(request));
+        answers_.close(ticket, propose_(request));
     }
   }
 
   const std::string name_;
   const ProposeFunction propose_;
   const std::shared_ptr<Variation> variation_;
+  Answers answers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<ProposalTicket, ProposalRequest>> waiting_;
-  std::map<ProposalTicket, CancelToken> asked_;  ///< waiting or being answered
-  std::deque<Proposed> done_;
-  ProposalTicket tickets_ = 0;
   bool stopped_ = false;
   std::thread worker_;
 };

@@ -18,6 +18,8 @@ struct Proposal {
   Lineage lineage;
   double predicted_ns = 0;                    ///< by the policy's cost model; 0 when it has none
   std::optional<Generation> generation = {};  ///< where a model wrote the text
+  /// Why its author knows that the text is no candidate.
+  std::optional<Error> unreadable = {};
 };
 
 /// What kernels are proposed for.
@@ -27,20 +29,15 @@ struct PolicyContext {
   DevicePeaks peaks;
 };
 
-/// An evaluation, and what the author of the next kernel should know of it.
-struct Attempt {
-  Experience experience;
-  std::string feedback;  ///< feedback_text() of its verdict
-};
-using History = std::vector<std::shared_ptr<const Attempt>>;
-
 struct ProposalRequest {
   PolicyContext context;
-  History history = {};  ///< of the run, in the order of evaluation
+  History history = {};  ///< what the author may know, in the order of evaluation
+  HistoryUse use = HistoryUse::kBest;
   int count = 1;
   bool independent = false;  ///< each is drawn without regard to the others and to the history: a control
   Seed seed = {};
-  std::int64_t group = 0;  ///< of the proposals, as in Generation
+  std::optional<double> temperature = {};  ///< of a model's sampling, instead of the policy's own
+  std::int64_t group = 0;                  ///< of the proposals, as in Generation
   std::int64_t turn = 0;
   CancelToken cancel = {};  ///< once raised, the answer does not matter any more
 };

@@ -172,7 +172,7 @@ TEST(CatalogEmit, TurnsAProductWithADiagonalIntoAScaling) {
   const auto graph = catalog::lower(task);
   ASSERT_TRUE(graph.ok());
   const auto emission = catalog::compile(*graph, {});
-  EXPECT_EQ(emission->pattern, "map");
+  EXPECT_EQ(emission->patterns, std::vector<std::string>{"map"});
   EXPECT_EQ(parse_candidate(emission->text, "scaling")->plan().steps.size(), 1U);
 }
 

@@ -6,6 +6,7 @@
 
 #include "policy/catalog/compile.h"
 #include "policy/catalog/cost/cost_model.h"
+#include "policy/catalog/device_target.h"
 #include "policy/catalog/schedule/variation.h"
 
 namespace lathe {
@@ -14,22 +15,6 @@ namespace {
 using catalog::Emission;
 using catalog::Graph;
 using catalog::Schedule;
-using catalog::Target;
-
-Target target_of(const DeviceInfo& device) {
-  const auto found = device.facts.find("vector_bytes");
-  const bool known = found != device.facts.end() && found->second >= 32;
-  Target target{.cuda = device.dialect == Dialect::kCuda,
-                .lanes = known ? static_cast<int>(found->second / 4) : 16};
-  const auto fact = [&](const char* name, int otherwise) {
-    const auto at = device.facts.find(name);
-    return at != device.facts.end() ? static_cast<int>(at->second) : otherwise;
-  };
-  target.cluster = fact("max_cluster", 1);
-  target.shared_bytes = fact("smem_optin", 48 * 1024);
-  target.multiprocessors = fact("sm_count", target.multiprocessors);
-  return target;
-}
 
 constexpr const char* kName = "catalog";
 
@@ -131,7 +116,7 @@ class Catalog final : public Variation {
 
   static Result<Emission> emit(const PolicyContext& context, const Graph& graph, const Schedule& schedule,
                                Rng* random) {
-    return catalog::compile(graph, schedule, random, target_of(context.device));
+    return catalog::compile(graph, schedule, random, catalog::target_of(context.device));
   }
 
   static Result<Schedule> schedule_of(const std::string& text) {

@@ -49,8 +49,12 @@ Result<Emission> compile(const Graph& given, const Schedule& schedule, Rng* rand
     LATHE_CHECK_OK(emit_group(site, program));
   }
   const bool chained = target.cuda && program.kernels() > 1 && choices.pick("chain", {0, 1}, 1) == 1;
-  return Emission{program.finish(choices.taken(), chained), program.pattern(), choices.taken(),
-                  choices.space(), program.work()};
+  return Emission{.text = program.finish(choices.taken(), chained),
+                  .patterns = program.patterns(),
+                  .schedule = choices.taken(),
+                  .space = choices.space(),
+                  .order = choices.order(),
+                  .work = program.work()};
 }
 
 }  // namespace lathe::catalog

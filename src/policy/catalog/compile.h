@@ -13,10 +13,11 @@ namespace lathe::catalog {
 /// A candidate and what its patterns asked on the way.
 struct Emission {
   std::string text;
-  std::string pattern;
-  Schedule schedule;       ///< every knob with its value
-  KnobSpace space;         ///< every knob with its allowed values
-  std::vector<Work> work;  ///< one entry a kernel, at the headline shape
+  std::vector<std::string> patterns;  ///< of each group
+  Schedule schedule;                  ///< every knob with its value
+  KnobSpace space;                    ///< every knob with its allowed values
+  std::vector<std::string> order;     ///< every knob, as they were asked for
+  std::vector<Work> work;             ///< one entry a kernel, at the headline shape
 };
 
 /// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored,

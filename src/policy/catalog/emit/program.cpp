@@ -1,5 +1,7 @@
 #include "policy/catalog/emit/program.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -296,8 +298,6 @@ void Program::add_gpu_kernel(const Kernel& kernel, const Expr& blocks, const Blo
        signature.fixed + text});
 }
 
-void Program::add_pattern(const std::string& name) { pattern_ += (pattern_.empty() ? "" : "+") + name; }
-
 std::string Program::finish(const Schedule& schedule, bool chained) const {
   std::string launches, kernels, scratch, constants, dims;
   for (const Finished& kernel : kernels_) {
@@ -320,7 +320,7 @@ std::string Program::finish(const Schedule& schedule, bool chained) const {
                                   ? expand(kIncludeTeam, {{"team", std::to_string(target_.team)},
                                                           {"vector", std::to_string(target_.vector)}})
                                   : "#include <lathe/cpu.h>\n";
-  return expand(kCandidate, {{"pattern", pattern_},
+  return expand(kCandidate, {{"pattern", fmt::format("{}", fmt::join(patterns_, "+"))},
                              {"knobs", to_text(schedule)},
                              {"constants", constants.empty() ? "" : "constants = [" + constants + "]"},
                              {"scratch", scratch},

@@ -60,8 +60,8 @@ class Program {
 
   void add_work(const Work& work) { work_.push_back(work); }
   const std::vector<Work>& work() const { return work_; }
-  void add_pattern(const std::string& name);
-  const std::string& pattern() const { return pattern_; }
+  void add_pattern(const std::string& name) { patterns_.push_back(name); }
+  const std::vector<std::string>& patterns() const { return patterns_; }  ///< of each group
 
   std::size_t kernels() const { return kernels_.size(); }
   /// `chained`, for a GPU: a kernel's blocks start while the one before ends, and wait for its results.
@@ -100,7 +100,7 @@ class Program {
   std::vector<Scratch> scratch_;
   std::vector<Work> work_;
   std::vector<Finished> kernels_;
-  std::string pattern_;
+  std::vector<std::string> patterns_;
 };
 
 }  // namespace lathe::catalog

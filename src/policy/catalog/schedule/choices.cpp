@@ -38,7 +38,7 @@ int Choices::pick(const std::string& name, const std::vector<int>& allowed, int 
   } else if (random_ != nullptr) {
     value = allowed[random_->below(allowed.size())];
   }
-  taken_.insert_or_assign(name, value);
+  if (taken_.insert_or_assign(name, value).second) order_.push_back(name);
   space_.insert_or_assign(name, allowed);
   return value;
 }

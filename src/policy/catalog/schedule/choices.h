@@ -29,12 +29,16 @@ class Choices {
 
   const Schedule& taken() const { return taken_; }
   const KnobSpace& space() const { return space_; }
+  /// Knobs as they were first asked for: which ones are asked for, and from which values, depends on what was
+  /// taken before.
+  const std::vector<std::string>& order() const { return order_; }
 
  private:
   Schedule wanted_;
   Rng* random_;
   Schedule taken_;
   KnobSpace space_;
+  std::vector<std::string> order_;
 };
 
 }  // namespace lathe::catalog

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+
+namespace lathe::openai {
+
+struct HttpRequest {
+  std::string url;
+  std::vector<std::string> headers = {};  ///< "Name: value"
+  std::string body = {};                  ///< empty: a GET
+  double connect_seconds = 10;
+  double idle_seconds = 300;  ///< without a byte
+  double total_seconds = 900;
+  std::size_t max_bytes = std::size_t{32} << 20;  ///< of the reply's body
+  CancelToken cancel = {};
+  /// Takes the body of a reply of status 200 piece by piece; an error ends the request with it. Without it
+  /// the body is collected.
+  std::function<Status(std::string_view)> on_data = {};
+};
+
+struct HttpReply {
+  int status = 0;
+  std::string body = {};  ///< what `on_data` has not taken
+  double retry_after_seconds = 0;
+};
+
+/// Whether the URL is http:// or https:// with a host, and holds no secrets: no user, no query.
+Status check_url(const std::string& url);
+bool is_loopback(const std::string& url);
+
+/// One request over a connection of its own; redirections are not followed. Thread-safe. Errors:
+/// kUnavailable where nobody answers, kTimeout, kIo where the connection breaks, kCancelled soon after the
+/// token is raised, kCorrupt for a reply that is too long, kInvalid for a certificate that is not trusted.
+Result<HttpReply> exchange(const HttpRequest& request);
+
+}  // namespace lathe::openai
