@@ -107,7 +107,9 @@ Result<Decoder> Decoder::build(const ModelConfig& config, const DecoderOptions& 
   return decoder;
 }
 
-Result<Decoder> Decoder::load(const Checkpoint& checkpoint, const DecoderOptions& options) {
+Result<Decoder> Decoder::load(const Checkpoint& checkpoint, const DecoderOptions& options,
+                              const Adapter* adapter) {
+  if (adapter) LATHE_CHECK_OK(check_fits(*adapter, checkpoint.config()));
   Source source;
   source.read = [&](const std::string& name) -> Result<at::Tensor> {
     const WeightInfo* info = checkpoint.find(name);
@@ -115,6 +117,8 @@ Result<Decoder> Decoder::load(const Checkpoint& checkpoint, const DecoderOptions
     at::Tensor values = at::empty(info->shape, at::kFloat);
     LATHE_CHECK_OK(
         checkpoint.read(name, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
+    if (const at::Tensor addition = adapter ? adapter->addition(name) : at::Tensor(); addition.defined())
+      values.add_(addition);
     return values;
   };
   return build(checkpoint.config(), options, source);

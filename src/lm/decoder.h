@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "lm/adapter.h"
 #include "lm/layer_ops.h"
 #include "model/checkpoint.h"
 
@@ -30,7 +31,9 @@ struct DecoderOptions {
 /// a gradient (PlainOps), and with a cache (the runners' operations).
 class Decoder {
  public:
-  static Result<Decoder> load(const Checkpoint& checkpoint, const DecoderOptions& options);
+  /// With an adapter, of the sums: W + alpha / rank * up down.
+  static Result<Decoder> load(const Checkpoint& checkpoint, const DecoderOptions& options,
+                              const Adapter* adapter = nullptr);
   /// Weights as at the start of a training, for measurements and tests.
   static Decoder random(const ModelConfig& config, const DecoderOptions& options, std::uint64_t seed);
 

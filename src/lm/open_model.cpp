@@ -80,7 +80,11 @@ Result<std::unique_ptr<Runner>> make_runner(std::shared_ptr<const Decoder> decod
 Result<OpenedModel> open_model(const std::string& path, const OpenOptions& options) {
   LATHE_TRY(const DecoderOptions placement, choose_placement(options));
   LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(path));
-  LATHE_TRY(Decoder loaded, Decoder::load(checkpoint, placement));
+  std::optional<Adapter> adapter;
+  if (!options.adapter.empty()) {
+    LATHE_TRY(adapter, read_adapter(options.adapter));
+  }
+  LATHE_TRY(Decoder loaded, Decoder::load(checkpoint, placement, adapter ? &*adapter : nullptr));
   const auto decoder = std::make_shared<const Decoder>(std::move(loaded));
   LATHE_TRY(const RunnerOptions runner_options, choose_runner(*decoder, options));
   LATHE_TRY(auto runner, make_runner(decoder, runner_options));
@@ -93,6 +97,7 @@ Result<OpenedModel> open_model(const std::string& path, const OpenOptions& optio
                  .context = runner_options.context,
                  .max_batch = runner_options.max_batch};
   LATHE_TRY(engine.info.weights, digest_of_weights(checkpoint));
+  if (adapter) engine.info.weights = digest_with(engine.info.weights, *adapter);
   LATHE_TRY(const Tokenizer tokenizer, Tokenizer::open(path));
   engine.info.tokenizer = tokenizer.digest();
   engine.end_tokens = tokenizer.stops();

@@ -18,6 +18,7 @@ struct OpenOptions {
   std::int32_t max_batch = 64;
   std::int32_t context = 0;      ///< 0: the model's own, at most kLongestContext
   std::int64_t cache_bytes = 0;  ///< 0: for max_batch sequences of full context, or what memory allows
+  std::string adapter;           ///< a folder, whose additions become part of the weights; empty: none
 };
 
 inline constexpr std::int32_t kLongestContext = 8192;

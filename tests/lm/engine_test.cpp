@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "lm/open_model.h"
 #include "tests/lm/tiny_model.h"
@@ -88,6 +89,34 @@ TEST_P(EveryModel, DrawnTokensHaveTheProbabilitiesThatAreReported) {
     EXPECT_THAT(sample.log_probs[i],
                 AnyOf(FloatNear(log_prob(kept), 1e-4F), FloatNear(log_prob(kept + 1), 1e-4F)));
   }
+}
+
+/// Each token's probability is its share of what the grammar allows where it was drawn.
+TEST_P(EveryModel, TokensUnderAGrammarHaveTheirProbabilitiesAmongThoseAllowed) {
+  const auto engine = tiny_engine(decoder_);
+  // One of three, then one of two that depend on it, and so on; a state that allows one token alone.
+  auto grammar = std::make_shared<TokenAutomaton>();
+  grammar->states = {{{{5, 1}, {17, 2}, {90, 2}}}, {{{3, 0}, {44, 2}}}, {{{61, 3}}}, {{{2, 0}}, 0}};
+  auto request = request_of(40, 60, {.temperature = 0.7F, .seed = 4});
+  request.grammar = grammar;
+  const Sample sample = run(*engine, request).front();
+  const at::Tensor logits = reference(*plain_, request.prompt, sample);
+  EXPECT_THAT(sample.model_log_probs, Pointwise(FloatNear(tolerance_), of_tokens(logits, sample.tokens)));
+  std::int32_t state = 0;
+  std::vector<float> expected;
+  for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
+    at::Tensor allowed = logits[static_cast<std::int64_t>(i)] / 0.7;
+    for (TokenId token = 0; token < allowed.size(0); ++token)
+      if (grammar->next(state, token) == TokenAutomaton::kForbidden)
+        allowed[token] = -std::numeric_limits<float>::infinity();
+    expected.push_back(at::log_softmax(allowed, -1)[sample.tokens[i]].item<float>());
+    if (state == 2) {
+      EXPECT_EQ(sample.log_probs[i], 0) << "there was no choice";
+    }
+    state = grammar->next(state, sample.tokens[i]);
+    ASSERT_NE(state, TokenAutomaton::kForbidden);
+  }
+  EXPECT_THAT(sample.log_probs, Pointwise(FloatNear(2 * tolerance_), expected));
 }
 
 TEST_P(EveryModel, AnAnswerDoesNotDependOnWhatIsComputedBesideIt) {

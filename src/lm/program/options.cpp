@@ -30,6 +30,7 @@ Result<OpenOptions> ModelOptions::parsed() const {
 void add_model_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--device", options.device, "auto (a GPU where there is one), cpu or cuda");
   verb.add_option("--precision", options.precision, "f32 (default on a CPU) or bf16 (default on a GPU)");
+  verb.add_option("--adapter", options.open.adapter, "a folder that lathe-torch train or peft wrote");
   verb.add_option("--threads", options.threads, "of the CPU; default: one for each processor")
       ->check(CLI::Range(1, 1024));
   verb.add_option("--batch", options.open.max_batch, "answers that are computed at once")

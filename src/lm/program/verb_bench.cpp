@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
+#include "lm/known_shapes.h"
 #include "lm/program/options.h"
 #include "model/checkpoint.h"
 
@@ -33,24 +34,6 @@ struct BenchOptions {
   float top_p = 1;
   std::string json;
 };
-
-/// Known shapes, so that speed can be measured without the files.
-Result<ModelConfig> known_architecture(const std::string& name) {
-  ModelConfig config{.context = 32768, .rms_eps = 1e-6, .rope_theta = 1e6, .tied_embeddings = true};
-  if (name == "smollm2-135m") {
-    config.architecture = Architecture::kLlama;
-    config.layers = 30, config.hidden = 576, config.heads = 9, config.kv_heads = 3, config.head_dim = 64;
-    config.ffn = 1536, config.vocab = 49152;
-    return config;
-  }
-  if (name == "qwen2.5-0.5b") {
-    config.architecture = Architecture::kQwen2, config.qkv_bias = true;
-    config.layers = 24, config.hidden = 896, config.heads = 14, config.kv_heads = 2, config.head_dim = 64;
-    config.ffn = 4864, config.vocab = 151936;
-    return config;
-  }
-  return invalid(fmt::format("--random '{}': it is smollm2-135m or qwen2.5-0.5b", name));
-}
 
 /// Bytes per second that the device reads, of an array that no cache holds: the best of several passes.
 double read_bandwidth(at::Device device) {
@@ -162,7 +145,7 @@ Result<int> bench(const BenchOptions& options) {
   LATHE_TRY(const DecoderOptions placement, choose_placement(open));
   std::shared_ptr<const Decoder> decoder;
   if (!options.architecture.empty()) {
-    LATHE_TRY(const ModelConfig config, known_architecture(options.architecture));
+    LATHE_TRY(const ModelConfig config, known_shape(options.architecture));
     decoder = std::make_shared<const Decoder>(Decoder::random(config, placement, 1));
   } else if (!options.model.model.empty()) {
     LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(options.model.model));
