@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "record/verdict_text.h"
-
 namespace lathe {
 
 double Archive::fitness(const Experience& experience) const {
@@ -14,8 +12,8 @@ double Archive::fitness(const Experience& experience) const {
 
 void Archive::add(Experience experience, const std::vector<int>& cell) {
   tried_.insert(experience.candidate);
-  std::string feedback = feedback_text(experience.verdict, baseline_);
-  all_.push_back(std::make_shared<const Attempt>(Attempt{std::move(experience), std::move(feedback)}));
+  const double fitness_of_it = fitness(experience);
+  all_.push_back(std::make_shared<const Attempt>(Attempt{std::move(experience), fitness_of_it}));
   const Experience* const added = &all_.back()->experience;
   if (fitness(*added) <= 0) return;
   const auto [place, fresh] = cells_.try_emplace(cell, added);

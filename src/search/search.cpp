@@ -127,8 +127,9 @@ class Search {
       if (flights_.empty() && (stopped || !more || allowance() <= 0)) break;
       LATHE_CHECK_OK(wait());
     }
-    for (const auto& [ticket, ask] : asks_) ask.cancel.cancel();
+    for (const auto& [ticket, asked] : asks_) asked.cancel.cancel();
     asks_.clear();
+    if (!context_.stop.cancelled()) LATHE_CHECK_OK(failure_);
     if (!context_.stop.cancelled() && allowance() > 0) end_early();
     return Ok{};
   }
@@ -160,28 +161,52 @@ class Search {
            asked_proposals() < allowance()) {
       const Seed seed = seed_.derive("draw", static_cast<std::uint64_t>(steps_++));
       Rng rng(seed);
-      LATHE_TRY(Step step, context_.strategy.next(context_.policy_context, context_.policy, archive_, rng));
+      LATHE_TRY(Step step, context_.strategy.next(situation(), rng));
+      if (step.wait) {
+        summary_.exhausted = asks_.empty() && flights_.empty();
+        return Ok{};
+      }
       if (!step.ask) {
-        consider(std::move(step.proposals), kBarrenVariation);
+        LATHE_CHECK_OK(consider(std::move(step.proposals), kBarrenVariation));
         continue;
       }
+      const Ask& ask = *step.ask;
       const CancelToken cancel = unwanted_.child();
       const ProposalTicket ticket = context_.policy.ask({.context = context_.policy_context,
-                                                         .history = archive_.all(),
-                                                         .count = step.ask->count,
-                                                         .independent = step.ask->independent,
+                                                         .history = ask.shown ? *ask.shown : archive_.all(),
+                                                         .use = ask.use,
+                                                         .count = ask.count,
+                                                         .independent = ask.independent,
                                                          .seed = seed.derive("policy"),
-                                                         .group = steps_ - 1,
+                                                         .group = ask.group >= 0 ? ask.group : steps_ - 1,
+                                                         .turn = ask.turn,
                                                          .cancel = cancel});
-      asks_[ticket] = {step.ask->count, cancel};
+      asks_[ticket] = {*std::move(step.ask), cancel};
       LATHE_CHECK_OK(take_answers(0));
     }
     return Ok{};
   }
 
+  Situation situation() const {
+    Situation situation{context_.policy_context, context_.policy, archive_};
+    const auto add = [&](const Lineage& lineage) {
+      situation.under_way.push_back({lineage.branch, lineage.turn});
+    };
+    for (const auto& [ticket, asked] : asks_)
+      for (const std::int64_t branch : asked.ask.branches)
+        situation.under_way.push_back({branch, asked.ask.turn});
+    for (const Proposal& proposal : pending_) add(proposal.lineage);
+    for (const auto& [ticket, flight] : flights_) add(flight.proposal.lineage);
+    for (const auto& [digest, proposal] : repeats_) add(proposal.lineage);
+    const auto busy = asked_proposals() + static_cast<int>(pending_.size() + flights_.size());
+    situation.room = options_.max_evaluations == 0 ? std::numeric_limits<int>::max()
+                                                   : options_.max_evaluations - screens_ - busy;
+    return situation;
+  }
+
   int asked_proposals() const {
     int sum = 0;
-    for (const auto& [ticket, ask] : asks_) sum += ask.count;
+    for (const auto& [ticket, asked] : asks_) sum += asked.ask.count;
     return sum;
   }
 
@@ -191,25 +216,65 @@ class Search {
       auto answer = context_.policy.poll(timeout_seconds);
       if (!answer) return Ok{};
       timeout_seconds = 0;
-      if (asks_.erase(answer->ticket) == 0) continue;  // of an earlier search that was stopped
-      LATHE_TRY(auto proposals, std::move(answer->proposals));
-      consider(std::move(proposals), kBarrenAnswer);
+      const auto asked = asks_.extract(answer->ticket);
+      if (!asked) continue;  // of an earlier search that was stopped
+      if (!answer->proposals.ok()) {
+        // What was paid for is evaluated and stored first.
+        if (failure_.ok()) failure_ = std::move(answer->proposals).error();
+        summary_.exhausted = true;
+        continue;
+      }
+      std::vector<Proposal> proposals = *std::move(answer->proposals);
+      const Ask& ask = asked.mapped().ask;
+      for (std::size_t i = 0; i < std::min(proposals.size(), ask.branches.size()); ++i) {
+        proposals[i].lineage.branch = ask.branches[i];
+        proposals[i].lineage.turn = ask.turn;
+      }
+      LATHE_CHECK_OK(consider(std::move(proposals), kBarrenAnswer));
     }
     return Ok{};
   }
 
-  void consider(std::vector<Proposal> proposals, int barren_weight) {
+  Status consider(std::vector<Proposal> proposals, int barren_weight) {
     if (proposals.empty()) summary_.exhausted = true;
     bool barren = true;
     for (Proposal& proposal : proposals) {
       const Digest digest = digest_of(proposal.text);
-      if (archive_.tried(digest)) continue;
+      if (archive_.tried(digest)) {
+        if (!proposal.generation) continue;
+        barren = false;
+        LATHE_CHECK_OK(repeat(digest, std::move(proposal)));
+        continue;
+      }
       archive_.mark_tried(digest);
       pending_.push_back(std::move(proposal));
       barren = false;
     }
     barren_ = barren ? barren_ + barren_weight : 0;
     if (barren_ >= kMaxBarren && flights_.empty()) summary_.exhausted = true;
+    return Ok{};
+  }
+
+  /// A model wrote again what was tried. Its samples are data and turns of conversations, so this one is kept
+  /// as an evaluation, with the verdict that the text has or will have.
+  Status repeat(const Digest& digest, Proposal proposal) {
+    const auto judged = std::ranges::find_if(archive_.all(), [&](const auto& attempt) {
+      return attempt->experience.candidate == digest && attempt->experience.verdict.depth != Depth::kFinal;
+    });
+    if (judged != archive_.all().end())
+      return keep_repeat(std::move(proposal), (*judged)->experience.verdict);
+    repeats_.emplace(digest, std::move(proposal));
+    return Ok{};
+  }
+
+  Status keep_repeat(Proposal proposal, const Verdict& verdict) {
+    LATHE_TRY(Experience experience,
+              append({std::move(proposal), Depth::kScreen, steady_clock().now_ns()}, verdict));
+    ++screens_;
+    ++counts_[std::string(name(verdict.outcome))];
+    remember(std::move(experience));
+    report_progress();
+    return Ok{};
   }
 
   /// false: the evaluator is busy, try again after a verdict.
@@ -219,7 +284,8 @@ class Search {
                                    .text = proposal.text,
                                    .name = digest_of(proposal.text).short_hex(),
                                    .depth = depth,
-                                   .cancel = depth == Depth::kScreen ? screens_unwanted_ : unwanted_});
+                                   .cancel = depth == Depth::kScreen ? screens_unwanted_ : unwanted_,
+                                   .unreadable = proposal.unreadable});
     if (!ticket.ok() && ticket.error().code == ErrorCode::kBusy) return false;
     if (!ticket.ok()) return ticket.error();
     flights_[*ticket] = {proposal, depth, steady_clock().now_ns()};
@@ -253,9 +319,14 @@ class Search {
     } else {
       confirmed_.insert(experience.candidate);
     }
+    const Digest digest = experience.candidate;
+    const Verdict verdict = experience.verdict;
     remember(std::move(experience));
     barren_ = 0;  // a strategy that knows more may find what it could not
-    if (screened) report_progress();
+    if (!screened) return Ok{};
+    report_progress();
+    for (auto again = repeats_.find(digest); again != repeats_.end(); again = repeats_.find(digest))
+      LATHE_CHECK_OK(keep_repeat(std::move(repeats_.extract(again).mapped()), verdict));
     return Ok{};
   }
 
@@ -295,6 +366,7 @@ class Search {
     }
     const bool others_were_judged = judged_ > tries.judged_before;
     LATHE_TRY(const Experience given_up, append(std::move(flight), std::move(verdict)));
+    repeats_.erase(digest);
     if (screened && !others_were_judged) return broken_machine(what);
     ++counts_[std::string(name(Outcome::kInfra))];
     if (screened)
@@ -363,7 +435,7 @@ class Search {
 
   /// What the policy was asked for and has not answered.
   struct Asked {
-    int count = 0;
+    Ask ask;
     CancelToken cancel;
   };
 
@@ -378,6 +450,7 @@ class Search {
   SearchSummary summary_;
   std::map<ProposalTicket, Asked> asks_;
   std::deque<Proposal> pending_;
+  std::multimap<Digest, Proposal> repeats_;  ///< of texts that are under way
   std::map<Ticket, Flight> flights_;
   /// How often the machine failed a candidate, and how many verdicts there were before.
   struct Tries {
@@ -392,6 +465,7 @@ class Search {
   std::int64_t sequence_ = 0;
   std::int64_t steps_ = 0;
   int barren_ = 0;
+  Status failure_ = Ok{};  ///< of the policy: what is under way is finished, and nothing more is asked
   int screens_ = 0;
 };
 

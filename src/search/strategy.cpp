@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "search/contrast.h"
+#include "search/refine.h"
+
 namespace lathe {
 namespace {
 
@@ -12,16 +15,14 @@ constexpr Ask kOneDraw{1, true};
 class RandomStrategy final : public Strategy {
  public:
   std::string_view name() const override { return "random"; }
-  Result<Step> next(const PolicyContext&, Policy&, const Archive&, Rng&) override {
-    return Step{.ask = kOneDraw};
-  }
+  Result<Step> next(const Situation&, Rng&) override { return Step{.ask = kOneDraw}; }
 };
 
 class BestOfN final : public Strategy {
  public:
   std::string_view name() const override { return "best-of-n"; }
-  Result<Step> next(const PolicyContext&, Policy&, const Archive&, Rng&) override {
-    return Step{.ask = Ask{kBatch}};
+  Result<Step> next(const Situation& situation, Rng&) override {
+    return Step{.ask = Ask{std::clamp(situation.room, 1, kBatch)}};
   }
 
  private:
@@ -40,11 +41,12 @@ class Evolve final : public Strategy {
                    "search with best-of-n or random");
   }
 
-  Result<Step> next(const PolicyContext& context, Policy& policy, const Archive& archive, Rng& rng) override {
-    const auto elites = archive.elites();
-    if (archive.all().size() < kPopulation || elites.empty()) return Step{.ask = Ask{kPopulation}};
+  Result<Step> next(const Situation& situation, Rng& rng) override {
+    const PolicyContext& context = situation.context;
+    const auto elites = situation.archive.elites();
+    if (situation.archive.all().size() < kPopulation || elites.empty()) return Step{.ask = Ask{kPopulation}};
     if (rng.chance(kFreshShare)) return Step{.ask = kOneDraw};
-    Variation& variation = *policy.variation();
+    Variation& variation = *situation.policy.variation();
     const Experience& parent = *pick(elites, rng);
     const Experience* mate = rng.chance(kCrossoverShare) && elites.size() > 1 ? pick(elites, rng) : nullptr;
     auto child = mate != nullptr && mate != &parent ? variation.cross(context, parent, *mate, rng)
@@ -71,7 +73,10 @@ Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name) {
   if (name == "random") return std::unique_ptr<Strategy>(std::make_unique<RandomStrategy>());
   if (name == "best-of-n") return std::unique_ptr<Strategy>(std::make_unique<BestOfN>());
   if (name == "evolve") return std::unique_ptr<Strategy>(std::make_unique<Evolve>());
-  return invalid(fmt::format("unknown search '{}'", name), "use evolve, random or best-of-n");
+  if (name == "refine") return make_refine({});
+  if (name == "contrast") return make_contrast({});
+  return invalid(fmt::format("unknown search '{}'", name),
+                 "use evolve, random, best-of-n, refine or contrast");
 }
 
 }  // namespace lathe

@@ -6,25 +6,13 @@
 #include "gym/gym.h"
 #include "tests/gym/fake_task.h"
 #include "tests/search/ladder_policy.h"
+#include "tests/search/stop_after.h"
 #include "tests/store/fixtures.h"
 
 namespace lathe {
 namespace {
 
 constexpr int kRungs = 64;
-
-/// Raises the token once so many evaluations are stored.
-class StopAfter final : public EventSink {
- public:
-  StopAfter(CancelToken stop, int evaluations) : stop_(stop), evaluations_(evaluations) {}
-  void on_event(const Event& event) override {
-    if (event.kind == "search.progress" && --evaluations_ == 0) stop_.cancel();
-  }
-
- private:
-  CancelToken stop_;
-  int evaluations_;
-};
 
 /// Makes the machine fail where `fails` says so, given the text, the depth and how often it was asked before.
 class FailingMachine final : public Evaluator {
