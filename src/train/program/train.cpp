@@ -1,0 +1,248 @@
+// lathe-torch train: supervised fine-tuning by a recipe.
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+#include "base/fd.h"
+#include "base/guard.h"
+#include "base/processors.h"
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "lm/known_shapes.h"
+#include "train/gpu.h"
+#include "train/program/bench.h"
+#include "train/sft.h"
+
+namespace lathe::train {
+namespace {
+
+constexpr std::string_view kRandom = "random:";
+constexpr std::size_t kMostRecipeBytes = 1 << 20;
+
+struct TrainOptions {
+  std::string recipe, model, data, held_out, out;
+  std::string device = "auto", precision;
+  int threads = 0;
+  std::int64_t steps = 0;
+  bool resume = false, bench = false;
+  BenchOptions measured;
+};
+
+struct Placement {
+  lm::DecoderOptions decoder;
+  const TokenKernels* kernels = &aten_kernels();
+};
+
+/// Held by the process that works on a run: two would write over each other's checkpoints. The system gives
+/// it back when the process ends, however it ends.
+Result<UniqueFd> lock_run(const std::string& folder) {
+  LATHE_CHECK_OK(make_directories(folder));
+  const std::string path = folder + "/run.lock";
+  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!lock.valid()) return errno_error("cannot open " + path);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return Error{ErrorCode::kUnavailable, "another process works on the run in " + folder,
+               "wait until it ends, or stop it with Ctrl-C"};
+}
+
+Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted) {
+  at::set_num_threads(options.threads > 0 ? options.threads : static_cast<int>(usable_processors().size()));
+  const TokenKernels* gpu = nullptr;
+  if (options.device != "cpu") {
+    std::error_code ignored;
+    const bool may = options.device == "cuda" || std::filesystem::exists("/dev/nvidiactl", ignored);
+    const auto usable = may ? load_gpu() : Result<const TokenKernels*>(nullptr);
+    if (!usable.ok() && options.device == "cuda") return usable.error();
+    if (usable.ok()) gpu = *usable;
+  }
+  if (!options.precision.empty())
+    wanted = options.precision == "bf16" ? lm::Precision::kBF16 : lm::Precision::kF32;
+  const lm::Precision precision = wanted.value_or(gpu ? lm::Precision::kBF16 : lm::Precision::kF32);
+  if (gpu && precision == lm::Precision::kF32)
+    return invalid("training on a GPU computes in bf16 only", "use --precision bf16 or --device cpu");
+  Placement placement{{.precision = precision, .device = gpu ? at::Device(at::kCUDA, 0) : at::kCPU}};
+  if (gpu) placement.kernels = gpu;
+  return placement;
+}
+
+struct OpenedModel {
+  lm::Decoder decoder;
+  TextCoding coding;
+};
+
+Result<OpenedModel> open_model(const SftRecipe& recipe, const lm::DecoderOptions& placement) {
+  if (recipe.model.starts_with(kRandom)) {
+    LATHE_TRY(const ModelConfig config, lm::known_shape(recipe.model.substr(kRandom.size())));
+    return OpenedModel{lm::Decoder::random(config, placement, recipe.seed), {}};
+  }
+  LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(recipe.model));
+  LATHE_TRY(lm::Decoder decoder, lm::Decoder::load(checkpoint, placement));
+  OpenedModel opened{std::move(decoder), {.system = recipe.system}};
+  const auto tokenizer = Tokenizer::open(recipe.model);
+  if (!tokenizer.ok() && tokenizer.error().code != ErrorCode::kNotFound) return tokenizer.error();
+  if (tokenizer.ok()) opened.coding.tokenizer = *tokenizer;
+  if (!recipe.chat) return opened;
+  auto chat = ChatTemplate::open(recipe.model);
+  if (!chat.ok() && chat.error().code != ErrorCode::kNotFound) return chat.error();
+  if (chat.ok()) opened.coding.chat = *chat;
+  return opened;
+}
+
+CancelToken interrupted;
+
+void cancel_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted.cancel(); };
+  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+}
+
+/// A line a second, and those of the first and the last step.
+class Progress {
+ public:
+  void step(const StepMetrics& step) {
+    const auto now = std::chrono::steady_clock::now();
+    if (step.step > 1 && step.step < step.steps && now < next_) return;
+    next_ = now + std::chrono::seconds(1);
+    cli::print_error("step {}/{}  epoch {}  loss {:.4f}  norm {:.3f}  rate {:.2e}  {:.0f} tokens/s\n",
+                     step.step, step.steps, step.epoch, step.loss, step.gradient_norm, step.learning_rate,
+                     static_cast<double>(step.tokens) / step.seconds);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_;
+};
+
+Result<int> train(const TrainOptions& options) {
+  if (options.bench) {
+    LATHE_TRY(const Placement placement, placement_of(options, std::nullopt));
+    LATHE_CHECK_OK(bench_training(options.measured, placement.decoder, *placement.kernels));
+    return static_cast<int>(cli::kSuccess);
+  }
+  if (options.recipe.empty() || options.out.empty())
+    return invalid("a run needs a recipe and a folder", "lathe-torch train RECIPE.toml --out FOLDER");
+  LATHE_TRY(const std::string text, read_file(options.recipe, kMostRecipeBytes));
+  LATHE_TRY(SftRecipe recipe, parse_sft_recipe(text, options.recipe));
+  if (!options.model.empty()) recipe.model = options.model;
+  if (!options.data.empty()) recipe.train_data = options.data;
+  if (!options.held_out.empty()) recipe.held_out_data = options.held_out;
+  if (options.steps > 0) recipe.steps = options.steps;
+  if (recipe.model.empty()) return invalid("the recipe names no model", "name one with --model");
+  if (recipe.train_data.empty()) return invalid("the recipe names no data", "name a file with --data");
+  std::error_code ignored;
+  if (!options.resume && std::filesystem::exists(options.out + "/checkpoint/state.json", ignored))
+    return invalid(options.out + " holds a run already",
+                   "continue it with --resume, or choose another --out");
+
+  LATHE_TRY(const UniqueFd lock, lock_run(options.out));
+  LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
+  LATHE_TRY(OpenedModel opened, open_model(recipe, placement.decoder));
+  const DataLimits limits{.vocab = opened.decoder.config().vocab, .most_tokens = recipe.row_tokens};
+  LATHE_TRY(const Dataset data, read_dataset(recipe.train_data, opened.coding, limits));
+  std::optional<Dataset> held_out;
+  if (!recipe.held_out_data.empty()) {
+    LATHE_TRY(held_out, read_dataset(recipe.held_out_data, opened.coding, limits));
+  }
+  LATHE_TRY(Learner learner, Learner::create(std::move(opened.decoder), recipe.adapter, recipe.seed));
+  cli::print_error(
+      "{} examples ({} too long, {} without a token that counts), {} parameters to train, {} on {}\n",
+      data.examples.size(), data.too_long, data.uncounted, learner.parameters().count(),
+      name_of(placement.decoder.precision), placement.decoder.device.str());
+  learner.use(*placement.kernels);
+  cancel_on_signals();
+  Progress progress;
+  SoloReducer alone;
+  const SftRun run{.recipe = recipe,
+                   .train = data,
+                   .held_out = held_out ? &*held_out : nullptr,
+                   .folder = options.out,
+                   .base_name = recipe.model,
+                   .resume = options.resume,
+                   .cancel = interrupted,
+                   .on_step = [&](const StepMetrics& step) { progress.step(step); },
+                   .on_evaluation =
+                       [](std::int64_t step, double loss) {
+                         cli::print_error("after step {}: held-out loss {:.4f}\n", step, loss);
+                       }};
+  LATHE_TRY(const SftOutcome outcome, run_sft(run, learner, alone));
+  if (outcome.cancelled) {
+    cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome.steps_done, outcome.steps);
+    return static_cast<int>(cli::kInterrupted);
+  }
+  cli::print("{} steps, loss {:.4f}: {}/{}\n", outcome.steps, outcome.last_loss, options.out,
+             recipe.adapter ? "adapter" : "model");
+  return static_cast<int>(cli::kSuccess);
+}
+
+void add_options(CLI::App& app, TrainOptions& options) {
+  app.add_option("recipe", options.recipe, "a TOML file: docs/training.md");
+  app.add_option("--out", options.out, "the folder for checkpoints, metrics.jsonl and the result");
+  app.add_option("--model", options.model, "in place of the recipe's: a GGUF file, a folder, or random:tiny");
+  app.add_option("--data", options.data, "in place of the recipe's: JSON Lines");
+  app.add_option("--held-out", options.held_out, "in place of the recipe's: JSON Lines");
+  app.add_option("--steps", options.steps, "in place of the recipe's epochs or steps")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
+  app.add_option("--device", options.device, "auto (a GPU where there is one), cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--precision", options.precision, "in place of the recipe's: f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--threads", options.threads, "of the CPU; default: one for each processor")
+      ->check(CLI::Range(1, 1024));
+  BenchOptions& measured = options.measured;
+  app.add_flag("--bench", options.bench, "measure a step of random weights instead; prints TFLOP/s");
+  app.add_option("--bench-shape", measured.shape, "smollm2-135m, qwen2.5-0.5b or tiny")
+      ->capture_default_str();
+  app.add_option("--bench-length", measured.length, "tokens of an example")
+      ->check(CLI::Range(2, 1 << 17))
+      ->capture_default_str();
+  app.add_option("--bench-tokens", measured.tokens, "of a step")
+      ->check(CLI::Range(2, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--bench-steps", measured.steps, "that are timed")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_flag("--bench-adapter", measured.adapter, "train an adapter, not all weights");
+  app.add_option("--json", measured.json, "also write the measurement to this file; - is standard output");
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app{"Fine-tunes a language model on pairs of prompts and answers."};
+  app.name("lathe-torch train");
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("lathe-torch train: ") + error.what() + "\n  hint: lathe-torch train --help\n";
+  });
+  TrainOptions options;
+  add_options(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    cli::write_standard_output(out.str());
+    cli::write_standard_error(err.str());
+    return code == 0 ? cli::kSuccess : cli::kUsage;
+  }
+  const auto code = train(options);
+  return code.ok() ? *code : cli::fail(code.error());
+}
+
+}  // namespace
+}  // namespace lathe::train
+
+int main(int argc, char** argv) {
+  using namespace lathe;
+  if (!cli::open_standard_streams()) return cli::kMachine;
+  // argv[1] is the verb.
+  const auto code =
+      without_exceptions([&]() -> Result<int> { return train::run_program(argc - 1, argv + 1); });
+  return cli::finish_output(code.ok() ? *code : cli::fail(code.error()));
+}

@@ -1,0 +1,168 @@
+#include "train/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "task/toml_table.h"
+
+namespace lathe::train {
+namespace {
+
+/// One table of the recipe; an absent one is empty.
+class Section {
+ public:
+  static Result<Section> open(const TomlTable& root, const char* name, std::vector<std::string> keys) {
+    const TomlValue* value = root.get(name);
+    if (!value) return Section(std::nullopt);
+    if (!value->is_table()) return invalid(fmt::format("'{}' is no table", name), {}, root.where(name));
+    const TomlTable table = root.inner(*value);
+    LATHE_CHECK_OK(table.allow_only(keys, fmt::format("[{}]", name)));
+    return Section(table);
+  }
+
+  bool present() const { return table_.has_value(); }
+  const TomlTable& table() const { return *table_; }
+
+  Status read(const char* key, std::string& to) const {
+    if (!has(key)) return Ok{};
+    LATHE_TRY(to, table_->text(key, to));
+    return Ok{};
+  }
+  Status read(const char* key, bool& to) const {
+    if (!has(key)) return Ok{};
+    LATHE_TRY(to, table_->flag(key, to));
+    return Ok{};
+  }
+  Status read(const char* key, std::int64_t& to, std::int64_t least, std::int64_t most) const {
+    if (!has(key)) return Ok{};
+    const std::int64_t* number = table_->get(key)->integer();
+    if (!number || *number < least || *number > most)
+      return invalid(fmt::format("'{}' is no whole number from {} to {}", key, least, most), {},
+                     table_->where(key));
+    to = *number;
+    return Ok{};
+  }
+  Status read(const char* key, double& to, double least, double most) const {
+    if (!has(key)) return Ok{};
+    LATHE_TRY(const double number, table_->real(key, to));
+    if (!(number >= least && number <= most))
+      return invalid(fmt::format("'{}' is {}, not between {} and {}", key, number, least, most), {},
+                     table_->where(key));
+    to = number;
+    return Ok{};
+  }
+
+ private:
+  explicit Section(std::optional<TomlTable> table) : table_(table) {}
+  bool has(const char* key) const { return table_ && table_->has(key); }
+
+  std::optional<TomlTable> table_;
+};
+
+constexpr std::int64_t kMostCount = 1'000'000'000;
+
+Status read_model(const TomlTable& root, SftRecipe& recipe) {
+  LATHE_TRY(const Section model, Section::open(root, "model", {"path", "precision"}));
+  LATHE_CHECK_OK(model.read("path", recipe.model));
+  std::string precision;
+  LATHE_CHECK_OK(model.read("precision", precision));
+  if (precision == "f32")
+    recipe.precision = lm::Precision::kF32;
+  else if (precision == "bf16")
+    recipe.precision = lm::Precision::kBF16;
+  else if (!precision.empty())
+    return invalid(fmt::format("'precision' is '{}', not f32 or bf16", precision), {},
+                   model.table().where("precision"));
+  return Ok{};
+}
+
+Status read_data(const TomlTable& root, SftRecipe& recipe) {
+  LATHE_TRY(const Section data, Section::open(root, "data", {"train", "held_out", "chat", "system"}));
+  LATHE_CHECK_OK(data.read("train", recipe.train_data));
+  LATHE_CHECK_OK(data.read("held_out", recipe.held_out_data));
+  LATHE_CHECK_OK(data.read("chat", recipe.chat));
+  return data.read("system", recipe.system);
+}
+
+Status read_adapter_options(const TomlTable& root, SftRecipe& recipe) {
+  LATHE_TRY(const Section adapter, Section::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
+  if (!adapter.present()) return Ok{};
+  LowRankOptions options;
+  LATHE_CHECK_OK(adapter.read("rank", options.rank, 1, 4096));
+  LATHE_CHECK_OK(adapter.read("alpha", options.alpha, 1e-6, 1e6));
+  LATHE_CHECK_OK(adapter.read("dropout", options.dropout, 0, 0.99));
+  LATHE_TRY(options.targets, adapter.table().texts("targets"));
+  const auto matrices = lm::adaptable_matrices({});
+  if (options.targets.empty())
+    for (const auto& matrix : matrices) options.targets.emplace_back(matrix.name);
+  for (const std::string& target : options.targets)
+    if (std::ranges::find(matrices, target, &lm::AdaptableMatrix::name) == matrices.end())
+      return invalid(fmt::format("there is no matrix '{}' to adapt", target),
+                     "there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+                     adapter.table().where("targets"));
+  recipe.adapter = std::move(options);
+  return Ok{};
+}
+
+Status read_steps(const TomlTable& root, SftRecipe& recipe) {
+  LATHE_TRY(const Section steps,
+            Section::open(root, "steps", {"row_tokens", "rows", "rows_at_once", "epochs", "steps", "seed"}));
+  LATHE_CHECK_OK(steps.read("row_tokens", recipe.row_tokens, 2, 1 << 20));
+  LATHE_CHECK_OK(steps.read("rows", recipe.rows, 1, 1 << 20));
+  recipe.rows_at_once = recipe.rows;
+  LATHE_CHECK_OK(steps.read("rows_at_once", recipe.rows_at_once, 1, recipe.rows));
+  LATHE_CHECK_OK(steps.read("epochs", recipe.epochs, 1, kMostCount));
+  LATHE_CHECK_OK(steps.read("steps", recipe.steps, 1, kMostCount));
+  auto seed = static_cast<std::int64_t>(recipe.seed);
+  LATHE_CHECK_OK(steps.read("seed", seed, 0, INT64_MAX));
+  recipe.seed = static_cast<std::uint64_t>(seed);
+  return Ok{};
+}
+
+Status read_optimizer(const TomlTable& root, SftRecipe& recipe) {
+  LATHE_TRY(const Section optimizer,
+            Section::open(root, "optimizer",
+                          {"learning_rate", "warmup_fraction", "decay", "final_fraction", "beta1", "beta2",
+                           "epsilon", "weight_decay", "clip_norm"}));
+  LATHE_CHECK_OK(optimizer.read("learning_rate", recipe.learning_rate, 0, 10));
+  LATHE_CHECK_OK(optimizer.read("warmup_fraction", recipe.warmup_fraction, 0, 1));
+  LATHE_CHECK_OK(optimizer.read("final_fraction", recipe.final_fraction, 0, 1));
+  LATHE_CHECK_OK(optimizer.read("beta1", recipe.optimizer.beta1, 0, 0.999999));
+  LATHE_CHECK_OK(optimizer.read("beta2", recipe.optimizer.beta2, 0, 0.999999));
+  LATHE_CHECK_OK(optimizer.read("epsilon", recipe.optimizer.epsilon, 1e-30, 1));
+  LATHE_CHECK_OK(optimizer.read("weight_decay", recipe.optimizer.weight_decay, 0, 10));
+  LATHE_CHECK_OK(optimizer.read("clip_norm", recipe.clip_norm, 0, 1e9));
+  if (!optimizer.present()) return Ok{};
+  LATHE_TRY(const std::string decay, optimizer.table().choice("decay", {"cosine", "constant"}));
+  recipe.decay = decay == "cosine" ? Decay::kCosine : Decay::kConstant;
+  return Ok{};
+}
+
+}  // namespace
+
+Digest SftRecipe::digest() const {
+  const std::string adapted = adapter ? fmt::format("{} {} {} {}", adapter->rank, adapter->alpha,
+                                                    adapter->dropout, fmt::join(adapter->targets, " "))
+                                      : "all";
+  return digest_of(fmt::format("{} | {} {} {} {} {} {} | {} {} {} {} | {} {} {} {} {}", adapted, row_tokens,
+                               rows, rows_at_once, epochs, steps, seed, optimizer.beta1, optimizer.beta2,
+                               optimizer.epsilon, optimizer.weight_decay, learning_rate, warmup_fraction,
+                               static_cast<int>(decay), final_fraction, clip_norm));
+}
+
+Result<SftRecipe> parse_sft_recipe(std::string_view text, const std::string& file) {
+  LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
+  const TomlTable root = document.root();
+  LATHE_CHECK_OK(root.allow_only({"model", "data", "adapter", "steps", "optimizer", "output"}, "a recipe"));
+  SftRecipe recipe;
+  for (const auto read : {read_model, read_data, read_adapter_options, read_steps, read_optimizer})
+    LATHE_CHECK_OK(read(root, recipe));
+  LATHE_TRY(const Section output, Section::open(root, "output", {"checkpoint_every", "evaluate_every"}));
+  LATHE_CHECK_OK(output.read("checkpoint_every", recipe.checkpoint_every, 0, kMostCount));
+  LATHE_CHECK_OK(output.read("evaluate_every", recipe.evaluate_every, 0, kMostCount));
+  return recipe;
+}
+
+}  // namespace lathe::train
