@@ -1,0 +1,505 @@
+#include "serve/api.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/guard.h"
+#include "base/random.h"
+#include "record/json.h"
+#include "serve/metrics.h"
+#include "serve/request_json.h"
+#include "task/spec.h"
+
+namespace lathe::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kLongestWaitSeconds = 60;
+constexpr int kLongestList = 1000;
+constexpr const char* kRetryAfterSeconds = "2";
+
+/// A request on its way through a handler.
+struct Call {
+  HttpRequest request;
+  std::string id;  ///< the path's {id}
+  Principal principal;
+  std::string trace;
+  Respond respond;
+};
+using CallPtr = std::shared_ptr<Call>;
+
+HttpResponse json_response(int status, const json& document) {
+  return {.status = status, .body = json_text(document) + "\n"};
+}
+
+HttpResponse fault_response(int status, std::string_view code, const std::string& message,
+                            const std::string& trace = {}) {
+  json error = {{"code", code}, {"message", message}};
+  if (!trace.empty()) error["request_id"] = trace;
+  HttpResponse response = json_response(status, {{"error", std::move(error)}});
+  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
+  return response;
+}
+
+/// What an error tells a client: of its own mistakes everything, of the host's nothing.
+HttpResponse error_response(const Error& error, const std::string& trace) {
+  switch (error.code) {
+    case ErrorCode::kInvalid: {
+      const std::string hint = error.hint.empty() ? "" : "; " + error.hint;
+      return fault_response(400, "invalid", error.message + hint, trace);
+    }
+    case ErrorCode::kNotFound:
+      return fault_response(404, "not_found", error.message, trace);
+    case ErrorCode::kBusy:
+      return fault_response(429, "busy", "the queue is full; try again later", trace);
+    default:
+      return fault_response(503, "unavailable", "the service cannot do that now; try again later", trace);
+  }
+}
+
+std::string_view code_of(const Error& error) {
+  return error.code == ErrorCode::kBusy       ? "busy"
+         : error.code == ErrorCode::kNotFound ? "not_found"
+                                              : "invalid";
+}
+
+bool is_trace(std::string_view text) {
+  return !text.empty() && text.size() <= 64 &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyz"
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "0123456789-_.") == std::string_view::npos;
+}
+
+template <class Number>
+Result<Number> number_in(const HttpRequest& request, const std::string& name, Number otherwise, Number low,
+                         Number high) {
+  const auto found = request.query.find(name);
+  if (found == request.query.end()) return otherwise;
+  Number value{};
+  const char* const end = found->second.data() + found->second.size();
+  const auto [last, error] = std::from_chars(found->second.data(), end, value);
+  if (error != std::errc{} || last != end || !(value >= low) || !(value <= high))
+    return invalid(fmt::format("{} is not a number from {} to {}", name, low, high));
+  return value;
+}
+
+Result<double> wait_seconds(const HttpRequest& request) {
+  return number_in<double>(request, "wait", 0, 0, kLongestWaitSeconds);
+}
+
+Result<Digest> id_of(const Call& call) {
+  auto id = Digest::from_hex(call.id);
+  if (!id.ok()) return Error{ErrorCode::kNotFound, "there is no such evaluation"};
+  return id;
+}
+
+bool names_this_machine(std::string host) {
+  if (const std::size_t colon = host.rfind(':');
+      colon != std::string::npos && host.find(']', colon) == std::string::npos)
+    host.resize(colon);
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
+class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
+ public:
+  TheApi(Service& service, ApiOptions options, EventSink& events)
+      : service_(service),
+        options_(std::move(options)),
+        events_(events),
+        tokens_(std::make_shared<Tokens>(Tokens({}))) {
+    for (const StoredTask& task : options_.known_tasks) known_.emplace(task.digest, task.name);
+    for (const StoredTask& task : options_.own_tasks) {
+      known_.emplace(task.digest, task.name);
+      own_.emplace(task.name, task.digest);
+    }
+  }
+
+  HttpHandler handler() override {
+    const auto self = shared_from_this();
+    return {
+        .admit = [self](const HttpRequest& request) { return self->admit(request); },
+        .handle = [self](HttpRequest request,
+                         Respond respond) { self->handle(std::move(request), std::move(respond)); },
+        .fault = [](int status, const std::string& why) { return fault_response(status, "refused", why); }};
+  }
+
+  void set_tokens(Tokens tokens) override {
+    const auto fresh = std::make_shared<Tokens>(std::move(tokens));
+    const std::lock_guard lock(mutex_);
+    tokens_ = fresh;
+  }
+
+  struct Route {
+    Operation operation;
+    std::optional<Role> role;  ///< absent: anybody
+    void (TheApi::*handle)(const CallPtr&);
+  };
+  static const std::vector<Route>& routes() {
+    static const std::vector<Route> all = {
+        {{"POST", "/v1/evaluations"}, Role::kSubmit, &TheApi::submit},
+        {{"GET", "/v1/evaluations"}, Role::kRead, &TheApi::list_finished},
+        {{"POST", "/v1/evaluations/batch"}, Role::kSubmit, &TheApi::submit_batch},
+        {{"GET", "/v1/evaluations/{id}"}, Role::kRead, &TheApi::show},
+        {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
+        {{"GET", "/v1/evaluations/{id}/evidence"}, Role::kRead, &TheApi::evidence},
+        {{"GET", "/v1/events"}, Role::kRead, &TheApi::events},
+        {{"GET", "/v1/tasks"}, Role::kRead, &TheApi::list_tasks},
+        {{"GET", "/metrics"}, Role::kRead, &TheApi::metrics},
+        {{"GET", "/healthz"}, std::nullopt, &TheApi::alive},
+        {{"GET", "/readyz"}, std::nullopt, &TheApi::ready},
+        {{"GET", "/openapi.json"}, std::nullopt, &TheApi::document},
+    };
+    return all;
+  }
+
+ private:
+  struct Match {
+    const Route* route = nullptr;
+    std::string id;
+    std::string allowed;  ///< methods of the path, if there is no route
+  };
+  static Match match(const HttpRequest& request) {
+    Match match;
+    for (const Route& route : routes()) {
+      const std::string_view pattern = route.operation.path;
+      const std::size_t hole = pattern.find("{id}");
+      std::string id;
+      if (hole == std::string_view::npos) {
+        if (request.path != pattern) continue;
+      } else {
+        const std::string_view tail = pattern.substr(hole + 4);
+        if (request.path.size() < hole + tail.size() || !request.path.starts_with(pattern.substr(0, hole)) ||
+            !request.path.ends_with(tail))
+          continue;
+        id = request.path.substr(hole, request.path.size() - hole - tail.size());
+        if (id == "batch" || id.empty() || id.find('/') != std::string::npos) continue;
+      }
+      if (request.method == route.operation.method) return {&route, id, {}};
+      match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.operation.method);
+    }
+    return match;
+  }
+
+  std::shared_ptr<const Tokens> tokens() {
+    const std::lock_guard lock(mutex_);
+    return tokens_;
+  }
+
+  /// Without tokens there is one client.
+  std::optional<Principal> principal_of(const HttpRequest& request) {
+    const auto known = tokens();
+    if (known->empty() && options_.open_without_tokens)
+      return Principal{"local", Role::kAdmin, options_.max_unfinished};
+    return known->find(request.header("authorization"));
+  }
+
+  std::optional<HttpResponse> admit(const HttpRequest& request) {
+    const Match found = match(request);
+    if (!found.route) {
+      if (found.allowed.empty()) return fault_response(404, "not_found", "there is no such page");
+      HttpResponse response = fault_response(405, "method", "this page does not take " + request.method);
+      response.headers.emplace_back("Allow", found.allowed);
+      return response;
+    }
+    if (!found.route->role) return std::nullopt;
+    // A web page that the user of this machine looks at must not be taken for the user.
+    if (tokens()->empty() && options_.open_without_tokens && !names_this_machine(request.header("host")))
+      return fault_response(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
+    if (request.method == "POST" && !request.header("content-type").starts_with("application/json"))
+      return fault_response(415, "content_type", "send application/json");
+    const auto principal = principal_of(request);
+    if (!principal)
+      return fault_response(401, "unauthorized", "send a token: Authorization: Bearer lathe_...");
+    if (principal->role < *found.route->role)
+      return fault_response(403, "forbidden",
+                            fmt::format("this takes a token of the role {}", name(*found.route->role)));
+    return std::nullopt;
+  }
+
+  void handle(HttpRequest request, Respond respond) {
+    const auto call = std::make_shared<Call>();
+    call->trace = request.header("x-request-id");
+    if (!is_trace(call->trace)) call->trace = fmt::format("{}-{}", start_, ++count_);
+    call->respond = [respond = std::move(respond), trace = call->trace](HttpResponse response) {
+      response.headers.emplace_back("X-Request-Id", trace);
+      respond(std::move(response));
+    };
+    const Match found = match(request);
+    const auto principal = found.route && found.route->role ? principal_of(request) : Principal{};
+    if (!found.route || !principal)  // a token that was removed since
+      return call->respond(
+          fault_response(401, "unauthorized", "the token is not valid any more", call->trace));
+    call->id = found.id;
+    call->principal = *principal;
+    call->request = std::move(request);
+    const Status status = without_exceptions([&]() -> Status {
+      (this->*found.route->handle)(call);
+      return Ok{};
+    });
+    if (status.ok()) return;
+    events_.on_event(
+        {Severity::kError, "serve.fault", status.error().to_string(), {{"request", call->trace}}});
+    call->respond(fault_response(500, "internal", "a fault of the service", call->trace));
+  }
+
+  void refuse(const CallPtr& call, const Error& error) { call->respond(error_response(error, call->trace)); }
+
+  /// The submission of an item; a task that came as text is added to `tasks`.
+  Result<Submission> submission_of(EvaluationItem item, const Call& call, std::vector<StoredTask>& tasks) {
+    Submission submission;
+    if (!item.task.toml.empty()) {
+      submission.key.task = digest_of(item.task.toml);
+      if (!known_task({.digest = submission.key.task}).ok()) {
+        auto spec = parse_task(item.task.toml, "task");
+        if (!spec.ok()) return invalid(spec.error().to_string());
+        if (spec->reference != ReferenceKind::kGraph)
+          return invalid("tasks with a reference program are not taken");
+        tasks.push_back({spec->digest, spec->name, std::move(item.task.toml)});
+      }
+    } else {
+      LATHE_TRY(submission.key.task, known_task(item.task));
+    }
+    submission.key.candidate = digest_of(item.candidate);
+    submission.key.depth = item.depth;
+    submission.key.device_kind = options_.device_kind;
+    submission.key.gym_version = options_.gym_version;
+    submission.candidate = std::move(item.candidate);
+    submission.client = call.principal.client;
+    submission.tag = std::move(item.tag);
+    submission.trace = call.trace;
+    submission.priority = item.priority;
+    submission.submitted_unix_ms = unix_milliseconds();
+    if (item.deadline_seconds > 0)
+      submission.deadline_unix_ms =
+          submission.submitted_unix_ms + static_cast<std::int64_t>(item.deadline_seconds * 1000);
+    return submission;
+  }
+
+  Result<Digest> known_task(const TaskReference& task) {
+    const std::lock_guard lock(mutex_);
+    if (task.digest) {
+      if (known_.contains(*task.digest)) return *task.digest;
+      return invalid("there is no task of that digest", "send its text as {\"toml\": ...} first");
+    }
+    const auto found = own_.find(task.name);
+    if (found == own_.end()) return invalid("there is no task of that name", "GET /v1/tasks lists them");
+    return found->second;
+  }
+
+  void remember(const std::vector<StoredTask>& tasks) {
+    const std::lock_guard lock(mutex_);
+    for (const StoredTask& task : tasks) known_.emplace(task.digest, task.name);
+  }
+
+  void submit(const CallPtr& call) {
+    const auto wait = wait_seconds(call->request);
+    if (!wait.ok()) return refuse(call, wait.error());
+    auto item = parse_evaluation(call->request.body);
+    if (!item.ok()) return refuse(call, item.error());
+    Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
+    auto submission = submission_of(*std::move(item), *call, batch.tasks);
+    if (!submission.ok()) return refuse(call, submission.error());
+    batch.submissions.push_back(*std::move(submission));
+    const auto tasks = batch.tasks;
+    service_.submit(std::move(batch),
+                    [self = shared_from_this(), call, tasks, seconds = *wait](Service::Receipts receipts) {
+                      if (!receipts.ok()) return self->refuse(call, receipts.error());
+                      if (!receipts->front().ok()) return self->refuse(call, receipts->front().error());
+                      self->remember(tasks);
+                      self->show_when_final(call, receipts->front()->id, seconds);
+                    });
+  }
+
+  void submit_batch(const CallPtr& call) {
+    auto items = parse_batch(call->request.body);
+    if (!items.ok()) return refuse(call, items.error());
+    Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
+    std::vector<std::optional<Error>> errors;  // of each item
+    for (auto& item : *items) {
+      auto submission = item.ok() ? submission_of(*std::move(item), *call, batch.tasks) : item.error();
+      errors.push_back(submission.ok() ? std::nullopt : std::optional(submission.error()));
+      if (submission.ok()) batch.submissions.push_back(*std::move(submission));
+    }
+    const auto tasks = batch.tasks;
+    service_.submit(std::move(batch),
+                    [self = shared_from_this(), call, tasks, errors](Service::Receipts receipts) {
+                      if (!receipts.ok()) return self->refuse(call, receipts.error());
+                      self->remember(tasks);
+                      call->respond(batch_response(errors, *receipts));
+                    });
+  }
+
+  static HttpResponse batch_response(const std::vector<std::optional<Error>>& errors,
+                                     const std::vector<Result<Receipt>>& receipts) {
+    json items = json::array();
+    std::size_t next = 0, busy = 0;
+    for (const auto& wrong : errors) {
+      const Result<Receipt> receipt = wrong ? Result<Receipt>(*wrong) : receipts[next++];
+      if (receipt.ok()) {
+        const bool known = receipt->admission == Admission::kKnown;
+        items.push_back({{"id", receipt->id.hex()}, {"state", name(known ? State::kDone : State::kQueued)}});
+        continue;
+      }
+      busy += receipt.error().code == ErrorCode::kBusy;
+      const std::string hint = receipt.error().hint.empty() ? "" : "; " + receipt.error().hint;
+      items.push_back(
+          {{"error", {{"code", code_of(receipt.error())}, {"message", receipt.error().message + hint}}}});
+    }
+    const int status = busy == items.size() ? 429 : 202;
+    HttpResponse response = json_response(status, {{"items", std::move(items)}});
+    if (busy > 0) response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
+    return response;
+  }
+
+  void show_when_final(const CallPtr& call, const Digest& id, double seconds) {
+    service_.wait_for(call->principal.client, id, seconds,
+                      [self = shared_from_this(), call](const Service::Found& found) {
+                        if (!found.ok()) return self->refuse(call, found.error());
+                        if (!*found)
+                          return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
+                        call->respond(json_response(is_final((*found)->state) ? 200 : 202, to_json(**found)));
+                      });
+  }
+
+  void show(const CallPtr& call) {
+    const auto id = id_of(*call);
+    const auto wait = wait_seconds(call->request);
+    if (!id.ok()) return refuse(call, id.error());
+    if (!wait.ok()) return refuse(call, wait.error());
+    show_when_final(call, *id, *wait);
+  }
+
+  void evidence(const CallPtr& call) {
+    const auto id = id_of(*call);
+    if (!id.ok()) return refuse(call, id.error());
+    service_.find(call->principal.client, *id,
+                  [self = shared_from_this(), call](const Service::Found& found) {
+                    if (!found.ok()) return self->refuse(call, found.error());
+                    if (!*found)
+                      return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
+                    call->respond(json_response(200, evidence_json(**found)));
+                  });
+  }
+
+  void cancel(const CallPtr& call) {
+    const auto id = id_of(*call);
+    if (!id.ok()) return refuse(call, id.error());
+    service_.cancel(call->principal.client, *id,
+                    [self = shared_from_this(), call, id = *id](const Result<bool>& done) {
+                      if (!done.ok()) return self->refuse(call, done.error());
+                      self->show_when_final(call, id, 0);
+                    });
+  }
+
+  void list_finished(const CallPtr& call) {
+    const auto after = number_in<std::int64_t>(call->request, "after", 0, 0, INT64_MAX);
+    const auto limit = number_in<int>(call->request, "limit", 100, 1, kLongestList);
+    const auto wait = wait_seconds(call->request);
+    if (!after.ok()) return refuse(call, after.error());
+    if (!limit.ok()) return refuse(call, limit.error());
+    if (!wait.ok()) return refuse(call, wait.error());
+    service_.wait_for_next(call->principal.client, *after, *limit, *wait,
+                           [self = shared_from_this(), call](const Service::Reports& reports) {
+                             if (!reports.ok()) return self->refuse(call, reports.error());
+                             json items = json::array();
+                             for (const Report& report : *reports) items.push_back(to_json(report));
+                             call->respond(json_response(200, {{"items", std::move(items)}}));
+                           });
+  }
+
+  /// A client's place in its stream of events.
+  struct Stream {
+    std::atomic<std::int64_t> after{0};
+    std::atomic<std::int64_t> waiting{0};
+  };
+
+  void events(const CallPtr& call) {
+    if (const std::string last = call->request.header("last-event-id"); !last.empty())
+      call->request.query["after"] = last;
+    const auto after = number_in<std::int64_t>(call->request, "after", 0, 0, INT64_MAX);
+    if (!after.ok()) return refuse(call, after.error());
+    const auto stream = std::make_shared<Stream>();
+    stream->after = *after;
+    HttpResponse response{.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-store"}}};
+    response.stream = [self = shared_from_this(), stream,
+                       client = call->principal.client](HttpResponse::Piece piece) {
+      constexpr double kForever = 1e8;
+      stream->waiting = self->service_.wait_for_next(
+          client, stream->after, 100, kForever, [stream, piece](const Service::Reports& reports) {
+            if (!reports.ok()) return piece(std::nullopt);
+            std::string text;
+            for (const Report& report : *reports)
+              text += fmt::format("event: evaluation\nid: {}\ndata: {}\n\n", report.sequence,
+                                  json_text(to_json(report)));
+            if (!reports->empty()) stream->after = reports->back().sequence;
+            piece(std::move(text));
+          });
+    };
+    response.gone = [self = shared_from_this(), stream] { self->service_.stop_waiting(stream->waiting); };
+    call->respond(std::move(response));
+  }
+
+  void list_tasks(const CallPtr& call) {
+    json items = json::array();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [task, digest] : own_) items.push_back({{"name", task}, {"digest", digest.hex()}});
+    }
+    call->respond(json_response(200, {{"items", std::move(items)}}));
+  }
+
+  void metrics(const CallPtr& call) {
+    service_.counts([self = shared_from_this(), call](const Result<ServiceCounts>& counts) {
+      if (!counts.ok()) return self->refuse(call, counts.error());
+      call->respond({.content_type = "text/plain; version=0.0.4",
+                     .body = metrics_text(*counts, self->options_.quarantined_workers())});
+    });
+  }
+
+  void alive(const CallPtr& call) { call->respond(json_response(200, {{"status", "alive"}})); }
+
+  void ready(const CallPtr& call) {
+    service_.counts([call](const Result<ServiceCounts>& counts) {
+      const bool ready = counts.ok() && counts->ready;
+      call->respond(json_response(ready ? 200 : 503, {{"status", ready ? "ready" : "not ready"}}));
+    });
+  }
+
+  void document(const CallPtr& call) { call->respond({.body = kOpenApiDocument}); }
+
+  Service& service_;
+  const ApiOptions options_;
+  EventSink& events_;
+  const std::string start_ = [] {
+    Digest random;
+    random.bytes = Seed::from_system().bytes;
+    return random.short_hex();
+  }();
+  std::atomic<std::int64_t> count_{0};
+  std::mutex mutex_;
+  std::shared_ptr<const Tokens> tokens_;
+  std::map<Digest, std::string> known_;
+  std::map<std::string, Digest> own_;
+};
+
+}  // namespace
+
+std::shared_ptr<Api> Api::make(Service& service, ApiOptions options, EventSink& events) {
+  return std::make_shared<TheApi>(service, std::move(options), events);
+}
+
+std::vector<Api::Operation> Api::operations() {
+  std::vector<Operation> all;
+  for (const auto& route : TheApi::routes()) all.push_back(route.operation);
+  return all;
+}
+
+}  // namespace lathe::serve

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/events.h"
+#include "serve/http_server.h"
+#include "serve/service.h"
+#include "serve/tokens.h"
+
+namespace lathe::serve {
+
+struct ApiOptions {
+  std::string device_kind;  ///< of the evaluations that are asked for
+  std::string gym_version;
+  std::vector<StoredTask> own_tasks;     ///< known by name; the ledger has them
+  std::vector<StoredTask> known_tasks;   ///< known by digest: all that the ledger has
+  std::int64_t max_unfinished = 20'000;  ///< of the one client that there is without tokens
+  bool open_without_tokens = true;       ///< else nobody may do anything while there are none
+  std::function<int()> quarantined_workers = [] { return 0; };
+};
+
+/// The HTTP interface that GET /openapi.json describes (docs/service.md has it by example).
+class Api {
+ public:
+  /// `service` and `events` must outlive it and the handler's server.
+  static std::shared_ptr<Api> make(Service& service, ApiOptions options, EventSink& events);
+  virtual ~Api() = default;
+  virtual HttpHandler handler() = 0;
+  /// From now on. Without tokens everybody who reaches the port is the client "local" and may do everything.
+  virtual void set_tokens(Tokens tokens) = 0;
+
+  struct Operation {
+    const char* method;
+    const char* path;  ///< as in the document: "/v1/evaluations/{id}"
+  };
+  static std::vector<Operation> operations();
+};
+
+/// The OpenAPI 3.1 document.
+extern const char* const kOpenApiDocument;
+
+}  // namespace lathe::serve

@@ -1,0 +1,160 @@
+#include "serve/request_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/visible_text.h"
+#include "candidate/candidate.h"
+#include "prompt/feedback.h"
+#include "record/json.h"
+#include "record/json_reader.h"
+
+namespace lathe::serve {
+namespace {
+
+using nlohmann::json;
+
+Result<json> parse_body(std::string_view body) {
+  if (json_nesting(body) > kMaxNesting)
+    return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
+  return parse_json(body, "the body");
+}
+
+Status refuse_unknown(const json& object, const std::string& path, const std::set<std::string>& known) {
+  for (const auto& item : object.items())
+    if (!known.contains(item.key()))
+      return invalid(fmt::format("{} has a field '{}' that is not known", path, visible_line(item.key())),
+                     fmt::format("the fields are {}", fmt::join(known, ", ")));
+  return Ok{};
+}
+
+Result<TaskReference> task_from(const json& node) {
+  TaskReference task;
+  if (node.is_string()) {
+    const auto text = node.get<std::string>();
+    if (const auto digest = Digest::from_hex(text); digest.ok()) {
+      task.digest = *digest;
+    } else {
+      task.name = text;
+    }
+    return task;
+  }
+  if (!node.is_object() || node.size() != 1)
+    return invalid("task is neither a name nor one of {\"name\": ...}, {\"digest\": ...}, {\"toml\": ...}");
+  LATHE_CHECK_OK(refuse_unknown(node, "task", {"name", "digest", "toml"}));
+  JsonReader reader(node, "task");
+  if (reader.has("name")) reader.read("name", task.name);
+  if (reader.has("toml")) reader.read("toml", task.toml);
+  if (reader.has("digest")) reader.read("digest", task.digest.emplace());
+  if (!reader.status().ok()) return reader.status().error();
+  if (task.name.empty() && task.toml.empty() && !task.digest) return invalid("task is empty");
+  if (task.toml.size() > kMaxTaskBytes)
+    return invalid(fmt::format("the task's text is longer than {} bytes", kMaxTaskBytes));
+  return task;
+}
+
+Result<EvaluationItem> item_from(const json& node) {
+  if (!node.is_object()) return invalid("an evaluation is no object");
+  LATHE_CHECK_OK(refuse_unknown(node, "the evaluation",
+                                {"task", "candidate", "depth", "priority", "deadline_seconds", "tag"}));
+  EvaluationItem item;
+  if (!node.contains("task")) return invalid("the evaluation has no task");
+  LATHE_TRY(item.task, task_from(node["task"]));
+  JsonReader reader(node, "evaluation");
+  reader.read("candidate", item.candidate);
+  if (reader.has("depth")) reader.read_name("depth", item.depth, parse_depth);
+  if (reader.has("priority")) reader.read("priority", item.priority);
+  if (reader.has("deadline_seconds")) reader.read("deadline_seconds", item.deadline_seconds);
+  if (reader.has("tag")) reader.read("tag", item.tag);
+  if (!reader.status().ok()) return reader.status().error();
+  if (item.candidate.size() > kMaxCandidateBytes)
+    return invalid(fmt::format("the candidate is longer than {} bytes", kMaxCandidateBytes));
+  if (item.tag.size() > kMaxTagBytes)
+    return invalid(fmt::format("the tag is longer than {} bytes", kMaxTagBytes));
+  if (std::abs(item.priority) > kMaxPriority)
+    return invalid(fmt::format("the priority is not within {} of 0", kMaxPriority));
+  if (item.deadline_seconds < 0 || item.deadline_seconds > 30 * 86400)
+    return invalid("deadline_seconds is not between 0 and thirty days");
+  return item;
+}
+
+json interval_json(const Interval& interval) {
+  return {{"low", interval.low}, {"mid", interval.mid}, {"high", interval.high}};
+}
+
+json summary_of(const Verdict& verdict) {
+  json summary = {{"outcome", lathe::name(verdict.outcome)},
+                  {"reason", verdict.reason},
+                  {"detail", verdict.detail},
+                  {"speedups", json::object()}};
+  if (verdict.median_ns() > 0) summary["median_ns"] = verdict.median_ns();
+  std::set<std::string> baselines;
+  for (const Speedup& speedup : verdict.speedups) baselines.insert(speedup.baseline);
+  for (const std::string& baseline : baselines)
+    if (const auto speedup = verdict.speedup(baseline))
+      summary["speedups"][baseline] = interval_json(*speedup);
+  return summary;
+}
+
+std::optional<Verdict> verdict_of(const Report& report) {
+  if (report.verdict.empty()) return std::nullopt;
+  const auto document = parse_json(report.verdict, "verdict");
+  if (!document.ok()) return std::nullopt;
+  auto verdict = verdict_from_json(*document);
+  if (!verdict.ok()) return std::nullopt;
+  return *std::move(verdict);
+}
+
+}  // namespace
+
+Result<EvaluationItem> parse_evaluation(std::string_view body) {
+  LATHE_TRY(const json document, parse_body(body));
+  return item_from(document);
+}
+
+Result<std::vector<Result<EvaluationItem>>> parse_batch(std::string_view body) {
+  LATHE_TRY(const json document, parse_body(body));
+  if (!document.is_object() || !document.contains("items") || !document["items"].is_array())
+    return invalid("the body is no object with a list of items");
+  LATHE_CHECK_OK(refuse_unknown(document, "the body", {"items"}));
+  const json& nodes = document["items"];
+  if (nodes.empty() || nodes.size() > kMaxBatch)
+    return invalid(fmt::format("a batch has 1 to {} items", kMaxBatch));
+  std::vector<Result<EvaluationItem>> items;
+  for (const json& node : nodes) items.push_back(item_from(node));
+  return items;
+}
+
+json to_json(const Report& report) {
+  json document = {{"id", report.id.hex()},
+                   {"state", name(report.state)},
+                   {"tag", report.tag},
+                   {"priority", report.priority},
+                   {"task", report.key.task.hex()},
+                   {"candidate", report.key.candidate.hex()},
+                   {"depth", lathe::name(report.key.depth)},
+                   {"device_kind", report.key.device_kind},
+                   {"gym_version", report.key.gym_version},
+                   {"submitted_unix_ms", report.submitted_unix_ms}};
+  if (is_final(report.state)) {
+    document["finished_unix_ms"] = report.finished_unix_ms;
+    document["sequence"] = report.sequence;
+  }
+  if (const auto verdict = verdict_of(report)) document["verdict"] = summary_of(*verdict);
+  if (!report.error.empty()) document["error"] = report.error;
+  return document;
+}
+
+json evidence_json(const Report& report) {
+  json document = {{"id", report.id.hex()}, {"state", name(report.state)}};
+  if (const auto verdict = verdict_of(report)) {
+    document["verdict"] = lathe::to_json(*verdict);
+    document["feedback"] = feedback_text(*verdict);
+  }
+  return document;
+}
+
+}  // namespace lathe::serve

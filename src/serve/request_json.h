@@ -1,0 +1,49 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "record/verdict.h"
+#include "serve/evaluation.h"
+
+namespace lathe::serve {
+
+inline constexpr std::size_t kMaxNesting = 32;
+inline constexpr std::size_t kMaxBatch = 1024;
+inline constexpr std::size_t kMaxTaskBytes = 256 << 10;
+inline constexpr std::size_t kMaxTagBytes = 256;
+inline constexpr int kMaxPriority = 100;
+
+/// How a request names its task: by one of these.
+struct TaskReference {
+  std::string name;
+  std::optional<Digest> digest;
+  std::string toml;
+};
+
+/// One item as a client wrote it.
+struct EvaluationItem {
+  TaskReference task;
+  std::string candidate;
+  Depth depth = Depth::kScreen;
+  int priority = 0;
+  double deadline_seconds = 0;
+  std::string tag;
+};
+
+/// Parse the bodies of POST requests, which are untrusted. Errors: kInvalid, which names the field; fields
+/// that are not known are refused, for a client that sends them expects something.
+Result<EvaluationItem> parse_evaluation(std::string_view body);
+/// An item that is wrong does not spoil the others.
+Result<std::vector<Result<EvaluationItem>>> parse_batch(std::string_view body);
+
+/// What GET /v1/evaluations/{id} shows.
+nlohmann::json to_json(const Report& report);
+/// The whole verdict and what a kernel's author should know of it.
+nlohmann::json evidence_json(const Report& report);
+
+}  // namespace lathe::serve

@@ -1,0 +1,120 @@
+#include "serve/tokens.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/random.h"
+
+namespace lathe::serve {
+namespace {
+
+constexpr std::string_view kScheme = "Bearer ";
+constexpr std::string_view kPrefix = "lathe_";
+constexpr std::size_t kIdDigits = 12;
+
+std::string hash_of(std::string_view secret) {
+  return Hasher().add("lathe.token").add(secret).finish().hex();
+}
+
+std::string random_hex() {
+  Digest bytes;
+  bytes.bytes = Seed::from_system().bytes;
+  return bytes.hex();
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+std::string_view name(Role role) {
+  switch (role) {
+    case Role::kRead:
+      return "read";
+    case Role::kSubmit:
+      return "submit";
+    case Role::kAdmin:
+      return "admin";
+  }
+  return "";
+}
+
+Result<Role> parse_role(std::string_view text) {
+  for (const Role role : {Role::kRead, Role::kSubmit, Role::kAdmin})
+    if (name(role) == text) return role;
+  return invalid("there is no role '" + std::string(text) + "'", "choose read, submit or admin");
+}
+
+Result<TokenStore> TokenStore::open(const std::string& folder) {
+  LATHE_TRY(Database database, open_serve_database(folder));
+  return TokenStore(std::move(database));
+}
+
+Result<std::string> TokenStore::add(const Principal& principal) {
+  if (!is_name(principal.client))
+    return invalid("'" + principal.client + "' is no name for a token",
+                   "use up to 64 letters, digits, '-', '_' and '.'");
+  LATHE_TRY(const auto known, list());
+  for (const TokenRecord& record : known)
+    if (record.principal.client == principal.client)
+      return invalid("there is a token '" + principal.client + "' already",
+                     "remove it first, or choose another name");
+  const std::string id = random_hex().substr(0, kIdDigits), secret = random_hex();
+  LATHE_TRY(Statement insert,
+            database_.prepare("INSERT INTO tokens (id, name, role, hash, max_unfinished, created_unix) "
+                              "VALUES (?, ?, ?, ?, ?, ?)"));
+  LATHE_CHECK_OK(insert.bind(id)
+                     .bind(principal.client)
+                     .bind(name(principal.role))
+                     .bind(hash_of(secret))
+                     .bind(principal.max_unfinished)
+                     .bind(unix_seconds())
+                     .run());
+  return std::string(kPrefix) + id + "_" + secret;
+}
+
+Result<std::vector<TokenRecord>> TokenStore::list() {
+  LATHE_TRY(Statement select,
+            database_.prepare(
+                "SELECT id, name, role, hash, max_unfinished, created_unix FROM tokens ORDER BY name"));
+  std::vector<TokenRecord> records;
+  for (;;) {
+    LATHE_TRY(const bool row, select.step());
+    if (!row) return records;
+    LATHE_TRY(const Role role, parse_role(select.text(2)));
+    records.push_back(
+        {select.text(0), {select.text(1), role, select.integer(4)}, select.text(3), select.integer(5)});
+  }
+}
+
+Status TokenStore::remove(const std::string& name) {
+  LATHE_TRY(Statement statement, database_.prepare("DELETE FROM tokens WHERE name = ?"));
+  LATHE_CHECK_OK(statement.bind(name).run());
+  if (database_.changes() == 0)
+    return Error{ErrorCode::kNotFound, "there is no token '" + name + "'",
+                 "lathe serve token list names them"};
+  return Ok{};
+}
+
+std::optional<Principal> Tokens::find(const std::string& authorization) const {
+  const std::size_t id_at = kScheme.size() + kPrefix.size(), secret_at = id_at + kIdDigits + 1;
+  if (!authorization.starts_with(kScheme) || authorization.size() <= secret_at ||
+      authorization.compare(kScheme.size(), kPrefix.size(), kPrefix) != 0)
+    return std::nullopt;
+  const std::string id = authorization.substr(id_at, kIdDigits);
+  const std::string hash = hash_of(std::string_view(authorization).substr(secret_at));
+  for (const TokenRecord& record : records_)
+    if (record.id == id && record.hash.size() == hash.size() &&
+        sodium_memcmp(record.hash.data(), hash.data(), hash.size()) == 0)
+      return record.principal;
+  return std::nullopt;
+}
+
+}  // namespace lathe::serve

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "serve/serve_database.h"
+
+namespace lathe::serve {
+
+/// What a token's owner may do; each role may do what those before it may.
+enum class Role { kRead, kSubmit, kAdmin };
+std::string_view name(Role role);
+Result<Role> parse_role(std::string_view name);
+
+/// Who a request comes from.
+struct Principal {
+  std::string client;
+  Role role = Role::kRead;
+  std::int64_t max_unfinished = 0;  ///< requests at once
+};
+
+struct TokenRecord {
+  std::string id;
+  Principal principal;  ///< `client` is the token's name
+  std::string hash;     ///< of its secret
+  std::int64_t created_unix = 0;
+};
+
+/// The tokens of a service, in its database. A token is "lathe_<id>_<secret>" with 256 secret bits; the
+/// database has a keyless BLAKE2b hash of the secret, which that many random bits need no more than. Not
+/// thread-safe.
+class TokenStore {
+ public:
+  static Result<TokenStore> open(const std::string& folder);
+  /// The token, which nobody can read again. Errors: kInvalid for a name that is taken or no name.
+  Result<std::string> add(const Principal& principal);
+  Result<std::vector<TokenRecord>> list();
+  /// Errors: kNotFound.
+  Status remove(const std::string& name);
+
+ private:
+  explicit TokenStore(Database database) : database_(std::move(database)) {}
+  Database database_;
+};
+
+/// Tokens at one moment. Immutable.
+class Tokens {
+ public:
+  explicit Tokens(std::vector<TokenRecord> records) : records_(std::move(records)) {}
+  bool empty() const { return records_.empty(); }
+  /// Of an Authorization header. Takes the same time for every wrong secret.
+  std::optional<Principal> find(const std::string& authorization) const;
+
+ private:
+  std::vector<TokenRecord> records_;
+};
+
+}  // namespace lathe::serve

@@ -1,0 +1,394 @@
+#include "serve/api.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "bench/serve/http_client.h"
+#include "gym/gym.h"
+#include "record/json.h"
+#include "serve/memory_queue.h"
+#include "serve/sqlite_ledger.h"
+#include "task/spec.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe::serve {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kTask = R"toml(
+name = "tiny"
+dims = { n = [1, 4096] }
+tensor = [{ name = "x", shape = ["n"] }]
+graph = "y = add(x, x)"
+shape = [{ name = "small", n = 2048 }]
+)toml";
+
+/// A worker inside the process: answers at once, but for candidates that are to wait.
+class InstantLink final : public WorkerLink {
+ public:
+  explicit InstantLink(Service& service) : service_(service) {}
+  void send(const FrontMessage& message) override {
+    if (const auto* order = std::get_if<WorkOrder>(&message); order && order->candidate != "wait") {
+      WorkerAnswer answer{order->lease, Verdict{}, {}};
+      answer.verdict->outcome = Outcome::kPass;
+      answer.verdict->reason = "ok";
+      answer.verdict->task = order->task;
+      answer.verdict->candidate = digest_of(order->candidate);
+      answer.verdict->depth = order->depth;
+      service_.worker_said("w", answer);
+    }
+    if (const auto* cancel = std::get_if<CancelOrder>(&message))
+      service_.worker_said("w",
+                           WorkerAnswer{cancel->lease, std::nullopt, {ErrorCode::kCancelled, "cancelled"}});
+  }
+  void end() override {}
+
+ private:
+  Service& service_;
+};
+
+class ApiTest : public testing::Test {
+ protected:
+  ApiTest() { start({}); }
+  ~ApiTest() override { stop(); }
+
+  void start(HttpLimits limits, bool with_worker = true) {
+    stop();
+    ledger_ = *open_sqlite_ledger(folder_.path());
+    queue_ = make_memory_queue({}, steady_clock());
+    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
+    const TaskSpec task = parse_task(kTask, "tiny").value();
+    const StoredTask tiny{task.digest, "tiny", kTask};
+    ASSERT_TRUE(ledger_->write([&](LedgerWriter& writer) { return writer.add_task(tiny); }).ok());
+    api_ = Api::make(
+        *service_,
+        {.device_kind = "cpu", .gym_version = kGymVersion, .own_tasks = {tiny}, .max_unfinished = 500},
+        null_sink());
+    server_ = *HttpServer::start("127.0.0.1", 0, limits, api_->handler());
+    if (with_worker)
+      service_->worker_joined("w", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
+                              std::make_shared<InstantLink>(*service_));
+    stopping_ = false;
+    turning_ = std::thread([this] {
+      while (!stopping_) service_->turn(0.01);
+    });
+  }
+  void stop() {
+    if (!turning_.joinable()) return;
+    stopping_ = true;
+    turning_.join();
+    server_->stop();
+    service_.reset();
+    server_.reset();
+    api_.reset();
+    ledger_.reset();
+  }
+
+  int port() const { return server_->port(); }
+  static json body(const Result<HttpAnswer>& answer) { return json::parse(answer->body); }
+  static std::string submission(const std::string& candidate, json more = json::object()) {
+    more["task"] = "tiny";
+    more["candidate"] = candidate;
+    return more.dump();
+  }
+
+  const TemporaryFolder folder_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<Service> service_;
+  std::shared_ptr<Api> api_;
+  std::unique_ptr<HttpServer> server_;
+  std::atomic<bool> stopping_{false};
+  std::thread turning_;
+};
+
+TEST_F(ApiTest, OnePostOneVerdict) {
+  HttpClient client(port());
+  const auto answer = client.post("/v1/evaluations?wait=10", submission("x", {{"tag", "mine"}}));
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  const json evaluation = body(answer);
+  EXPECT_EQ(evaluation["state"], "done");
+  EXPECT_EQ(evaluation["tag"], "mine");
+  EXPECT_EQ(evaluation["verdict"]["outcome"], "PASS");
+  const std::string id = evaluation["id"];
+  EXPECT_EQ(body(client.get("/v1/evaluations/" + id)), evaluation);
+  EXPECT_EQ(body(client.get("/v1/evaluations/" + id + "/evidence"))["verdict"]["reason"], "ok");
+  EXPECT_EQ(body(client.post("/v1/evaluations", submission("x")))["id"], id)
+      << "the retry is the same evaluation";
+}
+
+TEST_F(ApiTest, TasksComeByNameDigestOrText) {
+  HttpClient client(port());
+  const json tasks = body(client.get("/v1/tasks"));
+  ASSERT_EQ(tasks["items"].size(), 1u);
+  const std::string digest = tasks["items"][0]["digest"];
+  std::string text = kTask;
+  text.replace(text.find("2048"), 4, "1024");
+  for (const json& task : {json("tiny"), json(digest), json({{"name", "tiny"}}), json({{"digest", digest}}),
+                           json({{"toml", kTask}}), json({{"toml", text}})}) {
+    const auto answer =
+        client.post("/v1/evaluations?wait=10", json({{"task", task}, {"candidate", "x"}}).dump());
+    EXPECT_EQ(answer->status, 200) << answer->body;
+  }
+  const std::string other = parse_task(text, "task").value().digest.hex();
+  EXPECT_EQ(
+      client.post("/v1/evaluations?wait=10", json({{"task", other}, {"candidate", "y"}}).dump())->status, 200)
+      << "a text that came once is known by its digest";
+}
+
+TEST_F(ApiTest, WhatIsWrongIsNamed) {
+  HttpClient client(port());
+  const auto refused = [&](const std::string& text, const std::string& part) {
+    const auto answer = client.post("/v1/evaluations", text);
+    EXPECT_EQ(answer->status, 400) << text;
+    EXPECT_THAT(answer->body, HasSubstr(part)) << text;
+  };
+  refused("{", "the body");
+  refused("[]", "object");
+  refused(R"({"candidate":"x"})", "task");
+  refused(R"({"task":"tiny"})", "candidate");
+  refused(R"({"task":"none","candidate":"x"})", "name");
+  refused(R"({"task":"tiny","candidate":"x","depth":"deep"})", "depth");
+  refused(R"({"task":"tiny","candidate":"x","priority":1000})", "priority");
+  refused(R"({"task":"tiny","candidate":"x","deadline_seconds":-1})", "deadline_seconds");
+  refused(R"({"task":"tiny","candidate":"x","timeout":3})", "timeout");
+  refused(R"({"task":{"toml":"name = 3"},"candidate":"x"})", "task:");
+  refused(R"({"task":{"toml":"a","name":"b"},"candidate":"x"})", "one of");
+  refused(R"({"task":"tiny","candidate":"x","tag":")" + std::string(300, 't') + "\"}", "tag");
+  refused(std::string(100, '[') + std::string(100, ']'), "nested");
+  EXPECT_EQ(client.get("/v1/evaluations/zzz")->status, 404);
+  EXPECT_EQ(client.get("/v1/evaluations/" + std::string(64, '0'))->status, 404);
+  EXPECT_EQ(client.get("/v1/evaluations?after=x")->status, 400);
+  EXPECT_EQ(client.get("/v1/evaluations/" + std::string(64, '0') + "?wait=1e9")->status, 400);
+  EXPECT_EQ(client.get("/nothing")->status, 404);
+  EXPECT_EQ(client.get("/v1/../etc/passwd")->status, 404);
+  EXPECT_EQ(client.ask("PUT", "/v1/tasks", "")->status, 405);
+  EXPECT_EQ(client.ask("POST", "/v1/evaluations", submission("x"), {{"Content-Type", "text/plain"}})->status,
+            415);
+}
+
+TEST_F(ApiTest, ABatchTakesWhatIsRightInIt) {
+  HttpClient client(port());
+  json items = json::array({{{"task", "tiny"}, {"candidate", "a"}},
+                            {{"task", "none"}, {"candidate", "b"}},
+                            {{"task", "tiny"}, {"candidate", "c"}}});
+  const auto answer = client.post("/v1/evaluations/batch", json({{"items", items}}).dump());
+  EXPECT_EQ(answer->status, 202);
+  const json receipts = body(answer)["items"];
+  EXPECT_EQ(receipts[0]["state"], "queued");
+  EXPECT_EQ(receipts[1]["error"]["code"], "invalid");
+  EXPECT_EQ(body(client.get("/v1/evaluations/" + receipts[2]["id"].get<std::string>() + "?wait=10"))["state"],
+            "done");
+}
+
+TEST_F(ApiTest, AFullQueueIs429) {
+  HttpClient client(port());
+  json items = json::array();
+  for (int i = 0; i < 600; ++i)
+    items.push_back({{"task", "tiny"}, {"candidate", "wait"}, {"depth", i % 2 ? "screen" : "final"}});
+  for (int i = 0; i < 600; ++i)
+    items[static_cast<std::size_t>(i)]["task"] = {{"toml", std::string(kTask) + "# " + std::to_string(i)}};
+  const auto some = client.post("/v1/evaluations/batch", json({{"items", items}}).dump());
+  EXPECT_EQ(some->status, 202);
+  EXPECT_EQ(body(some)["items"][599]["error"]["code"], "busy");
+  const auto none = client.post("/v1/evaluations", submission("more"));
+  EXPECT_EQ(none->status, 429);
+  EXPECT_GT(std::atoi(none->headers.at("retry-after").c_str()), 0);
+}
+
+TEST_F(ApiTest, CancellationIsSeenByWhoWaits) {
+  HttpClient client(port()), waiting(port());
+  const std::string id = body(client.post("/v1/evaluations", submission("wait")))["id"];
+  std::thread waits(
+      [&] { EXPECT_EQ(body(waiting.get("/v1/evaluations/" + id + "?wait=30"))["state"], "cancelled"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(body(client.remove("/v1/evaluations/" + id))["state"], "cancelled");
+  waits.join();
+}
+
+TEST_F(ApiTest, EventsComeInOrderOfCompletionAndResume) {
+  HttpClient client(port());
+  for (const char* candidate : {"a", "b", "c"})
+    (void)client.post("/v1/evaluations?wait=10", submission(candidate, {{"tag", candidate}}));
+  const std::string all =
+      HttpClient::exchange(port(), "GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 1);
+  EXPECT_THAT(all, HasSubstr("text/event-stream"));
+  EXPECT_LT(all.find("\"tag\":\"a\""), all.find("\"tag\":\"b\""));
+  const std::string rest = HttpClient::exchange(
+      port(), "GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nLast-Event-ID: 2\r\n\r\n", 1);
+  EXPECT_THAT(rest, HasSubstr("id: 3\n"));
+  EXPECT_THAT(rest, testing::Not(HasSubstr("id: 2\n")));
+}
+
+TEST_F(ApiTest, TokensDecideWhoMayWhat) {
+  auto store = *TokenStore::open(folder_.path());
+  const auto token = [&](const char* name, Role role) { return store.add({name, role, 100}).value(); };
+  const std::string reads = token("reader", Role::kRead), submits = token("trainer", Role::kSubmit),
+                    other = token("other", Role::kSubmit);
+  EXPECT_FALSE(store.add({"reader", Role::kRead, 1}).ok());
+  api_->set_tokens(Tokens(*store.list()));
+  HttpClient nobody(port()), reader(port(), reads), trainer(port(), submits), stranger(port(), other);
+  HttpClient wrong(port(), submits.substr(0, submits.size() - 1) + (submits.back() == '0' ? "1" : "0"));
+  EXPECT_EQ(nobody.get("/v1/tasks")->status, 401);
+  EXPECT_EQ(wrong.get("/v1/tasks")->status, 401);
+  EXPECT_EQ(reader.get("/v1/tasks")->status, 200);
+  EXPECT_EQ(reader.post("/v1/evaluations", submission("x"))->status, 403);
+  const auto done = trainer.post("/v1/evaluations?wait=10", submission("x"));
+  EXPECT_EQ(done->status, 200);
+  EXPECT_EQ(stranger.get("/v1/evaluations/" + body(done)["id"].get<std::string>())->status, 404)
+      << "not this client's";
+  EXPECT_EQ(nobody.get("/healthz")->status, 200);
+  EXPECT_TRUE(store.remove("trainer").ok());
+  api_->set_tokens(Tokens(*store.list()));
+  EXPECT_EQ(trainer.get("/v1/tasks")->status, 401);
+  const std::string database =
+      read_file(folder_.path() + "/serve.db").value() + read_file(folder_.path() + "/serve.db-wal").value();
+  EXPECT_EQ(database.find(reads.substr(reads.rfind('_') + 1)), std::string::npos) << "no secret is stored";
+}
+
+TEST_F(ApiTest, AWebPageIsNotTheUser) {
+  HttpClient client(port());
+  const std::string rebound =
+      HttpClient::exchange(port(), "GET /v1/tasks HTTP/1.1\r\nHost: evil.example\r\n\r\n", 1);
+  EXPECT_THAT(rebound, HasSubstr("403"));
+}
+
+TEST_F(ApiTest, HealthAndReadinessAreTwoThings) {
+  HttpClient client(port());
+  EXPECT_EQ(client.get("/readyz")->status, 200);
+  start({}, false);
+  HttpClient again(port());
+  EXPECT_EQ(again.get("/healthz")->status, 200);
+  EXPECT_EQ(again.get("/readyz")->status, 503);
+}
+
+TEST_F(ApiTest, MetricsAreRealNumbers) {
+  HttpClient client(port());
+  (void)client.post("/v1/evaluations?wait=10", submission("x"));
+  (void)client.post("/v1/evaluations?wait=10", submission("x"));
+  const std::string text = client.get("/metrics")->body;
+  EXPECT_THAT(text, HasSubstr("lathe_evaluations_total{outcome=\"PASS\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("lathe_admissions_total{result=\"known\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("lathe_stage_seconds_count{stage=\"total\"} 1\n"));
+}
+
+TEST_F(ApiTest, OversizedSlowAndBrokenRequestsAreCutOff) {
+  start({.header_bytes = 2000, .body_bytes = 5000, .header_seconds = 0.5, .body_seconds = 0.5});
+  HttpClient client(port());
+  EXPECT_EQ(client.post("/v1/evaluations", submission(std::string(6000, 'x')))->status, 413);
+  EXPECT_EQ(client.ask("GET", "/v1/tasks", "", {{"X-Large", std::string(3000, 'x')}})->status, 431);
+  const auto begin = steady_clock().now_ns();
+  EXPECT_EQ(HttpClient::exchange(port(), "GET /v1/tasks HT", 20), "");
+  EXPECT_THAT(HttpClient::exchange(port(),
+                                   "POST /v1/evaluations HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                   "application/json\r\nContent-Length: 100\r\n\r\n{",
+                                   20),
+              "");
+  EXPECT_LT(seconds_since(begin), 15) << "both were cut off";
+  EXPECT_THAT(HttpClient::exchange(port(), "\x16\x03\x01 nonsense\r\n\r\n", 1), HasSubstr("400"));
+  EXPECT_EQ(client.get("/v1/tasks")->status, 200);
+}
+
+TEST_F(ApiTest, RequestsCarryTheirIds) {
+  HttpClient client(port());
+  EXPECT_EQ(client.ask("GET", "/v1/tasks", "", {{"X-Request-Id", "abc-1"}})->headers.at("x-request-id"),
+            "abc-1");
+  EXPECT_NE(client.ask("GET", "/v1/tasks", "", {{"X-Request-Id", "a b<"}})->headers.at("x-request-id"),
+            "a b<");
+}
+
+TEST_F(ApiTest, TwoHundredClientsAtOnce) {
+  std::atomic<int> done{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 200; ++c)
+    clients.emplace_back([&, c] {
+      HttpClient client(port());
+      for (int i = 0; i < 5; ++i) {
+        const auto answer =
+            client.post("/v1/evaluations?wait=30", submission(std::to_string(c) + "." + std::to_string(i)));
+        done += answer.ok() && answer->status == 200;
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(done, 1000);
+}
+
+/// What a schema says of a document: the first thing that does not hold.
+std::string objection(const json& root, json schema, const json& value) {
+  if (schema.contains("$ref")) {
+    const std::string ref = schema["$ref"];
+    schema = root["components"]["schemas"][ref.substr(ref.rfind('/') + 1)];
+  }
+  if (schema.contains("enum"))
+    return std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()
+               ? value.dump() + " is none of the values"
+               : "";
+  if (schema.value("type", "") == "object") {
+    if (!value.is_object()) return value.dump() + " is no object";
+    for (const auto& name : schema.value("required", json::array()))
+      if (!value.contains(name.get<std::string>())) return name.get<std::string>() + " is missing";
+    if (!schema.contains("properties")) return "";
+    for (const auto& [name, member] : value.items()) {
+      if (!schema["properties"].contains(name)) return name + " is not in the document";
+      if (const auto inner = objection(root, schema["properties"][name], member); !inner.empty())
+        return name + ": " + inner;
+    }
+  }
+  if (schema.value("type", "") == "array")
+    for (const auto& item : value)
+      if (const auto inner = objection(root, schema["items"], item); !inner.empty()) return inner;
+  return "";
+}
+
+TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
+  HttpClient client(port());
+  const json document = body(client.get("/openapi.json"));
+  std::set<std::string> described, served;
+  for (const auto& [path, methods] : document["paths"].items())
+    for (const auto& [method, operation] : methods.items()) {
+      std::string upper = method;
+      for (char& c : upper) c = static_cast<char>(std::toupper(c));
+      described.insert(upper + " " + path);
+    }
+  for (const auto& operation : Api::operations())
+    served.insert(std::string(operation.method) + " " + operation.path);
+  EXPECT_EQ(described, served);
+
+  const std::string id = body(client.post("/v1/evaluations?wait=10", submission("x")))["id"];
+  const auto check = [&](const std::string& method, const std::string& path, const std::string& target,
+                         const std::string& text = "") {
+    std::string lower = method;
+    for (char& c : lower) c = static_cast<char>(std::tolower(c));
+    const auto answer = client.ask(method, target, text);
+    const json& responses = document["paths"][path][lower]["responses"];
+    const std::string status = std::to_string(answer->status);
+    ASSERT_TRUE(responses.contains(status)) << target << " " << status;
+    const json& content = responses[status]["content"];
+    ASSERT_TRUE(content.contains("application/json")) << target;
+    EXPECT_EQ(objection(document, content["application/json"]["schema"], body(answer)), "")
+        << target << " " << answer->body;
+  };
+  check("POST", "/v1/evaluations", "/v1/evaluations?wait=10", submission("y"));
+  check("POST", "/v1/evaluations", "/v1/evaluations", submission("wait"));
+  check("POST", "/v1/evaluations", "/v1/evaluations", "{}");
+  check("POST", "/v1/evaluations/batch", "/v1/evaluations/batch",
+        json({{"items", {{{"task", "tiny"}, {"candidate", "z"}}}}}).dump());
+  check("GET", "/v1/evaluations", "/v1/evaluations");
+  check("GET", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
+  check("GET", "/v1/evaluations/{id}", "/v1/evaluations/" + std::string(64, 'a'));
+  check("GET", "/v1/evaluations/{id}/evidence", "/v1/evaluations/" + id + "/evidence");
+  check("DELETE", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
+  check("GET", "/v1/tasks", "/v1/tasks");
+  check("GET", "/healthz", "/healthz");
+  check("GET", "/readyz", "/readyz");
+}
+
+}  // namespace
+}  // namespace lathe::serve

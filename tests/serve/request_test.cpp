@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/random.h"
+#include "serve/message.h"
+#include "serve/request_json.h"
+
+namespace lathe::serve {
+namespace {
+
+WorkOrder make_order() {
+  return {.lease = 7,
+          .id = digest_of("id"),
+          .trace = "trace",
+          .task = digest_of("task"),
+          .task_name = "softmax",
+          .task_text = "name = \"softmax\"",
+          .candidate = "/*lathe */ \"quoted\" \n",
+          .depth = Depth::kFinal,
+          .deadline_seconds = 2.5};
+}
+
+TEST(Message, WorkersAndFrontEndsUnderstandEachOther) {
+  const auto order = std::get<WorkOrder>(decode_front_message(encode(FrontMessage(make_order()))).value());
+  EXPECT_EQ(order.lease, 7);
+  EXPECT_EQ(order.candidate, make_order().candidate);
+  EXPECT_EQ(order.depth, Depth::kFinal);
+  EXPECT_EQ(order.task, digest_of("task"));
+  EXPECT_EQ(std::get<CancelOrder>(decode_front_message(encode(FrontMessage(CancelOrder{9}))).value()).lease,
+            9);
+
+  Verdict verdict;
+  verdict.outcome = Outcome::kWrong;
+  verdict.reason = "bound";
+  const auto answer = std::get<WorkerAnswer>(
+      decode_worker_message(encode(WorkerMessage(WorkerAnswer{3, verdict, {}}))).value());
+  EXPECT_EQ(answer.verdict->reason, "bound");
+  const auto failed = std::get<WorkerAnswer>(
+      decode_worker_message(
+          encode(WorkerMessage(WorkerAnswer{3, std::nullopt, {ErrorCode::kTimeout, "late"}})))
+          .value());
+  EXPECT_FALSE(failed.verdict);
+  EXPECT_EQ(failed.error.code, ErrorCode::kTimeout);
+  const auto hello = std::get<WorkerHello>(
+      decode_worker_message(
+          encode(WorkerMessage(WorkerHello{.kind = {"cuda", "5"}, .device_name = "H200", .slots = 6})))
+          .value());
+  EXPECT_EQ(hello.kind, (WorkerKind{"cuda", "5"}));
+  EXPECT_EQ(hello.slots, 6);
+}
+
+TEST(Message, WhateverComesIsAMessageOrAnError) {
+  Rng rng(Seed::from_number(5));
+  Verdict verdict;
+  const std::vector<std::string> sound = {
+      encode(FrontMessage(make_order())), encode(WorkerMessage(WorkerAnswer{3, verdict, {}})),
+      encode(WorkerMessage(WorkerBeat{1.5})), encode(WorkerMessage(WorkerLeaves{}))};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = sound[rng.below(sound.size())];
+    for (std::uint64_t edits = 1 + rng.below(4); edits > 0; --edits) {
+      const std::size_t at = rng.below(bytes.size());
+      if (rng.chance(0.5))
+        bytes[at] = static_cast<char>(rng.below(256));
+      else
+        bytes.erase(at, 1 + rng.below(8));
+      if (bytes.empty()) bytes = "{";
+    }
+    (void)decode_front_message(bytes);
+    (void)decode_worker_message(bytes);
+    (void)parse_evaluation(bytes);
+    (void)parse_batch(bytes);
+  }
+}
+
+TEST(Message, AStreamKeepsBoundariesAndRefusesGiants) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  MessageStream a{UniqueFd(ends[0])}, b{UniqueFd(ends[1])};
+  const std::string large(3 << 20, 'x');
+  std::thread sends([&] {
+    EXPECT_TRUE(a.send("one").ok());
+    EXPECT_TRUE(a.send(large).ok());
+    const std::uint32_t giant = 0x7fffffff;
+    EXPECT_EQ(::send(ends[0], &giant, sizeof giant, 0), 4);
+  });
+  EXPECT_EQ(b.receive().value(), "one");
+  EXPECT_EQ(b.receive().value(), large);
+  EXPECT_EQ(b.receive().error().code, ErrorCode::kCorrupt);
+  sends.join();
+  a.close();
+  EXPECT_EQ(b.receive().error().code, ErrorCode::kIo);
+}
+
+TEST(EvaluationId, NamesEverythingThatMayChangeAVerdict) {
+  const EvaluationKey key{digest_of("t"), digest_of("c"), Depth::kScreen, "cpu", "5"};
+  EXPECT_EQ(key.id(), EvaluationKey(key).id());
+  EvaluationKey swapped = key;
+  std::swap(swapped.task, swapped.candidate);
+  EXPECT_NE(key.id(), swapped.id());
+}
+
+TEST(RequestJson, NestingIsBoundedBeforeParsing) {
+  const std::string deep = R"({"task":"t","candidate":"x","tag":)" + std::string(200'000, '[');
+  EXPECT_THAT(parse_evaluation(deep).error().message, testing::HasSubstr("nested"));
+  EXPECT_TRUE(
+      parse_evaluation(R"({"task":"t","candidate":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[{{{{"})").ok())
+      << "brackets in a text are no nesting";
+}
+
+TEST(RequestJson, ABatchIsBounded) {
+  nlohmann::json items = nlohmann::json::array();
+  for (std::size_t i = 0; i <= kMaxBatch; ++i) items.push_back({{"task", "t"}, {"candidate", "x"}});
+  EXPECT_FALSE(parse_batch(nlohmann::json({{"items", items}}).dump()).ok());
+  items.erase(0);
+  EXPECT_EQ(parse_batch(nlohmann::json({{"items", items}}).dump())->size(), kMaxBatch);
+}
+
+}  // namespace
+}  // namespace lathe::serve

@@ -1,0 +1,379 @@
+#include "serve/service.h"
+
+#include "bench/serve/fake_verdict.h"
+#include "serve/memory_queue.h"
+#include "serve/sqlite_ledger.h"
+#include "tests/serve/fixtures.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe::serve {
+namespace {
+
+/// What a worker was sent.
+class RecordingLink final : public WorkerLink {
+ public:
+  void send(const FrontMessage& message) override {
+    if (const auto* order = std::get_if<WorkOrder>(&message)) orders.push_back(*order);
+    if (const auto* cancel = std::get_if<CancelOrder>(&message)) cancelled.push_back(cancel->lease);
+  }
+  void end() override { ended = true; }
+
+  std::vector<WorkOrder> orders;
+  std::vector<std::int64_t> cancelled;
+  bool ended = false;
+};
+
+/// A ledger whose disk is full at times.
+class FullLedger final : public Ledger {
+ public:
+  explicit FullLedger(Ledger& ledger) : ledger_(ledger) {}
+  Status write(const std::function<Status(LedgerWriter&)>& change) override {
+    if (!full) return ledger_.write(change);
+    (void)ledger_.write([&](LedgerWriter& writer) -> Status {
+      (void)change(writer);
+      return Error{ErrorCode::kIo, "rolled back"};
+    });
+    return Error{ErrorCode::kIo, "the disk is full"};
+  }
+  Result<std::optional<Report>> find(const std::string& client, const Digest& id) override {
+    return ledger_.find(client, id);
+  }
+  Result<std::vector<Report>> finished_after(const std::string& client, std::int64_t sequence,
+                                             int limit) override {
+    return ledger_.finished_after(client, sequence, limit);
+  }
+  Result<std::vector<Pending>> pending() override { return ledger_.pending(); }
+  Result<std::string> candidate(const Digest& id) override { return ledger_.candidate(id); }
+  Result<std::optional<StoredTask>> task(const Digest& digest) override { return ledger_.task(digest); }
+  Result<std::vector<StoredTask>> tasks() override { return ledger_.tasks(); }
+
+  bool full = false;
+
+ private:
+  Ledger& ledger_;
+};
+
+class ServiceTest : public testing::Test {
+ protected:
+  ServiceTest() { start(); }
+
+  /// As a front end does that begins, after kill -9 of the last one.
+  void start() {
+    service_.reset();
+    ledger_.reset();
+    disk_.reset();
+    auto ledger = open_sqlite_ledger(folder_.path());
+    ASSERT_TRUE(ledger.ok());
+    disk_ = *std::move(ledger);
+    ledger_ = std::make_unique<FullLedger>(*disk_);
+    queue_ = make_memory_queue({.lease_seconds = 5}, clock_);
+    service_ = *Service::start(*ledger_, *queue_, clock_, options_, null_sink());
+  }
+  void turn() { service_->turn(0); }
+  void pass(double seconds) {
+    for (double passed = 0; passed < seconds; passed += 0.5) {
+      clock_.advance_ns(500'000'000);
+      turn();
+    }
+  }
+
+  std::shared_ptr<RecordingLink> join(const std::string& name, int slots = 4) {
+    auto link = std::make_shared<RecordingLink>();
+    service_->worker_joined(name, {.kind = {"cpu", "1"}, .device_name = "fake", .slots = slots}, link);
+    turn();
+    return link;
+  }
+
+  Result<Receipt> submit(const Submission& submission, std::int64_t max_unfinished = 1000) {
+    Result<Receipt> receipt = Error{ErrorCode::kInternal, "no answer"};
+    service_->submit({.submissions = {submission},
+                      .tasks = {{digest_of("task"), "task", "task"}},
+                      .max_unfinished = max_unfinished},
+                     [&](Service::Receipts receipts) {
+                       receipt = receipts.ok() ? receipts->front() : Result<Receipt>(receipts.error());
+                     });
+    turn();
+    return receipt;
+  }
+
+  void answer(const std::string& worker, const WorkOrder& order, Outcome outcome = Outcome::kPass) {
+    WorkerAnswer answer{order.lease, Verdict{}, {}};
+    answer.verdict->outcome = outcome;
+    answer.verdict->task = order.task;
+    answer.verdict->candidate = digest_of(order.candidate);
+    answer.verdict->depth = order.depth;
+    service_->worker_said(worker, answer);
+    turn();
+  }
+
+  Report find(const Submission& submission) {
+    Report report;
+    service_->find(submission.client, submission.key.id(), [&](const Service::Found& found) {
+      ASSERT_TRUE(found.ok() && *found);
+      report = **found;
+    });
+    turn();
+    return report;
+  }
+  ServiceCounts counts() {
+    ServiceCounts now;
+    service_->counts([&](const Result<ServiceCounts>& counts) { now = *counts; });
+    turn();
+    return now;
+  }
+
+  const TemporaryFolder folder_;
+  ServiceOptions options_;
+  FakeClock clock_;
+  std::unique_ptr<Ledger> disk_;
+  std::unique_ptr<FullLedger> ledger_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<Service> service_;
+  const Submission x_ = make_submission("x");
+};
+
+TEST_F(ServiceTest, OnePostOneVerdict) {
+  const auto worker = join("w");
+  ASSERT_TRUE(submit(x_).ok());
+  ASSERT_EQ(worker->orders.size(), 1u);
+  EXPECT_EQ(worker->orders[0].candidate, "x");
+  EXPECT_EQ(worker->orders[0].task_text, "task");
+  EXPECT_EQ(find(x_).state, State::kRunning);
+  answer("w", worker->orders[0]);
+  EXPECT_EQ(find(x_).state, State::kDone);
+  EXPECT_EQ(submit(x_)->admission, Admission::kKnown);
+  EXPECT_EQ(worker->orders.size(), 1u);
+}
+
+TEST_F(ServiceTest, AKilledWorkersCandidateIsBackInWorkAtOnce) {
+  join("w");
+  (void)submit(x_);
+  service_->worker_ended("w", WorkerEnd::kFailed);
+  const auto other = join("v");
+  ASSERT_EQ(other->orders.size(), 1u);
+  answer("v", other->orders[0]);
+  EXPECT_EQ(find(x_).state, State::kDone);
+}
+
+TEST_F(ServiceTest, ASilentWorkersCandidateIsBackInWorkWithinTheLease) {
+  const auto silent = join("w");
+  (void)submit(x_);
+  pass(5.5);
+  EXPECT_TRUE(silent->ended);
+  const auto other = join("v");
+  ASSERT_EQ(other->orders.size(), 1u);
+  answer("v", other->orders[0], Outcome::kWrong);
+  answer("w", silent->orders[0], Outcome::kPass);
+  EXPECT_THAT(find(x_).verdict, testing::HasSubstr("WRONG"))
+      << "the answer of the lost worker counts no more";
+  EXPECT_EQ(counts().late_answers, 1);
+}
+
+TEST_F(ServiceTest, AKilledFrontEndLosesNothingAndDoublesNothing) {
+  const Submission y = make_submission("y");
+  const auto worker = join("w", 1);
+  (void)submit(x_);
+  (void)submit(y);
+  answer("w", worker->orders[0]);
+  start();
+  EXPECT_EQ(find(x_).state, State::kDone);
+  const auto next = join("w");
+  ASSERT_EQ(next->orders.size(), 1u);
+  EXPECT_EQ(next->orders[0].candidate, "y");
+  answer("w", next->orders[0]);
+  EXPECT_EQ(find(y).sequence, 2);
+  start();
+  EXPECT_TRUE(join("w")->orders.empty());
+}
+
+TEST_F(ServiceTest, ACandidateThatKillsThreeWorkersIsAVerdict) {
+  const Submission y = make_submission("bystander");
+  join("w");
+  (void)submit(x_);
+  (void)submit(y);
+  service_->worker_ended("w", WorkerEnd::kFailed);
+  std::string victim;
+  for (int round = 0; round < 20 && find(x_).state != State::kDone; ++round) {
+    const auto worker = join("w");
+    ASSERT_EQ(worker->orders.size(), 1u) << "suspects are alone";
+    if (worker->orders[0].candidate == "x") {
+      if (round == 1) start();  // the count outlives the front end
+      service_->worker_ended("w", WorkerEnd::kFailed);
+      turn();
+    } else {
+      answer("w", worker->orders[0]);
+      service_->worker_ended("w", WorkerEnd::kAsked);
+      turn();
+    }
+  }
+  EXPECT_THAT(find(x_).verdict, testing::HasSubstr("worker_killed"));
+  if (find(y).state != State::kDone) answer("w", join("w")->orders.at(0));
+  EXPECT_THAT(find(y).verdict, testing::HasSubstr("PASS"));
+}
+
+TEST_F(ServiceTest, WhoeverElseKillsWorkersCondemnsNobodySoon) {
+  join("w");
+  (void)submit(x_);
+  for (int kill = 1; kill < 24; ++kill) {
+    service_->worker_ended("w", WorkerEnd::kKilled);
+    ASSERT_EQ(join("w")->orders.size(), 1u) << kill;
+  }
+  service_->worker_ended("w", WorkerEnd::kKilled);
+  turn();
+  EXPECT_THAT(find(x_).verdict, testing::HasSubstr("worker_killed")) << "but an end there is";
+}
+
+TEST_F(ServiceTest, AnAnswerAboutSomethingElseIsRefusedAndItsWorkerEnds) {
+  const auto worker = join("w");
+  (void)submit(x_);
+  WorkOrder other = worker->orders[0];
+  other.candidate = "forged";
+  answer("w", other);
+  EXPECT_TRUE(worker->ended);
+  EXPECT_NE(find(x_).state, State::kDone);
+  EXPECT_EQ(counts().refused_answers, 1);
+  service_->worker_ended("w", WorkerEnd::kFailed);
+  const auto honest = join("v");
+  ASSERT_EQ(honest->orders.size(), 1u);
+  answer("v", honest->orders[0]);
+  EXPECT_EQ(find(x_).state, State::kDone);
+}
+
+TEST_F(ServiceTest, AnswersForLeasesThatNobodyHasAreIgnored) {
+  join("w");
+  answer("w", WorkOrder{.lease = 77, .task = digest_of("task"), .candidate = "x"});
+  answer("nobody", WorkOrder{.lease = 1, .task = digest_of("task"), .candidate = "x"});
+  EXPECT_EQ(counts().late_answers, 2);
+}
+
+TEST_F(ServiceTest, CancellationReachesARunningEvaluation) {
+  const auto worker = join("w");
+  (void)submit(x_);
+  bool cancelled = false;
+  service_->cancel("a", x_.key.id(), [&](const Result<bool>& done) { cancelled = done.ok() && *done; });
+  turn();
+  EXPECT_TRUE(cancelled);
+  ASSERT_EQ(worker->cancelled.size(), 1u);
+  EXPECT_EQ(worker->cancelled[0], worker->orders[0].lease);
+  EXPECT_EQ(find(x_).state, State::kCancelled);
+  service_->worker_said(
+      "w", WorkerAnswer{worker->orders[0].lease, std::nullopt, {ErrorCode::kCancelled, "cancelled"}});
+  turn();
+  EXPECT_EQ(find(x_).state, State::kCancelled);
+  EXPECT_EQ(counts().workers.at(0).in_hand, 0);
+}
+
+TEST_F(ServiceTest, OneClientsCancellationIsNotAnothers) {
+  Submission other = x_;
+  other.client = "b";
+  const auto worker = join("w");
+  (void)submit(x_);
+  (void)submit(other);
+  service_->cancel("a", x_.key.id(), [](const Result<bool>&) {});
+  turn();
+  EXPECT_TRUE(worker->cancelled.empty());
+  answer("w", worker->orders.at(0));
+  EXPECT_EQ(find(x_).state, State::kCancelled);
+  EXPECT_EQ(find(other).state, State::kDone);
+}
+
+TEST_F(ServiceTest, ADeadlineEndsWaitingAndRunningWork) {
+  Submission urgent = x_, queued = make_submission("y");
+  for (Submission* submission : {&urgent, &queued}) submission->deadline_unix_ms = unix_milliseconds() + 3000;
+  const auto worker = join("w", 1);
+  (void)submit(urgent);
+  (void)submit(queued);
+  EXPECT_NEAR(worker->orders.at(0).deadline_seconds, 3, 0.5);
+  pass(4);
+  EXPECT_EQ(find(urgent).state, State::kExpired);
+  EXPECT_EQ(find(queued).state, State::kExpired);
+  EXPECT_EQ(worker->cancelled.size(), 1u);
+}
+
+TEST_F(ServiceTest, AFullQueueSaysSoAndRetriesStayFree) {
+  options_.max_unfinished = 3;
+  start();
+  EXPECT_TRUE(submit(x_, 2).ok());
+  EXPECT_TRUE(submit(make_submission("y"), 2).ok());
+  EXPECT_EQ(submit(make_submission("z"), 2).error().code, ErrorCode::kBusy) << "the client's share";
+  EXPECT_EQ(submit(x_, 2)->admission, Admission::kJoined);
+  EXPECT_TRUE(submit(make_submission("z", "b"), 2).ok());
+  EXPECT_EQ(submit(make_submission("u", "c"), 2).error().code, ErrorCode::kBusy) << "the whole queue";
+  answer("w", join("w")->orders.at(0));
+  EXPECT_TRUE(submit(make_submission("u", "c"), 2).ok());
+}
+
+TEST_F(ServiceTest, WaitersAreToldOnceAndTimeOut) {
+  int told = 0, timed_out = 0, reports = 0;
+  (void)submit(x_);
+  service_->wait_for("a", x_.key.id(), 2, [&](const Service::Found& found) {
+    EXPECT_EQ((*found)->state, State::kQueued);
+    ++timed_out;
+  });
+  service_->wait_for("a", x_.key.id(), 100, [&](const Service::Found& found) {
+    EXPECT_EQ((*found)->state, State::kDone);
+    ++told;
+  });
+  service_->wait_for_next("a", 0, 10, 100,
+                          [&](const Service::Reports& next) { reports += static_cast<int>(next->size()); });
+  pass(3);
+  EXPECT_EQ(timed_out, 1);
+  EXPECT_EQ(told, 0);
+  answer("w", join("w")->orders.at(0));
+  turn();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(reports, 1);
+}
+
+TEST_F(ServiceTest, AFullDiskAcknowledgesNothingAndLosesNoAnswer) {
+  const auto worker = join("w");
+  (void)submit(x_);
+  ledger_->full = true;
+  EXPECT_EQ(submit(make_submission("y")).error().code, ErrorCode::kIo);
+  answer("w", worker->orders.at(0));
+  EXPECT_FALSE(counts().ready);
+  EXPECT_EQ(find(x_).state, State::kRunning);
+  ledger_->full = false;
+  pass(1);
+  EXPECT_EQ(find(x_).state, State::kDone) << "written as soon as there was room";
+  EXPECT_EQ(worker->orders.size(), 1u) << "and not computed again";
+  EXPECT_TRUE(submit(make_submission("y")).ok());
+  EXPECT_TRUE(counts().ready);
+}
+
+TEST_F(ServiceTest, DrainingGivesNoMoreOrdersAndKeepsWhatIsAsked) {
+  const auto worker = join("w", 1);
+  (void)submit(x_);
+  service_->drain();
+  EXPECT_TRUE(submit(make_submission("y")).ok());
+  EXPECT_FALSE(service_->is_idle());
+  answer("w", worker->orders.at(0));
+  EXPECT_TRUE(service_->is_idle());
+  EXPECT_EQ(worker->orders.size(), 1u);
+  start();
+  EXPECT_EQ(join("w")->orders.at(0).candidate, "y");
+}
+
+TEST_F(ServiceTest, AfterAnUpdateOldRequestsSaySoInsteadOfWaitingForEver) {
+  (void)submit(x_);
+  options_.gym_version = "2";
+  start();
+  EXPECT_EQ(find(x_).state, State::kFailed);
+  EXPECT_THAT(find(x_).error, testing::HasSubstr("submit it again"));
+  EXPECT_EQ(counts().queue.waiting, 0);
+}
+
+TEST_F(ServiceTest, ATaskThatCannotBePreparedIsNoVerdict) {
+  const auto worker = join("w");
+  (void)submit(x_);
+  service_->worker_said(
+      "w",
+      WorkerAnswer{worker->orders.at(0).lease, std::nullopt, {ErrorCode::kIo, "cannot read /etc/secret"}});
+  turn();
+  EXPECT_EQ(find(x_).state, State::kFailed);
+  EXPECT_THAT(find(x_).error, testing::Not(testing::HasSubstr("secret"))) << "nothing of the host";
+  EXPECT_EQ(submit(x_)->admission, Admission::kNew);
+}
+
+}  // namespace
+}  // namespace lathe::serve

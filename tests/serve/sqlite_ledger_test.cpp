@@ -1,0 +1,80 @@
+#include "serve/sqlite_ledger.h"
+
+#include "store/sqlite.h"
+#include "tests/serve/ledger_contract.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe::serve {
+namespace {
+
+std::unique_ptr<Ledger> open_or_fail(const std::string& folder) {
+  auto ledger = open_sqlite_ledger(folder);
+  EXPECT_TRUE(ledger.ok()) << (ledger.ok() ? "" : ledger.error().to_string());
+  return ledger.ok() ? *std::move(ledger) : nullptr;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, LedgerContract,
+                         testing::Values(LedgerMaker{"sqlite",
+                                                     [] {
+                                                       const auto folder =
+                                                           std::make_shared<TemporaryFolder>();
+                                                       return
+                                                           [folder] { return open_or_fail(folder->path()); };
+                                                     }}),
+                         [](const auto& maker) { return maker.param.name; });
+
+TEST(SqliteLedger, OneFrontEndAtATimeHasAFolder) {
+  const TemporaryFolder folder;
+  auto first = open_or_fail(folder.path());
+  const auto second = open_sqlite_ledger(folder.path());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, ErrorCode::kBusy);
+  first.reset();
+  EXPECT_TRUE(open_sqlite_ledger(folder.path()).ok());
+}
+
+TEST(SqliteLedger, KilledAtAnyInstantItHasWhatItHasSaid) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 20; ++round) {
+    int said[2];
+    ASSERT_EQ(::pipe(said), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto ledger = open_sqlite_ledger(folder.path());
+      for (int i = 0; ledger.ok(); ++i) {
+        const Submission submission = make_submission(std::to_string(round) + "/" + std::to_string(i));
+        const Status status = (*ledger)->write([&](LedgerWriter& writer) -> Status {
+          LATHE_TRY(const auto admission, writer.admit(submission, true));
+          return admission == Admission::kNew ? Status(Ok{}) : Status(invalid("known"));
+        });
+        if (!status.ok() || ::write(said[1], &i, sizeof i) != sizeof i) ::_exit(1);
+      }
+      ::_exit(1);
+    }
+    ::close(said[1]);
+    int last = -1;
+    for (int i = 0; last < 3 + round; last = i)
+      if (::read(said[0], &i, sizeof i) != sizeof i) break;
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    for (int i; ::read(said[0], &i, sizeof i) == sizeof i;) last = i;
+    ::close(said[0]);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const auto ledger = open_or_fail(folder.path());
+    for (int i = 0; i <= last; ++i) {
+      const auto id = make_submission(std::to_string(round) + "/" + std::to_string(i)).key.id();
+      EXPECT_TRUE(ledger->find("a", id).value()) << round << "/" << i;
+    }
+  }
+}
+
+TEST(SqliteLedger, RefusesANewerOne) {
+  const TemporaryFolder folder;
+  open_or_fail(folder.path());
+  ASSERT_TRUE(Database::open(folder.path() + "/serve.db")->execute("PRAGMA user_version = 99").ok());
+  EXPECT_EQ(open_sqlite_ledger(folder.path()).error().code, ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace lathe::serve
