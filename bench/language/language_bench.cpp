@@ -1,0 +1,150 @@
+// The schedule language in a model's hands: for each task the size of its grammar, what building it takes,
+// how many of the schedules that the model samples under it are well-formed and distinct, and what the
+// grammar costs a token: answers of one length are drawn with it and without. Prints rows of a Markdown
+// table.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "model/chat_tokens.h"
+#include "model/engine_client.h"
+#include "policy/catalog/schedule_language.h"
+
+namespace {
+
+using namespace lathe;
+
+constexpr std::int32_t kTimedTokens = 32;
+constexpr int kTurns = 3;  // of which the fastest counts
+
+template <class T>
+T need(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "language_bench: %s\n", result.error().to_string().c_str());
+  std::exit(1);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Options {
+  std::string model, engine_device = "cpu";
+  std::vector<std::string> tasks;
+  int samples = 64;
+  int batch = 16;
+  std::uint64_t seed = 1;
+};
+
+struct Sums {
+  std::int64_t samples = 0, well_formed = 0;
+};
+
+void measure(const Options& options, const std::string& path, Engine& engine, const Tokenizer& tokenizer,
+             const ChatTemplate* chat, Sums& sums) {
+  const PolicyContext context{std::make_shared<const TaskSpec>(need(load_task(path))), {}, {}};
+  const auto language = make_schedule_language();
+  std::shared_ptr<const TextGrammar> texts;
+  std::shared_ptr<const TokenAutomaton> automaton;
+  const TokenId end = need(end_of_turn(tokenizer, chat));
+  const double build_seconds = seconds_of([&] {
+    texts = need(language->grammar(context));
+    automaton = need(token_automaton(*texts, tokenizer, end));
+  });
+  std::size_t arrows = 0;
+  for (const auto& state : automaton->states) arrows += state.arrows.size();
+
+  static const Prompter prompter = need(Prompter::load());
+  const auto wording = need(language->wording(context));
+  const Prompt prompt =
+      need(prompter.render({*context.task, context.device, context.peaks, {}, {}, &*wording}, {}));
+  std::vector<ChatMessage> messages;
+  for (const Message& message : prompt.messages) messages.push_back({message.role, message.content});
+  GenerationRequest request{.prompt = need(encode_chat(tokenizer, chat, messages)),
+                            .samples = options.samples,
+                            .max_tokens = static_cast<std::int32_t>(texts->longest_text()) + 1,
+                            .sampling = {.seed = options.seed},
+                            .grammar = automaton};
+  const std::vector<Sample> drawn = need(generate(engine, request));
+  std::set<std::string> distinct;
+  std::int64_t tokens = 0, well_formed = 0;
+  double log_prob = 0;
+  for (const Sample& sample : drawn) {
+    const std::string text = tokenizer.decode(sample.tokens);
+    const auto candidate = language->candidate(context, text);
+    if (candidate.ok())
+      ++well_formed;
+    else
+      std::fprintf(stderr, "%s: %s\n%s\n", path.c_str(), candidate.error().to_string().c_str(), text.c_str());
+    distinct.insert(text);
+    tokens += static_cast<std::int64_t>(sample.tokens.size());
+    for (const float each : sample.model_log_probs) log_prob += each;
+  }
+  const double per_answer = static_cast<double>(tokens) / static_cast<double>(drawn.size());
+  // Of equal length with and without the grammar: behind a text's end another one begins.
+  const auto endless = std::make_shared<TokenAutomaton>(*automaton);
+  endless->states.back() = endless->states.front();
+  const auto ms_a_token = [&](std::shared_ptr<const TokenAutomaton> grammar) {
+    GenerationRequest long_one = request;
+    long_one.grammar = std::move(grammar);
+    long_one.ignore_end = true;
+    long_one.samples = options.batch;
+    long_one.prompt.resize(std::min<std::size_t>(long_one.prompt.size(), kTimedTokens));
+    const auto seconds_for = [&](std::int32_t most) {
+      long_one.max_tokens = most;
+      return seconds_of([&] { need(generate(engine, long_one)); });
+    };
+    return (seconds_for(kTimedTokens + 1) - seconds_for(1)) / kTimedTokens / options.batch * 1e3;
+  };
+  double bound_ms = 1e9, free_ms = 1e9;
+  for (int i = 0; i < kTurns; ++i) {
+    bound_ms = std::min(bound_ms, ms_a_token(endless));
+    free_ms = std::min(free_ms, ms_a_token(nullptr));
+  }
+  fmt::print("| {} | {} | {} | {} | {:.1f} | {} | {} | {} | {:.1f} | {:.2f} | {:.2f} | {:.2f} |\n",
+             std::filesystem::path(path).stem().string(), texts->states.size(), automaton->states.size(),
+             arrows, build_seconds * 1e3, drawn.size(), well_formed, distinct.size(), per_answer,
+             log_prob / static_cast<double>(tokens), bound_ms, free_ms);
+  std::fflush(stdout);
+  sums.samples += static_cast<std::int64_t>(drawn.size());
+  sums.well_formed += well_formed;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  Options options;
+  CLI::App app("The schedule language in a model's hands");
+  app.add_option("--model", options.model, "a GGUF file")->required();
+  app.add_option("--engine-device", options.engine_device, "auto, cpu or cuda")->capture_default_str();
+  app.add_option("--samples", options.samples, "a task")->capture_default_str();
+  app.add_option("--batch", options.batch, "answers at once")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the samples")->capture_default_str();
+  app.add_option("TASK", options.tasks, "task files")->required();
+  CLI11_PARSE(app, count, arguments);
+  const auto engine =
+      need(start_engine({.program = need(find_engine_program()),
+                         .arguments = {"--model", options.model, "--device", options.engine_device, "--batch",
+                                       std::to_string(options.batch)}}));
+  const Tokenizer tokenizer = need(Tokenizer::open(options.model));
+  const auto chat = ChatTemplate::open(options.model);
+  fmt::print("{}, {}, {}, {} at once, temperature 1\n\n", engine->info().model, engine->info().device,
+             engine->info().precision, options.batch);
+  fmt::print(
+      "| task | text states | token states | arrows | ms to build | samples | well-formed | distinct | "
+      "tokens "
+      "each | model's log p a token | ms a token | ms without grammar |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  Sums sums;
+  for (const std::string& task : options.tasks)
+    measure(options, task, *engine, tokenizer, chat.ok() ? &*chat : nullptr, sums);
+  fmt::print("\n{} of {} samples are well-formed\n", sums.well_formed, sums.samples);
+  return sums.well_formed == sums.samples ? 0 : 1;
+}

@@ -1,0 +1,263 @@
+#include "data/factory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/clock.h"
+#include "data/fault.h"
+#include "record/json.h"
+#include "search/search.h"
+
+namespace lathe {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormatVersion = 2;
+constexpr int kReshapeEvery = 8;
+
+Result<TaskSpec> generated(const DataOptions& options, int index) {
+  LATHE_TRY(const std::string text,
+            generate_task(options.seed + static_cast<std::uint64_t>(index), options.generate));
+  return parse_task(text, "generated");
+}
+
+/// One data set on its way.
+class Factory {
+ public:
+  Factory(const DataContext& context, const DataOptions& options) : context_(context), options_(options) {}
+
+  Result<DataSummary> run() {
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    std::optional<Work> work;
+    LATHE_TRY(work, next());
+    while (work && !context_.stop.cancelled()) {
+      std::optional<Work> following;
+      LATHE_TRY(following, next());
+      LATHE_CHECK_OK(make(*work));
+      work = std::move(following);
+      if (options_.max_seconds > 0 && seconds_since(begin_ns) > options_.max_seconds) break;
+    }
+    summary_.interrupted = context_.stop.cancelled();
+    return summary_;
+  }
+
+ private:
+  struct Work {
+    int index = 0;
+    std::shared_ptr<const TaskSpec> task;
+    Split split = Split::kTrain;
+    bool begun = false;  ///< in an earlier sitting
+  };
+
+  /// The next task that is not done, which begins to be prepared; nullopt: none is left.
+  Result<std::optional<Work>> next() {
+    while (next_index_ < options_.tasks) {
+      const int index = next_index_++;
+      Work work{.index = index};
+      auto earlier = context_.store.run(data_run_id(options_.seed, index));
+      if (earlier.ok()) {
+        if (earlier->status != "running") {
+          ++summary_.known;
+          continue;
+        }
+        work.begun = true;
+      } else if (earlier.error().code != ErrorCode::kNotFound) {
+        return earlier.error();
+      }
+      LATHE_CHECK_OK(define(work));
+      context_.evaluator.prepare(work.task);
+      return std::optional(std::move(work));
+    }
+    return std::optional<Work>();
+  }
+
+  /// A task of the generator; every eighth is the one before it with other extents, if training has that one.
+  Status define(Work& work) const {
+    if (work.index % kReshapeEvery == kReshapeEvery - 1) {
+      LATHE_TRY(const TaskSpec trained, generated(options_, work.index - 1));
+      Rng rng(
+          Seed::from_number(options_.seed).derive("data.reshape", static_cast<std::uint64_t>(work.index)));
+      const bool is_trained_on = !is_held_out(composition_of(trained));
+      if (const auto text = is_trained_on ? reshape(trained, rng) : Result<std::string>(Error{}); text.ok()) {
+        LATHE_TRY(TaskSpec task, parse_task(*text, "reshaped"));
+        work.task = std::make_shared<const TaskSpec>(std::move(task));
+        work.split = Split::kShapes;
+        return Ok{};
+      }
+    }
+    LATHE_TRY(TaskSpec task, generated(options_, work.index));
+    work.split = is_held_out(composition_of(task)) ? Split::kCompositions : Split::kTrain;
+    work.task = std::make_shared<const TaskSpec>(std::move(task));
+    return Ok{};
+  }
+
+  Status make(const Work& work) {
+    const std::string run = data_run_id(options_.seed, work.index);
+    if (!work.begun) LATHE_CHECK_OK(begin(run, work));
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    const auto baselines = context_.evaluator.baselines(work.task, context_.stop);
+    const double prepare_seconds = seconds_since(begin_ns);
+    if (!baselines.ok()) {
+      if (context_.stop.cancelled()) return Ok{};
+      ++summary_.unprepared;
+      context_.events.on_event(
+          {Severity::kWarning, "data.unprepared", work.task->name + ": " + baselines.error().message});
+      return context_.store.update_run(run, "failed", json_text({{"error", baselines.error().message}}));
+    }
+    LATHE_TRY(auto strategy, make_strategy("evolve"));
+    const SearchContext search{{work.task, context_.device, context_.peaks},
+                               context_.policy,
+                               *strategy,
+                               context_.evaluator,
+                               context_.store,
+                               context_.events,
+                               context_.stop};
+    const SearchOptions budget{
+        .max_evaluations = options_.evaluations + (work.begun ? faults_so_far(run) : 0),
+        .seed = options_.seed + static_cast<std::uint64_t>(work.index),
+        .in_flight = std::max(4, 2 * context_.device.lanes),
+        .confirmations = 0};
+    LATHE_TRY(const SearchSummary searched, run_search(search, run, budget));
+    if (searched.interrupted) return Ok{};
+    LATHE_CHECK_OK(evaluate_faults(work, run, baselines->best));
+    if (context_.stop.cancelled()) return Ok{};
+    const double evaluate_seconds = seconds_since(begin_ns) - prepare_seconds;
+    summary_.prepare_seconds += prepare_seconds;
+    summary_.evaluate_seconds += evaluate_seconds;
+    ++summary_.made;
+    return finish(work, run, baselines->best, prepare_seconds, evaluate_seconds);
+  }
+
+  Status begin(const std::string& run, const Work& work) {
+    RunRecord record;
+    record.id = run;
+    record.task_name = work.task->name;
+    record.task_text = work.task->text;
+    record.task = work.task->digest;
+    record.config = json_text({{"data_seed", options_.seed},
+                               {"index", work.index},
+                               {"device", to_json(DeviceRecord{context_.device, context_.peaks})}});
+    record.status = "running";
+    record.created_unix = unix_seconds();
+    return context_.store.create_run(record);
+  }
+
+  int faults_so_far(const std::string& run) {
+    const auto experiences = context_.store.experiences(run);
+    if (!experiences.ok()) return 0;
+    return static_cast<int>(
+        std::ranges::count(*experiences, kFaultPolicy, [](const auto& e) { return e.lineage.policy; }));
+  }
+
+  /// Faulty forms of the fastest kernels, those of earlier sittings left out.
+  Status evaluate_faults(const Work& work, const std::string& run, const std::string& peer) {
+    LATHE_TRY(const std::vector<Experience> experiences, context_.store.experiences(run));
+    std::vector<const Experience*> passed;
+    std::set<Digest> tried;
+    std::int64_t sequence = 0;
+    for (const Experience& experience : experiences) {
+      sequence = std::max(sequence, experience.sequence + 1);
+      tried.insert(experience.candidate);
+      if (experience.verdict.passed() && experience.lineage.policy != kFaultPolicy)
+        passed.push_back(&experience);
+    }
+    const auto low = [&](const Experience* experience) {
+      const auto speedup = experience->verdict.speedup(peer);
+      return speedup ? -speedup->low : 0.0;
+    };
+    std::ranges::stable_sort(passed, {}, low);
+    Rng rng(Seed::from_number(options_.seed).derive("data.faults", static_cast<std::uint64_t>(work.index)));
+    std::map<Ticket, Experience> under_way;
+    int left = options_.faults;
+    for (std::size_t i = 0; i < passed.size() && left > 0; ++i) {
+      const int share = (left + 1) / 2;  // half of them in the fastest, then half of the rest
+      for (const FaultyKernel& faulty : inject_faults(passed[i]->candidate_text, share, rng)) {
+        --left;
+        if (!tried.insert(digest_of(faulty.text)).second) continue;
+        const auto ticket = context_.evaluator.submit({.task = work.task,
+                                                       .text = faulty.text,
+                                                       .name = digest_of(faulty.text).short_hex(),
+                                                       .depth = Depth::kVerify,
+                                                       .cancel = context_.stop});
+        if (!ticket.ok()) {
+          if (ticket.error().code == ErrorCode::kBusy) continue;
+          return ticket.error();
+        }
+        Experience experience;
+        experience.run = run;
+        experience.sequence = sequence++;
+        experience.task_name = work.task->name;
+        experience.task = work.task->digest;
+        experience.candidate = digest_of(faulty.text);
+        experience.candidate_text = faulty.text;
+        experience.lineage = {{passed[i]->candidate}, std::string(kFaultPolicy), faulty.fault, faulty.repair};
+        under_way.emplace(*ticket, std::move(experience));
+      }
+    }
+    return keep(std::move(under_way));
+  }
+
+  Status keep(std::map<Ticket, Experience> under_way) {
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    while (context_.evaluator.in_flight() > 0) {
+      auto evaluated = context_.evaluator.poll(1);
+      if (!evaluated) continue;
+      auto found = under_way.extract(evaluated->ticket);
+      if (found.empty() || !evaluated->verdict.ok()) continue;
+      Experience experience = std::move(found.mapped());
+      experience.verdict = *std::move(evaluated->verdict);
+      experience.cost_seconds = seconds_since(begin_ns);
+      experience.created_unix = unix_seconds();
+      LATHE_CHECK_OK(context_.store.append(experience));
+    }
+    return Ok{};
+  }
+
+  Status finish(const Work& work, const std::string& run, const std::string& peer, double prepare_seconds,
+                double evaluate_seconds) {
+    return context_.store.update_run(run, "done",
+                                     json_text({{"data_version", kFormatVersion},
+                                                {"split", name(work.split)},
+                                                {"composition", composition_of(*work.task)},
+                                                {"best_peer", peer},
+                                                {"prepare_seconds", prepare_seconds},
+                                                {"evaluate_seconds", evaluate_seconds}}));
+  }
+
+  const DataContext& context_;
+  const DataOptions& options_;
+  DataSummary summary_;
+  int next_index_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, const CancelToken& stop) {
+  std::vector<HeldOutTask> tasks;
+  for (int index = 0; index < options.tasks && !stop.cancelled(); ++index) {
+    LATHE_TRY(TaskSpec task, generated(options, index));
+    if (is_held_out(composition_of(task))) {
+      tasks.push_back({std::make_shared<const TaskSpec>(std::move(task)), Split::kCompositions});
+      continue;
+    }
+    Rng rng(Seed::from_number(options.seed).derive("data.exam", static_cast<std::uint64_t>(index)));
+    const auto text = reshape(task, rng);
+    if (!text.ok()) continue;  // too small for other extents
+    LATHE_TRY(TaskSpec reshaped, parse_task(*text, "reshaped"));
+    tasks.push_back({std::make_shared<const TaskSpec>(std::move(reshaped)), Split::kShapes});
+  }
+  return tasks;
+}
+
+std::string data_run_id(std::uint64_t seed, int index) { return fmt::format("data-{}-{}", seed, index); }
+
+Result<DataSummary> make_data(const DataContext& context, const DataOptions& options) {
+  return Factory(context, options).run();
+}
+
+}  // namespace lathe
