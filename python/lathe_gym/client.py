@@ -1,0 +1,334 @@
+"""Clients of a Lathe service. Both run the same exchanges, one blocking, one not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar
+
+import httpx
+
+from .records import Evaluation, Submission, Task
+
+DEFAULT_URL = "http://127.0.0.1:8320"
+_LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
+_LARGEST_BATCH = 1024
+_LARGEST_BODY = 12 << 20  # the service takes 16 MiB
+_TRANSIENT = frozenset({429, 502, 503, 504})
+
+Progress = Callable[[int, int], None]
+"""Called with how many evaluations are done, and of how many."""
+
+Value = TypeVar("Value")
+
+
+class LatheError(Exception):
+    """What the service refused, or that it was not there: `status` is 0 then."""
+
+    def __init__(self, status: int, code: str, message: str, request_id: str = "") -> None:
+        super().__init__(f"{message} ({code}{f', request {request_id}' if request_id else ''})")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.request_id = request_id
+
+
+@dataclass(frozen=True)
+class _Call:
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Optional[Mapping[str, Any]] = None
+
+
+Exchange = Generator[_Call, dict[str, Any], Value]
+"""Yields calls, is sent their answers, and returns a value: it neither blocks nor awaits."""
+
+
+def _call(method: str, path: str, query: Mapping[str, Any] = {}, body: Optional[Mapping[str, Any]] = None) -> Exchange:
+    return (yield _Call(method, path, query, body))
+
+
+def _batches(submissions: Sequence[Submission]) -> Generator[list[dict[str, Any]], None, None]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for submission in submissions:
+        item = submission.to_json()
+        # Each byte may be escaped in JSON, newlines and quotes are.
+        bytes_of_item = 2 * len(submission.candidate.encode()) + 4096
+        if batch and (len(batch) == _LARGEST_BATCH or size + bytes_of_item > _LARGEST_BODY):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += bytes_of_item
+    if batch:
+        yield batch
+
+
+def _submit(submissions: Sequence[Submission]) -> Exchange[list[str]]:
+    ids: list[str] = []
+    for batch in _batches(submissions):
+        missing = list(range(len(batch)))
+        found = [""] * len(batch)
+        while missing:
+            answer = yield _Call("POST", "/v1/evaluations/batch", {}, {"items": [batch[i] for i in missing]})
+            busy = []
+            for i, item in zip(missing, answer["items"]):
+                error = item.get("error")
+                if error is None:
+                    found[i] = item["id"]
+                elif error["code"] == "busy":
+                    busy.append(i)
+                else:
+                    raise LatheError(400, error["code"], f"submission {len(ids) + i}: {error['message']}")
+            if len(busy) == len(missing):
+                raise LatheError(429, "busy", "the queue is full")
+            missing = busy
+        ids += found
+    return ids
+
+
+def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = _LONGEST_WAIT_SECONDS if end is None else max(0.0, end - time.monotonic())
+        answer = yield _Call("GET", f"/v1/evaluations/{id}", {"wait": min(left, _LONGEST_WAIT_SECONDS)})
+        evaluation = Evaluation.from_json(answer)
+        if evaluation.is_final or left <= _LONGEST_WAIT_SECONDS and end is not None:
+            return evaluation
+
+
+def _evaluate(
+    submissions: Sequence[Submission], tries: int, progress: Optional[Progress]
+) -> Exchange[list[Evaluation]]:
+    ids = yield from _submit(submissions)
+    done: list[Evaluation] = []
+    for submission, id in zip(submissions, ids):
+        evaluation = yield from _wait(id, None)
+        for _ in range(tries - 1):
+            if not (evaluation.verdict and evaluation.verdict.machine_failed):
+                break
+            (id,) = yield from _submit([submission])
+            evaluation = yield from _wait(id, None)
+        # Two submissions of one evaluation share an id; each keeps its tag.
+        done.append(replace(evaluation, tag=submission.tag))
+        if progress:
+            progress(len(done), len(submissions))
+    return done
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """`patience_seconds`: how long a service that is not there, or is full, is asked again. A request that was
+    sent twice is one evaluation, so all of them may be."""
+
+    url: str
+    token: str = field(repr=False)
+    patience_seconds: float
+
+    @staticmethod
+    def of(url: Optional[str], token: Optional[str], patience_seconds: float) -> "_Settings":
+        return _Settings(
+            (url or os.environ.get("LATHE_URL") or DEFAULT_URL).rstrip("/"),
+            token if token is not None else os.environ.get("LATHE_TOKEN", ""),
+            patience_seconds,
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        timeout = httpx.Timeout(30, read=_LONGEST_WAIT_SECONDS + 30)
+        return {"base_url": self.url, "headers": headers, "timeout": timeout}
+
+
+class _Attempts:
+    """Of one call: decides what an answer means, and how long to wait before the next."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self._settings = settings
+        self._end = time.monotonic() + settings.patience_seconds
+        self._pause = 0.1
+
+    def pause_after(self, response: Optional[httpx.Response], error: Optional[httpx.TransportError]) -> Optional[float]:
+        """None: the answer is good. Raises LatheError where asking again is no use."""
+        if response is not None and response.is_success:
+            return None
+        self._pause = min(2 * self._pause, 5.0)
+        pause = self._pause * random.uniform(0.5, 1.0)
+        if response is not None:
+            if response.status_code not in _TRANSIENT:
+                raise _refusal(response)
+            pause = max(pause, _retry_after(response))
+        if time.monotonic() + pause > self._end:
+            if response is not None:
+                raise _refusal(response)
+            raise LatheError(0, "unreachable", f"no Lathe service answers at {self._settings.url}: {error}") from error
+        return pause
+
+
+def _retry_after(response: httpx.Response) -> float:
+    try:
+        return float(response.headers.get("Retry-After", "0"))
+    except ValueError:
+        return 0.0
+
+
+def _refusal(response: httpx.Response) -> LatheError:
+    try:
+        error = response.json()["error"]
+        return LatheError(response.status_code, error["code"], error["message"], error.get("request_id", ""))
+    except (ValueError, KeyError, TypeError):
+        return LatheError(response.status_code, "answer", f"HTTP {response.status_code} from something that is no Lathe")
+
+
+def _arguments_of(call: _Call) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"params": dict(call.query)}
+    if call.body is not None:
+        arguments["json"] = call.body
+    return arguments
+
+
+def _content(response: httpx.Response) -> dict[str, Any]:
+    try:
+        return response.json()
+    except ValueError:
+        raise LatheError(response.status_code, "answer", "the answer is not JSON") from None
+
+
+class Client:
+    """Waits for each answer. One client may be used from several threads.
+
+    `url` and `token` default to LATHE_URL (else this machine) and LATHE_TOKEN."""
+
+    def __init__(
+        self, url: Optional[str] = None, token: Optional[str] = None, *, patience_seconds: float = 120
+    ) -> None:
+        self._settings = _Settings.of(url, token, patience_seconds)
+        self._http = httpx.Client(**self._settings.arguments())
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Evaluation:
+        """The answer to one candidate. `more`: fields of Submission. A machine that fails is asked `tries` times."""
+        return self._run(_evaluate([Submission(task, candidate, **more)], tries, None))[0]
+
+    def evaluate_all(
+        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
+    ) -> list[Evaluation]:
+        """The answers in the order of the submissions."""
+        return self._run(_evaluate(submissions, tries, progress))
+
+    def submit(self, submissions: Sequence[Submission]) -> list[str]:
+        """Ids, once the service will not forget them."""
+        return self._run(_submit(submissions))
+
+    def wait(self, id: str, seconds: Optional[float] = None) -> Evaluation:
+        """As it stands once it is final, or after so long."""
+        return self._run(_wait(id, seconds))
+
+    def evidence(self, id: str) -> dict[str, Any]:
+        """The whole verdict, and feedback for the kernel's author."""
+        return self._run(_call("GET", f"/v1/evaluations/{id}/evidence"))
+
+    def cancel(self, id: str) -> Evaluation:
+        return Evaluation.from_json(self._run(_call("DELETE", f"/v1/evaluations/{id}")))
+
+    def tasks(self) -> dict[str, str]:
+        """Digests by name."""
+        return {item["name"]: item["digest"] for item in self._run(_call("GET", "/v1/tasks"))["items"]}
+
+    def _run(self, exchange: Exchange[Value]) -> Value:
+        try:
+            call = next(exchange)
+            while True:
+                call = exchange.send(self._answer(call))
+        except StopIteration as end:
+            return end.value
+
+    def _answer(self, call: _Call) -> dict[str, Any]:
+        attempts = _Attempts(self._settings)
+        while True:
+            response, error = None, None
+            try:
+                response = self._http.request(call.method, call.path, **_arguments_of(call))
+            except httpx.TransportError as raised:
+                error = raised
+            pause = attempts.pause_after(response, error)
+            if pause is None:
+                return _content(response)
+            time.sleep(pause)
+
+
+class AsyncClient:
+    """As Client, for asyncio; many calls may be awaited at once."""
+
+    def __init__(
+        self, url: Optional[str] = None, token: Optional[str] = None, *, patience_seconds: float = 120
+    ) -> None:
+        self._settings = _Settings.of(url, token, patience_seconds)
+        self._http = httpx.AsyncClient(**self._settings.arguments(), limits=httpx.Limits(max_connections=256))
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Awaitable[Evaluation]:
+        async def first() -> Evaluation:
+            return (await self._run(_evaluate([Submission(task, candidate, **more)], tries, None)))[0]
+
+        return first()
+
+    def evaluate_all(
+        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
+    ) -> Awaitable[list[Evaluation]]:
+        return self._run(_evaluate(submissions, tries, progress))
+
+    def submit(self, submissions: Sequence[Submission]) -> Awaitable[list[str]]:
+        return self._run(_submit(submissions))
+
+    def wait(self, id: str, seconds: Optional[float] = None) -> Awaitable[Evaluation]:
+        return self._run(_wait(id, seconds))
+
+    def evidence(self, id: str) -> Awaitable[dict[str, Any]]:
+        return self._run(_call("GET", f"/v1/evaluations/{id}/evidence"))
+
+    async def cancel(self, id: str) -> Evaluation:
+        return Evaluation.from_json(await self._run(_call("DELETE", f"/v1/evaluations/{id}")))
+
+    async def tasks(self) -> dict[str, str]:
+        return {item["name"]: item["digest"] for item in (await self._run(_call("GET", "/v1/tasks")))["items"]}
+
+    async def _run(self, exchange: Exchange[Value]) -> Value:
+        try:
+            call = next(exchange)
+            while True:
+                call = exchange.send(await self._answer(call))
+        except StopIteration as end:
+            return end.value
+
+    async def _answer(self, call: _Call) -> dict[str, Any]:
+        attempts = _Attempts(self._settings)
+        while True:
+            response, error = None, None
+            try:
+                response = await self._http.request(call.method, call.path, **_arguments_of(call))
+            except httpx.TransportError as raised:
+                error = raised
+            pause = attempts.pause_after(response, error)
+            if pause is None:
+                return _content(response)
+            await asyncio.sleep(pause)

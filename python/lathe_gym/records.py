@@ -1,0 +1,107 @@
+"""What goes to a Lathe service and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Optional, Union
+
+Task = Union[str, Mapping[str, str]]
+"""A task's name or digest, or {"toml": TEXT}."""
+
+FINAL_STATES = frozenset({"done", "failed", "cancelled", "expired"})
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A candidate to judge. The same task, candidate and depth are the same evaluation, however often they are sent."""
+
+    task: Task
+    candidate: str
+    depth: str = "screen"
+    """"build", "verify", "screen", "final" or "profile"."""
+    priority: int = 0
+    deadline_seconds: float = 0
+    """From the submission; 0: none."""
+    tag: str = ""
+    """Comes back with the answer."""
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"task": self.task, "candidate": self.candidate, "depth": self.depth}
+        if self.priority:
+            body["priority"] = self.priority
+        if self.deadline_seconds:
+            body["deadline_seconds"] = self.deadline_seconds
+        if self.tag:
+            body["tag"] = self.tag
+        return body
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    outcome: str
+    """"PASS", "WRONG", "BUILD_FAILED", "CRASH", "TIMEOUT", "TAMPERED", "SUSPECT", "AMBIGUOUS" or "INFRA"."""
+    reason: str
+    detail: str = ""
+    median_ns: Optional[float] = None
+    """Of a call; None where it was not timed."""
+    speedups: Mapping[str, Interval] = field(default_factory=dict)
+    """Over each baseline; a reward is rightly a function of the lower bound."""
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == "PASS"
+
+    @property
+    def machine_failed(self) -> bool:
+        """It says nothing about the candidate: ask again, and never make a number of it."""
+        return self.outcome == "INFRA"
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any]) -> "Verdict":
+        return Verdict(
+            outcome=node["outcome"],
+            reason=node["reason"],
+            detail=node.get("detail", ""),
+            median_ns=node.get("median_ns"),
+            speedups={
+                name: Interval(each["low"], each["mid"], each["high"]) for name, each in node.get("speedups", {}).items()
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What became of a submission."""
+
+    id: str
+    state: str
+    """"queued", "running", "done", "failed" (the task cannot be prepared), "cancelled" or "expired"."""
+    verdict: Optional[Verdict] = None
+    """Of those that are done."""
+    error: str = ""
+    tag: str = ""
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """All that the service said."""
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any]) -> "Evaluation":
+        verdict = node.get("verdict")
+        return Evaluation(
+            id=node["id"],
+            state=node["state"],
+            verdict=Verdict.from_json(verdict) if verdict else None,
+            error=node.get("error", ""),
+            tag=node.get("tag", ""),
+            document=node,
+        )

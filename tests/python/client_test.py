@@ -1,0 +1,203 @@
+"""The Python clients against real services: workers that only sleep where many answers count, and one real gym."""
+
+import asyncio
+import http.server
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from lathe_gym import AsyncClient, Client, LatheError, LocalService, Submission, program
+
+FAKE_WORKER = os.environ["LATHE_FAKE_WORKER"]
+TASK = {
+    "toml": """
+name = "tiny"
+dims = { n = [1, 4096] }
+tensor = [{ name = "x", shape = ["n"] }]
+graph = "y = add(x, x)"
+baselines = ["naive"]
+shape = [{ name = "small", n = 2048 }]
+"""
+}
+RIGHT = """/*lathe
+[[launch]]
+kernel = "twice"
+items = "n"
+args = ["x", "y"]
+*/
+#include <lathe/cpu.h>
+
+extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
+}
+"""
+
+
+def fake_service(*more: str) -> LocalService:
+    return LocalService(device="cpu", more=["--worker-program", FAKE_WORKER, "--workers", "2", *more])
+
+
+def submissions(count: int, text: str = "candidate") -> "list[Submission]":
+    return [Submission(TASK, f"{text} {i} sleep=0.001", tag=f"tag {i}") for i in range(count)]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Answers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = fake_service()
+        cls.service.__enter__()
+        cls.addClassCleanup(cls.service.__exit__)
+
+    def test_answers_come_in_the_order_of_the_submissions(self):
+        seen = []
+        with Client(self.service.url) as client:
+            done = client.evaluate_all(submissions(300), progress=lambda *at: seen.append(at))
+        self.assertEqual([one.tag for one in done], [f"tag {i}" for i in range(300)])
+        self.assertEqual(len({one.id for one in done}), 300)
+        self.assertTrue(all(one.is_final and one.verdict for one in done))
+        self.assertEqual(seen[-1], (300, 300))
+
+    def test_the_same_submission_is_the_same_evaluation(self):
+        with Client(self.service.url) as client:
+            first, second = client.submit([Submission(TASK, "same"), Submission(TASK, "same", tag="again")])
+        self.assertEqual(first, second)
+
+    def test_two_hundred_are_awaited_at_once(self):
+        async def all_of_them():
+            async with AsyncClient(self.service.url) as client:
+                return await asyncio.gather(*(client.evaluate(TASK, f"async {i}") for i in range(200)))
+
+        self.assertEqual(len({one.id for one in asyncio.run(all_of_them())}), 200)
+
+    def test_what_the_service_refuses_says_why(self):
+        with Client(self.service.url) as client:
+            with self.assertRaisesRegex(LatheError, "no task of that name") as unknown:
+                client.evaluate("no_such_task", "text")
+            with self.assertRaisesRegex(LatheError, "submission 1: .*depth"):
+                client.submit([Submission(TASK, "good"), Submission(TASK, "bad", depth="deepest")])
+            with self.assertRaises(LatheError) as missing:
+                client.wait("0" * 64)
+        self.assertEqual(unknown.exception.status, 400)
+        self.assertEqual(missing.exception.status, 404)
+
+    def test_a_wait_ends_in_time_and_what_is_cancelled_says_so(self):
+        with Client(self.service.url) as client:
+            (id,) = client.submit([Submission(TASK, "long sleep=2")])
+            begin = time.monotonic()
+            self.assertFalse(client.wait(id, 0.2).is_final)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertEqual(client.cancel(id).state, "cancelled")
+            self.assertEqual(client.wait(id).state, "cancelled")
+
+
+class Faults(unittest.TestCase):
+    def test_a_full_queue_is_waited_for(self):
+        with fake_service("--max-unfinished", "8") as service, Client(service.url) as client:
+            done = client.evaluate_all(submissions(60))
+        self.assertEqual(len({one.id for one in done}), 60)
+
+    def test_a_service_that_is_killed_and_comes_back_costs_nothing(self):
+        port = free_port()
+        with tempfile.TemporaryDirectory() as folder:
+
+            def start():
+                command = [str(program()), "serve", "--port", str(port), "--device", "cpu", "--store", folder]
+                command += ["--worker-program", FAKE_WORKER, "--workers", "2"]
+                return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+            services = [start()]
+
+            def kill_and_start():
+                for _ in range(3):
+                    time.sleep(0.3)
+                    services[-1].send_signal(signal.SIGKILL)
+                    services[-1].wait()
+                    services.append(start())
+
+            killer = threading.Thread(target=kill_and_start)
+            killer.start()
+            with Client(f"http://127.0.0.1:{port}") as client:
+                done = [client.evaluate(TASK, f"through it {i} sleep=0.01") for i in range(100)]
+            killer.join()
+            services[-1].terminate()
+            services[-1].wait()
+        self.assertEqual(len({one.id for one in done}), 100)
+        self.assertTrue(all(one.state == "done" for one in done))
+
+    def test_where_nobody_answers_the_error_names_the_place(self):
+        url = f"http://127.0.0.1:{free_port()}"
+        with Client(url, patience_seconds=0.5) as client:
+            with self.assertRaisesRegex(LatheError, url) as nobody:
+                client.tasks()
+        self.assertEqual(nobody.exception.status, 0)
+
+    def test_another_server_is_no_lathe(self):
+        class Page(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path == "/v1/tasks" else 404)
+                self.end_headers()
+                self.wfile.write(b"<html>")
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            with Client(f"http://127.0.0.1:{server.server_port}", patience_seconds=1) as client:
+                with self.assertRaisesRegex(LatheError, "not JSON"):
+                    client.tasks()
+                with self.assertRaisesRegex(LatheError, "no Lathe"):
+                    client.wait("0" * 64)
+            server.shutdown()
+
+    def test_a_token_is_needed_and_never_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run(
+                [str(program()), "serve", "token", "add", "me", "--role", "submit", "--store", folder],
+                capture_output=True, text=True, check=True)
+            token = next(word for word in made.stdout.split() if word.startswith("lathe_"))
+            more = ["--worker-program", FAKE_WORKER]
+            with LocalService(device="cpu", store=folder, more=more) as service:
+                with Client(service.url, token) as client:
+                    self.assertEqual(client.evaluate(TASK, "with a token").state, "done")
+                    self.assertNotIn(token, repr(client._settings))
+                with Client(service.url, "lathe_wrong") as client:
+                    with self.assertRaises(LatheError) as refused:
+                        client.evaluate(TASK, "with another")
+                self.assertEqual(refused.exception.status, 401)
+                self.assertNotIn("lathe_wrong", str(refused.exception))
+
+    def test_a_service_that_cannot_start_says_why(self):
+        with self.assertRaisesRegex(RuntimeError, "did not start: .*no-such-option"):
+            LocalService(more=["--no-such-option"]).__enter__()
+
+
+class Verdicts(unittest.TestCase):
+    def test_of_a_real_gym(self):
+        with LocalService(device="cpu") as service, Client(service.url) as client:
+            right, wrong, broken = client.evaluate_all([
+                Submission(TASK, RIGHT),
+                Submission(TASK, RIGHT.replace("x[i] + x[i]", "x[i]")),
+                Submission(TASK, "no kernel")])
+            self.assertTrue(right.verdict.passed, right)
+            self.assertGreater(right.verdict.median_ns, 0)
+            self.assertGreater(right.verdict.speedups["naive"].low, 0)
+            self.assertEqual(wrong.verdict.outcome, "WRONG")
+            self.assertEqual(broken.verdict.outcome, "BUILD_FAILED")
+            self.assertIn("feedback", client.evidence(wrong.id))
+
+
+if __name__ == "__main__":
+    unittest.main()
