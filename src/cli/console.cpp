@@ -36,6 +36,10 @@ void write_standard_output(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) remember_failure();
 }
 
+void flush_standard_output() {
+  if (std::fflush(stdout) != 0) remember_failure();
+}
+
 void write_standard_error(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
 void print_error(const Error& error, std::string_view what) {

@@ -23,6 +23,8 @@ bool open_standard_streams();
 /// have nowhere to be told.
 void write_standard_output(std::string_view text);
 void write_standard_error(std::string_view text);
+/// For readers that wait for a line.
+void flush_standard_output();
 
 template <class T>
 decltype(auto) shown(const T& value) {

@@ -29,8 +29,9 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(usage_message);
   Run run;
-  for (const auto add : {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs,
-                         add_propose, add_build, add_gemm})
+  for (const auto add :
+       {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs, add_propose,
+        add_build, add_gemm, add_data, add_train, add_policy, add_serve, add_worker})
     add(app, run);
   try {
     app.parse(argc, argv);

@@ -29,6 +29,7 @@ std::string new_run_id(const TaskSpec& task) {
 json config_of(const OptimizeOptions& options, const std::string& task_path) {
   return {{"policy", options.policy},
           {"search", options.search},
+          {"model", options.policy == "catalog" ? json(nullptr) : to_json(options.model)},
           {"evals", options.budget.max_evaluations},
           {"seconds", options.budget.max_seconds},
           {"total_seconds", options.budget.total_seconds / static_cast<double>(options.tasks.size())},
@@ -65,6 +66,8 @@ Result<RunConfig> read_config(const RunRecord& record, const OptimizeOptions& gi
   read("threads", run.options.common.threads);
   read("device", run.options.common.device);
   read("task_path", run.task_path);
+  if (config->contains("model") && (*config)["model"].is_object())
+    reader.read_object("model", [&](JsonReader& inner) { read_model_options(inner, run.options.model); });
   read("evals", budget.max_evaluations);
   read("seconds", budget.max_seconds);
   read("total_seconds", budget.total_seconds);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/fd.h"
+#include "cli/model_options.h"
 #include "cli/session.h"
 #include "search/search.h"
 
@@ -10,7 +11,8 @@ struct OptimizeOptions {
   CommonOptions common;
   std::vector<std::string> tasks;
   std::string policy = "catalog";
-  std::string search = "evolve";
+  std::string search;  ///< empty: what fits the policy
+  ModelOptions model;
   std::string resume;
   SearchOptions budget;  ///< of each task, but for total_seconds: of all of them together
 };

@@ -13,6 +13,7 @@
 #include "policy/catalog/catalog.h"
 #include "record/json.h"
 #include "report/documents.h"
+#include "report/model_summary.h"
 #include "search/search.h"
 
 namespace lathe::cli {
@@ -26,20 +27,22 @@ constexpr int kDefaultEvaluations = 100;
 struct TaskResult {
   json document;
   std::string report_path;
+  ModelSummary model;
   bool interrupted = false;
 };
 
 /// Works on one run after another, all in one gym: while a task is searched the next one is prepared.
 class Optimizer {
  public:
-  Optimizer(const OptimizeOptions& options, Store& store, Backend& backend, const DevicePeaks& peaks)
+  Optimizer(const OptimizeOptions& options, const std::string& key, Store& store, Backend& backend,
+            const DevicePeaks& peaks)
       : options_(options),
+        key_(key),
         store_(store),
         backend_(backend),
         peaks_(peaks),
         gym_(Gym::start(backend, gym_options(), progress_)),
-        evaluator_(gym_->connect()),
-        policy_(make_catalog_policy()) {}
+        evaluator_(gym_->connect()) {}
 
   /// `budget` is this run's own, preparation included; `next` may be nullptr.
   Result<TaskResult> work_on(const RunPlan& plan, SearchOptions budget, const RunPlan* next) {
@@ -47,12 +50,15 @@ class Optimizer {
     const std::string& run = plan.record.id;
     LATHE_TRY(const RunLock lock, RunLock::take(options_.common.store_folder, run));
     progress_.begin(plan.task->name);
+    LATHE_TRY(const Spent spent, spent_on(plan));
+    LATHE_TRY(const auto policy,
+              make_named_policy(options_.policy, options_.model, {key_, spent, backend_, progress_}));
     progress_.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
     LATHE_TRY(const TaskBaselines baselines, evaluator_->baselines(plan.task, stop_token()));
     if (next) evaluator_->prepare(next->task);
-    LATHE_TRY(auto strategy, make_strategy(options_.search));
+    LATHE_TRY(auto strategy, make_named_strategy(options_.search, options_.model));
     const SearchContext context{{plan.task, backend_.device(), peaks_},
-                                *policy_,
+                                *policy,
                                 *strategy,
                                 *evaluator_,
                                 store_,
@@ -78,6 +84,14 @@ class Optimizer {
     return options;
   }
 
+  /// By a model, in earlier sittings of the run.
+  Result<Spent> spent_on(const RunPlan& plan) {
+    if (!plan.resumed) return Spent{};
+    LATHE_TRY(const auto experiences, store_.experiences(plan.record.id));
+    const ModelSummary model = model_summary(experiences, "");
+    return Spent{model.prompt_tokens + model.answer_tokens, model.usd};
+  }
+
   /// Ends the run in the store and writes its page.
   Result<TaskResult> finish(const RunPlan& plan, const SearchSummary& summary,
                             const TaskBaselines& baselines) {
@@ -89,6 +103,7 @@ class Optimizer {
     LATHE_CHECK_OK(store_.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
     LATHE_TRY(const RunRecord record, store_.run(run));
     LATHE_TRY(const auto experiences, store_.experiences(run));
+    result.model = model_summary(experiences, extras.best_baseline);
     result.document = optimize_document(record, experiences, extras);
     LATHE_CHECK_OK(store_.update_run(run, record.status, json_text(result.document)));
     LATHE_TRY(const std::string page, render_report(record, experiences, extras));
@@ -100,13 +115,13 @@ class Optimizer {
   }
 
   const OptimizeOptions& options_;
+  const std::string& key_;
   Store& store_;
   Backend& backend_;
   const DevicePeaks peaks_;
   ProgressLine progress_;
   const std::unique_ptr<Gym> gym_;
   const std::unique_ptr<Evaluator> evaluator_;
-  const std::unique_ptr<Policy> policy_;
 };
 
 /// One row of the final table, from the run's document. Peers' times are those beside the best kernel, by its
@@ -148,6 +163,11 @@ void print_table(const std::vector<TaskResult>& results) {
   print("\n{:<18} {:>10} {:>20} {:>10} {:<40} {:>7} {:>6} {:>6}\n", "task", "baseline", "best peer", "best",
         " speedup [95% interval]", "of roof", "evals", "s");
   for (const TaskResult& result : results) print_row(result);
+  for (const TaskResult& result : results) {
+    if (!result.model.exists()) continue;
+    print("model: {}: {}\n", result.document["task"].get<std::string>(), to_text(result.model));
+    if (result.model.conversations > 0) print("       {}\n", turns_text(result.model));
+  }
   for (const TaskResult& result : results) print("report: {}\n", result.report_path);
 }
 
@@ -178,10 +198,10 @@ void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool 
 /// What all runs gave, and the exit code. A task that cannot be done does not keep others from it. What one
 /// run leaves of its share of the total, which began at `begin_ns`, the others have.
 Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options,
-                         std::int64_t begin_ns, Store& store, Backend& backend,
+                         const std::string& key, std::int64_t begin_ns, Store& store, Backend& backend,
                          std::vector<TaskResult>& results) {
   LATHE_TRY(const DevicePeaks peaks, backend.peaks());
-  Optimizer optimizer(options, store, backend, peaks);
+  Optimizer optimizer(options, key, store, backend, peaks);
   int code = kSuccess;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     SearchOptions budget = options.budget;
@@ -212,12 +232,14 @@ Result<int> optimize(OptimizeOptions options) {
   SearchOptions& budget = options.budget;
   if (budget.max_evaluations == 0 && budget.max_seconds == 0 && budget.total_seconds == 0)
     budget.max_evaluations = kDefaultEvaluations;
+  LATHE_TRY(const std::string key, take_api_key(options.model));
+  if (options.policy != "catalog") budget.in_flight = std::max(budget.in_flight, options.model.concurrency);
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   budget.in_flight = std::max(budget.in_flight, 2 * backend->device().lanes);
   for (RunPlan& plan : plans)
     if (!plan.resumed && options.common.device == "auto") set_device(plan, backend->device().kind);
   std::vector<TaskResult> results;
-  LATHE_TRY(const int code, optimize_all(plans, options, begin_ns, *store, *backend, results));
+  LATHE_TRY(const int code, optimize_all(plans, options, key, begin_ns, *store, *backend, results));
   if (results.empty()) return code;
   if (options.common.json_file != "-") print_table(results);
   json documents = json::array();
@@ -233,9 +255,11 @@ void add_optimize(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("optimize", "Search for the fastest kernel of each task");
   auto* tasks = verb->add_option("TASK", options->tasks, "Task files");
   auto* policy = verb->add_option("--policy", options->policy, "Who proposes kernels")
-                     ->check(CLI::IsMember({"catalog"}));
-  auto* search = verb->add_option("--search", options->search, "How proposals are chosen")
-                     ->check(CLI::IsMember({"evolve", "random", "best-of-n"}));
+                     ->check(CLI::IsMember({"catalog", "openai", "local", "mix"}))
+                     ->capture_default_str();
+  auto* search = verb->add_option("--search,--strategy", options->search,
+                                  "How proposals are chosen (default: evolve; refine where a model writes)")
+                     ->check(CLI::IsMember({"evolve", "random", "best-of-n", "refine", "contrast"}));
   auto* evals = verb->add_option("--evals", options->budget.max_evaluations,
                                  "Evaluations to spend a task (default 100)")
                     ->check(one_or_more());
@@ -251,15 +275,25 @@ void add_optimize(CLI::App& app, Run& run) {
   auto* device = add_device(*verb, options->common);
   auto* resume =
       verb->add_option("--resume", options->resume, "Go on with a run: its id, the start of it, or 'last'");
+  const std::vector<CLI::Option*> model = add_model_options(*verb, options->model);
   add_json(*verb, options->common, "the result");
   add_store(*verb, options->common);
   verb->callback([=, &run] {
+    std::vector<CLI::Option*> kept = {tasks, policy, search, seed, threads, device};
+    kept.insert(kept.end(), model.begin(), model.end());
     if (options->tasks.empty() && options->resume.empty())
       throw CLI::ParseError("name a TASK to optimise, or a run with --resume", kUsage);
-    for (const auto* fixed : {tasks, policy, search, seed, threads, device})
+    for (const auto* fixed : kept)
       if (resume->count() > 0 && fixed->count() > 0)
         throw CLI::ParseError(
             "--resume goes on with the run's own task and settings: leave out " + fixed->get_name(), kUsage);
+    if (options->policy == "openai" && options->model.endpoint.empty())
+      throw CLI::ParseError("--policy openai needs --endpoint URL", kUsage);
+    if (options->policy == "local" && options->model.model.empty())
+      throw CLI::ParseError("--policy local needs --model FILE", kUsage);
+    if (options->policy == "mix" && options->model.endpoint.empty() && options->model.model.empty())
+      throw CLI::ParseError("--policy mix needs --endpoint URL or --model FILE", kUsage);
+    if (options->search.empty()) options->search = options->policy == "catalog" ? "evolve" : "refine";
     run = [options] {
       const auto code = optimize(*options);
       return code.ok() ? *code : fail(code.error());

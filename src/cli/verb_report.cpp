@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "base/output.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "record/json.h"
 #include "report/documents.h"
+#include "report/training_chart.h"
 
 namespace lathe::cli {
 namespace {
@@ -18,7 +21,19 @@ struct ReportOptions {
   std::string html;
 };
 
+/// Of a folder that `lathe train` wrote.
+Result<int> report_training(const ReportOptions& options) {
+  LATHE_TRY(const std::string metrics, read_file(options.run + "/metrics.jsonl"));
+  LATHE_TRY(const std::string chart, training_chart(metrics, options.run));
+  const std::string path = options.html.empty() ? options.run + "/curves.svg" : options.html;
+  LATHE_CHECK_OK(write_output(path, chart));
+  print("{}\n", path);
+  return static_cast<int>(kSuccess);
+}
+
 Result<int> report(const ReportOptions& options) {
+  std::error_code code;
+  if (std::filesystem::exists(options.run + "/metrics.jsonl", code)) return report_training(options);
   LATHE_TRY(auto store, open_existing_store(options.common));
   LATHE_TRY(const RunRecord record, store->run(options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
@@ -39,9 +54,12 @@ Result<int> report(const ReportOptions& options) {
 
 void add_report(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* verb = app.add_subcommand("report", "Write a run's HTML page");
-  verb->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
-  verb->add_option("--html", options->html, "The page's file (default: RUN.html)");
+  CLI::App* verb = app.add_subcommand("report", "Write a run's HTML page, or a training run's curves");
+  verb->add_option("RUN", options->run,
+                   "A run's id, the start of it, or 'last'; or the folder of a training run")
+      ->required();
+  verb->add_option("--html", options->html,
+                   "The page's file (default: RUN.html; of a training run: curves.svg)");
   add_json(*verb, options->common, "the run's document");
   add_store(*verb, options->common);
   verb->callback([options, &run] {

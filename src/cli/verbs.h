@@ -17,5 +17,10 @@ void add_runs(CLI::App& app, Run& run);
 void add_propose(CLI::App& app, Run& run);
 void add_build(CLI::App& app, Run& run);
 void add_gemm(CLI::App& app, Run& run);
+void add_serve(CLI::App& app, Run& run);
+void add_data(CLI::App& app, Run& run);
+void add_policy(CLI::App& app, Run& run);
+void add_train(CLI::App& app, Run& run);
+void add_worker(CLI::App& app, Run& run);
 
 }  // namespace lathe::cli

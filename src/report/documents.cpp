@@ -5,6 +5,7 @@
 
 #include "record/json.h"
 #include "record/json_reader.h"
+#include "report/model_summary.h"
 
 namespace lathe {
 
@@ -137,6 +138,7 @@ json optimize_document(const RunRecord& run, const std::vector<Experience>& expe
           {"best_baseline", extras.best_baseline},
           {"baselines", baselines_json(extras)},
           {"best", best},
+          {"model", to_json(model_summary(experiences, extras.best_baseline))},
           {"work", work_json(extras)},
           {"peaks", peaks_json(extras.peaks)}};
 }

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "report/html.h"
+#include "report/model_summary.h"
 #include "report/page.h"
 
 namespace lathe {
@@ -91,6 +92,11 @@ std::string summary_cards(const RunView& view) {
   }
   cards += card("evaluations", std::to_string(view.experiences.size()),
                 fmt::format("{} passed, in {}", view.passed, format_seconds(view.extras.seconds)));
+  if (const ModelSummary model = model_summary(view.experiences, view.extras.best_baseline); model.exists())
+    cards += card("answers of a model", std::to_string(model.all.answers),
+                  fmt::format("{} built, {} correct; {:.0f} tokens{}", model.all.built, model.all.correct,
+                              model.prompt_tokens + model.answer_tokens,
+                              model.usd > 0 ? fmt::format(", ${:.4f}", model.usd) : ""));
   return "<dl class=\"cards\">\n" + cards + "</dl>\n";
 }
 
@@ -193,6 +199,16 @@ std::string details_section(const RunView& view) {
     if (!view.best->verdict.detail.empty()) add("verdict", view.best->verdict.detail);
     for (const auto& [stage, seconds] : view.best->verdict.stage_seconds)
       add(escape_html(stage), format_seconds(seconds));
+  }
+  if (const ModelSummary model = model_summary(view.experiences, view.extras.best_baseline); model.exists()) {
+    add("model", to_text(model));
+    if (model.conversations > 0) add("conversations", turns_text(model));
+    for (std::size_t turn = 0; turn < model.turns.size(); ++turn) {
+      const AnswerCounts& counts = model.turns[turn];
+      add(fmt::format("turn {}", turn + 1),
+          fmt::format("{} answers, {} built, {} correct, best {}", counts.answers, counts.built,
+                      counts.correct, counts.best > 0 ? format_ratio(counts.best) : "none"));
+    }
   }
   if (!view.run.config.empty()) add("configuration", view.run.config);
   return "<details><summary>Identity and configuration</summary><div class=\"scroll\"><table "

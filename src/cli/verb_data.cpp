@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/output.h"
+#include "cli/console.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/run_plan.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "data/card.h"
+#include "data/factory.h"
+#include "gym/gym.h"
+#include "policy/catalog/catalog.h"
+#include "policy/catalog/schedule_language.h"
+
+namespace lathe::cli {
+namespace {
+
+struct DataVerbOptions {
+  CommonOptions common;
+  DataOptions data;
+  PairOptions pairs;
+  std::vector<std::string> stores;   ///< to read data sets from
+  std::vector<std::uint64_t> seeds;  ///< of data sets to read; empty: all
+  std::string out;
+};
+
+/// "3 tasks were made, 97 known before; 12 s of preparation, 340 s of evaluations".
+std::string summary_text(const DataSummary& summary) {
+  std::string text = fmt::format("{} tasks made, {} known before", summary.made, summary.known);
+  if (summary.unprepared > 0) text += fmt::format(", {} that cannot be prepared", summary.unprepared);
+  return text + fmt::format("; waited {:.0f} s for tasks to be prepared, evaluated for {:.0f} s",
+                            summary.prepare_seconds, summary.evaluate_seconds);
+}
+
+Result<DataSummary> evaluate(const DataVerbOptions& options, Store& store) {
+  LATHE_TRY(const RunLock lock,
+            RunLock::take(store_folder(options.common), fmt::format("data-{}", options.data.seed)));
+  LATHE_TRY(const auto backend, open_backend(options.common, &store));
+  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+  ProgressLine progress;
+  GymOptions gym_options;
+  gym_options.cancel = stop_token();
+  gym_options.anchors = [&](const TaskSpec& task) {
+    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend->device(), peaks});
+  };
+  const auto gym = Gym::start(*backend, gym_options, progress);
+  const auto evaluator = gym->connect();
+  const auto policy = make_catalog_policy();
+  return make_data({backend->device(), peaks, *policy, *evaluator, store, progress, stop_token()},
+                   options.data);
+}
+
+/// Of tasks in each language.
+Result<std::vector<LanguageData>> examples_of(const std::vector<DataTask>& tasks,
+                                              const PairOptions& options) {
+  LATHE_TRY(const Prompter prompter, Prompter::load());
+  std::vector<LanguageData> data;
+  for (const auto& language : {kernel_language(), make_schedule_language()}) {
+    LATHE_TRY(LanguageData one, write_examples(tasks, *language, prompter, options, stop_token()));
+    data.push_back(std::move(one));
+  }
+  return data;
+}
+
+Status write_all_data(const std::vector<DataTask>& tasks, const DataVerbOptions& options) {
+  LATHE_TRY(const auto data, examples_of(tasks, options.pairs));
+  return write_data(tasks, data, options.out);
+}
+
+Result<int> make(const DataVerbOptions& options) {
+  LATHE_TRY(const auto store, open_store(options.common));
+  LATHE_CHECK_OK(make_directories(options.out));
+  LATHE_CHECK_OK(check_output(options.out + "/card.md"));
+  LATHE_TRY(const DataSummary summary, evaluate(options, *store));
+  print("{}\n", summary_text(summary));
+  if (summary.interrupted) {
+    print_error("lathe: stopped; the same command goes on where it was. What is done is in the store:\n");
+    print_error("lathe data write --store {} --seed {} --out {}\n", store_folder(options.common),
+                options.data.seed, options.out);
+    return static_cast<int>(kInterrupted);
+  }
+  LATHE_TRY(const auto tasks, read_data(*store, {options.data.seed}));
+  LATHE_CHECK_OK(write_all_data(tasks, options));
+  print("{}\n", options.out + "/card.md");
+  return static_cast<int>(kSuccess);
+}
+
+/// Data sets of one or several stores.
+struct OpenedData {
+  std::vector<std::unique_ptr<Store>> stores;
+  std::vector<DataTask> tasks;
+};
+Result<OpenedData> open_data(const DataVerbOptions& options) {
+  OpenedData opened;
+  std::vector<std::string> folders = options.stores;
+  if (folders.empty()) folders.push_back(store_folder(options.common));
+  for (const std::string& folder : folders) {
+    CommonOptions common = options.common;
+    common.store_folder = folder;
+    LATHE_TRY(opened.stores.emplace_back(), open_existing_store(common));
+    LATHE_TRY(auto tasks, read_data(*opened.stores.back(), options.seeds));
+    std::ranges::move(tasks, std::back_inserter(opened.tasks));
+  }
+  return opened;
+}
+
+Result<int> write(const DataVerbOptions& options) {
+  LATHE_CHECK_OK(make_directories(options.out));
+  LATHE_CHECK_OK(check_output(options.out + "/card.md"));
+  LATHE_TRY(const OpenedData opened, open_data(options));
+  LATHE_CHECK_OK(write_all_data(opened.tasks, options));
+  print("{}\n", options.out + "/card.md");
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> card(const DataVerbOptions& options) {
+  LATHE_TRY(const OpenedData opened, open_data(options));
+  LATHE_TRY(const auto data, examples_of(opened.tasks, options.pairs));
+  LATHE_TRY(const std::string text, data_card(opened.tasks, data));
+  print_block("", text);
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> write_exam(const DataVerbOptions& options) {
+  LATHE_TRY(const auto tasks, held_out_tasks(options.data, stop_token()));
+  for (const HeldOutTask& one : tasks) {
+    const std::string folder = fmt::format("{}/{}", options.out, name(one.split));
+    LATHE_CHECK_OK(make_directories(folder));
+    LATHE_CHECK_OK(write_output(fmt::format("{}/{}.toml", folder, one.task->name), one.task->text));
+  }
+  for (const Split split : {Split::kShapes, Split::kCompositions})
+    print("{}: {} tasks\n", name(split), std::ranges::count(tasks, split, &HeldOutTask::split));
+  return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
+}
+
+void add_stores(CLI::App& verb, DataVerbOptions& options) {
+  verb.add_option("--store", options.stores, "Stores with data sets (default: $LATHE_STORE, else .lathe)");
+  verb.add_option("--seed", options.seeds, "Only the data sets with these seeds");
+}
+
+void add_pairs(CLI::App& verb, PairOptions& options) {
+  verb.add_option("--first", options.first, "Answers to a task, at most")
+      ->check(one_or_more())
+      ->capture_default_str();
+  verb.add_option("--better", options.better, "Improvements of kernels of a task, at most")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+void on_run(CLI::App& verb, Run& run, const std::shared_ptr<DataVerbOptions>& options,
+            Result<int> (*act)(const DataVerbOptions&)) {
+  verb.callback([options, act, &run] {
+    run = [options, act] {
+      const auto code = act(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Run& run) {
+  const auto options = std::make_shared<DataVerbOptions>();
+  CLI::App* verb = app.add_subcommand("data", "Make verified data to train models on");
+  verb->require_subcommand(1);
+
+  CLI::App* makes = verb->add_subcommand("make", "Evaluate kernels of generated tasks, and write examples");
+  makes->add_option("--out", options->out, "A folder for examples, tasks and the card")->required();
+  makes->add_option("--tasks", options->data.tasks, "How many")->check(one_or_more())->capture_default_str();
+  makes->add_option("--evals", options->data.evaluations, "Kernels of a task to time")
+      ->check(one_or_more())
+      ->capture_default_str();
+  makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  makes->add_option("--seconds", options->data.max_seconds, "Begin no further task after so long")
+      ->check(CLI::PositiveNumber);
+  makes
+      ->add_option("--seed", options->data.seed,
+                   "The first task's seed, which also names the data set; those of others must lie far apart")
+      ->capture_default_str();
+  add_threads(*makes, options->common);
+  add_device(*makes, options->common);
+  add_store(*makes, options->common);
+  on_run(*makes, run, options, make);
+
+  add_pairs(*makes, options->pairs);
+  CLI::App* writes =
+      verb->add_subcommand("write", "Write the examples of data sets, joined, from their stores");
+  writes->add_option("--out", options->out, "A folder for examples, tasks and the card")->required();
+  add_stores(*writes, *options);
+  add_pairs(*writes, options->pairs);
+  on_run(*writes, run, options, write);
+
+  CLI::App* exams = verb->add_subcommand(
+      "exam", "Write tasks that training on a data set has not seen, for lathe policy eval");
+  exams->add_option("--out", options->out, "A folder for shapes/ and compositions/")->required();
+  exams->add_option("--seed", options->data.seed, "Of the data set")->capture_default_str();
+  exams->add_option("--tasks", options->data.tasks, "Of the data set")
+      ->check(one_or_more())
+      ->capture_default_str();
+  on_run(*exams, run, options, write_exam);
+
+  CLI::App* cards = verb->add_subcommand("card", "What data sets hold and what they cost");
+  add_stores(*cards, *options);
+  add_pairs(*cards, options->pairs);
+  on_run(*cards, run, options, card);
+}
+
+}  // namespace lathe::cli

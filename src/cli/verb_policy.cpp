@@ -1,0 +1,291 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
+#include "cli/model_options.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/run_plan.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "contest/contest.h"
+#include "contest/kept.h"
+#include "contest/retrieval.h"
+#include "contest/standing.h"
+#include "gym/gym.h"
+#include "policy/catalog/catalog.h"
+#include "record/json.h"
+
+namespace lathe::cli {
+namespace {
+
+struct ContestVerbOptions {
+  CommonOptions common;
+  ModelOptions model;
+  std::string policy = "local";
+  std::string label = "policy";
+  std::vector<std::string> tasks;
+  std::vector<std::string> controls = {"base", "default", "random", "evolve"};
+  std::string learned;  ///< a folder of `lathe data`, for retrieval
+  std::string out;
+  ContestOptions contest;
+};
+
+/// The tasks of files and of folders, a folder's name being the group of its tasks.
+Result<std::vector<ContestTask>> load_contest_tasks(const std::vector<std::string>& places) {
+  std::vector<ContestTask> tasks;
+  std::set<Digest> seen;
+  const auto add = [&](const std::filesystem::path& path) -> Status {
+    LATHE_TRY(TaskSpec task, load_task(path.string()));
+    if (!seen.insert(task.digest).second) return Ok{};
+    const std::string group = std::filesystem::absolute(path).parent_path().filename().string();
+    tasks.push_back({std::make_shared<const TaskSpec>(std::move(task)), group});
+    return Ok{};
+  };
+  for (const std::string& place : places) {
+    std::error_code code;
+    if (!std::filesystem::is_directory(place, code)) {
+      LATHE_CHECK_OK(add(place));
+      continue;
+    }
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(place, code))
+      if (entry.path().extension() == ".toml") files.push_back(entry.path());
+    if (files.empty())
+      return Error{ErrorCode::kNotFound, fmt::format("the folder '{}' holds no task", place),
+                   "name files, or folders with *.toml"};
+    std::ranges::sort(files);
+    for (const auto& file : files) LATHE_CHECK_OK(add(file));
+  }
+  return tasks;
+}
+
+using Open = std::function<Result<std::unique_ptr<Policy>>()>;
+Open open_catalog() {
+  return [] { return Result<std::unique_ptr<Policy>>(make_catalog_policy()); };
+}
+
+/// Who takes part: the controls first, which need no model.
+Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, const PolicyPlace& place) {
+  const auto wants = [&](const char* control) {
+    return std::ranges::find(options.controls, control) != options.controls.end();
+  };
+  const auto model = [place, policy = options.policy](const ModelOptions& of_model) -> Open {
+    return [=] { return make_named_policy(policy, of_model, place); };
+  };
+  using Kind = Entrant::Kind;
+  std::vector<Entrant> entrants;
+  if (wants("default")) entrants.push_back({"default", Kind::kRanking, false, 1, open_catalog()});
+  if (wants("ranked")) entrants.push_back({"ranked", Kind::kRanking, false, 0, open_catalog()});
+  if (wants("random")) entrants.push_back({"random", Kind::kSampler, false, 0, open_catalog()});
+  if (wants("evolve")) entrants.push_back({"evolve", Kind::kSearch, false, 0, open_catalog()});
+  if (wants("retrieval")) {
+    const auto language = language_of(options.model);
+    if (options.learned.empty())
+      return invalid("retrieval needs what was learned from", "name the data's folder with --learned");
+    LATHE_TRY(const auto learned, read_learned_tasks(options.learned, *language));
+    entrants.push_back({"retrieval", Kind::kRanking, false, 0, [learned, language] {
+                          return Result<std::unique_ptr<Policy>>(make_retrieval_policy(learned, language));
+                        }});
+  }
+  if (options.policy == "catalog") return entrants;
+  if (wants("base") && !options.model.adapter.empty()) {
+    ModelOptions base = options.model;
+    base.adapter.clear();
+    entrants.push_back({"base", Kind::kSampler, true, 0, model(base)});
+  }
+  if (std::ranges::find(entrants, options.label, &Entrant::name) != entrants.end())
+    return invalid(fmt::format("a control is called '{}' too", options.label), "choose another --label");
+  entrants.push_back({options.label, Kind::kSampler, true, 0, model(options.model)});
+  return entrants;
+}
+
+Status write_samples(const std::vector<ContestSample>& samples, const std::string& path) {
+  std::string lines;
+  for (const ContestSample& sample : samples) lines += json_text(to_json(sample)) + "\n";
+  return write_output(path, lines);
+}
+
+Result<int> hold_contest(const ContestVerbOptions& options, const std::string& key) {
+  LATHE_TRY(const auto tasks, load_contest_tasks(options.tasks));
+  LATHE_CHECK_OK(make_directories(options.out));
+  LATHE_CHECK_OK(check_output(options.out + "/samples.jsonl"));
+  LATHE_TRY(const auto store, open_store(options.common));
+  LATHE_TRY(const RunLock lock,
+            RunLock::take(store_folder(options.common), "contest-" + options.contest.name));
+  LATHE_TRY(const auto backend, open_backend(options.common, store.get()));
+  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+  ProgressLine progress(options.contest.name);
+  LATHE_TRY(const auto entrants, entrants_of(options, {key, {}, *backend, progress}));
+  GymOptions gym_options;
+  gym_options.cancel = stop_token();
+  gym_options.anchors = [&](const TaskSpec& task) {
+    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend->device(), peaks});
+  };
+  const auto gym = Gym::start(*backend, gym_options, progress);
+  const auto evaluator = gym->connect();
+  const auto finished = run_contest({backend->device(), peaks, *evaluator, *store, progress, stop_token()},
+                                    entrants, tasks, options.contest);
+  LATHE_TRY(const auto samples, contest_samples(*store, options.contest.name));
+  LATHE_CHECK_OK(write_samples(samples, options.out + "/samples.jsonl"));
+  print("{}\n", options.out + "/samples.jsonl");
+  LATHE_CHECK_OK(finished);
+  if (!*finished) {
+    print_error("lathe: stopped; the same command goes on where it was\n");
+    return static_cast<int>(kInterrupted);
+  }
+  const std::string subject = options.policy == "catalog" ? entrants.back().name : options.label;
+  LATHE_TRY(const std::string table, Standing(samples).table(subject));
+  LATHE_CHECK_OK(write_output(options.out + "/table.md", table));
+  print_block("", table);
+  return static_cast<int>(kSuccess);
+}
+
+struct ContestTableOptions {
+  std::vector<std::string> files;
+  std::string subject = "policy", out;
+};
+
+Result<int> tabulate(const ContestTableOptions& options) {
+  std::vector<ContestSample> samples;
+  for (const std::string& file : options.files) {
+    LATHE_TRY(const auto some, read_samples(file));
+    samples.insert(samples.end(), some.begin(), some.end());
+  }
+  LATHE_TRY(const std::string table, Standing(samples).table(options.subject));
+  if (!options.out.empty()) LATHE_CHECK_OK(write_output(options.out, table));
+  print_block("", table);
+  return static_cast<int>(kSuccess);
+}
+
+struct ContestKeepOptions {
+  CommonOptions common;
+  KeepOptions keep;
+  std::string contest = "contest", entrant = "policy", out;
+  std::vector<std::string> also;
+};
+
+Result<int> keep(const ContestKeepOptions& options) {
+  LATHE_TRY(const auto store, open_existing_store(options.common));
+  LATHE_TRY(const Kept kept, keep_successes(*store, options.contest, options.entrant, options.keep));
+  std::string lines = kept.lines;
+  for (const std::string& file : options.also) {
+    LATHE_TRY(const std::string others, read_file(file));
+    lines += others;
+    if (!lines.empty() && lines.back() != '\n') lines += '\n';
+  }
+  LATHE_CHECK_OK(write_output(options.out, lines));
+  print("{} examples of {} tasks, from {} samples\n", kept.examples, kept.tasks, kept.samples);
+  return static_cast<int>(kSuccess);
+}
+
+/// Names become parts of runs' ids.
+CLI::Validator plain_name() {
+  return {[](std::string& text) {
+            const bool good =
+                !text.empty() && text.size() <= 40 &&
+                text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._+") == std::string::npos;
+            return good ? "" : fmt::format("'{}' is no name of small letters, digits, '.', '_', '+'", text);
+          },
+          "NAME"};
+}
+
+void add_eval_verb(CLI::App& verb, Run& run) {
+  const auto options = std::make_shared<ContestVerbOptions>();
+  CLI::App* evals = verb.add_subcommand(
+      "eval", "Compare a policy with controls at equal evaluations, on tasks that it was not trained on");
+  evals->add_option("TASK", options->tasks, "Task files, or folders of them")->required();
+  evals->add_option("--out", options->out, "A folder for samples.jsonl and table.md")->required();
+  evals->add_option("--policy", options->policy, "Who is examined; catalog: only the controls")
+      ->check(CLI::IsMember({"local", "openai", "catalog"}))
+      ->capture_default_str();
+  evals->add_option("--label", options->label, "What it is called in samples and tables")
+      ->check(plain_name())
+      ->capture_default_str();
+  evals
+      ->add_option("--controls", options->controls,
+                   "base: the model without --adapter; default, ranked, random, evolve: the catalogue; "
+                   "retrieval: the nearest task of --learned; none")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"base", "default", "ranked", "random", "evolve", "retrieval", "none"}))
+      ->capture_default_str();
+  evals->add_option("--learned", options->learned, "retrieval: the folder of the training data");
+  evals->add_option("--samples", options->contest.samples, "Evaluations of each entrant at each task")
+      ->check(one_or_more())
+      ->capture_default_str();
+  evals->add_option("--window", options->contest.window, "Tasks that a model writes for at once")
+      ->check(one_or_more())
+      ->capture_default_str();
+  evals->add_option("--name", options->contest.name, "Of the contest in the store: the same name goes on")
+      ->check(plain_name())
+      ->capture_default_str();
+  evals->add_option("--seed", options->contest.seed, "Of all draws")->capture_default_str();
+  add_threads(*evals, options->common);
+  add_device(*evals, options->common);
+  add_store(*evals, options->common);
+  add_model_options(*evals, options->model);
+  evals->callback([options, &run] {
+    run = [options] {
+      options->contest.language = options->model.language;
+      const auto key = take_api_key(options->model);
+      if (!key.ok()) return fail(key.error());
+      const auto code = hold_contest(*options, *key);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+void add_table_verb(CLI::App& verb, Run& run) {
+  const auto options = std::make_shared<ContestTableOptions>();
+  CLI::App* tables = verb.add_subcommand("table", "Tabulate samples of several contests together");
+  tables->add_option("SAMPLES", options->files, "Files that `lathe policy eval` wrote")->required();
+  tables->add_option("--subject", options->subject, "Whose losses are shown")->capture_default_str();
+  tables->add_option("--out", options->out, "Also write the table there");
+  tables->callback([options, &run] {
+    run = [options] {
+      const auto code = tabulate(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+void add_keep_verb(CLI::App& verb, Run& run) {
+  const auto options = std::make_shared<ContestKeepOptions>();
+  CLI::App* keeps = verb.add_subcommand(
+      "keep", "Write a model's successes as training data: the next round of self-supervised training");
+  keeps->add_option("--out", options->out, "A file of JSON Lines")->required();
+  keeps->add_option("--name", options->contest, "Of the contest")->check(plain_name())->capture_default_str();
+  keeps->add_option("--label", options->entrant, "Whose samples")->check(plain_name())->capture_default_str();
+  keeps
+      ->add_option("--near-best", options->keep.near_best,
+                   "Least share of its best speed at a task; 0: all that are correct")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  keeps->add_option("--most", options->keep.most, "Of a task")->check(one_or_more())->capture_default_str();
+  keeps->add_option("--also", options->also, "Files of examples to add, such as those of the round before");
+  add_store(*keeps, options->common);
+  keeps->callback([options, &run] {
+    run = [options] {
+      const auto code = keep(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace
+
+void add_policy(CLI::App& app, Run& run) {
+  CLI::App* verb = app.add_subcommand("policy", "Examine policies");
+  verb->require_subcommand(1);
+  add_eval_verb(*verb, run);
+  add_table_verb(*verb, run);
+  add_keep_verb(*verb, run);
+}
+
+}  // namespace lathe::cli

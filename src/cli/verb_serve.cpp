@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "backend/cuda/broker/visible_devices.h"
+#include "backend/installation.h"
+#include "base/clock.h"
+#include "cli/console.h"
+#include "cli/device_choice.h"
+#include "cli/json_log.h"
+#include "cli/options.h"
+#include "cli/verbs.h"
+#include "gym/gym.h"
+#include "sandbox/process.h"
+#include "serve/api.h"
+#include "serve/memory_queue.h"
+#include "serve/sqlite_ledger.h"
+#include "serve/worker_pool.h"
+
+namespace lathe::cli {
+namespace {
+
+struct ServeOptions {
+  CommonOptions common;
+  std::string address = "127.0.0.1";
+  int port = 8320;
+  int max_unfinished = 100'000;
+  int drain_seconds = 30;
+  int workers = 1;
+  std::string worker_program;
+  std::string task_folder;
+};
+
+struct TokenOptions {
+  CommonOptions common;
+  std::string name;
+  std::string role = "submit";
+  int max_unfinished = 20'000;
+};
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+/// The devices to have a worker each, all of one kind.
+Result<std::vector<std::string>> devices_of(const ServeOptions& options) {
+  LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
+  if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
+  if (choice.kind == DeviceChoice::Kind::kCuda)
+    return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
+  const auto gpus = cuda::list_visible({});
+  if (choice.kind == DeviceChoice::Kind::kAuto && (!gpus.ok() || gpus->empty()))
+    return std::vector<std::string>{"cpu"};
+  if (!gpus.ok()) return gpus.error();
+  std::vector<std::string> devices;
+  for (std::size_t i = 0; i < gpus->size(); ++i) devices.push_back(fmt::format("cuda:{}", i));
+  if (choice.kind == DeviceChoice::Kind::kAuto) devices.resize(1);
+  return devices;
+}
+
+Result<std::vector<serve::WorkerProgram>> programs_of(const ServeOptions& options,
+                                                      const std::vector<std::string>& devices) {
+  std::string program = options.worker_program;
+  if (program.empty()) {
+    LATHE_TRY(program, sibling_program("lathe"));
+  }
+  std::vector<serve::WorkerProgram> programs;
+  for (const std::string& device : devices)
+    for (int i = 0; i < options.workers; ++i) {
+      Command command{.argv = {program, "worker", "--device", device, "--threads",
+                               std::to_string(options.common.threads)},
+                      .own_group = true};
+      if (wants_reduced_jail(options.common)) command.argv.push_back("--reduced-jail");
+      const std::string name = options.workers == 1 ? device : fmt::format("{}/{}", device, i);
+      programs.push_back({name, std::move(command)});
+    }
+  return programs;
+}
+
+/// Lathe's own tasks, which clients may name; the ledger gets them.
+Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, serve::Ledger& ledger) {
+  std::vector<serve::StoredTask> tasks;
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    if (it->path().extension() != ".toml") continue;
+    LATHE_TRY(TaskSpec task, load_task(it->path().string()));
+    tasks.push_back({task.digest, task.name, task.text});
+  }
+  const Status written = ledger.write([&](serve::LedgerWriter& writer) -> Status {
+    for (const serve::StoredTask& task : tasks) LATHE_CHECK_OK(writer.add_task(task));
+    return Ok{};
+  });
+  LATHE_CHECK_OK(written);
+  return tasks;
+}
+
+Result<int> serve_until_stopped(const ServeOptions& options) {
+  const std::string folder = store_folder(options.common);
+  LATHE_TRY(const auto ledger, serve::open_sqlite_ledger(folder));
+  LATHE_TRY(auto token_store, serve::TokenStore::open(folder));
+  LATHE_TRY(auto records, token_store.list());
+  if (!is_loopback(options.address) && records.empty())
+    return invalid("others than this machine would reach " + options.address + " without a token",
+                   "make one first: lathe serve token add NAME");
+  LATHE_TRY(const auto devices, devices_of(options));
+  LATHE_TRY(auto programs, programs_of(options, devices));
+  std::string task_folder = options.task_folder;
+  if (task_folder.empty()) {
+    LATHE_TRY(task_folder, find_data_folder("tasks", "softmax_rows.toml"));
+  }
+  LATHE_TRY(auto own_tasks, record_tasks(task_folder, *ledger));
+  LATHE_TRY(auto known_tasks, ledger->tasks());
+
+  JsonLog log("serve");
+  const auto queue = serve::make_memory_queue({}, steady_clock());
+  LATHE_TRY(auto service, serve::Service::start(
+                              *ledger, *queue, steady_clock(),
+                              {.max_unfinished = options.max_unfinished, .gym_version = kGymVersion}, log));
+  auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
+  const auto api = serve::Api::make(*service,
+                                    {.device_kind = devices.front().starts_with("cuda") ? "cuda" : "cpu",
+                                     .gym_version = kGymVersion,
+                                     .own_tasks = std::move(own_tasks),
+                                     .known_tasks = std::move(known_tasks),
+                                     .open_without_tokens = is_loopback(options.address),
+                                     .quarantined_workers = [&] { return pool ? pool->quarantined() : 0; }},
+                                    log);
+  api->set_tokens(serve::Tokens(std::move(records)));
+  LATHE_TRY(const auto server, serve::HttpServer::start(options.address, options.port, {}, api->handler()));
+  print("listening on http://{}:{}\n", options.address, server->port());
+  flush_standard_output();
+
+  std::int64_t looked_ns = steady_clock().now_ns();
+  while (!stop_token().cancelled()) {
+    service->turn(0.05);
+    if (seconds_since(looked_ns) < 1) continue;
+    looked_ns = steady_clock().now_ns();
+    if (auto fresh = token_store.list(); fresh.ok()) api->set_tokens(serve::Tokens(*std::move(fresh)));
+  }
+  log.on_event({Severity::kInfo, "serve.draining",
+                "what is under way is finished, the rest waits for the next start"});
+  service->drain();
+  const std::int64_t drain_ns = steady_clock().now_ns();
+  service->turn(0);
+  while (!service->is_idle() && seconds_since(drain_ns) < options.drain_seconds) service->turn(0.05);
+  server->stop();
+  pool.reset();
+  service->turn(0);
+  service.reset();
+  log.on_event({Severity::kInfo, "serve.stopped", ""});
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> add_token(const TokenOptions& options) {
+  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
+  LATHE_TRY(const serve::Role role, serve::parse_role(options.role));
+  LATHE_TRY(const std::string token, tokens.add({options.name, role, options.max_unfinished}));
+  print("{}\n", token);
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> list_tokens(const TokenOptions& options) {
+  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
+  LATHE_TRY(const auto records, tokens.list());
+  for (const serve::TokenRecord& record : records)
+    print("{:<24} {:<7} {:>9} unfinished at most\n", record.principal.client, name(record.principal.role),
+          record.principal.max_unfinished);
+  return static_cast<int>(kSuccess);
+}
+
+Result<int> remove_token(const TokenOptions& options) {
+  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
+  LATHE_CHECK_OK(tokens.remove(options.name));
+  return static_cast<int>(kSuccess);
+}
+
+void add_tokens(CLI::App& serve, Run& run) {
+  CLI::App* token =
+      serve.add_subcommand("token", "Who may use the service; without tokens, this machine alone");
+  token->require_subcommand(1);
+  const auto options = std::make_shared<TokenOptions>();
+  const auto add = [&](const char* name, const char* what, Result<int> (*act)(const TokenOptions&)) {
+    CLI::App* verb = token->add_subcommand(name, what);
+    add_store(*verb, options->common);
+    verb->callback([options, act, &run] {
+      run = [options, act] {
+        const auto code = act(*options);
+        return code.ok() ? *code : fail(code.error());
+      };
+    });
+    return verb;
+  };
+  CLI::App* adds = add("add", "Make a token and print it: nobody can read it again", add_token);
+  adds->add_option("NAME", options->name, "Its owner, as logs and the fair share know it")->required();
+  adds->add_option("--role", options->role, "read, submit or admin")
+      ->check(CLI::IsMember({"read", "submit", "admin"}))
+      ->capture_default_str();
+  adds->add_option("--max-unfinished", options->max_unfinished, "Requests that it may have unfinished")
+      ->check(one_or_more())
+      ->capture_default_str();
+  add("list", "Names and roles", list_tokens);
+  add("remove", "Void a token", remove_token)
+      ->add_option("NAME", options->name, "As it was added")
+      ->required();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* verb = app.add_subcommand("serve", "Evaluate for clients over HTTP");
+  verb->add_option("--address", options->address, "Where to listen; others than 127.0.0.1 need tokens")
+      ->capture_default_str();
+  verb->add_option("--port", options->port, "0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  verb->add_option("--max-unfinished", options->max_unfinished, "Requests of all clients, before it is busy")
+      ->check(one_or_more())
+      ->capture_default_str();
+  verb->add_option("--drain-seconds", options->drain_seconds, "For what is under way, after SIGTERM")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  verb->add_option("--tasks", options->task_folder, "Tasks that clients may name (default: Lathe's own)");
+  verb->add_option("--workers", options->workers, "")->check(one_or_more())->group("");
+  verb->add_option("--worker-program", options->worker_program, "")->group("");
+  add_threads(*verb, options->common);
+  add_device(*verb, options->common);
+  add_store(*verb, options->common);
+  add_tokens(*verb, run);
+  verb->callback([options, verb, &run] {
+    if (!verb->get_subcommands().empty()) return;
+    run = [options] {
+      const auto code = serve_until_stopped(*options);
+      return code.ok() ? *code : fail(code.error());
+    };
+  });
+}
+
+}  // namespace lathe::cli

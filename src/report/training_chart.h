@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace lathe {
+
+/// A training run's curves as a standalone SVG file: the loss of each step, smoothed over some, the held-out
+/// loss, and the norm of the gradients. `metrics` is the text of metrics.jsonl; a last line that was cut is
+/// left out. Errors: kInvalid, it holds no step.
+Result<std::string> training_chart(std::string_view metrics, std::string_view title);
+
+}  // namespace lathe

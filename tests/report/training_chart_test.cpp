@@ -1,0 +1,36 @@
+#include "report/training_chart.h"
+
+#include <gmock/gmock.h>
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::string_view kMetrics =
+    "{\"step\":1,\"loss\":2.0,\"gradient_norm\":1.5}\n"
+    "{\"step\":2,\"loss\":1.0,\"gradient_norm\":0.5}\n"
+    "{\"step\":2,\"held_out_loss\":1.25}\n";
+
+TEST(TrainingChart, DrawsEveryStepAndEveryHeldOutLoss) {
+  const auto chart = training_chart(kMetrics, "a run");
+  ASSERT_TRUE(chart.ok()) << chart.error().to_string();
+  EXPECT_THAT(*chart, HasSubstr("<svg"));
+  EXPECT_THAT(*chart, HasSubstr("step 2: 1.2500"));
+  EXPECT_THAT(*chart, HasSubstr("M64.0"));
+  EXPECT_THAT(*chart, HasSubstr("L840.0"));
+}
+
+TEST(TrainingChart, EscapesItsTitle) {
+  EXPECT_THAT(*training_chart(kMetrics, "<script>"), Not(HasSubstr("<script>")));
+}
+
+TEST(TrainingChart, LeavesOutALineThatWasCut) {
+  EXPECT_EQ(*training_chart(std::string(kMetrics) + "{\"step\":3,\"lo", "t"), *training_chart(kMetrics, "t"));
+  EXPECT_FALSE(training_chart("{\"step\":3,\"lo", "t").ok());
+  EXPECT_FALSE(training_chart("", "t").ok());
+}
+
+}  // namespace
+}  // namespace lathe
