@@ -1,0 +1,19 @@
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "serve/message.h"
+#include "serve/request_json.h"
+
+// The bodies that clients send to lathe serve, and what its workers and it say to each other.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lathe::serve;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)parse_evaluation(text);
+  (void)parse_batch(text);
+  if (const auto message = decode_worker_message(text); message.ok())
+    if (!decode_worker_message(encode(*message)).ok()) __builtin_trap();
+  if (const auto message = decode_front_message(text); message.ok())
+    if (!decode_front_message(encode(*message)).ok()) __builtin_trap();
+  return 0;
+}
