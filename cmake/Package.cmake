@@ -2,7 +2,7 @@
 # as in the source tree, so that commands of the documents work in the unpacked folder.
 install(TARGETS lathe lathe-runner lathe-cuda-runner RUNTIME DESTINATION bin COMPONENT lathe)
 install(TARGETS lathe_vendor lathe_vendor_cuda LIBRARY DESTINATION lib COMPONENT lathe)
-install(DIRECTORY device tasks examples DESTINATION . COMPONENT lathe)
+install(DIRECTORY device tasks examples prompts DESTINATION . COMPONENT lathe)
 install(DIRECTORY tests/conformance DESTINATION tests COMPONENT lathe
         FILES_MATCHING PATTERN "*.toml" PATTERN "*.cu" PATTERN "*.cpp" PATTERN "*_test.cpp" EXCLUDE)
 install(DIRECTORY src/gemm/runtime DESTINATION src/gemm COMPONENT lathe)
@@ -24,7 +24,7 @@ if(LATHE_RELOCATABLE)
     endforeach()" COMPONENT lathe)
 
   set(packages libfmt-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libseccomp-dev
-               libsodium-dev libutf8proc-dev libopenblas0-pthread libdnnl2 ocl-icd-libopencl1 gcc-12-base)
+               libsodium-dev libutf8proc-dev libboost1.81-dev libopenblas0-pthread libdnnl2 ocl-icd-libopencl1 gcc-12-base)
   foreach(package IN LISTS packages)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION licences RENAME ${package}.txt COMPONENT lathe)
   endforeach()
