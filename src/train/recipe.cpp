@@ -5,66 +5,15 @@
 
 #include <algorithm>
 
-#include "task/toml_table.h"
+#include "task/toml_section.h"
 
 namespace lathe::train {
 namespace {
 
-/// One table of the recipe; an absent one is empty.
-class Section {
- public:
-  static Result<Section> open(const TomlTable& root, const char* name, std::vector<std::string> keys) {
-    const TomlValue* value = root.get(name);
-    if (!value) return Section(std::nullopt);
-    if (!value->is_table()) return invalid(fmt::format("'{}' is no table", name), {}, root.where(name));
-    const TomlTable table = root.inner(*value);
-    LATHE_CHECK_OK(table.allow_only(keys, fmt::format("[{}]", name)));
-    return Section(table);
-  }
-
-  bool present() const { return table_.has_value(); }
-  const TomlTable& table() const { return *table_; }
-
-  Status read(const char* key, std::string& to) const {
-    if (!has(key)) return Ok{};
-    LATHE_TRY(to, table_->text(key, to));
-    return Ok{};
-  }
-  Status read(const char* key, bool& to) const {
-    if (!has(key)) return Ok{};
-    LATHE_TRY(to, table_->flag(key, to));
-    return Ok{};
-  }
-  Status read(const char* key, std::int64_t& to, std::int64_t least, std::int64_t most) const {
-    if (!has(key)) return Ok{};
-    const std::int64_t* number = table_->get(key)->integer();
-    if (!number || *number < least || *number > most)
-      return invalid(fmt::format("'{}' is no whole number from {} to {}", key, least, most), {},
-                     table_->where(key));
-    to = *number;
-    return Ok{};
-  }
-  Status read(const char* key, double& to, double least, double most) const {
-    if (!has(key)) return Ok{};
-    LATHE_TRY(const double number, table_->real(key, to));
-    if (!(number >= least && number <= most))
-      return invalid(fmt::format("'{}' is {}, not between {} and {}", key, number, least, most), {},
-                     table_->where(key));
-    to = number;
-    return Ok{};
-  }
-
- private:
-  explicit Section(std::optional<TomlTable> table) : table_(table) {}
-  bool has(const char* key) const { return table_ && table_->has(key); }
-
-  std::optional<TomlTable> table_;
-};
-
 constexpr std::int64_t kMostCount = 1'000'000'000;
 
 Status read_model(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const Section model, Section::open(root, "model", {"path", "precision"}));
+  LATHE_TRY(const TomlSection model, TomlSection::open(root, "model", {"path", "precision"}));
   LATHE_CHECK_OK(model.read("path", recipe.model));
   std::string precision;
   LATHE_CHECK_OK(model.read("precision", precision));
@@ -79,7 +28,7 @@ Status read_model(const TomlTable& root, SftRecipe& recipe) {
 }
 
 Status read_data(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const Section data, Section::open(root, "data", {"train", "held_out", "chat", "system"}));
+  LATHE_TRY(const TomlSection data, TomlSection::open(root, "data", {"train", "held_out", "chat", "system"}));
   LATHE_CHECK_OK(data.read("train", recipe.train_data));
   LATHE_CHECK_OK(data.read("held_out", recipe.held_out_data));
   LATHE_CHECK_OK(data.read("chat", recipe.chat));
@@ -87,7 +36,8 @@ Status read_data(const TomlTable& root, SftRecipe& recipe) {
 }
 
 Status read_adapter_options(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const Section adapter, Section::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
+  LATHE_TRY(const TomlSection adapter,
+            TomlSection::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
   if (!adapter.present()) return Ok{};
   LowRankOptions options;
   LATHE_CHECK_OK(adapter.read("rank", options.rank, 1, 4096));
@@ -107,8 +57,9 @@ Status read_adapter_options(const TomlTable& root, SftRecipe& recipe) {
 }
 
 Status read_steps(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const Section steps,
-            Section::open(root, "steps", {"row_tokens", "rows", "rows_at_once", "epochs", "steps", "seed"}));
+  LATHE_TRY(
+      const TomlSection steps,
+      TomlSection::open(root, "steps", {"row_tokens", "rows", "rows_at_once", "epochs", "steps", "seed"}));
   LATHE_CHECK_OK(steps.read("row_tokens", recipe.row_tokens, 2, 1 << 20));
   LATHE_CHECK_OK(steps.read("rows", recipe.rows, 1, 1 << 20));
   recipe.rows_at_once = recipe.rows;
@@ -122,10 +73,10 @@ Status read_steps(const TomlTable& root, SftRecipe& recipe) {
 }
 
 Status read_optimizer(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const Section optimizer,
-            Section::open(root, "optimizer",
-                          {"learning_rate", "warmup_fraction", "decay", "final_fraction", "beta1", "beta2",
-                           "epsilon", "weight_decay", "clip_norm"}));
+  LATHE_TRY(const TomlSection optimizer,
+            TomlSection::open(root, "optimizer",
+                              {"learning_rate", "warmup_fraction", "decay", "final_fraction", "beta1",
+                               "beta2", "epsilon", "weight_decay", "clip_norm"}));
   LATHE_CHECK_OK(optimizer.read("learning_rate", recipe.learning_rate, 0, 10));
   LATHE_CHECK_OK(optimizer.read("warmup_fraction", recipe.warmup_fraction, 0, 1));
   LATHE_CHECK_OK(optimizer.read("final_fraction", recipe.final_fraction, 0, 1));
@@ -159,7 +110,8 @@ Result<SftRecipe> parse_sft_recipe(std::string_view text, const std::string& fil
   SftRecipe recipe;
   for (const auto read : {read_model, read_data, read_adapter_options, read_steps, read_optimizer})
     LATHE_CHECK_OK(read(root, recipe));
-  LATHE_TRY(const Section output, Section::open(root, "output", {"checkpoint_every", "evaluate_every"}));
+  LATHE_TRY(const TomlSection output,
+            TomlSection::open(root, "output", {"checkpoint_every", "evaluate_every"}));
   LATHE_CHECK_OK(output.read("checkpoint_every", recipe.checkpoint_every, 0, kMostCount));
   LATHE_CHECK_OK(output.read("evaluate_every", recipe.evaluate_every, 0, kMostCount));
   return recipe;

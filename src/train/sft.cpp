@@ -13,7 +13,7 @@
 #include <numeric>
 
 #include "base/guard.h"
-#include "train/metrics_file.h"
+#include "record/json_lines_file.h"
 #include "train/run_state.h"
 #include "train/to_tensor.h"
 
@@ -95,8 +95,8 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
     LATHE_TRY(const auto saved, resume_run(checkpoint, state.identity, learner));
     if (saved) state = *saved;
   }
-  LATHE_TRY(MetricsFile metrics,
-            MetricsFile::open(leader ? run.folder + "/metrics.jsonl" : "/dev/null", state.metrics_bytes));
+  LATHE_TRY(JsonLinesFile metrics,
+            JsonLinesFile::open(leader ? run.folder + "/metrics.jsonl" : "/dev/null", state.metrics_bytes));
   const auto save = [&]() -> Status {
     if (!leader) return Ok{};
     state.metrics_bytes = metrics.bytes();

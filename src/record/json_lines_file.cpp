@@ -1,4 +1,4 @@
-#include "train/metrics_file.h"
+#include "record/json_lines_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include "base/output.h"
 #include "record/json.h"
 
-namespace lathe::train {
+namespace lathe {
 
-Result<MetricsFile> MetricsFile::open(const std::string& path, std::int64_t bytes) {
+Result<JsonLinesFile> JsonLinesFile::open(const std::string& path, std::int64_t bytes) {
   LATHE_CHECK_OK(make_directories(std::filesystem::path(path).parent_path()));
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   struct stat found {};
@@ -20,14 +20,14 @@ Result<MetricsFile> MetricsFile::open(const std::string& path, std::int64_t byte
   if (S_ISREG(found.st_mode) &&
       (::ftruncate(file.get(), kept) != 0 || ::lseek(file.get(), kept, SEEK_SET) < 0))
     return errno_error("cannot write " + path);
-  return MetricsFile(path, std::move(file), kept);
+  return JsonLinesFile(path, std::move(file), kept);
 }
 
-Status MetricsFile::write(const nlohmann::json& line) {
+Status JsonLinesFile::write(const nlohmann::json& line) {
   const std::string text = json_text(line) + "\n";
   LATHE_CHECK_OK(write_all(file_.get(), text, path_));
   bytes_ += static_cast<std::int64_t>(text.size());
   return Ok{};
 }
 
-}  // namespace lathe::train
+}  // namespace lathe
