@@ -1,0 +1,94 @@
+#include "policy/choice_net.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace lathe {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+const ChoiceSite kUnroll{.kernel = 0,
+                         .pattern = "map",
+                         .traits = {20, 22, 0},
+                         .knob = "unroll",
+                         .allowed = {1, 2, 4, 8},
+                         .usual = 4};
+const ChoiceSite kStream{
+    .kernel = 0, .pattern = "map", .traits = {20, 22, 0}, .knob = "stream", .allowed = {0, 1}, .usual = 0};
+
+/// Weights that leave no symmetry for a wrong gradient to hide in.
+ChoiceNet net_of(std::uint64_t seed) {
+  ChoiceNet net(Seed::from_number(seed), 5);
+  Rng rng(Seed::from_number(seed + 1));
+  for (double& weight : net.weights()) weight = 0.5 * rng.normal();
+  return net;
+}
+
+TEST(ChoiceNet, FindsAllValuesEquallyLikelyAtFirst) {
+  const ChoiceNet net(Seed::from_number(1));
+  EXPECT_THAT(net.log_probabilities({kUnroll, {}}), Each(testing::DoubleNear(std::log(0.25), 1e-12)));
+}
+
+TEST(ChoiceNet, GivesNothingToValuesThatAreNotOpen) {
+  const std::vector<bool> open = {true, false, true, false};
+  const auto log_p = net_of(2).log_probabilities({kUnroll, {}}, open);
+  EXPECT_DOUBLE_EQ(std::exp(log_p[0]) + std::exp(log_p[2]), 1);
+  EXPECT_EQ(std::exp(log_p[1]), 0);
+}
+
+TEST(ChoiceNet, TellsWhatWasTakenAndShownApart) {
+  const ChoiceNet net = net_of(3);
+  const std::vector<std::pair<ChoiceSite, int>> taken = {{kStream, 1}};
+  const std::vector<ShownChoices> shown = {{{{kUnroll, 8}}, 0.5}};
+  const auto alone = net.log_probabilities({kUnroll, {}});
+  EXPECT_NE(alone, net.log_probabilities({kUnroll, taken}));
+  EXPECT_NE(alone, net.log_probabilities({kUnroll, {}, shown}));
+}
+
+TEST(ChoiceNet, HasTheGradientOfItsLogProbabilities) {
+  ChoiceNet net = net_of(4);
+  const std::vector<std::pair<ChoiceSite, int>> taken = {{kStream, 1}};
+  const std::vector<ShownChoices> shown = {{{{kUnroll, 8}}, 0.5}, {{{kUnroll, 2}}, -0.25}};
+  const ChoiceView view{kUnroll, taken, shown};
+  constexpr std::size_t kChosen = 2;
+
+  std::vector<double> by_score;
+  for (const double log_p : net.log_probabilities(view)) by_score.push_back(-std::exp(log_p));
+  by_score[kChosen] += 1;
+  std::vector<double> gradient(net.weights().size(), 0);
+  net.add_gradient(view, by_score, gradient);
+
+  constexpr double kStep = 1e-6;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double weight = net.weights()[i];
+    const auto at = [&](double value) {
+      net.weights()[i] = value;
+      return net.log_probabilities(view)[kChosen];
+    };
+    const double slope = (at(weight + kStep) - at(weight - kStep)) / (2 * kStep);
+    net.weights()[i] = weight;
+    EXPECT_NEAR(gradient[i], slope, 1e-7) << i;
+  }
+}
+
+TEST(ChoiceNet, IsReadBackBitByBit) {
+  const ChoiceNet net = net_of(5);
+  const auto read = ChoiceNet::from_text(net.to_text());
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ(read->weights(), net.weights());
+}
+
+TEST(ChoiceNet, RefusesWhatIsNoNetwork) {
+  for (const char* text :
+       {"", "[]", "{", R"({"weights": []})", R"({"format": "lathe choice net", "version": 1, "weights": []})",
+        R"({"format": "lathe choice net", "version": 1, "hidden": 2, "weights": [1, 2]})",
+        R"({"format": "lathe choice net", "version": 1, "hidden": 1e99, "weights": []})",
+        R"({"format": 3, "version": 1, "hidden": 2, "weights": []})"})
+    EXPECT_FALSE(ChoiceNet::from_text(text).ok()) << text;
+}
+
+}  // namespace
+}  // namespace lathe
