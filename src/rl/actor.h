@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "record/experience.h"
+
+namespace lathe::rl {
+
+/// What an actor is asked: a task, by its number in the gym, and what it may know of it.
+struct Prompt {
+  std::size_t task = 0;
+  History shown = {};
+  HistoryUse use = HistoryUse::kBest;
+};
+
+/// What it wrote.
+struct Answer {
+  std::string text;  ///< what the gym judges
+  std::vector<std::int32_t> tokens;
+  std::vector<double> log_probabilities;  ///< of each token when it was sampled
+};
+
+struct PromptedAnswer {
+  const Prompt* prompt = nullptr;
+  const Answer* answer = nullptr;
+};
+
+/// A policy whose weights learn. A loss reaches it as its derivatives by tokens' log-probabilities, so
+/// estimators, filters and losses are the same for a network of a few thousand weights and for a language
+/// model. One thread.
+class Actor {
+ public:
+  virtual ~Actor() = default;
+  /// One answer to each prompt; the same seed gives the same answers.
+  virtual Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed) = 0;
+  /// Of each answer's tokens, by the weights that are trained.
+  virtual Result<std::vector<std::vector<double>>> log_probabilities(
+      std::span<const PromptedAnswer> answers) = 0;
+  /// Adds the gradient of a loss with the derivatives `by_log_probability`, and of - `entropy` times the mean
+  /// entropy of the distributions that the tokens were drawn from. Returns that mean.
+  virtual Result<double> add_gradient(std::span<const PromptedAnswer> answers,
+                                      std::span<const std::vector<double>> by_log_probability,
+                                      double entropy) = 0;
+  /// Takes an optimiser's step and clears the gradient. Returns its norm before it was clipped to `clip_norm`
+  /// (0: it is not).
+  virtual double update(double learning_rate, double clip_norm) = 0;
+
+  /// Weights and the optimiser's state: restored, a run goes on bit by bit.
+  virtual std::string save() const = 0;
+  virtual Status restore(const std::string& state) = 0;
+  /// What a policy loads.
+  virtual std::string weights() const = 0;
+};
+
+/// Judges answers.
+class Gym {
+ public:
+  virtual ~Gym() = default;
+  virtual std::size_t tasks() const = 0;
+  virtual std::string_view task_name(std::size_t task) const = 0;
+  /// The peer that a task's speedups are over.
+  virtual std::string_view peer(std::size_t task) const = 0;
+
+  struct Question {
+    std::size_t task = 0;
+    std::string_view text;
+  };
+  /// In the order of the questions.
+  virtual Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) = 0;
+};
+
+}  // namespace lathe::rl

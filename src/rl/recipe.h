@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "reward/reward.h"
+#include "rl/estimator.h"
+#include "rl/filter.h"
+#include "rl/surrogate.h"
+
+namespace lathe::rl {
+
+/// What a run of reinforcement learning does: recipes/rl/*.toml (docs/rl.md).
+struct RlRecipe {
+  std::int64_t steps = 200;
+  std::int64_t prompts = 16;   ///< of a step
+  std::int64_t samples = 16;   ///< sequences of each prompt: a group
+  std::int64_t turns = 1;      ///< of a sequence; a later one is told of the earlier ones' verdicts
+  std::int64_t exemplars = 0;  ///< measured kernels of different scores in a first turn's prompt
+  double tau = 0.25;           ///< temperature with which buckets of exemplars are drawn
+  std::uint64_t seed = 1;
+
+  Reward reward = *find_reward("speedup");
+  Estimator estimator = *find_estimator("trloo");
+  double gamma = 1;
+  std::int64_t smoothing_window = 0;  ///< rewards by which a reward is scaled; 0: it is taken as it is
+  bool shuffle_rewards = false;       ///< a control that must learn nothing
+
+  bool reject_unlaunched = false;  ///< correct answers count with keep_probability()
+  MismatchOptions mismatch;
+
+  SurrogateOptions surrogate;
+  LossMean loss_mean = LossMean::kTokens;
+  double entropy = 0;
+  std::int64_t updates = 1;  ///< of the weights by one step's answers, each by an equal share of them
+
+  double learning_rate = 3e-3;
+  double clip_norm = 1;
+
+  std::int64_t hidden = 32;       ///< of the network of choices
+  std::int64_t rollout_bits = 0;  ///< 0: rollouts are drawn with the weights that are trained
+
+  double held_out = 0.25;              ///< share of tasks that are never trained on
+  std::int64_t examined_samples = 64;  ///< of each held-out task at the end
+  std::int64_t checkpoint_every = 50;  ///< steps
+
+  /// Of all that decides the weights that come out, the gym apart.
+  Digest digest;
+};
+
+/// Errors: kInvalid, with line and column.
+Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file);
+
+/// Whether a recipe's text is one of reinforcement learning: it has a table [rl].
+bool is_rl_recipe(std::string_view text);
+
+}  // namespace lathe::rl

@@ -1,0 +1,391 @@
+#include "rl/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "base/fd.h"
+#include "base/output.h"
+#include "record/json.h"
+#include "record/json_lines_file.h"
+#include "search/contrast.h"
+
+namespace lathe::rl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostKnown = 256;  // kernels of a task that later prompts may show
+
+/// An answer, what it was asked and what became of it.
+struct Rollout {
+  Prompt prompt;
+  Answer answer;
+  Turn turn;
+  std::shared_ptr<const Attempt> attempt;
+  double launched_share = 1;
+};
+
+/// Measured kernels of each task that later prompts may show: of equal texts the first measurement, and of
+/// too many the latest.
+class Exemplars {
+ public:
+  explicit Exemplars(std::size_t tasks) : known_(tasks) {}
+
+  void add(std::size_t task, const std::shared_ptr<const Attempt>& attempt) {
+    std::deque<std::shared_ptr<const Attempt>>& known = known_[task];
+    const auto same = [&](const auto& other) {
+      return other->experience.candidate == attempt->experience.candidate;
+    };
+    if (attempt->fitness <= 0 || std::ranges::any_of(known, same)) return;
+    known.push_back(attempt);
+    if (known.size() > kMostKnown) known.pop_front();
+  }
+
+  History draw(std::size_t task, const RlRecipe& recipe, Rng& rng) const {
+    const ContrastOptions options{.exemplars = static_cast<int>(recipe.exemplars), .tau = recipe.tau};
+    const History all(known_[task].begin(), known_[task].end());
+    return draw_exemplars(score_buckets(all, options.bucket_width), options, rng);
+  }
+
+  json save() const {
+    json tasks = json::array();
+    for (const auto& known : known_) {
+      json kernels = json::array();
+      for (const auto& attempt : known)
+        kernels.push_back({attempt->experience.candidate_text, attempt->fitness});
+      tasks.push_back(std::move(kernels));
+    }
+    return tasks;
+  }
+  void restore(const json& tasks) {
+    for (std::size_t t = 0; t < known_.size(); ++t) {
+      known_[t].clear();
+      for (const json& kernel : tasks.at(t)) {
+        Attempt attempt{.experience = {}, .fitness = kernel.at(1).get<double>()};
+        attempt.experience.candidate_text = kernel.at(0).get<std::string>();
+        attempt.experience.candidate = digest_of(attempt.experience.candidate_text);
+        attempt.experience.verdict.depth = Depth::kScreen;
+        known_[t].push_back(std::make_shared<const Attempt>(std::move(attempt)));
+      }
+    }
+  }
+
+ private:
+  std::vector<std::deque<std::shared_ptr<const Attempt>>> known_;
+};
+
+/// A run on its way.
+class Loop {
+ public:
+  Loop(const RlRun& run, Actor& actor, Gym& gym)
+      : run_(run),
+        recipe_(run.recipe),
+        actor_(actor),
+        gym_(gym),
+        smoother_(static_cast<std::size_t>(std::max<std::int64_t>(1, run.recipe.smoothing_window))),
+        exemplars_(gym.tasks()) {}
+
+  Result<RlOutcome> go() {
+    std::int64_t metrics_bytes = 0, samples_bytes = 0;
+    if (run_.resume) LATHE_CHECK_OK(resume(metrics_bytes, samples_bytes));
+    LATHE_TRY(JsonLinesFile metrics, JsonLinesFile::open(run_.folder + "/metrics.jsonl", metrics_bytes));
+    LATHE_TRY(JsonLinesFile samples, JsonLinesFile::open(run_.folder + "/samples.jsonl", samples_bytes));
+    RlOutcome outcome{.steps_done = steps_done_};
+    while (steps_done_ < recipe_.steps) {
+      const auto begin = std::chrono::steady_clock::now();
+      StepMetrics step{.step = steps_done_ + 1, .steps = recipe_.steps};
+      LATHE_TRY(std::vector<Rollout> rollouts, roll_out());
+      LATHE_TRY(const auto advantages, learn(rollouts, step));
+      for (std::size_t i = 0; i < rollouts.size(); ++i) {
+        exemplars_.add(rollouts[i].prompt.task, rollouts[i].attempt);
+        LATHE_CHECK_OK(samples.write(line_of(rollouts[i], advantages[i])));
+      }
+      step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      LATHE_CHECK_OK(metrics.write(line_of(step)));
+      if (run_.on_step) run_.on_step(step);
+      outcome.steps_done = ++steps_done_;
+      const bool last = steps_done_ == recipe_.steps;
+      outcome.cancelled = run_.cancel.cancelled() && !last;
+      if (last || outcome.cancelled || steps_done_ % recipe_.checkpoint_every == 0)
+        LATHE_CHECK_OK(save(metrics.bytes(), samples.bytes()));
+      if (outcome.cancelled) return outcome;
+    }
+    LATHE_CHECK_OK(replace_file(run_.folder + "/weights.json", actor_.weights()));
+    return outcome;
+  }
+
+ private:
+  Seed seed(std::string_view label) const {
+    return Seed::from_number(recipe_.seed).derive(label, static_cast<std::uint64_t>(steps_done_));
+  }
+
+  /// All turns of all sequences of a step, judged and rewarded.
+  Result<std::vector<Rollout>> roll_out() {
+    std::vector<Rollout> rollouts;
+    Rng rng(seed("tasks"));
+    std::vector<Prompt> prompts;
+    for (const std::size_t task : draw_tasks(rng)) {
+      Prompt prompt{.task = task};
+      if (recipe_.exemplars > 0)
+        prompt.shown = exemplars_.draw(task, recipe_, rng), prompt.use = HistoryUse::kExemplars;
+      for (std::int64_t k = 0; k < recipe_.samples; ++k) prompts.push_back(prompt);
+    }
+    std::vector<History> conversations(prompts.size());
+    for (std::int64_t t = 0; t < recipe_.turns; ++t) {
+      LATHE_TRY(std::vector<Answer> answers, actor_.sample(prompts, seed("answers").derive("turn", t)));
+      std::vector<Gym::Question> questions;
+      for (std::size_t i = 0; i < prompts.size(); ++i)
+        questions.push_back({prompts[i].task, answers[i].text});
+      LATHE_TRY(const auto verdicts, gym_.judge(questions, seed("gym").derive("turn", t)));
+      for (std::size_t i = 0; i < prompts.size(); ++i) {
+        rollouts.push_back(rewarded(prompts[i], std::move(answers[i]), verdicts[i]));
+        rollouts.back().turn.sequence = static_cast<std::int64_t>(i);
+        rollouts.back().turn.prompt = static_cast<std::int64_t>(i) / recipe_.samples;
+        rollouts.back().turn.turn = t;
+        conversations[i].push_back(rollouts.back().attempt);
+        prompts[i].shown = told(conversations[i]), prompts[i].use = HistoryUse::kConversation;
+      }
+    }
+    if (recipe_.shuffle_rewards) shuffle_rewards(rollouts);
+    return rollouts;
+  }
+
+  std::vector<std::size_t> draw_tasks(Rng& rng) const {
+    std::vector<std::size_t> drawn;
+    while (drawn.size() < static_cast<std::size_t>(recipe_.prompts)) {
+      std::vector<std::size_t> tasks = run_.tasks;
+      rng.shuffle(tasks);
+      tasks.resize(std::min(tasks.size(), static_cast<std::size_t>(recipe_.prompts) - drawn.size()));
+      drawn.insert(drawn.end(), tasks.begin(), tasks.end());
+    }
+    return drawn;
+  }
+
+  /// Of a conversation the best turn and the last.
+  static History told(const History& turns) {
+    const auto best = std::ranges::max_element(turns, {}, [](const auto& turn) { return turn->fitness; });
+    return {*best, turns.back()};
+  }
+
+  Rollout rewarded(const Prompt& prompt, Answer answer, const Verdict& verdict) {
+    Rollout rollout{.prompt = prompt, .answer = std::move(answer), .turn = {}, .attempt = {}};
+    const std::string_view peer = gym_.peer(prompt.task);
+    if (const auto reward = recipe_.reward.function(verdict, peer); reward.ok())
+      rollout.turn.reward = recipe_.smoothing_window > 0 ? smoother_(*reward) : *reward;
+    rollout.launched_share = 1;
+    if (const auto share = verdict.profile.find("launched_share"); share != verdict.profile.end())
+      rollout.launched_share = share->second;
+    Attempt attempt{.experience = {.task_name = std::string(gym_.task_name(prompt.task)),
+                                   .task = verdict.task,
+                                   .candidate = digest_of(rollout.answer.text),
+                                   .candidate_text = rollout.answer.text,
+                                   .verdict = verdict},
+                    .fitness = verdict.passed() ? speedup_low(verdict, peer) : 0};
+    rollout.attempt = std::make_shared<const Attempt>(std::move(attempt));
+    return rollout;
+  }
+
+  void shuffle_rewards(std::vector<Rollout>& rollouts) const {
+    std::vector<std::optional<double>> rewards;
+    for (const Rollout& rollout : rollouts) rewards.push_back(rollout.turn.reward);
+    Rng rng(seed("shuffled"));
+    rng.shuffle(rewards);
+    for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].turn.reward = rewards[i];
+  }
+
+  /// Updates the weights. Returns each answer's advantage; nullopt: it did not count.
+  Result<std::vector<std::optional<double>>> learn(const std::vector<Rollout>& rollouts, StepMetrics& step) {
+    std::vector<Turn> turns;
+    std::vector<PromptedAnswer> answers;
+    for (const Rollout& rollout : rollouts) {
+      turns.push_back(rollout.turn);
+      answers.push_back({&rollout.prompt, &rollout.answer});
+    }
+    describe(rollouts, step);
+    auto advantages = recipe_.estimator.function(turns, returns(turns, recipe_.gamma));
+    LATHE_TRY(const auto old, actor_.log_probabilities(answers));
+    const auto counts = filter(rollouts, old, advantages, step);
+
+    std::vector<std::size_t> order(rollouts.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    Rng rng(seed("shares"));
+    if (recipe_.updates > 1) rng.shuffle(order);
+    const auto updates = std::min(static_cast<std::size_t>(recipe_.updates), order.size());
+    for (std::size_t u = 0; u < updates; ++u) {
+      const std::size_t first = order.size() * u / updates, end = order.size() * (u + 1) / updates;
+      const std::span<const std::size_t> share = std::span(order).subspan(first, end - first);
+      LATHE_CHECK_OK(update(share, answers, advantages, old, counts, step));
+    }
+    step.gradient_norm /= static_cast<double>(updates);
+    step.entropy /= static_cast<double>(updates);
+    if (!std::isfinite(step.loss) || !std::isfinite(step.gradient_norm))
+      return Error{ErrorCode::kInternal,
+                   fmt::format("step {}: the loss is {} and the gradient's norm {}", step.step, step.loss,
+                               step.gradient_norm),
+                   "lower the learning rate; the last checkpoint is from before"};
+    return advantages;
+  }
+
+  static void describe(const std::vector<Rollout>& rollouts, StepMetrics& step) {
+    double known = 0, passed = 0;
+    for (const Rollout& rollout : rollouts) {
+      const Verdict& verdict = rollout.attempt->experience.verdict;
+      ++step.outcomes[std::string(name(verdict.outcome))];
+      if (!rollout.turn.reward) {
+        ++step.lost;
+        continue;
+      }
+      known += 1, step.reward += *rollout.turn.reward;
+      if (verdict.passed() && rollout.attempt->fitness > 0)
+        passed += 1, step.log_speedup_low += std::log(rollout.attempt->fitness);
+    }
+    if (known > 0) step.reward /= known, step.pass_rate = passed / known;
+    if (passed > 0) step.log_speedup_low /= passed;
+  }
+
+  /// Which tokens of each answer count. Answers that the filters leave out lose their advantage.
+  std::vector<std::vector<bool>> filter(const std::vector<Rollout>& rollouts,
+                                        const std::vector<std::vector<double>>& train,
+                                        std::vector<std::optional<double>>& advantages,
+                                        StepMetrics& step) const {
+    std::vector<Mismatch> mismatches;
+    for (std::size_t i = 0; i < rollouts.size(); ++i)
+      mismatches.push_back({rollouts[i].turn.sequence, rollouts[i].answer.log_probabilities, train[i]});
+    const MismatchReport report = measure_mismatch(mismatches);
+    step.mismatch = report.mean_absolute, step.mismatch_kl = report.kl;
+    auto counts = reject_mismatch(mismatches, recipe_.mismatch);
+    Rng rng(seed("launched"));
+    double tokens = 0, kept = 0;
+    for (std::size_t i = 0; i < rollouts.size(); ++i) {
+      const bool correct = rollouts[i].attempt->experience.verdict.passed();
+      if (recipe_.reject_unlaunched && correct && !rng.chance(keep_probability(rollouts[i].launched_share)))
+        advantages[i] = std::nullopt;
+      if (!advantages[i]) counts[i].assign(counts[i].size(), false);
+      const auto own = std::ranges::count(counts[i], true);
+      if (own == 0) advantages[i] = std::nullopt;
+      tokens += static_cast<double>(counts[i].size()), kept += static_cast<double>(own);
+    }
+    step.kept_tokens = tokens > 0 ? kept / tokens : 0;
+    return counts;
+  }
+
+  Status update(std::span<const std::size_t> share, const std::vector<PromptedAnswer>& answers,
+                const std::vector<std::optional<double>>& advantages,
+                const std::vector<std::vector<double>>& old, const std::vector<std::vector<bool>>& counts,
+                StepMetrics& step) {
+    std::vector<PromptedAnswer> own;
+    std::vector<std::size_t> tokens;
+    for (const std::size_t i : share) {
+      own.push_back(answers[i]);
+      tokens.push_back(static_cast<std::size_t>(std::ranges::count(counts[i], true)));
+    }
+    const std::vector<double> weights = token_weights(tokens, recipe_.loss_mean);
+    LATHE_TRY(const auto now, actor_.log_probabilities(own));
+    std::vector<std::vector<double>> gradients;
+    for (std::size_t s = 0; s < share.size(); ++s) {
+      const std::size_t i = share[s];
+      std::vector<double>& gradient = gradients.emplace_back(now[s].size(), 0);
+      for (std::size_t token = 0; token < gradient.size(); ++token) {
+        if (!counts[i][token]) continue;
+        const TokenLoss loss = surrogate(now[s][token], old[i][token], *advantages[i], recipe_.surrogate);
+        step.loss += weights[s] * loss.loss;
+        gradient[token] = weights[s] * loss.gradient;
+      }
+    }
+    LATHE_TRY(const double entropy, actor_.add_gradient(own, gradients, recipe_.entropy));
+    step.entropy += entropy;
+    step.gradient_norm += actor_.update(recipe_.learning_rate, recipe_.clip_norm);
+    return Ok{};
+  }
+
+  json line_of(const Rollout& rollout, std::optional<double> advantage) const {
+    const Verdict& verdict = rollout.attempt->experience.verdict;
+    json line = {{"step", steps_done_ + 1},
+                 {"task", gym_.task_name(rollout.prompt.task)},
+                 {"sequence", rollout.turn.sequence},
+                 {"turn", rollout.turn.turn},
+                 {"candidate", rollout.attempt->experience.candidate.short_hex()},
+                 {"text", rollout.answer.text},
+                 {"outcome", name(verdict.outcome)},
+                 {"reason", verdict.reason},
+                 {"speedup_low", rollout.attempt->fitness}};
+    if (rollout.turn.reward) line["reward"] = *rollout.turn.reward;
+    if (advantage) line["advantage"] = *advantage;
+    return line;
+  }
+
+  static json line_of(const StepMetrics& step) {
+    return {{"step", step.step},
+            {"reward", step.reward},
+            {"pass_rate", step.pass_rate},
+            {"log_speedup_low", step.log_speedup_low},
+            {"outcomes", step.outcomes},
+            {"lost", step.lost},
+            {"kept_tokens", step.kept_tokens},
+            {"mismatch", step.mismatch},
+            {"mismatch_kl", step.mismatch_kl},
+            {"entropy", step.entropy},
+            {"loss", step.loss},
+            {"gradient_norm", step.gradient_norm},
+            {"seconds", step.seconds}};
+  }
+
+  std::string checkpoint() const { return run_.folder + "/checkpoint.json"; }
+
+  Status save(std::int64_t metrics_bytes, std::int64_t samples_bytes) const {
+    return replace_file(checkpoint(), json_text({{"steps_done", steps_done_},
+                                                 {"recipe", recipe_.digest.hex()},
+                                                 {"gym", run_.gym.hex()},
+                                                 {"metrics_bytes", metrics_bytes},
+                                                 {"samples_bytes", samples_bytes},
+                                                 {"rewards", smoother_.latest()},
+                                                 {"exemplars", exemplars_.save()},
+                                                 {"actor", actor_.save()}}) +
+                                          "\n");
+  }
+
+  Status resume(std::int64_t& metrics_bytes, std::int64_t& samples_bytes) {
+    LATHE_TRY(const std::string text, read_file(checkpoint()));
+    LATHE_TRY(const json state, parse_json(text, checkpoint()));
+    try {
+      for (const auto& [key, digest] : {std::pair{"recipe", recipe_.digest}, {"gym", run_.gym}})
+        if (state.at(key).get<std::string>() != digest.hex())
+          return invalid(fmt::format("{} was made with another {}", checkpoint(), key),
+                         "resume with the same, or begin in a new folder");
+      LATHE_CHECK_OK(actor_.restore(state.at("actor").get<std::string>()));
+      smoother_.restore(state.at("rewards").get<std::deque<double>>());
+      exemplars_.restore(state.at("exemplars"));
+      steps_done_ = state.at("steps_done").get<std::int64_t>();
+      metrics_bytes = state.at("metrics_bytes").get<std::int64_t>();
+      samples_bytes = state.at("samples_bytes").get<std::int64_t>();
+    } catch (const json::exception& error) {
+      return invalid(checkpoint() + ": " + error.what(), "begin in a new folder");
+    }
+    return Ok{};
+  }
+
+  const RlRun& run_;
+  const RlRecipe& recipe_;
+  Actor& actor_;
+  Gym& gym_;
+  RewardSmoother smoother_;
+  Exemplars exemplars_;
+  std::int64_t steps_done_ = 0;
+};
+
+}  // namespace
+
+Result<RlOutcome> run_rl(const RlRun& run, Actor& actor, Gym& gym) {
+  if (run.tasks.empty()) return invalid("there is no task to train on", "hold fewer out");
+  return Loop(run, actor, gym).go();
+}
+
+}  // namespace lathe::rl

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "rl/actor.h"
+#include "rl/recipe.h"
+
+namespace lathe::rl {
+
+/// One line of metrics.jsonl.
+struct StepMetrics {
+  std::int64_t step = 0;  ///< from 1
+  std::int64_t steps = 0;
+  double reward = 0;           ///< mean over answers of which something is known
+  double pass_rate = 0;        ///< of these
+  double log_speedup_low = 0;  ///< mean natural logarithm over those that passed
+  std::map<std::string, std::int64_t> outcomes = {};
+  std::int64_t lost = 0;   ///< answers that the machine failed on: dropped
+  double kept_tokens = 1;  ///< share that the filters left in the loss
+  double mismatch = 0;     ///< mean |log p_train - log p_rollout| of a token
+  double mismatch_kl = 0;  ///< of the rollouts from the trained weights
+  double entropy = 0;      ///< mean of the distributions that tokens were drawn from
+  double loss = 0;
+  double gradient_norm = 0;  ///< mean over the step's updates, before clipping
+  double seconds = 0;
+};
+
+struct RlRun {
+  const RlRecipe& recipe;
+  std::vector<std::size_t> tasks;  ///< of the gym, to be trained on
+  Digest gym;                      ///< names what the gym judges by: a resumed run needs the same
+  std::string folder;              ///< of checkpoint.json, metrics.jsonl, samples.jsonl and weights.json
+  bool resume = false;
+  CancelToken cancel = {};
+  std::function<void(const StepMetrics&)> on_step = {};
+};
+
+struct RlOutcome {
+  std::int64_t steps_done = 0;
+  bool cancelled = false;  ///< saved, and to be resumed
+};
+
+/// The whole loop: draw tasks, roll out, judge, reward, estimate, filter, update, log, save. Every draw
+/// follows from the recipe's seed and the step's number, so a resumed run goes on as if it had never ended.
+Result<RlOutcome> run_rl(const RlRun& run, Actor& actor, Gym& gym);
+
+}  // namespace lathe::rl

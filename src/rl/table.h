@@ -1,0 +1,100 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/statistics.h"
+#include "policy/choice_space.h"
+#include "record/experience.h"
+#include "rl/actor.h"
+
+namespace lathe::rl {
+
+/// A schedule that was measured: the choices that lead to it and what it was worth.
+struct TableRow {
+  struct Choice {
+    std::size_t site = 0;   ///< of the task's
+    std::size_t value = 0;  ///< of the site's allowed ones
+
+    bool operator==(const Choice&) const = default;
+  };
+  std::vector<Choice> choices;
+  Outcome outcome = Outcome::kInfra;
+  std::string reason = {};
+  Interval speedup = {};  ///< over the task's fastest peer, over all scored shapes; 0 for what did not pass
+
+  std::string text() const;  ///< "0:2 1:0 4:3": names the row in its task
+};
+
+/// All measured schedules of a task, and the tree of decisions that they span.
+class TableTask {
+ public:
+  /// Errors: kInvalid for rows that decide different things after the same choices, that are the same, or
+  /// that name sites or values which do not exist.
+  static Result<TableTask> make(std::string name, Digest task, std::string peer,
+                                std::vector<ChoiceSite> sites, std::vector<TableRow> rows);
+
+  struct Node {
+    std::size_t site = 0;
+    std::map<std::size_t, std::size_t> next;  ///< by value: a node, or at the end a row
+    bool last = false;                        ///< `next` are rows
+  };
+
+  const std::string& name() const { return name_; }
+  const Digest& task() const { return task_; }
+  const std::string& peer() const { return peer_; }
+  const std::vector<ChoiceSite>& sites() const { return sites_; }
+  const std::vector<TableRow>& rows() const { return rows_; }
+  const std::vector<Node>& nodes() const {
+    return nodes_;
+  }  ///< the first is the root; none: one row, no choice
+  const TableRow* find(std::string_view text) const;
+  /// The row that usual values lead to, as far as they were measured.
+  const TableRow& usual() const;
+
+ private:
+  std::string name_, peer_;
+  Digest task_;
+  std::vector<ChoiceSite> sites_;
+  std::vector<TableRow> rows_;
+  std::vector<Node> nodes_;
+  std::map<std::string, std::size_t, std::less<>> by_text_;
+};
+
+/// Measured schedules of many tasks on one device.
+struct ScheduleTable {
+  std::string device;
+  std::vector<TableTask> tasks;
+};
+
+/// The rows that these experiences of one task give: what the catalogue wrote, each schedule once, failures
+/// of the machine left out. Experiences of other policies are passed over.
+Result<TableTask> tabulate(const std::string& name, const std::string& peer, const ChoiceSpace& space,
+                           std::span<const Experience> experiences);
+
+/// JSON Lines: the device, then a task a line.
+std::string to_text(const ScheduleTable& table);
+/// Errors: kInvalid with the line. Untrusted text.
+Result<ScheduleTable> parse_table(std::string_view text);
+
+/// A gym that replays a table: an evaluation takes a microsecond, and none is lost. Each verdict's interval
+/// is moved by a draw from its own width, as if the kernel were measured again, so that luck has no memory.
+/// `table` must outlive it.
+class TableGym final : public Gym {
+ public:
+  explicit TableGym(const ScheduleTable& table) : table_(table) {}
+
+  std::size_t tasks() const override { return table_.tasks.size(); }
+  std::string_view task_name(std::size_t task) const override { return table_.tasks[task].name(); }
+  std::string_view peer(std::size_t task) const override { return table_.tasks[task].peer(); }
+  /// Errors: kInvalid for a text that names no row.
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override;
+
+ private:
+  const ScheduleTable& table_;
+};
+
+}  // namespace lathe::rl

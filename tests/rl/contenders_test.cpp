@@ -1,0 +1,79 @@
+#include "rl/contenders.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "contest/standing.h"
+#include "tests/rl/made_up_table.h"
+
+namespace lathe::rl {
+namespace {
+
+using testing::ElementsAre;
+using testing::Key;
+using testing::Pair;
+using testing::SizeIs;
+
+std::map<std::string, std::vector<ContestSample>> by_entrant(std::vector<ContestSample> samples) {
+  std::map<std::string, std::vector<ContestSample>> entrants;
+  for (ContestSample& sample : samples) entrants[sample.entrant].push_back(std::move(sample));
+  return entrants;
+}
+
+double best_of(const std::vector<ContestSample>& samples) {
+  double best = 0;
+  for (const ContestSample& sample : samples) best = std::max(best, sample.speedup_low);
+  return best;
+}
+
+TEST(ContendControls, EvaluatesEachAsOftenAsAllOthersAndTheDefaultOnce) {
+  const ScheduleTable table = made_up_table(3);
+  const auto entrants = by_entrant(
+      contend_controls({.table = table, .tasks = {0, 2}, .samples = 16, .seed = Seed::from_number(1)}));
+  EXPECT_THAT(entrants, ElementsAre(Pair("default", SizeIs(2)), Pair("evolve", SizeIs(32)),
+                                    Pair("random", SizeIs(32))));
+}
+
+TEST(ContendControls, EvolutionBeginsWithTheDefaultAndFindsTheBest) {
+  const ScheduleTable table = made_up_table(1, 0.001);
+  const auto entrants = by_entrant(
+      contend_controls({.table = table, .tasks = {0}, .samples = 48, .seed = Seed::from_number(2)}));
+  EXPECT_EQ(entrants.at("evolve").front().candidate, entrants.at("default").front().candidate);
+  double best = 0;
+  for (const TableRow& row : table.tasks[0].rows()) best = std::max(best, row.speedup.low);
+  EXPECT_NEAR(best_of(entrants.at("evolve")), best, 0.01 * best);
+}
+
+TEST(Contend, AFreshActorDrawsAsRandomDoesAndHasAGreedyAnswer) {
+  const ScheduleTable table = made_up_table(1);
+  ChoiceActor actor(table, Seed::from_number(1), {});
+  const auto samples =
+      contend({.table = table, .tasks = {0}, .samples = 200, .seed = Seed::from_number(3)}, actor, "fresh");
+  ASSERT_TRUE(samples.ok());
+  EXPECT_THAT(*samples, SizeIs(201));
+  EXPECT_EQ(samples->back().number, 0);
+  std::map<Digest, int> counts;
+  for (const ContestSample& sample : *samples) ++counts[sample.candidate];
+  EXPECT_GT(counts.size(), 55U);
+}
+
+TEST(ContendInEvolution, BeginsWithTheGreedyAnswer) {
+  const ScheduleTable table = made_up_table(1);
+  ChoiceActor actor(table, Seed::from_number(1), {});
+  const auto samples = contend_in_evolution(
+      {.table = table, .tasks = {0}, .samples = 10, .seed = Seed::from_number(3)}, actor, "both");
+  ASSERT_TRUE(samples.ok());
+  EXPECT_THAT(*samples, SizeIs(10));
+  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0}).text));
+}
+
+TEST(HeldOutTasks, AreTheSameShareWhateverTheOrder) {
+  const ScheduleTable table = made_up_table(20);
+  EXPECT_THAT(held_out_tasks(table, 0.25), SizeIs(5));
+  EXPECT_EQ(held_out_tasks(table, 0.25), held_out_tasks(table, 0.25));
+  EXPECT_THAT(held_out_tasks(table, 0), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace lathe::rl

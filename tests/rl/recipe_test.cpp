@@ -1,0 +1,73 @@
+#include "rl/recipe.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "base/fd.h"
+
+namespace lathe::rl {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ParseRlRecipe, ReadsWhatItSays) {
+  const auto recipe = parse_rl_recipe(R"TOML(
+[rl]
+steps = 7
+turns = 3
+estimator = "grpo"
+reward = "dr_kernel"
+[filters]
+mismatch = "trajectory"
+[loss]
+mean = "sequences"
+dual_clip = 0
+[actor]
+rollout_bits = 5
+)TOML",
+                                      "r.toml");
+  ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
+  EXPECT_EQ(recipe->steps, 7);
+  EXPECT_EQ(recipe->turns, 3);
+  EXPECT_EQ(recipe->estimator.name, "grpo");
+  EXPECT_EQ(recipe->reward.name, "dr_kernel");
+  EXPECT_EQ(recipe->mismatch.scope, RejectionScope::kTrajectory);
+  EXPECT_EQ(recipe->loss_mean, LossMean::kSequences);
+  EXPECT_EQ(recipe->surrogate.dual_clip, 0);
+  EXPECT_EQ(recipe->rollout_bits, 5);
+}
+
+TEST(ParseRlRecipe, NamesPlaceAndRemedy) {
+  const auto error_of = [](const char* text) {
+    const auto recipe = parse_rl_recipe(text, "r.toml");
+    return recipe.ok() ? std::string("none") : recipe.error().to_string();
+  };
+  EXPECT_THAT(error_of("[rl]\nestimator = \"ppo\"\n"),
+              testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("trloo")));
+  EXPECT_THAT(error_of("[rl]\nstepps = 3\n"), testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("steps")));
+  EXPECT_THAT(error_of("[rl]\nsteps = 0\n"), HasSubstr("r.toml:2"));
+  EXPECT_THAT(error_of("[loss]\ndual_clip = 0.5\n"), HasSubstr("dual_clip"));
+  EXPECT_THAT(error_of("[rl\n"), HasSubstr("r.toml:1"));
+}
+
+TEST(IsRlRecipe, TellsItFromASupervisedOne) {
+  EXPECT_TRUE(is_rl_recipe("[rl]\n"));
+  EXPECT_FALSE(is_rl_recipe("[steps]\nrows = 2\n"));
+  EXPECT_FALSE(is_rl_recipe("[rl"));
+}
+
+TEST(ShippedRecipes, AreReadable) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/recipes/rl")) {
+    const auto text = read_file(entry.path());
+    ASSERT_TRUE(text.ok());
+    const auto recipe = parse_rl_recipe(*text, entry.path());
+    EXPECT_TRUE(recipe.ok()) << recipe.error().to_string();
+    ++count;
+  }
+  EXPECT_GT(count, 0);
+}
+
+}  // namespace
+}  // namespace lathe::rl
