@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 
 namespace lathe {
@@ -13,8 +13,9 @@ constexpr const char* kFormat = "lathe choice net";
 constexpr int kVersion = 1;
 constexpr std::size_t kKnobSlots = 48, kPatternSlots = 16, kTakenSlots = 24, kShown = 2;
 constexpr std::size_t kValueFeatures = 6, kShownFeatures = 4;
-constexpr std::size_t kFeatures = kKnobSlots + kPatternSlots + kValueFeatures +
-                                  std::tuple_size_v<KernelTraits> + kTakenSlots + kShown * kShownFeatures;
+constexpr std::size_t kFirstShown =
+    kKnobSlots + kPatternSlots + kValueFeatures + std::tuple_size_v<KernelTraits> + kTakenSlots;
+constexpr std::size_t kFeatures = kFirstShown + kShown * kShownFeatures;
 constexpr double kTraitScale = 1.0 / 16, kLogScale = 1.0 / 4;
 constexpr int kMostHidden = 4096;
 
@@ -38,98 +39,101 @@ ChoiceNet::ChoiceNet(const Seed& seed, int hidden) : hidden_(hidden) {
   for (std::size_t i = 0; i < kFeatures * width; ++i) weights_[i] = scale * rng.normal();
 }
 
-std::vector<double> ChoiceNet::features(const ChoiceView& view, std::size_t value) const {
-  std::vector<double> xs(kFeatures, 0);
-  const ChoiceSite& site = view.site;
+ChoiceInput ChoiceNet::input(const ChoiceSite& site, std::span<const std::pair<ChoiceSite, int>> taken,
+                             std::size_t value) {
+  ChoiceInput xs;
   std::size_t at = 0;
-  xs[at + slot(site.pattern, site.knob, kKnobSlots)] = 1;
+  const auto add = [&](std::size_t feature, double x) {
+    if (x != 0) xs.emplace_back(static_cast<std::uint32_t>(feature), x);
+  };
+  add(at + slot(site.pattern, site.knob, kKnobSlots), 1);
   at += kKnobSlots;
-  xs[at + slot(site.pattern, {}, kPatternSlots)] = 1;
+  add(at + slot(site.pattern, {}, kPatternSlots), 1);
   at += kPatternSlots;
 
   const int chosen = site.allowed[value];
   const auto last = static_cast<double>(site.allowed.size() - 1);
-  xs[at++] = log_of(chosen);
-  xs[at++] = log_of(chosen) * log_of(chosen);
-  xs[at++] = static_cast<double>(value) / last;
-  xs[at++] = value == 0 ? 1 : 0;
-  xs[at++] = chosen == site.usual ? 1 : 0;
-  xs[at++] = log_of(chosen) - log_of(site.usual);
-  for (const float trait : site.traits) xs[at++] = trait * kTraitScale;
+  add(at++, log_of(chosen));
+  add(at++, log_of(chosen) * log_of(chosen));
+  add(at++, static_cast<double>(value) / last);
+  add(at++, value == 0 ? 1 : 0);
+  add(at++, chosen == site.usual ? 1 : 0);
+  add(at++, log_of(chosen) - log_of(site.usual));
+  for (const float trait : site.traits) add(at++, trait * kTraitScale);
 
-  for (const auto& [earlier, taken] : view.taken)
+  for (const auto& [earlier, before] : taken)
     if (earlier.kernel == site.kernel || earlier.kernel < 0)
-      xs[at + slot(earlier.knob, {}, kTakenSlots)] += log_of(taken) - log_of(earlier.usual);
-  at += kTakenSlots;
-
-  for (std::size_t i = 0; i < kShown; ++i, at += kShownFeatures) {
-    if (i >= view.shown.size()) continue;
-    const ShownChoices& shown = view.shown[i];
-    xs[at] = 1;
-    const auto there = std::ranges::find_if(shown.taken, [&](const auto& choice) {
-      return choice.first.kernel == site.kernel && choice.first.knob == site.knob;
-    });
-    if (there == shown.taken.end()) continue;
-    const bool same = there->second == chosen;
-    xs[at + 1] = same ? 1 : -1;
-    xs[at + 2] = std::clamp(shown.score, -1.0, 1.0) * (same ? 1 : -1);
-    xs[at + 3] = log_of(chosen) - log_of(there->second);
-  }
+      add(at + slot(earlier.knob, {}, kTakenSlots), log_of(before) - log_of(earlier.usual));
   return xs;
 }
 
-std::vector<double> ChoiceNet::activations(std::span<const double> features) const {
-  const auto width = static_cast<std::size_t>(hidden_);
+void ChoiceNet::add_shown(ChoiceInput& input, const ChoiceSite& site, std::size_t value,
+                          std::span<const ShownChoices> shown) {
+  const int chosen = site.allowed[value];
+  for (std::size_t i = 0; i < std::min(kShown, shown.size()); ++i) {
+    const std::size_t at = kFirstShown + i * kShownFeatures;
+    const auto add = [&](std::size_t feature, double x) {
+      if (x != 0) input.emplace_back(static_cast<std::uint32_t>(at + feature), x);
+    };
+    add(0, 1);
+    const auto there = std::ranges::find_if(shown[i].taken, [&](const auto& choice) {
+      return choice.first.kernel == site.kernel && choice.first.knob == site.knob;
+    });
+    if (there == shown[i].taken.end()) continue;
+    const double same = there->second == chosen ? 1 : -1;
+    add(1, same);
+    add(2, same * std::clamp(shown[i].score, -1.0, 1.0));
+    add(3, log_of(chosen) - log_of(there->second));
+  }
+}
+
+void ChoiceNet::activate(const ChoiceInput& input, std::span<double> hidden) const {
+  const std::size_t width = hidden.size();
   const double* const bias = weights_.data() + kFeatures * width;
-  std::vector<double> sums(bias, bias + width);
-  for (std::size_t f = 0; f < kFeatures; ++f) {
-    if (features[f] == 0) continue;
-    const double* const row = weights_.data() + f * width;
-    for (std::size_t h = 0; h < width; ++h) sums[h] += features[f] * row[h];
+  std::copy(bias, bias + width, hidden.begin());
+  for (const auto& [feature, x] : input) {
+    const double* const row = weights_.data() + feature * width;
+    for (std::size_t h = 0; h < width; ++h) hidden[h] += x * row[h];
   }
-  for (double& sum : sums) sum = std::tanh(sum);
-  return sums;
+  for (double& sum : hidden) sum = std::tanh(sum);
 }
 
-std::vector<double> ChoiceNet::log_probabilities(const ChoiceView& view,
-                                                 const std::vector<bool>& open) const {
+double ChoiceNet::score(const ChoiceInput& input) const {
+  std::vector<double> hidden(static_cast<std::size_t>(hidden_));
+  activate(input, hidden);
+  return std::inner_product(hidden.begin(), hidden.end(), weights_.end() - hidden_, 0.0);
+}
+
+void ChoiceNet::add_gradient(const ChoiceInput& input, double by_score, std::span<double> gradient) const {
   const auto width = static_cast<std::size_t>(hidden_);
+  std::vector<double> hidden(width), by_sum(width);
+  activate(input, hidden);
   const double* const output = weights_.data() + (kFeatures + 1) * width;
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
-  std::vector<double> scores(view.site.allowed.size(), kNever);
-  double highest = kNever;
-  for (std::size_t v = 0; v < scores.size(); ++v) {
-    if (!open.empty() && !open[v]) continue;
-    const std::vector<double> hidden = activations(features(view, v));
-    scores[v] = 0;
-    for (std::size_t h = 0; h < width; ++h) scores[v] += hidden[h] * output[h];
-    highest = std::max(highest, scores[v]);
+  for (std::size_t h = 0; h < width; ++h) {
+    gradient[(kFeatures + 1) * width + h] += by_score * hidden[h];
+    by_sum[h] = by_score * output[h] * (1 - hidden[h] * hidden[h]);
+    gradient[kFeatures * width + h] += by_sum[h];
   }
+  for (const auto& [feature, x] : input)
+    for (std::size_t h = 0; h < width; ++h) gradient[feature * width + h] += x * by_sum[h];
+}
+
+std::vector<double> ChoiceNet::log_probabilities(const ChoiceView& view) const {
+  std::vector<double> scores;
+  for (std::size_t v = 0; v < view.site.allowed.size(); ++v) {
+    ChoiceInput one = input(view.site, view.taken, v);
+    add_shown(one, view.site, v, view.shown);
+    scores.push_back(score(one));
+  }
+  return log_softmax(std::move(scores));
+}
+
+std::vector<double> log_softmax(std::vector<double> scores) {
+  const double highest = *std::ranges::max_element(scores);
   double sum = 0;
-  for (const double score : scores) sum += std::exp(score - highest);
-  for (double& score : scores) score -= highest + std::log(sum);
+  for (const double one : scores) sum += std::exp(one - highest);
+  for (double& one : scores) one -= highest + std::log(sum);
   return scores;
-}
-
-void ChoiceNet::add_gradient(const ChoiceView& view, std::span<const double> by_score,
-                             std::span<double> gradient) const {
-  const auto width = static_cast<std::size_t>(hidden_);
-  const double* const output = weights_.data() + (kFeatures + 1) * width;
-  for (std::size_t v = 0; v < by_score.size(); ++v) {
-    if (by_score[v] == 0) continue;
-    const std::vector<double> xs = features(view, v);
-    const std::vector<double> hidden = activations(xs);
-    std::vector<double> by_sum(width);
-    for (std::size_t h = 0; h < width; ++h) {
-      gradient[(kFeatures + 1) * width + h] += by_score[v] * hidden[h];
-      by_sum[h] = by_score[v] * output[h] * (1 - hidden[h] * hidden[h]);
-      gradient[kFeatures * width + h] += by_sum[h];
-    }
-    for (std::size_t f = 0; f < kFeatures; ++f) {
-      if (xs[f] == 0) continue;
-      for (std::size_t h = 0; h < width; ++h) gradient[f * width + h] += xs[f] * by_sum[h];
-    }
-  }
 }
 
 std::string ChoiceNet::to_text() const {

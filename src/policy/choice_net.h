@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,20 +25,28 @@ struct ChoiceView {
   std::span<const ShownChoices> shown = {};           ///< the first two count
 };
 
+/// What the network reads of one value of a decision: the features that are not zero, by their number.
+using ChoiceInput = std::vector<std::pair<std::uint32_t, double>>;
+
 /// A network of a few thousand weights that scores each allowed value of a decision from the knob, its
 /// kernel's pattern and size, what was taken before, and what kernels that are shown took there. Softmax of
 /// the scores is a policy over schedules; fresh weights make every value equally likely. One hidden layer of
-/// tanh, in double precision, so that a run is the same on every machine.
+/// tanh, in double precision.
 class ChoiceNet {
  public:
   explicit ChoiceNet(const Seed& seed, int hidden = 32);
 
-  /// Of each of the site's allowed values. `open` leaves only some of them: the others get -infinity.
-  std::vector<double> log_probabilities(const ChoiceView& view, const std::vector<bool>& open = {}) const;
-  /// Adds to `gradient` what a loss with these derivatives by the scores of the allowed values has by the
-  /// weights.
-  void add_gradient(const ChoiceView& view, std::span<const double> by_score,
-                    std::span<double> gradient) const;
+  /// Without what is shown: the same for all prompts.
+  static ChoiceInput input(const ChoiceSite& site, std::span<const std::pair<ChoiceSite, int>> taken,
+                           std::size_t value);
+  static void add_shown(ChoiceInput& input, const ChoiceSite& site, std::size_t value,
+                        std::span<const ShownChoices> shown);
+
+  double score(const ChoiceInput& input) const;
+  /// Adds to `gradient`, in the order of weights(), what a loss has whose derivative by the score is this.
+  void add_gradient(const ChoiceInput& input, double by_score, std::span<double> gradient) const;
+  /// Of each of the site's allowed values.
+  std::vector<double> log_probabilities(const ChoiceView& view) const;
 
   std::vector<double>& weights() { return weights_; }
   const std::vector<double>& weights() const { return weights_; }
@@ -47,11 +56,13 @@ class ChoiceNet {
   static Result<ChoiceNet> from_text(std::string_view text);
 
  private:
-  std::vector<double> features(const ChoiceView& view, std::size_t value) const;
-  std::vector<double> activations(std::span<const double> features) const;
+  void activate(const ChoiceInput& input, std::span<double> hidden) const;
 
   int hidden_;
   std::vector<double> weights_;  ///< [feature, then bias][hidden], then [hidden] of the score
 };
+
+/// Logarithms of the softmax of scores.
+std::vector<double> log_softmax(std::vector<double> scores);
 
 }  // namespace lathe

@@ -42,7 +42,7 @@ class Actor {
   virtual Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const PromptedAnswer> answers) = 0;
   /// Adds the gradient of a loss with the derivatives `by_log_probability`, and of - `entropy` times the mean
-  /// entropy of the distributions that the tokens were drawn from. Returns that mean.
+  /// entropy of the distributions that the answers were drawn from. Returns that mean.
   virtual Result<double> add_gradient(std::span<const PromptedAnswer> answers,
                                       std::span<const std::vector<double>> by_log_probability,
                                       double entropy) = 0;

@@ -1,5 +1,7 @@
 #include "rl/choice_actor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,10 +16,19 @@ constexpr double kFailedScore =
     -1;  // of a shown kernel that failed: as if it were e times slower than the peer
 constexpr std::size_t kShown = 2;
 
-std::vector<bool> open_values(const TableTask::Node& node, std::size_t count) {
-  std::vector<bool> open(count, false);
-  for (const auto& [value, next] : node.next) open[value] = true;
-  return open;
+/// Names a prompt: two of one key are answered alike.
+std::string key_of(const Prompt& prompt) {
+  std::string key = std::to_string(prompt.task);
+  for (const auto& attempt : prompt.shown)
+    key += fmt::format("|{} {}", attempt->experience.candidate_text, attempt->fitness);
+  return key;
+}
+
+double log_sum(const std::vector<double>& logs) {
+  const double highest = *std::ranges::max_element(logs);
+  double sum = 0;
+  for (const double one : logs) sum += std::exp(one - highest);
+  return highest + std::log(sum);
 }
 
 }  // namespace
@@ -28,7 +39,23 @@ ChoiceActor::ChoiceActor(const ScheduleTable& table, const Seed& seed, const Cho
       net_(seed, options.hidden),
       gradient_(net_.weights().size(), 0),
       first_moment_(gradient_),
-      second_moment_(gradient_) {}
+      second_moment_(gradient_) {
+  for (const TableTask& task : table.tasks) {
+    std::vector<std::vector<std::pair<ChoiceSite, int>>> taken(task.nodes().size());
+    auto& inputs = inputs_.emplace_back(task.nodes().size());
+    for (std::size_t n = 0; n < task.nodes().size(); ++n) {
+      const TableTask::Node& node = task.nodes()[n];
+      const ChoiceSite& site = task.sites()[node.site];
+      for (std::size_t v = 0; v < site.allowed.size(); ++v)
+        inputs[n].push_back(ChoiceNet::input(site, taken[n], v));
+      for (const auto& [value, next] : node.next) {
+        if (node.last) continue;
+        taken[next] = taken[n];
+        taken[next].emplace_back(site, site.allowed[value]);
+      }
+    }
+  }
+}
 
 std::vector<ShownChoices> ChoiceActor::shown(const Prompt& prompt) const {
   const TableTask& task = table_.tasks[prompt.task];
@@ -44,35 +71,68 @@ std::vector<ShownChoices> ChoiceActor::shown(const Prompt& prompt) const {
   return shown;
 }
 
-Answer ChoiceActor::walk(const ChoiceNet& net, const Prompt& prompt, Rng* rng) const {
+ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& prompt) const {
   const TableTask& task = table_.tasks[prompt.task];
-  Answer answer;
-  if (task.nodes().empty()) return answer;
+  const std::vector<TableTask::Node>& nodes = task.nodes();
   const std::vector<ShownChoices> examples = shown(prompt);
-  Taken taken;
-  for (const TableTask::Node* node = &task.nodes().front();;) {
-    const ChoiceSite& site = task.sites()[node->site];
-    const auto log_p =
-        net.log_probabilities({site, taken, examples}, open_values(*node, site.allowed.size()));
-    auto chosen = static_cast<std::size_t>(std::ranges::max_element(log_p) - log_p.begin());
-    if (rng != nullptr) {
-      double rest = rng->uniform();
-      for (const auto& [value, next] : node->next) {
-        chosen = value;
-        rest -= std::exp(log_p[value]);
-        if (rest < 0) break;
-      }
+  Scored scored{.task = prompt.task, .inputs = inputs_[prompt.task]};
+  scored.rows.assign(task.rows().size(), 0);
+  scored.masses.assign(nodes.size(), 0);
+  std::vector<double> prefix(nodes.size(), 0);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {  // a node stands before those below it
+    const ChoiceSite& site = task.sites()[nodes[n].site];
+    std::vector<double> scores;
+    for (std::size_t v = 0; v < site.allowed.size(); ++v) {
+      ChoiceNet::add_shown(scored.inputs[n][v], site, v, examples);
+      scores.push_back(net.score(scored.inputs[n][v]));
     }
-    answer.tokens.push_back(static_cast<std::int32_t>(chosen));
-    answer.log_probabilities.push_back(log_p[chosen]);
-    const std::size_t next = node->next.at(chosen);
-    if (node->last) {
-      answer.text = task.rows()[next].text();
-      return answer;
-    }
-    taken.emplace_back(site, site.allowed[chosen]);
-    node = &task.nodes()[next];
+    scored.log_probabilities.push_back(log_softmax(std::move(scores)));
+    for (const auto& [value, next] : nodes[n].next)
+      (nodes[n].last ? scored.rows : prefix)[next] = prefix[n] + scored.log_probabilities[n][value];
   }
+  const double all = log_sum(scored.rows);
+  for (double& row : scored.rows) row -= all;
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    std::vector<double> below;
+    for (const auto& [value, next] : nodes[n].next)
+      below.push_back((nodes[n].last ? scored.rows : scored.masses)[next]);
+    scored.masses[n] = log_sum(below);
+  }
+  return scored;
+}
+
+const ChoiceActor::Scored& ChoiceActor::scored(const Prompt& prompt) {
+  std::string key = key_of(prompt);
+  const auto known = known_.find(key);
+  return known != known_.end() ? known->second
+                               : known_.emplace(std::move(key), score(net_, prompt)).first->second;
+}
+
+template <class Choose, class Step>
+const TableRow& ChoiceActor::walk(const Scored& scored, Choose choose, Step step) const {
+  const TableTask& task = table_.tasks[scored.task];
+  if (task.nodes().empty()) return task.rows().front();
+  for (std::size_t n = 0;;) {
+    const TableTask::Node& node = task.nodes()[n];
+    const std::vector<double>& below = node.last ? scored.rows : scored.masses;
+    auto next = node.next.begin();
+    if (node.next.size() > 1) {
+      next = choose(node, below, scored.masses[n]);
+      step(n, *next, below[next->second] - scored.masses[n]);
+    }
+    if (node.last) return task.rows()[next->second];
+    n = next->second;
+  }
+}
+
+template <class Choose>
+Answer ChoiceActor::answer_of(const Scored& scored, Choose choose) const {
+  Answer answer;
+  answer.text = walk(scored, choose, [&](std::size_t, const auto& next, double log_probability) {
+                  answer.tokens.push_back(static_cast<std::int32_t>(next.first));
+                  answer.log_probabilities.push_back(log_probability);
+                }).text();
+  return answer;
 }
 
 /// Symmetric rounding with one scale for all, as a quantised engine would have it.
@@ -88,30 +148,37 @@ ChoiceNet ChoiceActor::rollout_net() const {
 }
 
 Result<std::vector<Answer>> ChoiceActor::sample(std::span<const Prompt> prompts, const Seed& seed) {
-  const ChoiceNet net = rollout_net();
+  const ChoiceNet rounded = rollout_net();
+  std::map<std::string, Scored> by_rounded;
   Rng rng(seed);
   std::vector<Answer> answers;
-  for (const Prompt& prompt : prompts) answers.push_back(walk(net, prompt, &rng));
+  for (const Prompt& prompt : prompts) {
+    const Scored* scores = nullptr;
+    if (options_.rollout_bits == 0) {
+      scores = &scored(prompt);
+    } else {
+      const auto [found, fresh] = by_rounded.try_emplace(key_of(prompt));
+      if (fresh) found->second = score(rounded, prompt);
+      scores = &found->second;
+    }
+    answers.push_back(answer_of(*scores, [&](const TableTask::Node& node, const auto& below, double mass) {
+      double rest = rng.uniform();
+      auto chosen = node.next.begin();
+      for (auto next = node.next.begin(); next != node.next.end() && rest >= 0; ++next) {
+        chosen = next;
+        rest -= std::exp(below[next->second] - mass);
+      }
+      return chosen;
+    }));
+  }
   return answers;
 }
 
-Answer ChoiceActor::greedy(const Prompt& prompt) const { return walk(net_, prompt, nullptr); }
-
-template <class Visit>
-void ChoiceActor::replay(const PromptedAnswer& answer, Visit visit) const {
-  const TableTask& task = table_.tasks[answer.prompt->task];
-  if (task.nodes().empty()) return;
-  const std::vector<ShownChoices> examples = shown(*answer.prompt);
-  const TableTask::Node* node = &task.nodes().front();
-  Taken taken;
-  for (std::size_t token = 0; token < answer.answer->tokens.size(); ++token) {
-    const ChoiceSite& site = task.sites()[node->site];
-    const ChoiceView view{site, taken, examples};
-    const auto chosen = static_cast<std::size_t>(answer.answer->tokens[token]);
-    visit(token, view, net_.log_probabilities(view, open_values(*node, site.allowed.size())), chosen);
-    taken.emplace_back(site, site.allowed[chosen]);
-    if (!node->last) node = &task.nodes()[node->next.at(chosen)];
-  }
+Answer ChoiceActor::greedy(const Prompt& prompt) {
+  const Scored& scores = scored(prompt);
+  const TableTask& task = table_.tasks[prompt.task];
+  const auto best = std::ranges::max_element(scores.rows) - scores.rows.begin();
+  return {.text = task.rows()[static_cast<std::size_t>(best)].text(), .tokens = {}, .log_probabilities = {}};
 }
 
 Result<std::vector<std::vector<double>>> ChoiceActor::log_probabilities(
@@ -119,37 +186,85 @@ Result<std::vector<std::vector<double>>> ChoiceActor::log_probabilities(
   std::vector<std::vector<double>> all;
   for (const PromptedAnswer& answer : answers) {
     std::vector<double>& own = all.emplace_back();
-    replay(answer, [&](std::size_t, const ChoiceView&, const std::vector<double>& log_p, std::size_t chosen) {
-      own.push_back(log_p[chosen]);
-    });
+    auto token = answer.answer->tokens.begin();
+    walk(
+        scored(*answer.prompt),
+        [&](const TableTask::Node& node, const auto&, double) {
+          return node.next.find(static_cast<std::size_t>(*token++));
+        },
+        [&](std::size_t, const auto&, double log_probability) { own.push_back(log_probability); });
   }
   return all;
 }
 
+/// A token's log-probability is that of the rows below its value less that of the rows below its node, and
+/// the logarithm of a mass of rows has by each of them the derivative p(row) / mass.
 Result<double> ChoiceActor::add_gradient(std::span<const PromptedAnswer> answers,
                                          std::span<const std::vector<double>> by_log_probability,
                                          double entropy) {
-  double decisions = 0, entropies = 0;
-  for (const PromptedAnswer& answer : answers) decisions += static_cast<double>(answer.answer->tokens.size());
-  for (std::size_t i = 0; i < answers.size(); ++i)
-    replay(answers[i], [&](std::size_t token, const ChoiceView& view, const std::vector<double>& log_p,
-                           std::size_t chosen) {
-      double own_entropy = 0;
-      for (const double one : log_p)
-        if (std::isfinite(one)) own_entropy -= std::exp(one) * one;
-      entropies += own_entropy;
-      const double weight = by_log_probability[i][token], bonus = entropy / decisions;
-      if (weight == 0 && bonus == 0) return;
-      std::vector<double> by_score(log_p.size(), 0);
-      for (std::size_t v = 0; v < log_p.size(); ++v) {
-        if (!std::isfinite(log_p[v])) continue;
-        const double p = std::exp(log_p[v]);
-        by_score[v] = -weight * p + bonus * p * (log_p[v] + own_entropy);
+  struct Coefficients {
+    const Scored* scored = nullptr;
+    std::vector<double> by_row, by_mass;  ///< of a node: of the logarithm of its mass
+    double answers = 0;
+  };
+  std::map<std::string, Coefficients> prompts;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    Coefficients& own = prompts[key_of(*answers[i].prompt)];
+    if (own.scored == nullptr) {
+      own.scored = &scored(*answers[i].prompt);
+      own.by_row.assign(own.scored->rows.size(), 0);
+      own.by_mass.assign(own.scored->masses.size(), 0);
+    }
+    own.answers += 1;
+    std::size_t token = 0;
+    const auto& nodes = table_.tasks[own.scored->task].nodes();
+    walk(
+        *own.scored,
+        [&](const TableTask::Node& node, const auto&, double) {
+          return node.next.find(static_cast<std::size_t>(answers[i].answer->tokens[token]));
+        },
+        [&](std::size_t n, const auto& next, double) {
+          const double weight = by_log_probability[i][token++];
+          (nodes[n].last ? own.by_row : own.by_mass)[next.second] += weight;
+          own.by_mass[n] -= weight;
+        });
+  }
+  double entropies = 0;
+  const auto count = static_cast<double>(answers.size());
+  for (auto& [key, own] : prompts) {
+    const Scored& scores = *own.scored;
+    const auto& nodes = table_.tasks[scores.task].nodes();
+    for (std::size_t n = 0; n < nodes.size(); ++n)  // from a node to what is below it
+      for (const auto& [value, next] : nodes[n].next) {
+        const double log_p = (nodes[n].last ? scores.rows : scores.masses)[next];
+        (nodes[n].last ? own.by_row : own.by_mass)[next] +=
+            own.by_mass[n] * std::exp(log_p - scores.masses[n]);
       }
-      by_score[chosen] += weight;
-      net_.add_gradient(view, by_score, gradient_);
-    });
-  return decisions > 0 ? entropies / decisions : 0;
+    double own_entropy = 0;
+    for (const double log_p : scores.rows) own_entropy -= std::exp(log_p) * log_p;
+    entropies += own.answers * own_entropy;
+    for (std::size_t r = 0; r < scores.rows.size(); ++r)
+      own.by_row[r] +=
+          entropy * own.answers / count * std::exp(scores.rows[r]) * (scores.rows[r] + own_entropy);
+    add_rows_gradient(scores, own.by_row);
+  }
+  return count > 0 ? entropies / count : 0;
+}
+
+/// `by_row`: derivatives of the loss by the logarithms of rows' probabilities among all schedules.
+void ChoiceActor::add_rows_gradient(const Scored& scored, const std::vector<double>& by_row) {
+  const auto& nodes = table_.tasks[scored.task].nodes();
+  std::vector<double> below(nodes.size(), 0);
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    const std::vector<double>& log_p = scored.log_probabilities[n];
+    std::vector<double> by_value(log_p.size(), 0);
+    for (const auto& [value, next] : nodes[n].next) {
+      by_value[value] = (nodes[n].last ? by_row : below)[next];
+      below[n] += by_value[value];
+    }
+    for (std::size_t v = 0; v < log_p.size(); ++v)
+      net_.add_gradient(scored.inputs[n][v], by_value[v] - std::exp(log_p[v]) * below[n], gradient_);
+  }
 }
 
 double ChoiceActor::update(double learning_rate, double clip_norm) {
@@ -158,6 +273,7 @@ double ChoiceActor::update(double learning_rate, double clip_norm) {
   const double norm = std::sqrt(squares);
   const double scale = clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
   ++updates_;
+  known_.clear();
   const double correction1 = 1 - std::pow(kBeta1, updates_), correction2 = 1 - std::pow(kBeta2, updates_);
   std::vector<double>& weights = net_.weights();
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -193,6 +309,7 @@ Status ChoiceActor::restore(const std::string& state) {
   } catch (const nlohmann::json::exception& error) {
     return invalid(error.what());
   }
+  known_.clear();
   std::ranges::fill(gradient_, 0);
   return Ok{};
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <map>
 
 #include "policy/choice_net.h"
 #include "rl/actor.h"
@@ -15,8 +15,10 @@ struct ChoiceActorOptions {
   int rollout_bits = 0;
 };
 
-/// A network that decides schedules of a table's tasks, choice by choice, among the rows that were measured:
-/// each token is the place of a value among its decision's. Learns by Adam. `table` must outlive it.
+/// A network that decides schedules, choice by choice. On a table it decides among the rows: a row is as
+/// likely as the network finds it among all schedules, divided by what it finds all rows together, so every
+/// decision counts, however few schedules were measured. An answer's tokens are the values of decisions at
+/// which rows part. Learns by Adam. `table` must outlive it.
 class ChoiceActor final : public Actor {
  public:
   ChoiceActor(const ScheduleTable& table, const Seed& seed, const ChoiceActorOptions& options);
@@ -33,22 +35,34 @@ class ChoiceActor final : public Actor {
   std::string weights() const override { return net_.to_text(); }
 
   /// The most likely row.
-  Answer greedy(const Prompt& prompt) const;
+  Answer greedy(const Prompt& prompt);
 
  private:
-  using Taken = std::vector<std::pair<ChoiceSite, int>>;
+  /// What the network makes of a task's tree under one prompt.
+  struct Scored {
+    std::size_t task = 0;
+    std::vector<std::vector<ChoiceInput>> inputs;        ///< [node][value]
+    std::vector<std::vector<double>> log_probabilities;  ///< [node][value], over all that is allowed
+    std::vector<double> rows;                            ///< logarithm of each row's probability among rows
+    std::vector<double> masses;                          ///< of each node: of all rows below it
+  };
+  /// Calls step(node, value, where it leads) from the root to a row.
+  template <class Choose, class Step>
+  const TableRow& walk(const Scored& scored, Choose choose, Step step) const;
+  template <class Choose>
+  Answer answer_of(const Scored& scored, Choose choose) const;
 
-  /// Draws with `rng`; without one takes the likeliest.
-  Answer walk(const ChoiceNet& net, const Prompt& prompt, Rng* rng) const;
+  Scored score(const ChoiceNet& net, const Prompt& prompt) const;
+  const Scored& scored(const Prompt& prompt);  ///< by the weights that are trained
+  void add_rows_gradient(const Scored& scored, const std::vector<double>& by_row);
   std::vector<ShownChoices> shown(const Prompt& prompt) const;
   ChoiceNet rollout_net() const;
-  /// Calls visit(token, view, log-probabilities of the values, what was taken) at each decision.
-  template <class Visit>
-  void replay(const PromptedAnswer& answer, Visit visit) const;
 
   const ScheduleTable& table_;
   ChoiceActorOptions options_;
   ChoiceNet net_;
+  std::vector<std::vector<std::vector<ChoiceInput>>> inputs_;  ///< [task][node][value]
+  std::map<std::string, Scored> known_;                        ///< by prompt, until the weights change
   std::vector<double> gradient_, first_moment_, second_moment_;
   std::int64_t updates_ = 0;
 };

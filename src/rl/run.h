@@ -23,7 +23,7 @@ struct StepMetrics {
   double kept_tokens = 1;  ///< share that the filters left in the loss
   double mismatch = 0;     ///< mean |log p_train - log p_rollout| of a token
   double mismatch_kl = 0;  ///< of the rollouts from the trained weights
-  double entropy = 0;      ///< mean of the distributions that tokens were drawn from
+  double entropy = 0;      ///< mean of the distributions that answers were drawn from, in nats
   double loss = 0;
   double gradient_norm = 0;  ///< mean over the step's updates, before clipping
   double seconds = 0;
