@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "cli/options.h"
 #include "model/engine_client.h"
 #include "policy/catalog/catalog.h"
+#include "policy/catalog/choice_policy.h"
 #include "policy/catalog/schedule_language.h"
 #include "policy/local/local.h"
 #include "policy/mix.h"
@@ -237,6 +239,11 @@ Result<std::string> take_api_key(const ModelOptions& options) {
 Result<std::unique_ptr<Policy>> make_named_policy(const std::string& name, const ModelOptions& options,
                                                   const PolicyPlace& place) {
   if (name == "catalog") return make_catalog_policy();
+  if (name == "choices") {
+    LATHE_TRY(const std::string text, read_file(options.model));
+    LATHE_TRY(ChoiceNet net, ChoiceNet::from_text(text));
+    return make_choice_policy(std::move(net));
+  }
   const bool local = name == "local" || (name == "mix" && options.endpoint.empty());
   LATHE_TRY(auto model, local ? make_local(options, place) : make_openai(options, place));
   if (name != "mix") return model;

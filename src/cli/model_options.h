@@ -68,8 +68,8 @@ struct PolicyPlace {
   Backend& backend;
   EventSink& events;
 };
-/// The policy of that name: "catalog", "openai", "local", or "mix" of the catalogue and a model: the one
-/// behind the endpoint where that is given, else the local one.
+/// The policy of that name: "catalog", "choices" (a network that chooses schedules), "openai", "local", or
+/// "mix" of the catalogue and a model: the one behind the endpoint where that is given, else the local one.
 Result<std::unique_ptr<Policy>> make_named_policy(const std::string& name, const ModelOptions& options,
                                                   const PolicyPlace& place);
 /// The strategy of that name with its options.

@@ -14,7 +14,9 @@
 #include "data/factory.h"
 #include "gym/gym.h"
 #include "policy/catalog/catalog.h"
+#include "policy/catalog/choice_space.h"
 #include "policy/catalog/schedule_language.h"
+#include "rl/table.h"
 
 namespace lathe::cli {
 namespace {
@@ -137,6 +139,33 @@ Result<int> write_exam(const DataVerbOptions& options) {
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 
+Result<int> write_table(const DataVerbOptions& options) {
+  LATHE_CHECK_OK(check_output(options.out));
+  LATHE_TRY(const OpenedData opened, open_data(options));
+  rl::ScheduleTable table;
+  std::size_t rows = 0;
+  for (const DataTask& task : opened.tasks) {
+    if (task.best_peer.empty()) continue;
+    if (table.device.empty()) table.device = task.device.device.name;
+    if (table.device != task.device.device.name)
+      return invalid(
+          fmt::format("the stores hold measurements of {} and of {}", table.device, task.device.device.name),
+          "a table is one device's: name the stores of one");
+    LATHE_TRY(const auto space, make_schedule_space({task.task, task.device.device, task.device.peaks}));
+    LATHE_TRY(const auto experiences, task.store->experiences(task.run.id));
+    auto made = rl::tabulate(task.task->name, task.best_peer, *space, experiences);
+    if (!made.ok() || made->rows().size() < 2) continue;  // nothing to choose
+    rows += made->rows().size();
+    table.tasks.push_back(*std::move(made));
+  }
+  if (table.tasks.empty())
+    return Error{ErrorCode::kNotFound, "no task of the stores has two measured schedules",
+                 "make them: lathe data make --strategy random --faults 0"};
+  LATHE_CHECK_OK(write_output(options.out, rl::to_text(table)));
+  print("{} schedules of {} tasks on {}\n", rows, table.tasks.size(), table.device);
+  return static_cast<int>(kSuccess);
+}
+
 void add_stores(CLI::App& verb, DataVerbOptions& options) {
   verb.add_option("--store", options.stores, "Stores with data sets (default: $LATHE_STORE, else .lathe)");
   verb.add_option("--seed", options.seeds, "Only the data sets with these seeds");
@@ -174,6 +203,9 @@ void add_data(CLI::App& app, Run& run) {
   makes->add_option("--evals", options->data.evaluations, "Kernels of a task to time")
       ->check(one_or_more())
       ->capture_default_str();
+  makes->add_option("--strategy", options->data.strategy, "How they are found; random: drawn evenly")
+      ->check(CLI::IsMember({"evolve", "random"}))
+      ->capture_default_str();
   makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -204,6 +236,12 @@ void add_data(CLI::App& app, Run& run) {
       ->check(one_or_more())
       ->capture_default_str();
   on_run(*exams, run, options, write_exam);
+
+  CLI::App* tables = verb->add_subcommand(
+      "table", "Write the schedules that data sets measured as a gym that replays them: lathe train --table");
+  tables->add_option("--out", options->out, "A file of JSON Lines")->required();
+  add_stores(*tables, *options);
+  on_run(*tables, run, options, write_table);
 
   CLI::App* cards = verb->add_subcommand("card", "What data sets hold and what they cost");
   add_stores(*cards, *options);

@@ -255,7 +255,7 @@ void add_optimize(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("optimize", "Search for the fastest kernel of each task");
   auto* tasks = verb->add_option("TASK", options->tasks, "Task files");
   auto* policy = verb->add_option("--policy", options->policy, "Who proposes kernels")
-                     ->check(CLI::IsMember({"catalog", "openai", "local", "mix"}))
+                     ->check(CLI::IsMember({"catalog", "choices", "openai", "local", "mix"}))
                      ->capture_default_str();
   auto* search = verb->add_option("--search,--strategy", options->search,
                                   "How proposals are chosen (default: evolve; refine where a model writes)")
@@ -289,11 +289,12 @@ void add_optimize(CLI::App& app, Run& run) {
             "--resume goes on with the run's own task and settings: leave out " + fixed->get_name(), kUsage);
     if (options->policy == "openai" && options->model.endpoint.empty())
       throw CLI::ParseError("--policy openai needs --endpoint URL", kUsage);
-    if (options->policy == "local" && options->model.model.empty())
-      throw CLI::ParseError("--policy local needs --model FILE", kUsage);
+    if ((options->policy == "local" || options->policy == "choices") && options->model.model.empty())
+      throw CLI::ParseError("--policy " + options->policy + " needs --model FILE", kUsage);
     if (options->policy == "mix" && options->model.endpoint.empty() && options->model.model.empty())
       throw CLI::ParseError("--policy mix needs --endpoint URL or --model FILE", kUsage);
-    if (options->search.empty()) options->search = options->policy == "catalog" ? "evolve" : "refine";
+    if (options->search.empty())
+      options->search = options->policy == "catalog" || options->policy == "choices" ? "evolve" : "refine";
     run = [options] {
       const auto code = optimize(*options);
       return code.ok() ? *code : fail(code.error());

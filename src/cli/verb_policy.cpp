@@ -203,7 +203,7 @@ void add_eval_verb(CLI::App& verb, Run& run) {
   evals->add_option("TASK", options->tasks, "Task files, or folders of them")->required();
   evals->add_option("--out", options->out, "A folder for samples.jsonl and table.md")->required();
   evals->add_option("--policy", options->policy, "Who is examined; catalog: only the controls")
-      ->check(CLI::IsMember({"local", "openai", "catalog"}))
+      ->check(CLI::IsMember({"local", "openai", "choices", "catalog"}))
       ->capture_default_str();
   evals->add_option("--label", options->label, "What it is called in samples and tables")
       ->check(plain_name())

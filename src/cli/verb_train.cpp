@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "cli/console.h"
+#include "cli/rl_training.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "model/engine_client.h"
@@ -23,12 +24,13 @@ Result<int> become_trainer(const std::vector<std::string>& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("train", "Fine-tune a language model by a recipe: lathe-torch train");
+  CLI::App* verb = app.add_subcommand(
+      "train", "Train a policy by a recipe: by reinforcement learning, or a language model by examples");
   verb->prefix_command();
   verb->set_help_flag();
   verb->callback([verb, &run] {
     run = [arguments = verb->remaining()] {
-      const auto code = become_trainer(arguments);
+      const auto code = asks_for_rl(arguments) ? train_choices(arguments) : become_trainer(arguments);
       return code.ok() ? *code : fail(code.error());
     };
   });

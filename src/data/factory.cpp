@@ -109,7 +109,7 @@ class Factory {
           {Severity::kWarning, "data.unprepared", work.task->name + ": " + baselines.error().message});
       return context_.store.update_run(run, "failed", json_text({{"error", baselines.error().message}}));
     }
-    LATHE_TRY(auto strategy, make_strategy("evolve"));
+    LATHE_TRY(auto strategy, make_strategy(options_.strategy));
     const SearchContext search{{work.task, context_.device, context_.peaks},
                                context_.policy,
                                *strategy,

@@ -4,27 +4,47 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
-#include "record/json.h"
 #include "report/svg.h"
 
 namespace lathe {
 namespace {
 
-constexpr double kCurvesWidth = 860, kCurvesLeft = 64, kCurvesRight = 20, kLossTop = 50, kLossBottom = 300,
-                 kNormTop = 340, kNormBottom = 440;
+constexpr double kCurvesWidth = 860, kCurvesLeft = 64, kCurvesRight = 20, kFirstTop = 50, kBetween = 40;
 constexpr const char* kCurveStyle =
     ".label{font:12px sans-serif;fill:#444}.title{font:15px sans-serif;fill:#222}.grid{stroke:#ddd}"
     ".raw{fill:none;stroke:#9ecae1}.smooth{fill:none;stroke:#08519c;stroke-width:2}"
-    ".held{fill:#d94801}.norm{fill:none;stroke:#756bb1}";
+    ".held{fill:#d94801}";
+
+/// A field of the metrics, and how it is drawn.
+struct Panel {
+  const char* field;
+  const char* name;
+  double height;
+  const char* dots = nullptr;  ///< a second field, as dots
+  bool logarithm = false;      ///< the field is one, and what it is of is drawn
+};
+constexpr Panel kSupervised[] = {
+    {"loss", "loss of a step (pale), smoothed (dark), held out (dots)", 250, "held_out_loss"},
+    {"gradient_norm", "norm of the gradients", 100},
+};
+constexpr Panel kReinforced[] = {
+    {"reward", "mean reward of a step (pale), smoothed (dark)", 180},
+    {"log_speedup_low", "speedup over the best peer, lower bounds, of answers that passed", 140, nullptr,
+     true},
+    {"pass_rate", "share of answers that passed", 80},
+    {"entropy", "entropy of answers, nats", 80},
+    {"mismatch", "mismatch of rollout and training: mean |log ratio| of a token", 80},
+    {"kept_tokens", "share of tokens that the filters left in the loss", 80},
+    {"gradient_norm", "norm of the gradients", 80},
+};
 
 using Points = std::vector<std::pair<double, double>>;
-
-struct Curves {
-  Points loss, norm, held_out;
-};
+using Curves = std::map<std::string, Points>;  ///< by field
 
 Curves curves_of(std::string_view metrics) {
   Curves curves;
@@ -32,16 +52,10 @@ Curves curves_of(std::string_view metrics) {
     const std::string_view line = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
     const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object()) continue;
-    const auto add = [&](const char* field, Points& to) {
-      const auto found = object.find(field);
-      if (found == object.end() || !found->is_number()) return;
-      const auto value = found->get<double>(), step = object.value("step", 0.0);
-      if (std::isfinite(value)) to.emplace_back(step, value);
-    };
-    add("loss", curves.loss);
-    add("gradient_norm", curves.norm);
-    add("held_out_loss", curves.held_out);
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number()) continue;
+    for (const auto& [field, value] : object.items())
+      if (value.is_number() && std::isfinite(value.get<double>()))
+        curves[field].emplace_back(object["step"].get<double>(), value.get<double>());
   }
   return curves;
 }
@@ -69,43 +83,55 @@ std::string path_of(const Points& points, const Axis& x, const Axis& y) {
 Axis axis_of(const std::vector<const Points*>& all, double top, double bottom) {
   Axis axis{.low = 0, .high = 0, .pixel_low = bottom, .pixel_high = top};
   for (const Points* points : all)
-    for (const auto& [step, value] : *points) axis.high = std::max(axis.high, value);
-  axis.high = axis.high > 0 ? 1.05 * axis.high : 1;
+    for (const auto& [step, value] : *points) {
+      axis.high = std::max(axis.high, 1.05 * value);
+      axis.low = std::min(axis.low, 1.05 * value);
+    }
+  if (axis.high <= axis.low) axis.high = axis.low + 1;
   return axis;
 }
 
-void draw_axis(Svg& svg, const Axis& y, std::string_view name, double top) {
+void draw(Svg& svg, const Panel& panel, Curves& curves, const Axis& x, double top) {
+  Points& points = curves[panel.field];
+  if (panel.logarithm)
+    for (auto& [step, value] : points) value = std::exp(value);
+  const Points dots = panel.dots != nullptr ? curves[panel.dots] : Points();
+  const Axis y = axis_of({&points, &dots}, top, top + panel.height);
   for (const double tick : y.ticks()) {
     svg.line(kCurvesLeft, y(tick), kCurvesWidth - kCurvesRight, y(tick), "grid");
     svg.text(kCurvesLeft - 8, y(tick) + 4, fmt::format("{:g}", tick), "label", "end");
   }
-  svg.text(kCurvesLeft, top - 6, name, "label");
+  svg.text(kCurvesLeft, top - 6, panel.name, "label");
+  svg.path(path_of(points, x, y), "raw");
+  svg.path(path_of(smoothed(points), x, y), "smooth");
+  for (const auto& [step, value] : dots)
+    svg.circle(x(step), y(value), 4, "held", fmt::format("step {}: {:.4f}", step, value));
 }
 
 }  // namespace
 
 Result<std::string> training_chart(std::string_view metrics, std::string_view title) {
-  const Curves curves = curves_of(metrics);
-  if (curves.loss.empty()) return invalid("the metrics hold no step");
-  const double last = std::max(curves.loss.back().first, curves.loss.front().first + 1);
-  const Axis x{.low = std::min(1.0, curves.loss.front().first),
-               .high = last,
+  Curves curves = curves_of(metrics);
+  if (curves["loss"].empty()) return invalid("the metrics hold no step");
+  const bool reinforced = !curves["reward"].empty();
+  const auto panels = reinforced ? std::span<const Panel>(kReinforced) : std::span<const Panel>(kSupervised);
+  const Points& steps = curves["loss"];
+  const Axis x{.low = std::min(1.0, steps.front().first),
+               .high = std::max(steps.back().first, steps.front().first + 1),
                .pixel_low = kCurvesLeft,
                .pixel_high = kCurvesWidth - kCurvesRight};
-  const Axis loss = axis_of({&curves.loss, &curves.held_out}, kLossTop, kLossBottom);
-  const Axis norm = axis_of({&curves.norm}, kNormTop, kNormBottom);
-  Svg svg(kCurvesWidth, kNormBottom + 40, title, 500);
+  double bottom = kFirstTop - kBetween;
+  for (const Panel& panel : panels) bottom += kBetween + panel.height;
+  Svg svg(kCurvesWidth, bottom + 40, title, 500);
   svg.text(kCurvesLeft, 22, title, "title");
-  draw_axis(svg, loss, "loss of a step (pale), smoothed (dark), held out (dots)", kLossTop);
-  draw_axis(svg, norm, "norm of the gradients", kNormTop);
-  svg.path(path_of(curves.loss, x, loss), "raw");
-  svg.path(path_of(smoothed(curves.loss), x, loss), "smooth");
-  svg.path(path_of(curves.norm, x, norm), "norm");
-  for (const auto& [step, value] : curves.held_out)
-    svg.circle(x(step), loss(value), 4, "held", fmt::format("step {}: {:.4f}", step, value));
+  double top = kFirstTop;
+  for (const Panel& panel : panels) {
+    draw(svg, panel, curves, x, top);
+    top += panel.height + kBetween;
+  }
   for (const double tick : x.ticks())
-    svg.text(x(tick), kNormBottom + 18, fmt::format("{:g}", tick), "label", "middle");
-  svg.text(kCurvesLeft, kNormBottom + 34, "steps", "label");
+    svg.text(x(tick), bottom + 18, fmt::format("{:g}", tick), "label", "middle");
+  svg.text(kCurvesLeft, bottom + 34, "steps", "label");
   return svg.finish_file(kCurveStyle);
 }
 

@@ -51,7 +51,18 @@ const std::vector<WrongUse> kWrongUses = {
      {"optimize", "--resume", "x", "--search", "random"},
      2,
      {"leave out --search"}},
-    {"NoVerbOfData", {"data"}, 2, {"make, write, exam, card", "lathe data --help"}},
+    {"NoVerbOfData", {"data"}, 2, {"make, write, exam, table, card", "lathe data --help"}},
+    {"TableWithoutAStore", {"data", "table", "--out", "o"}, 3, {"there is no store in '.lathe'"}},
+    {"RlWithoutATable", {"train", "rl.toml", "--out", "o"}, 2, {"--table"}},
+    {"RlOnNoTable", {"train", "rl.toml", "--table", "tiny.toml", "--out", "o"}, 3, {"tiny.toml: line", "lathe data table"}},
+    {"RlOfAnUnknownEstimator",
+     {"train", "ppo.toml", "--table", "t", "--out", "o"},
+     3,
+     {"ppo.toml:2:", "trloo"}},
+    {"ChoicesWithoutWeights",
+     {"optimize", "tiny.toml", "--policy", "choices"},
+     2,
+     {"--policy choices needs --model"}},
     {"NoVerbOfPolicy", {"policy"}, 2, {"eval, table, keep", "lathe policy --help"}},
     {"PolicyWithoutTasks", {"policy", "eval", "--out", "o"}, 2, {"TASK"}},
     {"UnknownControl", {"policy", "eval", "t", "--out", "o", "--controls", "luck"}, 2, {"luck"}},
@@ -90,6 +101,8 @@ TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
         "name = \"broken\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n\n"
         "node = [{ out = \"y\", op = \"gelo\", in = [\"x\"] }]\n"
         "shape = [{ name = \"s\", n = 16 }]\n");
+  write("rl.toml", "[rl]\nsteps = 3\n");
+  write("ppo.toml", "[rl]\nestimator = \"ppo\"\n");
   const auto before = files();
   Program program(folder_, GetParam().args);
   const int status = program.wait(10);

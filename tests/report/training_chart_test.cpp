@@ -22,6 +22,17 @@ TEST(TrainingChart, DrawsEveryStepAndEveryHeldOutLoss) {
   EXPECT_THAT(*chart, HasSubstr("L840.0"));
 }
 
+TEST(TrainingChart, OfReinforcementLearningDrawsWhatItMaximises) {
+  const auto chart = training_chart(
+      "{\"step\":1,\"loss\":0.1,\"reward\":-0.5,\"log_speedup_low\":0,\"pass_rate\":0.5}\n"
+      "{\"step\":2,\"loss\":-0.1,\"reward\":2.5,\"log_speedup_low\":0.7,\"pass_rate\":1}\n",
+      "a run");
+  ASSERT_TRUE(chart.ok());
+  EXPECT_THAT(*chart, HasSubstr("mean reward"));
+  EXPECT_THAT(*chart, HasSubstr("mismatch"));
+  EXPECT_THAT(*training_chart(kMetrics, "a run"), Not(HasSubstr("reward")));
+}
+
 TEST(TrainingChart, EscapesItsTitle) {
   EXPECT_THAT(*training_chart(kMetrics, "<script>"), Not(HasSubstr("<script>")));
 }

@@ -1,0 +1,145 @@
+#include "cli/rl_training.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+#include "base/fd.h"
+#include "base/output.h"
+#include "cli/console.h"
+#include "cli/run_plan.h"
+#include "cli/session.h"
+#include "contest/standing.h"
+#include "record/json.h"
+#include "rl/contenders.h"
+#include "rl/run.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr std::size_t kMostRecipeBytes = 1 << 20, kMostTableBytes = std::size_t{1} << 30;
+constexpr const char* kLearned = "learned";
+
+struct RlOptions {
+  std::string recipe, table, out;
+  std::int64_t steps = 0, seed = -1;
+  bool resume = false;
+};
+
+/// A line a second, and those of the first and the last step.
+class StepLines {
+ public:
+  void operator()(const rl::StepMetrics& step) {
+    const auto now = std::chrono::steady_clock::now();
+    if (step.step > 1 && step.step < step.steps && now < next_) return;
+    next_ = now + std::chrono::seconds(1);
+    print_error("step {}/{}  reward {:.4f}  pass {:.1f}%  speedup {:.3f}  entropy {:.3f}  mismatch {:.1e}\n",
+                step.step, step.steps, step.reward, 100 * step.pass_rate, std::exp(step.log_speedup_low),
+                step.entropy, step.mismatch);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_;
+};
+
+/// Standing of the controls and of what was learned, on tasks that it was not trained on.
+Status examine(const rl::TableExam& exam, rl::ChoiceActor& actor, const std::string& folder) {
+  std::vector<ContestSample> samples = rl::contend_controls(exam);
+  LATHE_TRY(const auto alone, rl::contend(exam, actor, kLearned));
+  LATHE_TRY(const auto together, rl::contend_in_evolution(exam, actor, "learned_in_evolve"));
+  for (const auto& some : {alone, together}) samples.insert(samples.end(), some.begin(), some.end());
+  std::string lines;
+  for (const ContestSample& sample : samples) lines += json_text(to_json(sample)) + "\n";
+  LATHE_CHECK_OK(write_output(folder + "/exam.jsonl", lines));
+  LATHE_TRY(const std::string table, Standing(samples).table(kLearned));
+  LATHE_CHECK_OK(write_output(folder + "/table.md", table));
+  print_block("", table);
+  return Ok{};
+}
+
+Result<int> train(const RlOptions& options) {
+  LATHE_TRY(const std::string recipe_text, read_file(options.recipe, kMostRecipeBytes));
+  LATHE_TRY(rl::RlRecipe recipe, rl::parse_rl_recipe(recipe_text, options.recipe));
+  if (options.steps > 0) recipe.steps = options.steps;
+  if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
+  recipe.digest = digest_of(fmt::format("{}\n{} {}", recipe_text, recipe.steps, recipe.seed));
+  LATHE_TRY(const std::string table_text, read_file(options.table, kMostTableBytes));
+  const auto table = rl::parse_table(table_text);
+  if (!table.ok()) return invalid(options.table + ": " + table.error().message, table.error().hint);
+  std::error_code ignored;
+  if (!options.resume && std::filesystem::exists(options.out + "/checkpoint.json", ignored))
+    return invalid(options.out + " holds a run already",
+                   "continue it with --resume, or choose another --out");
+  LATHE_CHECK_OK(make_directories(options.out));
+  LATHE_TRY(const RunLock lock, RunLock::take(options.out, "train"));
+
+  const auto held_out = rl::held_out_tasks(*table, recipe.held_out);
+  rl::RlRun run{
+      .recipe = recipe,
+      .tasks = {},
+      .gym = digest_of(table_text),
+      .folder = options.out,
+      .resume = options.resume && std::filesystem::exists(options.out + "/checkpoint.json", ignored),
+      .cancel = stop_token(),
+      .on_step = StepLines()};
+  for (std::size_t task = 0; task < table->tasks.size(); ++task)
+    if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
+  print_error("{} tasks to train on, {} held out, on {}\n", run.tasks.size(), held_out.size(), table->device);
+
+  rl::TableGym gym(*table);
+  rl::ChoiceActor actor(
+      *table, Seed::from_number(recipe.seed).derive("weights"),
+      {.hidden = static_cast<int>(recipe.hidden), .rollout_bits = static_cast<int>(recipe.rollout_bits)});
+  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, actor, gym));
+  if (outcome.cancelled) {
+    print_error("lathe: stopped after step {} of {}; go on with --resume\n", outcome.steps_done,
+                recipe.steps);
+    return static_cast<int>(kInterrupted);
+  }
+  if (!held_out.empty())
+    LATHE_CHECK_OK(examine({.table = *table,
+                            .tasks = held_out,
+                            .samples = recipe.examined_samples,
+                            .seed = Seed::from_number(recipe.seed).derive("exam")},
+                           actor, options.out));
+  print("{}\n", options.out + "/weights.json");
+  return static_cast<int>(kSuccess);
+}
+
+}  // namespace
+
+bool asks_for_rl(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument.starts_with('-')) continue;
+    const auto text = read_file(argument, kMostRecipeBytes);
+    return text.ok() && rl::is_rl_recipe(*text);
+  }
+  return false;
+}
+
+Result<int> train_choices(const std::vector<std::string>& arguments) {
+  RlOptions options;
+  CLI::App app{
+      "Train a network that chooses schedules, by reinforcement learning on a table of measured ones."};
+  app.name("lathe train");
+  app.add_option("RECIPE", options.recipe, "A TOML file with a table [rl]: docs/rl.md")->required();
+  app.add_option("--table", options.table, "What `lathe data table` wrote")->required();
+  app.add_option("--out", options.out, "A folder for weights, metrics, samples and the exam")->required();
+  app.add_option("--steps", options.steps, "In place of the recipe's")->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--seed", options.seed, "In place of the recipe's")->check(CLI::NonNegativeNumber);
+  app.add_flag("--resume", options.resume, "Go on from the last checkpoint, if there is one");
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    write_standard_output(out.str());
+    write_standard_error(err.str());
+    return code == 0 ? static_cast<int>(kSuccess) : static_cast<int>(kUsage);
+  }
+  return train(options);
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "policy/choice_net.h"
+#include "policy/policy.h"
+
+namespace lathe {
+
+/// Writes kernels by drawing each of a schedule's choices from what a trained network makes of it; the first
+/// two kernels of the history are shown to it. Varies kernels as the catalogue does, so that it can propose
+/// inside evolution.
+std::unique_ptr<Policy> make_choice_policy(ChoiceNet net);
+
+}  // namespace lathe

@@ -1,0 +1,86 @@
+#include "policy/catalog/choice_policy.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "policy/catalog/catalog.h"
+#include "policy/catalog/choice_space.h"
+
+namespace lathe {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class ChoicePolicy : public testing::Test {
+ protected:
+  ChoicePolicy() {
+    context_.task = std::make_shared<const TaskSpec>(*load_task(LATHE_SOURCE_DIR "/tasks/layer_norm.toml"));
+    context_.device.threads = 1;
+  }
+
+  static ChoiceNet net() {
+    ChoiceNet net(Seed::from_number(1), 6);
+    Rng rng(Seed::from_number(2));
+    for (double& weight : net.weights()) weight = rng.normal();
+    return net;
+  }
+
+  std::vector<std::string> texts(Policy& policy, ProposalRequest request) {
+    request.context = context_;
+    const auto proposals = propose_now(policy, std::move(request));
+    EXPECT_TRUE(proposals.ok()) << proposals.error().to_string();
+    std::vector<std::string> texts;
+    for (const Proposal& proposal : *proposals) texts.push_back(proposal.text);
+    return texts;
+  }
+
+  PolicyContext context_;
+};
+
+TEST_F(ChoicePolicy, DrawsKernelsOfTheCatalogueAndNoneTwice) {
+  const auto policy = make_choice_policy(net());
+  const auto drawn = texts(*policy, {.count = 12, .seed = Seed::from_number(1)});
+  EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), drawn.size());
+  const auto space = make_schedule_space(context_);
+  for (const std::string& text : drawn) EXPECT_TRUE((*space)->choices_of(text).ok());
+  EXPECT_EQ(drawn, texts(*policy, {.count = 12, .seed = Seed::from_number(1)}));
+}
+
+TEST_F(ChoicePolicy, AtTemperatureZeroHasOneAnswer) {
+  const auto policy = make_choice_policy(net());
+  const auto drawn =
+      texts(*policy, {.count = 3, .independent = true, .seed = Seed::from_number(1), .temperature = 0.0});
+  ASSERT_THAT(drawn, SizeIs(3));
+  EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), 1U);
+}
+
+TEST_F(ChoicePolicy, IsTouchedByWhatItIsShownUnlessItDrawsIndependently) {
+  const auto policy = make_choice_policy(net());
+  auto attempt = std::make_shared<Attempt>();
+  attempt->experience.candidate_text =
+      propose_now(*make_catalog_policy(), {.context = context_})->front().text;
+  attempt->fitness = 2;
+  const ProposalRequest alone{.count = 4, .seed = Seed::from_number(3)};
+  ProposalRequest told = alone;
+  told.history = {attempt};
+  EXPECT_NE(texts(*policy, alone), texts(*policy, told));
+  told.independent = true;
+  ProposalRequest independent = alone;
+  independent.independent = true;
+  EXPECT_EQ(texts(*policy, independent), texts(*policy, told));
+}
+
+TEST_F(ChoicePolicy, VariesKernelsAsTheCatalogueDoes) {
+  const auto policy = make_choice_policy(net());
+  Experience parent;
+  parent.candidate_text = texts(*policy, {.count = 1}).front();
+  Rng rng(Seed::from_number(1));
+  const auto child = policy->variation()->mutate(context_, parent, rng);
+  ASSERT_TRUE(child.ok()) << child.error().to_string();
+  EXPECT_NE(child->text, parent.candidate_text);
+}
+
+}  // namespace
+}  // namespace lathe
