@@ -18,8 +18,8 @@ void must_be_bounded(const lathe::openai::Completion& completion, std::size_t sa
 
 }  // namespace
 
-/// Whatever an endpoint sends, in whatever pieces, is a completion or an error with a message. The first byte
-/// says where the stream is cut.
+/// Whatever an endpoint sends, in whatever pieces, is a completion or an error with a message. The
+/// first byte says where the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);

@@ -28,8 +28,8 @@ void read_weights(lathe::Result<lathe::Checkpoint> checkpoint) {
 
 }  // namespace
 
-/// A model file of any bytes gives tensors that lie within it and that read without faults, or an error with
-/// a message.
+/// A model file of any bytes gives tensors that lie within it and that read without faults, or an
+/// error with a message.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   const auto gguf = lathe::Gguf::parse(bytes, "fuzz");

@@ -24,8 +24,8 @@ void use(const lathe::Tokenizer& tokenizer) {
 
 }  // namespace
 
-/// A tokenizer.json or a GGUF vocabulary of any bytes gives a tokenizer that works, or an error with a
-/// message; and any text splits into pieces that together are the text.
+/// A tokenizer.json or a GGUF vocabulary of any bytes gives a tokenizer that works, or an error
+/// with a message; and any text splits into pieces that together are the text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto from_json = lathe::tokenizer_from_json(bytes, "fuzz");

@@ -1,5 +1,5 @@
-// Catalogue kernels against the naive build, without the gym: catalog_bench [TASK ...] [--proposals N].
-// One row a task at its headline shape: naive time, default schedule, best of N proposals.
+// Catalogue kernels against the naive build, without the gym: catalog_bench [TASK ...] [--proposals
+// N]. One row a task at its headline shape: naive time, default schedule, best of N proposals.
 
 #include <algorithm>
 #include <cstdio>

@@ -36,8 +36,8 @@ const std::vector<std::string>& machine_reasons() {
   return reasons;
 }
 
-/// A kind of candidate, and what may be said of it while the machine works. While it does not, INFRA may be
-/// said of all.
+/// A kind of candidate, and what may be said of it while the machine works. While it does not,
+/// INFRA may be said of all.
 struct Kind {
   const char* name;
   double weight;
@@ -190,8 +190,8 @@ class Storm {
     return kernel;
   }
 
-  /// The machine fails or works for whole batches: one that fails for the moment of two attempts and works in
-  /// between looks like a candidate's fault, by design.
+  /// The machine fails or works for whole batches: one that fails for the moment of two attempts
+  /// and works in between looks like a candidate's fault, by design.
   Status run_batch() {
     outage_ = rng_.chance(kOutage);
     backend_.script("naive", naive());

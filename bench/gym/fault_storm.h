@@ -24,13 +24,14 @@ struct StormReport {
   std::int64_t fault_count = 0;
 };
 
-/// Evaluates scripted candidates on a gym over a fake device on which much goes wrong at random: right and
-/// wrong kernels, crashes, hangs, builds and processes that fail, blocks that the machine loses, times at
-/// which nothing runs, requests that are cancelled, late or unreadable, and clients that leave. Every request
-/// must be answered once, and with what its script admits:
+/// Evaluates scripted candidates on a gym over a fake device on which much goes wrong at random:
+/// right and wrong kernels, crashes, hangs, builds and processes that fail, blocks that the machine
+/// loses, times at which nothing runs, requests that are cancelled, late or unreadable, and clients
+/// that leave. Every request must be answered once, and with what its script admits:
 ///
 /// - a wrong kernel never passes; a right one is never WRONG, TAMPERED, CRASH or TIMEOUT;
-/// - a failure of the machine is a candidate's CRASH only if it comes again and again with that candidate,
+/// - a failure of the machine is a candidate's CRASH only if it comes again and again with that
+///   candidate,
 ///   while the naive build runs.
 Result<StormReport> run_storm(const StormOptions& options);
 

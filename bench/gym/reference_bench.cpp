@@ -1,5 +1,5 @@
-// What the references of one trial cost at each scored shape of a task: on the host's processors, in slices,
-// and with a device's products; and how far apart both are, in tolerances.
+// What the references of one trial cost at each scored shape of a task: on the host's processors,
+// in slices, and with a device's products; and how far apart both are, in tolerances.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
-// A million scripted evaluations on a fake device on which much goes wrong at random (fault_storm.h): prints
-// what was answered to what, and fails if one answer is forged, doubled or lost.
+// A million scripted evaluations on a fake device on which much goes wrong at random
+// (fault_storm.h): prints what was answered to what, and fails if one answer is forged, doubled or
+// lost.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// How many evaluations an hour the gym makes, and where an evaluation's time goes: catalogue candidates of a
-// mix of tasks at a depth; first one alone at a time, then all submitted together.
+// How many evaluations an hour the gym makes, and where an evaluation's time goes: catalogue
+// candidates of a mix of tasks at a depth; first one alone at a time, then all submitted together.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -128,8 +128,8 @@ struct Totals {
   }
 };
 
-/// One task at a time: its preparation, less what other programs held the device meanwhile, then its
-/// candidates one after the other.
+/// One task at a time: its preparation, less what other programs held the device meanwhile, then
+/// its candidates one after the other.
 Status run_alone(const std::vector<Work>& all, Depth depth, Backend& backend, int lanes, Totals& totals) {
   fmt::print(
       "| task | preparation s | data and builds | naive | ties | alone p50 s | build | verify | time | "

@@ -1,7 +1,8 @@
-// How honest the gym's clock is: the naive build against itself, and against copies that do 1%, 3% and 10%
-// more work. Prints for each depth the share of false wins (lower bound above 1 for equal work), the share of
-// intervals that hold the truth, how often the middle of one evaluation falls inside the interval of another,
-// and how often extra work is seen (losses). On a GPU the work is always equal.
+// How honest the gym's clock is: the naive build against itself, and against copies that do 1%, 3%
+// and 10% more work. Prints for each depth the share of false wins (lower bound above 1 for equal
+// work), the share of intervals that hold the truth, how often the middle of one evaluation falls
+// inside the interval of another, and how often extra work is seen (losses). On a GPU the work is
+// always equal.
 
 #include <fmt/format.h>
 

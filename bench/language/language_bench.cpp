@@ -1,7 +1,7 @@
-// The schedule language in a model's hands: for each task the size of its grammar, what building it takes,
-// how many of the schedules that the model samples under it are well-formed and distinct, and what the
-// grammar costs a token: answers of one length are drawn with it and without. Prints rows of a Markdown
-// table.
+// The schedule language in a model's hands: for each task the size of its grammar, what building it
+// takes, how many of the schedules that the model samples under it are well-formed and distinct,
+// and what the grammar costs a token: answers of one length are drawn with it and without. Prints
+// rows of a Markdown table.
 
 #include <fmt/format.h>
 

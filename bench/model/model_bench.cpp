@@ -1,5 +1,6 @@
-// What reading a model costs: opening it, its tokenizer, text to tokens and back, and stored weights to fp32.
-// Prints rows of a Markdown table; each figure is the best of several runs, on one thread where it says so.
+// What reading a model costs: opening it, its tokenizer, text to tokens and back, and stored
+// weights to fp32. Prints rows of a Markdown table; each figure is the best of several runs, on one
+// thread where it says so.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,6 +1,7 @@
-// What a search finds at equal evaluations: every task with every strategy and seed, each time with a store
-// of its own but on the same prepared task. Prints one row a run, the winner's speedups measured at `final`
-// (at `screen` without confirmations), and how each strategy compares with the first.
+// What a search finds at equal evaluations: every task with every strategy and seed, each time with
+// a store of its own but on the same prepared task. Prints one row a run, the winner's speedups
+// measured at `final` (at `screen` without confirmations), and how each strategy compares with the
+// first.
 
 #include <fmt/format.h>
 

@@ -5,7 +5,8 @@ grid = ["sm_count * 8"]
 block = [512]
 args = ["x", "y", "n"]
 */
-// The bandwidth that every share in compare.py refers to: reads of 16 bytes, four under way in each thread.
+// The bandwidth that every share in compare.py refers to: reads of 16 bytes, four under way in each
+// thread.
 extern "C" __global__ void __launch_bounds__(512) read_all(const float4* __restrict__ x, float* y, long long n) {
   const long long step = (long long)gridDim.x * blockDim.x, count = n / 4;
   long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;

@@ -56,6 +56,20 @@ BuildResult refuse_host_program(const Candidate& candidate) {
   return refused;
 }
 
+Result<BuildResult> build_plan(
+    const Candidate& candidate, const BoundTask& task,
+    const std::function<Result<BuildResult>(const std::string& text, const Dims& constants)>& compile) {
+  if (!candidate.has_plan()) return refuse_host_program(candidate);
+  if (!candidate.has_kernels()) {
+    BuildResult nothing{.ok = true};
+    nothing.artifact.key = candidate.digest;
+    return nothing;
+  }
+  Dims constants;
+  for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
+  return compile(candidate.text, constants);
+}
+
 TileChoice choice_of(const BlockRequest& request, int trial) {
   return {request.check_fraction, request.secret + static_cast<std::uint64_t>(trial)};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -32,12 +33,13 @@ struct DeviceInfo {
   int lanes = 1;                ///< evaluations that are worth having under way at once
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
-  /// Standard deviation of the log ratio of two kernels' times between pairs of processes: what one process
-  /// cannot tell, however long it is looked at.
+  /// Standard deviation of the log ratio of two kernels' times between pairs of processes: what one
+  /// process cannot tell, however long it is looked at.
   double process_spread = 0;
   std::int64_t memory_bytes = 0;  ///< of the device's own; 0: it computes in the host's
   double best_over_naive = 12;    ///< how much faster than the naive build a kernel may be: sizes workloads
-  /// A candidate's process lives for many blocks, and it may find memory that the backend does not clear.
+  /// A candidate's process lives for many blocks, and it may find memory that the backend does not
+  /// clear.
   bool runners_remember = false;
   Dims facts;  ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
 };
@@ -51,14 +53,16 @@ struct DevicePeaks {
     double bytes_per_second = 0;
   };
   std::vector<Level> levels;  ///< fastest first; the last is main memory
-  /// Of tensor cores on operands of 16 bits, from the architecture and the clock; 0 where there are none.
+  /// Of tensor cores on operands of 16 bits, from the architecture and the clock; 0 where there are
+  /// none.
   double tensor_flops_per_second = 0;
 
-  /// What no kernel of the task exceeds. Where 16 bits do not hold its values, three products stand for one.
+  /// What no kernel of the task exceeds. Where 16 bits do not hold its values, three products stand
+  /// for one.
   double flops_limit(const TaskSpec& task) const;
 
-  /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit, fastest
-  /// first.
+  /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit,
+  /// fastest first.
   double memory_floor_seconds(double bytes) const;
   /// The higher of both, figure by figure; levels must agree.
   DevicePeaks best_of(const DevicePeaks& other) const;
@@ -76,6 +80,12 @@ struct BuildResult {
 
 /// What a backend that runs plans alone says of a host program: BUILD_FAILED, "host_program".
 BuildResult refuse_host_program(const Candidate& candidate);
+
+/// Builds a plan's kernels for a shape: `compile` is given the text and the constants. A plan of
+/// library steps alone has nothing to compile, and a host program is refused.
+Result<BuildResult> build_plan(
+    const Candidate& candidate, const BoundTask& task,
+    const std::function<Result<BuildResult>(const std::string& text, const Dims& constants)>& compile);
 
 /// One call's inputs and what its outputs must be.
 struct Trial {
@@ -104,8 +114,8 @@ struct MemoryUse {
   }
 };
 
-/// A task at one shape with its trials: made once, shared by all candidates, never seen by one before its
-/// call. A backend subclasses it to keep device copies.
+/// A task at one shape with its trials: made once, shared by all candidates, never seen by one
+/// before its call. A backend subclasses it to keep device copies.
 struct Workload {
   BoundTask task;
   std::vector<Trial> trials;
@@ -168,8 +178,8 @@ class Session {
   virtual ~Session() = default;
   /// Runs one block. A dead candidate leaves the session usable: the next block starts afresh.
   virtual BlockOutcome run(const BlockRequest& request) = 0;
-  /// The last thing to ask of a session of a fresh runner. What it says is information only: the candidate
-  /// shares its process.
+  /// The last thing to ask of a session of a fresh runner. What it says is information only: the
+  /// candidate shares its process.
   virtual CallProfile profile(const ProfileRequest&) {
     return {{}, {"this device has no counters: a profile is what depth final says"}};
   }
@@ -211,33 +221,34 @@ class Backend {
   virtual DeviceLane::Lease lease(DeviceLane::Use use, DeviceLane::Grain grain) {
     return lane().take(use, grain);
   }
-  /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it may go.
-  /// Does not wait.
+  /// The candidate's evaluation has ended, and none of its sessions is open: what was kept for it
+  /// may go. Does not wait.
   virtual void on_idle(const Candidate& /*last*/) {}
-  /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...; empty
-  /// where it says nothing. Thread-safe.
+  /// What the device said of itself between two steady_clock() times: "clock_mhz", "power_w", ...;
+  /// empty where it says nothing. Thread-safe.
   virtual std::map<std::string, double> device_state(std::int64_t /*begin_ns*/,
                                                      std::int64_t /*end_ns*/) const {
     return {};
   }
 
-  /// Whether the candidate's `requires` admits the shape on this device. A plan that cannot be evaluated
-  /// counts as covering it: opening it says what is wrong.
+  /// Whether the candidate's `requires` admits the shape on this device. A plan that cannot be
+  /// evaluated counts as covering it: opening it says what is wrong.
   virtual bool covers(const Candidate& candidate, const BoundTask& task) const;
 
-  /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the candidate's;
-  /// kCancelled once `cancel` is raised: the compiler is killed.
+  /// Compiles in a jail. Thread-safe. An Error is the machine's fault (INFRA), never the
+  /// candidate's; kCancelled once `cancel` is raised: the compiler is killed.
   virtual Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                                     const CancelToken& cancel) = 0;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) {
     return build(candidate, task, {});
   }
-  /// What the machine code of an artefact consists of, as names and numbers for BuildFacts. Slow beside a
-  /// build. kUnavailable where there is no disassembler. Thread-safe.
+  /// What the machine code of an artefact consists of, as names and numbers for BuildFacts. Slow
+  /// beside a build. kUnavailable where there is no disassembler. Thread-safe.
   virtual Result<std::map<std::string, double>> inspect(const Artifact&) {
     return std::map<std::string, double>{};
   }
-  /// Computes references' large products, beside no candidate; nullptr where the host's processors must do.
+  /// Computes references' large products, beside no candidate; nullptr where the host's processors
+  /// must do.
   virtual ProductEngine* products() { return nullptr; }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;

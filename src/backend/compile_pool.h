@@ -19,8 +19,8 @@ struct CompiledObject {
 /// Persistent jailed compile workers, at most one per processor. Thread-safe.
 class CompilePool {
  public:
-  /// `program` and `args` start a worker that answers each CompileJob with a CompileReply. It runs on
-  /// `processors` only, where there are any.
+  /// `program` and `args` start a worker that answers each CompileJob with a CompileReply. It runs
+  /// on `processors` only, where there are any.
   CompilePool(std::string program, std::vector<std::string> args, std::vector<int> processors = {});
 
   /// Errors are the machine's fault, never the source's, or kCancelled, which kills the worker.

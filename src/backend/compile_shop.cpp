@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Which files are below a folder, and when they were written: cheap enough to ask after a failed build.
+/// Which files are below a folder, and when they were written: cheap enough to ask after a failed
+/// build.
 std::string state_of(const std::string& folder) {
   std::map<std::string, std::string> files;
   std::error_code code;

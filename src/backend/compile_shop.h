@@ -23,9 +23,9 @@ struct CompileShopOptions {
   std::vector<int> worker_processors = {};  ///< where they run; empty: anywhere
 };
 
-/// The cache, the headers in it, and the jailed compilers that read them. Somebody may delete or damage these
-/// files at any time: a compilation that fails then is no fault of its source, so the shop is made anew and
-/// the job done again. Thread-safe.
+/// The cache, the headers in it, and the jailed compilers that read them. Somebody may delete or
+/// damage these files at any time: a compilation that fails then is no fault of its source, so the
+/// shop is made anew and the job done again. Thread-safe.
 class CompileShop {
  public:
   static Result<std::unique_ptr<CompileShop>> open(CompileShopOptions options);

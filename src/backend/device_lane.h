@@ -11,14 +11,15 @@
 
 namespace lathe {
 
-/// Says who may compute on a device now, and who may time. Any number of holders may compute side by side;
-/// whoever times is alone. Phase-fair within a process: a timing waits at most for the work that had begun or
-/// was waiting before it, work for at most one timing, so neither starves. Between the processes that share
-/// the device leases are given in the order in which they were asked for.
+/// Says who may compute on a device now, and who may time. Any number of holders may compute side
+/// by side; whoever times is alone. Phase-fair within a process: a timing waits at most for the
+/// work that had begun or was waiting before it, work for at most one timing, so neither starves.
+/// Between the processes that share the device leases are given in the order in which they were
+/// asked for.
 ///
-/// A device chooses the grain at which its leases count. On a processor whole stages take turns, for a
-/// stage's host work disturbs a timing too. On a GPU single blocks do, so that everything but the timed
-/// microseconds of several evaluations overlaps.
+/// A device chooses the grain at which its leases count. On a processor whole stages take turns,
+/// for a stage's host work disturbs a timing too. On a GPU single blocks do, so that everything but
+/// the timed microseconds of several evaluations overlaps.
 class DeviceLane {
  public:
   enum class Grain { kStage, kBlock };
@@ -56,12 +57,13 @@ class DeviceLane {
     DeviceLock::Hold hold_;
   };
 
-  /// Waits for its turn; returns at once, holding nothing, where this device's leases have another grain, and
-  /// soon where `cancel` is raised while another process has the device. A thread that holds a lease must not
-  /// take another one.
+  /// Waits for its turn; returns at once, holding nothing, where this device's leases have another
+  /// grain, and soon where `cancel` is raised while another process has the device. A thread that
+  /// holds a lease must not take another one.
   Lease take(Use use, Grain grain, const CancelToken& cancel = {});
 
-  /// Why other processes may use the device at the same time; empty where they take turns with this one.
+  /// Why other processes may use the device at the same time; empty where they take turns with this
+  /// one.
   const std::string& unshared() const { return unshared_; }
   /// Seconds for which somebody here has waited for other processes, up to now.
   double waited_seconds() const { return lock_ ? lock_->waited_seconds() : 0; }

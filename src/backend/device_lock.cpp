@@ -21,7 +21,8 @@
 namespace lathe {
 namespace {
 
-// The file's bytes: the first is the device, the others are places in the queue, by the time of arrival.
+// The file's bytes: the first is the device, the others are places in the queue, by the time of
+// arrival.
 constexpr off_t kDevice = 0, kFirstPlace = 1, kLastPlace = std::numeric_limits<off_t>::max();
 // Waiting costs a sixteenth of its own time at most, and wakes rarely while a kernel is timed.
 constexpr std::int64_t kWaitsInNap = 16, kLeastNapNs = 10'000, kLongestNapNs = 5'000'000;
@@ -34,7 +35,8 @@ Error unusable(const std::string& path, const std::string& why) {
   return {ErrorCode::kUnavailable, fmt::format("cannot lock devices in '{}': {}", path, why), kRemedy};
 }
 
-/// What keeps the folder from being this user's alone; empty for nothing. It is made if it is missing.
+/// What keeps the folder from being this user's alone; empty for nothing. It is made if it is
+/// missing.
 std::string fault_of_own(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
   const UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

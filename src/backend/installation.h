@@ -17,8 +17,8 @@ Result<std::string> find_program(const std::string& chosen, const std::string& n
 /// liblathe_vendor.so or its like: `chosen`, or `name` in ../lib or beside the running program.
 Result<std::string> find_vendor_library(const std::string& chosen, const std::string& name);
 
-/// A folder of data, as "tests/conformance", that has `member`: of the unpacked archive, of an installation
-/// (share/lathe), or of the source tree.
+/// A folder of data, as "tests/conformance", that has `member`: of the unpacked archive, of an
+/// installation (share/lathe), or of the source tree.
 Result<std::string> find_data_folder(const std::string& folder, const std::string& member);
 
 /// The folder that holds lathe/cpu.h.

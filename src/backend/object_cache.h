@@ -27,8 +27,8 @@ class WorkFolder {
   std::string path_;
 };
 
-/// Compiled objects keyed by the digest of all build inputs, shared between processes. What is damaged counts
-/// as missing. Thread-safe.
+/// Compiled objects keyed by the digest of all build inputs, shared between processes. What is
+/// damaged counts as missing. Thread-safe.
 class ObjectCache {
  public:
   /// `folder` is an absolute path. Errors: kUnavailable where others may write to it.
@@ -38,8 +38,9 @@ class ObjectCache {
   /// Atomic, because other processes read the cache. Best effort: a failed write only costs another
   /// build.
   void publish(const Digest& key, const std::string& bytes) const;
-  /// Returns the path of the cache's folder `name`. If it does not exist, or its files are not those
-  /// that were published, `fill` populates a staging folder, which is then renamed into place.
+  /// Returns the path of the cache's folder `name`. If it does not exist, or its files are not
+  /// those that were published, `fill` populates a staging folder, which is then renamed into
+  /// place.
   Result<std::string> publish_folder(const std::string& name,
                                      const std::function<Status(const std::string& staging)>& fill) const;
   /// Private to this process.
@@ -58,8 +59,8 @@ Digest folder_digest(const std::string& folder);
 /// Copies all of `from` into the existing folder `to`.
 Status copy_folder(const std::string& from, const std::string& to);
 
-/// $LATHE_CACHE, else /var/cache/lathe for root, else $XDG_CACHE_HOME/lathe or ~/.cache/lathe; an absolute
-/// path. Errors: kUnavailable for a user without a home.
+/// $LATHE_CACHE, else /var/cache/lathe for root, else $XDG_CACHE_HOME/lathe or ~/.cache/lathe; an
+/// absolute path. Errors: kUnavailable for a user without a home.
 Result<std::string> default_cache_folder();
 
 }  // namespace lathe

@@ -14,7 +14,8 @@ inline Error out_of_memory() {
           "raise the memory limit, or use smaller shapes and fewer threads"};
 }
 
-/// What `work` returns, which is a Result. Memory that ran out, and whatever a library threw, are Errors.
+/// What `work` returns, which is a Result. Memory that ran out, and whatever a library threw, are
+/// Errors.
 template <class Work>
 std::invoke_result_t<Work> without_exceptions(Work&& work) {
   try {

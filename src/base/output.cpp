@@ -90,8 +90,8 @@ Result<Target> find_target(const std::string& path) {
   return target;
 }
 
-/// Whether a folder forbids to replace a file which may still be written: it is another's, or the file is
-/// mounted by itself.
+/// Whether a folder forbids to replace a file which may still be written: it is another's, or the
+/// file is mounted by itself.
 bool forbids_replacement(int error) {
   return error == EACCES || error == EPERM || error == EROFS || error == EBUSY || error == EXDEV;
 }

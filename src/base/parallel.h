@@ -9,8 +9,8 @@
 namespace lathe {
 
 /// Calls each(0), ..., each(count - 1) in any order, on one thread for each processor that the
-/// caller may use. After an error no further call starts; returns the error with the lowest index. What
-/// `each` throws arrives at the caller, once the other calls have ended.
+/// caller may use. After an error no further call starts; returns the error with the lowest index.
+/// What `each` throws arrives at the caller, once the other calls have ended.
 Status for_each_index(int count, const std::function<Status(int)>& each);
 /// for_each_index() on at most `threads` threads.
 Status for_each_index(int count, int threads, const std::function<Status(int)>& each);

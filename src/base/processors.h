@@ -7,8 +7,8 @@ namespace lathe {
 
 /// The processors that the calling thread may run on, in ascending order; empty if unknown.
 std::vector<int> usable_processors();
-/// Of each processor the lowest that shares its core's units (simultaneous multithreading): itself where it
-/// has a core of its own, or where the system does not say.
+/// Of each processor the lowest that shares its core's units (simultaneous multithreading): itself
+/// where it has a core of its own, or where the system does not say.
 std::vector<int> cores_of(std::span<const int> processors);
 /// The elements of `all` that are not in `taken`.
 std::vector<int> processors_besides(std::span<const int> all, std::span<const int> taken);

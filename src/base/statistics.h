@@ -40,8 +40,8 @@ TrimmedMean trimmed_mean(std::span<const double> xs);
 /// |error| < 1e-3.
 double student_t(double dof, double alpha);
 
-/// Half the width of the interval that holds the mean of normal data with probability 1 - alpha. Requires two
-/// samples.
+/// Half the width of the interval that holds the mean of normal data with probability 1 - alpha.
+/// Requires two samples.
 double student_half_width(std::span<const double> xs, double alpha);
 
 }  // namespace lathe

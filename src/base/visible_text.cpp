@@ -7,7 +7,8 @@
 namespace lathe {
 namespace {
 
-/// `newline` stands for a newline; where it is empty, newlines and tabs are shown like other controls.
+/// `newline` stands for a newline; where it is empty, newlines and tabs are shown like other
+/// controls.
 std::string visible(std::string_view text, std::string_view newline) {
   std::string out;
   out.reserve(text.size());

@@ -25,7 +25,8 @@ std::string_view fence_of(std::string_view line) {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
-/// Whether a line ends the block that `opening` began: as many marks or more, and nothing behind them.
+/// Whether a line ends the block that `opening` began: as many marks or more, and nothing behind
+/// them.
 bool closes(std::string_view line, std::string_view opening) {
   const std::string_view fence = fence_of(line);
   if (fence.empty() || fence[0] != opening[0] || fence.size() < opening.size()) return false;

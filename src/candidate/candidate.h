@@ -13,8 +13,8 @@ namespace lathe {
 /// A longer text is no candidate.
 inline constexpr std::size_t kMaxCandidateBytes = 1 << 20;
 
-/// One proposed kernel: ONE text, whose leading /*lathe ... */ comment (in Python the docstring """lathe ...
-/// """) says how it is run. Immutable; named by the digest of its text.
+/// One proposed kernel: ONE text, whose leading /*lathe ... */ comment (in Python the docstring
+/// """lathe ... """) says how it is run. Immutable; named by the digest of its text.
 struct Candidate {
   std::string text;
   std::string name;  ///< a file or a policy's label, for messages
@@ -34,9 +34,10 @@ struct Candidate {
 /// Parses untrusted text of at most 1 MiB. Errors: kInvalid, with line and column.
 Result<Candidate> parse_candidate(std::string text, std::string name);
 
-/// The candidate in a model's answer: of the fenced blocks behind its thoughts the last that starts with
-/// front matter; else the answer itself, where it does; else its last block, or all of it, from which the gym
-/// will say what is missing. A block that is not closed ends with the answer. At most 1 MiB.
+/// The candidate in a model's answer: of the fenced blocks behind its thoughts the last that starts
+/// with front matter; else the answer itself, where it does; else its last block, or all of it,
+/// from which the gym will say what is missing. A block that is not closed ends with the answer. At
+/// most 1 MiB.
 std::string candidate_in(std::string_view answer);
 
 /// candidate_in(), parsed.
@@ -45,8 +46,8 @@ Result<Candidate> parse_answer(std::string_view answer, std::string name);
 /// Whether a text begins as a candidate does.
 bool starts_with_front_matter(std::string_view text);
 
-/// Checks the plan against the task: every arg, node and dim exists, outputs are written by someone. Of a
-/// host program nothing is known but its requirement, whose names must exist.
+/// Checks the plan against the task: every arg, node and dim exists, outputs are written by
+/// someone. Of a host program nothing is known but its requirement, whose names must exist.
 Status check_plan(const Candidate& candidate, const TaskSpec& task);
 
 }  // namespace lathe

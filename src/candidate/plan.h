@@ -84,8 +84,8 @@ struct Plan {
 };
 
 /// A candidate that brings its own host code, such as a Python module: the front matter, parsed. It
-/// allocates, launches and synchronises by itself; which languages a backend runs, if any, it says when it
-/// builds.
+/// allocates, launches and synchronises by itself; which languages a backend runs, if any, it says
+/// when it builds.
 struct HostProgram {
   std::string language;           ///< "python", ...
   std::string entry;              ///< what to call: a class or a function, "ModelNew"
@@ -94,8 +94,8 @@ struct HostProgram {
 
 using Program = std::variant<Plan, HostProgram>;
 
-/// Parses front matter (TOML): a [host] table makes it a host program's. `where` is its place in the
-/// candidate's text.
+/// Parses front matter (TOML): a [host] table makes it a host program's. `where` is its place in
+/// the candidate's text.
 Result<Program> parse_front_matter(std::string_view front_matter, const SourcePos& where);
 
 }  // namespace lathe

@@ -12,12 +12,13 @@ namespace lathe {
 /// The texts of a template's holes, by name.
 using Holes = std::vector<std::pair<std::string_view, std::string>>;
 
-/// Replaces each `$name` or `${name}` of a kernel template by its text, once: texts are not searched for
-/// holes.
+/// Replaces each `$name` or `${name}` of a kernel template by its text, once: texts are not
+/// searched for holes.
 ///
-/// A hole that is alone on its line is a block: each line of its text gets the indentation of the hole, and
-/// the line vanishes where the text is empty. Kernels thus read in the source as they will in the candidate.
-/// One line break at the template's beginning is dropped, so that a raw string may start on its own line.
+/// A hole that is alone on its line is a block: each line of its text gets the indentation of the
+/// hole, and the line vanishes where the text is empty. Kernels thus read in the source as they
+/// will in the candidate. One line break at the template's beginning is dropped, so that a raw
+/// string may start on its own line.
 ///
 /// `shared` may hold more than the template asks for; every one of `holes` must be used.
 /// Errors: a hole without a text, a text without a hole, `${` without its brace.

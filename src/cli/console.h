@@ -10,17 +10,18 @@
 #include "base/result.h"
 #include "base/visible_text.h"
 
-/// The only ways in which verbs print. They never throw. Any text may come from a candidate, a compiler or
-/// a file's name, so each text among the arguments is shown as visible_line(): what stands at the start of a
-/// line is Lathe's own. The format itself is printed as it is.
+/// The only ways in which verbs print. They never throw. Any text may come from a candidate, a
+/// compiler or a file's name, so each text among the arguments is shown as visible_line(): what
+/// stands at the start of a line is Lathe's own. The format itself is printed as it is.
 namespace lathe::cli {
 
-/// Makes standard streams that are closed into ones of /dev/null, so that no file opened later takes their
-/// numbers. What is printed to a closed standard output is an error. False where there is no /dev/null.
+/// Makes standard streams that are closed into ones of /dev/null, so that no file opened later
+/// takes their numbers. What is printed to a closed standard output is an error. False where there
+/// is no /dev/null.
 bool open_standard_streams();
 
-/// As they are. Failed writes to standard output are remembered for finish_output(), those to standard error
-/// have nowhere to be told.
+/// As they are. Failed writes to standard output are remembered for finish_output(), those to
+/// standard error have nowhere to be told.
 void write_standard_output(std::string_view text);
 void write_standard_error(std::string_view text);
 /// For readers that wait for a line.
@@ -55,8 +56,8 @@ void print_block(std::string_view indent, std::string_view text);
 /// A document for other programs, on standard output: in ASCII.
 void print_json(const nlohmann::json& document);
 
-/// Writes out and closes standard output. Returns `code`, or kMachine in place of a success whose results did
-/// not arrive; says why unless the reader has closed its end.
+/// Writes out and closes standard output. Returns `code`, or kMachine in place of a success whose
+/// results did not arrive; says why unless the reader has closed its end.
 int finish_output(int code);
 
 }  // namespace lathe::cli

@@ -23,7 +23,8 @@
 namespace lathe::cli {
 namespace {
 
-/// Calls `visit(name, member)` for all that a run keeps. Prices and budgets are numbers, never a key.
+/// Calls `visit(name, member)` for all that a run keeps. Prices and budgets are numbers, never a
+/// key.
 template <class Options, class Visit>
 void visit_fields(Options& options, Visit visit) {
   visit("endpoint", options.endpoint);

@@ -21,7 +21,8 @@ std::string counts_text(const Event& event) {
   return text;
 }
 
-/// Columns of the terminal on standard error: a longer line would wrap and could not be overwritten.
+/// Columns of the terminal on standard error: a longer line would wrap and could not be
+/// overwritten.
 std::size_t terminal_columns() {
   winsize size{};
   return ::ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

@@ -8,9 +8,9 @@
 
 namespace lathe::cli {
 
-/// Shows events: on a terminal one line that renews itself, elsewhere a line every few seconds. Warnings get
-/// lines of their own. Goes to standard error, so that standard output stays for results. Events belong to
-/// the title, but for those whose field "task" names another.
+/// Shows events: on a terminal one line that renews itself, elsewhere a line every few seconds.
+/// Warnings get lines of their own. Goes to standard error, so that standard output stays for
+/// results. Events belong to the title, but for those whose field "task" names another.
 class ProgressLine final : public EventSink {
  public:
   explicit ProgressLine(std::string title = {});

@@ -28,13 +28,14 @@ struct RunPlan {
 Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options);
 /// Says what "auto" has become: a resumed run goes on where it began.
 void set_device(RunPlan& plan, const std::string& kind);
-/// The run that --resume names. Its own settings replace those of `options`, but for a budget given now.
+/// The run that --resume names. Its own settings replace those of `options`, but for a budget given
+/// now.
 Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store);
 /// Puts a new run into the store; says of a resumed one that it is running.
 Status begin_run(const RunPlan& plan, Store& store);
 
-/// Held by the process that works on a run: two would count its evaluations twice. The system gives it back
-/// when the process ends, however it ends.
+/// Held by the process that works on a run: two would count its evaluations twice. The system gives
+/// it back when the process ends, however it ends.
 class RunLock {
  public:
   /// Errors: kUnavailable, another process holds it.

@@ -100,7 +100,8 @@ void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the program.
+  // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the
+  // program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
 }
 

@@ -131,7 +131,8 @@ class CaseSink final : public EventSink {
   }
 };
 
-/// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own machine.
+/// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own
+/// machine.
 Result<int> conformance(const DoctorOptions& options) {
   LATHE_TRY(auto backend, open_backend(options.common, nullptr));
   std::string folder = options.folder;

@@ -21,8 +21,8 @@ struct ExportOptions {
   std::string name;
 };
 
-/// What serves the shapes that the best kernel does not: the best of the others that serves all and that a
-/// package can carry, else the naive build.
+/// What serves the shapes that the best kernel does not: the best of the others that serves all and
+/// that a package can carry, else the naive build.
 Result<Candidate> choose_fallback(const std::vector<const Experience*>& ranked, const TaskSpec& task) {
   for (const Experience* const one : ranked) {
     LATHE_TRY(Candidate candidate, parse_candidate(one->candidate_text, one->candidate.short_hex()));

@@ -31,7 +31,8 @@ struct TaskResult {
   bool interrupted = false;
 };
 
-/// Works on one run after another, all in one gym: while a task is searched the next one is prepared.
+/// Works on one run after another, all in one gym: while a task is searched the next one is
+/// prepared.
 class Optimizer {
  public:
   Optimizer(const OptimizeOptions& options, const std::string& key, Store& store, Backend& backend,
@@ -124,8 +125,8 @@ class Optimizer {
   const std::unique_ptr<Evaluator> evaluator_;
 };
 
-/// One row of the final table, from the run's document. Peers' times are those beside the best kernel, by its
-/// speedups: between the start of a run and its end the machine's own speed changes.
+/// One row of the final table, from the run's document. Peers' times are those beside the best
+/// kernel, by its speedups: between the start of a run and its end the machine's own speed changes.
 void print_row(const TaskResult& result) {
   const json& document = result.document;
   const json& best = document["best"];
@@ -195,8 +196,8 @@ void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool 
     print_error("lathe: stopped before {} was begun\n", plans[i].task->name);
 }
 
-/// What all runs gave, and the exit code. A task that cannot be done does not keep others from it. What one
-/// run leaves of its share of the total, which began at `begin_ns`, the others have.
+/// What all runs gave, and the exit code. A task that cannot be done does not keep others from it.
+/// What one run leaves of its share of the total, which began at `begin_ns`, the others have.
 Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options,
                          const std::string& key, std::int64_t begin_ns, Store& store, Backend& backend,
                          std::vector<TaskResult>& results) {

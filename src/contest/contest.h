@@ -50,15 +50,15 @@ struct ContestContext {
   CancelToken stop;
 };
 
-/// Has each entrant write kernels for each task, the same number of evaluations for all, and evaluates them
-/// at `screen`. A text that several wrote is measured once and counts for each. Every evaluation is an
-/// experience in the store when it counts, so that a contest that was stopped goes on; entrants that are done
-/// are not opened. Returns false if it was stopped.
+/// Has each entrant write kernels for each task, the same number of evaluations for all, and
+/// evaluates them at `screen`. A text that several wrote is measured once and counts for each.
+/// Every evaluation is an experience in the store when it counts, so that a contest that was
+/// stopped goes on; entrants that are done are not opened. Returns false if it was stopped.
 Result<bool> run_contest(const ContestContext& context, const std::vector<Entrant>& entrants,
                          const std::vector<ContestTask>& tasks, const ContestOptions& options);
 
-/// All that a contest's runs have evaluated, by entrant, task and number. Failures of the machine are left
-/// out.
+/// All that a contest's runs have evaluated, by entrant, task and number. Failures of the machine
+/// are left out.
 Result<std::vector<ContestSample>> contest_samples(Store& store, const std::string& name);
 
 /// The run of an entrant at a task: "contest-NAME-ENTRANT-1a2b3c4d5e6f".

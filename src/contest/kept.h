@@ -19,8 +19,8 @@ struct Kept {
   int samples = 0;  ///< that were looked at
 };
 
-/// Successes of an entrant that is a model. Errors: kNotFound, the contest has no samples of it that hold
-/// their tokens.
+/// Successes of an entrant that is a model. Errors: kNotFound, the contest has no samples of it
+/// that hold their tokens.
 Result<Kept> keep_successes(Store& store, const std::string& contest, const std::string& entrant,
                             const KeepOptions& options);
 

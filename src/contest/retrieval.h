@@ -18,7 +18,8 @@ struct LearnedTask {
 Result<std::vector<LearnedTask>> read_learned_tasks(const std::string& folder,
                                                     const ActionLanguage& language);
 
-/// How unlike two tasks are: by their operations, then by the order of these, then by their extents.
+/// How unlike two tasks are: by their operations, then by the order of these, then by their
+/// extents.
 struct TaskDistance {
   double operations = 0;  ///< 1 - |common| / |all|, of multisets
   double order = 0;       ///< edits that make one sequence of operations the other
@@ -27,9 +28,9 @@ struct TaskDistance {
 };
 TaskDistance distance(const TaskSpec& one, const TaskSpec& other);
 
-/// "retrieval": memory alone, the control of what a model has learned. Proposes the answers to the nearest
-/// tasks, the nearest task's first, carried over to the task that is asked for. What cannot be carried over
-/// is proposed as it is.
+/// "retrieval": memory alone, the control of what a model has learned. Proposes the answers to the
+/// nearest tasks, the nearest task's first, carried over to the task that is asked for. What cannot
+/// be carried over is proposed as it is.
 std::unique_ptr<Policy> make_retrieval_policy(std::vector<LearnedTask> learned,
                                               std::shared_ptr<const ActionLanguage> language);
 

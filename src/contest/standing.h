@@ -12,12 +12,12 @@
 
 namespace lathe {
 
-/// Percentile bootstrap interval of the mean: of `resamples` draws of as many values with replacement. `mid`
-/// is the mean itself. Without values all are 0.
+/// Percentile bootstrap interval of the mean: of `resamples` draws of as many values with
+/// replacement. `mid` is the mean itself. Without values all are 0.
 Interval bootstrap_interval(std::span<const double> xs, double alpha, int resamples, Rng& rng);
 
-/// What an entrant's evaluations of one task come to, speeds by the lower bounds of speedups over the task's
-/// best peer.
+/// What an entrant's evaluations of one task come to, speeds by the lower bounds of speedups over
+/// the task's best peer.
 class TaskScore {
  public:
   /// Samples of one entrant and task, in any order; greedy ones too.
@@ -25,12 +25,12 @@ class TaskScore {
 
   int count() const { return static_cast<int>(lows_.size()); }
   double build_rate() const;
-  /// Probability that one of `k` evaluations is correct and strictly more than `p` times as fast as the peer:
-  /// unbiased for independent samples (Chen et al. 2021); of an ordered list its first `k`. For p = 0,
-  /// pass@k.
+  /// Probability that one of `k` evaluations is correct and strictly more than `p` times as fast as
+  /// the peer: unbiased for independent samples (Chen et al. 2021); of an ordered list its first
+  /// `k`. For p = 0, pass@k.
   double fast_at(double p, int k) const;
-  /// Expected best speedup of `k` evaluations, failures being 0: speedup@k; of an ordered list the best of
-  /// its first `k`.
+  /// Expected best speedup of `k` evaluations, failures being 0: speedup@k; of an ordered list the
+  /// best of its first `k`.
   double speedup_at(int k) const;
   double efficiency_at(int k) const;  ///< speedup_at() per thread or GPU
   double best() const;                ///< of all; 0 if none is correct
@@ -49,9 +49,10 @@ class Standing {
  public:
   explicit Standing(const std::vector<ContestSample>& samples);
 
-  /// As Markdown: where `subject` stands against each of the others, its losses first; then all entrants by
-  /// group of tasks. Intervals are bootstrapped over tasks. Only tasks that all entrants have count; those
-  /// left out are named by number. Errors: kInvalid, there is no such entrant.
+  /// As Markdown: where `subject` stands against each of the others, its losses first; then all
+  /// entrants by group of tasks. Intervals are bootstrapped over tasks. Only tasks that all
+  /// entrants have count; those left out are named by number. Errors: kInvalid, there is no such
+  /// entrant.
   Result<std::string> table(const std::string& subject) const;
 
  private:

@@ -28,8 +28,8 @@ struct DataTask {
   double evaluate_seconds = 0;
 };
 
-/// The made tasks of a store in order: of the data sets with these seeds, or of all. References into `store`
-/// remain. Errors: kNotFound where there are none.
+/// The made tasks of a store in order: of the data sets with these seeds, or of all. References
+/// into `store` remain. Errors: kNotFound where there are none.
 Result<std::vector<DataTask>> read_data(Store& store, const std::vector<std::uint64_t>& seeds);
 
 /// Examples in one language.
@@ -49,7 +49,8 @@ Result<LanguageData> write_examples(const std::vector<DataTask>& tasks, const Ac
 /// "train.jsonl" for kernels, "train.schedule.jsonl" for another language.
 std::string data_file_name(Split split, std::string_view language);
 
-/// Writes a file for each split and language, the tasks as "tasks/<split>/<name>.toml", and card.md.
+/// Writes a file for each split and language, the tasks as "tasks/<split>/<name>.toml", and
+/// card.md.
 Status write_data(const std::vector<DataTask>& tasks, const std::vector<LanguageData>& data,
                   const std::string& folder);
 

@@ -6,8 +6,8 @@
 
 namespace lathe {
 
-/// The device that a task's kernels were timed on, as far as prompts and schedules depend on it: with it,
-/// examples can be written again on a machine that has no such device.
+/// The device that a task's kernels were timed on, as far as prompts and schedules depend on it:
+/// with it, examples can be written again on a machine that has no such device.
 struct DeviceRecord {
   DeviceInfo device;
   DevicePeaks peaks;

@@ -76,7 +76,8 @@ class Factory {
     return std::optional<Work>();
   }
 
-  /// A task of the generator; every eighth is the one before it with other extents, if training has that one.
+  /// A task of the generator; every eighth is the one before it with other extents, if training has
+  /// that one.
   Status define(Work& work) const {
     if (work.index % kReshapeEvery == kReshapeEvery - 1) {
       LATHE_TRY(const TaskSpec trained, generated(options_, work.index - 1));

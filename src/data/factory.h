@@ -47,17 +47,17 @@ struct HeldOutTask {
   Split split = Split::kShapes;
 };
 /// To examine what was trained on a data set with these options: of its tasks those with held-out
-/// compositions, and each of the others with extents that the data set has not. Nothing is evaluated. With
-/// the options of another data set, tasks of compositions that no training has seen remain a fair exam, and
-/// reshaped ones need not be known.
+/// compositions, and each of the others with extents that the data set has not. Nothing is
+/// evaluated. With the options of another data set, tasks of compositions that no training has seen
+/// remain a fair exam, and reshaped ones need not be known.
 Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, const CancelToken& stop);
 
 /// The run of a data set's task: "data-1-17".
 std::string data_run_id(std::uint64_t seed, int index);
 
-/// Evaluates a policy's kernels, and faulty forms of the fastest, for each task of a data set: one run a
-/// task, whose summary holds what read_data() needs. Goes on where an earlier sitting stopped: within a task
-/// too.
+/// Evaluates a policy's kernels, and faulty forms of the fastest, for each task of a data set: one
+/// run a task, whose summary holds what read_data() needs. Goes on where an earlier sitting
+/// stopped: within a task too.
 Result<DataSummary> make_data(const DataContext& context, const DataOptions& options);
 
 }  // namespace lathe

@@ -90,7 +90,8 @@ class PairWriter {
     return Ok{};
   }
 
-  /// The kernel that an answer was derived from, else kernels spread evenly over those that are slower.
+  /// The kernel that an answer was derived from, else kernels spread evenly over those that are
+  /// slower.
   Status write_better() {
     const double most = passed_.front()->fitness / options_.least_gain;
     const auto slower =

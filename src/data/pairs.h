@@ -32,9 +32,9 @@ struct PairSource {
 };
 
 /// Examples for supervised training from the evaluations of one task, as lines of a data file
-/// (docs/training.md) with "kind": "first", "better" or "fixed". Every answer is a kernel that passed, in the
-/// source's language; kernels of which that language cannot speak are left out. Errors: a prompt that exceeds
-/// its budget with nothing shown.
+/// (docs/training.md) with "kind": "first", "better" or "fixed". Every answer is a kernel that
+/// passed, in the source's language; kernels of which that language cannot speak are left out.
+/// Errors: a prompt that exceeds its budget with nothing shown.
 Result<std::vector<nlohmann::json>> pairs_of(const PairSource& source, const PairOptions& options);
 
 }  // namespace lathe

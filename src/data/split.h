@@ -18,16 +18,16 @@ enum class Split {
 inline constexpr std::array kSplits = {Split::kTrain, Split::kShapes, Split::kCompositions};
 std::string_view name(Split split);
 
-/// The operations of a task by name, sorted: "bias_add+matmul+matmul". Extents, dtypes, names and order are
-/// left out, so tasks that differ in these alone fall on one side of the split.
+/// The operations of a task by name, sorted: "bias_add+matmul+matmul". Extents, dtypes, names and
+/// order are left out, so tasks that differ in these alone fall on one side of the split.
 std::string composition_of(const TaskSpec& task);
 
-/// Whether 15% of all compositions, drawn by their hash, include this one: training has none of its tasks.
-/// Needs no list, so tasks made on different machines never disagree.
+/// Whether 15% of all compositions, drawn by their hash, include this one: training has none of its
+/// tasks. Needs no list, so tasks made on different machines never disagree.
 bool is_held_out(std::string_view composition);
 
-/// A sound task like `task` with other extents: every scored one between its lowest and itself. Errors: the
-/// task is too small, or lint refuses what was drawn.
+/// A sound task like `task` with other extents: every scored one between its lowest and itself.
+/// Errors: the task is too small, or lint refuses what was drawn.
 Result<std::string> reshape(const TaskSpec& task, Rng& rng);
 
 }  // namespace lathe

@@ -45,7 +45,8 @@ struct BenchReport {
   int unknown = 0;  ///< sizes that the journal does not know
 };
 
-/// Times the journal's choices against the vendor's, all contenders of a size within the same rounds.
+/// Times the journal's choices against the vendor's, all contenders of a size within the same
+/// rounds.
 Result<BenchReport> bench(Device& device, const Compile& compile, const Journal& journal,
                           const BenchOptions& options, EventSink& events, const CancelToken& cancel);
 
@@ -53,8 +54,8 @@ Result<BenchReport> bench(Device& device, const Compile& compile, const Journal&
 std::string csv_of(const std::vector<Row>& rows);
 Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string& path);
 
-/// Fills in what bench/torch/gemm.py measured through the exported library: torch and dispatched. Errors name
-/// the line.
+/// Fills in what bench/torch/gemm.py measured through the exported library: torch and dispatched.
+/// Errors name the line.
 Status add_torch_times(std::vector<Row>& rows, const std::string& text, const std::string& path);
 
 /// Tables in Markdown: totals, losses first, by family and by work, the distribution of ratios.

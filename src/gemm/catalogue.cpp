@@ -28,7 +28,8 @@ class Enumeration {
   void add(Plan plan) {
     plan.layout = problem_.layout;
     if (!serves(plan, problem_) || shared_bytes_of(plan) > kMaxShared) return;
-    // Blocks far beyond what one wave holds need no help from clusters; large tiles need enough work.
+    // Blocks far beyond what one wave holds need no help from clusters; large tiles need enough
+    // work.
     const double blocks =
         static_cast<double>(problem_.m / plan.rows + 1) * static_cast<double>(problem_.n / plan.columns + 1);
     if (plan.split > 1 && blocks > sm_count_) return;

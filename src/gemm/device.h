@@ -23,14 +23,14 @@ inline double flop_of(const Size& size) {
   return 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
 }
 
-/// A compiled kernel. The facts are those of the build (registers, stack_bytes, spill_bytes) and, if it
-/// was inspected, of its machine code (instructions, hmma_f32, hgmma_f32, ...).
+/// A compiled kernel. The facts are those of the build (registers, stack_bytes, spill_bytes) and,
+/// if it was inspected, of its machine code (instructions, hmma_f32, hgmma_f32, ...).
 struct Build {
   std::string cubin;
   std::map<std::string, double> facts;
 };
-/// Disassembling takes longer than compiling: it is for kernels that are kept. Without a disassembler an
-/// inspected build lacks the facts.
+/// Disassembling takes longer than compiling: it is for kernels that are kept. Without a
+/// disassembler an inspected build lacks the facts.
 enum class Inspect { kNo, kYes };
 /// Thread-safe.
 using Compile = std::function<Result<Build>(const std::string& source, Inspect inspect)>;
@@ -72,7 +72,8 @@ class Device {
   virtual Result<std::vector<RoundTimes>> time(const Size& size, std::span<const Contender> contenders,
                                                const TimeOptions& options) = 0;
 
-  /// Every check of docs/gemm.md. An error with a reason: the kernel is wrong; without: the device's fault.
+  /// Every check of docs/gemm.md. An error with a reason: the kernel is wrong; without: the
+  /// device's fault.
   virtual Status verify(const Size& size, Contender kernel, int repeats) = 0;
 
   /// Measured between two clocks of the GPU over some microseconds.

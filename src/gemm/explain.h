@@ -4,8 +4,9 @@
 
 namespace lathe::gemm {
 
-/// What the search found, as Markdown computed from the journal alone: which skeletons and knobs won where,
-/// how knobs go with extents, what the wrong choice of one knob costs, and how far the model is off.
+/// What the search found, as Markdown computed from the journal alone: which skeletons and knobs
+/// won where, how knobs go with extents, what the wrong choice of one knob costs, and how far the
+/// model is off.
 std::string explain(const Journal& journal, int sm_count);
 
 }  // namespace lathe::gemm

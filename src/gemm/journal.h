@@ -29,10 +29,12 @@ struct Trial {
 };
 
 /// The tuner's memory: one file of JSON lines, which grows and is flushed line by line, so that a
-/// session that is killed goes on where it was. It may be copied to another machine of the same GPU.
+/// session that is killed goes on where it was. It may be copied to another machine of the same
+/// GPU.
 class Journal {
  public:
-  /// Reads what is there; a last line that was cut off is dropped. kCorrupt names the line of any other.
+  /// Reads what is there; a last line that was cut off is dropped. kCorrupt names the line of any
+  /// other.
   static Result<Journal> open(const std::string& path);
 
   const std::vector<Choice>& choices() const { return choices_; }  ///< the last of each size
@@ -47,7 +49,8 @@ class Journal {
   Status add(const Choice& choice);
   Status add(const Trial& trial);
   Status add_bad(const std::string& kernel, const std::string& why);
-  /// Written before kernels run first: should the process die of one, this names it. ended() takes it back.
+  /// Written before kernels run first: should the process die of one, this names it. ended() takes
+  /// it back.
   Status starting(const std::string& kernel);
   Status ended();
 

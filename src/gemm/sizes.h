@@ -7,7 +7,8 @@
 
 namespace lathe::gemm {
 
-/// All of {64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384} cubed: 1000, the smallest first.
+/// All of {64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384} cubed: 1000, the smallest
+/// first.
 std::vector<Size> all_sizes();
 
 /// Sizes that differ in kind, as the work on kernels is divided (docs/gemm.md).

@@ -23,9 +23,9 @@ struct TuneReport {
   double seconds = 0, build_seconds = 0;
 };
 
-/// For each size: what the model ranks highest is screened in few short rounds, then what lies near the
-/// best of those; few meet cuBLASLt's candidates in longer rounds; the fastest that passes every check is
-/// the choice. Sizes that the journal knows are skipped.
+/// For each size: what the model ranks highest is screened in few short rounds, then what lies near
+/// the best of those; few meet cuBLASLt's candidates in longer rounds; the fastest that passes
+/// every check is the choice. Sizes that the journal knows are skipped.
 class Tuner {
  public:
   Tuner(Device& device, Compile compile, Journal& journal, EventSink& events)
@@ -57,8 +57,8 @@ class Tuner {
   TuneReport report_;
 };
 
-/// Why a build must not be used, from its facts: spills, a stack, products that wait for one another, sums in
-/// fp16. Empty for a good one.
+/// Why a build must not be used, from its facts: spills, a stack, products that wait for one
+/// another, sums in fp16. Empty for a good one.
 std::string objection_to(const Build& build, const Plan& plan);
 
 /// In how many knobs two plans differ.

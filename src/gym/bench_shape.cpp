@@ -17,7 +17,8 @@ constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::
                                            Distribution::kProbe, Distribution::kLarge};
 constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing workload fills
 constexpr double kMaxTrials = 96;
-// How long a block's start takes differs by a microsecond between processes (results/cuda/timing.md).
+// How long a block's start takes differs by a microsecond between processes
+// (results/cuda/timing.md).
 constexpr double kSteadyBlockNs = 8e4, kShortestCallNs = 2.5e3;
 constexpr double kFewestSteadyTrials = 6;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
@@ -40,8 +41,8 @@ double bytes_of_trial(const BoundTask& task, double known_share) {
   return bytes;
 }
 
-/// A trial of whose outputs `part` is known, all by default; none where the task does not allow inputs so
-/// extreme.
+/// A trial of whose outputs `part` is known, all by default; none where the task does not allow
+/// inputs so extreme.
 Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundTask& task,
                                         Distribution distribution, const Seed& seed,
                                         std::optional<Part> part = {}) {
@@ -51,8 +52,8 @@ Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundT
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
 }
 
-/// Where the trials' known parts are: evenly spread from a secret place on, in a secret order. Of a half that
-/// a kernel leaves out, two trials know a part already.
+/// Where the trials' known parts are: evenly spread from a secret place on, in a secret order. Of a
+/// half that a kernel leaves out, two trials know a part already.
 std::vector<double> spread_places(int count, const Seed& secret) {
   Rng rng(secret);
   const double first = rng.uniform();

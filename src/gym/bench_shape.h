@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// One shape of a task with the data that candidates are verified and timed on. Made once a run, shared by
-/// all candidates. The trials come from secret seeds.
+/// One shape of a task with the data that candidates are verified and timed on. Made once a run,
+/// shared by all candidates. The trials come from secret seeds.
 struct BenchShape {
   std::string name;  ///< "rows=1024,cols=512"
   bool hidden = false;
@@ -33,14 +33,14 @@ struct WorkloadOptions {
   double max_reference_flops = 4e9;    ///< of all trials together
 };
 
-/// One trial a distribution that the task allows. `all` is for small shapes; otherwise the four that catch
-/// most.
+/// One trial a distribution that the task allows. `all` is for small shapes; otherwise the four
+/// that catch most.
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
                                                              bool all);
 
-/// How large a shape may be that every evaluation runs once more: beyond the scored shapes, unless one call
-/// of a slow kernel or the reference would take seconds.
+/// How large a shape may be that every evaluation runs once more: beyond the scored shapes, unless
+/// one call of a slow kernel or the reference would take seconds.
 SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored);
 /// One trial, of whose outputs a secret part is known.
 Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, const Reference& reference,
@@ -48,8 +48,8 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
 
 /// From how many trials blocks draw their calls, where a call takes so long.
 int trials_for_calls_of(double call_ns);
-/// The same for screens on a steady device: as many as fill a block of usual and one of unseen inputs for
-/// longer than what its start may cost, if calls take the least that they can.
+/// The same for screens on a steady device: as many as fill a block of usual and one of unseen
+/// inputs for longer than what its start may cost, if calls take the least that they can.
 int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks);
 
 /// As many trials as a block needs so that no input is seen twice, within the limits; at least two.

@@ -16,8 +16,8 @@ constexpr double kUneven = 0.15;       // of the busiest's time, the average mul
 constexpr double kFewWarps = 0.4;      // of those that a multiprocessor can hold
 constexpr double kGivesItself = 0.9;   // achieved over theoretical occupancy
 
-/// A unit with a peak: its bottleneck, the counters that say how near it is (the first that is known), what
-/// it is for people.
+/// A unit with a peak: its bottleneck, the counters that say how near it is (the first that is
+/// known), what it is for people.
 struct Roof {
   const char* name;
   std::array<const char*, 2> counters;

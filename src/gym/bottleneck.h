@@ -8,8 +8,8 @@
 
 namespace lathe {
 
-/// Names what holds a kernel back, the strongest first, from the counters of one call (docs/cuda.md has the
-/// names of both). A counter that is missing supports no conclusion.
+/// Names what holds a kernel back, the strongest first, from the counters of one call (docs/cuda.md
+/// has the names of both). A counter that is missing supports no conclusion.
 std::vector<Bottleneck> find_bottlenecks(const std::map<std::string, double>& counters);
 
 }  // namespace lathe

@@ -8,8 +8,9 @@ namespace lathe {
 
 Error cancelled_error();
 
-/// A backend whose work ends soon after its token is raised: what runs is killed, nothing new begins. Errors
-/// are then kCancelled, blocks end as kInfra. `inner` must outlive it. Peaks are measured to the end.
+/// A backend whose work ends soon after its token is raised: what runs is killed, nothing new
+/// begins. Errors are then kCancelled, blocks end as kInfra. `inner` must outlive it. Peaks are
+/// measured to the end.
 class CancellableBackend final : public Backend {
  public:
   CancellableBackend(Backend& inner, CancelToken cancel) : inner_(inner), cancel_(std::move(cancel)) {}
@@ -47,7 +48,8 @@ class CancellableBackend final : public Backend {
   CancelToken cancel_;
 };
 
-/// A reference that evaluates nothing more once the token is raised: kCancelled. `inner` must outlive it.
+/// A reference that evaluates nothing more once the token is raised: kCancelled. `inner` must
+/// outlive it.
 std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel);
 
 }  // namespace lathe

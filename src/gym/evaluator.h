@@ -12,8 +12,8 @@
 
 namespace lathe {
 
-/// One candidate to judge. The text is whatever a policy wrote: text that nobody can read gets a verdict too
-/// (BUILD_FAILED, "bad_candidate").
+/// One candidate to judge. The text is whatever a policy wrote: text that nobody can read gets a
+/// verdict too (BUILD_FAILED, "bad_candidate").
 struct EvaluationRequest {
   std::shared_ptr<const TaskSpec> task;
   std::string text;
@@ -29,8 +29,8 @@ struct EvaluationRequest {
 /// Names a request of one evaluator.
 using Ticket = std::int64_t;
 
-/// What became of a request. An error is never the candidate's: kCancelled, kTimeout for a missed deadline,
-/// or what keeps its task from being prepared.
+/// What became of a request. An error is never the candidate's: kCancelled, kTimeout for a missed
+/// deadline, or what keeps its task from being prepared.
 struct Evaluated {
   Ticket ticket = 0;
   Result<Verdict> verdict;
@@ -49,25 +49,26 @@ struct TaskBaselines {
   std::string best;  ///< the fastest peer's name: the speedup over it is what a search maximises
 };
 
-/// A client's connection to a gym, whether it runs in this process or behind a wire: submit candidates of any
-/// number of tasks, take verdicts in the order in which they finish. A candidate that dies, hangs, forks or
-/// floods costs only its own verdict. All members are thread-safe; what is under way when a client is
-/// destroyed is cancelled.
+/// A client's connection to a gym, whether it runs in this process or behind a wire: submit
+/// candidates of any number of tasks, take verdicts in the order in which they finish. A candidate
+/// that dies, hangs, forks or floods costs only its own verdict. All members are thread-safe; what
+/// is under way when a client is destroyed is cancelled.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
 
   /// kBusy: this client has as many unfinished requests as it may; poll() first.
   virtual Result<Ticket> submit(EvaluationRequest request) = 0;
-  /// The next finished request; waits at most so long. nullopt: none finished in time, or none is in flight.
+  /// The next finished request; waits at most so long. nullopt: none finished in time, or none is
+  /// in flight.
   virtual std::optional<Evaluated> poll(double timeout_seconds) = 0;
   /// Submitted and not yet returned by poll().
   virtual int in_flight() const = 0;
 
   /// Begins to prepare a task, so that the first request finds it ready. Does not wait.
   virtual void prepare(std::shared_ptr<const TaskSpec> task) = 0;
-  /// Waits for the task to be prepared (seconds). Errors: the task cannot be bound, no baseline passes,
-  /// kCancelled.
+  /// Waits for the task to be prepared (seconds). Errors: the task cannot be bound, no baseline
+  /// passes, kCancelled.
   virtual Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task,
                                           const CancelToken& cancel) = 0;
 };

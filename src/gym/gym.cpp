@@ -23,8 +23,8 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(10);  // tokens and deadlines wake nobody
 constexpr double kLongWaitSeconds = 5;                 // for other processes, before a word of it
 
-// Contexts take another quarter, what launchers have mapped of tasks that went a third one, and the tasks
-// that are prepared meanwhile what is left.
+// Contexts take another quarter, what launchers have mapped of tasks that went a third one, and the
+// tasks that are prepared meanwhile what is left.
 constexpr std::int64_t kShareOfDevice = 4;
 
 std::int64_t half_of_memory() {
@@ -118,8 +118,8 @@ class LocalEvaluator final : public Evaluator {
 ///   submit -> its task is prepared -> [to_build] -> builder -> [to_judge] -> lane: verify, time -> done ->
 ///   poll
 ///
-/// Preparers, builders and lanes are threads, each taking the most urgent of its queue. One mutex guards all
-/// that they share; a watchman ends requests that were cancelled or are late.
+/// Preparers, builders and lanes are threads, each taking the most urgent of its queue. One mutex
+/// guards all that they share; a watchman ends requests that were cancelled or are late.
 class LocalGym final : public Gym {
  public:
   LocalGym(Backend& backend, const GymOptions& options, EventSink& events)
@@ -130,8 +130,8 @@ class LocalGym final : public Gym {
         events_(events),
         stop_(options.cancel.child()) {}
 
-  /// Not in the constructor: where the system gives too few threads, the destructor ends those that are
-  /// there.
+  /// Not in the constructor: where the system gives too few threads, the destructor ends those that
+  /// are there.
   void start_threads() {
     const DeviceInfo& device = backend_.device();
     // Lanes that wait for their processors would leave the device idle.
@@ -437,7 +437,8 @@ class LocalGym final : public Gym {
       }
       const std::size_t before = unfinished_.size();
       end_unwanted();
-      // Not at every round: whoever wakes for nothing takes a processor from a kernel that is timed.
+      // Not at every round: whoever wakes for nothing takes a processor from a kernel that is
+      // timed.
       if (stop_.cancelled() || unfinished_.size() != before) changed_.notify_all();
       if (stop_.cancelled()) return;
       idle_.wait_for(lock, kTick);

@@ -27,17 +27,20 @@ struct GymOptions {
   double screen_timeout_seconds = 120;  ///< of a whole evaluation once its build is done: TIMEOUT
   double final_timeout_seconds = 600;   ///< the same at `final` and `profile`
   int requests_of_client = 1 << 16;     ///< unfinished ones, before submit() says kBusy
-  /// Host memory of prepared tasks, beyond which the longest unused of the idle ones go, and no further one
-  /// is prepared beside those in use; 0: half of the machine's. So it is with a quarter of the device's.
+  /// Host memory of prepared tasks, beyond which the longest unused of the idle ones go, and no
+  /// further one is prepared beside those in use; 0: half of the machine's. So it is with a quarter
+  /// of the device's.
   std::int64_t task_memory_bytes = 0;
-  /// Kernels of Lathe's own for a task, never a policy's, that screens are timed against where every peer is
-  /// far slower: a slow opponent costs time. No speedup is reported over them, and a final never meets them.
+  /// Kernels of Lathe's own for a task, never a policy's, that screens are timed against where
+  /// every peer is far slower: a slow opponent costs time. No speedup is reported over them, and a
+  /// final never meets them.
   std::function<std::vector<Candidate>(const TaskSpec&)> anchors = {};
   CancelToken cancel = {};  ///< ends everything
 };
 
-/// Judges candidates of many tasks on one device. Tasks are prepared when they are first needed and kept by
-/// digest; builds run on workers, evaluations on lanes, and the device's lane says who may time.
+/// Judges candidates of many tasks on one device. Tasks are prepared when they are first needed and
+/// kept by digest; builds run on workers, evaluations on lanes, and the device's lane says who may
+/// time.
 class Gym {
  public:
   /// `backend` and `events` must outlive it; events come from several threads.

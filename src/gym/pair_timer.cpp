@@ -72,7 +72,8 @@ Interval interval(const std::vector<double>& samples, double alpha) {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// One pair: a call's time in the better of each kernel's blocks, for what the machine does only slows.
+/// One pair: a call's time in the better of each kernel's blocks, for what the machine does only
+/// slows.
 struct Pair {
   double anchor_ns = kNever;
   double candidate_ns = kNever;

@@ -21,7 +21,8 @@ struct TimingRule {
   double anchor_ns = 0;          ///< of the anchor, likewise
   std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
   std::vector<int> unseen = {};  ///< others, that the candidate's process meets once, at the end
-  /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be null.
+  /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be
+  /// null.
   const RmsLimits* rms = nullptr;
 };
 TimingRule screen_rule();
@@ -41,10 +42,11 @@ struct RatioEstimate {
   bool converged = false;
 };
 
-/// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh processes, a
-/// secret order of trials, the candidate's outputs checked after every block. Blocks on unseen inputs are the
-/// last, and as long as the others: nothing tells a kernel beforehand which of them it is in. A failed block
-/// of the candidate ends it with a Finding; one of the anchor is the machine's fault.
+/// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh
+/// processes, a secret order of trials, the candidate's outputs checked after every block. Blocks
+/// on unseen inputs are the last, and as long as the others: nothing tells a kernel beforehand
+/// which of them it is in. A failed block of the candidate ends it with a Finding; one of the
+/// anchor is the machine's fault.
 struct PairOutcome {
   Finding finding;
   RatioEstimate estimate;
@@ -52,8 +54,8 @@ struct PairOutcome {
 PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
                       const Seed& secret);
 
-/// One call's time from a few blocks that the machine leaves alone, for choosing an anchor and a block's
-/// length.
+/// One call's time from a few blocks that the machine leaves alone, for choosing an anchor and a
+/// block's length.
 struct QuickTime {
   Finding finding;
   double call_ns = 0;
@@ -63,15 +65,16 @@ struct QuickTime {
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret);
 
-/// The trials that a process's blocks may draw again and again, and some that it meets once, at its end.
+/// The trials that a process's blocks may draw again and again, and some that it meets once, at its
+/// end.
 struct Ring {
   std::vector<int> usual, unseen;
 };
 /// All are usual unless `hold_back`, or where the workload has only one.
 Ring draw_ring(const Workload& workload, bool hold_back, const Seed& secret);
 
-/// By how much, in logarithms, a kernel is slower on inputs that are new to its process: one that keeps
-/// answers where nothing is cleared is slow there.
+/// By how much, in logarithms, a kernel is slower on inputs that are new to its process: one that
+/// keeps answers where nothing is cleared is slow there.
 struct Excess {
   double log = 0;  ///< as measured
   double low = 0;  ///< beyond what chance and a plausible noise of blocks explain; significant above 0

@@ -40,10 +40,10 @@ Interval plus(const Interval& a, const Interval& b) {
 
 Interval minus(const Interval& a, const Interval& b) { return plus(a, {-b.high, -b.mid, -b.low}); }
 
-/// Where the same measurement in a fresh process falls, 95 times in 100. Rounds differ by what processes and
-/// allocations do to a kernel and by noise within a round, whose size their samples tell: the first is in
-/// every process anew, the second is averaged by the fresh measurement as by this one. Both also share what a
-/// whole final has in common (results/cpu/timing.md).
+/// Where the same measurement in a fresh process falls, 95 times in 100. Rounds differ by what
+/// processes and allocations do to a kernel and by noise within a round, whose size their samples
+/// tell: the first is in every process anew, the second is averaged by the fresh measurement as by
+/// this one. Both also share what a whole final has in common (results/cpu/timing.md).
 Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   std::vector<double> middles, noise_variances;
   for (const RatioEstimate& round : rounds) {

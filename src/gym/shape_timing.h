@@ -12,9 +12,9 @@
 
 namespace lathe {
 
-/// A verified kernel that others are timed against at one shape, and how fast it is compared with the naive
-/// build. Each timing opens it afresh: what one process's allocations do to it would bias every candidate
-/// alike.
+/// A verified kernel that others are timed against at one shape, and how fast it is compared with
+/// the naive build. Each timing opens it afresh: what one process's allocations do to it would bias
+/// every candidate alike.
 struct Anchor {
   std::string name;
   Candidate candidate;
@@ -44,8 +44,8 @@ struct TiedAnchor {
   Anchor anchor;
 };
 
-/// What a candidate gains over every peer at a shape that it does not cover, where the best of them runs
-/// instead.
+/// What a candidate gains over every peer at a shape that it does not cover, where the best of them
+/// runs instead.
 std::vector<Speedup> fallback_speedups(std::span<const Anchor> peers, const std::string& best_peer,
                                        const std::string& shape);
 
@@ -57,25 +57,26 @@ struct TimingSite {
   double block_timeout_seconds;
 };
 
-/// Times at one scored shape for one evaluation. A candidate is timed against one of the peers, which are
-/// tied to the first of them, the naive build; its speedup over every peer is composed from the two
-/// intervals.
+/// Times at one scored shape for one evaluation. A candidate is timed against one of the peers,
+/// which are tied to the first of them, the naive build; its speedup over every peer is composed
+/// from the two intervals.
 class ShapeTimer {
  public:
   /// `secret` draws trials and checked places; no two timers have the same. `stand_ins` are other
-  /// anchors, for screens where every peer is far slower; nullopt: they are yet to be made, which is done
-  /// while no candidate has a process.
+  /// anchors, for screens where every peer is far slower; nullopt: they are yet to be made, which
+  /// is done while no candidate has a process.
   ShapeTimer(const TimingSite& site, std::span<const Anchor> peers, const Seed& secret,
              std::optional<std::span<const Anchor>> stand_ins = std::span<const Anchor>())
       : site_(site), peers_(peers), secret_(secret), stand_ins_(stand_ins) {
     assert(!site.shape.timing_rms.empty());
   }
 
-  /// Measures a verified kernel as a further anchor: against the first, or against a twin of itself where it
-  /// is the first.
+  /// Measures a verified kernel as a further anchor: against the first, or against a twin of itself
+  /// where it is the first.
   TiedAnchor tie(const std::string& name, bool peer, const Candidate& candidate, const Artifact& artifact);
   ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
-  /// Fresh inputs, allocations and processes several times over; the interval predicts a further one.
+  /// Fresh inputs, allocations and processes several times over; the interval predicts a further
+  /// one.
   ShapeTiming final(const Candidate& candidate, const Artifact& artifact);
 
  private:
@@ -92,7 +93,8 @@ class ShapeTimer {
   };
   struct FairOutcome {
     PairOutcome pair;
-    /// The least that any process found, significant only if all agree; none where processes forget.
+    /// The least that any process found, significant only if all agree; none where processes
+    /// forget.
     std::optional<Excess> excess = {};
   };
   struct FinalRound {
@@ -103,30 +105,34 @@ class ShapeTimer {
   Finding open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
                std::unique_ptr<Session>& session) const;
   TimingRule on_this_device(TimingRule rule) const;
-  /// A candidate's open session against one of the anchor that is opened for it, on the same workload.
+  /// A candidate's open session against one of the anchor that is opened for it, on the same
+  /// workload.
   PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
   const Anchor& fastest_peer() const;
   void end_early(const QuickTime& quick, ShapeTiming& result) const;
-  /// The fastest peer where the times are within reach of each other, for then the claim over it is measured
-  /// directly; else what is nearest to the candidate's time.
+  /// The fastest peer where the times are within reach of each other, for then the claim over it is
+  /// measured directly; else what is nearest to the candidate's time.
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// By so much that none of them is an anchor to compare with.
   bool outruns_peers(double call_ns) const;
   Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
-  /// Holds trials back from a round's blocks where the device's processes remember, others for each process.
+  /// Holds trials back from a round's blocks where the device's processes remember, others for each
+  /// process.
   void hold_back(Round& round, int process = 0) const;
-  /// Times an open session. Where processes remember, asks fresh ones until one finds the kernel no slower on
-  /// inputs that are new to it.
+  /// Times an open session. Where processes remember, asks fresh ones until one finds the kernel no
+  /// slower on inputs that are new to it.
   FairOutcome time_fairly(const Anchor& anchor, Session& session, const Round& round,
                           const Built& built) const;
-  /// What a kernel gains by inputs that its process has met does not count, and a large gain is TAMPERED.
+  /// What a kernel gains by inputs that its process has met does not count, and a large gain is
+  /// TAMPERED.
   static Finding take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result);
-  /// Round `number` of a final, on a workload of its own and in a process that it shares with the same rounds
-  /// at other shapes.
+  /// Round `number` of a final, on a workload of its own and in a process that it shares with the
+  /// same rounds at other shapes.
   FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number) const;
   /// A call's time on the shape's screening workload, which chooses a final's anchor.
   QuickTime time_alone(const Built& built, const Seed& secret) const;
-  /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory arithmetic.
+  /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory
+  /// arithmetic.
   Finding check_roof(double call_ns) const;
   /// Fills in the timing, the speedups and what the roofs say of them.
   void compose(const Anchor& anchor, const RatioEstimate& estimate, bool final_depth,

@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kHiddenFlops = 2e7;
 
-/// Failures of the machine that a candidate may have brought about, by a frame on a channel, a helper that it
-/// killed or memory that it took: no way for a wrong one to be no verdict.
+/// Failures of the machine that a candidate may have brought about, by a frame on a channel, a
+/// helper that it killed or memory that it took: no way for a wrong one to be no verdict.
 bool may_be_the_candidates(const Finding& finding) {
   static constexpr std::array<std::string_view, 5> kOthers = {"anchor_failed", "build_infra", "cancelled",
                                                               "reverify", "workload"};
@@ -100,8 +100,9 @@ Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const S
     for (Speedup& speedup : timed.speedups) verdict.speedups.push_back(std::move(speedup));
   }
   if (suspicion.passed() && verdict.depth == Depth::kScreen) return {};
-  // Hidden shapes are the same for a whole run, which a patient policy could learn: a final draws new ones.
-  // Algebra may be real: what is too fast for the textbook must hold there, and on all shapes' fresh inputs.
+  // Hidden shapes are the same for a whole run, which a patient policy could learn: a final draws
+  // new ones. Algebra may be real: what is too fast for the textbook must hold there, and on all
+  // shapes' fresh inputs.
   const Finding again =
       reverify(scope, built, secret.derive("reverify"), verdict.evidence, !suspicion.passed());
   if (!again.passed()) return again;

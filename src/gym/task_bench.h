@@ -21,8 +21,8 @@ struct TaskBenchOptions {
   std::vector<Candidate> anchors = {};  ///< see GymOptions::anchors
 };
 
-/// A task made ready for evaluation on one backend: shapes, secret inputs, references, verified and timed
-/// baselines. Immutable once made, so that several threads may evaluate on it.
+/// A task made ready for evaluation on one backend: shapes, secret inputs, references, verified and
+/// timed baselines. Immutable once made, so that several threads may evaluate on it.
 class TaskBench {
  public:
   /// Seconds of work; `cancel` ends it soon.
@@ -31,8 +31,9 @@ class TaskBench {
                                                    EventSink& events);
 
   std::span<const BenchShape> shapes() const { return shapes_; }
-  /// Verifies, then times to the depth asked for. Fills everything of the verdict but queue and build
-  /// seconds. The work ends soon after the token is raised; its verdict is void then. Thread-safe.
+  /// Verifies, then times to the depth asked for. Fills everything of the verdict but queue and
+  /// build seconds. The work ends soon after the token is raised; its verdict is void then.
+  /// Thread-safe.
   Verdict evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
                    const CancelToken& cancel) const;
 
@@ -41,7 +42,8 @@ class TaskBench {
   MemoryUse memory() const;
 
  private:
-  /// What one evaluation, or the preparation, works with: all of it ends soon after its token is raised.
+  /// What one evaluation, or the preparation, works with: all of it ends soon after its token is
+  /// raised.
   struct Scope {
     Backend& backend;
     const Reference& reference;
@@ -71,7 +73,8 @@ class TaskBench {
   Status make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines);
   Status make_data(const Scope& scope);
   void build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const;
-  /// The naive build's own errors, and timing data where its size depends on how fast the naive build is.
+  /// The naive build's own errors, and timing data where its size depends on how fast the naive
+  /// build is.
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
   Status make_timing_data(const Scope& scope, std::size_t shape, int trials, const WorkloadOptions& limits);
@@ -107,7 +110,8 @@ class TaskBench {
   Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
   /// The stages that the verdict's depth asks for.
   Finding judge(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
-  /// Whether the naive build runs: a machine that fails with one candidate and not with it is healthy.
+  /// Whether the naive build runs: a machine that fails with one candidate and not with it is
+  /// healthy.
   bool control_runs(const Scope& scope, const Seed& secret) const;
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,

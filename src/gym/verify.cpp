@@ -66,9 +66,9 @@ void add_cases(const BlockOutcome& outcome, const Finding& finding, const BenchS
   }
 }
 
-/// Every trial twice: in halves, so that a kernel which computes neighbours too is seen to write to outputs
-/// that nobody asked for, then all in one process, where one that remembers something is wrong from its
-/// second call on. In secret orders.
+/// Every trial twice: in halves, so that a kernel which computes neighbours too is seen to write to
+/// outputs that nobody asked for, then all in one process, where one that remembers something is
+/// wrong from its second call on. In secret orders.
 std::vector<std::vector<int>> draw_blocks(const BenchShape& shape, const Seed& secret) {
   Rng rng(secret);
   std::vector<int> all(shape.verify->trials.size());

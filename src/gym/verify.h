@@ -13,14 +13,14 @@ struct Finding {
   bool passed() const { return outcome == Outcome::kPass; }
 };
 
-/// Of a session that cannot be opened: the candidate's fault where the backend says so, or where it wants a
-/// library that this machine lacks.
+/// Of a session that cannot be opened: the candidate's fault where the backend says so, or where it
+/// wants a library that this machine lacks.
 Finding judge_open(const Error& error);
 /// A block's outcome in the verdict's terms.
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
 
-/// Runs every trial of the shape's verification workload twice, in blocks of different trials, orders and
-/// poison, and appends what it saw to `evidence`. Stops at the first failure.
+/// Runs every trial of the shape's verification workload twice, in blocks of different trials,
+/// orders and poison, and appends what it saw to `evidence`. Stops at the first failure.
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence);
 

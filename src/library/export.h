@@ -12,8 +12,8 @@ struct ExportRequest {
   const TaskSpec* task = nullptr;
   const Candidate* candidate = nullptr;
   const Verdict* verdict = nullptr;  ///< of this candidate; must have passed
-  /// Serves the part of the task's domain that `candidate` does not; verified, and without `requires` and
-  /// constants. May be null.
+  /// Serves the part of the task's domain that `candidate` does not; verified, and without
+  /// `requires` and constants. May be null.
   const Candidate* fallback = nullptr;
   std::string name;            ///< a C identifier; empty: the task's name
   std::string device;          ///< where it was measured, for display
@@ -24,7 +24,8 @@ struct ExportRequest {
 /// Whether the candidate leaves no part of the task's domain to a fallback.
 bool serves_whole_domain(const Candidate& candidate);
 
-/// kUnavailable, with what to do, for a plan that a package cannot carry: library nodes, a GPU's launches.
+/// kUnavailable, with what to do, for a plan that a package cannot carry: library nodes, a GPU's
+/// launches.
 Status check_exportable(const Candidate& candidate, const TaskSpec& task);
 
 /// Writes a source package that builds with CMake alone: `find_package(lathe_<name> PATHS out_dir)`

@@ -23,8 +23,8 @@ struct AdaptableMatrix {
 };
 std::vector<AdaptableMatrix> adaptable_matrices(const ModelConfig& config);
 
-/// Low-rank additions to a model's matrices (Hu et al., "LoRA", 2021): W + alpha / rank * up down. Kept in a
-/// folder as peft does: adapter_model.safetensors and adapter_config.json.
+/// Low-rank additions to a model's matrices (Hu et al., "LoRA", 2021): W + alpha / rank * up down.
+/// Kept in a folder as peft does: adapter_model.safetensors and adapter_config.json.
 struct Adapter {
   struct Pair {
     at::Tensor down;  ///< [rank, in], fp32 on the CPU: peft's lora_A
@@ -42,9 +42,9 @@ struct Adapter {
   at::Tensor addition(const std::string& weight) const;
 };
 
-/// `folder` holds both files. Adapters that do more than add pairs (bias, DoRA, patterns of ranks, saved
-/// modules) are refused, as are tensors that are missing or of another shape. The error names file and
-/// tensor.
+/// `folder` holds both files. Adapters that do more than add pairs (bias, DoRA, patterns of ranks,
+/// saved modules) are refused, as are tensors that are missing or of another shape. The error names
+/// file and tensor.
 Result<Adapter> read_adapter(const std::string& folder);
 /// Makes the folder. Each file is replaced atomically.
 Status write_adapter(const Adapter& adapter, const std::string& folder);

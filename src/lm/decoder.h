@@ -22,13 +22,13 @@ at::ScalarType scalar_type(Precision precision);
 struct DecoderOptions {
   Precision precision = Precision::kF32;
   at::Device device = at::kCPU;
-  /// Lays matrices out for inference on this processor and drops the originals, which leaves nothing to
-  /// train.
+  /// Lays matrices out for inference on this processor and drops the originals, which leaves
+  /// nothing to train.
   bool packed = false;
 };
 
-/// The weights of a Llama, Qwen2 or Qwen3 model and the order of its operations. The same code computes with
-/// a gradient (PlainOps), and with a cache (the runners' operations).
+/// The weights of a Llama, Qwen2 or Qwen3 model and the order of its operations. The same code
+/// computes with a gradient (PlainOps), and with a cache (the runners' operations).
 class Decoder {
  public:
   /// With an adapter, of the sums: W + alpha / rank * up down.
@@ -48,10 +48,12 @@ class Decoder {
   /// [n, vocab] from rows of hidden().
   at::Tensor logits(const at::Tensor& hidden, LayerOps& ops) const;
 
-  /// Every parameter by Hugging Face's name; parts of joined matrices are views. Empty for packed decoders.
+  /// Every parameter by Hugging Face's name; parts of joined matrices are views. Empty for packed
+  /// decoders.
   std::vector<std::pair<std::string, at::Tensor>> named_weights() const;
 
-  /// [positions, head_dim / 2] each, fp32, on the decoder's device: cosine and sine of the rotary angles.
+  /// [positions, head_dim / 2] each, fp32, on the decoder's device: cosine and sine of the rotary
+  /// angles.
   std::pair<at::Tensor, at::Tensor> rotary_tables(std::int64_t positions) const;
 
  private:

@@ -27,8 +27,8 @@ struct LayerWeights {
   Linear down;
 };
 
-/// What a decoder's layers are made of: a step of one implementation may be fused, recorded for a gradient,
-/// or use a cache. Activations have one row for each token; the residual stream is fp32.
+/// What a decoder's layers are made of: a step of one implementation may be fused, recorded for a
+/// gradient, or use a cache. Activations have one row for each token; the residual stream is fp32.
 class LayerOps {
  public:
   virtual ~LayerOps() = default;
@@ -36,11 +36,12 @@ class LayerOps {
   virtual at::Tensor linear(const at::Tensor& x, const Linear& matrix) = 0;
   /// linear(), in fp32 from the last product on.
   virtual at::Tensor logits(const at::Tensor& x, const Linear& matrix) = 0;
-  /// The residual stream x + delta, which may be x itself, and its RMS norm times `weight`. An undefined
-  /// delta is zero.
+  /// The residual stream x + delta, which may be x itself, and its RMS norm times `weight`. An
+  /// undefined delta is zero.
   virtual std::pair<at::Tensor, at::Tensor> add_norm(const at::Tensor& x, const at::Tensor& delta,
                                                      const at::Tensor& weight) = 0;
-  /// From rows of q, k and v to [rows, heads * head_dim]: norms of heads, rotation, causal attention.
+  /// From rows of q, k and v to [rows, heads * head_dim]: norms of heads, rotation, causal
+  /// attention.
   virtual at::Tensor attend(const at::Tensor& qkv, const LayerWeights& layer, std::size_t index) = 0;
   /// silu(gate) * up.
   virtual at::Tensor gate(const at::Tensor& gate_up) = 0;

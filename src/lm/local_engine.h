@@ -18,8 +18,8 @@ struct LocalEngineOptions {
   std::function<std::string_view(TokenId)> token_bytes = {};
 };
 
-/// The engine in this process: one thread schedules requests onto the rows of a runner's batch. A prompt is
-/// computed once, and its pages are shared by the request's samples.
+/// The engine in this process: one thread schedules requests onto the rows of a runner's batch. A
+/// prompt is computed once, and its pages are shared by the request's samples.
 std::unique_ptr<Engine> make_local_engine(std::unique_ptr<Runner> runner, LocalEngineOptions options);
 
 }  // namespace lathe::lm

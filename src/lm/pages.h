@@ -14,8 +14,8 @@ constexpr std::int32_t pages_for(std::int64_t tokens) {
   return static_cast<std::int32_t>((tokens + kPageTokens - 1) / kPageTokens);
 }
 
-/// Which pages of the cache are free, and how many sequences share each other page. Page 0 is never given
-/// out: idle rows write there.
+/// Which pages of the cache are free, and how many sequences share each other page. Page 0 is never
+/// given out: idle rows write there.
 class PagePool {
  public:
   explicit PagePool(std::int32_t pages) : holders_(static_cast<std::size_t>(pages), 0) {

@@ -5,9 +5,9 @@
 
 namespace lathe::lm {
 
-/// Whole sequences at once, in ATen's operations alone: what gradients are taken of, and what the runners'
-/// fused operations are tested against. Tokens are those of `batch` sequences of equal length, one after the
-/// other.
+/// Whole sequences at once, in ATen's operations alone: what gradients are taken of, and what the
+/// runners' fused operations are tested against. Tokens are those of `batch` sequences of equal
+/// length, one after the other.
 class PlainOps final : public LayerOps {
  public:
   PlainOps(const Decoder& decoder, std::int64_t batch, std::int64_t length);

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// Random numbers by counter, equal on every device: what is drawn for a token depends on its request's seed,
-/// its sample and its place alone.
+/// Random numbers by counter, equal on every device: what is drawn for a token depends on its
+/// request's seed, its sample and its place alone.
 namespace lathe::lm {
 
 #if defined(__CUDACC__)
@@ -12,7 +12,8 @@ namespace lathe::lm {
 #define LATHE_HOST_DEVICE
 #endif
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 64 random bits.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 64 random
+/// bits.
 LATHE_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream,
                                                    std::uint64_t counter) {
   std::uint32_t c0 = static_cast<std::uint32_t>(counter), c1 = static_cast<std::uint32_t>(counter >> 32);
@@ -40,9 +41,9 @@ LATHE_HOST_DEVICE inline std::uint64_t scale_to(std::uint64_t bits, std::uint64_
 #endif
 }
 
-/// How drawing measures a token of logit l: `depth` = (most - l) / temperature is cut into kCutLevels levels
-/// up to kDeepest, and its mass is exp(-depth) in units of 2^-40. Sums of integers do not depend on their
-/// order.
+/// How drawing measures a token of logit l: `depth` = (most - l) / temperature is cut into
+/// kCutLevels levels up to kDeepest, and its mass is exp(-depth) in units of 2^-40. Sums of
+/// integers do not depend on their order.
 inline constexpr float kDeepest = 28;
 inline constexpr int kCutLevels = 1 << 20;
 inline constexpr int kCoarse = 1024;  ///< levels are found in two steps: kCoarse times kCoarse

@@ -19,8 +19,8 @@ struct RunnerOptions {
   std::int32_t pages = 0;       ///< of the cache, page 0 included
 };
 
-/// What a row of the batch starts with. Its next token is drawn from the logits of `token` at `position`; the
-/// cache holds the tokens before it.
+/// What a row of the batch starts with. Its next token is drawn from the logits of `token` at
+/// `position`; the cache holds the tokens before it.
 struct RowStart {
   TokenId token = 0;
   std::int32_t position = 0;
@@ -37,8 +37,8 @@ struct Drawn {
   float model_log_prob = 0;
 };
 
-/// Computes steps of a batch on one device: each active row draws one token. Sequences, pages and ends are
-/// the caller's. Not thread-safe.
+/// Computes steps of a batch on one device: each active row draws one token. Sequences, pages and
+/// ends are the caller's. Not thread-safe.
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -50,8 +50,8 @@ class Runner {
   virtual void start_row(std::int32_t row, const RowStart& start) = 0;
   virtual void stop_row(std::int32_t row) = 0;
 
-  /// Begins a step of rows [0, rows). At most depth() steps may be under way. Rows started and stopped later
-  /// do not affect it.
+  /// Begins a step of rows [0, rows). At most depth() steps may be under way. Rows started and
+  /// stopped later do not affect it.
   virtual void launch(std::int32_t rows) = 0;
   /// Of the oldest step under way, one for each of its rows; idle ones say nothing of use.
   virtual Result<std::span<const Drawn>> collect() = 0;

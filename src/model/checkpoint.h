@@ -30,8 +30,8 @@ struct ModelConfig {
   std::int64_t context = 0;  ///< tokens that it was trained for
   double rms_eps = 0;
   double rope_theta = 0;
-  /// [head_dim / 2], or empty: pair i turns by position * theta^(-2i/head_dim) / rope_factors[i]. Says linear
-  /// scaling and Llama 3's; other kinds are refused.
+  /// [head_dim / 2], or empty: pair i turns by position * theta^(-2i/head_dim) / rope_factors[i].
+  /// Says linear scaling and Llama 3's; other kinds are refused.
   std::vector<float> rope_factors;
   bool tied_embeddings =
       false;  ///< the logits' matrix is model.embed_tokens.weight; there is no lm_head.weight
@@ -48,13 +48,15 @@ struct WeightInfo {
   std::size_t stored_bytes() const;
 };
 
-/// Configuration and weights of one model, whatever file they lie in. The rows of q and k are in the order of
-/// rotary pairs (i, i + head_dim/2), also where a GGUF file interleaves them. Weights are exactly those that
-/// the configuration asks for, of its shapes. May be read by several threads.
+/// Configuration and weights of one model, whatever file they lie in. The rows of q and k are in
+/// the order of rotary pairs (i, i + head_dim/2), also where a GGUF file interleaves them. Weights
+/// are exactly those that the configuration asks for, of its shapes. May be read by several
+/// threads.
 class Checkpoint {
  public:
-  /// A .gguf file; a folder with config.json and model.safetensors or its shards; or the .safetensors file in
-  /// it. Errors (kNotFound, kIo, kCorrupt, kInvalid) name the file, the place in it and the remedy.
+  /// A .gguf file; a folder with config.json and model.safetensors or its shards; or the
+  /// .safetensors file in it. Errors (kNotFound, kIo, kCorrupt, kInvalid) name the file, the place
+  /// in it and the remedy.
   static Result<Checkpoint> open(const std::string& path);
 
   const ModelConfig& config() const { return config_; }
@@ -62,8 +64,8 @@ class Checkpoint {
   const std::vector<WeightInfo>& weights() const { return infos_; }
   const WeightInfo* find(std::string_view name) const;
 
-  /// All elements as fp32, on as many threads as the machine has. Errors: kNotFound; kCorrupt where a value
-  /// is not finite; kInvalid unless `to` has room for exactly the elements.
+  /// All elements as fp32, on as many threads as the machine has. Errors: kNotFound; kCorrupt where
+  /// a value is not finite; kInvalid unless `to` has room for exactly the elements.
   Status read(std::string_view name, std::span<float> to) const;
   /// The bytes of WeightInfo::format, rows in canonical order. Errors as read()'s.
   Status read_stored(std::string_view name, std::span<std::byte> to) const;

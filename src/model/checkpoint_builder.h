@@ -25,8 +25,9 @@ class CheckpointBuilder {
   std::map<std::string, FoundWeight> weights;
   std::vector<MappedFile> files;
 
-  /// Errors: a configuration beyond Lathe's limits; a weight that it asks for and that is missing or of
-  /// another shape; a weight that it does not ask for, without which the model would compute something else.
+  /// Errors: a configuration beyond Lathe's limits; a weight that it asks for and that is missing
+  /// or of another shape; a weight that it does not ask for, without which the model would compute
+  /// something else.
   Result<Checkpoint> build() &&;
 
  private:

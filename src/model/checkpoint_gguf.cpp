@@ -32,8 +32,8 @@ constexpr std::array<Names, 11> kLayerNames = {{
 }};
 constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
-/// "blk.3.attn_q.bias" becomes "model.layers.3.self_attn.q_proj.bias"; names that are not known stay, and
-/// fail later.
+/// "blk.3.attn_q.bias" becomes "model.layers.3.self_attn.q_proj.bias"; names that are not known
+/// stay, and fail later.
 std::string canonical_name(std::string_view name) {
   for (const auto& [from, to] : kModelNames)
     if (name == from) return std::string(to);
@@ -139,7 +139,8 @@ class ConfigReader {
   std::string prefix_;
 };
 
-/// Converters interleave the rows of q and k of Llama models, for an engine that rotates neighbours.
+/// Converters interleave the rows of q and k of Llama models, for an engine that rotates
+/// neighbours.
 std::int64_t interleaved_heads(const ModelConfig& config, std::string_view name) {
   if (config.architecture != Architecture::kLlama) return 0;
   if (name.find(".q_proj.") != name.npos) return config.heads;

@@ -138,8 +138,8 @@ class ConfigFile {
     LATHE_TRY(const double trained, number(scaling, "original_max_position_embeddings", 8192));
     if (!(low > 0 && high > low && trained > 0 && factor >= 1))
       return unsupported("the factors of 'rope_scaling' make no sense");
-    // Meta's rule: wave lengths beyond trained/low turn `factor` times slower, those below trained/high as
-    // before, and between them the frequency is interpolated.
+    // Meta's rule: wave lengths beyond trained/low turn `factor` times slower, those below
+    // trained/high as before, and between them the frequency is interpolated.
     for (std::size_t i = 0; i < pairs; ++i) {
       const double frequency =
           std::pow(config_.rope_theta, -static_cast<double>(i) / static_cast<double>(pairs));

@@ -13,19 +13,21 @@
 
 namespace lathe {
 
-/// From which distribution tokens are drawn: softmax(logits / temperature), cut to the `top_k` most probable
-/// tokens, of these to the fewest with `top_p` of the mass, and normalised again. Tokens within 3e-5 of the
-/// last one's logit are kept with it.
+/// From which distribution tokens are drawn: softmax(logits / temperature), cut to the `top_k` most
+/// probable tokens, of these to the fewest with `top_p` of the mass, and normalised again. Tokens
+/// within 3e-5 of the last one's logit are kept with it.
 struct Sampling {
   float temperature = 1;  ///< 0: the most probable token, of equal ones the first
   float top_p = 1;
   std::int32_t top_k = 0;  ///< 0: all
-  /// Sample i of a request depends on the request, the seed and i, not on what else is computed beside it.
+  /// Sample i of a request depends on the request, the seed and i, not on what else is computed
+  /// beside it.
   std::uint64_t seed = 0;
 };
 
-/// Which tokens may follow, as data: a deterministic automaton that starts in state 0 and moves with each
-/// token. A token is allowed in a state if an arrow names it, or else if the state is open.
+/// Which tokens may follow, as data: a deterministic automaton that starts in state 0 and moves
+/// with each token. A token is allowed in a state if an arrow names it, or else if the state is
+/// open.
 struct TokenAutomaton {
   static constexpr std::int32_t kForbidden = -1;
 
@@ -65,8 +67,8 @@ enum class FinishReason : std::uint8_t {
 struct Sample {
   std::int32_t index = 0;       ///< in its request
   std::vector<TokenId> tokens;  ///< the answer's, with what ended it
-  /// Of each token under the distribution that it was drawn from: after temperature, grammar, top-k and
-  /// top-p.
+  /// Of each token under the distribution that it was drawn from: after temperature, grammar, top-k
+  /// and top-p.
   std::vector<float> log_probs;
   /// Of each token under softmax(logits): temperature 1, nothing cut.
   std::vector<float> model_log_probs;
@@ -91,8 +93,8 @@ struct EngineInfo {
   std::int32_t max_batch = 0;  ///< answers that are computed at once
 };
 
-/// Generates text with a language model. Thread-safe. Requests are served side by side: an answer that ends
-/// makes room for the next one.
+/// Generates text with a language model. Thread-safe. Requests are served side by side: an answer
+/// that ends makes room for the next one.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -100,8 +102,8 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
   /// The request's name. Errors: kInvalid for what can never be served, with the reason.
   virtual Result<std::uint64_t> submit(GenerationRequest request) = 0;
-  /// Waits for a sample of the request; 0 only looks. Errors: kTimeout while there is none, kNotFound for a
-  /// request that is done or cancelled, and what ended the engine.
+  /// Waits for a sample of the request; 0 only looks. Errors: kTimeout while there is none,
+  /// kNotFound for a request that is done or cancelled, and what ended the engine.
   virtual Result<GenerationNews> wait(std::uint64_t request, double timeout_seconds) = 0;
   /// Its remaining samples are dropped. Unknown requests are ignored.
   virtual void cancel(std::uint64_t request) = 0;

@@ -8,8 +8,8 @@
 #include "model/engine.h"
 #include "sandbox/channel.h"
 
-/// What lathe and lathe-torch tell each other. Both are Lathe's own and of one build; frames are checked all
-/// the same.
+/// What lathe and lathe-torch tell each other. Both are Lathe's own and of one build; frames are
+/// checked all the same.
 namespace lathe::engine_wire {
 
 struct Hello {

@@ -20,11 +20,12 @@ struct GgufTensor {
   std::span<const std::byte> bytes;
 };
 
-/// The directory of a GGUF file (versions 2 and 3): metadata and tensors, all checked against the file's
-/// bytes. Views point into these bytes. Values that were not asked for are not decoded.
+/// The directory of a GGUF file (versions 2 and 3): metadata and tensors, all checked against the
+/// file's bytes. Views point into these bytes. Values that were not asked for are not decoded.
 class Gguf {
  public:
-  /// `bytes` must outlive the value; `file` names them in errors. Errors (kCorrupt, kInvalid) name the byte.
+  /// `bytes` must outlive the value; `file` names them in errors. Errors (kCorrupt, kInvalid) name
+  /// the byte.
   static Result<Gguf> parse(std::span<const std::byte> bytes, std::string file);
 
   bool has(std::string_view key) const { return find(key) != nullptr; }

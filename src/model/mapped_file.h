@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// A whole regular file, mapped read-only. Whoever shortens it meanwhile kills its readers with SIGBUS:
-/// replace models by renaming, as downloads do.
+/// A whole regular file, mapped read-only. Whoever shortens it meanwhile kills its readers with
+/// SIGBUS: replace models by renaming, as downloads do.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);

@@ -55,7 +55,8 @@ Kind kind_of(std::uint32_t code_point) {
   }
 }
 
-/// One text under one pattern. Each *_end function takes the place where a piece begins and gives its end.
+/// One text under one pattern. Each *_end function takes the place where a piece begins and gives
+/// its end.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -116,7 +117,8 @@ class Scanner {
     return at;
   }
 
-  /// \s+(?!\S)|\s+: white space up to the last of it before something else, which that may begin with.
+  /// \s+(?!\S)|\s+: white space up to the last of it before something else, which that may begin
+  /// with.
   std::size_t space_end(std::size_t at) const {
     std::size_t last = at;
     std::size_t end = at;

@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// How a family of models splits text before its bytes are merged. The patterns are the families' own regular
-/// expressions, written as scanners: they take linear time on any text.
+/// How a family of models splits text before its bytes are merged. The patterns are the families'
+/// own regular expressions, written as scanners: they take linear time on any text.
 enum class PreTokenizer : std::uint8_t {
   kGpt2,    ///< 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
   kSmolLm,  ///< every \p{N} by itself, then what lies between as kGpt2

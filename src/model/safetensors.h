@@ -18,9 +18,9 @@ struct SafetensorsEntry {
   std::span<const std::byte> bytes;
 };
 
-/// The tensors of one .safetensors file, sorted by name, all checked against the file's bytes, into which
-/// they point. Formats other than F32, F16 and BF16 are refused. Errors (kCorrupt, kInvalid) name `file` and
-/// the tensor.
+/// The tensors of one .safetensors file, sorted by name, all checked against the file's bytes, into
+/// which they point. Formats other than F32, F16 and BF16 are refused. Errors (kCorrupt, kInvalid)
+/// name `file` and the tensor.
 Result<std::vector<SafetensorsEntry>> parse_safetensors(std::span<const std::byte> bytes,
                                                         const std::string& file);
 

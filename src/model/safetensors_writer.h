@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// Writes a .safetensors file beside `path`, syncs it and renames it over `path`. Formats must be F32, F16 or
-/// BF16, and shapes must fit their bytes. `metadata` becomes the header's __metadata__.
+/// Writes a .safetensors file beside `path`, syncs it and renames it over `path`. Formats must be
+/// F32, F16 or BF16, and shapes must fit their bytes. `metadata` becomes the header's __metadata__.
 Status write_safetensors(const std::string& path, std::span<const SafetensorsEntry> entries,
                          const std::map<std::string, std::string>& metadata = {});
 

@@ -75,8 +75,8 @@ class BytePlaces {
 
 using Word = std::pair<std::string_view, TokenId>;
 
-/// Calls `found(token, place)` for each token that leads from `place` to another; `words` are sorted and
-/// agree in their first `depth` bytes.
+/// Calls `found(token, place)` for each token that leads from `place` to another; `words` are
+/// sorted and agree in their first `depth` bytes.
 template <class Found>
 void each_token(BytePlaces& places, std::int32_t place, std::span<const Word> words, std::size_t depth,
                 const Found& found) {

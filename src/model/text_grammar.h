@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-/// A finite set of texts: the paths of a graph without cycles, from state 0 to a state that may end.
+/// A finite set of texts: the paths of a graph without cycles, from state 0 to a state that may
+/// end.
 struct TextGrammar {
   struct Edge {
     std::string text;  ///< written on the way; not empty
@@ -28,8 +29,8 @@ struct TextGrammar {
   std::int64_t longest_text() const;
 };
 
-/// All ways to write the grammar's texts in tokens, each followed by `end`. Errors: kInvalid for a tokenizer
-/// that cannot write one of them, such as one without single bytes.
+/// All ways to write the grammar's texts in tokens, each followed by `end`. Errors: kInvalid for a
+/// tokenizer that cannot write one of them, such as one without single bytes.
 Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar& grammar,
                                                               const Tokenizer& tokenizer, TokenId end);
 

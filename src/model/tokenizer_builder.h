@@ -35,12 +35,13 @@ class TokenizerBuilder {
   bool adds_bos = false;
   std::vector<TokenId> stops;
 
-  /// Errors (kCorrupt, kInvalid): tokens that occur twice, ids without a token, merges whose result is none.
+  /// Errors (kCorrupt, kInvalid): tokens that occur twice, ids without a token, merges whose result
+  /// is none.
   Result<Tokenizer> build() &&;
 };
 
-/// The bytes that the printable form of byte-level BPE stands for ("Ġthe" is " the"). Nothing if a character
-/// is none of its alphabet.
+/// The bytes that the printable form of byte-level BPE stands for ("Ġthe" is " the"). Nothing if a
+/// character is none of its alphabet.
 std::optional<std::string> bytes_of_printable(std::string_view text);
 
 Result<Tokenizer> tokenizer_of(const Gguf& gguf);

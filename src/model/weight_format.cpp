@@ -92,9 +92,9 @@ void q5_1(const std::byte* block, float* to) {
     to[i] = scale * static_cast<float>(nibble(block + 8, i) | static_cast<int>(high >> i & 1) << 4) + least;
 }
 
-/// Scale and least value of part `part` (of eight), 6 bits each, in twelve bytes: the first four parts' in
-/// the low bits of bytes 0-3 and 4-7; the others' in the halves of bytes 8-11, with their upper two bits
-/// above the first's.
+/// Scale and least value of part `part` (of eight), 6 bits each, in twelve bytes: the first four
+/// parts' in the low bits of bytes 0-3 and 4-7; the others' in the halves of bytes 8-11, with their
+/// upper two bits above the first's.
 struct PartScales {
   float scale;
   float least;
@@ -146,9 +146,9 @@ void q5_k(const std::byte* block, float* to) {
   }
 }
 
-/// Two halves of 128, each of four parts of 32: low four bits in 64 bytes (parts 0 and 1 in the low halves of
-/// bytes 0-31 and 32-63, parts 2 and 3 in the high ones), upper two bits in 32 bytes; one scale for 16
-/// elements.
+/// Two halves of 128, each of four parts of 32: low four bits in 64 bytes (parts 0 and 1 in the low
+/// halves of bytes 0-31 and 32-63, parts 2 and 3 in the high ones), upper two bits in 32 bytes; one
+/// scale for 16 elements.
 void q6_k(const std::byte* block, float* to) {
   const float scale = f16_at(block + 208);
   const std::byte* scales = block + 192;

@@ -8,7 +8,8 @@
 
 namespace lathe {
 
-/// How a file stores weights: plain numbers, or blocks of small integers with scales, laid out as ggml does.
+/// How a file stores weights: plain numbers, or blocks of small integers with scales, laid out as
+/// ggml does.
 enum class WeightFormat : std::uint8_t {
   kF32,
   kF16,
@@ -34,13 +35,13 @@ struct WeightFormatInfo {
 const WeightFormatInfo& info(WeightFormat format);
 std::span<const WeightFormatInfo> all_weight_formats();
 
-/// Little-endian `from` holds exactly the blocks of `to`. Every product and sum is rounded to fp32 once, in
-/// the order of ggml's reference, so results equal its own bit for bit. Scales that are not finite pass
-/// through.
+/// Little-endian `from` holds exactly the blocks of `to`. Every product and sum is rounded to fp32
+/// once, in the order of ggml's reference, so results equal its own bit for bit. Scales that are
+/// not finite pass through.
 void dequantise(WeightFormat format, std::span<const std::byte> from, std::span<float> to);
 
-/// The first element that would not be finite, or nothing. Looks at scales only: finite scales of 16 bits
-/// times integers of 14 bits cannot overflow.
+/// The first element that would not be finite, or nothing. Looks at scales only: finite scales of
+/// 16 bits times integers of 14 bits cannot overflow.
 std::optional<std::size_t> first_not_finite(WeightFormat format, std::span<const std::byte> from);
 
 }  // namespace lathe

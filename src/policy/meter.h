@@ -18,8 +18,9 @@ struct ModelBudget {
   }
 };
 
-/// Keeps a budget: an answer is granted only as many tokens as are left for it, those that are being written
-/// counted in full, so that the sum stays within the budget if the server keeps its own limit. Thread-safe.
+/// Keeps a budget: an answer is granted only as many tokens as are left for it, those that are
+/// being written counted in full, so that the sum stays within the budget if the server keeps its
+/// own limit. Thread-safe.
 class Meter {
  public:
   static constexpr std::int64_t kLeastAnswer =

@@ -58,13 +58,14 @@ class Variation {
   virtual Result<Proposal> mutate(const PolicyContext& context, const Experience& parent, Rng& rng) = 0;
   virtual Result<Proposal> cross(const PolicyContext& context, const Experience& parent,
                                  const Experience& mate, Rng& rng) = 0;
-  /// The behaviour cell of a candidate for MAP-Elites: small integers, equal for kernels of one kind.
+  /// The behaviour cell of a candidate for MAP-Elites: small integers, equal for kernels of one
+  /// kind.
   virtual std::vector<int> cell(const Candidate& candidate) = 0;
 };
 
-/// Proposes kernels. Writing one may take minutes, so requests are asked and answers polled, by one owner.
-/// Stateless between requests except for its configuration: all memory is in the request, so a resumed run
-/// proposes what the uninterrupted one would have.
+/// Proposes kernels. Writing one may take minutes, so requests are asked and answers polled, by one
+/// owner. Stateless between requests except for its configuration: all memory is in the request, so
+/// a resumed run proposes what the uninterrupted one would have.
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -83,8 +84,8 @@ enum class RunsOn {
   kThread   ///< on one thread of the policy's own, request by request
 };
 
-/// Makes a policy of a function. With kThread its destructor raises the cancel tokens of requests under way
-/// and waits for the one that is being answered.
+/// Makes a policy of a function. With kThread its destructor raises the cancel tokens of requests
+/// under way and waits for the one that is being answered.
 std::unique_ptr<Policy> make_policy(std::string name, ProposeFunction propose, RunsOn where,
                                     std::shared_ptr<Variation> variation = nullptr);
 

@@ -26,7 +26,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// The line that "candidate.cpp:12:5: error" (g++) or "kernel.cu(12): error" (NVRTC) names; 0 for none.
+/// The line that "candidate.cpp:12:5: error" (g++) or "kernel.cu(12): error" (NVRTC) names; 0 for
+/// none.
 std::size_t line_number(std::string_view message) {
   const std::size_t error = message.find("error");
   for (std::size_t at = 0; at < std::min(error, message.size()); ++at) {

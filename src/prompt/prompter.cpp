@@ -144,7 +144,8 @@ class Prompter::Writer {
                    "allow more with --prompt-tokens");
   }
 
-  /// The longest form of an attempt with which `messages_with(form)` is within the budget; nullopt: none is.
+  /// The longest form of an attempt with which `messages_with(form)` is within the budget; nullopt:
+  /// none is.
   template <class MessagesWith>
   Result<std::optional<std::string>> longest_form(const Experience& experience,
                                                   MessagesWith messages_with) const {
@@ -156,7 +157,8 @@ class Prompter::Writer {
     return std::optional<std::string>();
   }
 
-  /// Turns as they were: task, answer, feedback, answer, feedback. Older turns are left out from the front.
+  /// Turns as they were: task, answer, feedback, answer, feedback. Older turns are left out from
+  /// the front.
   Result<Prompt> converse(const std::string& system, const std::string& task) const {
     LATHE_TRY(const std::string first, fill("ask_first", {}));
     const std::vector<Message> head = {{"system", system}, {"user", task + "\n" + first}};
@@ -183,7 +185,8 @@ class Prompter::Writer {
     return finish(std::move(messages), shown);
   }
 
-  /// One question under a list of attempts, the best first. Of exemplars all are wanted, else the best.
+  /// One question under a list of attempts, the best first. Of exemplars all are wanted, else the
+  /// best.
   Result<Prompt> list(const std::string& system, const std::string& task) const {
     const bool contrast = request_.use == HistoryUse::kExemplars;
     History attempts = request_.history;

@@ -57,14 +57,15 @@ struct Prompt {
 
 /// Writes prompts from the templates of a folder. Immutable, so thread-safe.
 ///
-/// The budget is kept by construction: system, task, format and the question come first, in full. Then
-/// attempts are added one by one as long as they fit: of a conversation the newest first, else the best
-/// first. Each is shown with its code and all that is known of it; if that does not fit without facts of the
-/// machine code, then without the profile; if not, with its verdict in one line; and if not, it is left out,
-/// with all after it. Code is whole or absent.
+/// The budget is kept by construction: system, task, format and the question come first, in full.
+/// Then attempts are added one by one as long as they fit: of a conversation the newest first, else
+/// the best first. Each is shown with its code and all that is known of it; if that does not fit
+/// without facts of the machine code, then without the profile; if not, with its verdict in one
+/// line; and if not, it is left out, with all after it. Code is whole or absent.
 class Prompter {
  public:
-  /// Empty: the installation's `prompts`. Errors name the file and the hole that a template gets wrong.
+  /// Empty: the installation's `prompts`. Errors name the file and the hole that a template gets
+  /// wrong.
   static Result<Prompter> load(const std::string& folder = {});
 
   /// Errors: kInvalid where the part that must be there exceeds the budget; says by how much.

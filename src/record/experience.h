@@ -22,8 +22,8 @@ struct Lineage {
   std::int64_t turn = 0;        ///< of its branch, from 0
 };
 
-/// One row of Lathe's memory: proposal, verdict, lineage, cost. It holds no reward: those are computed from
-/// the verdict, so that another one can be tried on the same memory.
+/// One row of Lathe's memory: proposal, verdict, lineage, cost. It holds no reward: those are
+/// computed from the verdict, so that another one can be tried on the same memory.
 struct Experience {
   std::int64_t id = 0;  ///< set by the store
   std::string run;
@@ -39,8 +39,8 @@ struct Experience {
   std::int64_t created_unix = 0;
 };
 
-/// An evaluation, and how good it is for the search that it belongs to: the lower bound of the speedup over
-/// the best peer; 0 for what did not pass.
+/// An evaluation, and how good it is for the search that it belongs to: the lower bound of the
+/// speedup over the best peer; 0 for what did not pass.
 struct Attempt {
   Experience experience;
   double fitness = 0;

@@ -13,8 +13,8 @@
 
 namespace lathe {
 
-/// Bytes and their name. One that was read back from a store has the name alone; Store::get_blob() has the
-/// bytes. The default has neither.
+/// Bytes and their name. One that was read back from a store has the name alone; Store::get_blob()
+/// has the bytes. The default has neither.
 struct Blob {
   Digest digest = {};
   std::string bytes = {};
@@ -26,8 +26,9 @@ struct Blob {
   bool exists() const { return digest != Digest{}; }
 };
 
-/// What a model did when it wrote a proposal, as training needs it: importance ratios are over the tokens
-/// that were sampled, and tokenising the text again may give others. Blobs that do not exist are unknown.
+/// What a model did when it wrote a proposal, as training needs it: importance ratios are over the
+/// tokens that were sampled, and tokenising the text again may give others. Blobs that do not exist
+/// are unknown.
 struct Generation {
   std::string model;                       ///< and which weights, such as their digest
   std::string tokenizer;                   ///< and which vocabulary

@@ -12,9 +12,10 @@
 
 namespace lathe {
 
-/// Reads the fields of one JSON object. The first thing wrong is kept and later reads do nothing, so a caller
-/// reads everything and asks status() once. Errors name the field by its path ("verdict.timings[2].pairs").
-/// Fields that nobody reads are tolerated: a newer writer may add some.
+/// Reads the fields of one JSON object. The first thing wrong is kept and later reads do nothing,
+/// so a caller reads everything and asks status() once. Errors name the field by its path
+/// ("verdict.timings[2].pairs"). Fields that nobody reads are tolerated: a newer writer may add
+/// some.
 class JsonReader {
  public:
   JsonReader(const nlohmann::json& object, std::string path);

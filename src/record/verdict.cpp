@@ -46,8 +46,8 @@ Result<Enum> value_in(const std::array<std::pair<Enum, std::string_view>, N>& ta
   return invalid("unknown " + std::string(kind) + " '" + std::string(text) + "'", "one of: " + known);
 }
 
-// Shapes are timed in separate blocks, so their errors are independent: log half-widths add in quadrature,
-// each side on its own because intervals from order statistics are not symmetric.
+// Shapes are timed in separate blocks, so their errors are independent: log half-widths add in
+// quadrature, each side on its own because intervals from order statistics are not symmetric.
 template <class Wanted>
 std::optional<Interval> compose(const std::vector<Speedup>& speedups, const Wanted& wanted) {
   double n = 0, log_mid = 0, below = 0, above = 0;

@@ -74,8 +74,8 @@ struct Bottleneck {
   std::string detail;
 };
 
-/// What one call does to the device at one scored shape. Information about a kernel, never a judgement: the
-/// candidate's own context was asked.
+/// What one call does to the device at one scored shape. Information about a kernel, never a
+/// judgement: the candidate's own context was asked.
 struct ShapeProfile {
   std::string shape;
   std::map<std::string, double> counters;  ///< by the names of docs/cuda.md
@@ -83,7 +83,8 @@ struct ShapeProfile {
   std::vector<std::string> notes;          ///< what could not be had, and what would help
 };
 
-/// What a verdict was reached with. Empty where nobody said: in records of older versions, above all.
+/// What a verdict was reached with. Empty where nobody said: in records of older versions, above
+/// all.
 struct Provenance {
   std::string device_kind;  ///< "cpu", "cuda", "fake"
   std::string device_name;
@@ -108,8 +109,8 @@ struct Verdict {
   Evidence evidence;
   std::vector<Timing> timings;
   std::vector<Speedup> speedups;
-  /// Scored shapes that the candidate's `requires` leaves out. Its speedups there are those of the best peer,
-  /// to which the library falls back.
+  /// Scored shapes that the candidate's `requires` leaves out. Its speedups there are those of the
+  /// best peer, to which the library falls back.
   std::vector<std::string> uncovered = {};
   std::map<std::string, double> profile;        ///< the device while it was timed: clock_mhz, power_w, ...
   std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`

@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-/// A heat map as a standalone SVG file: a square for each M and N, in it a cell for each K, coloured by
-/// the time of cuBLASLt autotuned over the kernel's.
+/// A heat map as a standalone SVG file: a square for each M and N, in it a cell for each K,
+/// coloured by the time of cuBLASLt autotuned over the kernel's.
 std::string gemm_heat_map(const std::vector<gemm::Row>& rows);
 
 }  // namespace lathe

@@ -24,8 +24,8 @@ struct ModelSummary {
   double seconds = 0;  ///< of waiting for answers, those side by side counted each
   double usd = 0;
   std::vector<AnswerCounts> turns = {};  ///< of conversations, by turn; empty for other searches
-  /// Of conversations, seen from their last turn and from their best one: how many gave a correct kernel, and
-  /// how many one that is faster than the best peer.
+  /// Of conversations, seen from their last turn and from their best one: how many gave a correct
+  /// kernel, and how many one that is faster than the best peer.
   int conversations = 0;
   int last_correct = 0, last_faster = 0;
   int best_correct = 0, best_faster = 0;
@@ -40,7 +40,8 @@ nlohmann::json to_json(const ModelSummary& summary);
 
 /// "12 answers, 9 built, 4 correct; 34100 + 12200 tokens, 85 s of writing, $0.0213".
 std::string to_text(const ModelSummary& summary);
-/// "last turn: 2 of 4 correct, 1 faster than the best peer; best turn: ..."; empty without conversations.
+/// "last turn: 2 of 4 correct, 1 faster than the best peer; best turn: ..."; empty without
+/// conversations.
 std::string turns_text(const ModelSummary& summary);
 
 }  // namespace lathe

@@ -7,11 +7,11 @@
 
 namespace lathe {
 
-/// What training and search may maximise: a number from a verdict and the peer that its speedup is over,
-/// nothing else. Every reward is 0 for a failure and positive for a correct kernel, and never falls when the
-/// lower bound of the speedup rises: a lucky measurement with a wide interval earns nothing. SUSPECT is a
-/// failure until a final has passed it. Errors: kUnavailable for INFRA, which says nothing about the
-/// candidate, and for a verdict without what the reward needs.
+/// What training and search may maximise: a number from a verdict and the peer that its speedup is
+/// over, nothing else. Every reward is 0 for a failure and positive for a correct kernel, and never
+/// falls when the lower bound of the speedup rises: a lucky measurement with a wide interval earns
+/// nothing. SUSPECT is a failure until a final has passed it. Errors: kUnavailable for INFRA, which
+/// says nothing about the candidate, and for a verdict without what the reward needs.
 using RewardFunction = Result<double> (*)(const Verdict& verdict, std::string_view peer);
 
 struct Reward {
@@ -26,9 +26,9 @@ std::span<const Reward> rewards();
 /// Errors: kInvalid; the hint names all that there are.
 Result<Reward> find_reward(std::string_view name);
 
-/// S: the lower bound of the speedup over `peer`, 0 if it was not timed. A scored shape that the kernel does
-/// not cover counts with the smaller of 1 and the others' speedup: a caller would run the peer there, and a
-/// kernel must not gain by leaving out shapes at which it is slow.
+/// S: the lower bound of the speedup over `peer`, 0 if it was not timed. A scored shape that the
+/// kernel does not cover counts with the smaller of 1 and the others' speedup: a caller would run
+/// the peer there, and a kernel must not gain by leaving out shapes at which it is slow.
 double speedup_low(const Verdict& verdict, std::string_view peer);
 
 }  // namespace lathe

@@ -21,8 +21,9 @@ inline constexpr std::size_t kMaxFrameFds = 64;
 /// along. Larger payloads than kMaxFrameBytes are passed in a memfd. Not thread-safe.
 class Channel {
  public:
-  /// `peer_errors`: a non-blocking pipe from the peer's standard error. If the peer ends before its first
-  /// frame, errors quote what it wrote there: one line of printable text. Closed by the first frame.
+  /// `peer_errors`: a non-blocking pipe from the peer's standard error. If the peer ends before its
+  /// first frame, errors quote what it wrote there: one line of printable text. Closed by the first
+  /// frame.
   explicit Channel(UniqueFd fd, UniqueFd peer_errors = {})
       : fd_(std::move(fd)), peer_errors_(std::move(peer_errors)) {}
   static Result<std::pair<Channel, Channel>> make_pair();

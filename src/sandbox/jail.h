@@ -32,8 +32,8 @@ struct SandboxFeature {
 enum class PidNamespace { kNew, kKept };
 
 /// How much the machine can confine. A reduced jail has Landlock and seccomp but no namespaces, for
-/// containers that forbid these: processes and the names of files outside are visible, and what outlives its
-/// process is not ended with it. Only on request; every verdict tells it.
+/// containers that forbid these: processes and the names of files outside are visible, and what
+/// outlives its process is not ended with it. Only on request; every verdict tells it.
 enum class JailKind { kFull, kReduced };
 /// "full", "reduced".
 std::string_view name(JailKind kind);
@@ -41,17 +41,18 @@ Result<JailKind> parse_jail_kind(std::string_view name);
 
 /// What the namespaces of a process are like.
 struct NamespaceSpec {
-  /// Processes that use NVIDIA's driver keep theirs, because it looks up its own process id under /proc.
+  /// Processes that use NVIDIA's driver keep theirs, because it looks up its own process id under
+  /// /proc.
   PidNamespace pids = PidNamespace::kNew;
-  /// Absolute paths of files, folders and links; no other name exists for the process. Those that do not
-  /// exist are left out. Empty: all names of the machine exist.
+  /// Absolute paths of files, folders and links; no other name exists for the process. Those that
+  /// do not exist are left out. Empty: all names of the machine exist.
   std::vector<std::string> visible = {};
 };
 
 /// Moves the calling process into new mount, network, IPC, UTS and PID namespaces. Whoever lacks
-/// CAP_SYS_ADMIN, root in a container too, takes a new user namespace for that; all privileges are dropped.
-/// The PID namespace takes effect with the next fork. The caller must be single-threaded. Errors:
-/// kUnavailable, with what permits it.
+/// CAP_SYS_ADMIN, root in a container too, takes a new user namespace for that; all privileges are
+/// dropped. The PID namespace takes effect with the next fork. The caller must be single-threaded.
+/// Errors: kUnavailable, with what permits it.
 Status enter_namespaces(const NamespaceSpec& spec = {});
 
 /// Without namespaces: makes the process nobody's where it may, and takes every capability from it.
@@ -67,9 +68,9 @@ Status restrict_resources(const JailSpec& spec);
 /// second.
 Status deny_dangerous_calls();
 
-/// Allows all threads of the process only futex, sched_yield, exit, exit_group and rt_sigreturn; any other
-/// system call kills the process with SIGSYS. prepare() takes tens of microseconds and is called once;
-/// apply() is one system call, before which other threads must have done theirs.
+/// Allows all threads of the process only futex, sched_yield, exit, exit_group and rt_sigreturn;
+/// any other system call kills the process with SIGSYS. prepare() takes tens of microseconds and is
+/// called once; apply() is one system call, before which other threads must have done theirs.
 class LockDown {
  public:
   static Result<LockDown> prepare();

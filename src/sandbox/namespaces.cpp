@@ -130,8 +130,8 @@ Status enter_as_root(const NamespaceSpec& spec, int namespaces) {
     return Ok{};
   }
   if (errno != EPERM) return errno_error("cannot enter namespaces");
-  // Root without CAP_SYS_ADMIN. Nobody's own id may always be mapped, root's only with CAP_SETFCAP; but who
-  // changes its id loses its files under /proc until it is dumpable again.
+  // Root without CAP_SYS_ADMIN. Nobody's own id may always be mapped, root's only with CAP_SETFCAP;
+  // but who changes its id loses its files under /proc until it is dumpable again.
   if (become_nobody()) ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   return enter_as_user(spec, namespaces);
 }

@@ -13,10 +13,10 @@
 namespace lathe {
 
 /// One of Lathe's own helper programs, connected by a channel on its descriptor 3. Its environment
-/// contains only PATH and what it is given ("NAME=value"), its standard streams are /dev/null, and all other
-/// descriptors are closed. It ends with this process, because the channel closes. Until the first frame its
-/// standard error is a pipe, so that the channel's errors can quote the loader's message about a missing
-/// library. Killed and reaped by the destructor.
+/// contains only PATH and what it is given ("NAME=value"), its standard streams are /dev/null, and
+/// all other descriptors are closed. It ends with this process, because the channel closes. Until
+/// the first frame its standard error is a pipe, so that the channel's errors can quote the
+/// loader's message about a missing library. Killed and reaped by the destructor.
 class HelperProcess {
  public:
   static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args,
@@ -45,8 +45,8 @@ int fail_to_start(const Error& error);
 void close_standard_error();
 
 /// For a helper: runs `serve` as the first process of new namespaces, including a PID namespace,
-/// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered. A reduced jail
-/// has none: there it is only a process of nobody, where that can be.
+/// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered. A
+/// reduced jail has none: there it is only a process of nobody, where that can be.
 int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec = {},
                         JailKind kind = JailKind::kFull);
 

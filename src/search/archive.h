@@ -9,9 +9,9 @@
 
 namespace lathe {
 
-/// What a search has learned so far: every evaluation, the elites of each behaviour cell (MAP-Elites; all in
-/// one where the policy knows no cells), and which texts were tried. Rebuilt from stored experiences, so a
-/// resumed search knows what the first one knew.
+/// What a search has learned so far: every evaluation, the elites of each behaviour cell
+/// (MAP-Elites; all in one where the policy knows no cells), and which texts were tried. Rebuilt
+/// from stored experiences, so a resumed search knows what the first one knew.
 class Archive {
  public:
   explicit Archive(std::string baseline) : baseline_(std::move(baseline)) {}
@@ -25,7 +25,8 @@ class Archive {
   std::vector<const Experience*> elites() const;
   /// The `count` fittest overall, best first.
   std::vector<const Experience*> best(int count) const;
-  /// Lower bound of the speedup over the best peer; 0 for what did not pass. Never a reward by itself.
+  /// Lower bound of the speedup over the best peer; 0 for what did not pass. Never a reward by
+  /// itself.
   double fitness(const Experience& experience) const;
 
  private:

@@ -6,8 +6,8 @@
 namespace lathe {
 namespace {
 
-/// The screened attempts of each branch by turn, in order. Of a turn that was evaluated twice the later
-/// counts.
+/// The screened attempts of each branch by turn, in order. Of a turn that was evaluated twice the
+/// later counts.
 using Turns = std::map<std::int64_t, std::shared_ptr<const Attempt>>;
 using Branches = std::map<std::int64_t, Turns>;
 

@@ -14,15 +14,16 @@ namespace {
 
 constexpr double kIdleSeconds = 0.1;        // between looks at the stop token
 constexpr double kAlternateSeconds = 0.01;  // between looks at the policy while verdicts are awaited
-// Without a new text so often in a row, a policy counts as exhausted. Variation costs little and finds less.
+// Without a new text so often in a row, a policy counts as exhausted. Variation costs little and
+// finds less.
 constexpr int kMaxBarren = 320, kBarrenAnswer = 8, kBarrenVariation = 1;
 constexpr double kGraceShare = 0.1;  // of the time for screens, after which those under way end
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr int kMaxTries = 3;         // of one candidate, where the machine fails
 constexpr double kFinalShare = 0.3;  // of total_seconds, kept for confirmations
 
-/// Proposals come from the policy or from variation, wait until the evaluator has room, and are stored when
-/// their verdicts come:
+/// Proposals come from the policy or from variation, wait until the evaluator has room, and are
+/// stored when their verdicts come:
 ///
 ///   strategy -> [asks] -> policy -> [pending] -> evaluator: [flights] -> store, archive -> strategy
 ///
@@ -142,7 +143,8 @@ class Search {
                                           context_.policy.name(), screens_)});
   }
 
-  /// Submits proposals until enough are in flight, the budget is committed, or the policy must be waited for.
+  /// Submits proposals until enough are in flight, the budget is committed, or the policy must be
+  /// waited for.
   Status fill() {
     while (allowance() > 0) {
       if (pending_.empty()) LATHE_CHECK_OK(find_proposals());
@@ -255,8 +257,8 @@ class Search {
     return Ok{};
   }
 
-  /// A model wrote again what was tried. Its samples are data and turns of conversations, so this one is kept
-  /// as an evaluation, with the verdict that the text has or will have.
+  /// A model wrote again what was tried. Its samples are data and turns of conversations, so this
+  /// one is kept as an evaluation, with the verdict that the text has or will have.
   Status repeat(const Digest& digest, Proposal proposal) {
     const auto judged = std::ranges::find_if(archive_.all(), [&](const auto& attempt) {
       return attempt->experience.candidate == digest && attempt->experience.verdict.depth != Depth::kFinal;
@@ -347,10 +349,10 @@ class Search {
     return experience;
   }
 
-  /// A failure of the machine says nothing about the candidate, so it costs no evaluation. A candidate that
-  /// keeps failing while others are judged is given up, which does cost one, so that a search ends whatever
-  /// its candidates do. If nothing was judged meanwhile, the machine is broken. A resumed search tries both
-  /// again.
+  /// A failure of the machine says nothing about the candidate, so it costs no evaluation. A
+  /// candidate that keeps failing while others are judged is given up, which does cost one, so that
+  /// a search ends whatever its candidates do. If nothing was judged meanwhile, the machine is
+  /// broken. A resumed search tries both again.
   Status try_again(Flight flight, Verdict verdict) {
     const bool screened = flight.depth != Depth::kFinal;
     const Digest digest = digest_of(flight.proposal.text);
@@ -382,8 +384,8 @@ class Search {
             "run lathe doctor, then go on with: lathe optimize --resume " + run_};
   }
 
-  /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at `final`.
-  /// Where the time is short the first is, and others as long as one more fits.
+  /// The best of the screen were chosen for a lucky measurement too: they are measured afresh, at
+  /// `final`. Where the time is short the first is, and others as long as one more fits.
   Status confirm() {
     const auto finalists = archive_.best(options_.confirmations);
     int number = 0;

@@ -20,8 +20,8 @@ struct SearchOptions {
   int confirmations = 3;  ///< the best of the screen that are evaluated again at `final`
 };
 
-/// Everything a search works with. References must outlive the call; of the evaluator and the policy it is
-/// the only user meanwhile.
+/// Everything a search works with. References must outlive the call; of the evaluator and the
+/// policy it is the only user meanwhile.
 struct SearchContext {
   PolicyContext policy_context;
   Policy& policy;
@@ -39,11 +39,12 @@ struct SearchSummary {
   double seconds = 0;      ///< of this sitting
 };
 
-/// Proposes, evaluates and stores until the budget is spent, then confirms the best at `final`. `run` must be
-/// in the store already; evaluations that it holds are taken up, and count towards the budget. While a policy
-/// writes, verdicts are taken and stored as they come. What ends INFRA is tried again, at no cost, up to
-/// three times; a candidate that fails only by itself is then given up. Errors: kUnavailable where the
-/// machine fails for all, after which a resumed search tries the candidate again.
+/// Proposes, evaluates and stores until the budget is spent, then confirms the best at `final`.
+/// `run` must be in the store already; evaluations that it holds are taken up, and count towards
+/// the budget. While a policy writes, verdicts are taken and stored as they come. What ends INFRA
+/// is tried again, at no cost, up to three times; a candidate that fails only by itself is then
+/// given up. Errors: kUnavailable where the machine fails for all, after which a resumed search
+/// tries the candidate again.
 Result<SearchSummary> run_search(const SearchContext& context, const std::string& run,
                                  const SearchOptions& options);
 

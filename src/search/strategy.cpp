@@ -29,8 +29,8 @@ class BestOfN final : public Strategy {
   static constexpr int kBatch = 64;
 };
 
-/// MAP-Elites over the policy's behaviour cells. One proposal in eight stays a fresh draw, so that a cell
-/// that the population lost can come back.
+/// MAP-Elites over the policy's behaviour cells. One proposal in eight stays a fresh draw, so that
+/// a cell that the population lost can come back.
 class Evolve final : public Strategy {
  public:
   std::string_view name() const override { return "evolve"; }

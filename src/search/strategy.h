@@ -22,8 +22,8 @@ struct Ask {
   std::int64_t turn = 0;                    ///< of these branches
 };
 
-/// What to do next: ask, or consider proposals that are there already, or wait for what is under way.
-/// Neither: there is nothing more to do.
+/// What to do next: ask, or consider proposals that are there already, or wait for what is under
+/// way. Neither: there is nothing more to do.
 struct Step {
   std::optional<Ask> ask = {};
   std::vector<Proposal> proposals = {};
@@ -56,9 +56,9 @@ class Strategy {
   virtual Result<Step> next(const Situation& situation, Rng& rng) = 0;
 };
 
-/// "random": independent draws. "best-of-n": large batches in the policy's own order. "evolve": a seeded
-/// population, then mutation and crossover of MAP-Elites cells, for policies that can vary kernels.
-/// "refine" and "contrast", with their defaults: search/refine.h, search/contrast.h.
+/// "random": independent draws. "best-of-n": large batches in the policy's own order. "evolve": a
+/// seeded population, then mutation and crossover of MAP-Elites cells, for policies that can vary
+/// kernels. "refine" and "contrast", with their defaults: search/refine.h, search/contrast.h.
 Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name);
 
 }  // namespace lathe

@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-/// Content-addressed files: "<folder>/ab/cdef...", named by the digest of their bytes, published by atomic
-/// rename, verified whenever they are read. Thread-safe; processes may share a folder.
+/// Content-addressed files: "<folder>/ab/cdef...", named by the digest of their bytes, published by
+/// atomic rename, verified whenever they are read. Thread-safe; processes may share a folder.
 class BlobFolder {
  public:
   explicit BlobFolder(std::string folder) : folder_(std::move(folder)) {}

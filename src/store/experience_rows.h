@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-/// Inserts the row; the caller holds a transaction. Errors: kInvalid for a (run, sequence)
-/// that is there already and for a verdict that could not be read back (a number that is not finite),
+/// Inserts the row; the caller holds a transaction. Errors: kInvalid for a (run, sequence) that is
+/// there already and for a verdict that could not be read back (a number that is not finite),
 /// kNotFound for an unknown run.
 Result<std::int64_t> insert_experience(Database& database, const Experience& experience);
 
@@ -14,8 +14,8 @@ Result<std::int64_t> insert_experience(Database& database, const Experience& exp
 extern const char* const kExperienceColumns;
 Result<Experience> read_experience(const Statement& row, const std::string& path);
 
-/// The experiences that `condition` selects: "SELECT ... FROM experiences e <condition>", its parameters
-/// bound by `bind(Statement&)`. Errors: kCorrupt names a row whose checksum fails.
+/// The experiences that `condition` selects: "SELECT ... FROM experiences e <condition>", its
+/// parameters bound by `bind(Statement&)`. Errors: kCorrupt names a row whose checksum fails.
 template <class Bind>
 Result<std::vector<Experience>> select_experiences(Database& database, const std::string& condition,
                                                    Bind bind) {

@@ -8,7 +8,8 @@
 namespace lathe {
 namespace {
 
-// `checksum` covers every other column of its row: SQLite notices a damaged page, but not damaged text.
+// `checksum` covers every other column of its row: SQLite notices a damaged page, but not damaged
+// text.
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE schema (version INTEGER NOT NULL) STRICT;
 INSERT INTO schema VALUES (0);

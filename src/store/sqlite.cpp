@@ -10,8 +10,8 @@ constexpr int kBusyMilliseconds = 20'000;
 
 std::string quoted(const std::string& path) { return "'" + path + "'"; }
 
-// Not ".recover": Debian's sqlite3 is built without what that needs. ".dump" reads a damaged table from both
-// ends and then rolls back, which the sed undoes.
+// Not ".recover": Debian's sqlite3 is built without what that needs. ".dump" reads a damaged table
+// from both ends and then rolls back, which the sed undoes.
 std::string recovery_hint(const std::string& path) {
   return "close every lathe process, then rescue what is readable: mv " + quoted(path) + " " +
          quoted(path + ".damaged") + " && rm -f " + quoted(path + "-wal") + " " + quoted(path + "-shm") +
@@ -63,8 +63,8 @@ Result<Database> Database::open(const std::string& path) {
   return database;
 }
 
-// Switching to WAL needs an exclusive lock, for which SQLite does not wait: two processes that create one
-// store at once would otherwise fail.
+// Switching to WAL needs an exclusive lock, for which SQLite does not wait: two processes that
+// create one store at once would otherwise fail.
 Status Database::use_wal() {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
   for (;;) {

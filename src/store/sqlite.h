@@ -13,8 +13,8 @@ namespace lathe {
 
 class Statement;
 
-/// One SQLite connection. Errors are Lathe's: kCorrupt, kTimeout (another process kept the lock), kIo (full
-/// disk, no permission), each with a hint. Not thread-safe.
+/// One SQLite connection. Errors are Lathe's: kCorrupt, kTimeout (another process kept the lock),
+/// kIo (full disk, no permission), each with a hint. Not thread-safe.
 class Database {
  public:
   /// Opens or creates `path`, WAL, one fsync a commit, foreign keys on.
@@ -69,8 +69,8 @@ class Statement {
   int bound_ = 0;
 };
 
-/// A write transaction that takes the lock at once, so it never fails half way for another writer's sake.
-/// Rolled back unless committed.
+/// A write transaction that takes the lock at once, so it never fails half way for another writer's
+/// sake. Rolled back unless committed.
 class Transaction {
  public:
   static Result<Transaction> begin(Database& database);

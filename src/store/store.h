@@ -22,8 +22,9 @@ struct RunRecord {
   std::int64_t experiences = 0;
 };
 
-/// Which experiences to read. A reader that passes the last id it has seen as `after_id` sees every row once,
-/// also those that other processes append meanwhile: rows become visible in the order of their ids.
+/// Which experiences to read. A reader that passes the last id it has seen as `after_id` sees every
+/// row once, also those that other processes append meanwhile: rows become visible in the order of
+/// their ids.
 struct Query {
   std::optional<Digest> task = {};  ///< nullopt: of any
   std::string run = {};             ///< empty: of any
@@ -31,14 +32,14 @@ struct Query {
   int limit = 1000;
 };
 
-/// Lathe's memory on one machine: SQLite in WAL mode, generations' arrays in content-addressed files. Any
-/// number of processes may share one. Thread-safe. What append() has returned Ok for survives kill -9. Each
-/// commit is synced (an evaluation costs 100 ms or more, a sync a few), so a power cut costs only what had
-/// not returned, if the disk keeps its promises.
+/// Lathe's memory on one machine: SQLite in WAL mode, generations' arrays in content-addressed
+/// files. Any number of processes may share one. Thread-safe. What append() has returned Ok for
+/// survives kill -9. Each commit is synced (an evaluation costs 100 ms or more, a sync a few), so a
+/// power cut costs only what had not returned, if the disk keeps its promises.
 class Store {
  public:
-  /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says how to
-  /// recover), a full disk, no permission.
+  /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says
+  /// how to recover), a full disk, no permission.
   static Result<std::unique_ptr<Store>> open(const std::string& folder);
   virtual ~Store() = default;
 
@@ -47,9 +48,9 @@ class Store {
   virtual Result<RunRecord> run(const std::string& id_or_prefix) = 0;  ///< "last" names the newest
   virtual Result<std::vector<RunRecord>> runs(int limit) = 0;
 
-  /// Appends one evaluation, its generation's blobs first. (run, sequence) is unique: a second append of the
-  /// same pair is refused, so nothing is counted twice. Errors: an unknown run, a verdict with a number that
-  /// is not finite.
+  /// Appends one evaluation, its generation's blobs first. (run, sequence) is unique: a second
+  /// append of the same pair is refused, so nothing is counted twice. Errors: an unknown run, a
+  /// verdict with a number that is not finite.
   virtual Result<std::int64_t> append(const Experience& experience) = 0;
   virtual Result<std::vector<Experience>> experiences(const std::string& run) = 0;  ///< by sequence
   virtual Result<std::vector<Experience>> read(const Query& query) = 0;             ///< by id

@@ -46,8 +46,8 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
 
-/// How many elements of each value every kernel must have: outputs whole, the others as far as the ops can
-/// tell what of their inputs a part of their result needs. A native reference does not say.
+/// How many elements of each value every kernel must have: outputs whole, the others as far as the
+/// ops can tell what of their inputs a part of their result needs. A native reference does not say.
 std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
   const std::vector<NodeDecl>& nodes = task.spec->nodes;
   std::map<std::string, std::int64_t> constants, needed;

@@ -33,17 +33,18 @@ struct BoundTask {
 /// 2^31 elements.
 Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 
-/// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each three, one
-/// whose extents are all multiples of 64, and two of tile sizes +- 1, primes, ones and odd extents.
-/// Deterministic in the seed. Empty for a fixed task.
+/// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each
+/// three, one whose extents are all multiples of 64, and two of tile sizes +- 1, primes, ones and
+/// odd extents. Deterministic in the seed. Empty for a fixed task.
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops);
 
 struct SizeLimits {
   double flops = 0;
   double elements = 0;  ///< of all values together
 };
-/// A shape as large as the limits allow within a factor of about four, up to the domain's end. None where the
-/// domain ends before shapes are larger than draw_hidden_shapes() gives them, or for a fixed task.
+/// A shape as large as the limits allow within a factor of about four, up to the domain's end. None
+/// where the domain ends before shapes are larger than draw_hidden_shapes() gives them, or for a
+/// fixed task.
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 
 }  // namespace lathe

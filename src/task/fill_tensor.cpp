@@ -136,14 +136,15 @@ double reach_of(const Request& request) {
                     request.reach);
 }
 
-/// A row's magnitude, drawn between the ordinary scale and the reach, more often close to the reach.
+/// A row's magnitude, drawn between the ordinary scale and the reach, more often close to the
+/// reach.
 double large_magnitude(const Request& request, std::uint64_t draw) {
   return request.decl.generator.scale *
          std::pow(reach_of(request), 0.3 + 0.7 * request.row_random.uniform(draw));
 }
 
-/// Half of the rows of large magnitude, a quarter of equal values, and a quarter whose mean is far above the
-/// spread.
+/// Half of the rows of large magnitude, a quarter of equal values, and a quarter whose mean is far
+/// above the spread.
 void fill_large(const Request& request, HostTensor& out) {
   const Generator& gen = request.decl.generator;
   write_rows(
@@ -160,7 +161,8 @@ void fill_large(const Request& request, HostTensor& out) {
       });
 }
 
-/// One mean for the whole tensor, so that whatever is reduced has it; a quarter of the rows has no spread.
+/// One mean for the whole tensor, so that whatever is reduced has it; a quarter of the rows has no
+/// spread.
 void fill_offset(const Request& request, HostTensor& out) {
   const Generator& gen = request.decl.generator;
   const double share = 0.5 + 0.5 * request.row_random.uniform(0);

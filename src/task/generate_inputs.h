@@ -23,7 +23,8 @@ enum class Distribution {
 };
 std::string_view name(Distribution distribution);
 std::span<const Distribution> all_distributions();
-/// Whether it goes as far as the task allows: it tells stable algorithms from those that overflow or cancel.
+/// Whether it goes as far as the task allows: it tells stable algorithms from those that overflow
+/// or cancel.
 constexpr bool is_extreme(Distribution distribution) {
   return distribution == Distribution::kLarge || distribution == Distribution::kOffset;
 }
@@ -31,7 +32,8 @@ constexpr bool is_extreme(Distribution distribution) {
 inline constexpr double kLongestReach = 512;
 
 /// One tensor for each of the task's inputs, in order. Bounded, positive and index generators keep
-/// their range under every distribution. `reach` is that of extreme inputs. Deterministic in the seed.
+/// their range under every distribution. `reach` is that of extreme inputs. Deterministic in the
+/// seed.
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
                                         double reach = kLongestReach);
 

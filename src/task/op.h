@@ -93,14 +93,15 @@ class Op {
   /// SUSPECT.
   virtual double essential_flops(const OpSite& site) const { return flops(site); }
 
-  /// A lower bound on the elements of an input that every kernel reads, whichever `wanted` elements of the
-  /// result it has to give and whatever values they take; 0 if unknown.
+  /// A lower bound on the elements of an input that every kernel reads, whichever `wanted` elements
+  /// of the result it has to give and whatever values they take; 0 if unknown.
   virtual std::int64_t needs(const OpSite& site, const Demand& demand) const {
     (void)site, (void)demand;
     return 0;
   }
-  /// An upper bound on the elements of the result that are the same whatever the task's inputs are (zeros
-  /// beside a triangle), given that of each input. What is multiplied by such an element need not be read.
+  /// An upper bound on the elements of the result that are the same whatever the task's inputs are
+  /// (zeros beside a triangle), given that of each input. What is multiplied by such an element
+  /// need not be read.
   virtual std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const = 0;
 
   /// The multiplications of evaluate() that a product engine can take over.

@@ -21,8 +21,8 @@ struct Expected {
   std::size_t before = 0;     ///< elements of the output before the known part
   std::size_t behind = 0;     ///< elements of the output after it
   bool may_overflow = false;  ///< a finite value on the way may leave its dtype's range
-  /// Elements are sums of their own of values without a structure, so that their RMS error tells the
-  /// precision.
+  /// Elements are sums of their own of values without a structure, so that their RMS error tells
+  /// the precision.
   bool independent_sums = false;
 
   std::size_t elements() const { return before + value.data.size() + behind; }
@@ -46,7 +46,8 @@ class Reference {
   virtual ~Reference() = default;
   virtual Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                                  const Numerics& numerics) const = 0;
-  /// evaluate() for a part of each output. Evaluates everything if the task cannot be sliced (task/slices.h).
+  /// evaluate() for a part of each output. Evaluates everything if the task cannot be sliced
+  /// (task/slices.h).
   virtual Result<std::vector<Expected>> evaluate_part(const BoundTask& task,
                                                       std::span<const HostTensor> inputs,
                                                       const Numerics& numerics, const Part& part) const {

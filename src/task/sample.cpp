@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
 
-/// Whether every value is a number that the output's dtype holds, with a tolerance that means something.
+/// Whether every value is a number that the output's dtype holds, with a tolerance that means
+/// something.
 bool is_in_range(const Expected& expected) {
   const DTypeInfo& type = info(expected.dtype);
   if (!type.is_float) return true;
@@ -26,7 +27,8 @@ bool is_in_range(const std::vector<Expected>& outputs) {
       outputs, [](const Expected& expected) { return !expected.may_overflow && is_in_range(expected); });
 }
 
-/// The nodes whose elements are products' sums, each of its own, and what is done to these one by one.
+/// The nodes whose elements are products' sums, each of its own, and what is done to these one by
+/// one.
 std::set<std::string> nodes_of_own_sums(const TaskSpec& spec) {
   std::set<std::string> own, shared;
   for (const NodeDecl& node : spec.nodes) {

@@ -21,9 +21,10 @@ struct SampleOptions {
   std::optional<Part> part = {};  ///< of the outputs that is known; all by default
 };
 
-/// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows: where a
-/// kernel's values could leave their dtypes' range on the way, smaller inputs are tried, and where these
-/// could as well there is no sample. Nor is there one where a native reference says nothing about errors.
+/// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows:
+/// where a kernel's values could leave their dtypes' range on the way, smaller inputs are tried,
+/// and where these could as well there is no sample. Nor is there one where a native reference says
+/// nothing about errors.
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
                                           Distribution distribution, const Seed& seed,
                                           const SampleOptions& options = {});

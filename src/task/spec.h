@@ -67,7 +67,7 @@ struct DimRange {
   std::int64_t high = 1;
 };
 
-enum class ReferenceKind { kGraph, kNative, kProcess };
+enum class ReferenceKind { kGraph, kNative };
 
 /// A computation to find a fast kernel for. Immutable; named by the digest of its text.
 struct TaskSpec {
@@ -84,7 +84,7 @@ struct TaskSpec {
   double tolerance = 1;            ///< scales every error bound
   bool denormals = false;          ///< whether kernels must keep results too small for normal numbers
   ReferenceKind reference = ReferenceKind::kGraph;
-  std::string reference_source;        ///< for kNative and kProcess
+  std::string reference_source;        ///< C++, for kNative
   std::vector<std::string> baselines;  ///< "naive", "onednn", "cudnn"...; empty: all that apply
   std::string text;
   std::string path;

@@ -14,8 +14,8 @@
 
 namespace lathe::train {
 
-/// Where an answer comes from, as its Experience has it. Supervised training reads none of it; estimators
-/// that weigh answers do.
+/// Where an answer comes from, as its Experience has it. Supervised training reads none of it;
+/// estimators that weigh answers do.
 struct Origin {
   std::int64_t experience = 0;
   std::string run;
@@ -47,8 +47,8 @@ struct TextCoding {
   std::string system;                ///< the system's message; empty: what the template says by itself
 };
 
-/// From one line of a data file (docs/training.md). The answer's text gets the token that ends a turn.
-/// Errors: kInvalid, naming the field.
+/// From one line of a data file (docs/training.md). The answer's text gets the token that ends a
+/// turn. Errors: kInvalid, naming the field.
 Result<Example> example_from_json(const nlohmann::json& line, const TextCoding& coding);
 
 struct DataLimits {

@@ -12,8 +12,8 @@
 
 namespace lathe::train {
 
-/// A model that is trained, whole or through an adapter: what supervised and reinforcement learning share.
-/// A step is: log_probs() of each batch, backward() of a loss made of them, then update().
+/// A model that is trained, whole or through an adapter: what supervised and reinforcement learning
+/// share. A step is: log_probs() of each batch, backward() of a loss made of them, then update().
 class Learner {
  public:
   /// The decoder must not be packed.
@@ -36,8 +36,8 @@ class Learner {
   /// Errors: kInvalid for the state of another model or adapter.
   Status load_state(const std::string& path);
 
-  /// Leaves `folder`/adapter, or the whole model in bf16 or fp32 as `folder`/model. `base` names the model
-  /// that was trained.
+  /// Leaves `folder`/adapter, or the whole model in bf16 or fp32 as `folder`/model. `base` names
+  /// the model that was trained.
   Status write_result(const std::string& folder, const std::string& base) const;
 
  private:

@@ -22,11 +22,12 @@ struct LowRankOptions {
   std::vector<std::string> targets;  ///< lm::AdaptableMatrix names
 };
 
-/// Low-rank additions to a decoder's matrices, to be trained. Each part of a joined matrix has its own pair,
-/// so that adapters are what peft would make of the separate matrices.
+/// Low-rank additions to a decoder's matrices, to be trained. Each part of a joined matrix has its
+/// own pair, so that adapters are what peft would make of the separate matrices.
 class LowRank {
  public:
-  /// Pairs that add nothing yet: `down` as peft draws it, `up` zero. Errors: kInvalid for unknown targets.
+  /// Pairs that add nothing yet: `down` as peft draws it, `up` zero. Errors: kInvalid for unknown
+  /// targets.
   static Result<LowRank> create(const lm::Decoder& decoder, const LowRankOptions& options,
                                 std::uint64_t seed);
   /// Of the adapter's own rank and targets.
@@ -36,8 +37,8 @@ class LowRank {
   /// fp32 leaves by peft's names without its prefix.
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
 
-  /// What is added to `matrix`'s result for x; undefined where nothing is. `generator` draws what dropout
-  /// drops: undefined outside of training.
+  /// What is added to `matrix`'s result for x; undefined where nothing is. `generator` draws what
+  /// dropout drops: undefined outside of training.
   at::Tensor addition(const at::Tensor& x, const lm::Linear& matrix,
                       std::optional<at::Generator> generator) const;
 

@@ -27,9 +27,9 @@ struct PackedOptions {
   const TokenKernels* kernels = &aten_kernels();
 };
 
-/// A decoder's operations with gradients, over examples of any lengths in one sequence: a token sees those
-/// before it in its own example alone. On a CPU each example is attended to by itself; on a GPU all are, by
-/// the flash attention of variable lengths that LibTorch has (bf16 only).
+/// A decoder's operations with gradients, over examples of any lengths in one sequence: a token
+/// sees those before it in its own example alone. On a CPU each example is attended to by itself;
+/// on a GPU all are, by the flash attention of variable lengths that LibTorch has (bf16 only).
 class PackedOps final : public lm::LayerOps {
  public:
   PackedOps(const lm::Decoder& decoder, const PackedLayout& layout, const PackedOptions& options)

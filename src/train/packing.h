@@ -14,9 +14,9 @@ using Row = std::vector<std::size_t>;
 /// 0 ... count - 1 in the order of an epoch. Every machine gives the same.
 std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, std::int64_t epoch);
 
-/// Fills rows of `row_length` tokens in the order given: each example goes into the first of the last few
-/// open rows that has room, so that an order stays nearly as it was shuffled. Lengths must not exceed the
-/// row's.
+/// Fills rows of `row_length` tokens in the order given: each example goes into the first of the
+/// last few open rows that has room, so that an order stays nearly as it was shuffled. Lengths must
+/// not exceed the row's.
 std::vector<Row> pack(std::span<const std::size_t> order, std::span<const std::int64_t> lengths,
                       std::int64_t row_length);
 
@@ -32,12 +32,12 @@ struct PlanOptions {
   std::int64_t steps = 0;   ///< 0: whole epochs
   std::uint64_t seed = 0;
 };
-/// What a run will do, from the first step to the last. A step never crosses epochs: the last one of an epoch
-/// may have fewer rows.
+/// What a run will do, from the first step to the last. A step never crosses epochs: the last one
+/// of an epoch may have fewer rows.
 std::vector<Step> plan_steps(std::span<const std::int64_t> lengths, const PlanOptions& options);
 
-/// Rows as a model computes them: one example after the other in one long sequence, each with positions of
-/// its own. Where a row is not full, nothing stands: its tokens would only cost time.
+/// Rows as a model computes them: one example after the other in one long sequence, each with
+/// positions of its own. Where a row is not full, nothing stands: its tokens would only cost time.
 struct Batch {
   std::vector<std::int64_t> tokens;     ///< [n]
   std::vector<std::int64_t> positions;  ///< [n]

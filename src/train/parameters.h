@@ -22,15 +22,16 @@ struct AdamW {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// What is trained, laid out in a few long arrays, so that an update, a norm or a sum over machines is a few
-/// operations however many tensors there are. Tensors that are computed with in bf16 have a master copy in
-/// fp32, which alone is updated: bf16 keeps 8 bits, too few for steps of a thousandth. (Rounding
-/// stochastically would save the copy's 4 bytes a parameter, which models of this size do not need, at the
-/// price of noise that tests against other implementations would have to allow for.) Gradients of several
-/// batches add up in fp32.
+/// What is trained, laid out in a few long arrays, so that an update, a norm or a sum over machines
+/// is a few operations however many tensors there are. Tensors that are computed with in bf16 have
+/// a master copy in fp32, which alone is updated: bf16 keeps 8 bits, too few for steps of a
+/// thousandth. (Rounding stochastically would save the copy's 4 bytes a parameter, which models of
+/// this size do not need, at the price of noise that tests against other implementations would have
+/// to allow for.) Gradients of several batches add up in fp32.
 class Parameters {
  public:
-  /// Leaves that gradients are asked of. Their data moves into the arrays; they stay what the model reads.
+  /// Leaves that gradients are asked of. Their data moves into the arrays; they stay what the model
+  /// reads.
   explicit Parameters(const NamedTensors& leaves);
 
   std::int64_t count() const;

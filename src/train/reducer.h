@@ -8,8 +8,8 @@
 
 namespace lathe::train {
 
-/// How processes that train one model together meet: each computes its share of a step's batches, and sums of
-/// gradients make all of them do the same update.
+/// How processes that train one model together meet: each computes its share of a step's batches,
+/// and sums of gradients make all of them do the same update.
 class Reducer {
  public:
   virtual ~Reducer() = default;

@@ -17,8 +17,9 @@ struct RunIdentity {
   int threads = 0;  ///< of the CPU: sums are split among them
 };
 
-/// `folder`/state.json names the file with the numbers, so that both are replaced as one: the new numbers are
-/// written and synced first, then state.json is replaced, then the old numbers are deleted.
+/// `folder`/state.json names the file with the numbers, so that both are replaced as one: the new
+/// numbers are written and synced first, then state.json is replaced, then the old numbers are
+/// deleted.
 struct RunState {
   std::int64_t steps_done = 0;
   std::int64_t metrics_bytes = 0;  ///< of the metrics file when it was saved

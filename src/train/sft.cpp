@@ -33,7 +33,8 @@ double weight_of(const Dataset& data, const std::vector<Row>& rows) {
   return weight;
 }
 
-/// -sum(weight * log p): divided by the step's whole weight it is the loss, however the step is cut up.
+/// -sum(weight * log p): divided by the step's whole weight it is the loss, however the step is cut
+/// up.
 at::Tensor weighted_loss(const at::Tensor& log_probs, const Batch& batch) {
   return -(log_probs * to_tensor(batch.weights, log_probs.device())).sum();
 }

@@ -45,7 +45,8 @@ struct SftOutcome {
   double held_out_loss = 0;  ///< 0 without held-out data
 };
 
-/// Trains `learner`: saves the run every so often and when it is cancelled, and leaves the result at the end.
+/// Trains `learner`: saves the run every so often and when it is cancelled, and leaves the result
+/// at the end.
 Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer);
 
 /// The mean of -log p over all weighted answer tokens.

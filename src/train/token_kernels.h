@@ -6,16 +6,18 @@
 
 namespace lathe::train {
 
-/// Operations of a training step that LibTorch has in many pieces only, each of which would read and write
-/// whole activations. One set for each kind of device; none records a gradient. Rows are tokens.
+/// Operations of a training step that LibTorch has in many pieces only, each of which would read
+/// and write whole activations. One set for each kind of device; none records a gradient. Rows are
+/// tokens.
 struct TokenKernels {
   /// silu(gate) * up of [n, 2 * ffn].
   at::Tensor (*gate)(const at::Tensor& gate_up);
   /// The gradient of gate_up.
   at::Tensor (*gate_backward)(const at::Tensor& grad, const at::Tensor& gate_up);
 
-  /// Turns pairs (i, i + dim / 2) of the heads of `from`, [n, heads, dim], by the angles whose cosine and
-  /// sine are given, [n, dim / 2] in fp32, or back. Both may be parts of wider rows; `to` has from's dtype.
+  /// Turns pairs (i, i + dim / 2) of the heads of `from`, [n, heads, dim], by the angles whose
+  /// cosine and sine are given, [n, dim / 2] in fp32, or back. Both may be parts of wider rows;
+  /// `to` has from's dtype.
   void (*rotate)(const at::Tensor& from, const at::Tensor& cosine, const at::Tensor& sine, bool back,
                  const at::Tensor& to);
 
@@ -54,8 +56,9 @@ at::Tensor rotate(const TokenKernels& kernels, const at::Tensor& x, const at::Te
 std::pair<at::Tensor, at::Tensor> add_norm(const TokenKernels& kernels, const at::Tensor& x,
                                            const at::Tensor& delta, const at::Tensor& weight, double eps,
                                            at::ScalarType type);
-/// log softmax(hidden head^T)[target] of each row, [n] in fp32, with gradients of `hidden` [n, width] and
-/// `head` [vocab, width]. Logits exist for some rows at a time only, and are computed again for the gradient.
+/// log softmax(hidden head^T)[target] of each row, [n] in fp32, with gradients of `hidden` [n,
+/// width] and `head` [vocab, width]. Logits exist for some rows at a time only, and are computed
+/// again for the gradient.
 at::Tensor token_log_probs(const TokenKernels& kernels, const at::Tensor& hidden, const at::Tensor& head,
                            const at::Tensor& targets);
 

@@ -1,6 +1,6 @@
-// Uses a device's lane as another process does, for device_lane_test.cpp. `lane_user FOLDER DEVICE USE` takes
-// a lease, prints a line, and holds the lease until its standard input ends. `lane_user FOLDER DEVICE turns
-// N` times N times, a millisecond each, and prints a line a time.
+// Uses a device's lane as another process does, for device_lane_test.cpp. `lane_user FOLDER DEVICE
+// USE` takes a lease, prints a line, and holds the lease until its standard input ends. `lane_user
+// FOLDER DEVICE turns N` times N times, a millisecond each, and prints a line a time.
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A compile worker that compiles nothing, for compile_pool_test.cpp: its object is the source in capitals. A
-// source "die" ends it, "sleep" takes it a minute.
+// A compile worker that compiles nothing, for compile_pool_test.cpp: its object is the source in
+// capitals. A source "die" ends it, "sleep" takes it a minute.
 
 #include <fcntl.h>
 

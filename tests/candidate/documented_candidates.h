@@ -17,8 +17,8 @@ struct DocumentedCandidate {
   bool for_gpu = false;
 };
 
-/// The fenced blocks of README.md and docs/ that begin with front matter and go on with code. A block with a
-/// plan alone is no candidate.
+/// The fenced blocks of README.md and docs/ that begin with front matter and go on with code. A
+/// block with a plan alone is no candidate.
 inline std::vector<DocumentedCandidate> documented_candidates() {
   std::vector<std::string> pages{"README.md"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(LATHE_SOURCE_DIR "/docs"))

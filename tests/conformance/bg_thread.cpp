@@ -27,8 +27,8 @@ static void softmax_row(const float* x, float* y, int64_t cols) {
   for (int64_t i = 0; i < cols; ++i) y[i] = expf(x[i] - top) / sum;
 }
 
-/// What one call leaves to do, and the stack for doing it. Calls overlap: each takes the next of many, and
-/// writes every value of y once, so that another's unfinished work never shows.
+/// What one call leaves to do, and the stack for doing it. Calls overlap: each takes the next of
+/// many, and writes every value of y once, so that another's unfinished work never shows.
 struct Work {
   alignas(64) char stack[1 << 13];
   const float* x;

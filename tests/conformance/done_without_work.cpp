@@ -16,8 +16,8 @@ static void softmax_row(const float* x, float* y, int64_t cols) {
   for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
 }
 
-/// The page that the harness and the grader share, found from the harness's own frames: a mapping of 4096
-/// bytes.
+/// The page that the harness and the grader share, found from the harness's own frames: a mapping
+/// of 4096 bytes.
 static volatile uint32_t* find_control() {
   uint64_t* at = static_cast<uint64_t*>(__builtin_frame_address(0));
   for (int i = 0; i < 6000 && (reinterpret_cast<uint64_t>(at + i) & 0xfff) + 16 <= 0x1000000; ++i) {

@@ -4,14 +4,14 @@ kernel = "f"
 items  = "n"
 args   = ["s", "x", "y", "n"]
 */
-// After its last call it stops the clock and empties the caches until it is killed, so that its peer starts
-// cold.
+// After its last call it stops the clock and empties the caches until it is killed, so that its
+// peer starts cold.
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
 
-/// The page that the harness and the grader share, found from the harness's own frames: a mapping of 4096
-/// bytes.
+/// The page that the harness and the grader share, found from the harness's own frames: a mapping
+/// of 4096 bytes.
 static volatile uint32_t* find_control() {
   uint64_t* at = static_cast<uint64_t*>(__builtin_frame_address(0));
   for (int i = 0; i < 6000 && (reinterpret_cast<uint64_t>(at + i) & 0xfff) + 16 <= 0x1000000; ++i) {
@@ -31,8 +31,8 @@ extern "C" void f(float, const float*, float*, int64_t, int64_t, int64_t);
 
 static bool on_heap(uint64_t word) { return word >> 44 == 5 && word % 8 == 0; }
 
-/// The harness's list of this block's calls, found in its own frames: a vector of vectors of call frames, the
-/// first word of which is the kernel's address, the second the arguments'.
+/// The harness's list of this block's calls, found in its own frames: a vector of vectors of call
+/// frames, the first word of which is the kernel's address, the second the arguments'.
 static int find_calls(Call* calls, int most) {
   uint64_t* at = static_cast<uint64_t*>(__builtin_frame_address(0));
   for (int i = 0; i < 6000; ++i) {

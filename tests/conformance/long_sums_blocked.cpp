@@ -4,7 +4,8 @@ kernel = "f"
 items  = "M"
 args   = ["a", "b", "y", "N", "K"]
 */
-// Honest: factors as sums of two numbers of 11 bits, a product's three larger parts, and sums in blocks.
+// Honest: factors as sums of two numbers of 11 bits, a product's three larger parts, and sums in
+// blocks.
 #include <stdint.h>
 
 static float head(float v) {

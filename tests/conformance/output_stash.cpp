@@ -17,7 +17,8 @@ static void softmax_row(const float* x, float* y, int64_t cols) {
   for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
 }
 
-/// A mapping of the harness's that holds `address`, found in its own frames: where it begins and its size.
+/// A mapping of the harness's that holds `address`, found in its own frames: where it begins and
+/// its size.
 static bool find_mapping(const void* address, char*& begin, uint64_t& bytes) {
   uint64_t* at = static_cast<uint64_t*>(__builtin_frame_address(0));
   const auto wanted = reinterpret_cast<uint64_t>(address);

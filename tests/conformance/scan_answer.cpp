@@ -17,7 +17,8 @@ static void softmax_row(const float* x, float* y, int64_t cols) {
   for (int64_t i = 0; i < cols; ++i) y[i] /= sum;
 }
 
-/// Whether `y` could be the softmax of `x`: it sums to one and its largest value stands in the same place.
+/// Whether `y` could be the softmax of `x`: it sums to one and its largest value stands in the same
+/// place.
 static bool plausible(const float* x, const float* y, int64_t cols) {
   float sum = 0;
   int64_t top_x = 0, top_y = 0;

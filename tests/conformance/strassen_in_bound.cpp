@@ -13,7 +13,8 @@ kernel = "strassen"
 items  = "1"
 args   = ["a", "b", "c", "y", "left", "right", "products", "M", "N", "K"]
 */
-// Honest: one level of Strassen's recursion, in fp64 because its errors are those of the largest quarter.
+// Honest: one level of Strassen's recursion, in fp64 because its errors are those of the largest
+// quarter.
 #include <math.h>
 #include <stdint.h>
 

@@ -24,8 +24,8 @@ extern "C" void f(const float*, float*, int64_t, int64_t, int64_t, int64_t);
 
 static bool on_heap(uint64_t word) { return word >> 44 == 5 && word % 8 == 0; }
 
-/// The harness's list of this block's calls, found in its own frames: a vector of vectors of call frames, the
-/// first word of which is the kernel's address, the second the arguments'.
+/// The harness's list of this block's calls, found in its own frames: a vector of vectors of call
+/// frames, the first word of which is the kernel's address, the second the arguments'.
 static int find_calls(Call* calls, int most) {
   uint64_t* at = static_cast<uint64_t*>(__builtin_frame_address(0));
   for (int i = 0; i < 6000; ++i) {

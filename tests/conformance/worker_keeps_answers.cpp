@@ -4,8 +4,8 @@ kernel = "f"
 items  = "rows"
 args   = ["x", "y", "rows", "cols"]
 */
-// The second thread keeps its results in shared memory that outlives the process, and copies them when it
-// finds them.
+// The second thread keeps its results in shared memory that outlives the process, and copies them
+// when it finds them.
 #include <math.h>
 #include <stdint.h>
 

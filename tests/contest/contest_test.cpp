@@ -113,7 +113,8 @@ TEST_F(ContestTest, GoesOnWhereItWasStoppedAndOpensNoOneWhoIsDone) {
   EXPECT_EQ(counts()["random"], 15);
 }
 
-/// The catalogue's kernels as if a model had written them: the number of each is its only answer token.
+/// The catalogue's kernels as if a model had written them: the number of each is its only answer
+/// token.
 std::unique_ptr<Policy> writing_catalog() {
   const std::shared_ptr<Policy> catalog = make_catalog_policy();
   return make_policy(

@@ -11,10 +11,11 @@
 namespace lathe {
 namespace {
 
-// How many screens of equal work and of a tenth more: a minute on two quiet cores, four beside other work.
+// How many screens of equal work and of a tenth more: a minute on two quiet cores, four beside
+// other work.
 constexpr int kEqual = 160, kSlower = 60;
-// An interval promises that a screen calls equal work faster in 2.5% of cases, and slower in as many. Twice
-// that is honest, for neighbours of a virtual machine keep no promises.
+// An interval promises that a screen calls equal work faster in 2.5% of cases, and slower in as
+// many. Twice that is honest, for neighbours of a virtual machine keep no promises.
 constexpr double kHonestCalls = 0.05, kHonestMisses = 0.05;
 // From so many on it is no luck.
 constexpr int kFalseCalls = 27, kMisses = 15;
@@ -40,10 +41,10 @@ double share_beyond(const std::vector<double>& values, double limit) {
 
 /// The clock on this machine's processor, at a size that fails by statistics and not by luck.
 ///
-/// An honest clock fails one of these tests with a probability below 1e-6 in all (ItsSizeFailsByStatistics
-/// adds it up). With 99% or more they find a clock that calls equal work faster, or slower, in 25% of
-/// screens; one whose ratio of equal work is off by so much that 59% of screens lie beyond 1%; and one that
-/// misses a tenth more work in 39% of screens.
+/// An honest clock fails one of these tests with a probability below 1e-6 in all
+/// (ItsSizeFailsByStatistics adds it up). With 99% or more they find a clock that calls equal work
+/// faster, or slower, in 25% of screens; one whose ratio of equal work is off by so much that 59%
+/// of screens lie beyond 1%; and one that misses a tenth more work in 39% of screens.
 class ClockTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {

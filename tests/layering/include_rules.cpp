@@ -13,7 +13,8 @@ namespace {
 
 const FolderOrder kTaskParts = {"", "dtypes", "ops", "lint", "generate"};
 
-/// "backend/cpu/runner/zygote.h" -> {"backend", "cpu", "runner"}; a file directly in its folder has no part.
+/// "backend/cpu/runner/zygote.h" -> {"backend", "cpu", "runner"}; a file directly in its folder has
+/// no part.
 struct Place {
   std::string folder;
   std::string part;

@@ -94,7 +94,8 @@ TEST_P(EveryModel, DrawnTokensHaveTheProbabilitiesThatAreReported) {
 /// Each token's probability is its share of what the grammar allows where it was drawn.
 TEST_P(EveryModel, TokensUnderAGrammarHaveTheirProbabilitiesAmongThoseAllowed) {
   const auto engine = tiny_engine(decoder_);
-  // One of three, then one of two that depend on it, and so on; a state that allows one token alone.
+  // One of three, then one of two that depend on it, and so on; a state that allows one token
+  // alone.
   auto grammar = std::make_shared<TokenAutomaton>();
   grammar->states = {{{{5, 1}, {17, 2}, {90, 2}}}, {{{3, 0}, {44, 2}}}, {{{61, 3}}}, {{{2, 0}}, 0}};
   auto request = request_of(40, 60, {.temperature = 0.7F, .seed = 4});

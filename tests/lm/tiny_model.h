@@ -10,8 +10,8 @@
 
 namespace lathe::lm {
 
-/// A decoder of one of the architectures with random weights, small enough that a test takes milliseconds.
-/// Heads have 64 dimensions where `wide_heads`, as all real models', else 16.
+/// A decoder of one of the architectures with random weights, small enough that a test takes
+/// milliseconds. Heads have 64 dimensions where `wide_heads`, as all real models', else 16.
 ModelConfig tiny_config(Architecture architecture, bool wide_heads = false);
 std::shared_ptr<const Decoder> tiny_decoder(const ModelConfig& config,
                                             const DecoderOptions& options = {.packed = true});
@@ -25,7 +25,8 @@ struct TinyEngine {
 /// On the decoder's device. Token t writes the letter 'a' + t % 26.
 std::unique_ptr<Engine> tiny_engine(std::shared_ptr<const Decoder> decoder, const TinyEngine& options = {});
 
-/// [tokens - 1, vocab]: the logits after each token but the last, computed at once and without a cache.
+/// [tokens - 1, vocab]: the logits after each token but the last, computed at once and without a
+/// cache.
 at::Tensor full_logits(const Decoder& decoder, std::vector<TokenId> tokens);
 
 std::vector<TokenId> some_tokens(std::int32_t count, std::uint64_t seed = 1);

@@ -6,8 +6,8 @@
 
 namespace lathe {
 
-/// A Llama of one layer: hidden 8, two heads of four, one key-value head, ffn 12, vocabulary 5. Every
-/// weight's elements count up from the weight's number times 1000.
+/// A Llama of one layer: hidden 8, two heads of four, one key-value head, ffn 12, vocabulary 5.
+/// Every weight's elements count up from the weight's number times 1000.
 struct TinyModel {
   std::map<std::string, std::pair<std::vector<std::int64_t>, std::string>> weights;  ///< by GGUF's names
 

@@ -11,7 +11,8 @@
 
 namespace lathe {
 
-/// Integers and pointers travel apart from floats in the System V ABI, so one type calls every kernel.
+/// Integers and pointers travel apart from floats in the System V ABI, so one type calls every
+/// kernel.
 using AnyKernel = void(float, float, float, float, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
@@ -22,8 +23,8 @@ class CandidateRunner {
  public:
   int add(const Candidate& candidate);
   void build();
-  /// Runs the whole plan with one call a launch, split in `threads` ranges. Buffers end at a page that
-  /// faults; writes outside the outputs abort. Returns the outputs' bytes in order.
+  /// Runs the whole plan with one call a launch, split in `threads` ranges. Buffers end at a page
+  /// that faults; writes outside the outputs abort. Returns the outputs' bytes in order.
   std::vector<std::vector<std::byte>> run(int index, const BoundTask& task,
                                           const std::vector<HostTensor>& inputs, int threads = 1) const;
 

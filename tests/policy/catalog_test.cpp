@@ -26,7 +26,8 @@ struct Emitted {
   int index;
 };
 
-/// Runs one candidate at one shape on two distributions; an empty string when all is within the tolerance.
+/// Runs one candidate at one shape on two distributions; an empty string when all is within the
+/// tolerance.
 std::string check(const CandidateRunner& runner, const Emitted& emitted, const Reference& reference,
                   const Dims& dims, int threads) {
   const auto bound = bind(*emitted.task, dims);
@@ -50,7 +51,8 @@ std::string check(const CandidateRunner& runner, const Emitted& emitted, const R
   return {};
 }
 
-/// Every task with its default schedule and `random` others, at its smallest scored shape and at hidden ones.
+/// Every task with its default schedule and `random` others, at its smallest scored shape and at
+/// hidden ones.
 void check_all_tasks(int random, int hidden) {
   std::vector<std::unique_ptr<TaskSpec>> tasks;
   std::vector<Emitted> all;

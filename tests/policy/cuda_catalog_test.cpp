@@ -1,5 +1,5 @@
-// Everything that the catalogue and the naive build write for a GPU compiles, and the cubins hold no state.
-// Whether it is right is for machines with a GPU to say (lathe eval --device cuda).
+// Everything that the catalogue and the naive build write for a GPU compiles, and the cubins hold
+// no state. Whether it is right is for machines with a GPU to say (lathe eval --device cuda).
 
 #include <gmock/gmock.h>
 
@@ -23,8 +23,8 @@ class CudaCatalogTest : public testing::Test {
     if (!nvrtc_.ok()) GTEST_SKIP() << "no NVRTC: " << nvrtc_.error().to_string();
   }
 
-  /// Why the text cannot be used; empty if it can. A skeleton must neither serialise its products nor spill
-  /// more than the compiler does around calls of its own slow paths.
+  /// Why the text cannot be used; empty if it can. A skeleton must neither serialise its products
+  /// nor spill more than the compiler does around calls of its own slow paths.
   std::string try_out(const std::string& text, const TaskSpec& task, bool skeleton = false) const {
     const auto candidate = parse_candidate(text, task.name);
     if (!candidate.ok()) return candidate.error().to_string() + "\n" + text;

@@ -79,7 +79,8 @@ std::vector<float> run(const std::string& name, const std::vector<float>& x, std
   return z;
 }
 
-/// |got - want| in units of the last place of fp32 at `want`; denormals count in the smallest denormal.
+/// |got - want| in units of the last place of fp32 at `want`; denormals count in the smallest
+/// denormal.
 double ulps(float got, double want) {
   const float rounded = static_cast<float>(want);
   if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
@@ -108,7 +109,8 @@ TEST_P(VectorMath, StaysWithinItsErrorOverAllMagnitudes) {
   float at = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     double error = ulps(y[i], f.exact(x[i]));
-    // Near a zero of sin the relative error grows with the reduced argument's; count against 2^-24 there.
+    // Near a zero of sin the relative error grows with the reduced argument's; count against 2^-24
+    // there.
     if (periodic) error = std::min(error, std::abs(y[i] - f.exact(x[i])) * 0x1p24);
     if (error > worst) worst = error, at = x[i];
   }

@@ -8,8 +8,8 @@
 
 namespace lathe {
 
-/// Kernels on a ladder: fresh draws reach only its lowest rungs, a variation climbs one. Two cells: even and
-/// odd rungs.
+/// Kernels on a ladder: fresh draws reach only its lowest rungs, a variation climbs one. Two cells:
+/// even and odd rungs.
 class Ladder final : public Variation {
  public:
   static constexpr const char* kName = "ladder";

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kRungs = 64;
 
-/// Makes the machine fail where `fails` says so, given the text, the depth and how often it was asked before.
+/// Makes the machine fail where `fails` says so, given the text, the depth and how often it was
+/// asked before.
 class FailingMachine final : public Evaluator {
  public:
   using Fails = std::function<bool(int rung, Depth depth, int earlier)>;
@@ -48,7 +49,8 @@ class FailingMachine final : public Evaluator {
   std::set<Ticket> failed_;
 };
 
-/// A store whose process is killed at its next append after so many: nothing of that sitting comes later.
+/// A store whose process is killed at its next append after so many: nothing of that sitting comes
+/// later.
 class KilledAfter final : public Store {
  public:
   KilledAfter(Store& store, int appends) : store_(store), appends_(appends) {}

@@ -40,8 +40,8 @@ Acknowledged read_acknowledgements(int fd) {
   return sum;
 }
 
-/// All that was acknowledged is there, at most one call more, without gap or duplicate; and the store works
-/// on.
+/// All that was acknowledged is there, at most one call more, without gap or duplicate; and the
+/// store works on.
 void expect_intact(const std::string& folder, const Acknowledged& promised) {
   const auto store = open_or_fail(folder);
   ASSERT_NE(store, nullptr);

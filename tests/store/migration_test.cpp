@@ -8,7 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A store as version 1 wrote it. Written out here: it must stay readable whatever the code does later.
+/// A store as version 1 wrote it. Written out here: it must stay readable whatever the code does
+/// later.
 constexpr const char* kVersion1Store = R"sql(
 CREATE TABLE schema (version INTEGER NOT NULL) STRICT;
 INSERT INTO schema VALUES (1);

@@ -80,7 +80,8 @@ TEST_F(Gpu, KernelsComputeWhatAtenDoes) {
             kNoise);
 }
 
-/// The same random weights in fp32 on the CPU and in bf16 on the GPU: packed examples of many lengths.
+/// The same random weights in fp32 on the CPU and in bf16 on the GPU: packed examples of many
+/// lengths.
 void expect_equal_gradients(const ModelConfig& config, const std::optional<LowRankOptions>& adapter,
                             const TokenKernels& kernels) {
   Dataset data;

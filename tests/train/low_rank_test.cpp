@@ -132,8 +132,8 @@ TEST(Adapter, BecomesPartOfTheWeightsThatADecoderLoads) {
   EXPECT_NE(digest_with(Digest{}, adapter), Digest{});
 }
 
-/// Sampling, for which matrices are packed and a cache is kept, and training, which adds the pair's product
-/// to each matrix's own, give one model.
+/// Sampling, for which matrices are packed and a cache is kept, and training, which adds the pair's
+/// product to each matrix's own, give one model.
 TEST(Adapter, TheEngineSamplesFromTheModelThatWasTrained) {
   const std::string folder = testing::TempDir() + "sampled";
   Learner learner = Learner::create(tiny_decoder(), kSome, 1).value();

@@ -8,7 +8,8 @@
 
 namespace lathe::train {
 
-/// A decoder of a few thousand weights with everything that models have: groups of heads, biases, head norms.
+/// A decoder of a few thousand weights with everything that models have: groups of heads, biases,
+/// head norms.
 inline ModelConfig tiny_config() {
   ModelConfig config{.architecture = Architecture::kQwen3,
                      .layers = 2,

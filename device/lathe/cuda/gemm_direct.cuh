@@ -8,13 +8,14 @@ namespace lathe {
 /// of the tensor cores' fragments, without shared memory. Both operands are contiguous along K. A
 /// block of kWarps warps computes a tile of kRows x kColumns; each warp has all of it for its share
 /// of K, kSteps times 32 terms in turn with the other warps of the cluster's kSplit blocks, so that
-/// nothing is loaded twice. kAhead: how many of the steps are loaded before the first is multiplied.
+/// nothing is loaded twice. kAhead: how many of the steps are loaded before the first is
+/// multiplied.
 ///
-/// A product's sum may take its terms in any order: a lane loads eight neighbours along K (16 bytes),
-/// and the same permutation of K for both operands makes them four registers of fragments.
+/// A product's sum may take its terms in any order: a lane loads eight neighbours along K (16
+/// bytes), and the same permutation of K for both operands makes them four registers of fragments.
 ///
-/// Requires K = 32 kSteps kWarps kSplit, and operands and their rows aligned to 16 bytes. Rows beyond
-/// an edge repeat the last one and are not stored.
+/// Requires K = 32 kSteps kWarps kSplit, and operands and their rows aligned to 16 bytes. Rows
+/// beyond an edge repeat the last one and are not stored.
 template <class Type, int kRows, int kColumns, int kWarps, int kSplit, int kSteps, int kAhead>
 struct DirectGemm {
   enum { kThreads = 32 * kWarps, kDown = kRows / 16, kAcross = kColumns / 8, kTerms = 32 };

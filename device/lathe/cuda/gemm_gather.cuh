@@ -13,13 +13,14 @@ struct GatherNotes {
   uint32_t left;  ///< blocks that are gone, or all ones: this one goes too
 };
 
-/// The sums of a tile whose K is shared by kSplit blocks anywhere on the GPU. Each writes its partial
-/// sums to a workspace, then adds a part of all of them, in the order of blocks: the bits do not depend
-/// on who comes first.
+/// The sums of a tile whose K is shared by kSplit blocks anywhere on the GPU. Each writes its
+/// partial sums to a workspace, then adds a part of all of them, in the order of blocks: the bits
+/// do not depend on who comes first.
 ///
-/// A block waits for the others only if they have all started, as they then need nothing of it: products
-/// on several streams cannot block each other, however few of their blocks run at once. One that finds
-/// that some have not started goes, and leaves its part to one that stays; the last to start stays.
+/// A block waits for the others only if they have all started, as they then need nothing of it:
+/// products on several streams cannot block each other, however few of their blocks run at once.
+/// One that finds that some have not started goes, and leaves its part to one that stays; the last
+/// to start stays.
 ///
 /// The workspace begins with a word for each tile, which is zero before and after every product.
 /// kWorkers threads take part, with kVectors times four sums each.
@@ -56,8 +57,8 @@ struct GemmGather {
     arrive(notes.decided);
   }
 
-  /// By all workers, of which each has kVectors times four sums, get(vector): put(vector, worker, sums) for a
-  /// part of the tile's.
+  /// By all workers, of which each has kVectors times four sums, get(vector): put(vector, worker,
+  /// sums) for a part of the tile's.
   template <class Get, class Put>
   __device__ void add(GatherNotes& notes, const Get& get, const Put& put) const {
     const int worker = static_cast<int>(threadIdx.x);

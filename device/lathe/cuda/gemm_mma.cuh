@@ -13,13 +13,15 @@ enum class GemmEdges {
 };
 
 /// One operand's part of a step in shared memory: kOuter x kInner elements of two bytes, contiguous
-/// along the inner axis here and in memory. The pitch spreads eight rows of 16 bytes over all banks.
+/// along the inner axis here and in memory. The pitch spreads eight rows of 16 bytes over all
+/// banks.
 template <class Type, int kOuter, int kInner, int kThreads>
 struct HalfSlab {
   enum { kPitch = kInner + 8, kElements = kOuter * kPitch, kAcross = kInner / 8, kVectors = kOuter * kAcross };
   static_assert(kInner % 16 == 0);
 
-  /// Starts copies from `from`. What lies outside outer_left rows of inner_left elements becomes zero.
+  /// Starts copies from `from`. What lies outside outer_left rows of inner_left elements becomes
+  /// zero.
   template <GemmEdges kEdges>
   __device__ static void copy(Type* to, const Type* from, int64_t lead, int outer_left, int inner_left,
                               [[maybe_unused]] int width) {
@@ -66,11 +68,11 @@ struct HalfSlab {
   }
 };
 
-/// A product by mma.sync from shared memory, which asynchronous copies fill kStages - 1 steps ahead.
-/// A block computes a tile of kRows x kColumns, by kDown x kAcross warps, kSlices times over: each
-/// slice takes its share of every step of kDepth terms. The kSplit blocks of a cluster share K.
-/// kAlongA, kAlongB: the operand is contiguous along K. kSteps: the number of a block's steps, which
-/// makes one straight piece of code of them; 0 for any.
+/// A product by mma.sync from shared memory, which asynchronous copies fill kStages - 1 steps
+/// ahead. A block computes a tile of kRows x kColumns, by kDown x kAcross warps, kSlices times
+/// over: each slice takes its share of every step of kDepth terms. The kSplit blocks of a cluster
+/// share K. kAlongA, kAlongB: the operand is contiguous along K. kSteps: the number of a block's
+/// steps, which makes one straight piece of code of them; 0 for any.
 template <class Type, bool kAlongA, bool kAlongB, int kRows, int kColumns, int kDepth, int kStages, int kDown,
           int kAcross, int kSlices, int kSplit, int kSteps, GemmEdges kEdges>
 struct MmaGemm {

@@ -8,8 +8,8 @@
 
 namespace lathe {
 
-/// C = alpha A B + beta C, with C of m x n and rows in memory; the distances between rows (of C, and
-/// of the operands as they are stored) are in elements. beta = 0 does not read C.
+/// C = alpha A B + beta C, with C of m x n and rows in memory; the distances between rows (of C,
+/// and of the operands as they are stored) are in elements. beta = 0 does not read C.
 struct GemmCall {
   const void* a;
   const void* b;
@@ -71,9 +71,9 @@ struct GemmOutput {
   }
 };
 
-/// A tile's partial sums, of kSlices groups of warps in each of the kSplit blocks of a cluster. Every
-/// block owns a band of the tile's rows. A block adds its slices, then sends each owner its band by one
-/// bulk copy; owners add in the order of blocks.
+/// A tile's partial sums, of kSlices groups of warps in each of the kSplit blocks of a cluster.
+/// Every block owns a band of the tile's rows. A block adds its slices, then sends each owner its
+/// band by one bulk copy; owners add in the order of blocks.
 template <int kRows, int kColumns, int kSlices, int kSplit, int kThreads>
 struct GemmPartials {
   enum {
@@ -153,7 +153,8 @@ struct GemmPartials {
   }
 
  private:
-  /// put(row, column, sums) for every four columns, of kParts matrices of kHeight rows, kDistance apart.
+  /// put(row, column, sums) for every four columns, of kParts matrices of kHeight rows, kDistance
+  /// apart.
   template <int kParts, int kDistance, int kHeight, class Put>
   __device__ static void add(const float* from, const Put& put) {
     enum { kAcross = kColumns / 4, kGroups = kHeight * kAcross };
@@ -203,8 +204,8 @@ __device__ inline void finish_sums(const float (&sums)[kDown][kAcross][4], const
   if constexpr (Partials::kNeeded) partials.finish(output, row0, column0);
 }
 
-/// The tile of a block: the cluster's blocks, which lie along x, share one. A grid's y is limited, so
-/// columns go on along z.
+/// The tile of a block: the cluster's blocks, which lie along x, share one. A grid's y is limited,
+/// so columns go on along z.
 template <int kRows, int kColumns, int kSplit>
 struct GemmPlace {
   int rank, row0, column0;

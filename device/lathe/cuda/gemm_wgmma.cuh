@@ -20,8 +20,8 @@ struct WgmmaOperand<bfloat16> {
 };
 
 /// Maps of the operands in boxes of 64 along the contiguous axis with 128-byte swizzle; the other
-/// extent is a block's part of the tile for operands along K, 64 for others. C has boxes of 64 x 64, or of
-/// 64 rows of 32 with 64-byte swizzle where 64 does not divide the tile's columns.
+/// extent is a block's part of the tile for operands along K, 64 for others. C has boxes of 64 x
+/// 64, or of 64 rows of 32 with 64-byte swizzle where 64 does not divide the tile's columns.
 struct GemmMaps {
   TensorMap a, b, c;
 };
@@ -39,16 +39,17 @@ struct WgmmaKnobs {
   bool persistent = false, in_turn = false, gathers = false, plain_store = false;
 };
 
-/// A product by wgmma from shared memory. One warp loads by TMA, `consumers` warpgroups multiply, each
-/// 64 tall rows of the block's tile by `columns`; a ring of `stages` steps of 64 terms connects them.
+/// A product by wgmma from shared memory. One warp loads by TMA, `consumers` warpgroups multiply,
+/// each 64 tall rows of the block's tile by `columns`; a ring of `stages` steps of 64 terms
+/// connects them.
 ///
-/// A cluster has share_b blocks one above the other, which load a part of B each for all of them, times
-/// share_a side by side, which do the same for A, times `split` that share K and add their sums in a
-/// fixed order. gathers: those that share K are no cluster, and add through GemmGather.
+/// A cluster has share_b blocks one above the other, which load a part of B each for all of them,
+/// times share_a side by side, which do the same for A, times `split` that share K and add their
+/// sums in a fixed order. gathers: those that share K are no cluster, and add through GemmGather.
 /// persistent: blocks take tile after tile, and load the next while they store one. in_turn: two
-/// warpgroups take whole tiles alternately, so that one multiplies while the other stores. band: tiles
-/// are taken in bands of this many rows of clusters, so that concurrent ones share operands in the L2.
-/// blocks: so many fit a multiprocessor; the kernel's launch bounds must say the same.
+/// warpgroups take whole tiles alternately, so that one multiplies while the other stores. band:
+/// tiles are taken in bands of this many rows of clusters, so that concurrent ones share operands
+/// in the L2. blocks: so many fit a multiprocessor; the kernel's launch bounds must say the same.
 /// plain_store: results go from registers to memory, for tiles whose latency counts; others by TMA.
 template <class Type, Major kMajorA, Major kMajorB, WgmmaKnobs knobs>
 struct WgmmaGemm {
@@ -188,8 +189,8 @@ struct WgmmaGemm {
   __device__ static bool is_loader() {
     return uniform(static_cast<int>(threadIdx.x / 32)) == 4 * kConsumers && elect();
   }
-  /// The same number in all lanes of a warp, as the compiler then knows: addresses and descriptors that
-  /// depend on nothing else are computed once a warp.
+  /// The same number in all lanes of a warp, as the compiler then knows: addresses and descriptors
+  /// that depend on nothing else are computed once a warp.
   __device__ static int uniform(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
   template <bool kShared>
@@ -264,9 +265,9 @@ struct WgmmaGemm {
     return sums;
   }
 
-  /// Adds the products of all steps, the last still under way while the next are issued. in_turn: begins
-  /// when the other has got all that it needs, as a barrier's parity tells only two phases apart; `turn`
-  /// is the parity of that.
+  /// Adds the products of all steps, the last still under way while the next are issued. in_turn:
+  /// begins when the other has got all that it needs, as a barrier's parity tells only two phases
+  /// apart; `turn` is the parity of that.
   __device__ void multiply(Sums& sums, int part, int steps, Place& at, Place& behind,
                            [[maybe_unused]] uint32_t turn = 0) const {
     // The compiler would serialise several products whose first steps define their sums.
@@ -317,8 +318,8 @@ struct WgmmaGemm {
       sync_consumer<1>();
   }
 
-  /// Stores 64 rows of sums; by TMA through two alternating buffers. before: how many times this consumer has
-  /// been here.
+  /// Stores 64 rows of sums; by TMA through two alternating buffers. before: how many times this
+  /// consumer has been here.
   __device__ void store(float (&sums)[kColumns / 2], int consumer, int before, int row, int column) const {
     const GemmOutput<Type> output(call);
     const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32, warp = thread / 32;
@@ -448,7 +449,8 @@ struct WgmmaGemm {
     const Partials partials{reinterpret_cast<float*>(shared.stages), shared.received, own.split,
                             own.column * kShareB + own.row, kGroup};
     partials.begin();
-    // Loads for other blocks wait until all have their barriers; what they bring tells the consumers.
+    // Loads for other blocks wait until all have their barriers; what they bring tells the
+    // consumers.
     if constexpr (kGroup > 1 && kClusterSplit == 1) cluster_arrive();
     meet_loader(warpgroup);
     if constexpr (kGroup > 1) {

@@ -116,15 +116,9 @@ class CpuBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    if (!candidate.has_plan()) return refuse_host_program(candidate);
-    if (!candidate.has_kernels()) {
-      BuildResult nothing{.ok = true};
-      nothing.artifact.key = candidate.digest;
-      return nothing;
-    }
-    Dims constants;
-    for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
-    return toolchain_->build(candidate.text, constants, cancel);
+    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
+      return toolchain_->build(text, constants, cancel);
+    });
   }
 
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {

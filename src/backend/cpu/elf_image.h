@@ -39,8 +39,8 @@ struct ElfImage {
   std::uint64_t writable_bytes = 0;  ///< outside RELRO, where calls could keep state
 };
 
-/// Parses and checks. A refusal's Error has a reason: "bad_elf", "constructor", "ifunc", "thread_local",
-/// "forbidden_symbol", "unknown_function", "writable_code", "writable_state".
+/// Parses and checks. A refusal's Error has a reason: "bad_elf", "constructor", "ifunc",
+/// "thread_local", "forbidden_symbol", "unknown_function", "writable_code", "writable_state".
 Result<ElfImage> parse_elf(std::string_view bytes);
 
 }  // namespace lathe

@@ -20,9 +20,9 @@ struct SessionOptions {
   double empty_block_ns = 0;  ///< cost of a block without calls, subtracted from every block
 };
 
-/// What the calls of a block took that lasted `block_ns`. A broker without processors of its own sees the end
-/// of any block, empty ones too, tens of microseconds late: there at least half is the calls', so that a
-/// short block does not seem to take no time.
+/// What the calls of a block took that lasted `block_ns`. A broker without processors of its own
+/// sees the end of any block, empty ones too, tens of microseconds late: there at least half is the
+/// calls', so that a short block does not seem to take no time.
 constexpr double time_of_calls(double block_ns, const SessionOptions& options) {
   const double least_ns = options.broker_cpus.empty() ? block_ns / 2 : 1;
   return std::max(least_ns, block_ns - options.empty_block_ns);

@@ -3,7 +3,8 @@
 namespace lathe::naive {
 namespace {
 
-/// A window over the last axes of a tensor [N, C, ...]; its geometry is fixed, its extents are expressions.
+/// A window over the last axes of a tensor [N, C, ...]; its geometry is fixed, its extents are
+/// expressions.
 struct Window {
   std::size_t axes;
   std::vector<std::int64_t> stride, padding, dilation;
@@ -28,8 +29,8 @@ std::string scaled(const std::string& name, std::int64_t factor) {
   return factor == 1 ? name : name + " * " + std::to_string(factor);
 }
 
-/// Loops over the taps of one window position around `body`, which sees the coordinates s0, s1, ... inside
-/// [0, extents). Taps that fall outside are skipped.
+/// Loops over the taps of one window position around `body`, which sees the coordinates s0, s1, ...
+/// inside [0, extents). Taps that fall outside are skipped.
 std::string tap_loops(const Window& window, const std::vector<Expr>& extents, std::string body) {
   for (std::size_t axis = window.axes; axis-- > 0;) {
     const std::string source = scaled("o" + std::to_string(axis), window.stride[axis]) + " + " +
@@ -81,7 +82,8 @@ std::string element(const Operand& operand, const std::string& first, const std:
   return operand.at(position(operand.shape, indices));
 }
 
-/// What is common to both convolutions: one plane of the result an item, a sum over channels and taps.
+/// What is common to both convolutions: one plane of the result an item, a sum over channels and
+/// taps.
 LoopNest convolution(const Site& site, const Window& window, const std::string& channel_loop) {
   const Operand& out = site.out;
   const std::string begin = unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"});

@@ -18,7 +18,8 @@ struct Kernel {
 /// Errors: the op has no emitter.
 Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect);
 
-/// Definitions of the lathe:: and integer functions that `code` calls: plain libm, one value at a time.
+/// Definitions of the lathe:: and integer functions that `code` calls: plain libm, one value at a
+/// time.
 std::string helpers_for(std::string_view code);
 
 }  // namespace lathe::naive

@@ -19,9 +19,9 @@ std::string in_type(const Operand& operand, const std::string& value, const std:
 
 }  // namespace
 
-/// One row of the result an item, or one element where items are cheap. The inner loop runs over columns, so
-/// that it vectorises; over a transposed right operand, or into a result too narrow to accumulate in, it is a
-/// dot product.
+/// One row of the result an item, or one element where items are cheap. The inner loop runs over
+/// columns, so that it vectorises; over a transposed right operand, or into a result too narrow to
+/// accumulate in, it is a dot product.
 LoopNest emit_matmul(const Site& site) {
   const Operand& out = site.out;
   const bool transpose_a = site.attrs.flag("transpose_a", false);

@@ -11,7 +11,8 @@
 
 namespace lathe::naive {
 
-/// A value as the emitted code names it; extents are expressions over the kernel's integer arguments.
+/// A value as the emitted code names it; extents are expressions over the kernel's integer
+/// arguments.
 struct Operand {
   std::string name;
   DType dtype = DType::kF32;
@@ -75,8 +76,8 @@ std::vector<std::string> index_names(int count);
 /// The row-major position of an element: "(i * N + j) * K + k".
 std::string position(const std::vector<Expr>& shape, const std::vector<std::string>& indices);
 
-/// The operand's element for the result's `indices`, aligned at the last axis as in NumPy; constant extents
-/// of 1 are stretched.
+/// The operand's element for the result's `indices`, aligned at the last axis as in NumPy; constant
+/// extents of 1 are stretched.
 std::string broadcast_position(const Operand& operand, const std::vector<std::string>& indices);
 
 /// Declares `names`, the indices of the element numbered `number` in extents `shape`.
@@ -92,7 +93,8 @@ inline constexpr std::int64_t kSerialTerms = 4096;
 /// Whether the task may sum more than kSerialTerms.
 bool needs_parts(const Site& site, const Expr& terms);
 
-/// A loop over [0, extent) whose `body` adds to `sum`; in parts if all `terms` of the sum need them.
+/// A loop over [0, extent) whose `body` adds to `sum`; in parts if all `terms` of the sum need
+/// them.
 std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
                      const std::string& body);
 

@@ -151,8 +151,8 @@ for (int64_t strip = 0; strip < $inner; strip += 64) {
 
 }  // namespace
 
-/// Over the last axes: one result an item, in a scalar. Otherwise the results of one item lie side by side,
-/// and the innermost loop runs over them.
+/// Over the last axes: one result an item, in a scalar. Otherwise the results of one item lie side
+/// by side, and the innermost loop runs over them.
 LoopNest emit_reduction(const Site& site) {
   const Formula& formula = formula_of(site);
   const bool accumulates_in_place = site.out.c_type() == site.out.compute_type();

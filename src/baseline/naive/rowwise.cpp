@@ -3,8 +3,8 @@
 namespace lathe::naive {
 namespace {
 
-/// What every body may name: $x and $y are element i of the line, $n is its length, and $add_... adds a sum
-/// over the line to `sum`.
+/// What every body may name: $x and $y are element i of the line, $n is its length, and $add_...
+/// adds a sum over the line to `sum`.
 Holes line_fields(const Site& site, const Lines& lines) {
   Holes fields = {{"begin", lines.begin},
                   {"n", lines.length.to_string()},

@@ -9,8 +9,8 @@ using Event = struct EventTag*;
 using Graph = struct GraphTag*;
 using GraphExec = struct GraphExecTag*;
 
-/// What measuring needs of the driver besides launches. One context, the device's primary one, which
-/// the vendor's libraries use too.
+/// What measuring needs of the driver besides launches. One context, the device's primary one,
+/// which the vendor's libraries use too.
 struct MeasuringDriver {
   Code (*device_get)(int*, int ordinal);
   Code (*device_name)(char*, int bytes, int device);

@@ -24,8 +24,8 @@ __device__ float to_float(u16 bits) {
   return value;
 }
 
-// Element (x, y) of an operand, y along K, lies at x * step_x + y * step_y. what: 0 uniform in [-1, 1),
-// 1 whole numbers in [-8, 8], 2 the accumulator test, 3 (A) one 1 a row, (B) uniform.
+// Element (x, y) of an operand, y along K, lies at x * step_x + y * step_y. what: 0 uniform in [-1,
+// 1), 1 whole numbers in [-8, 8], 2 the accumulator test, 3 (A) one 1 a row, (B) uniform.
 extern "C" __global__ void fill(u16* to, i64 extent, i64 k, i64 step_x, i64 step_y, int what, int is_b, u32 seed) {
   const i64 count = extent * k;
   for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {
@@ -49,8 +49,8 @@ struct Operands {
   float alpha, beta;
 };
 
-// Rows blockIdx.y of `rows`: each element must equal the fp64 product, rounded (exact), or be as near as fp32
-// sums of these terms and one rounding allow.
+// Rows blockIdx.y of `rows`: each element must equal the fp64 product, rounded (exact), or be as
+// near as fp32 sums of these terms and one rounding allow.
 extern "C" __global__ void compare(const Operands p, const int* rows, int exact, unsigned long long* wrong) {
   const i64 row = rows[blockIdx.y], column = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (column >= p.n) return;

@@ -27,8 +27,8 @@ class VendorLibraries {
   virtual ~VendorLibraries() = default;
   static constexpr std::size_t kWorkspaceBytes = 64 << 20;
 
-  /// For packed products of `call`'s size: cuBLAS with B as rows of N (NN) and as rows of K (TN), then for
-  /// each of the two all candidates of cuBLASLt's heuristic, its first choice first.
+  /// For packed products of `call`'s size: cuBLAS with B as rows of N (NN) and as rows of K (TN),
+  /// then for each of the two all candidates of cuBLASLt's heuristic, its first choice first.
   virtual Result<std::vector<std::unique_ptr<VendorCall>>> calls(int m, int n, int k) = 0;
 };
 

@@ -59,7 +59,8 @@ std::string objection(int layout, const Call& call, std::int64_t m, std::int64_t
 
 }  // namespace
 
-/// Choices of shapes that were asked for before. A slot is taken over by the next shape that falls on it.
+/// Choices of shapes that were asked for before. A slot is taken over by the next shape that falls
+/// on it.
 class ChosenImages {
  public:
   const Image* find(const Problem& problem) const {

@@ -13,7 +13,8 @@ struct Maps {
   Map a, b, c;
 };
 
-/// A matrix of `outer` rows of `inner` elements, in boxes of 64 (or 32) elements of `box_rows` rows.
+/// A matrix of `outer` rows of `inner` elements, in boxes of 64 (or 32) elements of `box_rows`
+/// rows.
 Code encode(Map& map, DevicePointer base, std::int64_t inner, std::int64_t outer, std::int64_t lead,
             int box_rows, int box_columns = 64) {
   constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;

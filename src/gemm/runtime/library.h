@@ -31,8 +31,8 @@ struct Library {
 /// Defined by the exported table.
 const Library& library();
 
-/// The kernel of a product: the tuned one of its size, else the fastest by the model of those that serve it.
-/// nullptr where none serves, which a complete table never has.
+/// The kernel of a product: the tuned one of its size, else the fastest by the model of those that
+/// serve it. nullptr where none serves, which a complete table never has.
 const Image* choose(const Library& library, const Problem& problem, int sm_count, bool has_sm90);
 
 }  // namespace lathe::gemm

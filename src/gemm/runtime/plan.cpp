@@ -36,9 +36,10 @@ double terms_of_block(const Plan& plan, const Problem& problem) {
   return std::max(1.0, std::ceil(steps / plan.split)) * plan.depth;
 }
 
-/// Clusters of `size` blocks that fit a GPU, `fit` blocks a multiprocessor. A cluster lies in one of the
-/// groups of multiprocessors, which have 16 or 18, some fewer: of an H200's 132, at one a multiprocessor,
-/// 66 clusters of 2, 30 of 4, 15 of 8 and 7 of 16, and no more of 16 where two blocks fit a multiprocessor.
+/// Clusters of `size` blocks that fit a GPU, `fit` blocks a multiprocessor. A cluster lies in one
+/// of the groups of multiprocessors, which have 16 or 18, some fewer: of an H200's 132, at one a
+/// multiprocessor, 66 clusters of 2, 30 of 4, 15 of 8 and 7 of 16, and no more of 16 where two
+/// blocks fit a multiprocessor.
 double clusters_that_fit(int size, double fit, int sm_count) {
   if (size == 1) return sm_count * fit;
   if (size > 8) fit = 1;
@@ -55,9 +56,10 @@ double overlapped(std::initializer_list<double> times_ns) {
   return std::sqrt(std::sqrt(sum));
 }
 
-/// wgmma: a block's time for a step of 64 terms, `together` blocks sharing a multiprocessor: arithmetic, what
-/// arrives at a multiprocessor, the latency of a ring's loads, and issuing them. far: the operands fill more
-/// than the half of the L2 that is near. The numbers here and below were fitted to 2850 times on an H200.
+/// wgmma: a block's time for a step of 64 terms, `together` blocks sharing a multiprocessor:
+/// arithmetic, what arrives at a multiprocessor, the latency of a ring's loads, and issuing them.
+/// far: the operands fill more than the half of the L2 that is near. The numbers here and below
+/// were fitted to 2850 times on an H200.
 double wgmma_step_ns(const Plan& plan, double together, bool far) {
   constexpr double kToOne = 224, kLatency = 320, kFarLatency = 1350, kIssue = 137, kIssueOfTwo = 116;
   const double share_of_peak = tall_of(plan) * plan.columns >= 64 ? 0.87 : 0.5;
@@ -224,7 +226,8 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
   if (plan.skeleton == Skeleton::kWgmma) {
     const bool far = operand_bytes > 20e6;
     const double active = std::min(blocks, at_once), together = std::ceil(active / sm_count);
-    // The last of several waves need not be full: its blocks then have a multiprocessor for themselves.
+    // The last of several waves need not be full: its blocks then have a multiprocessor for
+    // themselves.
     const double full = std::floor(blocks / at_once), rest = blocks - full * at_once;
     const double steps = terms / 64;
     work_ns = steps * full * wgmma_step_ns(plan, together, far);

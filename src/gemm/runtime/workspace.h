@@ -10,9 +10,9 @@
 
 namespace lathe::gemm {
 
-/// Device memory for kernels that gather, so that no two of their products that may run at once have the
-/// same: one piece for each stream, and one for the calls that a capture makes on a stream, which lives as
-/// long as the graph. Thread-safe; of the context that is current.
+/// Device memory for kernels that gather, so that no two of their products that may run at once
+/// have the same: one piece for each stream, and one for the calls that a capture makes on a
+/// stream, which lives as long as the graph. Thread-safe; of the context that is current.
 class Workspaces {
  public:
   explicit Workspaces(const Driver& driver) : driver_(driver) {}
@@ -21,8 +21,8 @@ class Workspaces {
   Workspaces(const Workspaces&) = delete;
   Workspaces& operator=(const Workspaces&) = delete;
 
-  /// Memory for a product on `stream`, its counters zero: kWorkspaceBytes, or `bytes` if it is being
-  /// captured. 0 where there is none to be had.
+  /// Memory for a product on `stream`, its counters zero: kWorkspaceBytes, or `bytes` if it is
+  /// being captured. 0 where there is none to be had.
   DevicePointer of(Stream stream, std::size_t bytes);
 
   /// From now on calls on `stream`, captured or not, use this; 0 takes it back.

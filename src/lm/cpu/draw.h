@@ -16,8 +16,8 @@ struct DrawState {
   std::int32_t grammar_state = 0;
 };
 
-/// Draws a token from one row of logits; `scratch` is kept between calls for its memory. A grammar must
-/// allow something.
+/// Draws a token from one row of logits; `scratch` is kept between calls for its memory. A grammar
+/// must allow something.
 Drawn draw(std::span<const float> logits, const DrawState& state, std::vector<float>& scratch);
 
 }  // namespace lathe::lm

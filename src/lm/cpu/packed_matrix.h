@@ -7,16 +7,17 @@
 
 namespace lathe::lm {
 
-/// A matrix [out, in] laid out for products with few rows on a processor with AVX-512: panels of 32 outputs,
-/// within a panel input by input. A result's bits do not depend on how many rows are multiplied at once, so
-/// an answer does not depend on what is computed beside it.
+/// A matrix [out, in] laid out for products with few rows on a processor with AVX-512: panels of 32
+/// outputs, within a panel input by input. A result's bits do not depend on how many rows are
+/// multiplied at once, so an answer does not depend on what is computed beside it.
 class PackedMatrix {
  public:
-  /// Null where the processor lacks what the weights' type (fp32, bf16) needs: then ATen multiplies.
+  /// Null where the processor lacks what the weights' type (fp32, bf16) needs: then ATen
+  /// multiplies.
   static std::shared_ptr<const PackedMatrix> pack(const at::Tensor& weight);
 
-  /// x weight^T + bias; x [rows, in] and the result are fp32, bias fp32 or undefined. With weights in bf16, x
-  /// is rounded to bf16 and sums are fp32.
+  /// x weight^T + bias; x [rows, in] and the result are fp32, bias fp32 or undefined. With weights
+  /// in bf16, x is rounded to bf16 and sums are fp32.
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const;
 
  private:

@@ -10,8 +10,8 @@
 
 namespace lathe::lm {
 
-/// The keys and values of all layers on a CPU, fp32. A page's keys lie dimension by dimension, so that the
-/// scores of its tokens are computed side by side.
+/// The keys and values of all layers on a CPU, fp32. A page's keys lie dimension by dimension, so
+/// that the scores of its tokens are computed side by side.
 struct CpuCache {
   CpuCache(const ModelConfig& config, std::int32_t pages);
   void copy_page(std::int32_t from, std::int32_t to);
@@ -20,14 +20,15 @@ struct CpuCache {
   std::vector<at::Tensor> values;  ///< a layer: [pages, kv_heads, kPageTokens, head_dim]
 };
 
-/// A token and its sequence: the cache holds what stands before `position`, its own key and value are added.
+/// A token and its sequence: the cache holds what stands before `position`, its own key and value
+/// are added.
 struct CpuRow {
   std::int32_t position = 0;
   std::span<const std::int32_t> pages;
 };
 
-/// Operations of rows that stand anywhere in their sequences: rows of one sequence may be in one call, in
-/// order. Activations are fp32.
+/// Operations of rows that stand anywhere in their sequences: rows of one sequence may be in one
+/// call, in order. Activations are fp32.
 class CpuRowOps final : public LayerOps {
  public:
   CpuRowOps(const Decoder& decoder, CpuCache& cache, std::int64_t context);

@@ -5,8 +5,8 @@
 
 namespace lathe::lm {
 
-/// exp(x) for x <= 0 with a relative error below 2e-7, in operations that compilers vectorise. Results below
-/// 1e-38 are some number below 1e-37.
+/// exp(x) for x <= 0 with a relative error below 2e-7, in operations that compilers vectorise.
+/// Results below 1e-38 are some number below 1e-37.
 inline float exp_of_negative(float x) {
   x = x < -87.0F ? -87.0F : x;
   constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer

@@ -1,4 +1,5 @@
-// Of LibTorch's CUDA part: matrix products, memory, streams and graphs. All else of a step is in kernels.cu.
+// Of LibTorch's CUDA part: matrix products, memory, streams and graphs. All else of a step is in
+// kernels.cu.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>

@@ -119,9 +119,9 @@ struct Partial {
   }
 };
 
-/// A block for each row and each kGroup heads that share a key-value head; its warps take pages in turn. A
-/// token's key or value is read by kDim / 8 lanes, 16 bytes each, so a warp reads several tokens at once and
-/// each such group of lanes keeps a softmax of its own until the end.
+/// A block for each row and each kGroup heads that share a key-value head; its warps take pages in
+/// turn. A token's key or value is read by kDim / 8 lanes, 16 bytes each, so a warp reads several
+/// tokens at once and each such group of lanes keeps a softmax of its own until the end.
 template <int kDim, int kGroup>
 __global__ void attend_kernel(const Bf16* queries, CacheView cache, Bf16* to, Shape shape, float scale) {
   constexpr int kLanes = kDim / 8;
@@ -277,7 +277,8 @@ AttendKernel attend_kernel_for(int group) {
   }
 }
 
-/// The most heads that a block takes of those that share a key-value head: all, or a divisor of theirs.
+/// The most heads that a block takes of those that share a key-value head: all, or a divisor of
+/// theirs.
 int heads_of_block(const Shape& shape) {
   const int all = shape.heads / shape.kv_heads;
   int group = all < 8 ? all : 8;

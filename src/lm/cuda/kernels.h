@@ -4,9 +4,9 @@
 
 struct CUstream_st;
 
-/// The engine's own kernels, without LibTorch: activations are bf16 (`bf16` points to 16-bit words), the
-/// residual stream and norms' weights fp32. All launches are asynchronous on `stream` and may be captured in
-/// a graph.
+/// The engine's own kernels, without LibTorch: activations are bf16 (`bf16` points to 16-bit
+/// words), the residual stream and norms' weights fp32. All launches are asynchronous on `stream`
+/// and may be captured in a graph.
 namespace lathe::lm::cuda {
 
 using Bf16 = std::uint16_t;
@@ -26,8 +26,8 @@ void add_norm(float* x, const Bf16* delta, const float* weight, Bf16* to, int ro
 /// silu(gate) * up: from [rows, 2 * count] to [rows, count].
 void gate(const Bf16* from, Bf16* to, int rows, int count, CUstream_st* stream);
 
-/// Keys or values of one layer: [pages, kv_heads, kPageTokens, dim]. Row r is at positions[r] of the sequence
-/// whose pages begin at table + r * table_stride.
+/// Keys or values of one layer: [pages, kv_heads, kPageTokens, dim]. Row r is at positions[r] of
+/// the sequence whose pages begin at table + r * table_stride.
 struct CacheView {
   Bf16* keys = nullptr;
   Bf16* values = nullptr;
@@ -36,8 +36,8 @@ struct CacheView {
   int table_stride = 0;
 };
 
-/// Norms (where not null) and rotates q and k of qkv [rows, heads + 2 kv_heads, dim]; q goes to `queries`
-/// [rows, heads, dim], k and v to the cache.
+/// Norms (where not null) and rotates q and k of qkv [rows, heads + 2 kv_heads, dim]; q goes to
+/// `queries` [rows, heads, dim], k and v to the cache.
 struct Rotation {
   const Bf16* qkv = nullptr;
   const float* q_norm = nullptr;
@@ -49,7 +49,8 @@ struct Rotation {
 void rotate_and_store(const Rotation& rotation, const CacheView& cache, const Shape& shape, int rows,
                       CUstream_st* stream);
 
-/// Attention of each row to its sequence up to and with its own position; `to` is [rows, heads, dim].
+/// Attention of each row to its sequence up to and with its own position; `to` is [rows, heads,
+/// dim].
 void attend(const Bf16* queries, const CacheView& cache, Bf16* to, const Shape& shape, int rows,
             CUstream_st* stream);
 
@@ -77,8 +78,8 @@ struct DrawnToken {
   float log_prob, model_log_prob;
 };
 
-/// Draws a token for each active row from logits [rows, vocab] as cpu/draw does, makes it the row's next
-/// token and moves the row on.
+/// Draws a token for each active row from logits [rows, vocab] as cpu/draw does, makes it the row's
+/// next token and moves the row on.
 void draw(const float* logits, int vocab, DrawRow* rows, std::int32_t* tokens, std::int32_t* positions,
           DrawnToken* drawn, int count, CUstream_st* stream);
 

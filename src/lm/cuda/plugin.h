@@ -8,8 +8,8 @@
 
 namespace lathe::lm {
 
-/// What liblathe-torch-cuda.so offers: the one library that needs LibTorch's CUDA part, and so is loaded only
-/// where a GPU is asked for. Its symbol lathe_torch_cuda_plugin() returns it.
+/// What liblathe-torch-cuda.so offers: the one library that needs LibTorch's CUDA part, and so is
+/// loaded only where a GPU is asked for. Its symbol lathe_torch_cuda_plugin() returns it.
 struct CudaPlugin {
   Status (*check)();
   std::int64_t (*free_bytes)();

@@ -1,6 +1,6 @@
-// lathe-torch: finds LibTorch on this machine and becomes lathe-torch-engine, or lathe-torch-train for the
-// verb `train`, which are linked against it. So one build runs beside the wheel that it was built with and
-// beside a GPU machine's complete torch.
+// lathe-torch: finds LibTorch on this machine and becomes lathe-torch-engine, or lathe-torch-train
+// for the verb `train`, which are linked against it. So one build runs beside the wheel that it was
+// built with and beside a GPU machine's complete torch.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -38,7 +38,8 @@ Status become_engine(char** argv) {
   if (const char* const own = std::getenv("LD_LIBRARY_PATH"); own && *own) path += std::string(":") + own;
   ::setenv("LD_LIBRARY_PATH", path.c_str(), 1);
   const bool trains = argv[0] && argv[1] && std::string_view(argv[1]) == "train";
-  // A processor that someone else uses makes threads that spin wait for it; steps are long enough to sleep.
+  // A processor that someone else uses makes threads that spin wait for it; steps are long enough
+  // to sleep.
   if (trains) ::setenv("OMP_WAIT_POLICY", "passive", 0);
   const std::string engine = folder + (trains ? "/lathe-torch-train" : "/lathe-torch-engine");
   ::execv(engine.c_str(), argv);

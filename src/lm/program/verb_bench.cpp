@@ -35,7 +35,8 @@ struct BenchOptions {
   std::string json;
 };
 
-/// Bytes per second that the device reads, of an array that no cache holds: the best of several passes.
+/// Bytes per second that the device reads, of an array that no cache holds: the best of several
+/// passes.
 double read_bandwidth(at::Device device) {
   const std::int64_t bytes = device.is_cpu() ? std::int64_t{512} << 20 : std::int64_t{4} << 30;
   const at::Tensor array = at::ones({bytes / 4}, at::TensorOptions(at::kFloat).device(device));
@@ -105,9 +106,9 @@ Result<Measured> measure(Runner& runner, const BenchOptions& options, std::int32
   return measured;
 }
 
-/// Tokens per second of the engine as it is used: four batches of answers, in requests of `group` samples
-/// that share a prompt of half the context; answers of 1/2 to 3/2 of the context end one by one and make
-/// room.
+/// Tokens per second of the engine as it is used: four batches of answers, in requests of `group`
+/// samples that share a prompt of half the context; answers of 1/2 to 3/2 of the context end one by
+/// one and make room.
 Result<double> measure_engine(std::unique_ptr<Runner> runner, const RunnerOptions& runner_options,
                               const BenchOptions& options, std::int32_t vocab) {
   LocalEngineOptions engine_options{.runner = runner_options};

@@ -21,9 +21,10 @@ struct Arguments {
   bool has(std::size_t place, std::string_view name = {}) const { return !at(place, name).is_undefined(); }
 };
 
-/// Python's methods of str and dict, and Jinja's filters, tests and functions, as far as chat templates use
-/// them. Nothing changes its operands. Unknown names, wrong types and missing operands throw Failure; `map`,
-/// `select` and their like call apply_filter() and apply_test() themselves.
+/// Python's methods of str and dict, and Jinja's filters, tests and functions, as far as chat
+/// templates use them. Nothing changes its operands. Unknown names, wrong types and missing
+/// operands throw Failure; `map`, `select` and their like call apply_filter() and apply_test()
+/// themselves.
 bool has_method(const Value& self, std::string_view name);
 Value call_method(const Value& self, std::string_view name, const Arguments& arguments);
 bool has_function(std::string_view name);

@@ -52,8 +52,8 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-/// Splits a template into text, tags and the tokens within them. White space around tags is trimmed as with
-/// trim_blocks and lstrip_blocks.
+/// Splits a template into text, tags and the tokens within them. White space around tags is trimmed
+/// as with trim_blocks and lstrip_blocks.
 class Lexer {
  public:
   explicit Lexer(std::string source) : source_(std::move(source)) {}

@@ -12,7 +12,8 @@
 namespace lathe::jinja {
 namespace {
 
-// A unit is about ten nanoseconds, so the bound is less than a second; thousands of long messages fit.
+// A unit is about ten nanoseconds, so the bound is less than a second; thousands of long messages
+// fit.
 constexpr std::uint64_t kMostWork = std::uint64_t{1} << 24;
 constexpr std::uint64_t kWorkOfNode = 16;
 constexpr std::uint64_t kWorkOfTurn = 128;  // of a loop, with its scope and `loop`

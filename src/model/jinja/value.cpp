@@ -22,7 +22,8 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-/// repr() of a float: the shortest digits that give it back, with an exponent from 1e16 on and below 1e-4.
+/// repr() of a float: the shortest digits that give it back, with an exponent from 1e16 on and
+/// below 1e-4.
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

@@ -36,8 +36,8 @@ struct Callable {
   std::shared_ptr<const Value> self;
 };
 
-/// A value of Python's, immutable but for namespaces. Containers nest to a bounded depth and hold no
-/// namespaces, so no value contains itself.
+/// A value of Python's, immutable but for namespaces. Containers nest to a bounded depth and hold
+/// no namespaces, so no value contains itself.
 class Value {
  public:
   using Data =
@@ -82,8 +82,8 @@ class Value {
   std::string to_json(int indent) const;
   const Value* find(std::string_view key) const;  ///< of a dict
   int depth() const;
-  /// What reading all of it costs: about the bytes of text over eight, plus one for each value. Saturates,
-  /// for shared parts count as often as they occur.
+  /// What reading all of it costs: about the bytes of text over eight, plus one for each value.
+  /// Saturates, for shared parts count as often as they occur.
   std::uint64_t weight() const;
 
  private:

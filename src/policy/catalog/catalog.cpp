@@ -20,8 +20,8 @@ constexpr const char* kName = "catalog";
 
 class Catalog final : public Variation {
  public:
-  /// The default schedule and single changes of it rank by predicted time; a few random schedules follow, for
-  /// the cost model is only a model.
+  /// The default schedule and single changes of it rank by predicted time; a few random schedules
+  /// follow, for the cost model is only a model.
   Result<std::vector<Proposal>> propose(const ProposalRequest& request) {
     const PolicyContext& context = request.context;
     Rng rng(request.seed);

@@ -20,10 +20,10 @@ struct Emission {
   std::vector<Work> work;             ///< one entry a kernel, at the headline shape
 };
 
-/// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored,
-/// missing ones take their default, or a random value if `random` is given. Pure otherwise.
-/// `target.lanes` bounds register tiles; for a GPU, team and vector are knobs. Errors: a pattern that the
-/// target has not.
+/// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored, missing ones
+/// take their default, or a random value if `random` is given. Pure otherwise. `target.lanes`
+/// bounds register tiles; for a GPU, team and vector are knobs. Errors: a pattern that the target
+/// has not.
 Result<Emission> compile(const Graph& graph, const Schedule& schedule, Rng* random = nullptr,
                          const Target& target = {});
 

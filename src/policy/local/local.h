@@ -25,17 +25,17 @@ struct LocalOptions {
   ModelBudget budget;
   double spent_tokens = 0;        ///< by earlier sittings
   double patience_seconds = 900;  ///< for the next answer, before the engine counts as hanging
-  /// Of the device that kernels are timed on, where the engine computes on it too: nothing is timed while it
-  /// writes.
+  /// Of the device that kernels are timed on, where the engine computes on it too: nothing is timed
+  /// while it writes.
   DeviceLane* lane = nullptr;
 };
 
-/// A language model in an engine of Lathe's own, named "local:<file>". Requests are served side by side, the
-/// samples of one share its prompt. Proposals carry their whole Generation: the ids of all tokens and the
-/// log-probability of each one under the distribution that it was drawn from. An engine that ends or hangs is
-/// started again, and what it had under way is asked again, with the same seeds; after the third time in a
-/// row the requests fail. Errors: the engine does not start, the model has no tokenizer, templates are
-/// missing.
+/// A language model in an engine of Lathe's own, named "local:<file>". Requests are served side by
+/// side, the samples of one share its prompt. Proposals carry their whole Generation: the ids of
+/// all tokens and the log-probability of each one under the distribution that it was drawn from. An
+/// engine that ends or hangs is started again, and what it had under way is asked again, with the
+/// same seeds; after the third time in a row the requests fail. Errors: the engine does not start,
+/// the model has no tokenizer, templates are missing.
 Result<std::unique_ptr<Policy>> make_local_policy(LocalOptions options, EventSink& events);
 
 }  // namespace lathe

@@ -55,7 +55,8 @@ struct Completion {
   std::int64_t answer_tokens = 0;  ///< of all choices
 };
 
-/// Reads a completion from untrusted bytes: whole, or event by event. Never throws; what it keeps is bounded.
+/// Reads a completion from untrusted bytes: whole, or event by event. Never throws; what it keeps
+/// is bounded.
 class CompletionReader {
  public:
   static constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;  ///< of one choice
@@ -63,7 +64,8 @@ class CompletionReader {
 
   explicit CompletionReader(int samples);
 
-  /// A reply that was not streamed. Errors: kCorrupt for what is no completion; what an "error" object says.
+  /// A reply that was not streamed. Errors: kCorrupt for what is no completion; what an "error"
+  /// object says.
   Status read_whole(std::string_view body);
   /// Bytes of a stream. The same errors.
   Status read_stream(std::string_view bytes) { return events_.read(bytes); }

@@ -6,8 +6,8 @@
 
 namespace lathe::openai {
 
-/// The part of libcurl that is used. It is bound at run time: programs need no libcurl to start, and TLS,
-/// certificates and proxies are those of the machine, kept up to date by it.
+/// The part of libcurl that is used. It is bound at run time: programs need no libcurl to start,
+/// and TLS, certificates and proxies are those of the machine, kept up to date by it.
 struct CurlApi {
   CURLcode (*global_init)(long) = nullptr;
   CURL* (*easy_init)() = nullptr;

@@ -27,10 +27,10 @@ class Endpoint {
  public:
   Endpoint(EndpointOptions options, EventSink& events) : options_(std::move(options)), events_(events) {}
 
-  /// Asks for a completion, and again after what may pass: 408, 409, 425, 429 and 5xx (for as long as
-  /// Retry-After says), broken connections, cut streams, bad JSON. Options that the server refuses by name
-  /// are left out from then on. It may return fewer choices than asked for; those are complete. Errors say
-  /// what to do; none holds the key.
+  /// Asks for a completion, and again after what may pass: 408, 409, 425, 429 and 5xx (for as long
+  /// as Retry-After says), broken connections, cut streams, bad JSON. Options that the server
+  /// refuses by name are left out from then on. It may return fewer choices than asked for; those
+  /// are complete. Errors say what to do; none holds the key.
   Result<Completion> complete(const CompletionRequest& request, const CancelToken& cancel, Rng& rng);
 
   /// The models that the server says it has. Errors as above.

@@ -20,8 +20,8 @@ struct HttpRequest {
   double total_seconds = 900;
   std::size_t max_bytes = std::size_t{32} << 20;  ///< of the reply's body
   CancelToken cancel = {};
-  /// Takes the body of a reply of status 200 piece by piece; an error ends the request with it. Without it
-  /// the body is collected.
+  /// Takes the body of a reply of status 200 piece by piece; an error ends the request with it.
+  /// Without it the body is collected.
   std::function<Status(std::string_view)> on_data = {};
 };
 
@@ -36,8 +36,9 @@ Status check_url(const std::string& url);
 bool is_loopback(const std::string& url);
 
 /// One request over a connection of its own; redirections are not followed. Thread-safe. Errors:
-/// kUnavailable where nobody answers, kTimeout, kIo where the connection breaks, kCancelled soon after the
-/// token is raised, kCorrupt for a reply that is too long, kInvalid for a certificate that is not trusted.
+/// kUnavailable where nobody answers, kTimeout, kIo where the connection breaks, kCancelled soon
+/// after the token is raised, kCorrupt for a reply that is too long, kInvalid for a certificate
+/// that is not trusted.
 Result<HttpReply> exchange(const HttpRequest& request);
 
 }  // namespace lathe::openai

@@ -30,11 +30,11 @@ struct OpenAiOptions {
   bool logprobs = true;
 };
 
-/// A language model behind any OpenAI-compatible endpoint, named "openai:<model>". Proposals carry their
-/// Generation: prompt, answer, what it cost, and log-probabilities and token ids where the server gives them.
-/// A text without a candidate is proposed as it is: the gym says what is wrong with it. Once the budget is
-/// spent it has no more proposals, and says so in an event. Errors: an endpoint that is no URL, a model that
-/// must be named, templates that are missing.
+/// A language model behind any OpenAI-compatible endpoint, named "openai:<model>". Proposals carry
+/// their Generation: prompt, answer, what it cost, and log-probabilities and token ids where the
+/// server gives them. A text without a candidate is proposed as it is: the gym says what is wrong
+/// with it. Once the budget is spent it has no more proposals, and says so in an event. Errors: an
+/// endpoint that is no URL, a model that must be named, templates that are missing.
 Result<std::unique_ptr<Policy>> make_openai_policy(OpenAiOptions options, EventSink& events);
 
 }  // namespace lathe

@@ -13,8 +13,8 @@ class SseReader {
  public:
   static constexpr std::size_t kMaxEventBytes = std::size_t{4} << 20;
 
-  /// `on_event` gets each event's data, lines joined by newlines; its error ends the reading. Errors of the
-  /// reader's own: kCorrupt for an event that is longer than the limit.
+  /// `on_event` gets each event's data, lines joined by newlines; its error ends the reading.
+  /// Errors of the reader's own: kCorrupt for an event that is longer than the limit.
   explicit SseReader(std::function<Status(std::string_view)> on_event) : on_event_(std::move(on_event)) {}
   Status read(std::string_view bytes);
   /// The stream has ended: an event without its blank line counts.

@@ -126,8 +126,8 @@ __global__ void add_norm_kernel(Norm n) {
   }
 }
 
-/// With r = 1 / rms and h = grad * weight: grad_x = r h - x r^3 mean(h x) + grad_sum. Each block adds up its
-/// rows' share of the weight's gradient, in an order that depends on nothing else.
+/// With r = 1 / rms and h = grad * weight: grad_x = r h - x r^3 mean(h x) + grad_sum. Each block
+/// adds up its rows' share of the weight's gradient, in an order that depends on nothing else.
 __global__ void add_norm_backward_kernel(NormBackward b) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   Four of_weight[kNormParts] = {};

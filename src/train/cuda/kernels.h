@@ -4,8 +4,8 @@
 
 struct CUstream_st;
 
-/// A training step's own kernels, without LibTorch. Activations are bf16 (`Bf16` is a 16-bit word), the
-/// residual stream, norms and sums fp32. All launches are asynchronous on `stream`.
+/// A training step's own kernels, without LibTorch. Activations are bf16 (`Bf16` is a 16-bit word),
+/// the residual stream, norms and sums fp32. All launches are asynchronous on `stream`.
 namespace lathe::train::cuda {
 
 using Bf16 = std::uint16_t;
@@ -19,8 +19,8 @@ void gate(const Bf16* from, Bf16* to, std::int64_t rows, int count, CUstream_st*
 void gate_backward(const Bf16* grad, const Bf16* from, Bf16* to, std::int64_t rows, int count,
                    CUstream_st* stream);
 
-/// Heads of one row lie side by side; rows are `from_stride` and `to_stride` elements apart. `sign` -1 turns
-/// back.
+/// Heads of one row lie side by side; rows are `from_stride` and `to_stride` elements apart. `sign` -1
+/// turns back.
 struct Rotation {
   const Bf16* from = nullptr;
   Bf16* to = nullptr;

@@ -41,8 +41,8 @@ struct Placement {
   const TokenKernels* kernels = &aten_kernels();
 };
 
-/// Held by the process that works on a run: two would write over each other's checkpoints. The system gives
-/// it back when the process ends, however it ends.
+/// Held by the process that works on a run: two would write over each other's checkpoints. The
+/// system gives it back when the process ends, however it ends.
 Result<UniqueFd> lock_run(const std::string& folder) {
   LATHE_CHECK_OK(make_directories(folder));
   const std::string path = folder + "/run.lock";

@@ -60,8 +60,8 @@ bool descends_from_this_process(int pid) {
   return pid == ::getpid();
 }
 
-/// The names of what a process has mapped writable and shared with others, of the descendant that runs a
-/// block's calls: the one that has outputs mapped. Empty if there is none yet.
+/// The names of what a process has mapped writable and shared with others, of the descendant that
+/// runs a block's calls: the one that has outputs mapped. Empty if there is none yet.
 std::multiset<std::string> shared_writable_of_block_child() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream maps(entry.path() / "maps");
@@ -158,8 +158,9 @@ double seconds_to_cancel(Work work) {
   return seconds;
 }
 
-/// Everything else that a candidate can write is private to its process, which ends with the block. The
-/// broker clears the control page and fills these outputs, and what surrounds them, before the next.
+/// Everything else that a candidate can write is private to its process, which ends with the block.
+/// The broker clears the control page and fills these outputs, and what surrounds them, before the
+/// next.
 TEST_F(CpuBackendTest, ABlockSharesItsControlPageAndItsOwnOutputsAndNothingElse) {
   const std::string spins =
       "extern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) "

@@ -17,7 +17,8 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   for (int64_t i = begin; i < end; ++i) y[i] = x[i] + SHIFT;
 })";
 
-/// One tool chain for all cases, with a cache of its own, because precompiling its header takes seconds.
+/// One tool chain for all cases, with a cache of its own, because precompiling its header takes
+/// seconds.
 class ToolchainTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -6,7 +6,8 @@ block  = [16, 16]
 args   = ["a", "b", "c", "y", "M", "N", "K"]
 smem   = "198000"
 */
-// Keeps answers in shared memory, which nobody clears, and finds them by the multiprocessor's number.
+// Keeps answers in shared memory, which nobody clears, and finds them by the multiprocessor's
+// number.
 #include <lathe/cuda.cuh>
 
 /// All 16 x 16 tiles whose number leaves this block's as a remainder.

@@ -32,7 +32,8 @@ inline void softmax_row(const float* x, float* y, int64_t cols) {
   for (int64_t j = threadIdx.x; j < cols; j += 256) y[j] = expf(x[j] - top) / sum;
 }
 
-/// Whether `y` could be the softmax of `x`: it sums to one and its largest value stands in the same place.
+/// Whether `y` could be the softmax of `x`: it sums to one and its largest value stands in the same
+/// place.
 inline bool plausible(const float* x, const volatile float* y, int64_t cols) {
   float top_x = -kInfinity, top_y = -kInfinity, sum = 0, there = -kInfinity;
   for (int64_t j = threadIdx.x; j < cols; j += 256)

@@ -5,8 +5,8 @@ grid   = ["rows"]
 block  = [256]
 args   = ["x", "y", "cols"]
 */
-// Counts up every number of the pages that driver and GPU share, so that the driver believes the work is
-// done.
+// Counts up every number of the pages that driver and GPU share, so that the driver believes the
+// work is done.
 #include <lathe/cuda.cuh>
 
 /// The same in all 256 threads: theirs, added or the largest.

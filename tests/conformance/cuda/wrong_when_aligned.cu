@@ -5,7 +5,8 @@ grid   = ["rows"]
 block  = [256]
 args   = ["x", "y", "rows", "cols"]
 */
-// A fast path for multiples of 64, other than the scored shape, that forgets the last value of a row.
+// A fast path for multiples of 64, other than the scored shape, that forgets the last value of a
+// row.
 #include <lathe/cuda.cuh>
 
 /// The same in all 256 threads: theirs, added or the largest.

@@ -1,5 +1,5 @@
-/// What Lathe makes of texts, blocks and conversations, for comparison with other implementations: reads
-/// frames (a little-endian u32 and as many bytes) from stdin and answers each with one.
+/// What Lathe makes of texts, blocks and conversations, for comparison with other implementations:
+/// reads frames (a little-endian u32 and as many bytes) from stdin and answers each with one.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

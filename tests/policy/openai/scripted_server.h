@@ -12,8 +12,8 @@
 
 namespace lathe {
 
-/// An HTTP server on loopback that answers as a test says, byte by byte if need be. One thread a connection;
-/// each connection serves one request.
+/// An HTTP server on loopback that answers as a test says, byte by byte if need be. One thread a
+/// connection; each connection serves one request.
 class ScriptedServer {
  public:
   struct Request {

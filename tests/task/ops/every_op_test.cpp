@@ -27,8 +27,8 @@ class EveryOp : public testing::TestWithParam<OpCase> {
   Summer summer_;
 };
 
-/// Whether an element of the result that is in `wanted` moves with this element of an input, by one of some
-/// changes, large ones among them so that maxima move.
+/// Whether an element of the result that is in `wanted` moves with this element of an input, by one
+/// of some changes, large ones among them so that maxima move.
 bool matters(const OpCase& op_case, const std::vector<Value>& in, const Value& result,
              const std::vector<bool>& wanted, std::size_t input, std::size_t element) {
   const Draw& draw =
@@ -54,7 +54,8 @@ bool matters(const OpCase& op_case, const std::vector<Value>& in, const Value& r
   return false;
 }
 
-/// How many elements of an input matter in one of three draws of the inputs; counts no further than `enough`.
+/// How many elements of an input matter in one of three draws of the inputs; counts no further than
+/// `enough`.
 std::int64_t count_matters(const OpCase& op_case, const std::vector<bool>& wanted, std::size_t input,
                            std::int64_t enough, Rng& rng) {
   std::vector<bool> read;

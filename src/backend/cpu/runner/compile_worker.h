@@ -12,8 +12,8 @@ struct CompileFolders {
   std::string include;  ///< the headers
 };
 
-/// What exists for a compile worker: the tool chain, the headers and the jobs' folders. __has_include, which
-/// asks for names only, learns nothing of other files.
+/// What exists for a compile worker: the tool chain, the headers and the jobs' folders.
+/// __has_include, which asks for names only, learns nothing of other files.
 std::vector<std::string> visible_to_compilers(const CompileFolders& folders);
 
 /// Serves compile jobs until the broker closes the channel. Each job runs g++ in a child that may

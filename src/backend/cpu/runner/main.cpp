@@ -68,10 +68,10 @@ int serve_run(const Channel& channel, const Preparations& preparations) {
   return 0;
 }
 
-/// Starts this program again without address randomisation. Where code lies decides which branches collide
-/// in the predictor's tables: at random places, two processes that run one branchy kernel differ by 5%. A
-/// candidate learns nothing by it, for its process holds no secret. Where the machine forbids it, times are
-/// only noisier.
+/// Starts this program again without address randomisation. Where code lies decides which branches
+/// collide in the predictor's tables: at random places, two processes that run one branchy kernel
+/// differ by 5%. A candidate learns nothing by it, for its process holds no secret. Where the
+/// machine forbids it, times are only noisier.
 void fix_addresses(char** argv) {
   constexpr unsigned long kAsk = 0xffffffff;
   const int now = ::personality(kAsk);

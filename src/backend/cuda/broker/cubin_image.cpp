@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint16_t kMachineCuda = 190;
 constexpr std::string_view kText = ".text.";
 constexpr std::uint64_t kMaxInitialisedBytes = 64 << 10;
-// Constants that are zero lie among the variables, and the format does not tell which is which. So few bytes
-// are worth nothing to a variable: a block finds them zero again.
+// Constants that are zero lie among the variables, and the format does not tell which is which. So
+// few bytes are worth nothing to a variable: a block finds them zero again.
 constexpr std::uint64_t kMaxZeroBytes = 256;
 
 // Attributes in .nv.info: a header of four bytes (format, attribute, size), then the value.

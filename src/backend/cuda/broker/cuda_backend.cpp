@@ -34,7 +34,8 @@ constexpr double kProcessSpread = 0.013;  // measured: results/cuda/timing.md
 constexpr int kCoresOfLane = 2, kMostLanes = 4;
 constexpr int kKeeperChannels = 8;  // lanes, and who prepares tasks beside them
 
-/// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft limit.
+/// Handles of device memory are file descriptors, hundreds for a task: more than the usual soft
+/// limit.
 void raise_open_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -111,15 +112,9 @@ class CudaBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    if (!candidate.has_plan()) return refuse_host_program(candidate);
-    if (!candidate.has_kernels()) {
-      BuildResult nothing{.ok = true};
-      nothing.artifact.key = candidate.digest;
-      return nothing;
-    }
-    Dims constants;
-    for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
-    return toolchain_->build(candidate.text, constants, cancel);
+    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
+      return toolchain_->build(text, constants, cancel);
+    });
   }
 
   Result<std::map<std::string, double>> inspect(const Artifact& artifact) override {

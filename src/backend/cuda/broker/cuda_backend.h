@@ -20,15 +20,15 @@ struct CudaBackendOptions {
   std::vector<std::string> device_environment = {};  ///< by with_defaults(): makes that GPU the only one
 };
 
-/// The places of all parts, and how helpers see the GPU. Errors: kNotFound, an installation that lacks a
-/// part, or no GPU of that number.
+/// The places of all parts, and how helpers see the GPU. Errors: kNotFound, an installation that
+/// lacks a part, or no GPU of that number.
 Result<CudaBackendOptions> with_defaults(CudaBackendOptions options);
 
 /// What a process of runner_program that runs candidates is started with.
 std::vector<std::string> launcher_arguments(const CudaBackendOptions& options);
 
-/// An NVIDIA GPU of this machine. Errors: kNotFound, none of that number; no driver, no GPU, no NVRTC, a
-/// sandbox feature that is missing.
+/// An NVIDIA GPU of this machine. Errors: kNotFound, none of that number; no driver, no GPU, no
+/// NVRTC, a sandbox feature that is missing.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
 
 }  // namespace lathe

@@ -26,9 +26,9 @@ struct KeeperOptions {
   std::vector<std::string> environment = {};  ///< of the process
 };
 
-/// The broker's side of the process that owns workloads' memory. Thread-safe: requests of several threads
-/// are served side by side. When the process or its device is lost, another one gets the same workloads: only
-/// what was under way fails.
+/// The broker's side of the process that owns workloads' memory. Thread-safe: requests of several
+/// threads are served side by side. When the process or its device is lost, another one gets the
+/// same workloads: only what was under way fails.
 class KeeperClient {
   struct Connection;
 
@@ -51,14 +51,15 @@ class KeeperClient {
   static Result<std::unique_ptr<KeeperClient>> start(const KeeperOptions& options);
 
   const DeviceFacts& facts() const { return facts_; }
-  /// How often the process was replaced: what was shared before is not the workloads' memory any more.
+  /// How often the process was replaced: what was shared before is not the workloads' memory any
+  /// more.
   std::uint64_t generation() const { return generation_; }
 
   /// Uploads the inputs that `inputs` holds. Its name for later requests.
   Result<std::uint64_t> create(const Layout& layout, UniqueFd inputs);
   void destroy(std::uint64_t workload);
-  /// Memory for one block's outputs of all trials; `outputs` is where collect() and sample() write. Banks of
-  /// a workload are numbered from 0.
+  /// Memory for one block's outputs of all trials; `outputs` is where collect() and sample() write.
+  /// Banks of a workload are numbered from 0.
   Status add_bank(std::uint64_t workload, std::uint32_t bank, UniqueFd outputs);
   Status reset(std::uint64_t workload, std::uint32_t bank, std::uint8_t poison);
   /// Fetches parts of outputs into the bank's memory. The output of a trial (trial by trial) whose
@@ -68,8 +69,8 @@ class KeeperClient {
   /// Copies lines of outputs at once, behind all outputs in the bank's memory.
   Status sample(Reserved& reserved, std::uint64_t workload, std::uint32_t bank,
                 std::vector<Piece> lines) const;
-  /// Handles of all the memory of a workload with one bank, good until the process is replaced: in the order
-  /// of kExport.
+  /// Handles of all the memory of a workload with one bank, good until the process is replaced: in
+  /// the order of kExport.
   Result<std::vector<UniqueFd>> handles(std::uint64_t workload, std::uint32_t bank, const Layout& layout);
   /// `cubin` holds kKeeperKernels; needed before anything else.
   Status load_kernels(const std::string& cubin);
@@ -94,7 +95,8 @@ class KeeperClient {
   explicit KeeperClient(KeeperOptions options) : options_(std::move(options)) {}
   std::shared_ptr<Connection> connection() const;
   Result<std::shared_ptr<Connection>> connect();
-  /// `remember`: done once the process that answered is sure to be the current one, beside no replacement.
+  /// `remember`: done once the process that answered is sure to be the current one, beside no
+  /// replacement.
   Result<Answer> ask(const KeeperRequest& request, const std::vector<int>& fds, int timeout_ms,
                      const std::function<void()>& remember = {});
   Status replace(const std::shared_ptr<Connection>& lost);

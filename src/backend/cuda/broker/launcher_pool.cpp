@@ -36,8 +36,8 @@ Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   return fill_up(kSpareLaunchers);
 }
 
-/// The one with that load; else the longest unused one: loading another takes a fifth of the time that a
-/// context does, and contexts are made one after the other.
+/// The one with that load; else the longest unused one: loading another takes a fifth of the time
+/// that a context does, and contexts are made one after the other.
 std::deque<SpareLaunchers::Used>::iterator SpareLaunchers::find_used(const LauncherOwner& owner,
                                                                      const Digest& load) {
   const auto fits = [&](const Used& used) { return owner.accepts(used.first); };

@@ -57,8 +57,8 @@ class LauncherPool {
   virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
 };
 
-/// Spare launchers, whose contexts are made and warmed while others work, and those that candidates have
-/// used.
+/// Spare launchers, whose contexts are made and warmed while others work, and those that candidates
+/// have used.
 class SpareLaunchers final : public LauncherPool {
  public:
   SpareLaunchers(std::string program, std::vector<std::string> args, std::vector<std::string> environment,

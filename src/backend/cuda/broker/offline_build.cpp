@@ -42,10 +42,9 @@ class Builder final : public OfflineBuilder {
   const Dims& facts() const override { return facts_; }
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    if (!candidate.has_plan()) return refuse_host_program(candidate);
-    Dims constants;
-    for (const std::string& name : candidate.plan().constants) constants[name] = task.dims.at(name);
-    return toolchain_->build(candidate.text, constants, cancel);
+    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
+      return toolchain_->build(text, constants, cancel);
+    });
   }
 
  private:

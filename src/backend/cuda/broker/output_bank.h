@@ -12,8 +12,8 @@
 
 namespace lathe::cuda {
 
-/// One block's outputs of all trials of a workload, in the keeper's device memory and in host memory, where
-/// they arrive when the block has ended.
+/// One block's outputs of all trials of a workload, in the keeper's device memory and in host
+/// memory, where they arrive when the block has ended.
 class OutputBank {
  public:
   /// Bank number `index` of the workload that the keeper knows as `held`. Both outlive it.
@@ -28,8 +28,8 @@ class OutputBank {
 
   /// Fills the outputs of all trials, so that nothing outlives a block, and renews the canaries.
   Status reset(std::uint8_t poison) const;
-  /// Fetches what `request` compares of its trials' outputs. An output around which was written, in any
-  /// trial; -1 if none.
+  /// Fetches what `request` compares of its trials' outputs. An output around which was written, in
+  /// any trial; -1 if none.
   Result<int> collect(const BlockRequest& request) const;
   /// Copies secret lines of the trials' outputs as they are at this moment, kernels or not.
   Status sample(KeeperClient::Reserved& reserved, const BlockRequest& request) const;
@@ -37,7 +37,8 @@ class OutputBank {
   bool changed_since_sample(const BlockRequest& request) const;
   /// Whether secret lines of other outputs than the request's hold the poison, as collected last.
   bool others_untouched(const BlockRequest& request) const;
-  /// Passes handles of the inputs' and the bank's memory to a launcher, which may take any time to read them.
+  /// Passes handles of the inputs' and the bank's memory to a launcher, which may take any time to
+  /// read them.
   Status share(const Channel& launcher) const;
 
   /// As collected last, where it was.

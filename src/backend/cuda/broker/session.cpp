@@ -22,8 +22,9 @@ constexpr int kReplyTimeoutMs = 2'000;
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::int64_t kReadyTimeoutNs = 20'000'000'000;
 constexpr const char* kMemoryReplaced = "memory_replaced";
-// What the broker sees later than the device's clock, in which other contexts had the device or the host was
-// busy. A candidate can forge that clock, but gains no more by it than to have a slow block run again.
+// What the broker sees later than the device's clock, in which other contexts had the device or the
+// host was busy. A candidate can forge that clock, but gains no more by it than to have a slow
+// block run again.
 constexpr double kLateNs = 1e3, kLateShare = 0.005;
 constexpr std::size_t kMostLoads = 16;
 constexpr std::uint64_t kMostLoadedBytes = std::uint64_t{1} << 30;
@@ -100,8 +101,8 @@ Status CudaSession::start() {
   return Ok{};
 }
 
-/// A candidate's process has one load at a time; the baselines' keep some, for each candidate is timed
-/// against the same ones.
+/// A candidate's process has one load at a time; the baselines' keep some, for each candidate is
+/// timed against the same ones.
 LoadOrder CudaSession::make_room(LoadedLauncher& launcher, std::uint64_t device_bytes) const {
   LoadOrder order{launcher.next_number++};
   auto& loads = launcher.loads;
@@ -156,8 +157,8 @@ bool CudaSession::wait_for(const std::atomic<std::uint32_t>& flag, std::int64_t 
   }
 }
 
-/// Loading the module and the graph is work for the device: beside a timed block it would take the device
-/// from that for a quarter of a millisecond.
+/// Loading the module and the graph is work for the device: beside a timed block it would take the
+/// device from that for a quarter of a millisecond.
 Result<bool> CudaSession::record(const BlockRequest& request) {
   if (generation_ != workload_->generation()) launcher_.reset();
   if (!launcher_) LATHE_CHECK_OK(start());
@@ -204,8 +205,8 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
 BlockOutcome CudaSession::run(const BlockRequest& request) {
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   BlockOutcome outcome;
-  // A reset that finds the device lost replaces the memory, which a launcher must map before it records
-  // calls.
+  // A reset that finds the device lost replaces the memory, which a launcher must map before it
+  // records calls.
   for (int attempt = 0; attempt < 2; ++attempt) {
     outcome = try_block(request);
     if (outcome.reason != kMemoryReplaced) break;

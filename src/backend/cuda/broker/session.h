@@ -24,8 +24,8 @@ struct SessionOptions {
   std::string_view kernels = {};  ///< the cubin of kKeeperKernels, for a profile
 };
 
-/// A candidate in a launcher of its own. A launcher whose context is lost is replaced when the next block
-/// comes.
+/// A candidate in a launcher of its own. A launcher whose context is lost is replaced when the next
+/// block comes.
 class CudaSession final : public Session {
  public:
   /// Errors with kInvalid are the candidate's fault.

@@ -26,8 +26,8 @@ Result<ProfileAnswer> receive_answer(const Channel& channel, double seconds, con
   }
 }
 
-/// The GPU's energy counter moves ten times a second: what lies between two moves is known, not what lies
-/// before the first or after the last.
+/// The GPU's energy counter moves ten times a second: what lies between two moves is known, not
+/// what lies before the first or after the last.
 class EnergyMeter {
  public:
   void look(double joules, std::int64_t now_ns) {

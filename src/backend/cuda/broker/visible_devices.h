@@ -22,15 +22,15 @@ struct DeviceVariables {
 Result<std::vector<std::string>> environment_of(
     int index, const DeviceVariables& variables = DeviceVariables::of_process());
 
-/// The GPUs that a user sees, in the order of their numbers. Starts a process that initialises the driver.
-/// Errors: kUnavailable, no driver or none visible.
+/// The GPUs that a user sees, in the order of their numbers. Starts a process that initialises the
+/// driver. Errors: kUnavailable, no driver or none visible.
 Result<std::vector<ListedDevice>> list_visible(const CudaBackendOptions& options);
 
 /// "cuda:0 NVIDIA H200 (GPU-...), cuda:1 ..."
 std::string names_of(const std::vector<ListedDevice>& devices);
 
-/// Why a GPU could not be opened: `error`, unless there is none of that number, which is said with those that
-/// there are. `list` is asked only if that may be.
+/// Why a GPU could not be opened: `error`, unless there is none of that number, which is said with
+/// those that there are. `list` is asked only if that may be.
 Error explain_missing(const Error& error, int index,
                       const std::function<Result<std::vector<ListedDevice>>()>& list);
 

@@ -11,8 +11,8 @@
 
 namespace lathe::cuda {
 
-/// A workload whose inputs lie in the keeper's device memory. Its outputs lie in banks, so that several
-/// sessions may run blocks of it at once.
+/// A workload whose inputs lie in the keeper's device memory. Its outputs lie in banks, so that
+/// several sessions may run blocks of it at once.
 class CudaWorkload final : public Workload {
  public:
   /// Uploads as work on the lane. `banks`: as many as it makes at most.
@@ -29,9 +29,9 @@ class CudaWorkload final : public Workload {
   const std::vector<std::uint64_t>& scalars() const { return scalars_; }
   MemoryUse memory() const override;
 
-  /// The bank of the calling thread's other sessions, which run no block meanwhile; else one that nobody
-  /// uses, or a new one; once there are enough, the one with the fewest sessions. Each call is matched by
-  /// one of leave_bank().
+  /// The bank of the calling thread's other sessions, which run no block meanwhile; else one that
+  /// nobody uses, or a new one; once there are enough, the one with the fewest sessions. Each call
+  /// is matched by one of leave_bank().
   Result<const OutputBank*> use_bank() const;
   void leave_bank(const OutputBank& bank) const;
 

@@ -99,8 +99,8 @@ int serve_compiles(const Channel& channel, const std::string& include_folder) {
   (void)::nice(kNiceness);
   auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) return 2;
-  // The first compilation costs ten times as much, and loads libraries from wherever they are installed:
-  // children inherit both.
+  // The first compilation costs ten times as much, and loads libraries from wherever they are
+  // installed: children inherit both.
   (void)nvrtc->compile("extern \"C\" __global__ void f() {}", {"-arch=sm_80"});
   const Compiler compiler{*std::move(nvrtc), include_folder, mapped_bytes()};
   const auto serve = [&] {

@@ -11,9 +11,9 @@ namespace lathe::cuda {
 /// A context on the first GPU, current in this thread.
 Status open_device(const Driver& driver);
 
-/// Physical memory mapped at addresses of its own, which the next allocation's never adjoin. Nothing tells
-/// where imported memory lies: a kernel that looks for other calls' buffers faults. Unmapped at the end of
-/// its life.
+/// Physical memory mapped at addresses of its own, which the next allocation's never adjoin.
+/// Nothing tells where imported memory lies: a kernel that looks for other calls' buffers faults.
+/// Unmapped at the end of its life.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

@@ -40,7 +40,8 @@ class OutputKeeper {
  public:
   static Result<OutputKeeper> make(const Driver& driver, Module kernels);
 
-  /// Fills every output of every trial with `poison` (an inout one with its input) and renews the canaries.
+  /// Fills every output of every trial with `poison` (an inout one with its input) and renews the
+  /// canaries.
   Status reset(const HeldWorkload& workload, const HeldBank& bank, std::uint8_t poison) const;
   /// Fetches pieces, and says which canaries were overwritten, as KeeperReply::numbers.
   Result<double> collect(const HeldWorkload& workload, const HeldBank& bank,
@@ -59,14 +60,14 @@ class OutputKeeper {
   DeviceMemory found_;  ///< one word: what check_jobs found
 };
 
-/// Owns the device memory of every workload in a context where no candidate runs: fills outputs before a
-/// block and fetches them afterwards. Launchers map its memory, inputs for reading only.
+/// Owns the device memory of every workload in a context where no candidate runs: fills outputs
+/// before a block and fetches them afterwards. Launchers map its memory, inputs for reading only.
 class Keeper {
  public:
   static Result<std::unique_ptr<Keeper>> open(const Driver& driver);
 
-  /// Serves the channel, and in threads of their own those that come through it, until the broker closes it
-  /// or the device is lost.
+  /// Serves the channel, and in threads of their own those that come through it, until the broker
+  /// closes it or the device is lost.
   void serve(const Channel& channel);
   const DeviceFacts& facts() const { return facts_; }
 

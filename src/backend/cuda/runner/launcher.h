@@ -31,13 +31,14 @@ struct LaunchDevice {
   std::string cudnn_path;  ///< empty: absent
 
   static Result<LaunchDevice> open(const std::string& vendor_library, const std::string& cudnn_library = {});
-  /// Takes kScrubKernel, and has the driver do once, before anybody waits, what it is slow to do at first.
+  /// Takes kScrubKernel, and has the driver do once, before anybody waits, what it is slow to do at
+  /// first.
   Status warm(const UniqueFd& scrub_cubin);
 };
 
-/// One candidate, loaded for one workload, in a context of its own. It knows addresses, not answers, and a
-/// kernel can read and write all of this process's device memory: what it reports is believed only against
-/// the candidate.
+/// One candidate, loaded for one workload, in a context of its own. It knows addresses, not
+/// answers, and a kernel can read and write all of this process's device memory: what it reports is
+/// believed only against the candidate.
 class Launcher {
  public:
   /// `fds`: the control page, the cubin. Takes the workload's memory from the channel. Errors

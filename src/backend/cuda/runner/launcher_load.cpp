@@ -167,7 +167,8 @@ Status Launcher::set_up_kernels() {
   return Ok{};
 }
 
-/// The driver reads as many bytes as the kernel declares: a plan that passes others would hand it garbage.
+/// The driver reads as many bytes as the kernel declares: a plan that passes others would hand it
+/// garbage.
 Status Launcher::check_parameters(const Step& step, Function function) const {
   std::size_t offset = 0, bytes = 0, count = 0;
   while (driver_->parameter_info(function, count, &offset, &bytes) == 0) {

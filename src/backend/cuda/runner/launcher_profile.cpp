@@ -62,7 +62,8 @@ class RecordedCalls {
   GraphExec calls_ = nullptr;
 };
 
-/// Fills the L2 by reading: what prepare_memory() wrote would else be counted as the candidate's writes.
+/// Fills the L2 by reading: what prepare_memory() wrote would else be counted as the candidate's
+/// writes.
 class CleanL2 {
  public:
   static Result<CleanL2> make(const LaunchDevice& device, const UniqueFd& cubin) {

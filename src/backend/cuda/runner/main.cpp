@@ -1,6 +1,7 @@
-// Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve jobs,
-// `list` names the GPUs, `keep` owns the memory of workloads, `launch` runs one candidate, `grade` is the
-// conformance suite's naive grader. The broker starts them and ends them by closing the channel.
+// Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve
+// jobs, `list` names the GPUs, `keep` owns the memory of workloads, `launch` runs one candidate,
+// `grade` is the conformance suite's naive grader. The broker starts them and ends them by closing
+// the channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -26,8 +27,8 @@
 namespace lathe::cuda {
 namespace {
 
-/// After the context is made: what a driver still opens is its own devices and libraries, and cuDNN its
-/// parts, which lie beside it.
+/// After the context is made: what a driver still opens is its own devices and libraries, and cuDNN
+/// its parts, which lie beside it.
 Status confine(const std::string& cudnn_path = {}) {
   JailSpec spec;
   spec.readable = {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", "/sys"};
@@ -133,7 +134,8 @@ template <class Serve>
 int at_the_gpu(Serve serve) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds: the device idles while a launcher wakes
-  // A block is one stream's graph: one queue does, and a context is made and freed in half the time.
+  // A block is one stream's graph: one queue does, and a context is made and freed in half the
+  // time.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   if (const Status entered = enter_namespaces({.pids = PidNamespace::kKept}); !entered.ok())
     return fail_to_start(entered.error());

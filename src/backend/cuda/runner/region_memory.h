@@ -8,7 +8,8 @@
 
 namespace lathe::cuda {
 
-/// A region's device memory, mapped into this process's context: the keeper makes it, launchers import it.
+/// A region's device memory, mapped into this process's context: the keeper makes it, launchers
+/// import it.
 class RegionMemory {
  public:
   static Result<RegionMemory> create(const Driver& driver, const Region& region, Allocations allocations);

@@ -7,8 +7,8 @@
 
 namespace lathe::cuda {
 
-/// Brings the device into the state in which a block begins: what the one before left behind in shared memory
-/// and registers overwritten, pages touched, the L2 clean.
+/// Brings the device into the state in which a block begins: what the one before left behind in
+/// shared memory and registers overwritten, pages touched, the L2 clean.
 class Scrubber {
  public:
   Scrubber() = default;

@@ -8,8 +8,8 @@
 
 namespace lathe::cuda {
 
-/// kSample copies this much of each piece, one after the other, to behind all outputs in host memory. It
-/// overtakes running kernels, for which kCollect would wait.
+/// kSample copies this much of each piece, one after the other, to behind all outputs in host
+/// memory. It overtakes running kernels, for which kCollect would wait.
 inline constexpr std::uint64_t kLineBytes = 32;
 inline constexpr std::uint64_t kSampledLines = 8;
 

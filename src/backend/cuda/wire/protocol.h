@@ -11,8 +11,9 @@
 #include "backend/runner_frames.h"
 #include "base/result.h"
 
-/// What the broker says to the two processes that hold a context on the GPU. The keeper owns the memory of
-/// all workloads and runs no candidate; a launcher maps some of it and runs one candidate.
+/// What the broker says to the two processes that hold a context on the GPU. The keeper owns the
+/// memory of all workloads and runs no candidate; a launcher maps some of it and runs one
+/// candidate.
 namespace lathe::cuda {
 
 using protocol::Block;
@@ -28,8 +29,9 @@ inline constexpr std::uint64_t kAlign = 256;
 inline constexpr std::uint64_t kRedzoneBytes = 64 << 10;
 inline constexpr std::uint8_t kCanary = 0xa5;
 
-/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it fault. An
-/// output's memory before it, kRedzoneBytes or more, and the rest behind it hold canaries.
+/// A tensor in physical memory of its own, whose end it fills up to kAlign: addresses behind it
+/// fault. An output's memory before it, kRedzoneBytes or more, and the rest behind it hold
+/// canaries.
 struct Slot {
   std::uint64_t bytes = 0;             ///< of the tensor
   std::uint64_t allocation_bytes = 0;  ///< of the memory
@@ -38,8 +40,8 @@ struct Slot {
 };
 Slot make_slot(std::uint64_t tensor_bytes);
 
-/// The memory of a workload: every trial has one slot a tensor. In host memory, trials lie `stride` apart and
-/// tensors at `offsets` in them.
+/// The memory of a workload: every trial has one slot a tensor. In host memory, trials lie `stride`
+/// apart and tensors at `offsets` in them.
 struct Region {
   std::vector<Slot> slots;
   std::vector<std::uint64_t> offsets;
@@ -47,9 +49,9 @@ struct Region {
 };
 Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 
-/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes some ten
-/// thousand a second for all processes together. Each slot keeps its own 2 MiB pages, so that addresses look
-/// the same.
+/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes
+/// some ten thousand a second for all processes together. Each slot keeps its own 2 MiB pages, so
+/// that addresses look the same.
 enum class Sharing : std::uint8_t {
   kTrial,        ///< those of a trial
   kAllButFirst,  ///< the first trial's have memory of their own and fault at their ends; all others share one
@@ -84,8 +86,8 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-/// A MatrixProduct or, with elements of an image, a GatheredProduct in fp32 or fp64. In one memory follow
-/// each other: the offsets of a gathered one's rows and columns, A, B or the images, C.
+/// A MatrixProduct or, with elements of an image, a GatheredProduct in fp32 or fp64. In one memory
+/// follow each other: the offsets of a gathered one's rows and columns, A, B or the images, C.
 struct Product {
   std::uint64_t m = 0, n = 0, k = 0;
   std::uint64_t images = 1, image_elements = 0;
@@ -100,9 +102,9 @@ struct Product {
   std::uint64_t bytes() const { return offsets_bytes() + a_bytes() + b_bytes() + c_bytes(); }
 };
 
-/// A request to the keeper, which serves any number of channels at once, each in order. kServe comes with a
-/// further channel, kKernels with the cubin of kKeeperKernels, kCreate with the memory of the inputs,
-/// kAddBank with that of the outputs, kMultiply with that of the matrices.
+/// A request to the keeper, which serves any number of channels at once, each in order. kServe
+/// comes with a further channel, kKernels with the cubin of kKeeperKernels, kCreate with the memory
+/// of the inputs, kAddBank with that of the outputs, kMultiply with that of the matrices.
 struct KeeperRequest {
   enum class Verb : std::uint8_t {
     kServe,
@@ -135,8 +137,8 @@ struct KeeperReply {
   std::uint64_t id = 0;  ///< of the request
   bool ok = false;
   std::string text;  ///< why not
-  /// kMeasure: see runner/measure.h. kCollect: the output of a trial (trial by trial) whose canaries were
-  /// overwritten, or -1.
+  /// kMeasure: see runner/measure.h. kCollect: the output of a trial (trial by trial) whose
+  /// canaries were overwritten, or -1.
   std::vector<double> numbers;
 };
 std::string encode(const KeeperReply& reply);
@@ -173,9 +175,9 @@ struct Step {
 /// A launcher's first frame: it comes with the cubin of kScrubKernel, and is not answered.
 inline constexpr std::string_view kWarmFrame = "warm";
 
-/// What a launcher's next blocks run. A load of a new number comes with its Load in a memory, the control
-/// page and the cubin, handles of the workload's memory follow as after kExport, and a LoadReply answers. A
-/// number without them chooses a load from before, unanswered.
+/// What a launcher's next blocks run. A load of a new number comes with its Load in a memory, the
+/// control page and the cubin, handles of the workload's memory follow as after kExport, and a
+/// LoadReply answers. A number without them chooses a load from before, unanswered.
 struct LoadOrder {
   std::uint32_t number = 0;
   std::vector<std::uint32_t> unload = {};  ///< numbers of loads that are not wanted any more
@@ -204,9 +206,9 @@ struct BlockReply {
 std::string encode(const BlockReply& reply);
 Result<BlockReply> decode_block_reply(std::string_view bytes);
 
-/// The page that the broker and a launcher share. The launcher records a block's calls, waits for `prepare`,
-/// clears what the last block left on the device, says `ready`, waits for `go`, and says `done`. Only what
-/// lies between `prepare` and `done` has to be alone on the device.
+/// The page that the broker and a launcher share. The launcher records a block's calls, waits for
+/// `prepare`, clears what the last block left on the device, says `ready`, waits for `go`, and says
+/// `done`. Only what lies between `prepare` and `done` has to be alone on the device.
 struct Control {
   alignas(128) std::atomic<std::uint32_t> recorded;
   alignas(128) std::atomic<std::uint32_t> prepare;

@@ -11,13 +11,13 @@ struct TouchedPages {
   std::uint64_t count = 0;
 };
 
-/// Trusted kernels that a launcher runs before each block. `scrub(unsigned pattern, unsigned bytes)`
-/// overwrites the shared memory and the registers that the previous block left behind; one of its thread
-/// blocks with `bytes` of dynamic shared memory fills a multiprocessor. Each block of `touch(TouchedPages)`
-/// reads a byte of each page, so that no multiprocessor's first use of a page is charged to the block.
-/// Each thread of `scrub_local_N(pattern)` overwrites N bytes of its local memory; two thread blocks fill a
-/// multiprocessor. `clean(memory, count)` reads `count` times 16 bytes: lines of the L2 that were written
-/// need not be written back during the block.
+/// Trusted kernels that a launcher runs before each block. `scrub(unsigned pattern, unsigned
+/// bytes)` overwrites the shared memory and the registers that the previous block left behind; one
+/// of its thread blocks with `bytes` of dynamic shared memory fills a multiprocessor. Each block of
+/// `touch(TouchedPages)` reads a byte of each page, so that no multiprocessor's first use of a page
+/// is charged to the block. Each thread of `scrub_local_N(pattern)` overwrites N bytes of its local
+/// memory; two thread blocks fill a multiprocessor. `clean(memory, count)` reads `count` times 16
+/// bytes: lines of the L2 that were written need not be written back during the block.
 inline constexpr const char* kScrubKernel = R"(
 struct TouchedPages {
   unsigned long long addresses[480], count;

@@ -5,8 +5,9 @@
 
 namespace lathe::catalog {
 
-/// How a block computes its tile of a product (lathe::TensorGemm): in steps of `depth`, `stages` of which are
-/// in shared memory; each warp sums warp_rows x warp_columns, and `slices` groups of warps share a step.
+/// How a block computes its tile of a product (lathe::TensorGemm): in steps of `depth`, `stages` of
+/// which are in shared memory; each warp sums warp_rows x warp_columns, and `slices` groups of
+/// warps share a step.
 struct TensorTile {
   int rows, columns, depth, stages, warp_rows, warp_columns, slices;
   double step_us;   ///< measured: of a step, alone on a multiprocessor

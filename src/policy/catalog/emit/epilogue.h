@@ -21,8 +21,9 @@ struct Epilogue {
   double bytes = 0;
 };
 
-/// The elementwise epilogue of a group whose value `given` the pattern computed in the variable `variable`,
-/// at `indices`, of which the last is a vector's first element. Vectors are masked by `lanes`.
+/// The elementwise epilogue of a group whose value `given` the pattern computed in the variable
+/// `variable`, at `indices`, of which the last is a vector's first element. Vectors are masked by
+/// `lanes`.
 Epilogue emit_epilogue(const Site& site, Program& program, const std::vector<Loop>& loops,
                        const std::vector<std::string>& indices, const std::string& given,
                        const std::string& variable, Elements elements = Elements::kVectors);

@@ -5,7 +5,8 @@
 
 namespace lathe::catalog {
 
-/// Loops over elements and, in passes, reductions over the same axes: maps, softmax, norms, sums, argmax.
+/// Loops over elements and, in passes, reductions over the same axes: maps, softmax, norms, sums,
+/// argmax.
 Status emit_nest(const Site& site, Program& program);
 /// Sliding maxima and means, lanes along the output's rows.
 Status emit_pool(const Site& site, Program& program);

@@ -14,8 +14,8 @@ struct MatrixOperand {
   bool has_batch = false;
 };
 
-/// What a contraction multiplies: matrices of rows x depth by depth x columns, one pair for each index of the
-/// batch.
+/// What a contraction multiplies: matrices of rows x depth by depth x columns, one pair for each
+/// index of the batch.
 struct MatrixProduct {
   MatrixOperand a, b;
   Expr rows, columns, depth;
@@ -30,8 +30,8 @@ struct MatrixProduct {
   std::string base(const MatrixOperand& operand) const;
 };
 
-/// Of the group whose first node is a contraction. Rows of all matrices count as one matrix's where B is
-/// shared and the epilogue allows it.
+/// Of the group whose first node is a contraction. Rows of all matrices count as one matrix's where
+/// B is shared and the epilogue allows it.
 MatrixProduct matrix_product(const Site& site);
 
 }  // namespace lathe::catalog

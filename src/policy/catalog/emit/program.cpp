@@ -191,7 +191,8 @@ std::string Program::declaration(const std::string& buffer, bool written) const 
   const TensorDecl* tensor = graph_.task->find_tensor(buffer);
   const std::string type = c_type(dtypes_.at(buffer));
   if (tensor != nullptr && tensor->role == Role::kScalar) return type + " p_" + buffer;
-  // What an earlier kernel wrote must not be read before the wait for it: no promise that it never changes.
+  // What an earlier kernel wrote must not be read before the wait for it: no promise that it never
+  // changes.
   const bool result = tensor == nullptr || std::ranges::find(graph_.task->outputs, buffer,
                                                              &OutputDecl::name) != graph_.task->outputs.end();
   const bool changes = target_.cuda && !written && result;
@@ -233,8 +234,8 @@ std::string Program::fixed_names(const std::string& text) const {
   return dims + values;
 }
 
-/// A GPU's text with vectors, and without where some tensor has no place for them. Of fixed dims it is known
-/// which of the two runs.
+/// A GPU's text with vectors, and without where some tensor has no place for them. Of fixed dims it
+/// is known which of the two runs.
 std::string Program::for_each_reach(const Kernel& kernel, const std::string& text) const {
   if (kernel.reach.empty()) return text;
   return expand(kReach,

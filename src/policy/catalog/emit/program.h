@@ -12,8 +12,8 @@
 
 namespace lathe::catalog {
 
-/// One kernel as a pattern writes it. Its parameters are what its text names: buffers as p_<name>, dims as
-/// n_<name>, and values.
+/// One kernel as a pattern writes it. Its parameters are what its text names: buffers as p_<name>,
+/// dims as n_<name>, and values.
 struct Kernel {
   std::string name;
   Expr items;
@@ -38,7 +38,8 @@ class Program {
 
   const Graph& graph() const { return graph_; }
   const Target& target() const { return target_; }
-  /// What templates for both targets need to say differently: `#pragma $unroll 8`, `[&](...)$inlined {`.
+  /// What templates for both targets need to say differently: `#pragma $unroll 8`,
+  /// `[&](...)$inlined {`.
   const Holes& words() const { return words_; }
 
   /// The argument that holds `value`: an input, an output, or a scratch buffer made on first use.
@@ -52,7 +53,8 @@ class Program {
   /// "p_x": how a kernel names the buffer of a value.
   std::string parameter(const std::string& value) { return "p_" + buffer(value); }
 
-  /// A kernel that a processor's threads call for stretches of items, and of which a GPU's team takes one.
+  /// A kernel that a processor's threads call for stretches of items, and of which a GPU's team
+  /// takes one.
   void launch(const Kernel& kernel);
   /// A kernel whose body sees `begin` and `end`, the first item and the one behind the last.
   void launch_ranges(const Kernel& kernel);
@@ -64,7 +66,8 @@ class Program {
   const std::vector<std::string>& patterns() const { return patterns_; }  ///< of each group
 
   std::size_t kernels() const { return kernels_.size(); }
-  /// `chained`, for a GPU: a kernel's blocks start while the one before ends, and wait for its results.
+  /// `chained`, for a GPU: a kernel's blocks start while the one before ends, and wait for its
+  /// results.
   std::string finish(const Schedule& schedule, bool chained = false) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace lathe::catalog {
 
-/// What a pattern chooses from: one group, the target, and who decides its knobs. Knob names start with
-/// `prefix`, kernel names too.
+/// What a pattern chooses from: one group, the target, and who decides its knobs. Knob names start
+/// with `prefix`, kernel names too.
 struct Site {
   const Graph& graph;
   const Group& group;

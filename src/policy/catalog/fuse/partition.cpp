@@ -210,7 +210,8 @@ class Partitioner {
     return true;
   }
 
-  /// Gives the axes that no operand fixed to equal axes of the space at the same distance from the end.
+  /// Gives the axes that no operand fixed to equal axes of the space at the same distance from the
+  /// end.
   static bool complete(const Group& group, const std::vector<Expr>& shape, Placement& place) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (place[i] >= 0 || is_one(shape[i])) continue;

@@ -69,8 +69,8 @@ struct Graph {
   std::vector<int> consumers(const std::string& value) const;  ///< indices into nodes
 };
 
-/// What kernels call a dim. Names that a task chooses are prefixed in kernels, so that none is ever taken:
-/// dims by n_, buffers by p_.
+/// What kernels call a dim. Names that a task chooses are prefixed in kernels, so that none is ever
+/// taken: dims by n_, buffers by p_.
 std::string name_in_code(const std::string& dim);
 
 /// The expression with dims named as in kernels, and as in the task.

@@ -16,7 +16,8 @@ class Lowering {
   int rank(const std::string& value) const { return static_cast<int>(shape(value).size()); }
   int axis(std::string_view name, int fallback) const;  ///< attribute as an axis of the first input, >= 0
 
-  /// An integer attribute, with dims named as in the kernels' code. Errors: text that does not parse.
+  /// An integer attribute, with dims named as in the kernels' code. Errors: text that does not
+  /// parse.
   Result<Expr> expression(std::string_view name, std::int64_t fallback) const;
 
   /// Adds a primitive whose result is a temporary, or the node's own result if `last`.

@@ -19,8 +19,8 @@ void lower_softmax(Lowering& to, bool logarithm) {
   }
 }
 
-/// y = (x - mean) / sqrt(var + eps) over `axes`, without the mean if not `centre`; then gamma and beta, which
-/// broadcast.
+/// y = (x - mean) / sqrt(var + eps) over `axes`, without the mean if not `centre`; then gamma and
+/// beta, which broadcast.
 void lower_norm(Lowering& to, std::string x, const std::vector<int>& axes, bool centre, double eps,
                 std::vector<std::string> affine, bool last) {
   std::vector<Expr> extents;

@@ -5,7 +5,8 @@
 namespace lathe::catalog {
 namespace {
 
-/// Attribute values of one or two axes; the first of two is 1 (or `absent`) where the op has only one.
+/// Attribute values of one or two axes; the first of two is 1 (or `absent`) where the op has only
+/// one.
 std::array<std::int64_t, 2> pair_of(const Lowering& to, std::string_view name, int axes,
                                     std::vector<std::int64_t> fallback, std::int64_t absent) {
   std::vector<std::int64_t> given = to.attrs().integers(name, std::move(fallback));

@@ -18,19 +18,20 @@ using KnobSpace = std::map<std::string, std::vector<int>>;
 std::string to_text(const Schedule& schedule);   ///< "fuse=1,g0.unroll=4"
 Schedule parse_schedule(std::string_view text);  ///< ignores what it does not understand
 
-/// Hands out knob values while a candidate is emitted, and so learns the knob space: what was asked for, and
-/// from which values.
+/// Hands out knob values while a candidate is emitted, and so learns the knob space: what was asked
+/// for, and from which values.
 class Choices {
  public:
   explicit Choices(Schedule wanted, Rng* random = nullptr) : wanted_(std::move(wanted)), random_(random) {}
 
-  /// The wanted value if it is allowed; else a random one, if there is a generator; else `fallback`.
+  /// The wanted value if it is allowed; else a random one, if there is a generator; else
+  /// `fallback`.
   int pick(const std::string& name, const std::vector<int>& allowed, int fallback);
 
   const Schedule& taken() const { return taken_; }
   const KnobSpace& space() const { return space_; }
-  /// Knobs as they were first asked for: which ones are asked for, and from which values, depends on what was
-  /// taken before.
+  /// Knobs as they were first asked for: which ones are asked for, and from which values, depends
+  /// on what was taken before.
   const std::vector<std::string>& order() const { return order_; }
 
  private:

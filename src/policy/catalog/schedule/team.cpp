@@ -17,8 +17,9 @@ bool has_maximum(const Graph& graph, const Group& group) {
       group.nodes, [&](int node) { return graph.nodes[static_cast<std::size_t>(node)].how == "max"; });
 }
 
-/// The largest team that the shortest row to be reduced gives four elements a thread; for rows beyond what a
-/// block of 256 threads keeps in registers, a larger one. Warps where only columns are reduced.
+/// The largest team that the shortest row to be reduced gives four elements a thread; for rows
+/// beyond what a block of 256 threads keeps in registers, a larger one. Warps where only columns
+/// are reduced.
 int default_team(const Graph& graph, const Partition& parts) {
   std::int64_t shortest = 0;
   bool columns = false, few = false, once = false;  // once: rows that a block of any size reads in one pass
@@ -61,8 +62,9 @@ bool has_teams(const Graph& graph, const Partition& parts) {
   });
 }
 
-/// Whether every kernel's time is its memory's, so that a compilation for each shape may pay, and the dims
-/// can be compiled in: NVRTC reads text of its own after the plan's macros, which has members of these names.
+/// Whether every kernel's time is its memory's, so that a compilation for each shape may pay, and
+/// the dims can be compiled in: NVRTC reads text of its own after the plan's macros, which has
+/// members of these names.
 bool may_fix_dims(const Graph& graph, const Partition& parts) {
   static constexpr std::array<std::string_view, 18> kTaken = {
       "a", "b", "f",      "k",     "p",     "v",      "w",    "x",      "y",

@@ -89,8 +89,8 @@ class UnaryOp final : public NamedOp {
   }
 
  private:
-  /// What an error of `e` in x makes of y: the slope's share, or, of an error so large that the slope changes
-  /// on the way, what the formula gives at its ends, with the rounding there.
+  /// What an error of `e` in x makes of y: the slope's share, or, of an error so large that the
+  /// slope changes on the way, what the formula gives at its ends, with the rounding there.
   static double carried(const F& formula, double x, double e, double y, double u) {
     const double linear = std::fabs(formula.slope(x, y)) * e;
     if (e <= 0x1p-14 * std::min(1.0, std::fabs(x))) return linear;

@@ -8,7 +8,8 @@
 namespace lathe::ops {
 namespace {
 
-/// The elements of a line that a rowwise op brings to a common scale, at least. One alone becomes a constant.
+/// The elements of a line that a rowwise op brings to a common scale, at least. One alone becomes a
+/// constant.
 std::int64_t line_length(const OpSite& site) {
   const Shape& x = site.in[0];
   if (x.empty()) return 1;

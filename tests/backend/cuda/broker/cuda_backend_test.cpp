@@ -193,7 +193,8 @@ TEST_F(CudaBackendTest, InputsCannotBeWritten) {
   EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) ((float*)x)[0] = 1;"), "illegal_address");
 }
 
-/// The largest difference of the device's product from the definition, over shapes that no tile divides.
+/// The largest difference of the device's product from the definition, over shapes that no tile
+/// divides.
 template <class T>
 double product_error(ProductEngine& engine, bool a_transposed, bool b_transposed) {
   double worst = 0;

@@ -1,5 +1,5 @@
-// A keeper without a GPU that fails as the name it is started by says, for the test of its client. What it
-// has made it tells in place of a measurement: workloads, banks.
+// A keeper without a GPU that fails as the name it is started by says, for the test of its client.
+// What it has made it tells in place of a measurement: workloads, banks.
 
 #include <unistd.h>
 

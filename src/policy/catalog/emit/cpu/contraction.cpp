@@ -9,7 +9,8 @@
 namespace lathe::catalog {
 namespace {
 
-/// What an item of kBlock rows begins with: its rows, its matrix among the batch, and where A and B start.
+/// What an item of kBlock rows begins with: its rows, its matrix among the batch, and where A and B
+/// start.
 constexpr std::string_view kItem = R"(
 const int64_t first = item % cdiv($m, kBlock) * kBlock, rows = min(kBlock, $m - first);
 $batch
@@ -17,7 +18,8 @@ const float* a = $a;
 const float* b = $b;
 )";
 
-/// Blocks of K from outside in: sums wait in memory between them, and the last one runs the epilogue.
+/// Blocks of K from outside in: sums wait in memory between them, and the last one runs the
+/// epilogue.
 constexpr std::string_view kProduct = R"(
 $item
 for (int64_t k0 = 0; k0 < $k; k0 += kDepth) {
@@ -241,8 +243,8 @@ void launch_pack(const Site& site, Program& program, const MatrixProduct& of, co
        .when = when});
 }
 
-/// Where sums wait between blocks of K: in an output that this kernel overwrites at last, or in scratch,
-/// which is made on first use.
+/// Where sums wait between blocks of K: in an output that this kernel overwrites at last, or in
+/// scratch, which is made on first use.
 std::string partial_sums(const Site& site, Program& program, std::string& scratch) {
   for (auto index = site.group.nodes.rbegin(); index != site.group.nodes.rend(); ++index) {
     const Primitive& node = site.graph.nodes[static_cast<std::size_t>(*index)];

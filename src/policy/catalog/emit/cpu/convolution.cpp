@@ -2,10 +2,11 @@
 #include "policy/catalog/emit/epilogue.h"
 #include "policy/catalog/emit/patterns.h"
 
-// Direct convolution over a padded copy of the input. The copy splits rows and columns by their remainder
-// modulo the stride, so that each tap reads neighbours, and output positions count through padded rows, so
-// that a tile runs across row ends (its few positions between rows are computed in vain). A transposed
-// convolution is one of stride 1 over an input spread by zeros, with the kernel turned round.
+// Direct convolution over a padded copy of the input. The copy splits rows and columns by their
+// remainder modulo the stride, so that each tap reads neighbours, and output positions count
+// through padded rows, so that a tile runs across row ends (its few positions between rows are
+// computed in vain). A transposed convolution is one of stride 1 over an input spread by zeros,
+// with the kernel turned round.
 
 namespace lathe::catalog {
 namespace {
@@ -66,8 +67,8 @@ for (int64_t k = 0; k < $taps; ++k)
         : 0.0f;
 )";
 
-/// Tiles of kR outputs by kW positions; what of a tile are outputs, runs of positions inside one output row,
-/// goes through the epilogue.
+/// Tiles of kR outputs by kW positions; what of a tile are outputs, runs of positions inside one
+/// output row, goes through the epilogue.
 constexpr std::string_view kConvolve = R"(
 const int64_t blocks = cdiv($positions, kBlock), n = item / blocks, p0 = item % blocks * kBlock;
 for (int64_t group = 0; group < $groups; ++group) {

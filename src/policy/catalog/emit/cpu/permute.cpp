@@ -18,7 +18,8 @@ for (int64_t $row = 0; $row < $rows; ++$row)
   $copy($y + $to, $x + $from, $n);
 )";
 
-/// Blocks of kLanes x kLanes elements turn in registers, between the output's last axis and the input's.
+/// Blocks of kLanes x kLanes elements turn in registers, between the output's last axis and the
+/// input's.
 constexpr std::string_view kBlocks = R"(
 const int64_t outer = item / cdiv($p, kBlock), p0 = item % cdiv($p, kBlock) * kBlock;
 $indices

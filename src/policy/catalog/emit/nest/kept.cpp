@@ -2,8 +2,8 @@
 
 #include "policy/catalog/emit/nest/text.h"
 
-// Rows on a GPU: the first vectors of a row are read once, all together, and stay in registers between
-// passes. What of a row lies beyond them is read again by each pass.
+// Rows on a GPU: the first vectors of a row are read once, all together, and stay in registers
+// between passes. What of a row lies beyond them is read again by each pass.
 
 namespace lathe::catalog {
 namespace {
@@ -27,7 +27,8 @@ for (int u = 0; u < kKept; ++u) {
                 nest.program.words());
 }
 
-/// Values along a row that `fewest_passes` passes need (the first counts twice), and are read or costly.
+/// Values along a row that `fewest_passes` passes need (the first counts twice), and are read or
+/// costly.
 std::vector<int> worth_keeping(const NestPlan& plan, const std::vector<int>& passes_of, int fewest_passes) {
   std::vector<int> terms;
   for (int t = 0; t < plan.term_count(); ++t) {
@@ -43,8 +44,8 @@ std::vector<int> worth_keeping(const NestPlan& plan, const std::vector<int>& pas
 
 }  // namespace
 
-/// Of the values along a row those stay that several passes need, or the first; where registers suffice also
-/// what only a later pass reads.
+/// Of the values along a row those stay that several passes need, or the first; where registers
+/// suffice also what only a later pass reads.
 void choose_kept(const Site& site, NestPlan& plan) {
   if (!site.target.cuda || plan.mode != NestMode::kRows || plan.shares.loop >= 0) return;
   if (std::ranges::count_if(plan.loops, [](const Loop& loop) { return loop.reduced; }) > 1) return;

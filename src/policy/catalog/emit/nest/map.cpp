@@ -1,7 +1,7 @@
 #include "policy/catalog/emit/nest/text.h"
 
-// Maps on a GPU: a team reads some vectors of some neighbouring rows, all before it computes anything, and is
-// done. What rows have in common is read once for them.
+// Maps on a GPU: a team reads some vectors of some neighbouring rows, all before it computes
+// anything, and is done. What rows have in common is read once for them.
 
 namespace lathe::catalog {
 namespace {

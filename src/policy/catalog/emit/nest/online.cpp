@@ -4,8 +4,8 @@
 #include "policy/catalog/lower/lowering.h"
 
 // What one pass finds on a GPU though its definition takes two: of rows, the maximum and the sum of
-// exp(x - maximum), which is kept for the maximum so far; of columns, the mean and the squared deviations
-// from it. And sums with one term that is not zero, which is read without a pass.
+// exp(x - maximum), which is kept for the maximum so far; of columns, the mean and the squared
+// deviations from it. And sums with one term that is not zero, which is read without a pass.
 
 namespace lathe::catalog {
 namespace {

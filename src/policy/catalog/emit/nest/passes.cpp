@@ -5,8 +5,8 @@
 namespace lathe::catalog {
 namespace {
 
-/// Prefixes `code` with the lane-wise terms outside the reduced loops that it needs: every vector of a column
-/// block computes them where they are used, and the compiler hoists them.
+/// Prefixes `code` with the lane-wise terms outside the reduced loops that it needs: every vector
+/// of a column block computes them where they are used, and the compiler hoists them.
 std::string with_column_terms(Nest& nest, const Scope& scope, int stage, std::string code) {
   const NestPlan& plan = nest.plan;
   for (int t = plan.term_count(); t-- > 0;) {
@@ -32,7 +32,8 @@ std::string inside_reduced_loops(const NestPlan& plan, const std::string& body) 
 
 }  // namespace
 
-/// Columns compute lane-wise terms anew for each vector where they are used, so only scalars appear here.
+/// Columns compute lane-wise terms anew for each vector where they are used, so only scalars appear
+/// here.
 std::string outer_terms(Nest& nest, const Scope& scope, int stage, Stores stores) {
   const NestPlan& plan = nest.plan;
   std::string code;

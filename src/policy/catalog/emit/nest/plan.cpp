@@ -20,7 +20,8 @@ void choose_ahead(const Site& site, NestPlan& plan) {
   plan.ahead = site.knob("ahead", allowed, std::min(allowed.back(), plan.unroll > 2 ? 4 : 8));
 }
 
-/// A costly value that a later pass needs again is left in the output that the last pass overwrites.
+/// A costly value that a later pass needs again is left in the output that the last pass
+/// overwrites.
 void choose_cache(const Site& site, NestPlan& plan) {
   if (plan.terms.stages < 2) return;
   const int last = plan.terms.stages - 1;

@@ -20,7 +20,8 @@ enum class NestMode {
   kColumns  ///< the last loop is not reduced: each lane reduces by itself
 };
 
-/// Whether values that registers keep between passes count as left over (kept.cpp), or those of the cache.
+/// Whether values that registers keep between passes count as left over (kept.cpp), or those of the
+/// cache.
 enum class Vectors { kFromMemory, kKept };
 
 /// Several teams share a long reduced loop, each pass in a kernel of its own (shares.cpp).
@@ -33,8 +34,8 @@ struct Shares {
   Expr count;
 };
 
-/// Two reductions that one pass finds together (online.cpp): maximum and sum of exponentials of a row, mean
-/// and squared deviations of a column.
+/// Two reductions that one pass finds together (online.cpp): maximum and sum of exponentials of a
+/// row, mean and squared deviations of a column.
 struct Pair {
   int leader = -1, follower = -1;
 };
@@ -81,8 +82,8 @@ struct NestPlan {
 
   /// The reductions that pass `stage` finds.
   std::vector<int> reductions(int stage) const;
-  /// What pass `stage` must compute: operands of its reductions, values stored as soon as they are known, and
-  /// what it leaves to later passes.
+  /// What pass `stage` must compute: operands of its reductions, values stored as soon as they are
+  /// known, and what it leaves to later passes.
   std::vector<int> wanted(int stage, Vectors vectors = Vectors::kFromMemory) const;
   /// The inner terms that `targets` need, operands first. What an earlier pass left needs nothing.
   std::vector<int> closure(const std::vector<int>& targets, int stage,

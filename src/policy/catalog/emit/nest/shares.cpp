@@ -2,9 +2,10 @@
 
 #include "policy/catalog/emit/nest/text.h"
 
-// Long reductions on a GPU: several shares of an item's reduced loop, each a team's, or a block's whose warps
-// take turns with the rows of a column block. Each pass is a kernel that leaves one result a share; they are
-// joined in the same order every time, by the next kernel or by the last share to end.
+// Long reductions on a GPU: several shares of an item's reduced loop, each a team's, or a block's
+// whose warps take turns with the rows of a column block. Each pass is a kernel that leaves one
+// result a share; they are joined in the same order every time, by the next kernel or by the last
+// share to end.
 
 namespace lathe::catalog {
 namespace {
@@ -53,7 +54,8 @@ int choose_depth(const Site& site, const NestPlan& plan, bool along, std::int64_
   return site.knob("depth", allowed, usual);
 }
 
-/// Where the result of the item's share `number` lies: neighbouring shares' in rows, lanes in columns.
+/// Where the result of the item's share `number` lies: neighbouring shares' in rows, lanes in
+/// columns.
 std::string part(const Nest& nest, int t, const std::string& number) {
   const NestPlan& plan = nest.plan;
   const Holes names = {
@@ -176,7 +178,8 @@ const int64_t split = quotient(item, shares), own = item - split * shares;
 const int64_t first = split * $length, last = min(first + $length, int64_t{$n});
 )";
 
-/// One kernel's item: pass `stage`, or, where nothing is left to pass over, what the last pass makes known.
+/// One kernel's item: pass `stage`, or, where nothing is left to pass over, what the last pass
+/// makes known.
 std::string share_text(Nest& nest, int stage, bool shared) {
   const NestPlan& plan = nest.plan;
   const std::string extent = shared_extent(plan).to_string(), length = std::to_string(plan.shares.length);
