@@ -9,7 +9,7 @@ constexpr std::string_view kSlice = R"(
 $copy($y + item * $to_row, $x + item * $from_row + $offset, $to_row);
 )";
 
-constexpr std::string_view kPad = R"(
+constexpr std::string_view kPadCopy = R"(
 float* row = $y + item * $to_row;
 fill_row(row, $fill, $offset);
 copy_row(row + $offset, $x + item * $from_row, $from_row);
@@ -77,7 +77,7 @@ std::string rows_text(const Site& site, Program& program) {
   if (node.how == "slice")
     return expand(kSlice, {{"copy", choose_row_copy(site)}, {"offset", offset}}, shared);
   const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
-  return expand(kPad, {{"fill", value}, {"offset", offset}}, shared);
+  return expand(kPadCopy, {{"fill", value}, {"offset", offset}}, shared);
 }
 
 std::string gather_text(const Site& site, Program& program) {

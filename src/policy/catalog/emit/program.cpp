@@ -10,7 +10,7 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr int kWarp = 32;
+constexpr int kWarpThreads = 32;
 constexpr int kWarpsOfBlock = 4;  // fewer leave a multiprocessor's places empty
 constexpr std::size_t kLineLength = 100;
 
@@ -251,7 +251,7 @@ void Program::launch(const Kernel& kernel) {
 void Program::launch_ranges(const Kernel& kernel) {
   if (!target_.cuda) return add_cpu_kernel(kernel, kernel.before + kernel.body);
   const std::string text = kernel.before + for_each_reach(kernel, kernel.body);
-  if (target_.team != kWarp)
+  if (target_.team != kWarpThreads)
     return add_gpu_kernel(kernel, kernel.items, {.threads = target_.team}, signature(kernel),
                           "const int64_t begin = blockIdx.x, end = begin + 1;\n" + text);
   // A warp is a team of its own, in a block of several; larger teams are blocks.

@@ -5,7 +5,7 @@ namespace lathe::catalog {
 namespace {
 
 /// Along a row: a prefix inside each vector, and the last lane carried on.
-constexpr std::string_view kRows = R"(
+constexpr std::string_view kScanRows = R"(
 f32v carry($start);
 int64_t j = 0;
 for (; j + kLanes <= $n; j += kLanes) {
@@ -20,7 +20,7 @@ if (j < $n) {
 )";
 
 /// Along columns: a block of neighbouring columns an item, each lane by itself.
-constexpr std::string_view kColumns = R"(
+constexpr std::string_view kScanColumns = R"(
 const int64_t outer = item / cdiv($inner, kBlock), j0 = item % cdiv($inner, kBlock) * kBlock;
 f32v carry[kBlock / kLanes];
 for (f32v& c : carry) c = f32v($start);
@@ -58,7 +58,7 @@ Status emit_scan(const Site& site, Program& program) {
     kernel.before = "constexpr int64_t kBlock = " + std::to_string(block) + ";\n";
     holes.emplace_back("inner", factor(lines.inner));
   }
-  kernel.body = expand(rows ? kRows : kColumns, holes, program.words());
+  kernel.body = expand(rows ? kScanRows : kScanColumns, holes, program.words());
   program.launch(kernel);
   return Ok{};
 }

@@ -20,7 +20,7 @@ const float* b = $b;
 
 /// Blocks of K from outside in: sums wait in memory between them, and the last one runs the
 /// epilogue.
-constexpr std::string_view kProduct = R"(
+constexpr std::string_view kTiledProduct = R"(
 $item
 for (int64_t k0 = 0; k0 < $k; k0 += kDepth) {
   const int64_t depth = min(kDepth, $k - k0);
@@ -306,7 +306,7 @@ $packed
        .items = product(of.batch_extents()) * Expr::apply("cdiv", of.rows, block),
        .written = written,
        .body = expand(
-           kProduct,
+           kTiledProduct,
            {{"item", item_text(program, of, plan.pack_b ? panel_text(of, panels) : b_in_place(program, of))},
             {"k", of.depth.to_string()},
             {"n", of.columns.to_string()},

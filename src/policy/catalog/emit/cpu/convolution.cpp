@@ -15,7 +15,7 @@ Expr number(std::int64_t value) { return Expr::constant(value); }
 std::string text(std::int64_t value) { return std::to_string(value); }
 
 /// The input's planes, [N, C, stride, stride, phase rows, phase columns].
-constexpr std::string_view kPad = R"(
+constexpr std::string_view kPaddedCopy = R"(
 const float* from = $x + item / $planes * $height * $width;
 const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
 for (int64_t i = 0; i < $whole_phase_rows; ++i) {
@@ -194,7 +194,7 @@ std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
   program.launch({.name = site.prefix + "_pad",
                   .items = g.x[0] * g.x[1] * g.planes,
                   .written = {padded},
-                  .body = expand(kPad,
+                  .body = expand(kPaddedCopy,
                                  {{"x", program.parameter(site.node().in[0])},
                                   {"padded", "p_" + padded},
                                   {"whole_phase_rows", g.phase[0].to_string()},

@@ -12,7 +12,7 @@ $copy($y + $to, $x + $from, $n);
 )";
 
 /// Finding a row takes longer than copying a short one: an item is a run of rows.
-constexpr std::string_view kRows = R"(
+constexpr std::string_view kRunOfRows = R"(
 $indices
 for (int64_t $row = 0; $row < $rows; ++$row)
   $copy($y + $to, $x + $from, $n);
@@ -50,7 +50,7 @@ Kernel copy_rows(const Site& site, Program& program, Permutation of) {
                  {"n", of.last().extent.to_string()}};
   std::string_view text = kRow;
   if (!of.loops.empty()) {
-    text = kRows;
+    text = kRunOfRows;
     holes.emplace_back("row", of.names.back());
     holes.emplace_back("rows", of.loops.back().extent.to_string());
     of.loops.pop_back();

@@ -11,7 +11,7 @@ namespace {
 constexpr double kFlopsPerMicrosecond = 60e6;  // of the device for which tensor_microseconds speaks
 constexpr int kLargestSplit = 8;
 
-constexpr std::string_view kProduct = R"(
+constexpr std::string_view kTensorCoreProduct = R"(
 using Block = $type;
 static_assert(Block::kBytes == $bytes && Block::kThreads == $threads);
 const Block::Place place = Block::place(item, $m, $n);
@@ -57,7 +57,7 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
 std::string product_text(Program& program, const MatrixProduct& of, const TensorPlan& plan,
                          const Epilogue& epilogue) {
   return expand(
-      kProduct,
+      kTensorCoreProduct,
       {{"type", plan.tile.type(plan.split, of.a.transposed, of.b.transposed)},
        {"bytes", std::to_string(plan.bytes)},
        {"threads", std::to_string(plan.tile.threads())},

@@ -4,7 +4,7 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kConvolutionThreads = 256;
 
 /// One thread an element of the result, at n, c, oh, j.
 constexpr std::string_view kDirect = R"(
@@ -66,11 +66,11 @@ Status emit_cuda_convolution(const Site& site, Program& program) {
   program.add_work({.bytes = 8 * site.count(node.type.shape) + epilogue.bytes});
   program.launch_blocks(
       {.name = site.prefix + "_direct",
-       .items = Expr::apply("cdiv", count, Expr::constant(kThreads)),
+       .items = Expr::apply("cdiv", count, Expr::constant(kConvolutionThreads)),
        .written = epilogue.written,
        .body =
            expand(kDirect,
-                  {{"threads", std::to_string(kThreads)},
+                  {{"threads", std::to_string(kConvolutionThreads)},
                    {"count", count.to_string()},
                    {"indices", unflatten("at", loops, names)},
                    {"outputs", outputs},
@@ -89,7 +89,7 @@ Status emit_cuda_convolution(const Site& site, Program& program) {
                    {"row", tap_text(w, 0, {{"at", "ih"}, {"out", "oh"}, {"tap", "kh"}, {"extent", height}})},
                    {"column", tap_text(w, 1, {{"at", "iw"}, {"out", "j"}, {"tap", "kw"}, {"extent", width}})},
                    {"epilogue", epilogue.code}})},
-      {.threads = kThreads});
+      {.threads = kConvolutionThreads});
   return Ok{};
 }
 

@@ -6,8 +6,8 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr double kManyElements = 1 << 22;  // whose larger tiles fill a device
+constexpr int kPermuteThreads = 256;
+constexpr double kElementsOfLargerTiles = 1 << 22;  // whose larger tiles fill a device
 
 /// One thread an element: neighbours in the output and, along the last axis, in the input too.
 constexpr std::string_view kElements = R"(
@@ -44,7 +44,7 @@ struct TilePlan {
 };
 
 TilePlan choose_tile(const Site& site) {
-  const bool small = site.count(site.node().type.shape) < kManyElements;
+  const bool small = site.count(site.node().type.shape) < kElementsOfLargerTiles;
   TilePlan plan{};
   plan.columns = site.knob("tile", {32, 64, 128}, small ? 32 : 64);
   plan.rows =
@@ -116,15 +116,15 @@ void launch_elements(const Site& site, Program& program, const Permutation& of) 
   }
   const Expr count = product(site.node().type.shape);
   program.launch_blocks({.name = site.prefix + "_rows",
-                         .items = Expr::apply("cdiv", count, Expr::constant(kThreads)),
+                         .items = Expr::apply("cdiv", count, Expr::constant(kPermuteThreads)),
                          .written = {program.buffer(site.node().out)},
-                         .body = expand(kElements, {{"threads", std::to_string(kThreads)},
+                         .body = expand(kElements, {{"threads", std::to_string(kPermuteThreads)},
                                                     {"count", count.to_string()},
                                                     {"indices", unflatten("at", loops, names, true)},
                                                     {"y", program.parameter(site.node().out)},
                                                     {"x", program.parameter(site.node().in[0])},
                                                     {"from", from}})},
-                        {.threads = kThreads});
+                        {.threads = kPermuteThreads});
 }
 
 }  // namespace

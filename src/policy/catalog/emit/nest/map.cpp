@@ -31,7 +31,7 @@ const auto lanes = $lanes;
 $code
 )";
 
-constexpr std::string_view kRows = R"(
+constexpr std::string_view kMapRows = R"(
 #pragma unroll 8
 for (int i = 0; i < $rows; ++i) {
   const int64_t $index = first + i;
@@ -51,11 +51,11 @@ std::string map_text(Nest& nest) {
   const auto over_rows = [&](const std::string& code) {
     if (!several) return expand(kOneRow, {{"lanes", lanes}, {"code", code}});
     const std::string count = plan.loops[row].extent.to_string(), index = plan.indices[row];
-    return expand(kRows, {{"rows", rows},
-                          {"index", index},
-                          {"lanes", mask(plan, index + " < " + count + " ? " + extent + " - j : 0",
-                                         whole + " && (" + count + ") % " + rows + " == 0")},
-                          {"code", code}});
+    return expand(kMapRows, {{"rows", rows},
+                             {"index", index},
+                             {"lanes", mask(plan, index + " < " + count + " ? " + extent + " - j : 0",
+                                            whole + " && (" + count + ") % " + rows + " == 0")},
+                             {"code", code}});
   };
   std::string arrays, common, own, compute;
   const std::vector<int> order = plan.closure(plan.wanted(0), 0);

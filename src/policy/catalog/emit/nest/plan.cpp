@@ -6,15 +6,15 @@ namespace lathe::catalog {
 namespace {
 
 constexpr int kFlatBlock = 4096;
-constexpr std::int64_t kFewRows = 256;         ///< fewer blocks leave multiprocessors without work
+constexpr std::int64_t kFewBlocks = 256;       ///< fewer blocks leave multiprocessors without work
 constexpr std::int64_t kFullDevice = 1 << 16;  ///< threads below which a device waits for memory
 
 /// As many rows of a column block as fit registers: what is read, and what it is added to.
 void choose_ahead(const Site& site, NestPlan& plan) {
-  constexpr std::int64_t kMostRead = 1 << 14;  // fp32 numbers of a whole block's threads
+  constexpr std::int64_t kMostHeldAhead = 1 << 14;  // fp32 numbers of a whole block's threads
   std::vector<int> allowed;
   for (const int rows : {1, 4, 8, 16})
-    if (rows == 1 || (rows * std::int64_t{site.target.lanes} <= kMostRead &&
+    if (rows == 1 || (rows * std::int64_t{site.target.lanes} <= kMostHeldAhead &&
                       (plan.shares.depth == 0 || rows <= plan.shares.depth)))
       allowed.push_back(rows);
   plan.ahead = site.knob("ahead", allowed, std::min(allowed.back(), plan.unroll > 2 ? 4 : 8));
@@ -146,7 +146,7 @@ std::int64_t NestPlan::row_vectors() const {
 
 bool NestPlan::rows_are_few() const {
   const std::int64_t teams = site.headline(items());
-  return mode == NestMode::kRows ? teams < kFewRows : teams * site.target.team < kFullDevice;
+  return mode == NestMode::kRows ? teams < kFewBlocks : teams * site.target.team < kFullDevice;
 }
 
 Result<NestPlan> choose_nest(const Site& site) {

@@ -36,7 +36,7 @@ for (; at + $step <= stop; at += $step) {
 }
 )";
 
-constexpr std::string_view kColumns = R"(
+constexpr std::string_view kColumnNest = R"(
 #pragma $unroll 8
 for (int u = 0; u < kBlock / kLanes; ++u) {
   const int64_t j = j0 + u * kLanes;
@@ -236,7 +236,7 @@ std::string for_each_column(const Nest& nest, const Scope& scope, const std::str
     if (plan.term(t).kind == Term::Kind::kReduce && NestPlan::lanewise(plan.term(t)) && mentions(code, name))
       results += "const f32v " + name + " = b_" + name + "[u];\n";
   }
-  return expand(kColumns,
+  return expand(kColumnNest,
                 {{"mask_type", plan.cuda() ? "auto" : "maskv"},
                  {"mask", mask(plan, left, all)},
                  {"results", results},
