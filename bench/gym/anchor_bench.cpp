@@ -1,6 +1,6 @@
-// Which anchor makes repeated screens of a kernel agree? Runs blocks of all baselines of a softmax and of kernels
-// of the catalogue in turn for a while, and then replays screens from random places of the record, with each
-// kernel as the candidate and each other as its anchor.
+// Which anchor makes repeated screens of a kernel agree? Runs blocks of all baselines of a softmax
+// and of kernels of the catalogue in turn for a while, and then replays screens from random places
+// of the record, with each kernel as the candidate and each other as its anchor.
 
 #include <fmt/format.h>
 
@@ -121,8 +121,8 @@ Status run(const Options& options) {
     LATHE_TRY(auto session, backend->open(candidate, built.artifact, workload, Runner{Runner::kFresh}));
     Contender& one = contenders.emplace_back(Contender{name, std::move(session)});
     const QuickTime quick = time_quickly(*one.session, *workload, screen_rule(), Seed::from_number(3));
-    one.calls = static_cast<int>(std::clamp(std::ceil(3e5 / quick.call_ns), 1.0,
-                                            static_cast<double>(workload->trials.size())));
+    one.calls = static_cast<int>(
+        std::clamp(std::ceil(3e5 / quick.call_ns), 1.0, static_cast<double>(workload->trials.size())));
     fmt::print(stderr, "{}: {:.1f} us, {} calls a block\n", name, quick.call_ns / 1e3, one.calls);
   }
   Rng rng(Seed::from_number(11));
@@ -153,8 +153,7 @@ Status run(const Options& options) {
   for (const Contender& one : contenders)
     fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} |\n", one.name, quantile(one.call_ns, 0.05) / 1e3,
                quantile(one.call_ns, 0.5) / 1e3, quantile(one.call_ns, 0.95) / 1e3);
-  fmt::print(
-      "\n| candidate | anchor | inside | half-width | spread | ratio |\n|---|---|---|---|---|---|\n");
+  fmt::print("\n| candidate | anchor | inside | half-width | spread | ratio |\n|---|---|---|---|---|---|\n");
   for (const Contender& candidate : contenders)
     for (const Contender& anchor : contenders) {
       if (&anchor == &candidate) continue;

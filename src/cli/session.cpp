@@ -16,6 +16,7 @@
 #include "cli/console.h"
 #include "cli/device_choice.h"
 #include "gym/bench_shape.h"
+#include "policy/catalog/catalog.h"
 #include "record/json.h"
 #include "record/json_reader.h"
 
@@ -142,6 +143,17 @@ Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Stor
   if (const auto peaks = measure_peaks(*backend); peaks.ok())
     LATHE_CHECK_OK(store->put_fact(key, peaks_text(*peaks)));
   return backend;
+}
+
+GymOptions gym_options(Backend& backend) {
+  GymOptions options;
+  options.cancel = stop_token();
+  options.anchors = [&backend](const TaskSpec& task) -> std::vector<Candidate> {
+    const auto peaks = measure_peaks(backend);
+    if (!peaks.ok()) return {};
+    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend.device(), *peaks});
+  };
+  return options;
 }
 
 Status check_json_file(const std::string& json_file) {

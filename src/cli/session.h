@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/events.h"
 #include "cli/exit_code.h"
+#include "gym/gym.h"
 #include "report/report.h"
 #include "store/store.h"
 
@@ -39,6 +40,10 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
 Result<DevicePeaks> measure_peaks(Backend& backend);
 /// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
+
+/// A gym's options with which every verb reaches the same verdicts: screens may be timed against
+/// the catalogue's kernels. `backend` must outlive the gym.
+GymOptions gym_options(Backend& backend);
 
 /// Whether write_json() could write now: asked before hours of work.
 Status check_json_file(const std::string& json_file);

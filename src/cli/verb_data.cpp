@@ -44,12 +44,7 @@ Result<DataSummary> evaluate(const DataVerbOptions& options, Store& store) {
   LATHE_TRY(const auto backend, open_backend(options.common, &store));
   LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   ProgressLine progress;
-  GymOptions gym_options;
-  gym_options.cancel = stop_token();
-  gym_options.anchors = [&](const TaskSpec& task) {
-    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend->device(), peaks});
-  };
-  const auto gym = Gym::start(*backend, gym_options, progress);
+  const auto gym = Gym::start(*backend, gym_options(*backend), progress);
   const auto evaluator = gym->connect();
   const auto policy = make_catalog_policy();
   return make_data({backend->device(), peaks, *policy, *evaluator, store, progress, stop_token()},

@@ -87,10 +87,9 @@ Result<int> eval(EvalOptions options) {
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
   ProgressLine progress(task->name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
-  GymOptions gym_options;
-  gym_options.cancel = stop_token();
-  gym_options.inspect_code = true;
-  const auto gym = Gym::start(*backend, gym_options, progress);
+  GymOptions options_of_gym = gym_options(*backend);
+  options_of_gym.inspect_code = true;
+  const auto gym = Gym::start(*backend, options_of_gym, progress);
   const auto evaluator = gym->connect();
   LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, stop_token()));
   std::map<Ticket, std::size_t> numbers;

@@ -42,7 +42,7 @@ class Optimizer {
         store_(store),
         backend_(backend),
         peaks_(peaks),
-        gym_(Gym::start(backend, gym_options(), progress_)),
+        gym_(Gym::start(backend, gym_options(backend), progress_)),
         evaluator_(gym_->connect()) {}
 
   /// `budget` is this run's own, preparation included; `next` may be nullptr.
@@ -75,15 +75,6 @@ class Optimizer {
 
  private:
   static constexpr double kLeastSearch = 0.25;  // of a run's time, however long its preparation took
-
-  GymOptions gym_options() {
-    GymOptions options;
-    options.cancel = stop_token();
-    options.anchors = [this](const TaskSpec& task) {
-      return catalog_anchors({std::make_shared<const TaskSpec>(task), backend_.device(), peaks_});
-    };
-    return options;
-  }
 
   /// By a model, in earlier sittings of the run.
   Result<Spent> spent_on(const RunPlan& plan) {

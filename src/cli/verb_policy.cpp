@@ -123,12 +123,7 @@ Result<int> hold_contest(const ContestVerbOptions& options, const std::string& k
   LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   ProgressLine progress(options.contest.name);
   LATHE_TRY(const auto entrants, entrants_of(options, {key, {}, *backend, progress}));
-  GymOptions gym_options;
-  gym_options.cancel = stop_token();
-  gym_options.anchors = [&](const TaskSpec& task) {
-    return catalog_anchors({std::make_shared<const TaskSpec>(task), backend->device(), peaks});
-  };
-  const auto gym = Gym::start(*backend, gym_options, progress);
+  const auto gym = Gym::start(*backend, gym_options(*backend), progress);
   const auto evaluator = gym->connect();
   const auto finished = run_contest({backend->device(), peaks, *evaluator, *store, progress, stop_token()},
                                     entrants, tasks, options.contest);

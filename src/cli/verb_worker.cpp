@@ -24,9 +24,7 @@ Result<int> work(const CommonOptions& options) {
   serve::MessageStream stream{UniqueFd(serve::kWorkerSocketFd)};
   JsonLog log("worker " + options.device);
   LATHE_TRY(const auto backend, open_backend(options, nullptr));
-  GymOptions gym_options;
-  gym_options.cancel = stop_token();
-  const auto gym = Gym::start(*backend, gym_options, log);
+  const auto gym = Gym::start(*backend, gym_options(*backend), log);
   const auto evaluator = gym->connect();
   const DeviceInfo& device = backend->device();
   const serve::WorkerSetup setup{
@@ -34,7 +32,7 @@ Result<int> work(const CommonOptions& options) {
       .busy_seconds = [&] { return backend->usage().busy_seconds; },
       .stop = stop_token()};
   const Status status = serve::serve_front_end(stream, *evaluator, setup, log);
-  gym_options.cancel.cancel();
+  stop_token().cancel();
   LATHE_CHECK_OK(status);
   return static_cast<int>(kSuccess);
 }
