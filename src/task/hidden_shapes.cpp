@@ -11,6 +11,7 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400;
+constexpr double kSquares = 0.15;  // of the awkward shapes
 constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
@@ -54,7 +55,8 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
 }
 
 /// Draws the style of each dim independently, so that a shape may be tiny or odd in one dim and
-/// ordinary in another.
+/// ordinary in another. Sometimes all extents are one, as far as their ranges allow: squares too are
+/// a class of shapes.
 Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   Dims dims;
   const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());
@@ -63,6 +65,12 @@ Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
     const auto other = static_cast<Style>(rng.below(static_cast<std::uint64_t>(Style::kCount)));
     dims[spec.dim_names[i]] =
         draw_extent(rng, spec.dim_ranges.at(spec.dim_names[i]), main ? main_style : other);
+  }
+  if (dims.empty() || !rng.chance(kSquares)) return dims;
+  const std::int64_t side = dims.at(spec.dim_names[favoured]);
+  for (auto& [name, extent] : dims) {
+    const DimRange& range = spec.dim_ranges.at(name);
+    extent = std::clamp(side, range.low, range.high);
   }
   return dims;
 }

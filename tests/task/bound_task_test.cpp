@@ -1,7 +1,11 @@
 #include "task/bound_task.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
 #include <set>
+#include <string>
 
 #include "tests/task/example_tasks.h"
 
@@ -114,6 +118,47 @@ TEST(HiddenShapes, OneOfThreeHasExtentsThatAreAllMultiplesOf64) {
     of_128 += all_multiples_of(shapes[1], 128);
   }
   EXPECT_GT(of_128, 10);
+}
+
+bool is_prime(std::int64_t n) {
+  if (n < 2) return false;
+  for (std::int64_t d = 2; d * d <= n; ++d)
+    if (n % d == 0) return false;
+  return true;
+}
+
+/// What a kernel may get wrong and nowhere else: each has its chance in every verification.
+TEST(HiddenShapes, EveryClassOfShapesHasItsChance) {
+  const TaskSpec spec = task_of(kWideTask);
+  const auto any = [](const Dims& dims, auto&& holds) {
+    return std::ranges::any_of(dims, [&](const auto& dim) { return holds(dim.second); });
+  };
+  const std::map<std::string, std::function<bool(const Dims&)>> classes = {
+      {"one", [&](const Dims& dims) { return any(dims, [](std::int64_t n) { return n == 1; }); }},
+      {"prime", [&](const Dims& dims) { return any(dims, is_prime); }},
+      {"odd",
+       [&](const Dims& dims) { return any(dims, [](std::int64_t n) { return n > 16 && n % 2 == 1; }); }},
+      {"ragged",
+       [&](const Dims& dims) { return any(dims, [](std::int64_t n) { return n > 256 && n % 16 != 0; }); }},
+      {"square",
+       [](const Dims& dims) { return dims.at("M") == dims.at("N") && dims.at("N") == dims.at("K"); }},
+      {"powers of two",
+       [](const Dims& dims) {
+         return std::ranges::all_of(dims, [](const auto& dim) {
+           return std::has_single_bit(static_cast<std::uint64_t>(dim.second));
+         });
+       }},
+      {"tall", [](const Dims& dims) { return dims.at("M") > 16 * dims.at("N"); }},
+      {"wide", [](const Dims& dims) { return dims.at("N") > 16 * dims.at("M"); }},
+      {"long", [&](const Dims& dims) { return any(dims, [](std::int64_t n) { return n > 2048; }); }},
+  };
+  constexpr int kRuns = 400;
+  std::map<std::string, int> runs;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    const std::vector<Dims> shapes = draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7);
+    for (const auto& [name, holds] : classes) runs[name] += std::ranges::any_of(shapes, holds);
+  }
+  for (const auto& [name, holds] : classes) EXPECT_GE(runs[name], kRuns / 10) << name;
 }
 
 TEST(LargeShape, ComesCloseToItsLimits) {
