@@ -11,8 +11,8 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400;
-constexpr double kSquares = 0.15;  // of the awkward shapes
-constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together, to keep verification fast
+constexpr double kSquares = 0.15, kThin = 0.15;  // of the awkward shapes
+constexpr double kMaxHiddenElements = 1 << 21;   ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
@@ -54,9 +54,17 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
   return std::clamp(extent, range.low, range.high);
 }
 
+/// In the upper half of the range, its end and multiples of 64 among them.
+std::int64_t draw_high(Rng& rng, const DimRange& range) {
+  std::int64_t extent = range.high;
+  if (rng.chance(0.75)) extent = rng.between(std::max(range.low, range.high / 2), range.high);
+  if (rng.chance(0.5)) extent = std::max(range.low, extent / 64 * 64);
+  return extent;
+}
+
 /// Draws the style of each dim independently, so that a shape may be tiny or odd in one dim and
-/// ordinary in another. Sometimes all extents are one, as far as their ranges allow: squares too are
-/// a class of shapes.
+/// ordinary in another. Some shapes are squares, as far as ranges allow, and some have one extent in
+/// the upper half of its range beside tiny ones.
 Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   Dims dims;
   const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());
@@ -66,11 +74,18 @@ Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
     dims[spec.dim_names[i]] =
         draw_extent(rng, spec.dim_ranges.at(spec.dim_names[i]), main ? main_style : other);
   }
-  if (dims.empty() || !rng.chance(kSquares)) return dims;
-  const std::int64_t side = dims.at(spec.dim_names[favoured]);
+  if (dims.empty()) return dims;
+  std::int64_t& longest = dims.at(spec.dim_names[favoured]);
+  const DimRange& its_range = spec.dim_ranges.at(spec.dim_names[favoured]);
+  const double kind = rng.uniform();
+  const bool square = kind < kSquares, thin = !square && kind < kSquares + kThin;
+  if (thin) longest = draw_high(rng, its_range);
+  if (!square && !thin) return dims;
+  const std::int64_t side = longest;
   for (auto& [name, extent] : dims) {
     const DimRange& range = spec.dim_ranges.at(name);
-    extent = std::clamp(side, range.low, range.high);
+    if (square) extent = std::clamp(side, range.low, range.high);
+    if (thin && &extent != &longest) extent = draw_extent(rng, range, Style::kTiny);
   }
   return dims;
 }
@@ -98,16 +113,9 @@ Dims draw_aligned(const TaskSpec& spec, Rng& rng, std::int64_t tile) {
   return dims;
 }
 
-/// In the upper half of each range, its end and multiples of 64 among them.
 Dims draw_high(const TaskSpec& spec, Rng& rng) {
   Dims dims;
-  for (const std::string& name : spec.dim_names) {
-    const DimRange& range = spec.dim_ranges.at(name);
-    std::int64_t extent = range.high;
-    if (rng.chance(0.75)) extent = rng.between(std::max(range.low, range.high / 2), range.high);
-    if (rng.chance(0.5)) extent = std::max(range.low, extent / 64 * 64);
-    dims[name] = extent;
-  }
+  for (const std::string& name : spec.dim_names) dims[name] = draw_high(rng, spec.dim_ranges.at(name));
   return dims;
 }
 
