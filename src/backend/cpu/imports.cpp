@@ -7,15 +7,18 @@
 namespace lathe {
 namespace {
 
-/// Each also with the suffix f, for float.
-constexpr std::array<std::string_view, 58> kMathematics = {
-    "acos",     "acosh",     "asin",    "asinh",  "atan",      "atan2",     "atanh", "cbrt",      "ceil",
-    "copysign", "cos",       "cosh",    "erf",    "erfc",      "exp",       "exp10", "exp2",      "expm1",
-    "fabs",     "fdim",      "floor",   "fma",    "fmax",      "fmin",      "fmod",  "frexp",     "hypot",
-    "ilogb",    "ldexp",     "lgamma",  "llrint", "llround",   "log",       "log10", "log1p",     "log2",
-    "logb",     "lrint",     "lround",  "modf",   "nearbyint", "nextafter", "pow",   "remainder", "rint",
-    "round",    "roundeven", "scalbln", "scalbn", "sin",       "sincos",    "sinh",  "sqrt",      "tan",
-    "tanh",     "tgamma",    "trunc",   "remquo"};
+/// Each also with the suffixes f and l, for float and long double.
+constexpr std::array<std::string_view, 88> kMathematics = {
+    "cabs",  "cacos",     "cacosh", "carg",     "casin",     "casinh",  "catan",  "catanh",    "ccos",
+    "ccosh", "cexp",      "cimag",  "clog",     "clog10",    "conj",    "cpow",   "cproj",     "creal",
+    "csin",  "csinh",     "csqrt",  "ctan",     "ctanh",     "j0",      "j1",     "jn",        "nexttoward",
+    "y0",    "y1",        "yn",     "acos",     "acosh",     "asin",    "asinh",  "atan",      "atan2",
+    "atanh", "cbrt",      "ceil",   "copysign", "cos",       "cosh",    "erf",    "erfc",      "exp",
+    "exp10", "exp2",      "expm1",  "fabs",     "fdim",      "floor",   "fma",    "fmax",      "fmin",
+    "fmod",  "frexp",     "hypot",  "ilogb",    "ldexp",     "lgamma",  "llrint", "llround",   "log",
+    "log10", "log1p",     "log2",   "logb",     "lrint",     "lround",  "modf",   "nearbyint", "nextafter",
+    "pow",   "remainder", "rint",   "round",    "roundeven", "scalbln", "scalbn", "sin",       "sincos",
+    "sinh",  "sqrt",      "tan",    "tanh",     "tgamma",    "trunc",   "remquo"};
 constexpr std::array<std::string_view, 9> kOthers = {"__assert_fail", "abort",   "bcmp",   "memchr", "memcmp",
                                                      "memcpy",        "memmove", "memset", "strlen"};
 
@@ -33,7 +36,7 @@ std::vector<std::string> list_allowed() {
   std::vector<std::string> names(kOthers.begin(), kOthers.end());
   for (const std::string_view name : kMathematics) {
     names.emplace_back(name);
-    names.push_back(std::string(name) + "f");
+    for (const char* suffix : {"f", "l"}) names.push_back(std::string(name) + suffix);
   }
   std::ranges::sort(names);
   return names;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "backend/cpu/elf_image.h"
@@ -69,6 +71,17 @@ Status precompile(const std::string& include_folder, const std::string& staging)
   return log.ok() ? Status(Ok{}) : Status(log.error());
 }
 
+/// What a kernel that asks which processor it runs on is refused for: libgcc answers by a
+/// constructor. Whoever writes the words to be told so of another constructor is refused as well.
+Error dispatches(const Error& refusal) {
+  if (refusal.reason != "constructor") return refusal;
+  Error error = refusal;
+  error.reason = "cpu_dispatch";
+  error.message = "__builtin_cpu_supports needs code that runs when the object is loaded";
+  error.hint = "leave it out: code is compiled for this machine's processor";
+  return error;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& options) {
@@ -132,11 +145,12 @@ Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vecto
   result.artifact.bytes = std::move(object.bytes);
   const auto image = parse_elf(result.artifact.bytes);
   if (!image.ok()) {
-    const Error& refusal = image.error();
+    const Error refusal =
+        unit.find("__builtin_cpu_") != std::string::npos ? dispatches(image.error()) : image.error();
     result.reason = refusal.reason;
     result.facts.log += refusal.message + "; " + refusal.hint;
-    const bool innocent =
-        refusal.reason == "bad_elf" || refusal.reason == "unknown_function" || refusal.reason == "ifunc";
+    constexpr std::array kInnocent = {"bad_elf", "cpu_dispatch", "ifunc", "unknown_function"};
+    const bool innocent = std::ranges::find(kInnocent, refusal.reason) != kInnocent.end();
     result.outcome = innocent ? Outcome::kBuildFailed : Outcome::kTampered;
     return result;
   }

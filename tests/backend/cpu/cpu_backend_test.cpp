@@ -368,6 +368,10 @@ TEST_F(CpuBackendTest, WhatOneSlipsIntoIsABuildFailureThatSaysWhatToWrite) {
   EXPECT_EQ(clones->outcome, Outcome::kBuildFailed);
   EXPECT_EQ(clones->reason, "ifunc");
   EXPECT_NE(clones->facts.log.find("leave target_clones"), std::string::npos) << clones->facts.log;
+  const auto asks = build("extern \"C\" void f(float* y) { y[0] = __builtin_cpu_supports(\"avx2\"); }");
+  EXPECT_EQ(asks->outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(asks->reason, "cpu_dispatch");
+  EXPECT_NE(asks->facts.log.find("compiled for this machine"), std::string::npos) << asks->facts.log;
   const auto prints = build("#include <stdio.h>\nextern \"C\" void f() { puts(\"hello\"); }");
   EXPECT_EQ(prints->outcome, Outcome::kBuildFailed);
   EXPECT_EQ(prints->reason, "unknown_function");
@@ -393,7 +397,8 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
     std::complex<float> c(x[i], 0);
     c = c * std::complex<float>(2, 0) / std::complex<float>(1, 0);
     const __int128 big = static_cast<__int128>(i + 1) * n;
-    const float none = static_cast<float>(big / n - (i + 1)) + exp2(-2000.0) + sinf(0.0f) * cosf(x[i]) + tgammaf(1) - 1;
+    const std::complex<double> root = std::sqrt(std::complex<double>(x[i], 0) * 0.0);
+    const float none = static_cast<float>(big / n - (i + 1)) + static_cast<float>(root.real()) + exp2(-2000.0) + sinf(0.0f) * cosf(x[i]) + tgammaf(1) - 1;
     y[i] = ldexpf(c.real(), 1) / 2 + none + table[i % 3](x[i]) + more[n & 1](x[i]);
   }
 })");
