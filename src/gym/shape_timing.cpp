@@ -11,7 +11,10 @@
 namespace lathe {
 namespace {
 
-constexpr double kAnchorReach = 3;       // an anchor serves candidates within this factor of its time
+constexpr double kAnchorReach = 3;  // an anchor serves candidates within this factor of its time
+/// Where the machine disturbs unlike kernels unlike: a peer that is slower than this is another
+/// kind of kernel.
+constexpr double kUnsteadyReach = 1.5;
 constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
 constexpr int kRoundsInFull = 3;         // before the rounds tell how much they differ
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
@@ -130,6 +133,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
                            const Artifact& artifact) {
   Anchor anchor{name, candidate, artifact, peer};
   const bool first = peers_.empty();
+  const Anchor& opponent = first ? anchor : peer ? peers_.front() : fastest_peer();
   TimingRule rule = on_this_device(tie_rule());
   const int blocks = std::exchange(rule.blocks, 1);
   std::vector<double> rounds, call_ns;
@@ -139,11 +143,11 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
     Finding opened = open({candidate, artifact}, site_.shape.timing, runner_of_baseline(peer), session);
     if (!opened.passed()) return {std::move(opened), {}};
     const Seed secret = secret_.derive("baseline", static_cast<std::uint64_t>(round));
-    PairOutcome pair = time_against(first ? anchor : peers_.front(), *session,
-                                    {site_.shape.timing, site_.shape.timing_rms, rule, secret});
+    PairOutcome pair =
+        time_against(opponent, *session, {site_.shape.timing, site_.shape.timing_rms, rule, secret});
     if (!pair.finding.passed()) return {std::move(pair.finding), {}};
     rounds.push_back(pair.estimate.log_ratio.mid);
-    const bool precisely = !first && peer && !site_.backend.device().steady;
+    const bool precisely = !first && !site_.backend.device().steady;
     if (round == 0 && precisely && rounds.back() <= std::log(kFarFaster)) {
       rule.looks = {kNearTiePairs};
       rule.blocks = blocks;
@@ -154,7 +158,11 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
     anchor.spread = std::max(anchor.spread, pair.estimate.spread);
     anchor.pairs += static_cast<int>(pair.estimate.samples.size());
   }
-  if (!first) anchor.log_vs_naive = mean_interval(rounds);
+  if (!first) {
+    anchor.tied_to = opponent.name;
+    anchor.log_vs_tied = mean_interval(rounds);
+    anchor.log_vs_naive = plus(anchor.log_vs_tied, opponent.log_vs_naive);
+  }
   anchor.rounds = wanted;
   anchor.call_ns = median(call_ns);
   return {{}, std::move(anchor)};
@@ -170,15 +178,16 @@ Result<RmsLimits> ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& w
 const Anchor& ShapeTimer::choose_anchor(double call_ns, bool peers_only) const {
   const auto distance = [&](const Anchor& anchor) { return std::fabs(std::log(anchor.call_ns / call_ns)); };
   const Anchor& fastest = fastest_peer();
-  if (distance(fastest) < std::log(kAnchorReach)) return fastest;
-  const Anchor* nearest = &*std::ranges::min_element(peers_, {}, distance);
-  if (peers_only || !stand_ins_ || !outruns_peers(call_ns)) return *nearest;
+  const Anchor& peer =
+      distance(fastest) < std::log(kAnchorReach) ? fastest : *std::ranges::min_element(peers_, {}, distance);
+  if (peers_only || !stand_ins_ || !outruns_peers(call_ns)) return peer;
   const auto other = std::ranges::min_element(*stand_ins_, {}, distance);
-  return other == stand_ins_->end() || distance(*nearest) < distance(*other) ? *nearest : *other;
+  return other == stand_ins_->end() || distance(peer) < distance(*other) ? peer : *other;
 }
 
 bool ShapeTimer::outruns_peers(double call_ns) const {
-  return call_ns * kAnchorReach <= fastest_peer().call_ns;
+  const double reach = site_.backend.device().steady ? kAnchorReach : kUnsteadyReach;
+  return call_ns * reach <= fastest_peer().call_ns;
 }
 
 ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
@@ -307,7 +316,10 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
   for (const Anchor& baseline : peers_) {
     Interval log = estimate.log_ratio;
-    if (&baseline != &anchor) log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
+    if (baseline.name == anchor.tied_to)
+      log = plus(log, anchor.log_vs_tied);
+    else if (&baseline != &anchor)
+      log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
     Speedup speedup{baseline.name, site_.shape.name, exp_of(log)};
     speedup.ambiguous = (log.high - log.low) / 2 > promise;
     result.speedups.push_back(std::move(speedup));

@@ -21,6 +21,8 @@ struct Anchor {
   Artifact artifact;
   bool peer = true;            ///< one of the gym's own: speedups are reported over it
   Interval log_vs_naive = {};  ///< log(t_naive / t_anchor)
+  std::string tied_to = {};    ///< what it was timed against; empty for the first, the naive build
+  Interval log_vs_tied = {};   ///< log(t_tied_to / t_anchor)
   double call_ns = 0;
   double spread = 0;
   int pairs = 0;
@@ -71,8 +73,9 @@ class ShapeTimer {
     assert(!site.shape.timing_rms.empty());
   }
 
-  /// Measures a verified kernel as a further anchor: against the first, or against a twin of itself
-  /// where it is the first.
+  /// Measures a verified kernel as a further anchor: a peer against the naive build, which comes
+  /// first and meets a twin of itself, and a stand-in against the fastest peer, which is most like
+  /// it.
   TiedAnchor tie(const std::string& name, bool peer, const Candidate& candidate, const Artifact& artifact);
   ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
   /// Fresh inputs, allocations and processes several times over; the interval predicts a further
@@ -110,8 +113,9 @@ class ShapeTimer {
   PairOutcome time_against(const Anchor& anchor, Session& session, const Round& round) const;
   const Anchor& fastest_peer() const;
   void end_early(const QuickTime& quick, ShapeTiming& result) const;
-  /// The fastest peer where the times are within reach of each other, for then the claim over it is
-  /// measured directly; else what is nearest to the candidate's time.
+  /// A stand-in that is nearest to the time of a candidate that outruns the peers. Else the fastest
+  /// peer where the times are within reach of each other, for then the claim over it is measured
+  /// directly; else the nearest peer.
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// By so much that none of them is an anchor to compare with.
   bool outruns_peers(double call_ns) const;

@@ -441,7 +441,7 @@ class StandInTest : public GymTest {
  protected:
   StandInTest() {
     backend_.script("stand in", timed(400));
-    backend_.script("near", timed(4000));
+    backend_.script("near", timed(6000));
     backend_.script("far", timed(300));
   }
 
@@ -466,12 +466,12 @@ class StandInTest : public GymTest {
 TEST_F(StandInTest, IsMadeReadyOnceAScreenNeedsIt) {
   const auto gym = connect(with_stand_in());
   ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
-  EXPECT_EQ(stand_in_blocks(gym, "near", 2), 0);
+  EXPECT_EQ(stand_in_blocks(gym, "near", 4.0 / 3), 0);
   const std::int64_t first = stand_in_blocks(gym, "far", 80.0 / 3);
   const std::int64_t second = stand_in_blocks(gym, "far", 80.0 / 3);
   EXPECT_GT(second, 0);
   EXPECT_GT(first, second) << "verified and tied once";
-  EXPECT_EQ(stand_in_blocks(gym, "near", 2), 0);
+  EXPECT_EQ(stand_in_blocks(gym, "near", 4.0 / 3), 0);
 }
 
 TEST_F(StandInTest, ThatFailsIsLeftOut) {

@@ -31,8 +31,9 @@ class Bench {
 
   void script(const FakeKernel& kernel) { backend_.script("candidate", kernel); }
   void script_naive(const FakeKernel& kernel) { backend_.script("naive", kernel); }
-  void add_stand_in(const std::string& name, double call_ns) {
-    backend_.script(name, timed(call_ns));
+  void add_stand_in(const std::string& name, double call_ns) { add_stand_in(name, timed(call_ns)); }
+  void add_stand_in(const std::string& name, const FakeKernel& kernel) {
+    backend_.script(name, kernel);
     stand_ins_.push_back(tied(name, false));
   }
   void forget_stand_ins() { stand_ins_are_made_ = false; }
@@ -86,6 +87,46 @@ TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
     EXPECT_NEAR(over(timing, "naive").mid, 9000 / call_ns, 1e-6 * 9000 / call_ns);
     EXPECT_NEAR(over(timing, "peer").mid, 1000 / call_ns, 1e-6 * 1000 / call_ns);
   }
+}
+
+/// The share of screens that lie in the interval of another one.
+double repeats_inside(const std::vector<Interval>& screens) {
+  int inside = 0, pairs = 0;
+  for (const Interval& one : screens)
+    for (const Interval& other : screens)
+      if (&one != &other) ++pairs, inside += holds(one, other.mid);
+  return static_cast<double>(inside) / pairs;
+}
+
+TEST(ShapeTiming, ScreensAgreeOnAMachineThatDisturbsUnlikeKernelsUnlike) {
+  for (const bool stand_in : {false, true}) {
+    Bench bench(1, 0.01, 0);
+    FakeKernel kernel = timed(500, 0.01);  // twice as fast as the fastest peer, which feels no weather
+    kernel.weather = 0.2;
+    bench.script(kernel);
+    if (stand_in) {
+      FakeKernel like = timed(600, 0.01);
+      like.weather = 0.2;
+      bench.add_stand_in("stand in", like);
+    }
+    std::vector<Interval> screens;
+    for (int i = 0; i < 60; ++i) screens.push_back(over(bench.screen(), "peer"));
+    if (stand_in)
+      EXPECT_GE(repeats_inside(screens), 0.9);
+    else
+      EXPECT_LT(repeats_inside(screens), 0.8) << "the weather tells nothing";
+  }
+}
+
+TEST(ShapeTiming, AStandInsTieToTheFastestPeerDoesNotGoThroughTheNaiveBuild) {
+  Bench bench(1, 0.01, 0.05);
+  bench.script(timed(400, 0.01));
+  bench.add_stand_in("stand in", timed(450, 0.01));
+  const ShapeTiming timing = bench.screen();
+  const auto width = [&](const char* baseline) {
+    return std::log(over(timing, baseline).high / over(timing, baseline).low);
+  };
+  EXPECT_LT(width("peer"), 0.9 * width("naive"));
 }
 
 TEST(ShapeTiming, AScreenOfAHopelessKernelEndsEarly) {

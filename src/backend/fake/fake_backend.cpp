@@ -14,6 +14,7 @@ namespace {
 constexpr auto kGrain = DeviceLane::Grain::kStage;
 constexpr double kSpike = 3;
 constexpr double kClockMhz = 1000;
+constexpr std::int64_t kSpell = 500;  // blocks of one weather
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr double kBeyondAnyKernel = 1e30;  // peaks that accuse nobody
 
@@ -64,8 +65,10 @@ class FakeSession final : public Session {
     const double noise = rng_.normal();
     outcome.disturbed |= kernel_.disturbs_unseen && unseen;
     outcome.disturbed |= kernel_.picks_its_blocks && noise > 0;
-    outcome.wall_ns = calls * kernel_.call_ns * session_factor_ * std::exp(kernel_.block_noise * noise) *
-                      (spike ? kSpike : 1) * (slow_clock ? 2 : 1);
+    const double weather = backend_.blocks() / kSpell % 2 == 1 ? kernel_.weather : 0;
+    outcome.wall_ns = calls * kernel_.call_ns * session_factor_ *
+                      std::exp(kernel_.block_noise * noise + weather) * (spike ? kSpike : 1) *
+                      (slow_clock ? 2 : 1);
     for (const int trial : request.trials) judge(trial, request, outcome);
     return outcome;
   }

@@ -17,6 +17,7 @@ struct FakeKernel {
   double session_noise = 0;      ///< the same for a session
   double unseen_factor = 1;      ///< relative duration on inputs new to the session
   bool disturbs_unseen = false;  ///< feigns preemption in blocks on such inputs
+  double weather = 0;            ///< added to a block's log time in every second run of 500 blocks
   double spike_chance = 0;       ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
   bool picks_its_blocks = false;  ///< feigns preemption in the slower half of them
