@@ -6,8 +6,9 @@
 
 namespace lathe::serve {
 
-/// What a fake worker says of a candidate: it follows from the text, so that whoever knows the text can tell
-/// whether a verdict is the right one. A text with "forge" gets one about another candidate.
+/// What a fake worker says of a candidate: it follows from the text, so that whoever knows the text
+/// can tell whether a verdict is the right one. A text with "forge" gets one about another
+/// candidate.
 inline Verdict fake_verdict(const EvaluationRequest& request) {
   Verdict verdict;
   verdict.candidate = digest_of(request.text);

@@ -15,8 +15,8 @@
 #include "serve/worker.h"
 #include "serve/worker_pool.h"
 
-// A worker of lathe serve without a device: its verdicts follow from the candidates' texts, and so do its
-// faults.
+// A worker of lathe serve without a device: its verdicts follow from the candidates' texts, and so
+// do its faults.
 namespace lathe::serve {
 namespace {
 

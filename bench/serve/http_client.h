@@ -15,7 +15,8 @@ struct HttpAnswer {
   std::string body;
 };
 
-/// One connection to 127.0.0.1 that is kept open, made again where it has ended. For tests and benchmarks.
+/// One connection to 127.0.0.1 that is kept open, made again where it has ended. For tests and
+/// benchmarks.
 class HttpClient {
  public:
   explicit HttpClient(int port, std::string token = {}) : port_(port), token_(std::move(token)) {}
@@ -29,7 +30,8 @@ class HttpClient {
   Result<HttpAnswer> remove(const std::string& target) { return ask("DELETE", target, {}); }
   Result<HttpAnswer> ask(const std::string& method, const std::string& target, const std::string& body,
                          const std::map<std::string, std::string>& headers = {});
-  /// Sends bytes as they are; gives what comes back until the server closes, or until `seconds` have passed.
+  /// Sends bytes as they are; gives what comes back until the server closes, or until `seconds`
+  /// have passed.
   static std::string exchange(int port, const std::string& bytes, double seconds);
 
  private:

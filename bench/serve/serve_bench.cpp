@@ -24,8 +24,8 @@
 #include "record/json.h"
 #include "sandbox/process.h"
 
-// Drives lathe serve with fake workers over HTTP, kills its processes meanwhile, and compares what came back
-// with what was sent: every request has one answer, and it is the right one.
+// Drives lathe serve with fake workers over HTTP, kills its processes meanwhile, and compares what
+// came back with what was sent: every request has one answer, and it is the right one.
 namespace lathe::serve {
 namespace {
 

@@ -17,7 +17,8 @@ class JsonReader;
 
 namespace lathe::cli {
 
-/// How a language model takes part in a run, and how the search talks to it. Zero and empty: not given.
+/// How a language model takes part in a run, and how the search talks to it. Zero and empty: not
+/// given.
 struct ModelOptions {
   std::string endpoint;  ///< as far as "/v1"
   std::string model;     ///< a server's name for it, or a local file
@@ -47,13 +48,13 @@ std::shared_ptr<const ActionLanguage> language_of(const ModelOptions& options);
 std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& options);
 
 nlohmann::json to_json(const ModelOptions& options);
-/// What a stored run was started with; what is given now replaces the endpoint, the key's variable and the
-/// budgets.
+/// What a stored run was started with; what is given now replaces the endpoint, the key's variable
+/// and the budgets.
 void read_model_options(JsonReader& reader, ModelOptions& options);
 
-/// Takes the API key out of the environment, so that no process that Lathe starts finds it there; empty where
-/// there is none. Call it before there are threads. Errors: kInvalid, the variable that --api-key-env names
-/// is not set.
+/// Takes the API key out of the environment, so that no process that Lathe starts finds it there;
+/// empty where there is none. Call it before there are threads. Errors: kInvalid, the variable that
+/// --api-key-env names is not set.
 Result<std::string> take_api_key(const ModelOptions& options);
 
 struct Spent {
@@ -68,8 +69,9 @@ struct PolicyPlace {
   Backend& backend;
   EventSink& events;
 };
-/// The policy of that name: "catalog", "choices" (a network that chooses schedules), "openai", "local", or
-/// "mix" of the catalogue and a model: the one behind the endpoint where that is given, else the local one.
+/// The policy of that name: "catalog", "choices" (a network that chooses schedules), "openai",
+/// "local", or "mix" of the catalogue and a model: the one behind the endpoint where that is given,
+/// else the local one.
 Result<std::unique_ptr<Policy>> make_named_policy(const std::string& name, const ModelOptions& options,
                                                   const PolicyPlace& place);
 /// The strategy of that name with its options.

@@ -7,11 +7,12 @@
 
 namespace lathe::cli {
 
-/// Whether the first of `lathe train`'s arguments that is no option names a recipe of reinforcement learning.
+/// Whether the first of `lathe train`'s arguments that is no option names a recipe of reinforcement
+/// learning.
 bool asks_for_rl(const std::vector<std::string>& arguments);
 
-/// Trains a network that chooses schedules on a table of measured ones, and examines it on tasks that were
-/// held out. Returns the exit code.
+/// Trains a network that chooses schedules on a table of measured ones, and examines it on tasks
+/// that were held out. Returns the exit code.
 Result<int> train_choices(const std::vector<std::string>& arguments);
 
 }  // namespace lathe::cli

@@ -25,13 +25,14 @@ struct ChoiceView {
   std::span<const ShownChoices> shown = {};           ///< the first two count
 };
 
-/// What the network reads of one value of a decision: the features that are not zero, by their number.
+/// What the network reads of one value of a decision: the features that are not zero, by their
+/// number.
 using ChoiceInput = std::vector<std::pair<std::uint32_t, double>>;
 
-/// A network of a few thousand weights that scores each allowed value of a decision from the knob, its
-/// kernel's pattern and size, what was taken before, and what kernels that are shown took there. Softmax of
-/// the scores is a policy over schedules; fresh weights make every value equally likely. One hidden layer of
-/// tanh, in double precision.
+/// A network of a few thousand weights that scores each allowed value of a decision from the knob,
+/// its kernel's pattern and size, what was taken before, and what kernels that are shown took
+/// there. Softmax of the scores is a policy over schedules; fresh weights make every value equally
+/// likely. One hidden layer of tanh, in double precision.
 class ChoiceNet {
  public:
   explicit ChoiceNet(const Seed& seed, int hidden = 32);
@@ -43,7 +44,8 @@ class ChoiceNet {
                         std::span<const ShownChoices> shown);
 
   double score(const ChoiceInput& input) const;
-  /// Adds to `gradient`, in the order of weights(), what a loss has whose derivative by the score is this.
+  /// Adds to `gradient`, in the order of weights(), what a loss has whose derivative by the score
+  /// is this.
   void add_gradient(const ChoiceInput& input, double by_score, std::span<double> gradient) const;
   /// Of each of the site's allowed values.
   std::vector<double> log_probabilities(const ChoiceView& view) const;

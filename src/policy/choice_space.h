@@ -11,8 +11,8 @@
 
 namespace lathe {
 
-/// The size of a kernel at the task's headline shape, as base-2 logarithms of one plus: bytes moved, flops,
-/// special functions.
+/// The size of a kernel at the task's headline shape, as base-2 logarithms of one plus: bytes
+/// moved, flops, special functions.
 using KernelTraits = std::array<float, 3>;
 
 /// A decision on the way to a kernel: one of at least two values for a knob.
@@ -27,13 +27,13 @@ struct ChoiceSite {
   bool operator==(const ChoiceSite&) const = default;
 };
 
-/// All kernels that a policy can write for a task, as sequences of choices: which decision comes next depends
-/// on those before it. Pure; may be used by several threads at once.
+/// All kernels that a policy can write for a task, as sequences of choices: which decision comes
+/// next depends on those before it. Pure; may be used by several threads at once.
 class ChoiceSpace {
  public:
   virtual ~ChoiceSpace() = default;
-  /// The decision that follows these values; nullopt: the kernel is decided. Errors: kInvalid for a value
-  /// that is not allowed.
+  /// The decision that follows these values; nullopt: the kernel is decided. Errors: kInvalid for a
+  /// value that is not allowed.
   virtual Result<std::optional<ChoiceSite>> next(std::span<const int> taken) const = 0;
   /// The candidate's text; what is not decided takes its usual value.
   virtual Result<std::string> text(std::span<const int> taken) const = 0;

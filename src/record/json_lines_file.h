@@ -13,7 +13,8 @@ namespace lathe {
 /// A file of JSON Lines that a run appends to, one for each write().
 class JsonLinesFile {
  public:
-  /// Keeps the first `bytes` of what is there: a resumed run goes on where its checkpoint was taken.
+  /// Keeps the first `bytes` of what is there: a resumed run goes on where its checkpoint was
+  /// taken.
   static Result<JsonLinesFile> open(const std::string& path, std::int64_t bytes);
 
   Status write(const nlohmann::json& line);

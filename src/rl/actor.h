@@ -30,9 +30,9 @@ struct PromptedAnswer {
   const Answer* answer = nullptr;
 };
 
-/// A policy whose weights learn. A loss reaches it as its derivatives by tokens' log-probabilities, so
-/// estimators, filters and losses are the same for a network of a few thousand weights and for a language
-/// model. One thread.
+/// A policy whose weights learn. A loss reaches it as its derivatives by tokens' log-probabilities,
+/// so estimators, filters and losses are the same for a network of a few thousand weights and for a
+/// language model. One thread.
 class Actor {
  public:
   virtual ~Actor() = default;
@@ -41,13 +41,14 @@ class Actor {
   /// Of each answer's tokens, by the weights that are trained.
   virtual Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const PromptedAnswer> answers) = 0;
-  /// Adds the gradient of a loss with the derivatives `by_log_probability`, and of - `entropy` times the mean
-  /// entropy of the distributions that the answers were drawn from. Returns that mean.
+  /// Adds the gradient of a loss with the derivatives `by_log_probability`, and of - `entropy`
+  /// times the mean entropy of the distributions that the answers were drawn from. Returns that
+  /// mean.
   virtual Result<double> add_gradient(std::span<const PromptedAnswer> answers,
                                       std::span<const std::vector<double>> by_log_probability,
                                       double entropy) = 0;
-  /// Takes an optimiser's step and clears the gradient. Returns its norm before it was clipped to `clip_norm`
-  /// (0: it is not).
+  /// Takes an optimiser's step and clears the gradient. Returns its norm before it was clipped to
+  /// `clip_norm` (0: it is not).
   virtual double update(double learning_rate, double clip_norm) = 0;
 
   /// Weights and the optimiser's state: restored, a run goes on bit by bit.

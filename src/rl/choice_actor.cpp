@@ -197,8 +197,8 @@ Result<std::vector<std::vector<double>>> ChoiceActor::log_probabilities(
   return all;
 }
 
-/// A token's log-probability is that of the rows below its value less that of the rows below its node, and
-/// the logarithm of a mass of rows has by each of them the derivative p(row) / mass.
+/// A token's log-probability is that of the rows below its value less that of the rows below its
+/// node, and the logarithm of a mass of rows has by each of them the derivative p(row) / mass.
 Result<double> ChoiceActor::add_gradient(std::span<const PromptedAnswer> answers,
                                          std::span<const std::vector<double>> by_log_probability,
                                          double entropy) {

@@ -10,15 +10,15 @@ namespace lathe::rl {
 
 struct ChoiceActorOptions {
   int hidden = 32;
-  /// Bits of the weights that rollouts are drawn with, to make the mismatch that engines of few bits bring;
-  /// 0: the weights that are trained.
+  /// Bits of the weights that rollouts are drawn with, to make the mismatch that engines of few
+  /// bits bring; 0: the weights that are trained.
   int rollout_bits = 0;
 };
 
-/// A network that decides schedules, choice by choice. On a table it decides among the rows: a row is as
-/// likely as the network finds it among all schedules, divided by what it finds all rows together, so every
-/// decision counts, however few schedules were measured. An answer's tokens are the values of decisions at
-/// which rows part. Learns by Adam. `table` must outlive it.
+/// A network that decides schedules, choice by choice. On a table it decides among the rows: a row
+/// is as likely as the network finds it among all schedules, divided by what it finds all rows
+/// together, so every decision counts, however few schedules were measured. An answer's tokens are
+/// the values of decisions at which rows part. Learns by Adam. `table` must outlive it.
 class ChoiceActor final : public Actor {
  public:
   ChoiceActor(const ScheduleTable& table, const Seed& seed, const ChoiceActorOptions& options);

@@ -17,19 +17,22 @@ struct TableExam {
   Seed seed = {};
 };
 
-/// The control entrants: "default", what the catalogue writes first; "random", a value of each decision
-/// drawn evenly; "evolve", the default and then changes of one decision of the best kernels so far.
+/// The control entrants: "default", what the catalogue writes first; "random", a value of each
+/// decision drawn evenly; "evolve", the default and then changes of one decision of the best
+/// kernels so far.
 std::vector<ContestSample> contend_controls(const TableExam& exam);
 
 /// Independent samples of a learned actor and its greedy answer, as entrant `name`.
 Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& actor,
                                            const std::string& name);
 
-/// The actor proposes inside evolution: half of the evaluations, in turn with changes of the best so far.
+/// The actor proposes inside evolution: half of the evaluations, in turn with changes of the best
+/// so far.
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,
                                                         const std::string& name);
 
-/// Which tasks are held out: a share of all, chosen by their names, so that it is the same for all seeds.
+/// Which tasks are held out: a share of all, chosen by their names, so that it is the same for all
+/// seeds.
 std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share);
 
 }  // namespace lathe::rl

@@ -18,13 +18,13 @@ struct Turn {
   std::optional<double> reward;  ///< nullopt: the machine failed, so nothing is known of the answer
 };
 
-/// Of each turn the discounted sum of its reward and those of its sequence's later turns,
-/// G_t = sum over t' >= t of gamma^(t' - t) R_t'. nullopt where it would take a reward that nobody knows.
+/// Of each turn the discounted sum of its reward and those of its sequence's later turns, G_t = sum
+/// over t' >= t of gamma^(t' - t) R_t'. nullopt where it would take a reward that nobody knows.
 std::vector<std::optional<double>> returns(std::span<const Turn> turns, double gamma);
 
-/// How much better each turn was than its peers, from their returns; in a batch's gradient the turn's
-/// log-probability is weighted with it. nullopt for turns without a return, which no peer's baseline counts.
-/// Pure, and independent of the order of turns.
+/// How much better each turn was than its peers, from their returns; in a batch's gradient the
+/// turn's log-probability is weighted with it. nullopt for turns without a return, which no peer's
+/// baseline counts. Pure, and independent of the order of turns.
 using EstimatorFunction = std::vector<std::optional<double>> (*)(
     std::span<const Turn> turns, std::span<const std::optional<double>> returns);
 

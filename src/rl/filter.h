@@ -12,8 +12,8 @@
 
 namespace lathe::rl {
 
-/// One answer's log-probabilities: as it was sampled, and as the weights that are trained have them. Both
-/// have one number for each token.
+/// One answer's log-probabilities: as it was sampled, and as the weights that are trained have
+/// them. Both have one number for each token.
 struct Mismatch {
   std::int64_t sequence = 0;
   std::span<const double> rollout;
@@ -24,8 +24,8 @@ struct Mismatch {
 enum class RejectionScope { kNone, kToken, kTurn, kTrajectory };
 Result<RejectionScope> parse_rejection_scope(std::string_view name);  ///< "none", "token", ...
 
-/// Mismatch rejection sampling (Dr. Kernel). The ratio of a scope is the geometric mean of p_train /
-/// p_rollout over its tokens.
+/// Mismatch rejection sampling (Dr. Kernel). The ratio of a scope is the geometric mean of p_train
+/// / p_rollout over its tokens.
 struct MismatchOptions {
   RejectionScope scope = RejectionScope::kNone;
   double low = 0.999, high = 1.001;  ///< a scope with a ratio outside is left out
@@ -44,18 +44,20 @@ struct MismatchReport {
 };
 MismatchReport measure_mismatch(std::span<const Mismatch> answers);
 
-/// Profiling-based rejection sampling (Dr. Kernel): the probability with which a correct answer counts whose
-/// own kernels take `launched_share` of the device's time, clip((share - 0.3) / 0.1, 0, 1).
+/// Profiling-based rejection sampling (Dr. Kernel): the probability with which a correct answer
+/// counts whose own kernels take `launched_share` of the device's time, clip((share - 0.3) / 0.1,
+/// 0, 1).
 double keep_probability(double launched_share);
 
-/// The mean and standard deviation of the latest rewards, and rewards by these (CUDA-L1): a few that stand
-/// out do not lead the updates.
+/// The mean and standard deviation of the latest rewards, and rewards by these (CUDA-L1): a few
+/// that stand out do not lead the updates.
 class RewardSmoother {
  public:
   /// `window` rewards, and `clip` deviations at most.
   explicit RewardSmoother(std::size_t window = 1024, double clip = 1.5) : window_(window), clip_(clip) {}
 
-  /// clip((reward - mean) / deviation) over the window with this reward in it; 0 while all are equal.
+  /// clip((reward - mean) / deviation) over the window with this reward in it; 0 while all are
+  /// equal.
   double operator()(double reward);
 
   const std::deque<double>& latest() const { return latest_; }

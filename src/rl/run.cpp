@@ -33,8 +33,8 @@ struct Rollout {
   double launched_share = 1;
 };
 
-/// Measured kernels of each task that later prompts may show: of equal texts the first measurement, and of
-/// too many the latest.
+/// Measured kernels of each task that later prompts may show: of equal texts the first measurement,
+/// and of too many the latest.
 class Exemplars {
  public:
   explicit Exemplars(std::size_t tasks) : known_(tasks) {}

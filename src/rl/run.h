@@ -44,8 +44,9 @@ struct RlOutcome {
   bool cancelled = false;  ///< saved, and to be resumed
 };
 
-/// The whole loop: draw tasks, roll out, judge, reward, estimate, filter, update, log, save. Every draw
-/// follows from the recipe's seed and the step's number, so a resumed run goes on as if it had never ended.
+/// The whole loop: draw tasks, roll out, judge, reward, estimate, filter, update, log, save. Every
+/// draw follows from the recipe's seed and the step's number, so a resumed run goes on as if it had
+/// never ended.
 Result<RlOutcome> run_rl(const RlRun& run, Actor& actor, Gym& gym);
 
 }  // namespace lathe::rl

@@ -6,8 +6,8 @@
 
 namespace lathe::rl {
 
-/// The clipped objective of PPO with Dr. Kernel's constants, the dual clip for answers that were worse than
-/// their peers, and a penalty for leaving a reference model.
+/// The clipped objective of PPO with Dr. Kernel's constants, the dual clip for answers that were
+/// worse than their peers, and a penalty for leaving a reference model.
 struct SurrogateOptions {
   double clip_low = 0.2;
   double clip_high = 0.28;
@@ -15,7 +15,8 @@ struct SurrogateOptions {
   double kl = 0;         ///< weight of the estimate exp(r) - r - 1, r = log p_ref - log p (Schulman's k3)
 };
 
-/// A token's loss and its derivative by the token's log-probability: all that a learner has to know.
+/// A token's loss and its derivative by the token's log-probability: all that a learner has to
+/// know.
 struct TokenLoss {
   double loss = 0;
   double gradient = 0;
@@ -30,8 +31,8 @@ enum class LossMean {
   kSequences  ///< over answers, each the mean of its tokens
 };
 
-/// What each answer's tokens weigh in the batch's loss, from the number of each answer's tokens that count.
-/// Answers without any weigh nothing.
+/// What each answer's tokens weigh in the batch's loss, from the number of each answer's tokens
+/// that count. Answers without any weigh nothing.
 std::vector<double> token_weights(std::span<const std::size_t> tokens_of_answers, LossMean mean);
 
 }  // namespace lathe::rl

@@ -34,7 +34,8 @@ json to_json(const TableRow& row) {
   return line;
 }
 
-/// Exceptions of the JSON library end here: what they say of types is what a reader of a table needs to know.
+/// Exceptions of the JSON library end here: what they say of types is what a reader of a table
+/// needs to know.
 template <class Read>
 auto guarded(Read read) -> decltype(read()) {
   try {

@@ -32,8 +32,8 @@ struct TableRow {
 /// All measured schedules of a task, and the tree of decisions that they span.
 class TableTask {
  public:
-  /// Errors: kInvalid for rows that decide different things after the same choices, that are the same, or
-  /// that name sites or values which do not exist.
+  /// Errors: kInvalid for rows that decide different things after the same choices, that are the
+  /// same, or that name sites or values which do not exist.
   static Result<TableTask> make(std::string name, Digest task, std::string peer,
                                 std::vector<ChoiceSite> sites, std::vector<TableRow> rows);
 
@@ -70,8 +70,8 @@ struct ScheduleTable {
   std::vector<TableTask> tasks;
 };
 
-/// The rows that these experiences of one task give: what the catalogue wrote, each schedule once, failures
-/// of the machine left out. Experiences of other policies are passed over.
+/// The rows that these experiences of one task give: what the catalogue wrote, each schedule once,
+/// failures of the machine left out. Experiences of other policies are passed over.
 Result<TableTask> tabulate(const std::string& name, const std::string& peer, const ChoiceSpace& space,
                            std::span<const Experience> experiences);
 
@@ -80,9 +80,9 @@ std::string to_text(const ScheduleTable& table);
 /// Errors: kInvalid with the line. Untrusted text.
 Result<ScheduleTable> parse_table(std::string_view text);
 
-/// A gym that replays a table: an evaluation takes a microsecond, and none is lost. Each verdict's interval
-/// is moved by a draw from its own width, as if the kernel were measured again, so that luck has no memory.
-/// `table` must outlive it.
+/// A gym that replays a table: an evaluation takes a microsecond, and none is lost. Each verdict's
+/// interval is moved by a draw from its own width, as if the kernel were measured again, so that
+/// luck has no memory. `table` must outlive it.
 class TableGym final : public Gym {
  public:
   explicit TableGym(const ScheduleTable& table) : table_(table) {}

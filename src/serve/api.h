@@ -29,7 +29,8 @@ class Api {
   static std::shared_ptr<Api> make(Service& service, ApiOptions options, EventSink& events);
   virtual ~Api() = default;
   virtual HttpHandler handler() = 0;
-  /// From now on. Without tokens everybody who reaches the port is the client "local" and may do everything.
+  /// From now on. Without tokens everybody who reaches the port is the client "local" and may do
+  /// everything.
   virtual void set_tokens(Tokens tokens) = 0;
 
   struct Operation {

@@ -8,8 +8,8 @@
 
 namespace lathe::serve {
 
-/// What is to be found out, whoever asks. Equal keys have one evaluation and one verdict; whatever may change
-/// a verdict is in the key, so no answer is ever stale.
+/// What is to be found out, whoever asks. Equal keys have one evaluation and one verdict; whatever
+/// may change a verdict is in the key, so no answer is ever stale.
 struct EvaluationKey {
   Digest task;
   Digest candidate;
@@ -37,7 +37,8 @@ enum class State { kQueued, kRunning, kDone, kFailed, kCancelled, kExpired };
 std::string_view name(State state);  ///< "queued", ...
 inline bool is_final(State state) { return state != State::kQueued && state != State::kRunning; }
 
-/// How an evaluation ended: with a verdict (kDone), or with an error that is not the candidate's (kFailed).
+/// How an evaluation ended: with a verdict (kDone), or with an error that is not the candidate's
+/// (kFailed).
 struct Conclusion {
   State state = State::kDone;
   Verdict verdict = {};    ///< of kDone

@@ -31,8 +31,8 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers = {};
 
-  /// A body that comes in pieces: called for each, one at a time, and gives it by the callback, from any
-  /// thread; nothing is the end. While none comes, comments keep the connection open.
+  /// A body that comes in pieces: called for each, one at a time, and gives it by the callback,
+  /// from any thread; nothing is the end. While none comes, comments keep the connection open.
   using Piece = std::function<void(std::optional<std::string>)>;
   std::function<void(Piece)> stream = {};
   std::function<void()> gone = {};  ///< the client has left before the stream's end
@@ -65,7 +65,8 @@ class HttpServer {
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address, int port,
                                                    const HttpLimits& limits, HttpHandler handler);
   virtual ~HttpServer() = default;
-  /// Nothing is handled any more, and answers go nowhere. They may still be given, until it is destroyed.
+  /// Nothing is handled any more, and answers go nowhere. They may still be given, until it is
+  /// destroyed.
   virtual void stop() = 0;
   virtual int port() const = 0;
   virtual void stop_listening() = 0;

@@ -14,8 +14,8 @@ constexpr std::size_t kRememberedCosts = 1 << 14;
 
 std::int64_t to_ns(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
-/// Where an item stands among a client's: the lowest goes first. Age and priority in one number that does not
-/// change while the item waits.
+/// Where an item stands among a client's: the lowest goes first. Age and priority in one number
+/// that does not change while the item waits.
 using Rank = std::int64_t;
 using Line = std::set<std::pair<Rank, Digest>>;
 

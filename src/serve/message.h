@@ -56,8 +56,8 @@ std::string encode(const FrontMessage& message);
 Result<WorkerMessage> decode_worker_message(std::string_view bytes);
 Result<FrontMessage> decode_front_message(std::string_view bytes);
 
-/// Messages over a stream socket, each behind its length in four bytes. One thread may receive while others
-/// send.
+/// Messages over a stream socket, each behind its length in four bytes. One thread may receive
+/// while others send.
 class MessageStream {
  public:
   static constexpr std::size_t kMaxBytes = 16 << 20;

@@ -35,8 +35,8 @@ struct EvaluationItem {
   std::string tag;
 };
 
-/// Parse the bodies of POST requests, which are untrusted. Errors: kInvalid, which names the field; fields
-/// that are not known are refused, for a client that sends them expects something.
+/// Parse the bodies of POST requests, which are untrusted. Errors: kInvalid, which names the field;
+/// fields that are not known are refused, for a client that sends them expects something.
 Result<EvaluationItem> parse_evaluation(std::string_view body);
 /// An item that is wrong does not spoil the others.
 Result<std::vector<Result<EvaluationItem>>> parse_batch(std::string_view body);

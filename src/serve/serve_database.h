@@ -7,7 +7,8 @@
 
 namespace lathe::serve {
 
-/// Opens or creates "<folder>/serve.db" with its tables: the ledger's and the tokens. Processes may share it.
+/// Opens or creates "<folder>/serve.db" with its tables: the ledger's and the tokens. Processes may
+/// share it.
 Result<Database> open_serve_database(const std::string& folder);
 
 /// Statements that are compiled once. The database must outlive it and stay where it is.

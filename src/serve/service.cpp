@@ -533,8 +533,8 @@ class TheService final : public Service {
                       .error = of_the_task ? answer.error.message : "the task could not be prepared"};
   }
 
-  /// A worker has no answer. Where the evaluation is still wanted it begins anew, with this worker or
-  /// another.
+  /// A worker has no answer. Where the evaluation is still wanted it begins anew, with this worker
+  /// or another.
   void give_up(const std::string& name, const Digest& id, const WorkerAnswer& answer) {
     const auto active = active_.find(id);
     const auto held = queue_.finish(answer.lease, 0);

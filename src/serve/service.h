@@ -24,8 +24,8 @@ struct ServiceOptions {
   double tick_seconds = 0.2;              ///< between looks at leases and deadlines
 };
 
-/// What became of one item of a submission. Errors: kBusy where the client's share or the whole queue is
-/// full.
+/// What became of one item of a submission. Errors: kBusy where the client's share or the whole
+/// queue is full.
 struct Receipt {
   Digest id;
   Admission admission = Admission::kNew;
@@ -74,9 +74,9 @@ struct ServiceCounts {
 };
 inline constexpr double kStageBounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300};
 
-/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and returns
-/// at once; callbacks come from the thread that calls turn(), after what they tell is durable. Whatever
-/// arrived since the last turn is one transaction.
+/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and
+/// returns at once; callbacks come from the thread that calls turn(), after what they tell is
+/// durable. Whatever arrived since the last turn is one transaction.
 class Service {
  public:
   /// All must outlive it. Errors: the ledger cannot be read.
@@ -94,12 +94,12 @@ class Service {
 
   using Found = Result<std::optional<Report>>;
   virtual void find(std::string client, Digest id, std::function<void(Found)> done) = 0;
-  /// Calls `done` once: at once if the client has no such request or it is final, else when it is, or after
-  /// so long. The number is for stop_waiting().
+  /// Calls `done` once: at once if the client has no such request or it is final, else when it is,
+  /// or after so long. The number is for stop_waiting().
   virtual std::int64_t wait_for(std::string client, Digest id, double seconds,
                                 std::function<void(Found)> done) = 0;
-  /// Calls `done` once: as soon as the client has requests that finished after `sequence`, or with none after
-  /// so long.
+  /// Calls `done` once: as soon as the client has requests that finished after `sequence`, or with
+  /// none after so long.
   using Reports = Result<std::vector<Report>>;
   virtual std::int64_t wait_for_next(std::string client, std::int64_t sequence, int limit, double seconds,
                                      std::function<void(Reports)> done) = 0;
@@ -117,7 +117,8 @@ class Service {
   virtual void drain() = 0;
   virtual bool is_idle() const = 0;  ///< no worker has anything in hand
 
-  /// Does what has arrived, and what is due. Waits for something at most so long. One thread calls it.
+  /// Does what has arrived, and what is due. Waits for something at most so long. One thread calls
+  /// it.
   virtual void turn(double wait_seconds) = 0;
 };
 

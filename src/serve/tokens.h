@@ -28,9 +28,9 @@ struct TokenRecord {
   std::int64_t created_unix = 0;
 };
 
-/// The tokens of a service, in its database. A token is "lathe_<id>_<secret>" with 256 secret bits; the
-/// database has a keyless BLAKE2b hash of the secret, which that many random bits need no more than. Not
-/// thread-safe.
+/// The tokens of a service, in its database. A token is "lathe_<id>_<secret>" with 256 secret bits;
+/// the database has a keyless BLAKE2b hash of the secret, which that many random bits need no more
+/// than. Not thread-safe.
 class TokenStore {
  public:
   static Result<TokenStore> open(const std::string& folder);

@@ -16,8 +16,9 @@ struct WorkerSetup {
   CancelToken stop = {};  ///< once raised, the worker says that it leaves, and ends
 };
 
-/// Serves one front end until it is gone (Ok) or `stop` is raised: takes orders from the stream, has
-/// `evaluator` judge them, answers. What is under way then is cancelled. Errors: a message of the wrong form.
+/// Serves one front end until it is gone (Ok) or `stop` is raised: takes orders from the stream,
+/// has `evaluator` judge them, answers. What is under way then is cancelled. Errors: a message of
+/// the wrong form.
 Status serve_front_end(MessageStream& stream, Evaluator& evaluator, const WorkerSetup& setup,
                        EventSink& events);
 

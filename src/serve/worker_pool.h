@@ -17,8 +17,9 @@ struct WorkerProgram {
   Command command;
 };
 
-/// Keeps worker processes running: one that ends is started again at once, one that can't begin after a pause
-/// that grows to half a minute. A crash of one costs what it had in hand some milliseconds.
+/// Keeps worker processes running: one that ends is started again at once, one that can't begin
+/// after a pause that grows to half a minute. A crash of one costs what it had in hand some
+/// milliseconds.
 class WorkerPool {
  public:
   /// `service` and `events` must outlive it.

@@ -63,8 +63,8 @@ std::int64_t draw_high(Rng& rng, const DimRange& range) {
 }
 
 /// Draws the style of each dim independently, so that a shape may be tiny or odd in one dim and
-/// ordinary in another. Some shapes are squares, as far as ranges allow, and some have one extent in
-/// the upper half of its range beside tiny ones.
+/// ordinary in another. Some shapes are squares, as far as ranges allow, and some have one extent
+/// in the upper half of its range beside tiny ones.
 Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   Dims dims;
   const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());

@@ -11,8 +11,8 @@
 
 namespace lathe {
 
-/// One named table of a document that configures something; an absent one is empty. read() leaves its target
-/// as it is where the key is absent. Errors: kInvalid with line and column.
+/// One named table of a document that configures something; an absent one is empty. read() leaves
+/// its target as it is where the key is absent. Errors: kInvalid with line and column.
 class TomlSection {
  public:
   static Result<TomlSection> open(const TomlTable& root, const char* name, std::vector<std::string> keys) {

@@ -16,8 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 
-/// A problem small enough to be solved exactly: the first turn chooses one of three actions; after the first
-/// of them the sequence ends, after the others a second turn chooses again.
+/// A problem small enough to be solved exactly: the first turn chooses one of three actions; after
+/// the first of them the sequence ends, after the others a second turn chooses again.
 struct Tabular {
   static constexpr std::size_t kActions = 3;
   using Row = std::array<double, kActions>;
@@ -152,8 +152,8 @@ TEST(Grpo, ShrinksTheGradientOfATurnByOneMinusOneOverItsGroup) {
   }
 }
 
-/// Sequences that ended leave a smaller group at the second turn, so that its factor is smaller than the
-/// first turn's: E[1 - 1/N] over the number of others that get there.
+/// Sequences that ended leave a smaller group at the second turn, so that its factor is smaller
+/// than the first turn's: E[1 - 1/N] over the number of others that get there.
 TEST(Grpo, ShrinksLaterTurnsMoreThanTheFirst) {
   const Tabular problem;
   constexpr int kSize = 4;

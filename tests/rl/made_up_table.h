@@ -7,9 +7,9 @@
 
 namespace lathe::rl {
 
-/// A table of `tasks` tasks of 64 schedules each. What is best follows from a kernel's size: large ones want
-/// to be unrolled, small ones do not, and streaming pays only where nothing is cached. One schedule of each
-/// is wrong. `noise` is the relative half-width of the intervals.
+/// A table of `tasks` tasks of 64 schedules each. What is best follows from a kernel's size: large
+/// ones want to be unrolled, small ones do not, and streaming pays only where nothing is cached.
+/// One schedule of each is wrong. `noise` is the relative half-width of the intervals.
 inline ScheduleTable made_up_table(std::size_t tasks, double noise = 0.02) {
   ScheduleTable table{.device = "made up", .tasks = {}};
   for (std::size_t t = 0; t < tasks; ++t) {

@@ -7,9 +7,9 @@
 
 namespace lathe {
 
-/// Writes kernels by drawing each of a schedule's choices from what a trained network makes of it; the first
-/// two kernels of the history are shown to it. Varies kernels as the catalogue does, so that it can propose
-/// inside evolution.
+/// Writes kernels by drawing each of a schedule's choices from what a trained network makes of it;
+/// the first two kernels of the history are shown to it. Varies kernels as the catalogue does, so
+/// that it can propose inside evolution.
 std::unique_ptr<Policy> make_choice_policy(ChoiceNet net);
 
 }  // namespace lathe
