@@ -16,6 +16,7 @@
 #include "task/compare.h"
 #include "task/generate_inputs.h"
 #include "task/products.h"
+#include "task/reference.h"
 
 namespace lathe {
 
@@ -41,6 +42,10 @@ struct DeviceInfo {
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not
   /// clear.
   bool runners_remember = false;
+  /// "DEV": a trusted host launches what candidates bring; "HOST": they bring the host code too.
+  std::string tier = "DEV";
+  std::vector<std::string> unchecked = {};  ///< by name, what this tier cannot check; in every verdict
+  double least_block_ns = 0;                ///< shorter blocks are not worth timing
   Dims facts;  ///< for plan expressions: threads, l1_bytes, l2_bytes, l3_bytes, vector_bytes
 };
 
@@ -250,6 +255,11 @@ class Backend {
   /// Computes references' large products, beside no candidate; nullptr where the host's processors
   /// must do.
   virtual ProductEngine* products() { return nullptr; }
+  /// The task's reference, which must not outlive the backend. A process reference runs in workers of the
+  /// backend's own: kUnavailable where it has none.
+  virtual Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) {
+    return lathe::make_reference(spec, products());
+  }
   /// Takes ownership of trials, uploads if the device needs it. Thread-safe.
   virtual Result<std::shared_ptr<const Workload>> prepare(Workload workload) = 0;
   /// Loads an artefact in a runner. Errors with kInvalid are the candidate's fault, others INFRA.

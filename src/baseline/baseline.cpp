@@ -6,8 +6,19 @@
 #include "baseline/naive/native.h"
 
 namespace lathe {
+namespace {
+
+/// The task's own module, as a candidate like any other.
+Result<Candidate> process_candidate(const TaskSpec& task) {
+  return parse_candidate("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"" + task.reference_entry +
+                             "\"\n\"\"\"\n" + task.reference_text,
+                         "naive");
+}
+
+}  // namespace
 
 Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect) {
+  if (task.reference == ReferenceKind::kProcess) return process_candidate(task);
   if (task.reference != ReferenceKind::kNative) return compose_candidate(task, {}, "naive", dialect);
   if (dialect == Dialect::kCpu) return naive::native_candidate(task);
   return Error{ErrorCode::kUnavailable, "the task's native reference has no CUDA version"};
@@ -17,6 +28,7 @@ Result<std::vector<Baseline>> make_baselines(const TaskSpec& task, Dialect diale
   std::vector<Baseline> baselines;
   LATHE_TRY(Candidate naive, naive_candidate(task, dialect));
   baselines.push_back({"naive", std::move(naive)});
+  if (task.reference == ReferenceKind::kProcess) return baselines;
   for (const std::string_view library : vendor_libraries(dialect)) {
     const auto wanted = [&](const std::string& name) { return name == library; };
     if (!task.baselines.empty() && std::none_of(task.baselines.begin(), task.baselines.end(), wanted))

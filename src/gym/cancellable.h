@@ -29,6 +29,9 @@ class CancellableBackend final : public Backend {
     return inner_.covers(candidate, task);
   }
   ProductEngine* products() override { return inner_.products(); }
+  Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) override {
+    return inner_.make_reference(spec);
+  }
   std::map<std::string, double> device_state(std::int64_t begin_ns, std::int64_t end_ns) const override {
     return inner_.device_state(begin_ns, end_ns);
   }

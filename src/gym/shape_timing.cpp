@@ -110,9 +110,12 @@ Finding ShapeTimer::open(const Built& built, std::shared_ptr<const Workload> wor
 }
 
 TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
-  if (!site_.backend.device().steady) return rule;
-  rule.blocks = 1;
-  rule.block_ns /= 2;
+  const DeviceInfo& device = site_.backend.device();
+  if (device.steady) {
+    rule.blocks = 1;
+    rule.block_ns /= 2;
+  }
+  rule.block_ns = std::max(rule.block_ns, device.least_block_ns);
   return rule;
 }
 

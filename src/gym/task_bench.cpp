@@ -230,7 +230,8 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
   verdict.build = built.facts;
   const DeviceInfo& device = backend.device();
   verdict.provenance = {device.kind,     device.name, device.uuid, device.driver,
-                        device.compiler, kGymVersion, device.jail};
+                        device.compiler, kGymVersion, device.jail, device.tier};
+  verdict.unchecked = device.unchecked;
   for (std::size_t i = 0; i < spec_->shapes.size(); ++i)
     if (!backend.covers(built.candidate, shapes_[i].task)) verdict.uncovered.push_back(shapes_[i].name);
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))

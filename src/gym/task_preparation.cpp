@@ -30,9 +30,10 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
                                                      const TaskBenchOptions& options,
                                                      const CancelToken& cancel, EventSink& events) {
   std::unique_ptr<TaskBench> bench(new TaskBench(std::move(task), options, events));
-  ProductEngine* const products = backend.products();
-  LATHE_TRY(auto reference, make_reference(*bench->spec_, products));
-  bench->reference_ = make_sliced(std::move(reference), *bench->spec_, products != nullptr);
+  LATHE_TRY(auto reference, backend.make_reference(*bench->spec_));
+  bench->reference_ = bench->spec_->reference == ReferenceKind::kProcess
+                          ? std::move(reference)
+                          : make_sliced(std::move(reference), *bench->spec_, backend.products() != nullptr);
   CancellableBackend cancellable(backend, cancel);
   const auto cancellable_reference = make_cancellable(*bench->reference_, cancel);
   const Scope scope{cancellable, *cancellable_reference, cancel};

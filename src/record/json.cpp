@@ -91,7 +91,8 @@ json to_json(const Provenance& p) {
           {"driver", p.driver},
           {"compiler", p.compiler},
           {"gym_version", p.gym_version},
-          {"jail", p.jail}};
+          {"jail", p.jail},
+          {"tier", p.tier}};
 }
 
 void read_provenance(JsonReader& reader, Provenance& p) {
@@ -102,6 +103,7 @@ void read_provenance(JsonReader& reader, Provenance& p) {
   reader.read("compiler", p.compiler);
   reader.read("gym_version", p.gym_version);
   if (reader.has("jail")) reader.read("jail", p.jail);
+  if (reader.has("tier")) reader.read("tier", p.tier);
 }
 
 void read_profile(JsonReader& reader, ShapeProfile& p) {
@@ -135,6 +137,7 @@ json to_json(const Verdict& v) {
                  {"stage_seconds", json(v.stage_seconds)}};
   if (!v.uncovered.empty()) object["uncovered"] = v.uncovered;
   if (v.provenance != Provenance{}) object["provenance"] = to_json(v.provenance);
+  if (!v.unchecked.empty()) object["unchecked"] = v.unchecked;
   if (!v.profiles.empty()) object["profiles"] = list(v.profiles);
   return object;
 }
@@ -157,6 +160,7 @@ Result<Verdict> verdict_from_json(const json& object) {
   reader.read("stage_seconds", v.stage_seconds);
   if (object.contains("profiles")) reader.read_list("profiles", v.profiles, read_profile);
   if (object.contains("uncovered")) reader.read("uncovered", v.uncovered);
+  if (object.contains("unchecked")) reader.read("unchecked", v.unchecked);
   if (object.contains("provenance"))
     reader.read_object("provenance", [&](JsonReader& inner) { read_provenance(inner, v.provenance); });
   LATHE_CHECK_OK(reader.status());

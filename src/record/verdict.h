@@ -93,6 +93,7 @@ struct Provenance {
   std::string compiler;
   std::string gym_version;
   std::string jail;  ///< "full", or "reduced": without namespaces; empty in verdicts of old
+  std::string tier = {};  ///< "DEV", or "HOST": the candidate brought its own host code; empty in verdicts of old
 
   bool operator==(const Provenance&) const = default;
 };
@@ -116,6 +117,7 @@ struct Verdict {
   std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`
   std::map<std::string, double> stage_seconds;  ///< queue, build, load, verify, time
   Provenance provenance = {};
+  std::vector<std::string> unchecked = {};  ///< checks that the tier cannot make, by name
 
   bool passed() const { return outcome == Outcome::kPass; }
   /// Composed over the scored shapes by geometric mean; nullopt if not timed against `baseline`.

@@ -65,8 +65,9 @@ Status restrict_resources(const JailSpec& spec);
 
 /// Denies system calls that no compiler or loader needs: sockets, tracing, mounts, keys, bpf,
 /// io_uring, perf, userfaultfd, namespaces. Irreversible. The first of two filters; LockDown is the
-/// second.
-Status deny_dangerous_calls();
+/// second. Where its own children are to be readable, process_vm_readv stays.
+enum class OwnChildren { kHidden, kReadable };
+Status deny_dangerous_calls(OwnChildren children = OwnChildren::kHidden);
 
 /// Allows all threads of the process only futex, sched_yield, exit, exit_group and rt_sigreturn;
 /// any other system call kills the process with SIGSYS. prepare() takes tens of microseconds and is

@@ -165,8 +165,8 @@ Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductE
   if (spec.reference == ReferenceKind::kGraph)
     return std::unique_ptr<Reference>(new GraphReference(products));
   return Error{ErrorCode::kUnavailable,
-               "process references are not supported",
-               "use reference = \"graph\" or \"native\"",
+               "a process reference needs a device that runs host programs",
+               "use --device host:cpu",
                {spec.path, 0, 0}};
 }
 

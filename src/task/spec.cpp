@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "base/fd.h"
@@ -202,6 +203,38 @@ Status read_shapes(const TomlTable& task, TaskSpec& spec) {
   return Ok{};
 }
 
+/// A process reference is a Python file: its text is part of what the task is.
+Status read_process_source(const SourcePos& where, TaskSpec& spec) {
+  const auto path = std::filesystem::path(spec.path).parent_path() / spec.reference_source;
+  auto text = read_file(path.string(), kMaxTextBytes);
+  if (!text.ok())
+    return Error{ErrorCode::kNotFound, "no reference source: " + text.error().message,
+                 "'source' is relative to the task's file", where};
+  spec.reference_text = *std::move(text);
+  spec.digest = Hasher().add(spec.text).add(spec.reference_text).finish();
+  return Ok{};
+}
+
+/// `reference = "native"` beside `source`, or a table with `kind`, `source` and, of a process, `entry`.
+Status read_reference(const TomlTable& task, TaskSpec& spec) {
+  const TomlValue* written = task.get("reference");
+  const bool is_table = written != nullptr && written->is_table();
+  const TomlTable table = is_table ? task.inner(*written) : task;
+  const char* const key = is_table ? "kind" : "reference";
+  if (is_table) LATHE_CHECK_OK(table.allow_only({"kind", "source", "entry"}, "[reference]"));
+  LATHE_TRY(const std::string kind, table.choice(key, {"graph", "native", "process"}));
+  if (kind == "graph") {
+    if (!table.has("source")) return Ok{};
+    return invalid("'source' is for native and process references", {}, table.where("source"));
+  }
+  LATHE_TRY(spec.reference_source, table.required_text("source"));
+  spec.reference = kind == "native" ? ReferenceKind::kNative : ReferenceKind::kProcess;
+  if (spec.reference == ReferenceKind::kNative) return Ok{};
+  LATHE_TRY(spec.reference_entry, table.text(is_table ? "entry" : "", "Model"));
+  LATHE_CHECK_OK(check_name(spec.reference_entry, "a class", table.where()));
+  return read_process_source(table.where("source"), spec);
+}
+
 Status read_header(const TomlTable& task, TaskSpec& spec) {
   LATHE_CHECK_OK(
       task.allow_only({"name", "description", "dims", "tensor", "graph", "node", "output", "shape", "where",
@@ -217,13 +250,7 @@ Status read_header(const TomlTable& task, TaskSpec& spec) {
     return invalid("'tolerance' must be between 0 and 1e6",
                    "it scales every error bound; 1 is right for most", task.where("tolerance"));
   }
-  LATHE_TRY(const std::string reference, task.choice("reference", {"graph", "native"}));
-  if (reference == "native") {
-    spec.reference = ReferenceKind::kNative;
-    LATHE_TRY(spec.reference_source, task.required_text("source"));
-  } else if (task.has("source")) {
-    return invalid("'source' is for reference = \"native\"", {}, task.where("source"));
-  }
+  LATHE_CHECK_OK(read_reference(task, spec));
   LATHE_TRY(spec.baselines, task.texts("baselines"));
   const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
   for (const std::string& name : spec.baselines) {

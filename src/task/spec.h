@@ -84,7 +84,9 @@ struct TaskSpec {
   double tolerance = 1;            ///< scales every error bound
   bool denormals = false;          ///< whether kernels must keep results too small for normal numbers
   ReferenceKind reference = ReferenceKind::kGraph;
-  std::string reference_source;        ///< C++, for kNative
+  std::string reference_source;        ///< for kNative and kProcess: the file, relative to the task's
+  std::string reference_text;          ///< for kProcess: what is in it; part of the digest
+  std::string reference_entry;         ///< for kProcess: the class in it, "Model"
   std::vector<std::string> baselines;  ///< "naive", "onednn", "cudnn"...; empty: all that apply
   std::string text;
   std::string path;

@@ -190,7 +190,7 @@ Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const s
 Status resolve_nodes(const std::vector<RawNode>& raw, TaskSpec& spec) {
   if (spec.reference != ReferenceKind::kGraph) {
     if (raw.empty()) return Ok{};
-    return invalid("a native task cannot have nodes", "drop them, or reference = \"native\"",
+    return invalid("only the reference of a graph has nodes", "drop them, or the reference",
                    raw.front().where);
   }
   const std::vector<Dims> probes = probe_shapes(spec);

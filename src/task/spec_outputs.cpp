@@ -60,7 +60,7 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
     }
     LATHE_TRY(out.shape, table.exprs("shape", kMaxRank));
     if (!table.has("shape")) {
-      return invalid(fmt::format("output '{}' needs a shape", out.name), "native tasks do not infer shapes",
+      return invalid(fmt::format("output '{}' needs a shape", out.name), "only a graph tells them",
                      out.where);
     }
   } else {

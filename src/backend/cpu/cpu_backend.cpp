@@ -8,10 +8,10 @@
 #include <mutex>
 #include <thread>
 
-#include "backend/cpu/peaks.h"
+#include "backend/cpu_peaks.h"
 #include "backend/cpu/session.h"
 #include "backend/cpu/slots.h"
-#include "backend/cpu/timing_cores.h"
+#include "backend/timing_cores.h"
 #include "backend/cpu/toolchain.h"
 #include "backend/installation.h"
 #include "base/processors.h"

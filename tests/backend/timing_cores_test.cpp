@@ -1,4 +1,4 @@
-#include "backend/cpu/timing_cores.h"
+#include "backend/timing_cores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "backend/cpu/peaks.h"
+#include "backend/cpu_peaks.h"
 
 #include <immintrin.h>
 

@@ -1,0 +1,305 @@
+"""What runs in a zygote's child: a candidate's calls, or a reference's evaluation.
+
+Nothing here is a defence. The candidate shares this process, and may replace all of it: what counts is checked by the
+broker, in memory that this process cannot reach.
+"""
+
+import ctypes
+import gc
+import json
+import mmap
+import os
+import resource
+import struct
+import sys
+import traceback
+import types
+import warnings
+
+import torch
+
+import extensions
+
+TEXT_OFFSET = 4096
+
+BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED = range(10, 19)
+
+DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+          "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Ended(Exception):
+    """Ends the process with an exit code and a text."""
+
+    def __init__(self, code, text=""):
+        super().__init__(text)
+        self.code = code
+
+
+def warm_up():
+    """In a zygote: what the first call of each kind costs, no child pays."""
+    layer = torch.nn.Linear(8, 8)
+    with torch.no_grad():
+        torch.softmax(layer(torch.rand(4, 8)), dim=-1)
+    gc.collect()
+    gc.freeze()
+
+
+def write_text(program, text):
+    data = text.encode("utf-8", "replace")[: len(program.control) - TEXT_OFFSET]
+    program.control[TEXT_OFFSET:TEXT_OFFSET + len(data)] = data
+    struct.pack_into("<I", program.control, program.load["text_size_at"], len(data))
+
+
+def describe_exception(error, file_name):
+    """The last lines, without the frames of this file."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    lines = traceback.format_list(frames[-6:]) + traceback.format_exception_only(type(error), error)
+    return "".join(lines).replace(file_name, "candidate.py")[-6000:]
+
+
+def tensor_over(memory, spec):
+    """A tensor over shared memory that cannot be written to."""
+    dtype = DTYPES[spec["dtype"]]
+    count = 1
+    for extent in spec["shape"]:
+        count *= extent
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=spec["offset"])
+    return flat.view(spec["shape"])
+
+
+def load_module(text, dims):
+    """The module of a text. A dim of the task replaces the global of its name."""
+    module = types.ModuleType("candidate")
+    module.__file__ = "candidate.py"
+    sys.modules["candidate"] = module
+    import linecache
+    linecache.cache["candidate.py"] = (len(text), None, text.splitlines(True), "candidate.py")
+    exec(compile(text, "candidate.py", "exec"), module.__dict__)
+    for name, value in dims.items():
+        if name in module.__dict__:
+            module.__dict__[name] = value
+    return module
+
+
+def find_entry(module, entry):
+    found = module
+    for part in entry.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def make_model(module, load):
+    entry = find_entry(module, load["entry"])
+    if not isinstance(entry, type):
+        return entry
+    model = entry(*load["init"])
+    return model.eval() if isinstance(model, torch.nn.Module) else model
+
+
+def take_state(model, load, memory):
+    """Gives the model the reference's parameters."""
+    if not load["state"]:
+        return
+    given = {spec["name"]: tensor_over(memory, spec).clone() for spec in load["state"]}
+    model.load_state_dict(given, strict=True)
+
+
+def dummy(spec):
+    """What a call may get, as far as shapes and types go."""
+    dtype = DTYPES[spec["dtype"]]
+    if dtype.is_floating_point:
+        return torch.rand(spec["shape"]).to(dtype)
+    return torch.zeros(spec["shape"], dtype=dtype)
+
+
+def as_argument(tensor, spec):
+    return tensor.item() if spec["scalar"] else tensor
+
+
+def checked(result, specs):
+    """The outputs of one call as dense tensors of the types and shapes that the task declares."""
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    if len(results) != len(specs):
+        raise Ended(OUTPUT, "the call returned %d values, the task has %d outputs" % (len(results), len(specs)))
+    dense = []
+    for got, spec in zip(results, specs):
+        if type(got) is not torch.Tensor and type(got) is not torch.nn.Parameter:
+            raise Ended(OUTPUT, "output '%s' is a %s, not a torch.Tensor" % (spec["name"], type(got).__name__))
+        if got.layout is not torch.strided or got.device.type != "cpu" or got.is_quantized:
+            raise Ended(OUTPUT, "output '%s' is not a dense tensor on the processor" % spec["name"])
+        if got.dtype is not DTYPES[spec["dtype"]] or list(got.shape) != spec["shape"]:
+            raise Ended(OUTPUT, "output '%s' is %s of shape %s, not %s of shape %s" % (
+                spec["name"], got.dtype, list(got.shape), DTYPES[spec["dtype"]], spec["shape"]))
+        got = got.detach().resolve_conj().resolve_neg().contiguous()
+        dense.append(got)
+    return dense
+
+
+def prepare(program, poison):
+    load, library = program.load, program.library
+    control = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(program.control)))
+    library.lathe_host_prepare_heap(poison)
+    torch.set_num_threads(load["threads"])
+    if load["cpus"]:
+        os.sched_setaffinity(0, load["cpus"])
+    resource.setrlimit(resource.RLIMIT_AS, (load["memory_bytes"], load["memory_bytes"]))
+    return control
+
+
+def close_all():
+    os.closerange(3, 256)
+
+
+def run_calls(program, control, calls):
+    load, library = program.load, program.library
+    window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
+    try:
+        window.madvise(22)  # MADV_POPULATE_READ
+    except (OSError, ValueError):
+        pass
+    state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if load["state"] else None
+    close_all()
+    error = library.lathe_host_confine(control)
+    if error:
+        raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
+
+    extensions.install(program.extensions)
+    inputs, outputs = load["inputs"], load["outputs"]
+    model = start(load, state)
+    views = [tensor_over(window, spec) for spec in inputs]
+    table = (ctypes.c_uint64 * (2 * max(1, len(outputs))))()
+    with torch.no_grad():
+        for _ in range(load["warm_up_calls"]):
+            checked(model(*(as_argument(dummy(spec), spec) for spec in inputs)), outputs)
+        library.lathe_host_ready(control)
+        for call in range(1, calls + 1):
+            library.lathe_host_await(control, ctypes.c_uint32(call))
+            results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs)
+            for i, got in enumerate(results):
+                table[2 * i] = got.data_ptr()
+                table[2 * i + 1] = got.numel() * got.element_size()
+            library.lathe_host_publish(control, ctypes.c_uint32(call), table, ctypes.c_uint32(len(results)))
+        library.lathe_host_await(control, ctypes.c_uint32(calls + 1))  # never
+
+
+def start(load, state):
+    """The candidate, ready for its first call."""
+    try:
+        module = load_module(load["text"], load["dims"])
+    except extensions.Wanted as wanted:
+        raise Ended(EXTENSION, wanted.request)
+    except BaseException as error:
+        raise Ended(IMPORT, describe_exception(error, __file__))
+    try:
+        model = make_model(module, load)
+    except extensions.Wanted as wanted:
+        raise Ended(EXTENSION, wanted.request)
+    except BaseException as error:
+        raise Ended(ENTRY, describe_exception(error, __file__))
+    try:
+        take_state(model, load, state)
+    except BaseException as error:
+        raise Ended(STATE, describe_exception(error, __file__))
+    return model
+
+
+def build(program, control):
+    state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if program.load["state"] else None
+    close_all()
+    error = program.library.lathe_host_confine(control)
+    if error:
+        raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
+    extensions.install(program.extensions)
+    start(program.load, state)
+    raise Ended(BUILT)
+
+
+def make_reference(load):
+    """The task's own module, in its own precision, and what it is made of."""
+    module = load_module(load["text"], load["dims"])
+    makes = getattr(module, "get_init_inputs", None)
+    init = list(makes()) if makes else []
+    json.dumps(init)  # they must cross to another process as plain values
+    torch.manual_seed(load["seed"])
+    model = find_entry(module, load["entry"])(*init)
+    return model.eval(), init
+
+
+def describe(program):
+    model, init = make_reference(program.load)
+    state, offset = [], 0
+    for name, tensor in model.state_dict().items():
+        size = tensor.numel() * tensor.element_size()
+        state.append({"name": name, "dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "offset": offset})
+        offset += (size + 63) // 64 * 64
+    outputs = program.outputs
+    if outputs is not None and len(outputs) >= offset:
+        for spec, tensor in zip(state, model.state_dict().values()):
+            put(outputs, spec["offset"], tensor)
+    write_text(program, json.dumps({"init": init, "state": state, "state_bytes": offset}))
+    raise Ended(ANSWERED)
+
+
+def put(memory, offset, tensor):
+    tensor = tensor.detach().contiguous()
+    size = tensor.numel() * tensor.element_size()
+    if size:
+        view = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
+        view.copy_(tensor.reshape(-1))
+    return offset + size
+
+
+def evaluate(program):
+    """For each output its value in fp64, then what the module's own precision gives, both as doubles."""
+    load = program.load
+    window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
+    model, _ = make_reference(load)
+    inputs = [tensor_over(window, spec).clone() for spec in load["inputs"]]
+
+    def call(changed):
+        arguments = [as_argument(changed(tensor.clone()), spec) for tensor, spec in zip(inputs, load["inputs"])]
+        with torch.no_grad():
+            result = model(*arguments)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    own = call(lambda tensor: tensor)
+    torch.set_default_dtype(torch.float64)
+    model.double()
+    exact = call(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
+    if len(exact) != len(load["outputs"]):
+        raise ValueError("the module returns %d values, the task has %d outputs" % (len(exact), len(load["outputs"])))
+    offset = 0
+    for spec, precise, usual in zip(load["outputs"], exact, own):
+        if list(precise.shape) != spec["shape"]:
+            raise ValueError("output '%s' has the shape %s, the task says %s" % (
+                spec["name"], list(precise.shape), spec["shape"]))
+        offset = put(program.outputs, offset, precise.double())
+        offset = put(program.outputs, offset, usual.to(DTYPES[spec["dtype"]]).double())
+    raise Ended(ANSWERED)
+
+
+def main(program, kind, poison, calls):
+    """Never returns."""
+    code = SETUP
+    try:
+        control = prepare(program, poison)
+        if kind == "b":
+            run_calls(program, control, calls)
+        elif kind == "s":
+            build(program, control)
+        elif kind == "d":
+            describe(program)
+        else:
+            evaluate(program)
+    except Ended as ended:
+        code = ended.code
+        write_text(program, str(ended))
+    except BaseException as error:
+        code = EXCEPTION
+        write_text(program, describe_exception(error, __file__))
+    finally:
+        os._exit(code)

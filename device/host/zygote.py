@@ -1,0 +1,153 @@
+"""A zygote of the HOST tier: imports torch, then forks one process for each block of a candidate.
+
+Started in the jail by lathe-host-runner with the library and a folder that it may write to. It runs no candidate code
+itself. Frames come on descriptor 3, with their files:
+
+    load       the program as JSON, control page, window of inputs, desk, outputs, parameters, extensions...
+    block      run calls of it, as the desk says
+    step       build it, describe a reference or evaluate one: a child does it and ends
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import torch  # noqa: E402
+
+import worker  # noqa: E402
+
+MOST_FRAME_BYTES = 96 * 1024
+MOST_FRAME_FDS = 64
+BLOCK = struct.Struct("<BBHIq")  # kind, poison, padding, calls, nanoseconds to get ready in
+REPLY = struct.Struct("<iIqq")  # wait status, ending, involuntary switches, processor time
+
+
+def map_shared(descriptor, writable=True):
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        return None
+    return mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+
+
+def address_of(memory):
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+class Program:
+    """What a load frame brought. Its files stay open, so that each child maps what it needs."""
+
+    def __init__(self, files, library, work):
+        self.files = files
+        with os.fdopen(os.dup(files[0]), "rb") as payload:
+            payload.seek(0)
+            self.load = json.loads(payload.read())
+        self.library = library
+        self.control = map_shared(files[1])
+        self.desk = map_shared(files[3])
+        self.outputs = map_shared(files[4])
+        # A candidate's child has no mapping of these; a reference's writes its answer there.
+        for private in (self.desk, self.outputs):
+            if private is not None and not self.load["trusted"]:
+                library.lathe_host_keep(ctypes.c_void_p(address_of(private)), ctypes.c_uint64(len(private)))
+        self.extensions = {}
+        for number, request in enumerate(self.load["extensions"]):
+            path = os.path.join(work, "extension%d-%d.so" % (os.getpid(), number))
+            with os.fdopen(os.dup(files[6 + number]), "rb") as source:
+                source.seek(0)
+                with open(path, "wb") as target:
+                    target.write(source.read())
+            self.extensions[request] = path
+
+    def close(self):
+        for path in self.extensions.values():
+            os.unlink(path)
+        for descriptor in self.files:
+            os.close(descriptor)
+        # Unmapped here: a child of the next program must not find them.
+        self.control = self.desk = self.outputs = None
+
+
+class Zygote:
+    def __init__(self, channel, library, work):
+        self.channel = channel
+        self.library = library
+        self.work = work
+        self.program = None
+
+    def serve(self):
+        self.channel.send(json.dumps({"torch": torch.__version__, "python": sys.version.split()[0]}).encode())
+        while True:
+            frame, files, _, _ = socket.recv_fds(self.channel, MOST_FRAME_BYTES, MOST_FRAME_FDS)
+            if not frame:
+                return
+            if frame == b"load":
+                if self.program:
+                    self.program.close()
+                self.program = Program(files, self.library, self.work)
+                self.channel.send(b"loaded")
+            else:
+                self.run(*BLOCK.unpack(frame))
+
+    def run(self, kind, poison, _, calls, ready_ns):
+        program = self.program
+        child = os.fork()
+        if child == 0:
+            worker.main(program, chr(kind), poison, calls)
+        ending = 1
+        if kind == ord("b"):
+            ending = self.supervise(child, calls, ready_ns)
+        else:
+            self.wait(child, ready_ns)
+        os.kill(child, signal.SIGKILL)
+        _, status, usage = os.wait4(child, 0)
+        while True:  # what else it left
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    break
+            except ChildProcessError:
+                break
+        cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        self.channel.send(REPLY.pack(status, ending, usage.ru_nivcsw, cpu_ns))
+
+    def supervise(self, child, calls, ready_ns):
+        program = self.program
+        tensors = program.load["outputs"]
+        words = ctypes.c_uint64 * max(1, len(tensors))
+        return self.library.lathe_host_supervise(
+            ctypes.c_void_p(address_of(program.desk)), ctypes.c_void_p(address_of(program.control)), child,
+            ctypes.c_uint32(calls), ctypes.c_int64(ready_ns), ctypes.c_void_p(address_of(program.outputs)),
+            ctypes.c_uint64(program.load["output_stride"]), words(*(t["offset"] for t in tensors)),
+            words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(len(tensors)))
+
+    def wait(self, child, limit_ns):
+        """Until it ends, or the broker says so by a frame or by leaving."""
+        descriptor = os.pidfd_open(child)
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.register(self.channel, select.POLLIN)
+            poll.poll(max(1, limit_ns // 1_000_000))
+        finally:
+            os.close(descriptor)
+
+
+def main():
+    library = ctypes.CDLL(sys.argv[1], use_errno=True)
+    library.lathe_host_supervise.restype = ctypes.c_uint32
+    torch.set_num_threads(1)
+    worker.warm_up()
+    channel = socket.socket(fileno=3)
+    channel.set_inheritable(False)
+    Zygote(channel, library, sys.argv[2]).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/compile_shop.h"
+#include "backend/host/python.h"
+#include "sandbox/jail.h"
+
+namespace lathe::host {
+
+struct ExtensionBuilderOptions {
+  std::string compile_program;  ///< lathe-runner
+  std::string cache_folder;
+  double timeout_seconds = 60;
+  JailKind jail = JailKind::kFull;
+  std::vector<int> processors = {};  ///< of the compilers; empty: all
+};
+
+/// What compiling one load_inline request gave.
+struct CompiledExtension {
+  bool ok = false;
+  std::string reason, log;
+  std::string object;  ///< untrusted
+  double seconds = 0;
+};
+
+/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the compile jail.
+/// Objects are kept by the digest of all that they are made of, where no candidate can write. Thread-safe.
+class ExtensionBuilder {
+ public:
+  ExtensionBuilder(Python python, ExtensionBuilderOptions options)
+      : python_(std::move(python)), options_(std::move(options)) {}
+
+  /// `request` is the candidate's: JSON of a name, a source and flags. An Error is the machine's fault, or
+  /// kCancelled. The first call precompiles torch's header, which takes a minute.
+  Result<CompiledExtension> build(const std::string& request, const CancelToken& cancel);
+
+ private:
+  Result<CompileShop*> shop();
+
+  const Python python_;
+  const ExtensionBuilderOptions options_;
+  std::mutex mutex_;
+  std::unique_ptr<CompileShop> shop_;
+};
+
+}  // namespace lathe::host

@@ -1,0 +1,300 @@
+#include "backend/host/host_backend.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <mutex>
+
+#include "backend/cpu_peaks.h"
+#include "backend/host/extension_builder.h"
+#include "backend/host/host_session.h"
+#include "backend/host/process_reference.h"
+#include "backend/host/python.h"
+#include "backend/installation.h"
+#include "backend/object_cache.h"
+#include "backend/timing_cores.h"
+#include "base/processors.h"
+
+namespace lathe {
+namespace {
+
+using namespace host;
+
+constexpr const char* kLaneName = "processor";  // the one that kernels for the processor are timed on
+constexpr int kMostExtensions = 8;
+constexpr double kImportSeconds = 60;
+constexpr std::size_t kMostRequest = std::size_t{2} << 20;
+constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
+constexpr double kLeastBlockNs = 1e6;
+
+/// What a gym cannot know of a process that brings its own host code.
+const std::vector<std::string> kUnchecked = {
+    "own_kernels",    // that the candidate's code computes, and not a library that its process contains
+    "memory_bounds",  // reads and writes beside tensors, inside its own process
+    "bytes_moved",    // a module says nothing of its inputs' share in memory traffic
+    "hidden_shapes_of_modules",  // shapes at which its module was made are known before the calls
+};
+
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+std::int64_t cache_bytes(int name, std::int64_t fallback) {
+  const long bytes = ::sysconf(name);
+  return bytes > 0 ? bytes : fallback;
+}
+
+std::string first_line_of(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+BuildResult refusal(std::string reason, std::string log) {
+  BuildResult result{.reason = std::move(reason)};
+  result.facts.log = std::move(log);
+  return result;
+}
+
+/// What a build's child ended with, where that is the candidate's fault.
+BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
+  if (WIFSIGNALED(reply.wait_status) && WTERMSIG(reply.wait_status) == SIGSYS) {
+    BuildResult result = refusal("forbidden_syscall", "the module made a forbidden system call at its import");
+    result.outcome = Outcome::kTampered;
+    return result;
+  }
+  if (WIFSIGNALED(reply.wait_status) && WTERMSIG(reply.wait_status) == SIGKILL)
+    return refusal("import_timeout", fmt::format("not imported after {:.0f} s", kImportSeconds));
+  if (reply.exited_with(kExitImport)) return refusal("import_error", said);
+  if (reply.exited_with(kExitEntry)) return refusal("entry_error", said);
+  if (reply.exited_with(kExitState)) return refusal("state_mismatch", said);
+  return refusal("import_exit", "the process ended while the module was imported");
+}
+
+class HostBackend final : public Backend {
+ public:
+  struct Parts {
+    Python python;
+    TimingCores cores;
+    ZygoteOptions zygotes;
+    ExtensionBuilderOptions extensions;
+    ObjectCache cache;  ///< whose work folder the zygotes share
+  };
+
+  HostBackend(const HostBackendOptions& options, Parts parts)
+      : options_(options),
+        cache_(std::move(parts.cache)),
+        candidates_(parts.zygotes),
+        baselines_(parts.zygotes),
+        references_(parts.zygotes),
+        extensions_(parts.python, parts.extensions) {
+    device_.kind = "host:cpu";
+    device_.name = processor_name();
+    device_.compiler = parts.python.version;
+    device_.digest_text = parts.python.version;
+    device_.uuid = first_line_of("/etc/machine-id");
+    device_.jail = name(options.jail);
+    device_.threads = options.threads;
+    device_.tier = "HOST";
+    device_.unchecked = kUnchecked;
+    device_.least_block_ns = kLeastBlockNs;
+    device_.best_over_naive = 4;
+    const std::vector<int> cpus = usable_processors();
+    device_.cores = static_cast<int>(cpus.size());
+    device_.quiet_compiles = parts.cores.others.size() >= kProcessorsForQuietCompiles;
+    device_.facts = {{"threads", options.threads},
+                     {"cores", device_.cores},
+                     {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
+                     {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
+                     {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)}};
+    session_.threads = options.threads;
+    session_.timed_cpus = std::move(parts.cores.timed);
+    session_.broker_cpus = std::move(parts.cores.others);
+  }
+
+  const DeviceInfo& device() const override { return device_; }
+  DeviceLane& lane() override { return lane_; }
+
+  Result<DevicePeaks> peaks() override {
+    std::lock_guard lock(mutex_);
+    if (peaks_.levels.empty()) peaks_ = measure_cpu_peaks(options_.threads, device_.facts);
+    return peaks_;
+  }
+  Result<DevicePeaks> remeasure_peaks() override {
+    std::lock_guard lock(mutex_);
+    peaks_ = peaks_.best_of(measure_cpu_peaks(options_.threads, device_.facts));
+    return peaks_;
+  }
+  void set_peaks(const DevicePeaks& peaks) override {
+    std::lock_guard lock(mutex_);
+    peaks_ = peaks;
+  }
+
+  Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) override {
+    if (spec.reference != ReferenceKind::kProcess) return Backend::make_reference(spec);
+    return make_process_reference(references_);
+  }
+
+  using Backend::build;
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task, const CancelToken& cancel) override {
+    if (candidate.has_plan())
+      return refusal("plan", "this device runs host programs, and its tasks have process references: a kernel with "
+                             "a plan needs another device");
+    if (candidate.host_program().language != "python")
+      return refusal("language", "this device runs Python, not '" + candidate.host_program().language + "'");
+    auto model = std::make_shared<const Model>();
+    if (task.spec->reference == ReferenceKind::kProcess) {
+      LATHE_TRY(model, references_.model(task));
+    }
+    LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = kMostRequest}));
+    nlohmann::json document = describe_program({candidate.text, candidate.host_program().entry}, task,
+                                               *model);
+    Extensions extensions;
+    BuildFacts facts;
+    for (;;) {
+      document["extensions"] = extensions.requests;
+      LATHE_TRY(auto zygote, candidates_.take());
+      const Status loaded =
+          zygote->load(document.dump(), rooms, model->state_memory, extensions.objects);
+      const auto reply = loaded.ok() ? zygote->run_step('s', rooms, kImportSeconds, cancel)
+                                     : Result<ChildReply>(loaded.error());
+      if (!reply.ok()) return zygote.drop(), reply.error();
+      if (reply->exited_with(kExitBuilt)) break;
+      if (reply->exited_with(kExitSetup))
+        return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms), "run lathe doctor"};
+      if (!reply->exited_with(kExitExtension)) return refusal_of(*reply, text_of(rooms));
+      if (extensions.requests.size() >= kMostExtensions)
+        return refusal("bad_extension", fmt::format("more than {} extensions", kMostExtensions));
+      const std::string request = raw_text_of(rooms, kMostRequest);
+      LATHE_TRY(CompiledExtension made, extensions_.build(request, cancel));
+      facts.seconds += made.seconds;
+      facts.log += made.log;
+      if (!made.ok) {
+        BuildResult failed = refusal(made.reason, made.log);
+        failed.facts.seconds = facts.seconds;
+        return failed;
+      }
+      facts.code_bytes += static_cast<std::int64_t>(made.object.size());
+      extensions.requests.push_back(request);
+      extensions.objects.push_back(std::move(made.object));
+    }
+    BuildResult result{.ok = true};
+    result.artifact.bytes = encode(extensions);
+    result.artifact.key = Hasher().add(device_.digest_text).add(candidate.text).add(result.artifact.bytes).finish();
+    result.facts = std::move(facts);
+    return result;
+  }
+
+  Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {
+    auto made = std::make_shared<HostWorkload>();
+    static_cast<Workload&>(*made) = std::move(workload);
+    if (made->task.spec->reference == ReferenceKind::kProcess) {
+      LATHE_TRY(made->model, references_.model(made->task));
+    }
+    return std::shared_ptr<const Workload>(std::move(made));
+  }
+
+  using Backend::open;
+  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The gym's own modules
+  /// have zygotes of their own.
+  Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
+                                        std::shared_ptr<const Workload> workload, Runner runner) override {
+    auto own = std::dynamic_pointer_cast<const HostWorkload>(std::move(workload));
+    if (!own) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
+    LATHE_TRY(const Extensions extensions, decode_extensions(artifact.bytes));
+    LATHE_TRY(auto session, HostSession::open(runner.process == Runner::kShared ? baselines_ : candidates_, candidate,
+                                              extensions, std::move(own), session_));
+    return std::unique_ptr<Session>(std::move(session));
+  }
+
+  /// Measures what a call costs that does nothing, which is subtracted from every call.
+  Status calibrate() {
+    constexpr const char* kNothing =
+        "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"nothing\"\n\"\"\"\n"
+        "def nothing(x):\n    return x\n";
+    constexpr int kCalls = 20, kBlocks = 3;
+    TaskSpec spec;
+    spec.tensors.push_back({.name = "x", .shape = {Expr::constant(1)}});
+    spec.outputs.push_back({.name = "y", .shape = {Expr::constant(1)}});
+    LATHE_TRY(const Candidate nothing, parse_candidate(kNothing, "nothing"));
+    auto workload = std::make_shared<HostWorkload>();
+    LATHE_TRY(workload->task, lathe::bind(spec, {}));
+    const std::vector<double> zero = {0};
+    Expected anything{.name = "y", .value = {{1}, zero, {1e300}}};
+    for (int i = 0; i < kCalls; ++i)
+      workload->trials.push_back({.inputs = {HostTensor::encode(DType::kF32, {1}, zero)}, .expected = {anything}});
+    LATHE_TRY(auto session, HostSession::open(baselines_, nothing, {}, workload, session_));
+    const DeviceLane::Lease lease =
+        lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, options_.cancel);
+    double least_ns = 1e18;
+    for (int block = 0; block < kBlocks; ++block)
+      for (int call = 0; call < kCalls; ++call) {
+        BlockRequest request;
+        request.trials = {call};
+        request.poison = 0;
+        request.timed = true;
+        const BlockOutcome outcome = session->run(request);
+        if (outcome.status != BlockStatus::kOk)
+          return Error{ErrorCode::kUnavailable,
+                       fmt::format("an empty block failed: {} ({})", outcome.reason, outcome.detail),
+                       "run lathe doctor"};
+        least_ns = std::min(least_ns, outcome.wall_ns);
+        if (call >= 2) break;
+      }
+    session_.empty_call_ns = least_ns;
+    return Ok{};
+  }
+
+ private:
+  HostBackendOptions options_;
+  ObjectCache cache_;  ///< outlives the zygotes that write to its folder
+  DeviceInfo device_;
+  DeviceLane lane_{DeviceLane::Grain::kStage, kLaneName};
+  HostSessionOptions session_;
+  ZygotePool candidates_, baselines_;
+  ReferenceRoom references_;
+  ExtensionBuilder extensions_;
+  std::mutex mutex_;
+  DevicePeaks peaks_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& given) {
+  HostBackendOptions options = given;
+  if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
+  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-host-runner"));
+  LATHE_TRY(options.compile_program, find_program(options.compile_program, "lathe-runner"));
+  LATHE_TRY(options.jail_library, find_vendor_library(options.jail_library, "liblathe_host_jail.so"));
+  if (options.script_folder.empty()) {
+    LATHE_TRY(const std::string device, find_data_folder("device", "host/zygote.py"));
+    options.script_folder = device + "/host";
+  }
+  if (options.cache_folder.empty()) {
+    LATHE_TRY(options.cache_folder, default_cache_folder());
+  }
+  LATHE_TRY(Python python, find_python(options.python));
+  LATHE_TRY(ObjectCache cache, ObjectCache::open(options.cache_folder));
+  const std::vector<int> processors = usable_processors();
+  TimingCores cores = choose_timing_cores(processors, cores_of(processors), options.threads);
+  const std::vector<int> compilers =
+      cores.others.size() >= kProcessorsForQuietCompiles ? cores.others : std::vector<int>{};
+  ZygoteOptions zygotes{options.runner_program, python.program, options.script_folder + "/zygote.py",
+                        options.jail_library, cache.work_folder(), python.folders, options.jail};
+  ExtensionBuilderOptions extensions{options.compile_program, options.cache_folder, options.build_timeout_seconds,
+                                     options.jail, compilers};
+  auto backend = std::make_unique<HostBackend>(
+      options, HostBackend::Parts{std::move(python), std::move(cores), std::move(zygotes), std::move(extensions),
+                                  std::move(cache)});
+  LATHE_CHECK_OK(backend->calibrate());
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace lathe

@@ -1,0 +1,221 @@
+#include "backend/host/host_session.h"
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/processors.h"
+#include "sandbox/wire.h"
+
+namespace lathe::host {
+namespace {
+
+constexpr double kReadySeconds = 60;
+constexpr int kReplyTimeoutMs = 20'000;
+constexpr std::int64_t kLateNs = 300'000;   // between what the broker and the zygote measure
+constexpr int kSwitchesAllowed = 3;         // involuntary ones of a block's process after it was ready
+constexpr std::size_t kMostExtensionBytes = std::size_t{64} << 20;
+constexpr int kWarmUpCalls = 2;
+
+BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
+  return {status, std::move(reason), std::move(detail)};
+}
+
+void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  word.store(value, std::memory_order_release);
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void nap(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  constexpr timespec kLimit{0, 5'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &kLimit, nullptr, 0);
+}
+
+}  // namespace
+
+std::string encode(const Extensions& extensions) {
+  if (extensions.requests.empty()) return {};
+  WireWriter writer;
+  writer.put(static_cast<std::uint32_t>(extensions.requests.size()));
+  for (std::size_t i = 0; i < extensions.requests.size(); ++i)
+    writer.text(extensions.requests[i]).text(extensions.objects[i]);
+  return writer.take();
+}
+
+Result<Extensions> decode_extensions(std::string_view bytes) {
+  Extensions extensions;
+  if (bytes.empty()) return extensions;
+  WireReader reader(bytes);
+  const std::size_t count = reader.count(8);
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) {
+    extensions.requests.push_back(reader.text(kMaxCandidateBytes * 2));
+    extensions.objects.push_back(reader.text(kMostExtensionBytes));
+  }
+  if (!reader.finished()) return Error{ErrorCode::kCorrupt, "a Python candidate's extensions cannot be read"};
+  return extensions;
+}
+
+Result<std::unique_ptr<HostSession>> HostSession::open(ZygotePool& zygotes, const Candidate& candidate,
+                                                       const Extensions& extensions,
+                                                       std::shared_ptr<const HostWorkload> workload,
+                                                       const HostSessionOptions& options) {
+  LATHE_TRY(auto zygote, zygotes.take());
+  std::unique_ptr<HostSession> session(new HostSession(std::move(zygote), std::move(workload), options));
+  session->inputs_ = lay_out_inputs(session->workload_->task);
+  session->outputs_ = lay_out_outputs(session->workload_->task);
+  LATHE_TRY(session->rooms_,
+            Zygote::make_rooms({.window = session->inputs_.bytes,
+                                .outputs = session->outputs_.bytes * session->workload_->trials.size()}));
+  const Model nothing;
+  const Model& model = session->workload_->model ? *session->workload_->model : nothing;
+  nlohmann::json document = describe_program({candidate.text, candidate.host_program().entry},
+                                             session->workload_->task, model);
+  document["extensions"] = extensions.requests;
+  document["threads"] = options.threads;
+  document["cpus"] = options.timed_cpus;
+  document["warm_up_calls"] = kWarmUpCalls;
+  const Status loaded =
+      session->zygote_->load(document.dump(), session->rooms_, model.state_memory, extensions.objects);
+  if (!loaded.ok()) {
+    session->zygote_.drop();
+    return loaded.error();
+  }
+  return session;
+}
+
+bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
+                           const CancelToken& cancel) const {
+  for (;;) {
+    const std::uint32_t now = word.load(std::memory_order_acquire);
+    if (now >= value) return true;
+    if (desk().ended.load(std::memory_order_acquire) != kRunning)
+      return word.load(std::memory_order_acquire) >= value;
+    if (steady_clock().now_ns() > deadline_ns || cancel.cancelled()) return false;
+    nap(word, now);
+  }
+}
+
+HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
+  Calls calls;
+  const auto now = [] { return steady_clock().now_ns(); };
+  calls.got_ready = wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(2e9 * kReadySeconds), request.cancel);
+  if (!calls.got_ready) return calls;
+  double left_ns = request.timeout_seconds * 1e9;
+  for (std::size_t i = 0; i < request.trials.size(); ++i) {
+    const auto call = static_cast<std::uint32_t>(i + 1);
+    const Trial& trial = workload_->trials[static_cast<std::size_t>(request.trials[i])];
+    for (std::size_t t = 0; t < trial.inputs.size(); ++t)
+      std::memcpy(rooms_.window.data() + inputs_.offsets[t], trial.inputs[t].bytes.data(), inputs_.sizes[t]);
+    const std::int64_t begin_ns = now();
+    say(desk().go, call);
+    const bool stopped =
+        wait_for(desk().stopped, call + 1, begin_ns + static_cast<std::int64_t>(left_ns), request.cancel);
+    const auto took_ns = static_cast<double>(now() - begin_ns);
+    if (!stopped) {
+      calls.timed_out = desk().ended.load() == kRunning;
+      return calls;
+    }
+    calls.late = calls.late || took_ns - static_cast<double>(desk().run_ns.load()) > kLateNs;
+    calls.wall_ns += std::max(1.0, took_ns - options_.empty_call_ns);
+    left_ns -= took_ns;
+    say(desk().taken, call);
+    if (!wait_for(desk().copied, call, now() + std::int64_t{20'000'000'000}, request.cancel)) return calls;
+    ++calls.ended;
+  }
+  return calls;
+}
+
+BlockOutcome HostSession::run(const BlockRequest& request) {
+  if (!zygote_.held()) return failed(BlockStatus::kInfra, "runner_lost", "the zygote ended unexpectedly");
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  const ThreadPlacement placement(options_.broker_cpus);
+  std::memset(rooms_.control.data(), 0, sizeof(Control));
+  std::memset(rooms_.desk.data(), 0, sizeof(Desk));
+  std::memset(rooms_.window.data(), 0, rooms_.window.size());
+  std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
+  const auto poison = request.timed ? std::uint8_t{0} : request.poison;
+  Status begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, kReadySeconds);
+  const Calls calls = begun.ok() ? run_calls(request) : Calls{};
+  say(desk().go, Desk::kEnd);
+  say(desk().taken, Desk::kEnd);
+  const auto reply = begun.ok() ? zygote_->end_block(kReplyTimeoutMs) : Result<ChildReply>(begun.error());
+  if (!reply.ok()) {
+    zygote_.drop();
+    return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
+  }
+  if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  return judge(request, calls, *reply);
+}
+
+std::span<const std::byte> HostSession::output(std::size_t call, std::size_t index) const {
+  return {rooms_.outputs.data() + call * outputs_.bytes + outputs_.offsets[index], outputs_.sizes[index]};
+}
+
+BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const {
+  if (static_cast<std::size_t>(calls.ended) < request.trials.size()) return describe_end(request, calls, reply);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.wall_ns = calls.wall_ns;
+  outcome.disturbed = calls.late || reply.switches > control().switches_before.load() + kSwitchesAllowed;
+  for (std::size_t call = 0; call < request.trials.size(); ++call) {
+    std::vector<std::span<const std::byte>> outputs;
+    for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) outputs.push_back(output(call, i));
+    check_trial(*workload_, request, request.trials[call], outputs, outcome);
+  }
+  return outcome;
+}
+
+BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls& calls,
+                                       const ChildReply& reply) const {
+  const auto ending = static_cast<Ending>(desk().ended.load());
+  const std::string said = text_of(rooms_);
+  if (calls.timed_out)
+    return failed(BlockStatus::kTimeout, "timeout", fmt::format("not finished after {:.1f} s", request.timeout_seconds));
+  if (ending == kNotStopped)
+    return failed(BlockStatus::kTampered, "not_stopped", "the process ran on after it had been told to stop");
+  if (ending == kBadOutput)
+    return failed(BlockStatus::kTampered, "bad_output", "an output is not where the process says it is");
+  if (ending == kLate || (!calls.got_ready && ending == kRunning))
+    return failed(BlockStatus::kTimeout, "import_timeout",
+                  fmt::format("not ready for its first call after {:.0f} s", kReadySeconds));
+  const int status = reply.wait_status;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+    return failed(BlockStatus::kTampered, "forbidden_syscall", "the process made a forbidden system call");
+  if (WIFSIGNALED(status))
+    return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
+                  fmt::format("killed by signal {}", WTERMSIG(status)));
+  switch (const int code = WEXITSTATUS(status)) {
+    case kExitSetup:
+      return failed(BlockStatus::kInfra, "not_ready", "the process could not be prepared: " + said);
+    case kExitImport:
+      return failed(BlockStatus::kCrash, "import_error", said);
+    case kExitEntry:
+      return failed(BlockStatus::kCrash, "entry_error", said);
+    case kExitState:
+      return failed(BlockStatus::kCrash, "state_mismatch", said);
+    case kExitException:
+      return failed(BlockStatus::kCrash, "exception", said);
+    case kExitOutput:
+      return failed(BlockStatus::kCrash, "not_dense", said);
+    case kExitExtension:
+      return failed(BlockStatus::kTampered, "late_extension", "it asks for an extension that its build did not have");
+    case kExitFault + SIGSEGV:
+    case kExitFault + SIGBUS:
+      return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not: inputs are read-only");
+    case kExitFault + SIGILL:
+      return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction that this machine does not have");
+    case kExitFault + SIGFPE:
+      return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
+    default:
+      return failed(BlockStatus::kTampered, "exit", fmt::format("it ended its process with code {}", code));
+  }
+}
+
+}  // namespace lathe::host

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/host/program.h"
+#include "backend/host/zygote.h"
+
+namespace lathe::host {
+
+/// A workload with what its task's module is made of.
+struct HostWorkload final : Workload {
+  std::shared_ptr<const Model> model;  ///< null for a task without a module
+};
+
+struct HostSessionOptions {
+  int threads = 1;
+  std::vector<int> timed_cpus, broker_cpus;
+  double empty_call_ns = 0;  ///< what stopping and continuing a process takes at the least, a call
+};
+
+/// What a candidate's build gave: libraries, by the requests that they answer.
+struct Extensions {
+  std::vector<std::string> requests, objects;
+};
+std::string encode(const Extensions& extensions);
+Result<Extensions> decode_extensions(std::string_view bytes);
+
+/// One candidate on one workload. Each block is a process of its own: a fork of a zygote that has run no candidate.
+///
+/// Before its first call the process imports the module, makes its entry and warms up on inputs that it draws
+/// itself. From then on it is stopped, and runs for one call at a time: the broker puts the call's inputs into the
+/// window, takes the time, has the process continued, and takes the time again when the process, which has said
+/// that it is done, is stopped again with all its threads. So nothing runs that the clock does not see. Its outputs
+/// are read from the stopped process's memory.
+class HostSession final : public Session {
+ public:
+  static Result<std::unique_ptr<HostSession>> open(ZygotePool& zygotes, const Candidate& candidate,
+                                                   const Extensions& extensions,
+                                                   std::shared_ptr<const HostWorkload> workload,
+                                                   const HostSessionOptions& options);
+  BlockOutcome run(const BlockRequest& request) override;
+
+ private:
+  struct Calls {
+    int ended = 0;
+    double wall_ns = 0;
+    double least_ns = 0;   ///< of the last block's calls
+    bool late = false;     ///< somebody between the clock and the process waited for a processor
+    bool timed_out = false;
+    bool got_ready = false;
+  };
+
+  HostSession(ZygotePool::Loan zygote, std::shared_ptr<const HostWorkload> workload, HostSessionOptions options)
+      : zygote_(std::move(zygote)), workload_(std::move(workload)), options_(std::move(options)) {}
+
+  Desk& desk() const { return *reinterpret_cast<Desk*>(rooms_.desk.data()); }
+  Control& control() const { return *reinterpret_cast<Control*>(rooms_.control.data()); }
+  /// False once the child has ended, the deadline has passed or the block was cancelled.
+  bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
+                const CancelToken& cancel) const;
+  Calls run_calls(const BlockRequest& request) const;
+  BlockOutcome judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
+  BlockOutcome describe_end(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
+  std::span<const std::byte> output(std::size_t call, std::size_t index) const;
+
+  ZygotePool::Loan zygote_;
+  std::shared_ptr<const HostWorkload> workload_;
+  HostSessionOptions options_;
+  Zygote::Rooms rooms_;
+  Layout inputs_, outputs_;
+};
+
+}  // namespace lathe::host

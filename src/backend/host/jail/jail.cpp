@@ -1,0 +1,212 @@
+// liblathe_host_jail.so: what Python in the jail cannot do itself. It depends on the C library alone.
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/host/jail/desk.h"
+#include "backend/host/jail/filter.h"
+
+namespace lathe::host {
+namespace {
+
+constexpr std::int64_t kStopNs = 2'000'000'000;  // for a child to stop, where the machine is busy
+
+std::int64_t now_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+void wake(std::atomic<std::uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+
+void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  word.store(value, std::memory_order_release);
+  wake(word);
+}
+
+/// Waits a moment for a word to change.
+void nap(std::atomic<std::uint32_t>& word, std::uint32_t value, long ns) {
+  const timespec limit{0, ns};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+/// Watches one child through its calls.
+class Supervisor {
+ public:
+  Supervisor(Desk& desk, Control& control, pid_t child) : desk_(desk), control_(control), child_(child) {}
+
+  Ending run(std::uint32_t calls, std::int64_t ready_ns, char* outputs, std::uint64_t stride,
+             const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
+    if (const Ending end = wait_for(control_.ready, 1, now_ns() + ready_ns)) return end;
+    if (const Ending end = stop()) return end;
+    say(desk_.stopped, 1);
+    for (std::uint32_t call = 1; call <= calls; ++call) {
+      while (desk_.go.load(std::memory_order_acquire) < call) nap(desk_.go, call - 1, 50'000'000);
+      if (desk_.go.load() == Desk::kEnd) return kKilled;
+      const std::int64_t begin_ns = now_ns();
+      control_.go.store(call, std::memory_order_release);
+      ::kill(child_, SIGCONT);
+      if (const Ending end = wait_for(control_.done, call, 0)) return end;
+      if (const Ending end = stop()) return end;
+      desk_.run_ns.store(now_ns() - begin_ns, std::memory_order_relaxed);
+      say(desk_.stopped, call + 1);
+      while (desk_.taken.load(std::memory_order_acquire) < call) nap(desk_.taken, call - 1, 50'000'000);
+      if (!copy(outputs + (call - 1) * stride, offsets, sizes, count)) return kBadOutput;
+      say(desk_.copied, call);
+    }
+    return kAllCallsRun;
+  }
+
+ private:
+  /// kRunning once the word has the value; the broker ends other waits.
+  Ending wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns) {
+    for (;;) {
+      const std::uint32_t now = word.load(std::memory_order_acquire);
+      if (now >= value) return kRunning;
+      nap(word, now, 2'000'000);
+      if (has_died()) return kDied;
+      if (desk_.go.load(std::memory_order_acquire) == Desk::kEnd) return kKilled;
+      if (deadline_ns > 0 && now_ns() > deadline_ns) return kLate;
+    }
+  }
+
+  bool has_died() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  }
+
+  /// All threads of the child have stopped when this returns kRunning.
+  Ending stop() {
+    ::kill(child_, SIGSTOP);
+    const std::int64_t deadline_ns = now_ns() + kStopNs;
+    for (bool patient = true;; patient = false) {
+      siginfo_t info{};
+      const int flags = WSTOPPED | WEXITED | WNOWAIT | (patient ? 0 : WNOHANG);
+      if (::waitid(P_PID, static_cast<id_t>(child_), &info, flags) != 0) {
+        if (errno == EINTR) continue;
+        return kDied;
+      }
+      if (info.si_pid != 0 && info.si_code != CLD_STOPPED) return kDied;
+      if (info.si_pid != 0) {
+        ::waitid(P_PID, static_cast<id_t>(child_), &info, WSTOPPED | WNOHANG);  // takes what was looked at
+        return kRunning;
+      }
+      if (now_ns() > deadline_ns) return kNotStopped;
+    }
+  }
+
+  bool copy(char* to, const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
+    if (control_.output_count.load() != count) return false;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Control::Output output = control_.outputs[i];
+      if (output.bytes != sizes[i] || !read(to + offsets[i], output.address, sizes[i])) return false;
+    }
+    return true;
+  }
+
+  bool read(char* to, std::uint64_t address, std::uint64_t bytes) const {
+    while (bytes > 0) {
+      const iovec here{to, bytes};
+      const iovec there{reinterpret_cast<void*>(address), bytes};
+      const ssize_t got = ::process_vm_readv(child_, &here, 1, &there, 1, 0);
+      if (got <= 0) return false;
+      to += got, address += static_cast<std::uint64_t>(got), bytes -= static_cast<std::uint64_t>(got);
+    }
+    return true;
+  }
+
+  Desk& desk_;
+  Control& control_;
+  pid_t child_;
+};
+
+Control* g_control = nullptr;  // the signal handler has no other way to find it
+
+void on_fault(int signal, siginfo_t* info, void*) {
+  if (g_control) g_control->fault_address.store(reinterpret_cast<std::uint64_t>(info->si_addr));
+  ::_exit(kExitFault + signal);
+}
+
+}  // namespace
+}  // namespace lathe::host
+
+using lathe::host::Control;
+using lathe::host::Desk;
+
+extern "C" {
+
+/// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
+/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed and reaped.
+std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls, std::int64_t ready_ns,
+                                   void* outputs, std::uint64_t stride, const std::uint64_t* offsets,
+                                   const std::uint64_t* sizes, std::uint32_t count) {
+  auto& shared = *static_cast<Desk*>(desk);
+  lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child);
+  const std::uint32_t ending =
+      supervisor.run(calls, ready_ns, static_cast<char*>(outputs), stride, offsets, sizes, count);
+  lathe::host::say(shared.ended, ending);
+  return ending;
+}
+
+/// For a zygote: what children must not inherit.
+int lathe_host_keep(void* memory, std::uint64_t bytes) { return ::madvise(memory, bytes, MADV_DONTFORK); }
+
+/// For a child, before it handles anything untrusted: memory that is not given back to the system, so that calls do
+/// not pay for it again and again; `poison` fills what is allocated, 0 does not.
+void lathe_host_prepare_heap(int poison) {
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
+  ::mallopt(M_TOP_PAD, 16 << 20);
+  ::mallopt(M_ARENA_MAX, 1);
+  if (poison != 0) ::mallopt(M_PERTURB, poison);
+}
+
+/// For a child: the last thing before candidate code. Returns 0 or an errno.
+int lathe_host_confine(void* control) {
+  lathe::host::g_control = static_cast<Control*>(control);
+  struct sigaction action {};
+  action.sa_sigaction = lathe::host::on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) ::sigaction(signal, &action, nullptr);
+  return lathe::host::apply_filter();
+}
+
+/// For a child: it has everything that a call needs.
+void lathe_host_ready(void* control) {
+  auto& shared = *static_cast<Control*>(control);
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  shared.switches_before.store(usage.ru_nivcsw);
+  lathe::host::say(shared.ready, 1);
+}
+
+/// For a child: waits for its turn. It is stopped meanwhile.
+void lathe_host_await(void* control, std::uint32_t call) {
+  auto& shared = *static_cast<Control*>(control);
+  for (int i = 0; shared.go.load(std::memory_order_acquire) < call; ++i)
+    if (i % 64 == 63) ::syscall(SYS_sched_yield);
+}
+
+/// For a child: its call has ended, and its outputs are where `outputs` says.
+void lathe_host_publish(void* control, std::uint32_t call, const std::uint64_t* outputs, std::uint32_t count) {
+  auto& shared = *static_cast<Control*>(control);
+  for (std::uint32_t i = 0; i < count && i < lathe::host::kMostTensors; ++i)
+    shared.outputs[i] = {outputs[2 * i], outputs[2 * i + 1]};
+  shared.output_count.store(count);
+  lathe::host::say(shared.done, call);
+}
+
+}  // extern "C"

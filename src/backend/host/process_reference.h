@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "backend/host/program.h"
+#include "backend/host/zygote.h"
+#include "base/random.h"
+#include "task/reference.h"
+
+namespace lathe::host {
+
+/// Runs the modules of tasks, in processes that run no candidate. Thread-safe.
+class ReferenceRoom {
+ public:
+  explicit ReferenceRoom(const ZygoteOptions& options) : zygotes_(options) {}
+
+  /// The module's constructor arguments and parameters at a shape. Parameters come from a secret seed, and are
+  /// the same as long as this object lives. Errors: kInvalid, with the module's traceback.
+  Result<std::shared_ptr<const Model>> model(const BoundTask& task);
+  /// Each output in fp64, and what the module gives in its own precision.
+  struct Answer {
+    std::vector<double> exact, usual;
+  };
+  Result<std::vector<Answer>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs);
+
+ private:
+  std::uint64_t seed_of(const BoundTask& task) const;
+  Result<nlohmann::json> describe(const BoundTask& task, UniqueFd& state);
+
+  const Seed secret_ = Seed::from_system();
+  ZygotePool zygotes_;
+  std::mutex mutex_;
+  std::map<std::pair<Digest, Dims>, std::shared_ptr<const Model>> models_;
+};
+
+/// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be off by a few
+/// roundings of itself and of the largest one, and by eight times what the module itself, in its own precision, is
+/// off by at most. `room` must outlive it.
+std::unique_ptr<Reference> make_process_reference(ReferenceRoom& room);
+
+}  // namespace lathe::host

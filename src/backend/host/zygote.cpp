@@ -1,0 +1,153 @@
+#include "backend/host/zygote.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "sandbox/wire.h"
+
+namespace lathe::host {
+namespace {
+
+constexpr int kStartMs = 120'000;
+constexpr int kLoadMs = 30'000;
+constexpr int kPatienceMs = 10'000;  // beyond what a child was given
+constexpr std::size_t kMostText = 8 << 10;
+constexpr std::size_t kMostIdle = 4;
+
+std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, double ready_seconds) {
+  WireWriter writer;
+  writer.put(static_cast<std::uint8_t>(kind)).put(poison).put(std::uint16_t{0}).put(calls);
+  writer.put(static_cast<std::int64_t>(ready_seconds * 1e9));
+  return writer.take();
+}
+
+}  // namespace
+
+bool ChildReply::exited_with(ExitCode code) const {
+  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == code;
+}
+
+Result<ChildReply> decode_child_reply(std::string_view bytes) {
+  WireReader reader(bytes);
+  ChildReply reply;
+  reply.wait_status = reader.get<std::int32_t>();
+  reply.ending = reader.get<std::uint32_t>();
+  reply.switches = reader.get<std::int64_t>();
+  reply.cpu_ns = reader.get<std::int64_t>();
+  if (!reader.finished() || reply.ending > kAllCallsRun)
+    return Error{ErrorCode::kCorrupt, "a zygote's reply cannot be read"};
+  return reply;
+}
+
+Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
+  std::vector<std::string> args = {std::string(name(options.jail)), options.python, options.work_folder,
+                                   options.script, options.library};
+  args.insert(args.end(), options.folders.begin(), options.folders.end());
+  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, args));
+  const auto hello = process.channel().receive(kStartMs);
+  if (!hello.ok())
+    return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
+                 "run lathe doctor --device host:cpu"};
+  return std::unique_ptr<Zygote>(new Zygote(std::move(process)));
+}
+
+Result<Zygote::Rooms> Zygote::make_rooms(const Sizes& sizes) {
+  Rooms rooms;
+  const auto make = [](const char* label, std::size_t bytes, UniqueFd& fd, Mapping& map) -> Status {
+    const std::size_t size = round_to_pages(std::max<std::size_t>(1, bytes));
+    LATHE_TRY(fd, make_memfd(label, size));
+    LATHE_TRY(map, map_shared(fd, size, true));
+    return Ok{};
+  };
+  LATHE_CHECK_OK(make("control", kTextOffset + sizes.text, rooms.control_fd, rooms.control));
+  LATHE_CHECK_OK(make("window", sizes.window, rooms.window_fd, rooms.window));
+  LATHE_CHECK_OK(make("desk", sizeof(Desk), rooms.desk_fd, rooms.desk));
+  LATHE_CHECK_OK(make("outputs", sizes.outputs, rooms.outputs_fd, rooms.outputs));
+  return rooms;
+}
+
+Status Zygote::load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
+                    const std::vector<std::string>& extensions) {
+  LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document));
+  LATHE_TRY(const UniqueFd nothing, make_sealed_memfd("nothing", ""));
+  LATHE_TRY(const UniqueFd window, reopen_read_only(rooms.window_fd));
+  std::vector<int> fds = {payload.get(), rooms.control_fd.get(), window.get(), rooms.desk_fd.get(),
+                          rooms.outputs_fd.get(), state.valid() ? state.get() : nothing.get()};
+  std::vector<UniqueFd> objects;
+  for (const std::string& bytes : extensions) {
+    LATHE_TRY(UniqueFd object, make_sealed_memfd("extension", bytes));
+    fds.push_back(object.get());
+    objects.push_back(std::move(object));
+  }
+  LATHE_CHECK_OK(process_.channel().send("load", fds));
+  LATHE_TRY(const Frame reply, process_.channel().receive(kLoadMs));
+  if (reply.bytes != "loaded") return Error{ErrorCode::kCorrupt, "a zygote did not load a program"};
+  return Ok{};
+}
+
+Result<ChildReply> Zygote::run_step(char step, const Rooms& rooms, double timeout_seconds,
+                                    const CancelToken& cancel) {
+  reinterpret_cast<Control*>(rooms.control.data())->text_bytes.store(0);
+  LATHE_CHECK_OK(process_.channel().send(block_frame(step, 0, 0, timeout_seconds)));
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  for (;;) {
+    auto frame = process_.channel().receive(20);
+    if (frame.ok()) return decode_child_reply(frame->bytes);
+    if (frame.error().code != ErrorCode::kTimeout) return frame.error();
+    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "a step in Python was cancelled"};
+    if (seconds_since(begin_ns) > timeout_seconds + kPatienceMs / 1e3)
+      return Error{ErrorCode::kIo, "a zygote does not answer"};
+  }
+}
+
+Status Zygote::begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const {
+  return process_.channel().send(block_frame('b', poison, calls, ready_seconds));
+}
+
+Result<ChildReply> Zygote::end_block(int timeout_ms) const {
+  LATHE_TRY(const Frame frame, process_.channel().receive(timeout_ms));
+  return decode_child_reply(frame.bytes);
+}
+
+bool Zygote::reply_waits() const {
+  pollfd waiting{process_.channel().fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most) {
+  const auto& control = *reinterpret_cast<const Control*>(rooms.control.data());
+  const std::size_t size =
+      std::min({static_cast<std::size_t>(control.text_bytes.load()), most, rooms.control.size() - kTextOffset});
+  return {reinterpret_cast<const char*>(rooms.control.data()) + kTextOffset, size};
+}
+
+std::string text_of(const Zygote::Rooms& rooms) {
+  std::string text = raw_text_of(rooms, kMostText);
+  for (char& c : text)
+    if ((c < ' ' || c > '~') && c != '\n') c = '?';
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+Result<ZygotePool::Loan> ZygotePool::take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      Loan loan(*this, std::move(idle_.back()));
+      idle_.pop_back();
+      return loan;
+    }
+  }
+  LATHE_TRY(auto zygote, Zygote::start(options_));
+  return Loan(*this, std::move(zygote));
+}
+
+void ZygotePool::give_back(std::unique_ptr<Zygote> zygote) {
+  std::lock_guard lock(mutex_);
+  if (idle_.size() < kMostIdle) idle_.push_back(std::move(zygote));
+}
+
+}  // namespace lathe::host

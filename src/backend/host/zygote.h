@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/host/jail/desk.h"
+#include "base/cancel.h"
+#include "sandbox/jail.h"
+#include "sandbox/memfd.h"
+#include "sandbox/process.h"
+
+namespace lathe::host {
+
+/// How zygotes are started.
+struct ZygoteOptions {
+  std::string runner_program, python, script, library, work_folder;
+  std::vector<std::string> folders;  ///< that Python reads besides those of the system
+  JailKind jail = JailKind::kFull;
+};
+
+/// What a zygote observed of a child. The child cannot write it; the text apart, which is the child's own.
+struct ChildReply {
+  std::int32_t wait_status = 0;
+  std::uint32_t ending = kRunning;
+  std::int64_t switches = 0;  ///< involuntary ones
+  std::int64_t cpu_ns = 0;
+
+  bool exited_with(ExitCode code) const;
+};
+Result<ChildReply> decode_child_reply(std::string_view bytes);
+
+/// A jailed Python process that has imported torch and runs no candidate code: it forks a child for each piece of
+/// work. Not thread-safe.
+class Zygote {
+ public:
+  /// Seconds, until torch is imported.
+  static Result<std::unique_ptr<Zygote>> start(const ZygoteOptions& options);
+
+  /// Memory of a program. The broker maps all of it.
+  struct Rooms {
+    UniqueFd control_fd, window_fd, desk_fd, outputs_fd;
+    Mapping control, window, desk, outputs;
+  };
+  struct Sizes {
+    std::size_t window = 0, outputs = 0, text = 64 << 10;
+  };
+  static Result<Rooms> make_rooms(const Sizes& sizes);
+
+  /// Gives it a program: `document` is JSON (device/host/worker.py reads it). `state` may be invalid.
+  Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
+              const std::vector<std::string>& extensions);
+
+  /// Forks a child that does `step` ('s' build, 'd' describe, 'e' evaluate) and ends.
+  Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds, const CancelToken& cancel);
+  /// Forks a child that runs calls as the desk says. The reply is to be received.
+  Status begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const;
+  Result<ChildReply> end_block(int timeout_ms) const;
+  bool reply_waits() const;
+
+ private:
+  explicit Zygote(HelperProcess process) : process_(std::move(process)) {}
+  HelperProcess process_;
+};
+
+/// What the child wrote, at most 8 KiB, as text that can be printed.
+std::string text_of(const Zygote::Rooms& rooms);
+/// The same with all its bytes, at most `most`.
+std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most);
+
+/// Zygotes that wait for work. Thread-safe.
+class ZygotePool {
+ public:
+  explicit ZygotePool(ZygoteOptions options) : options_(std::move(options)) {}
+
+  /// A zygote for as long as it is held; one that broke is not given back.
+  class Loan {
+   public:
+    Loan(ZygotePool& pool, std::unique_ptr<Zygote> zygote) : pool_(&pool), zygote_(std::move(zygote)) {}
+    Loan(Loan&&) = default;
+    Loan& operator=(Loan&&) = default;
+    ~Loan() {
+      if (zygote_) pool_->give_back(std::move(zygote_));
+    }
+    Zygote* operator->() const { return zygote_.get(); }
+    Zygote& operator*() const { return *zygote_; }
+    /// Ends the process.
+    void drop() { zygote_.reset(); }
+    bool held() const { return zygote_ != nullptr; }
+
+   private:
+    ZygotePool* pool_;
+    std::unique_ptr<Zygote> zygote_;
+  };
+  Result<Loan> take();
+
+ private:
+  void give_back(std::unique_ptr<Zygote> zygote);
+
+  const ZygoteOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Zygote>> idle_;
+};
+
+}  // namespace lathe::host
