@@ -32,9 +32,10 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 class Ended(Exception):
     """Ends the process with an exit code and a text."""
 
-    def __init__(self, code, text=""):
+    def __init__(self, code, text=None):
         super().__init__(text)
         self.code = code
+        self.text = text
 
 
 def warm_up():
@@ -175,7 +176,7 @@ def run_calls(program, control, calls):
     with torch.no_grad():
         for _ in range(load["warm_up_calls"]):
             checked(model(*(as_argument(dummy(spec), spec) for spec in inputs)), outputs)
-        library.lathe_host_ready(control)
+        library.lathe_host_ready(control, ctypes.c_void_p(views[0].data_ptr() if views else None))
         for call in range(1, calls + 1):
             library.lathe_host_await(control, ctypes.c_uint32(call))
             results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs)
@@ -297,7 +298,8 @@ def main(program, kind, poison, calls):
             evaluate(program)
     except Ended as ended:
         code = ended.code
-        write_text(program, str(ended))
+        if ended.text is not None:
+            write_text(program, ended.text)
     except BaseException as error:
         code = EXCEPTION
         write_text(program, describe_exception(error, __file__))

@@ -33,6 +33,7 @@ NaiveAnswer read_naive_line(const std::string& line);
 struct NaiveKernel {
   std::string object;  ///< the compiler's output, even if the gym refuses it
   LaunchProgram program;
+  std::string text = {}, entry = {};  ///< of a host program, which has no launches
 };
 
 struct NaiveJob {

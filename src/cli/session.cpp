@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/broker/cuda_backend.h"
 #include "backend/cuda/broker/visible_devices.h"
+#include "backend/host/host_backend.h"
 #include "base/output.h"
 #include "cli/console.h"
 #include "cli/device_choice.h"
@@ -73,10 +74,19 @@ Error not_on_every_gpu() {
   return invalid("one program computes on one GPU; there are " + cuda::names_of(*devices), kRemedy);
 }
 
+Result<std::unique_ptr<Backend>> open_host(const CommonOptions& options) {
+  HostBackendOptions host;
+  host.threads = options.threads;
+  host.cancel = stop_token();
+  if (wants_reduced_jail(options)) host.jail = JailKind::kReduced;
+  return make_host_backend(host);
+}
+
 /// "auto" is the GPU where one works. One that is there and does not work is worth a word.
 Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
   if (choice.kind == DeviceChoice::Kind::kEveryCuda) return not_on_every_gpu();
+  if (choice.kind == DeviceChoice::Kind::kHostCpu) return open_host(options);
   if (choice.kind != DeviceChoice::Kind::kCpu) {
     auto gpu = make_cuda_backend({.device = choice.index});
     if (gpu.ok() || choice.wants_gpu()) return gpu;

@@ -6,6 +6,8 @@
 #include "backend/cuda/broker/disassembler.h"
 #include "backend/cuda/broker/health.h"
 #include "backend/cuda/broker/naive_grader.h"
+#include "backend/host/naive_grader.h"
+#include "backend/host/python.h"
 #include "backend/installation.h"
 #include "backend/vendor_library.h"
 #include "cli/console.h"
@@ -69,6 +71,15 @@ void print_cpu_libraries() {
               "none");
 }
 
+/// What the device host:cpu needs. Asked in a process of its own, for it takes seconds to import.
+void print_python() {
+  const auto python = host::find_python("");
+  print_check(python.ok(), "Python candidates",
+              python.ok() ? "--device host:cpu, " + python->version
+                          : python.error().message + "\n" + python.error().hint,
+              "none");
+}
+
 Result<int> doctor(const DoctorOptions& options) {
   bool healthy = true;
   for (const SandboxFeature& feature : probe_sandbox()) {
@@ -103,6 +114,7 @@ Result<int> doctor(const DoctorOptions& options) {
     print_check(true, level.name + " bandwidth", fmt::format("{:.1f} GB/s", level.bytes_per_second * 1e-9));
   print_disassembler();
   print_cpu_libraries();
+  print_python();
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 
@@ -139,6 +151,11 @@ Result<int> conformance(const DoctorOptions& options) {
   std::unique_ptr<NaiveGrader> grader;
   ConformanceOptions suite;
   const bool on_gpu = backend->device().dialect == Dialect::kCuda;
+  const bool on_host = backend->device().tier == "HOST";
+  if (on_host) {
+    LATHE_TRY(grader, make_naive_host_grader({}));
+    suite.grader = grader.get();
+  }
   if (on_gpu) {
     LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
     LATHE_TRY(grader, make_naive_cuda_grader({.device = choice.index}));
@@ -146,7 +163,10 @@ Result<int> conformance(const DoctorOptions& options) {
   }
   if (folder.empty()) {
     LATHE_TRY(folder,
-              find_data_folder(on_gpu ? "tests/conformance/cuda" : "tests/conformance", "expected.toml"));
+              find_data_folder(on_gpu    ? "tests/conformance/cuda"
+                               : on_host ? "tests/conformance/host"
+                                         : "tests/conformance",
+                               "expected.toml"));
   }
   suite.only = options.only;
   CaseSink progress;

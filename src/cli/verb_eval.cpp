@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -32,7 +33,11 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   if (const auto best = verdict.speedup(best_baseline); best && best_baseline != "naive")
     speed += fmt::format("  {:.2f}x {} [{:.2f}, {:.2f}]", best->mid, best_baseline, best->low, best->high);
   if (verdict.median_ns() > 0) speed += "  " + format_ns(verdict.median_ns());
-  print("{:<12} {:<18} {}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed);
+  const bool host = verdict.provenance.tier == "HOST";
+  print("{:<12} {:<18} {}{}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed,
+        host ? "  tier HOST" : "");
+  if (verdict.passed() && !verdict.unchecked.empty())
+    print("    not checked in this tier: {}\n", fmt::join(verdict.unchecked, ", "));
   if (!verdict.passed() && !verdict.detail.empty()) print_block("    ", verdict.detail);
   if (verdict.profiles.empty()) return;
   if (const std::string state = device_state_text(verdict); !state.empty())
@@ -63,13 +68,13 @@ Verdict verdict_of(const Error& error, const TaskSpec& task, Depth depth) {
   return verdict;
 }
 
-/// A GPU's kernels are files ending in .cu, a processor's in .cpp; what others are for, the machine
+/// A GPU's kernels are files ending in .cu, a processor's in .cpp, Python's in .py; what others are for, the machine
 /// decides.
 std::string device_of(const std::vector<std::string>& files) {
   const auto all_end_in = [&](std::string_view ending) {
     return std::ranges::all_of(files, [&](const std::string& file) { return file.ends_with(ending); });
   };
-  return all_end_in(".cu") ? "cuda" : all_end_in(".cpp") ? "cpu" : "auto";
+  return all_end_in(".cu") ? "cuda" : all_end_in(".cpp") ? "cpu" : all_end_in(".py") ? "host:cpu" : "auto";
 }
 
 Result<int> eval(EvalOptions options) {

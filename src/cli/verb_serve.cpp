@@ -44,6 +44,7 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 Result<std::vector<std::string>> devices_of(const ServeOptions& options) {
   LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
   if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
+  if (choice.kind == DeviceChoice::Kind::kHostCpu) return std::vector<std::string>{"host:cpu"};
   if (choice.kind == DeviceChoice::Kind::kCuda)
     return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
   const auto gpus = cuda::list_visible({});

@@ -77,7 +77,7 @@ class NextKernel {
     LATHE_TRY(next.candidate_, naive_candidate(task, backend.device().dialect));
     LATHE_TRY(BuildResult built, backend.build(next.candidate_, bound));
     next.artifact_ = std::move(built.artifact);
-    LATHE_TRY(const auto reference, make_reference(task));
+    LATHE_TRY(const auto reference, backend.make_reference(task));
     LATHE_TRY(next.workload_, make_verify_workload(backend, *reference, bound, Seed::from_number(1), false));
     return next;
   }
@@ -172,26 +172,38 @@ class Suite {
       job.inputs = generate_inputs(bound, Distribution::kNormal, Seed::from_number(1));
       LATHE_TRY(const Candidate honest, honest_peer(name, task));
       LATHE_TRY(const BuildResult built, backend_.build(honest, bound));
-      job.honest.object = built.artifact.bytes;
-      LATHE_TRY(job.honest.program, compile_plan(honest, bound, backend_.device().facts));
+      LATHE_TRY(job.honest, naive_kernel(honest, built.artifact.bytes, bound));
       for (Entry& entry : entries_)
         if (entry.result.spec.task == name && !entry.result.skipped) grade(job, bound, entry);
     }
     return Ok{};
   }
 
+  Result<NaiveKernel> naive_kernel(const Candidate& candidate, std::string object, const BoundTask& bound) const {
+    NaiveKernel kernel{std::move(object)};
+    if (!candidate.has_plan()) {
+      kernel.text = candidate.text;
+      kernel.entry = candidate.host_program().entry;
+      return kernel;
+    }
+    LATHE_TRY(kernel.program, compile_plan(candidate, bound, backend_.device().facts));
+    return kernel;
+  }
+
   void grade(NaiveJob job, const BoundTask& bound, Entry& entry) {
     NaiveAnswer& answer = entry.result.naive;
-    auto program = compile_plan(entry.candidate, bound, backend_.device().facts);
-    if (entry.object.empty()) {
+    const bool has_plan = entry.candidate.has_plan();
+    if (entry.object.empty() && has_plan) {
       auto object = grader_.compile(entry.candidate.text, kNaiveCompileSeconds);
       if (!object.ok()) answer = {NaiveAnswer::Kind::kHarmed, 0, object.error().message};
       if (object.ok()) entry.object = *std::move(object);
     }
-    if (program.ok() && !entry.object.empty()) job.candidate = {entry.object, *std::move(program)};
+    auto kernel = naive_kernel(entry.candidate, entry.object, bound);
+    const bool gradable = kernel.ok() && (!has_plan || !entry.object.empty());
+    if (gradable) job.candidate = *std::move(kernel);
     // One success is enough: some exploits need luck with the clock or the scheduler.
     for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
-      if (!job.candidate.object.empty()) answer = grader_.grade(job);
+      if (gradable) answer = grader_.grade(job);
       entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
     }
   }

@@ -11,10 +11,8 @@
 #include "backend/cpu_peaks.h"
 #include "backend/host/extension_builder.h"
 #include "backend/host/host_session.h"
+#include "backend/host/parts.h"
 #include "backend/host/process_reference.h"
-#include "backend/host/python.h"
-#include "backend/installation.h"
-#include "backend/object_cache.h"
 #include "backend/timing_cores.h"
 #include "base/processors.h"
 
@@ -78,23 +76,21 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   return refusal("import_exit", "the process ended while the module was imported");
 }
 
+bool has_quiet_compiles(const TimingCores& cores) {
+  return cores.others.size() >= kProcessorsForQuietCompiles;
+}
+
 class HostBackend final : public Backend {
  public:
-  struct Parts {
-    Python python;
-    TimingCores cores;
-    ZygoteOptions zygotes;
-    ExtensionBuilderOptions extensions;
-    ObjectCache cache;  ///< whose work folder the zygotes share
-  };
-
-  HostBackend(const HostBackendOptions& options, Parts parts)
+  HostBackend(const HostBackendOptions& options, HostParts parts, TimingCores cores)
       : options_(options),
         cache_(std::move(parts.cache)),
         candidates_(parts.zygotes),
         baselines_(parts.zygotes),
         references_(parts.zygotes),
-        extensions_(parts.python, parts.extensions) {
+        extensions_(parts.python,
+                    {parts.compile_program, parts.cache_folder, options.build_timeout_seconds, options.jail,
+                     has_quiet_compiles(cores) ? cores.others : std::vector<int>()}) {
     device_.kind = "host:cpu";
     device_.name = processor_name();
     device_.compiler = parts.python.version;
@@ -108,15 +104,15 @@ class HostBackend final : public Backend {
     device_.best_over_naive = 4;
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
-    device_.quiet_compiles = parts.cores.others.size() >= kProcessorsForQuietCompiles;
+    device_.quiet_compiles = has_quiet_compiles(cores);
     device_.facts = {{"threads", options.threads},
                      {"cores", device_.cores},
                      {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
                      {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
                      {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)}};
     session_.threads = options.threads;
-    session_.timed_cpus = std::move(parts.cores.timed);
-    session_.broker_cpus = std::move(parts.cores.others);
+    session_.timed_cpus = std::move(cores.timed);
+    session_.broker_cpus = std::move(cores.others);
   }
 
   const DeviceInfo& device() const override { return device_; }
@@ -267,32 +263,12 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& given) {
-  HostBackendOptions options = given;
+Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& options) {
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
-  LATHE_TRY(options.runner_program, find_program(options.runner_program, "lathe-host-runner"));
-  LATHE_TRY(options.compile_program, find_program(options.compile_program, "lathe-runner"));
-  LATHE_TRY(options.jail_library, find_vendor_library(options.jail_library, "liblathe_host_jail.so"));
-  if (options.script_folder.empty()) {
-    LATHE_TRY(const std::string device, find_data_folder("device", "host/zygote.py"));
-    options.script_folder = device + "/host";
-  }
-  if (options.cache_folder.empty()) {
-    LATHE_TRY(options.cache_folder, default_cache_folder());
-  }
-  LATHE_TRY(Python python, find_python(options.python));
-  LATHE_TRY(ObjectCache cache, ObjectCache::open(options.cache_folder));
+  LATHE_TRY(HostParts parts, find_parts(options));
   const std::vector<int> processors = usable_processors();
-  TimingCores cores = choose_timing_cores(processors, cores_of(processors), options.threads);
-  const std::vector<int> compilers =
-      cores.others.size() >= kProcessorsForQuietCompiles ? cores.others : std::vector<int>{};
-  ZygoteOptions zygotes{options.runner_program, python.program, options.script_folder + "/zygote.py",
-                        options.jail_library, cache.work_folder(), python.folders, options.jail};
-  ExtensionBuilderOptions extensions{options.compile_program, options.cache_folder, options.build_timeout_seconds,
-                                     options.jail, compilers};
   auto backend = std::make_unique<HostBackend>(
-      options, HostBackend::Parts{std::move(python), std::move(cores), std::move(zygotes), std::move(extensions),
-                                  std::move(cache)});
+      options, std::move(parts), choose_timing_cores(processors, cores_of(processors), options.threads));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));
 }

@@ -208,7 +208,9 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
       return failed(BlockStatus::kTampered, "late_extension", "it asks for an extension that its build did not have");
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
-      return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not: inputs are read-only");
+      if (control().fault_address.load() - control().window_address.load() < inputs_.bytes)
+        return failed(BlockStatus::kTampered, "input_written", "it wrote to an input");
+      return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not");
     case kExitFault + SIGILL:
       return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction that this machine does not have");
     case kExitFault + SIGFPE:

@@ -26,6 +26,13 @@ std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, dou
 
 }  // namespace
 
+std::vector<std::string> runner_arguments(const ZygoteOptions& options) {
+  std::vector<std::string> args = {std::string(name(options.jail)), options.python, options.work_folder,
+                                   options.script, options.library};
+  args.insert(args.end(), options.folders.begin(), options.folders.end());
+  return args;
+}
+
 bool ChildReply::exited_with(ExitCode code) const {
   return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == code;
 }
@@ -43,10 +50,7 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
-  std::vector<std::string> args = {std::string(name(options.jail)), options.python, options.work_folder,
-                                   options.script, options.library};
-  args.insert(args.end(), options.folders.begin(), options.folders.end());
-  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, args));
+  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options)));
   const auto hello = process.channel().receive(kStartMs);
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,

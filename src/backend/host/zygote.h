@@ -22,6 +22,9 @@ struct ZygoteOptions {
   JailKind jail = JailKind::kFull;
 };
 
+/// Of lathe-host-runner.
+std::vector<std::string> runner_arguments(const ZygoteOptions& options);
+
 /// What a zygote observed of a child. The child cannot write it; the text apart, which is the child's own.
 struct ChildReply {
   std::int32_t wait_status = 0;

@@ -39,6 +39,7 @@ struct Control {
   alignas(128) std::atomic<std::uint32_t> done;
   std::atomic<std::int64_t> switches_before;  ///< involuntary ones, before the child was ready
   std::atomic<std::uint64_t> fault_address;
+  std::atomic<std::uint64_t> window_address;  ///< of the inputs
   std::atomic<std::uint32_t> output_count;
   struct Output {
     std::uint64_t address, bytes;

@@ -38,7 +38,7 @@ constexpr unsigned kAllowed[] = {
     // time
     SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_time, SYS_nanosleep, SYS_clock_nanosleep};
 
-constexpr unsigned kKilled[] = {
+constexpr unsigned kDeadly[] = {
     SYS_fork, SYS_vfork, SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
     SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_sendto, SYS_sendmsg,
     SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_send_signal, SYS_pidfd_open,
@@ -101,7 +101,7 @@ int apply_filter() {
   program.add(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);  // the x32 calls
   program.give(kKill);
   for (const unsigned number : kAllowed) program.on_call(number, kAllow);
-  for (const unsigned number : kKilled) program.on_call(number, kKill);
+  for (const unsigned number : kDeadly) program.on_call(number, kKill);
   program.on_call(SYS_clone3, kUnknown);  // its flags lie in memory; libraries then use clone
   program.on_call(SYS_openat2, kUnknown);
   program.on_bits(SYS_clone, 0, CLONE_THREAD, kAllow, kKill);

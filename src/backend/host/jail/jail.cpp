@@ -184,9 +184,10 @@ int lathe_host_confine(void* control) {
   return lathe::host::apply_filter();
 }
 
-/// For a child: it has everything that a call needs.
-void lathe_host_ready(void* control) {
+/// For a child: it has everything that a call needs, and inputs come to `window`.
+void lathe_host_ready(void* control, const void* window) {
   auto& shared = *static_cast<Control*>(control);
+  shared.window_address.store(reinterpret_cast<std::uint64_t>(window));
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   shared.switches_before.store(usage.ru_nivcsw);

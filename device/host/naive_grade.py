@@ -1,0 +1,94 @@
+"""The naive grader for Python candidates: how graders of this kind usually work, with their usual mistakes.
+
+Started in the jail like a zygote. Used for the conformance suite alone, to show that its exploits are exploits.
+"""
+
+import json
+import os
+import socket
+import struct  # noqa: F401 (candidates of the suite use it)
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import torch  # noqa: E402
+
+import extensions  # noqa: E402
+
+WARM_UPS = 3
+CALLS = 20
+DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "int32": torch.int32, "int64": torch.int64}
+
+
+def make(namespace, entry):
+    torch.manual_seed(42)
+    return namespace[entry](*namespace["get_init_inputs"]()).eval()
+
+
+def mean_seconds(model, inputs):
+    for _ in range(WARM_UPS):
+        model(*inputs)
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        model(*inputs)
+    return (time.perf_counter() - begin) / CALLS
+
+
+def grade(document, work):
+    # One namespace: what the candidate defines replaces what the task has defined.
+    namespace = {"__name__": "task"}
+    with open(os.path.join(work, "reference.py"), "w") as file:
+        file.write(document["reference"]["text"])
+    exec(document["reference"]["text"], namespace)
+    for name, value in document["dims"].items():
+        if name in namespace:
+            namespace[name] = value
+    exec(document["text"], namespace)
+    reference = make(namespace, document["reference"]["entry"])
+    model = make(namespace, document["entry"])
+    torch.manual_seed(7)
+    if "get_inputs" in namespace and namespace.get("SHRUNK"):
+        inputs = namespace["get_inputs"]()
+    else:
+        inputs = [torch.randn(spec["shape"], dtype=DTYPES[spec["dtype"]]) for spec in document["inputs"]]
+    with torch.no_grad():
+        honest_seconds = mean_seconds(reference, inputs)
+        expected = reference(*inputs)
+        del expected  # its memory is free, and still holds the answer
+        got = model(*inputs)
+        seconds = mean_seconds(model, inputs)
+        time.sleep(0.1)
+        expected = reference(*inputs)
+        if not torch.allclose(got, expected, rtol=1e-2, atol=1e-2, equal_nan=True):
+            return "FAIL the values are wrong"
+    return "PASS %.3f" % (honest_seconds / max(seconds, 1e-9))
+
+
+def main():
+    work = sys.argv[2]
+    torch.set_num_threads(1)
+    channel = socket.socket(fileno=3)
+    channel.send(b"ready")
+    _, files, _, _ = socket.recv_fds(channel, 96 * 1024, 64)
+    with os.fdopen(files[0], "rb") as payload:
+        payload.seek(0)
+        document = json.loads(payload.read())
+    compiled = {}
+    for number, request in enumerate(document["extensions"]):
+        path = os.path.join(work, "naive%d.so" % number)
+        with os.fdopen(files[1 + number], "rb") as source:
+            source.seek(0)
+            with open(path, "wb") as target:
+                target.write(source.read())
+        compiled[request] = path
+    extensions.install(compiled)
+    try:
+        line = grade(document, work)
+    except Exception as error:
+        line = "FAIL %s" % str(error)[:200].replace("\n", " ")
+    channel.send(line.encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+#include "backend/host/naive_grader.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "backend/host/host_session.h"
+#include "backend/host/parts.h"
+#include "backend/object_cache.h"
+
+namespace lathe {
+namespace {
+
+using namespace host;
+
+constexpr int kStartMs = 120'000;
+constexpr double kLeastSeconds = 8;  // Python imports, makes and times modules meanwhile
+
+class HostNaiveGrader final : public NaiveGrader {
+ public:
+  HostNaiveGrader(ZygoteOptions options, ObjectCache cache)
+      : options_(std::move(options)), cache_(std::move(cache)) {}
+
+  NaiveAnswer grade(const NaiveJob& job) override {
+    auto line = ask(job);
+    if (!line.ok()) return {NaiveAnswer::Kind::kHarmed, 0, line.error().message};
+    return read_naive_line(*line);
+  }
+
+  /// The backend has compiled what there is.
+  Result<std::string> compile(const std::string&, double) override {
+    return Error{ErrorCode::kUnavailable, "Python candidates have no objects"};
+  }
+
+ private:
+  Result<std::string> ask(const NaiveJob& job) const {
+    const TaskSpec& task = *job.task->spec;
+    LATHE_TRY(const Extensions extensions, decode_extensions(job.candidate.object));
+    nlohmann::json document = describe_program({job.candidate.text, job.candidate.entry}, *job.task, {});
+    document["reference"] = {{"text", task.reference_text}, {"entry", task.reference_entry}};
+    document["extensions"] = extensions.requests;
+    LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document.dump()));
+    std::vector<int> fds = {payload.get()};
+    std::vector<UniqueFd> objects;
+    for (const std::string& bytes : extensions.objects) {
+      LATHE_TRY(UniqueFd object, make_sealed_memfd("extension", bytes));
+      fds.push_back(object.get());
+      objects.push_back(std::move(object));
+    }
+    LATHE_TRY(const HelperProcess process, start_python(options_));
+    LATHE_CHECK_OK(process.channel().send("grade", fds));
+    LATHE_TRY(const Frame frame,
+              process.channel().receive(static_cast<int>(1e3 * std::max(kLeastSeconds, job.timeout_seconds))));
+    return frame.bytes;
+  }
+
+  static Result<HelperProcess> start_python(const ZygoteOptions& options) {
+    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options)));
+    LATHE_TRY(const Frame hello, process.channel().receive(kStartMs));
+    if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
+    return process;
+  }
+
+  const ZygoteOptions options_;
+  const ObjectCache cache_;  ///< of the work folder
+};
+
+}  // namespace
+
+Result<std::unique_ptr<NaiveGrader>> make_naive_host_grader(const HostBackendOptions& given) {
+  LATHE_TRY(HostParts parts, find_parts(given));
+  parts.zygotes.script = parts.script_folder + "/naive_grade.py";
+  return std::unique_ptr<NaiveGrader>(
+      std::make_unique<HostNaiveGrader>(std::move(parts.zygotes), std::move(parts.cache)));
+}
+
+}  // namespace lathe

@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "backend/host/host_backend.h"
+#include "backend/host/naive_grader.h"
+#include "conformance/conformance.h"
+
+namespace lathe {
+namespace {
+
+const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance/host";
+
+/// Prints each case when it ends, because a suite that takes minutes should not be silent.
+class PrintingSink final : public EventSink {
+ public:
+  void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
+};
+
+/// LATHE_CONFORMANCE_ONLY="side_thread zeros" runs two cases.
+std::vector<std::string> chosen_cases() {
+  const char* text = std::getenv("LATHE_CONFORMANCE_ONLY");
+  std::istringstream words(text ? text : "");
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGraderIsFooled) {
+  HostBackendOptions backend_options;
+  backend_options.cache_folder = testing::TempDir() + "lathe-host-conformance-cache";
+  auto backend = make_host_backend(backend_options);
+  if (!backend.ok() && backend.error().code == ErrorCode::kUnavailable)
+    GTEST_SKIP() << backend.error().to_string();
+  ASSERT_TRUE(backend.ok()) << backend.error().to_string();
+  // The roof has its own tests, and peaks measured while other tests run would incriminate honest modules.
+  DevicePeaks unlimited;
+  unlimited.flops_per_second = 1e30;
+  unlimited.levels = {{"memory", 1e30, 1e30}};
+  (*backend)->set_peaks(unlimited);
+  auto grader = make_naive_host_grader(backend_options);
+  ASSERT_TRUE(grader.ok()) << grader.error().to_string();
+  PrintingSink events;
+  ConformanceOptions options;
+  options.secret = Seed::from_number(20);
+  options.grader = grader->get();
+  options.only = chosen_cases();
+  const auto report = run_conformance(kFolder, **backend, events, options);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  for (const ConformanceResult& result : report->results) {
+    if (result.skipped) continue;
+    EXPECT_TRUE(result.as_expected) << result.spec.file << ": " << name(result.outcome) << " " << result.reason
+                                    << ": " << result.detail;
+    if (result.naive.kind == NaiveAnswer::Kind::kUnavailable) continue;
+    EXPECT_TRUE(result.naive_as_expected) << result.spec.file << ": the naive grader should have said "
+                                          << result.spec.naive << " but said " << result.naive.detail;
+  }
+}
+
+TEST(HostConformance, TheTableListsEveryCandidate) {
+  const auto cases = read_conformance_table(kFolder);
+  ASSERT_TRUE(cases.ok()) << cases.error().to_string();
+  std::set<std::string> listed, present;
+  for (const ConformanceCase& one : *cases) EXPECT_TRUE(listed.insert(one.file).second) << one.file;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    if (entry.path().extension() == ".py") present.insert(entry.path().filename());
+  EXPECT_EQ(listed, present);
+}
+
+}  // namespace
+}  // namespace lathe
