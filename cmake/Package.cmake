@@ -1,10 +1,10 @@
 # What `./run package` packs: the component `lathe`, and for `--bench` the component `bench` besides. All paths lie
 # as in the source tree, so that commands of the documents work in the unpacked folder.
-install(TARGETS lathe lathe-runner lathe-cuda-runner RUNTIME DESTINATION bin COMPONENT lathe)
-install(TARGETS lathe_vendor lathe_vendor_cuda LIBRARY DESTINATION lib COMPONENT lathe)
+install(TARGETS lathe lathe-runner lathe-cuda-runner lathe-host-runner RUNTIME DESTINATION bin COMPONENT lathe)
+install(TARGETS lathe_vendor lathe_vendor_cuda lathe_host_jail LIBRARY DESTINATION lib COMPONENT lathe)
 install(DIRECTORY device tasks examples prompts DESTINATION . COMPONENT lathe)
 install(DIRECTORY tests/conformance DESTINATION tests COMPONENT lathe
-        FILES_MATCHING PATTERN "*.toml" PATTERN "*.cu" PATTERN "*.cpp" PATTERN "*_test.cpp" EXCLUDE)
+        FILES_MATCHING PATTERN "*.toml" PATTERN "*.cu" PATTERN "*.cpp" PATTERN "*.py" PATTERN "*_test.cpp" EXCLUDE)
 install(DIRECTORY src/gemm/runtime DESTINATION src/gemm COMPONENT lathe)
 install(FILES docs/archive.md DESTINATION . RENAME README.md COMPONENT lathe)
 install(DIRECTORY docs DESTINATION . COMPONENT lathe FILES_MATCHING PATTERN "*.md" PATTERN "archive.md" EXCLUDE)

@@ -35,6 +35,8 @@ json verdict_summary(const Verdict& verdict, const ReportExtras& extras) {
                   {"detail", verdict.detail},
                   {"depth", name(verdict.depth)},
                   {"jail", verdict.provenance.jail},
+                  {"tier", verdict.provenance.tier},
+                  {"unchecked", verdict.unchecked},
                   {"median_ns", positive(verdict.median_ns())},
                   {"candidate_digest", verdict.candidate.hex()}};
   put_interval(summary, "speedup", verdict.speedup(naive_name(extras)));

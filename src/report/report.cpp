@@ -24,6 +24,14 @@ std::string head(const RunRecord& run) {
          "</style>\n</head>\n<body>\n";
 }
 
+/// Verdicts of old name no tier.
+bool has_mixed_tiers(const std::vector<Experience>& experiences) {
+  std::set<std::string> tiers;
+  for (const Experience& experience : experiences) tiers.insert(experience.verdict.provenance.tier);
+  tiers.erase("");
+  return tiers.size() > 1;
+}
+
 }  // namespace
 
 Result<std::string> render_report(const RunRecord& run, const std::vector<Experience>& experiences,
@@ -32,6 +40,8 @@ Result<std::string> render_report(const RunRecord& run, const std::vector<Experi
                                  [&](const BaselineTime& b) { return b.name == extras.best_baseline; });
   if (!timed && !(extras.baselines.empty() && extras.best_baseline.empty()))
     return invalid("the best baseline '" + extras.best_baseline + "' is not among those timed");
+  if (has_mixed_tiers(experiences))
+    return invalid("the run's verdicts are of different tiers, which have nothing in common to compare");
 
   const RunView view(run, experiences, extras);
   return head(run) + page_header(view) + "<main>\n" + summary_cards(view) +

@@ -204,12 +204,12 @@ Status read_shapes(const TomlTable& task, TaskSpec& spec) {
 }
 
 /// A process reference is a Python file: its text is part of what the task is.
-Status read_process_source(const SourcePos& where, TaskSpec& spec) {
+Status read_process_source(TaskSpec& spec) {
   const auto path = std::filesystem::path(spec.path).parent_path() / spec.reference_source;
   auto text = read_file(path.string(), kMaxTextBytes);
   if (!text.ok())
     return Error{ErrorCode::kNotFound, "no reference source: " + text.error().message,
-                 "'source' is relative to the task's file", where};
+                 "'source' is relative to the task's file", {spec.path, 0, 0}};
   spec.reference_text = *std::move(text);
   spec.digest = Hasher().add(spec.text).add(spec.reference_text).finish();
   return Ok{};
@@ -231,8 +231,7 @@ Status read_reference(const TomlTable& task, TaskSpec& spec) {
   spec.reference = kind == "native" ? ReferenceKind::kNative : ReferenceKind::kProcess;
   if (spec.reference == ReferenceKind::kNative) return Ok{};
   LATHE_TRY(spec.reference_entry, table.text(is_table ? "entry" : "", "Model"));
-  LATHE_CHECK_OK(check_name(spec.reference_entry, "a class", table.where()));
-  return read_process_source(table.where("source"), spec);
+  return check_name(spec.reference_entry, "a class", table.where());
 }
 
 Status read_header(const TomlTable& task, TaskSpec& spec) {
@@ -316,7 +315,9 @@ Result<TaskSpec> parse_task(std::string_view text, const std::string& path) {
 
 Result<TaskSpec> load_task(const std::string& path) {
   LATHE_TRY(const std::string text, read_file(path, kMaxTextBytes));
-  return parse_task(text, path);
+  LATHE_TRY(TaskSpec spec, parse_task(text, path));
+  if (spec.reference == ReferenceKind::kProcess) LATHE_CHECK_OK(read_process_source(spec));
+  return spec;
 }
 
 }  // namespace lathe

@@ -97,7 +97,7 @@ struct TaskSpec {
 };
 
 /// Parses and checks a task. Errors carry file:line:column and a hint (a similar name, the allowed
-/// values).
+/// values). It opens no file: a process reference has no text then.
 Result<TaskSpec> parse_task(std::string_view text, const std::string& path);
 Result<TaskSpec> load_task(const std::string& path);
 

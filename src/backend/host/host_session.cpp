@@ -17,7 +17,7 @@
 namespace lathe::host {
 namespace {
 
-constexpr double kReadySeconds = 60;
+constexpr double kImportSeconds = 20;       // beside the calls that warm a module up
 constexpr int kReplyTimeoutMs = 20'000;
 constexpr std::int64_t kLateNs = 300'000;   // between what the broker and the zygote measure
 constexpr int kSwitchesAllowed = 3;         // involuntary ones of a block's process after it was ready
@@ -27,6 +27,8 @@ constexpr int kWarmUpCalls = 2;
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
   return {status, std::move(reason), std::move(detail)};
 }
+
+double ready_seconds(const BlockRequest& request) { return kImportSeconds + 2 * request.timeout_seconds; }
 
 void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   word.store(value, std::memory_order_release);
@@ -105,7 +107,8 @@ bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
 HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
   Calls calls;
   const auto now = [] { return steady_clock().now_ns(); };
-  calls.got_ready = wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(2e9 * kReadySeconds), request.cancel);
+  const double patience_ns = 2e9 * ready_seconds(request);  // the zygote says when it is too late
+  calls.got_ready = wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(patience_ns), request.cancel);
   if (!calls.got_ready) return calls;
   double left_ns = request.timeout_seconds * 1e9;
   for (std::size_t i = 0; i < request.trials.size(); ++i) {
@@ -123,7 +126,7 @@ HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
       return calls;
     }
     calls.late = calls.late || took_ns - static_cast<double>(desk().run_ns.load()) > kLateNs;
-    calls.wall_ns += std::max(1.0, took_ns - options_.empty_call_ns);
+    calls.wall_ns += std::max(took_ns / 2, took_ns - options_.empty_call_ns);
     left_ns -= took_ns;
     say(desk().taken, call);
     if (!wait_for(desk().copied, call, now() + std::int64_t{20'000'000'000}, request.cancel)) return calls;
@@ -141,7 +144,7 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
   const auto poison = request.timed ? std::uint8_t{0} : request.poison;
-  Status begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, kReadySeconds);
+  Status begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, ready_seconds(request));
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
   say(desk().go, Desk::kEnd);
   say(desk().taken, Desk::kEnd);
@@ -183,8 +186,9 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
   if (ending == kBadOutput)
     return failed(BlockStatus::kTampered, "bad_output", "an output is not where the process says it is");
   if (ending == kLate || (!calls.got_ready && ending == kRunning))
-    return failed(BlockStatus::kTimeout, "import_timeout",
-                  fmt::format("not ready for its first call after {:.0f} s", kReadySeconds));
+    return failed(BlockStatus::kTimeout, "timeout",
+                  fmt::format("imported and warmed up, it is not ready for its first call after {:.0f} s",
+                              ready_seconds(request)));
   const int status = reply.wait_status;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
     return failed(BlockStatus::kTampered, "forbidden_syscall", "the process made a forbidden system call");

@@ -54,7 +54,7 @@ class HostNaiveGrader final : public NaiveGrader {
   }
 
   static Result<HelperProcess> start_python(const ZygoteOptions& options) {
-    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options)));
+    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options, options.work_folder)));
     LATHE_TRY(const Frame hello, process.channel().receive(kStartMs));
     if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
     return process;

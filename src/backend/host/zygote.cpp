@@ -26,8 +26,8 @@ std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, dou
 
 }  // namespace
 
-std::vector<std::string> runner_arguments(const ZygoteOptions& options) {
-  std::vector<std::string> args = {std::string(name(options.jail)), options.python, options.work_folder,
+std::vector<std::string> runner_arguments(const ZygoteOptions& options, const std::string& work_folder) {
+  std::vector<std::string> args = {std::string(name(options.jail)), options.python, work_folder,
                                    options.script, options.library};
   args.insert(args.end(), options.folders.begin(), options.folders.end());
   return args;
@@ -50,12 +50,14 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
-  LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options)));
+  LATHE_TRY(WorkFolder work, WorkFolder::make(options.work_folder));
+  LATHE_TRY(HelperProcess process,
+            HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path())));
   const auto hello = process.channel().receive(kStartMs);
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
                  "run lathe doctor --device host:cpu"};
-  return std::unique_ptr<Zygote>(new Zygote(std::move(process)));
+  return std::unique_ptr<Zygote>(new Zygote(std::move(work), std::move(process)));
 }
 
 Result<Zygote::Rooms> Zygote::make_rooms(const Sizes& sizes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/host/jail/desk.h"
+#include "backend/object_cache.h"
 #include "base/cancel.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"
@@ -23,7 +24,7 @@ struct ZygoteOptions {
 };
 
 /// Of lathe-host-runner.
-std::vector<std::string> runner_arguments(const ZygoteOptions& options);
+std::vector<std::string> runner_arguments(const ZygoteOptions& options, const std::string& work_folder);
 
 /// What a zygote observed of a child. The child cannot write it; the text apart, which is the child's own.
 struct ChildReply {
@@ -65,7 +66,8 @@ class Zygote {
   bool reply_waits() const;
 
  private:
-  explicit Zygote(HelperProcess process) : process_(std::move(process)) {}
+  Zygote(WorkFolder work, HelperProcess process) : work_(std::move(work)), process_(std::move(process)) {}
+  WorkFolder work_;  ///< its own: no candidate sees what another brought
   HelperProcess process_;
 };
 

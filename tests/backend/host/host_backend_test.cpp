@@ -82,7 +82,8 @@ struct Fixture {
     const std::string folder = testing::TempDir() + "lathe-host-task";
     EXPECT_TRUE(make_directories(folder).ok());
     EXPECT_TRUE(write_file_atomically(folder + "/softmax_module.py", kModule).ok());
-    auto parsed = parse_task(kTask, folder + "/softmax_module.toml");
+    EXPECT_TRUE(write_file_atomically(folder + "/softmax_module.toml", kTask).ok());
+    auto parsed = load_task(folder + "/softmax_module.toml");
     EXPECT_TRUE(parsed.ok()) << parsed.error().to_string();
     spec = *std::move(parsed);
     bound = *lathe::bind(spec, spec.shapes.front().dims);
