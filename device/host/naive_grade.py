@@ -65,7 +65,11 @@ def grade(document, work):
     return "PASS %.3f" % (honest_seconds / max(seconds, 1e-9))
 
 
+channel = None
+
+
 def main():
+    global channel
     work = sys.argv[2]
     torch.set_num_threads(1)
     channel = socket.socket(fileno=3)

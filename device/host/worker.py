@@ -151,8 +151,19 @@ def prepare(program, poison):
     return control
 
 
-def close_all():
-    os.closerange(3, 256)
+def confine(program, control):
+    """The last thing before candidate code: no descriptors, and few system calls."""
+    for descriptor in range(3, 256):
+        if descriptor != program.confined:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+    error = program.library.lathe_host_confine(control)
+    if error:
+        raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
+    os.write(program.confined, b"y")
+    os.close(program.confined)
 
 
 def run_calls(program, control, calls):
@@ -163,11 +174,7 @@ def run_calls(program, control, calls):
     except (OSError, ValueError):
         pass
     state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if load["state"] else None
-    close_all()
-    error = library.lathe_host_confine(control)
-    if error:
-        raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
-
+    confine(program, control)
     extensions.install(program.extensions)
     inputs, outputs = load["inputs"], load["outputs"]
     model = start(load, state)
@@ -176,9 +183,11 @@ def run_calls(program, control, calls):
     with torch.no_grad():
         for _ in range(load["warm_up_calls"]):
             checked(model(*(as_argument(dummy(spec), spec) for spec in inputs)), outputs)
+        results = None
         library.lathe_host_ready(control, ctypes.c_void_p(views[0].data_ptr() if views else None))
         for call in range(1, calls + 1):
             library.lathe_host_await(control, ctypes.c_uint32(call))
+            results = None  # of the call before, whose memory the next one may have
             results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs)
             for i, got in enumerate(results):
                 table[2 * i] = got.data_ptr()
@@ -210,10 +219,7 @@ def start(load, state):
 
 def build(program, control):
     state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if program.load["state"] else None
-    close_all()
-    error = program.library.lathe_host_confine(control)
-    if error:
-        raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
+    confine(program, control)
     extensions.install(program.extensions)
     start(program.load, state)
     raise Ended(BUILT)

@@ -27,7 +27,7 @@ import worker  # noqa: E402
 MOST_FRAME_BYTES = 96 * 1024
 MOST_FRAME_FDS = 64
 BLOCK = struct.Struct("<BBHIq")  # kind, poison, padding, calls, nanoseconds to get ready in
-REPLY = struct.Struct("<iIqq")  # wait status, ending, involuntary switches, processor time
+REPLY = struct.Struct("<iIIqq")  # wait status, ending, confined, involuntary switches, processor time
 
 
 def map_shared(descriptor, writable=True):
@@ -98,9 +98,11 @@ class Zygote:
 
     def run(self, kind, poison, _, calls, ready_ns):
         program = self.program
+        told, program.confined = os.pipe()
         child = os.fork()
         if child == 0:
             worker.main(program, chr(kind), poison, calls)
+        os.close(program.confined)
         ending = 1
         if kind == ord("b"):
             ending = self.supervise(child, calls, ready_ns)
@@ -114,8 +116,10 @@ class Zygote:
                     break
             except ChildProcessError:
                 break
+        confined = len(os.read(told, 1))  # before that no candidate code ran
+        os.close(told)
         cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
-        self.channel.send(REPLY.pack(status, ending, usage.ru_nivcsw, cpu_ns))
+        self.channel.send(REPLY.pack(status, ending, confined, usage.ru_nivcsw, cpu_ns))
 
     def supervise(self, child, calls, ready_ns):
         program = self.program

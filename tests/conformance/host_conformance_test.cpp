@@ -18,7 +18,10 @@ const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance/host";
 /// Prints each case when it ends, because a suite that takes minutes should not be silent.
 class PrintingSink final : public EventSink {
  public:
-  void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
+  void on_event(const Event& event) override {
+    std::printf("%s\n", event.text.c_str());
+    std::fflush(stdout);
+  }
 };
 
 /// LATHE_CONFORMANCE_ONLY="side_thread zeros" runs two cases.

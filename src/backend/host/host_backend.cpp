@@ -164,7 +164,7 @@ class HostBackend final : public Backend {
                                      : Result<ChildReply>(loaded.error());
       if (!reply.ok()) return zygote.drop(), reply.error();
       if (reply->exited_with(kExitBuilt)) break;
-      if (reply->exited_with(kExitSetup))
+      if (!reply->confined)
         return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms), "run lathe doctor"};
       if (!reply->exited_with(kExitExtension)) return refusal_of(*reply, text_of(rooms));
       if (extensions.requests.size() >= kMostExtensions)

@@ -190,14 +190,14 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
                   fmt::format("imported and warmed up, it is not ready for its first call after {:.0f} s",
                               ready_seconds(request)));
   const int status = reply.wait_status;
+  if (!reply.confined)
+    return failed(BlockStatus::kInfra, "not_ready", "the process could not be prepared: " + said);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
     return failed(BlockStatus::kTampered, "forbidden_syscall", "the process made a forbidden system call");
   if (WIFSIGNALED(status))
     return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
                   fmt::format("killed by signal {}", WTERMSIG(status)));
   switch (const int code = WEXITSTATUS(status)) {
-    case kExitSetup:
-      return failed(BlockStatus::kInfra, "not_ready", "the process could not be prepared: " + said);
     case kExitImport:
       return failed(BlockStatus::kCrash, "import_error", said);
     case kExitEntry:

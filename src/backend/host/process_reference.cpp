@@ -14,6 +14,8 @@ namespace {
 constexpr double kDescribeSeconds = 60;
 constexpr double kEvaluateSeconds = 300;
 constexpr double kOwnErrors = 8;
+constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
+constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
 constexpr std::size_t kMostDescription = 1 << 20;
 
 Error module_failed(const BoundTask& task, const std::string& what) {
@@ -25,7 +27,15 @@ ProgramText text_of_reference(const TaskSpec& spec, std::uint64_t seed) {
   return {spec.reference_text, spec.reference_entry, true, seed};
 }
 
-void add_tolerance(const TaskSpec& spec, const std::vector<double>& usual, Expected& expected) {
+/// Of all inputs: how many terms a sum may have, as far as anybody can tell.
+double longest_extent(const BoundTask& task) {
+  std::int64_t longest = 1;
+  for (const TensorDecl& tensor : task.spec->tensors)
+    for (const std::int64_t extent : task.shape_of(tensor.name)) longest = std::max(longest, extent);
+  return static_cast<double>(longest);
+}
+
+void add_tolerance(const BoundTask& task, const std::vector<double>& usual, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);
   const std::vector<double>& exact = expected.value.data;
@@ -36,9 +46,11 @@ void add_tolerance(const TaskSpec& spec, const std::vector<double>& usual, Expec
     if (std::isfinite(usual[i])) own_error = std::max(own_error, std::fabs(usual[i] - exact[i]));
   }
   const double u = type.unit_roundoff;
+  const double roundings = kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
   for (const double y : exact)
-    expected.value.err.push_back(spec.tolerance * (8 * u * std::fabs(y) + 4 * u * largest + kOwnErrors * own_error +
-                                                   2 * u * type.smallest_normal));
+    expected.value.err.push_back(task.spec->tolerance *
+                                 (roundings * u * std::fabs(y) + kLargestRoundings * u * largest +
+                                  kOwnErrors * own_error + 2 * u * type.smallest_normal));
 }
 
 class ProcessReference final : public Reference {
@@ -57,7 +69,7 @@ class ProcessReference final : public Reference {
       expected.compare = output.compare;
       expected.value.shape = task.shape_of(output.name);
       expected.value.data = std::move(answers[i].exact);
-      add_tolerance(*task.spec, answers[i].usual, expected);
+      add_tolerance(task, answers[i].usual, expected);
     }
     return all;
   }

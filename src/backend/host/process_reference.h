@@ -37,9 +37,9 @@ class ReferenceRoom {
   std::map<std::pair<Digest, Dims>, std::shared_ptr<const Model>> models_;
 };
 
-/// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be off by a few
-/// roundings of itself and of the largest one, and by eight times what the module itself, in its own precision, is
-/// off by at most. `room` must outlive it.
+/// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be off by
+/// some roundings of itself, more of them the longer sums may be, by a few of the largest element, and by eight times
+/// what the module itself, in its own precision, is off by at most. `room` must outlive it.
 std::unique_ptr<Reference> make_process_reference(ReferenceRoom& room);
 
 }  // namespace lathe::host

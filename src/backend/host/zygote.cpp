@@ -42,6 +42,7 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
   ChildReply reply;
   reply.wait_status = reader.get<std::int32_t>();
   reply.ending = reader.get<std::uint32_t>();
+  reply.confined = reader.get<std::uint32_t>() != 0;
   reply.switches = reader.get<std::int64_t>();
   reply.cpu_ns = reader.get<std::int64_t>();
   if (!reader.finished() || reply.ending > kAllCallsRun)

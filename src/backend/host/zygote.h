@@ -30,6 +30,7 @@ std::vector<std::string> runner_arguments(const ZygoteOptions& options, const st
 struct ChildReply {
   std::int32_t wait_status = 0;
   std::uint32_t ending = kRunning;
+  bool confined = false;      ///< else no candidate code has run in it
   std::int64_t switches = 0;  ///< involuntary ones
   std::int64_t cpu_ns = 0;
 

@@ -53,7 +53,7 @@ inline constexpr std::uint64_t kTextOffset = 4096;
 /// Exit codes of a child. It can forge all of them, so none is worth more to it than another.
 enum ExitCode {
   kExitBuilt = 10,      ///< build: the module is imported and its entry made
-  kExitSetup = 11,      ///< the machine failed before any candidate code ran
+  kExitSetup = 11,      ///< the machine failed before any candidate code ran, if the zygote says so too
   kExitImport = 12,     ///< the module could not be imported
   kExitEntry = 13,      ///< it has no such entry, or that cannot be made
   kExitState = 14,      ///< its parameters are not the reference's
