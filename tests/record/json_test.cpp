@@ -61,11 +61,14 @@ TEST(VerdictJson, SaysWhatItWasReachedWithAndWhatIsNotCovered) {
                         .driver = "570.1",
                         .compiler = "NVRTC 12.8",
                         .gym_version = "0.1.0",
-                        .jail = "reduced"};
+                        .jail = "reduced",
+                        .tier = "HOST"};
+  verdict.unchecked = {"own_kernels"};
   const auto back = verdict_from_json(to_json(verdict));
   ASSERT_TRUE(back.ok()) << back.error().to_string();
   EXPECT_EQ(back->uncovered, verdict.uncovered);
   EXPECT_EQ(back->provenance, verdict.provenance);
+  EXPECT_EQ(back->unchecked, verdict.unchecked);
 }
 
 TEST(VerdictJson, OfAnOlderVersionHasNoProvenanceAndCoversAll) {

@@ -151,6 +151,58 @@ shape = [{ n = 100 }])toml");
   EXPECT_EQ(spec.outputs.front().name, "sum");
 }
 
+constexpr std::string_view kProcessTask = R"(
+name = "module"
+dims = ["n"]
+
+[reference]
+kind = "process"
+source = "module.py"
+
+[[tensor]]
+name = "x"
+shape = ["n"]
+
+[[output]]
+name = "y"
+shape = ["n"]
+
+[[shape]]
+n = 8
+)";
+
+TEST(ParseTask, AProcessReferenceIsAFileBesideTheTask) {
+  const Result<TaskSpec> parsed = parse_task(kProcessTask, "t.toml");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_EQ(parsed->reference, ReferenceKind::kProcess);
+  EXPECT_EQ(parsed->reference_entry, "Model");
+  EXPECT_TRUE(parsed->reference_text.empty());  // no file is opened for text that came from anywhere
+
+  const std::string folder = testing::TempDir() + "lathe-process-task";
+  const std::string path = folder + "/t.toml";
+  ASSERT_TRUE(make_directories(folder).ok());
+  ASSERT_TRUE(write_file_atomically(path, kProcessTask).ok());
+  ASSERT_TRUE(write_file_atomically(folder + "/module.py", "class Model: pass").ok());
+  const Result<TaskSpec> one = load_task(path);
+  ASSERT_TRUE(one.ok()) << one.error().to_string();
+  EXPECT_EQ(one->reference_text, "class Model: pass");
+  ASSERT_TRUE(write_file_atomically(folder + "/module.py", "class Model: ...").ok());
+  const Result<TaskSpec> other = load_task(path);
+  ASSERT_TRUE(other.ok()) << other.error().to_string();
+  EXPECT_NE(one->digest, other->digest) << "the module is part of what the task is";
+}
+
+TEST(ParseTask, ARefusedReferenceSaysWhy) {
+  const auto refused = [](std::string_view from, std::string_view to) {
+    std::string text(kProcessTask);
+    text.replace(text.find(from), from.size(), to);
+    return error_of(text).to_string();
+  };
+  EXPECT_THAT(refused("\"process\"", "\"magic\""), HasSubstr("process"));
+  EXPECT_THAT(refused("source = \"module.py\"", ""), HasSubstr("source"));
+  EXPECT_THAT(refused("kind = \"process\"", "kind = \"process\"\nentry = \"a b\""), HasSubstr("a class"));
+}
+
 TEST(TaskDocumentation, NamesEveryOpAndAttribute) {
   const Result<std::string> text = read_file(LATHE_SOURCE_DIR "/docs/tasks.md");
   ASSERT_TRUE(text.ok());

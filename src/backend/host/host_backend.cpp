@@ -85,7 +85,6 @@ class HostBackend final : public Backend {
  public:
   HostBackend(const HostBackendOptions& options, HostParts parts, TimingCores cores)
       : options_(options),
-        cache_(std::move(parts.cache)),
         candidates_(parts.zygotes),
         baselines_(parts.zygotes),
         references_(parts.zygotes),
@@ -251,7 +250,6 @@ class HostBackend final : public Backend {
 
  private:
   HostBackendOptions options_;
-  ObjectCache cache_;  ///< outlives the zygotes that write to its folder
   DeviceInfo device_;
   DeviceLane lane_{DeviceLane::Grain::kStage, kLaneName};
   HostSessionOptions session_;

@@ -17,8 +17,7 @@ constexpr double kLeastSeconds = 8;  // Python imports, makes and times modules 
 
 class HostNaiveGrader final : public NaiveGrader {
  public:
-  HostNaiveGrader(ZygoteOptions options, ObjectCache cache)
-      : options_(std::move(options)), cache_(std::move(cache)) {}
+  explicit HostNaiveGrader(ZygoteOptions options) : options_(std::move(options)) {}
 
   NaiveAnswer grade(const NaiveJob& job) override {
     auto line = ask(job);
@@ -46,22 +45,22 @@ class HostNaiveGrader final : public NaiveGrader {
       fds.push_back(object.get());
       objects.push_back(std::move(object));
     }
-    LATHE_TRY(const HelperProcess process, start_python(options_));
+    LATHE_TRY(const WorkFolder work, WorkFolder::make(options_.cache_folder));
+    LATHE_TRY(const HelperProcess process, start_python(options_, work.path()));
     LATHE_CHECK_OK(process.channel().send("grade", fds));
     LATHE_TRY(const Frame frame,
               process.channel().receive(static_cast<int>(1e3 * std::max(kLeastSeconds, job.timeout_seconds))));
     return frame.bytes;
   }
 
-  static Result<HelperProcess> start_python(const ZygoteOptions& options) {
-    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options, options.work_folder)));
+  static Result<HelperProcess> start_python(const ZygoteOptions& options, const std::string& work) {
+    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options, work)));
     LATHE_TRY(const Frame hello, process.channel().receive(kStartMs));
     if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
     return process;
   }
 
   const ZygoteOptions options_;
-  const ObjectCache cache_;  ///< of the work folder
 };
 
 }  // namespace
@@ -70,7 +69,7 @@ Result<std::unique_ptr<NaiveGrader>> make_naive_host_grader(const HostBackendOpt
   LATHE_TRY(HostParts parts, find_parts(given));
   parts.zygotes.script = parts.script_folder + "/naive_grade.py";
   return std::unique_ptr<NaiveGrader>(
-      std::make_unique<HostNaiveGrader>(std::move(parts.zygotes), std::move(parts.cache)));
+      std::make_unique<HostNaiveGrader>(std::move(parts.zygotes)));
 }
 
 }  // namespace lathe

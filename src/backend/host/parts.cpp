@@ -17,11 +17,10 @@ Result<HostParts> find_parts(const HostBackendOptions& options) {
     LATHE_TRY(cache_folder, default_cache_folder());
   }
   LATHE_TRY(Python python, find_python(options.python));
-  LATHE_TRY(ObjectCache cache, ObjectCache::open(cache_folder));
-  ZygoteOptions zygotes{runner,         python.program, scripts + "/zygote.py", library, cache.work_folder(),
+  LATHE_CHECK_OK(ObjectCache::open(cache_folder));
+  ZygoteOptions zygotes{runner, python.program, scripts + "/zygote.py", library, cache_folder,
                         python.folders, options.jail};
-  return HostParts{std::move(python),       compiler,        std::move(scripts), std::move(cache_folder),
-                   std::move(zygotes), std::move(cache)};
+  return HostParts{std::move(python), compiler, std::move(scripts), std::move(cache_folder), std::move(zygotes)};
 }
 
 }  // namespace lathe::host

@@ -6,7 +6,6 @@
 #include "backend/host/host_backend.h"
 #include "backend/host/python.h"
 #include "backend/host/zygote.h"
-#include "backend/object_cache.h"
 
 namespace lathe::host {
 
@@ -15,7 +14,6 @@ struct HostParts {
   Python python;
   std::string compile_program, script_folder, cache_folder;
   ZygoteOptions zygotes;
-  ObjectCache cache;  ///< its work folder is the zygotes': it outlives them
 };
 /// Errors: kUnavailable, with what is missing.
 Result<HostParts> find_parts(const HostBackendOptions& options);

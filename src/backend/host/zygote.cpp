@@ -51,7 +51,7 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
-  LATHE_TRY(WorkFolder work, WorkFolder::make(options.work_folder));
+  LATHE_TRY(WorkFolder work, WorkFolder::make(options.cache_folder));
   LATHE_TRY(HelperProcess process,
             HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path())));
   const auto hello = process.channel().receive(kStartMs);

@@ -18,7 +18,8 @@ namespace lathe::host {
 
 /// How zygotes are started.
 struct ZygoteOptions {
-  std::string runner_program, python, script, library, work_folder;
+  std::string runner_program, python, script, library;
+  std::string cache_folder;  ///< where each gets a work folder of its own
   std::vector<std::string> folders;  ///< that Python reads besides those of the system
   JailKind jail = JailKind::kFull;
 };
