@@ -255,8 +255,8 @@ class Backend {
   /// Computes references' large products, beside no candidate; nullptr where the host's processors
   /// must do.
   virtual ProductEngine* products() { return nullptr; }
-  /// The task's reference, which must not outlive the backend. A process reference runs in workers of the
-  /// backend's own: kUnavailable where it has none.
+  /// The task's reference, which must not outlive the backend. A process reference runs in workers
+  /// of the backend's own: kUnavailable where it has none.
   virtual Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) {
     return lathe::make_reference(spec, products());
   }

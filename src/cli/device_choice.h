@@ -15,7 +15,8 @@ struct DeviceChoice {
   bool wants_gpu() const { return kind == Kind::kCuda || kind == Kind::kEveryCuda; }
 };
 
-/// "auto", "cpu", "cuda" (the first visible GPU), "cuda:N", "cuda:all", "host:cpu" (Python candidates).
+/// "auto", "cpu", "cuda" (the first visible GPU), "cuda:N", "cuda:all", "host:cpu" (Python
+/// candidates).
 Result<DeviceChoice> parse_device(const std::string& text);
 
 }  // namespace lathe::cli

@@ -208,14 +208,17 @@ Status read_process_source(TaskSpec& spec) {
   const auto path = std::filesystem::path(spec.path).parent_path() / spec.reference_source;
   auto text = read_file(path.string(), kMaxTextBytes);
   if (!text.ok())
-    return Error{ErrorCode::kNotFound, "no reference source: " + text.error().message,
-                 "'source' is relative to the task's file", {spec.path, 0, 0}};
+    return Error{ErrorCode::kNotFound,
+                 "no reference source: " + text.error().message,
+                 "'source' is relative to the task's file",
+                 {spec.path, 0, 0}};
   spec.reference_text = *std::move(text);
   spec.digest = Hasher().add(spec.text).add(spec.reference_text).finish();
   return Ok{};
 }
 
-/// `reference = "native"` beside `source`, or a table with `kind`, `source` and, of a process, `entry`.
+/// `reference = "native"` beside `source`, or a table with `kind`, `source` and, of a process,
+/// `entry`.
 Status read_reference(const TomlTable& task, TaskSpec& spec) {
   const TomlValue* written = task.get("reference");
   const bool is_table = written != nullptr && written->is_table();

@@ -38,7 +38,8 @@ TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGra
   if (!backend.ok() && backend.error().code == ErrorCode::kUnavailable)
     GTEST_SKIP() << backend.error().to_string();
   ASSERT_TRUE(backend.ok()) << backend.error().to_string();
-  // The roof has its own tests, and peaks measured while other tests run would incriminate honest modules.
+  // The roof has its own tests, and peaks measured while other tests run would incriminate honest
+  // modules.
   DevicePeaks unlimited;
   unlimited.flops_per_second = 1e30;
   unlimited.levels = {{"memory", 1e30, 1e30}};
@@ -54,8 +55,8 @@ TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGra
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   for (const ConformanceResult& result : report->results) {
     if (result.skipped) continue;
-    EXPECT_TRUE(result.as_expected) << result.spec.file << ": " << name(result.outcome) << " " << result.reason
-                                    << ": " << result.detail;
+    EXPECT_TRUE(result.as_expected) << result.spec.file << ": " << name(result.outcome) << " "
+                                    << result.reason << ": " << result.detail;
     if (result.naive.kind == NaiveAnswer::Kind::kUnavailable) continue;
     EXPECT_TRUE(result.naive_as_expected) << result.spec.file << ": the naive grader should have said "
                                           << result.spec.naive << " but said " << result.naive.detail;

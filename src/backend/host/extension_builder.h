@@ -26,15 +26,16 @@ struct CompiledExtension {
   double seconds = 0;
 };
 
-/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the compile jail.
-/// Objects are kept by the digest of all that they are made of, where no candidate can write. Thread-safe.
+/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the
+/// compile jail. Objects are kept by the digest of all that they are made of, where no candidate
+/// can write. Thread-safe.
 class ExtensionBuilder {
  public:
   ExtensionBuilder(Python python, ExtensionBuilderOptions options)
       : python_(std::move(python)), options_(std::move(options)) {}
 
-  /// `request` is the candidate's: JSON of a name, a source and flags. An Error is the machine's fault, or
-  /// kCancelled. The first call precompiles torch's header, which takes a minute.
+  /// `request` is the candidate's: JSON of a name, a source and flags. An Error is the machine's
+  /// fault, or kCancelled. The first call precompiles torch's header, which takes a minute.
   Result<CompiledExtension> build(const std::string& request, const CancelToken& cancel);
 
  private:

@@ -31,9 +31,9 @@ constexpr double kLeastBlockNs = 1e6;
 
 /// What a gym cannot know of a process that brings its own host code.
 const std::vector<std::string> kUnchecked = {
-    "own_kernels",    // that the candidate's code computes, and not a library that its process contains
-    "memory_bounds",  // reads and writes beside tensors, inside its own process
-    "bytes_moved",    // a module says nothing of its inputs' share in memory traffic
+    "own_kernels",       // that the candidate's code computes, and not a library that its process contains
+    "memory_bounds",     // reads and writes beside tensors, inside its own process
+    "bytes_moved",       // a module says nothing of its inputs' share in memory traffic
     "constant_folding",  // what depends on shapes and parameters alone, computed before the clock starts
 };
 
@@ -65,7 +65,8 @@ BuildResult refusal(std::string reason, std::string log) {
 /// What a build's child ended with, where that is the candidate's fault.
 BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   if (WIFSIGNALED(reply.wait_status) && WTERMSIG(reply.wait_status) == SIGSYS) {
-    BuildResult result = refusal("forbidden_syscall", "the module made a forbidden system call at its import");
+    BuildResult result =
+        refusal("forbidden_syscall", "the module made a forbidden system call at its import");
     result.outcome = Outcome::kTampered;
     return result;
   }
@@ -139,10 +140,12 @@ class HostBackend final : public Backend {
   }
 
   using Backend::build;
-  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task, const CancelToken& cancel) override {
+  Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
+                            const CancelToken& cancel) override {
     if (candidate.has_plan())
-      return refusal("plan", "this device runs host programs, and its tasks have process references: a kernel with "
-                             "a plan needs another device");
+      return refusal("plan",
+                     "this device runs host programs, and its tasks have process references: a kernel with "
+                     "a plan needs another device");
     if (candidate.host_program().language != "python")
       return refusal("language", "this device runs Python, not '" + candidate.host_program().language + "'");
     auto model = std::make_shared<const Model>();
@@ -150,21 +153,21 @@ class HostBackend final : public Backend {
       LATHE_TRY(model, references_.model(task));
     }
     LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = kMostRequest}));
-    nlohmann::json document = describe_program({candidate.text, candidate.host_program().entry}, task,
-                                               *model);
+    nlohmann::json document =
+        describe_program({candidate.text, candidate.host_program().entry}, task, *model);
     Extensions extensions;
     BuildFacts facts;
     for (;;) {
       document["extensions"] = extensions.requests;
       LATHE_TRY(auto zygote, candidates_.take());
-      const Status loaded =
-          zygote->load(document.dump(), rooms, model->state_memory, extensions.objects);
+      const Status loaded = zygote->load(document.dump(), rooms, model->state_memory, extensions.objects);
       const auto reply = loaded.ok() ? zygote->run_step('s', rooms, kImportSeconds, cancel)
                                      : Result<ChildReply>(loaded.error());
       if (!reply.ok()) return zygote.drop(), reply.error();
       if (reply->exited_with(kExitBuilt)) break;
       if (!reply->confined)
-        return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms), "run lathe doctor"};
+        return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms),
+                     "run lathe doctor"};
       if (!reply->exited_with(kExitExtension)) return refusal_of(*reply, text_of(rooms));
       if (extensions.requests.size() >= kMostExtensions)
         return refusal("bad_extension", fmt::format("more than {} extensions", kMostExtensions));
@@ -183,7 +186,8 @@ class HostBackend final : public Backend {
     }
     BuildResult result{.ok = true};
     result.artifact.bytes = encode(extensions);
-    result.artifact.key = Hasher().add(device_.digest_text).add(candidate.text).add(result.artifact.bytes).finish();
+    result.artifact.key =
+        Hasher().add(device_.digest_text).add(candidate.text).add(result.artifact.bytes).finish();
     result.facts = std::move(facts);
     return result;
   }
@@ -198,15 +202,15 @@ class HostBackend final : public Backend {
   }
 
   using Backend::open;
-  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The gym's own modules
-  /// have zygotes of their own.
+  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The
+  /// gym's own modules have zygotes of their own.
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload, Runner runner) override {
     auto own = std::dynamic_pointer_cast<const HostWorkload>(std::move(workload));
     if (!own) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const Extensions extensions, decode_extensions(artifact.bytes));
-    LATHE_TRY(auto session, HostSession::open(runner.process == Runner::kShared ? baselines_ : candidates_, candidate,
-                                              extensions, std::move(own), session_));
+    LATHE_TRY(auto session, HostSession::open(runner.process == Runner::kShared ? baselines_ : candidates_,
+                                              candidate, extensions, std::move(own), session_));
     return std::unique_ptr<Session>(std::move(session));
   }
 
@@ -226,7 +230,8 @@ class HostBackend final : public Backend {
     const std::vector<double> zero = {0};
     Expected anything{.name = "y", .value = {{1}, zero, {1e300}}};
     for (int i = 0; i < kCalls; ++i)
-      workload->trials.push_back({.inputs = {HostTensor::encode(DType::kF32, {1}, zero)}, .expected = {anything}});
+      workload->trials.push_back(
+          {.inputs = {HostTensor::encode(DType::kF32, {1}, zero)}, .expected = {anything}});
     LATHE_TRY(auto session, HostSession::open(baselines_, nothing, {}, workload, session_));
     const DeviceLane::Lease lease =
         lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, options_.cancel);

@@ -10,19 +10,20 @@ namespace lathe {
 
 struct HostBackendOptions {
   int threads = 1;
-  std::string python = {};          ///< an interpreter that has torch; empty: $LATHE_PYTHON, else /usr/bin/python3
-  std::string runner_program = {};  ///< empty: lathe-host-runner beside the running program
+  std::string python = {};  ///< an interpreter that has torch; empty: $LATHE_PYTHON, else /usr/bin/python3
+  std::string runner_program = {};   ///< empty: lathe-host-runner beside the running program
   std::string compile_program = {};  ///< empty: lathe-runner there
-  std::string jail_library = {};    ///< empty: liblathe_host_jail.so beside it, or in ../lib
-  std::string script_folder = {};   ///< empty: device/host of the installation
-  std::string cache_folder = {};    ///< empty: default_cache_folder()
+  std::string jail_library = {};     ///< empty: liblathe_host_jail.so beside it, or in ../lib
+  std::string script_folder = {};    ///< empty: device/host of the installation
+  std::string cache_folder = {};     ///< empty: default_cache_folder()
   double build_timeout_seconds = 60;
   JailKind jail = JailKind::kFull;
   CancelToken cancel = {};  ///< ends waiting for other processes that time on the processor
 };
 
-/// The HOST tier on this machine's processor: candidates are Python modules that use PyTorch, tasks have process
-/// references. Errors: kUnavailable, with what is missing, where the interpreter has no torch or the machine no jail.
+/// The HOST tier on this machine's processor: candidates are Python modules that use PyTorch, tasks
+/// have process references. Errors: kUnavailable, with what is missing, where the interpreter has
+/// no torch or the machine no jail.
 Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& options);
 
 }  // namespace lathe

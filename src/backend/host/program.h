@@ -20,8 +20,8 @@ struct Layout {
 Layout lay_out_inputs(const BoundTask& task);
 Layout lay_out_outputs(const BoundTask& task);
 
-/// What a task's module is made of at one shape: the arguments of its constructor and its parameters, which a
-/// candidate's module gets too.
+/// What a task's module is made of at one shape: the arguments of its constructor and its
+/// parameters, which a candidate's module gets too.
 struct Model {
   nlohmann::json init = nlohmann::json::array();
   nlohmann::json state = nlohmann::json::array();

@@ -19,7 +19,7 @@ namespace lathe::host {
 /// How zygotes are started.
 struct ZygoteOptions {
   std::string runner_program, python, script, library;
-  std::string cache_folder;  ///< where each gets a work folder of its own
+  std::string cache_folder;          ///< where each gets a work folder of its own
   std::vector<std::string> folders;  ///< that Python reads besides those of the system
   JailKind jail = JailKind::kFull;
 };
@@ -27,7 +27,8 @@ struct ZygoteOptions {
 /// Of lathe-host-runner.
 std::vector<std::string> runner_arguments(const ZygoteOptions& options, const std::string& work_folder);
 
-/// What a zygote observed of a child. The child cannot write it; the text apart, which is the child's own.
+/// What a zygote observed of a child. The child cannot write it; the text apart, which is the
+/// child's own.
 struct ChildReply {
   std::int32_t wait_status = 0;
   std::uint32_t ending = kRunning;
@@ -39,8 +40,8 @@ struct ChildReply {
 };
 Result<ChildReply> decode_child_reply(std::string_view bytes);
 
-/// A jailed Python process that has imported torch and runs no candidate code: it forks a child for each piece of
-/// work. Not thread-safe.
+/// A jailed Python process that has imported torch and runs no candidate code: it forks a child for
+/// each piece of work. Not thread-safe.
 class Zygote {
  public:
   /// Seconds, until torch is imported.
@@ -56,12 +57,14 @@ class Zygote {
   };
   static Result<Rooms> make_rooms(const Sizes& sizes);
 
-  /// Gives it a program: `document` is JSON (device/host/worker.py reads it). `state` may be invalid.
+  /// Gives it a program: `document` is JSON (device/host/worker.py reads it). `state` may be
+  /// invalid.
   Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
               const std::vector<std::string>& extensions);
 
   /// Forks a child that does `step` ('s' build, 'd' describe, 'e' evaluate) and ends.
-  Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds, const CancelToken& cancel);
+  Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds,
+                              const CancelToken& cancel);
   /// Forks a child that runs calls as the desk says. The reply is to be received.
   Status begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const;
   Result<ChildReply> end_block(int timeout_ms) const;

@@ -3,20 +3,21 @@
 #include <atomic>
 #include <cstdint>
 
-/// Memory that processes of the HOST tier share. No pointers, no classes: the library in the jail, which depends on
-/// the C library alone, and the Python code there use it too.
+/// Memory that processes of the HOST tier share. No pointers, no classes: the library in the jail,
+/// which depends on the C library alone, and the Python code there use it too.
 namespace lathe::host {
 
-/// Between the broker and a zygote, which runs no candidate code; a candidate's process has no mapping of it. Calls
-/// count from 1. Each word is a futex.
+/// Between the broker and a zygote, which runs no candidate code; a candidate's process has no
+/// mapping of it. Calls count from 1. Each word is a futex.
 struct Desk {
   static constexpr std::uint32_t kEnd = 0xffffffff;  ///< in `go`: kill the child
   alignas(128) std::atomic<std::uint32_t> go;        ///< the calls that the broker has let run
-  alignas(128) std::atomic<std::uint32_t> stopped;   ///< 1: the child is ready and stopped; n + 1: so after n calls
-  alignas(128) std::atomic<std::uint32_t> taken;     ///< the calls whose end the broker has timed
-  alignas(128) std::atomic<std::uint32_t> copied;    ///< the calls whose outputs are in the broker's memory
-  alignas(128) std::atomic<std::uint32_t> ended;     ///< why nothing more comes: an Ending
-  std::atomic<std::int64_t> run_ns;                  ///< of the last call, by the zygote: tells if somebody was late
+  alignas(128)
+      std::atomic<std::uint32_t> stopped;  ///< 1: the child is ready and stopped; n + 1: so after n calls
+  alignas(128) std::atomic<std::uint32_t> taken;   ///< the calls whose end the broker has timed
+  alignas(128) std::atomic<std::uint32_t> copied;  ///< the calls whose outputs are in the broker's memory
+  alignas(128) std::atomic<std::uint32_t> ended;   ///< why nothing more comes: an Ending
+  std::atomic<std::int64_t> run_ns;  ///< of the last call, by the zygote: tells if somebody was late
 };
 
 enum Ending : std::uint32_t {
@@ -31,8 +32,9 @@ enum Ending : std::uint32_t {
 
 inline constexpr std::uint32_t kMostTensors = 64;
 
-/// Between a zygote, the child that runs the candidate, and the broker. The child may write anything into it: `done`
-/// is a hint to stop it, `outputs` says where to look, and the rest is for messages.
+/// Between a zygote, the child that runs the candidate, and the broker. The child may write
+/// anything into it: `done` is a hint to stop it, `outputs` says where to look, and the rest is for
+/// messages.
 struct Control {
   alignas(128) std::atomic<std::uint32_t> ready;
   alignas(128) std::atomic<std::uint32_t> go;

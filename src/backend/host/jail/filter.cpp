@@ -38,13 +38,48 @@ constexpr unsigned kAllowed[] = {
     // time
     SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_time, SYS_nanosleep, SYS_clock_nanosleep};
 
-constexpr unsigned kDeadly[] = {
-    SYS_fork, SYS_vfork, SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_sendto, SYS_sendmsg,
-    SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_send_signal, SYS_pidfd_open,
-    SYS_pidfd_getfd, SYS_timer_create, SYS_setitimer, SYS_alarm, SYS_mq_open, SYS_mq_notify, SYS_io_setup,
-    SYS_io_uring_setup, SYS_perf_event_open, SYS_bpf, SYS_userfaultfd, SYS_setsid, SYS_setpgid, SYS_unshare, SYS_setns,
-    SYS_mount, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_personality};
+constexpr unsigned kDeadly[] = {SYS_fork,
+                                SYS_vfork,
+                                SYS_execve,
+                                SYS_execveat,
+                                SYS_ptrace,
+                                SYS_process_vm_readv,
+                                SYS_process_vm_writev,
+                                SYS_socket,
+                                SYS_socketpair,
+                                SYS_connect,
+                                SYS_bind,
+                                SYS_listen,
+                                SYS_accept,
+                                SYS_accept4,
+                                SYS_sendto,
+                                SYS_sendmsg,
+                                SYS_kill,
+                                SYS_tkill,
+                                SYS_rt_sigqueueinfo,
+                                SYS_rt_tgsigqueueinfo,
+                                SYS_pidfd_send_signal,
+                                SYS_pidfd_open,
+                                SYS_pidfd_getfd,
+                                SYS_timer_create,
+                                SYS_setitimer,
+                                SYS_alarm,
+                                SYS_mq_open,
+                                SYS_mq_notify,
+                                SYS_io_setup,
+                                SYS_io_uring_setup,
+                                SYS_perf_event_open,
+                                SYS_bpf,
+                                SYS_userfaultfd,
+                                SYS_setsid,
+                                SYS_setpgid,
+                                SYS_unshare,
+                                SYS_setns,
+                                SYS_mount,
+                                SYS_keyctl,
+                                SYS_add_key,
+                                SYS_request_key,
+                                SYS_personality};
 
 constexpr uint32_t kAllow = SECCOMP_RET_ALLOW;
 constexpr uint32_t kKill = SECCOMP_RET_KILL_PROCESS;
@@ -63,7 +98,8 @@ class Program {
     if_equal(number);
     give(action);
   }
-  /// Judges a call by one of its arguments, low word: `action` where it is in `values`, else `otherwise`.
+  /// Judges a call by one of its arguments, low word: `action` where it is in `values`, else
+  /// `otherwise`.
   template <unsigned long N>
   void on_argument(unsigned number, unsigned argument, const uint32_t (&values)[N], uint32_t action,
                    uint32_t otherwise) {
@@ -116,7 +152,8 @@ int apply_filter() {
   program.on_argument(SYS_prctl, 0, kHarmlessPrctls, kAllow, kRefuse);
   constexpr uint32_t kAbort[] = {SIGABRT};
   program.on_argument(SYS_tgkill, 2, kAbort, kAllow, kKill);
-  constexpr uint32_t kNull[] = {0};  // a limit may be asked for, not changed; no pointer has a low word of zero
+  constexpr uint32_t kNull[] = {
+      0};  // a limit may be asked for, not changed; no pointer has a low word of zero
   program.on_argument(SYS_prlimit64, 2, kNull, kAllow, kRefuse);
   program.give(kRefuse);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;

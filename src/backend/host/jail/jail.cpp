@@ -1,4 +1,5 @@
-// liblathe_host_jail.so: what Python in the jail cannot do itself. It depends on the C library alone.
+// liblathe_host_jail.so: what Python in the jail cannot do itself. It depends on the C library
+// alone.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -30,7 +31,9 @@ std::int64_t now_ns() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-void wake(std::atomic<std::uint32_t>& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
 
 void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   word.store(value, std::memory_order_release);
@@ -85,7 +88,8 @@ class Supervisor {
 
   bool has_died() const {
     siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+    return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
   }
 
   /// All threads of the child have stopped when this returns kRunning.
@@ -149,10 +153,12 @@ using lathe::host::Desk;
 extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
-/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed and reaped.
-std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls, std::int64_t ready_ns,
-                                   void* outputs, std::uint64_t stride, const std::uint64_t* offsets,
-                                   const std::uint64_t* sizes, std::uint32_t count) {
+/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed
+/// and reaped.
+std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
+                                   std::int64_t ready_ns, void* outputs, std::uint64_t stride,
+                                   const std::uint64_t* offsets, const std::uint64_t* sizes,
+                                   std::uint32_t count) {
   auto& shared = *static_cast<Desk*>(desk);
   lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child);
   const std::uint32_t ending =
@@ -164,8 +170,8 @@ std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::ui
 /// For a zygote: what children must not inherit.
 int lathe_host_keep(void* memory, std::uint64_t bytes) { return ::madvise(memory, bytes, MADV_DONTFORK); }
 
-/// For a child, before it handles anything untrusted: memory that is not given back to the system, so that calls do
-/// not pay for it again and again; `poison` fills what is allocated, 0 does not.
+/// For a child, before it handles anything untrusted: memory that is not given back to the system,
+/// so that calls do not pay for it again and again; `poison` fills what is allocated, 0 does not.
 void lathe_host_prepare_heap(int poison) {
   ::mallopt(M_MMAP_MAX, 0);
   ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
@@ -202,7 +208,8 @@ void lathe_host_await(void* control, std::uint32_t call) {
 }
 
 /// For a child: its call has ended, and its outputs are where `outputs` says.
-void lathe_host_publish(void* control, std::uint32_t call, const std::uint64_t* outputs, std::uint32_t count) {
+void lathe_host_publish(void* control, std::uint32_t call, const std::uint64_t* outputs,
+                        std::uint32_t count) {
   auto& shared = *static_cast<Control*>(control);
   for (std::uint32_t i = 0; i < count && i < lathe::host::kMostTensors; ++i)
     shared.outputs[i] = {outputs[2 * i], outputs[2 * i + 1]};

@@ -1,5 +1,6 @@
-// lathe-host-runner JAIL PYTHON WORK SCRIPT LIBRARY [VISIBLE...]: confines itself, then becomes a Python interpreter
-// that runs SCRIPT, a zygote of the HOST tier. Started by the broker; descriptor 3 is the channel.
+// lathe-host-runner JAIL PYTHON WORK SCRIPT LIBRARY [VISIBLE...]: confines itself, then becomes a
+// Python interpreter that runs SCRIPT, a zygote of the HOST tier. Started by the broker; descriptor
+// 3 is the channel.
 
 #include <unistd.h>
 
@@ -20,8 +21,16 @@ struct Request {
 
 /// What torch reads when it is imported, and no more of the machine.
 std::vector<std::string> readable(const Request& request) {
-  std::vector<std::string> paths = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives",
-                                    "/etc/python3.11", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo",
+  std::vector<std::string> paths = {"/usr",
+                                    "/lib",
+                                    "/lib64",
+                                    "/bin",
+                                    "/etc/ld.so.cache",
+                                    "/etc/alternatives",
+                                    "/etc/python3.11",
+                                    "/dev/urandom",
+                                    "/proc/cpuinfo",
+                                    "/proc/meminfo",
                                     "/sys/devices/system/cpu"};
   paths.push_back(request.script.substr(0, request.script.rfind('/')));
   paths.push_back(request.library);
@@ -40,11 +49,13 @@ Status confine(const Request& request) {
 
 int become_python(const Request& request) {
   if (!confine(request).ok()) return 126;
-  const char* const argv[] = {request.python.c_str(), "-I", "-B", request.script.c_str(), request.library.c_str(),
-                              request.work.c_str(), nullptr};
+  const char* const argv[] = {
+      request.python.c_str(), "-I",   "-B", request.script.c_str(), request.library.c_str(),
+      request.work.c_str(),   nullptr};
   // One thread until a candidate may have more: libraries that are loaded must not make any.
-  const char* const environment[] = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C.UTF-8", "OMP_NUM_THREADS=1",
-                                     "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", nullptr};
+  const char* const environment[] = {
+      "PATH=/usr/bin:/bin",     "HOME=/nonexistent", "LC_ALL=C.UTF-8", "OMP_NUM_THREADS=1",
+      "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", nullptr};
   ::execve(request.python.c_str(), const_cast<char* const*>(argv), const_cast<char* const*>(environment));
   return 127;
 }
