@@ -24,7 +24,7 @@ if(LATHE_RELOCATABLE)
     endforeach()" COMPONENT lathe)
 
   set(packages libfmt-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev libsqlite3-dev libseccomp-dev
-               libsodium-dev libutf8proc-dev libboost1.81-dev libopenblas0-pthread libdnnl2 ocl-icd-libopencl1 gcc-12-base)
+               libsodium-dev libutf8proc-dev libhiredis-dev libpq-dev libboost1.81-dev libopenblas0-pthread libdnnl2 ocl-icd-libopencl1 gcc-12-base)
   foreach(package IN LISTS packages)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION licences RENAME ${package}.txt COMPONENT lathe)
   endforeach()

@@ -14,6 +14,9 @@
 #include "sandbox/process.h"
 #include "serve/api.h"
 #include "serve/memory_queue.h"
+#include "serve/postgres_connection.h"
+#include "serve/postgres_ledger.h"
+#include "serve/redis_queue.h"
 #include "serve/sqlite_ledger.h"
 #include "serve/worker_pool.h"
 
@@ -27,6 +30,7 @@ struct ServeOptions {
   int max_unfinished = 100'000;
   int drain_seconds = 30;
   int workers = 1;
+  std::string queue;
   std::string worker_program;
   std::string task_folder;
 };
@@ -85,19 +89,38 @@ Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, s
     LATHE_TRY(TaskSpec task, load_task(it->path().string()));
     tasks.push_back({task.digest, task.name, task.text});
   }
-  const Status written = ledger.write([&](serve::LedgerWriter& writer) -> Status {
-    for (const serve::StoredTask& task : tasks) LATHE_CHECK_OK(writer.add_task(task));
-    return Ok{};
-  });
-  LATHE_CHECK_OK(written);
+  LATHE_CHECK_OK(ledger.write({.tasks = tasks}));
   return tasks;
 }
 
+Result<std::unique_ptr<serve::TokenStore>> open_tokens(const CommonOptions& options) {
+  const std::string store = store_folder(options);
+  return serve::is_postgres_url(store) ? serve::open_postgres_tokens(store) : serve::TokenStore::open(store);
+}
+
+Result<std::unique_ptr<serve::Ledger>> open_ledger(const ServeOptions& options) {
+  const std::string store = store_folder(options.common);
+  if (serve::is_postgres_url(store) != options.queue.empty())
+    return serve::is_postgres_url(store) ? serve::open_postgres_ledger(store) : serve::open_sqlite_ledger(store);
+  if (options.queue.empty())
+    return invalid("a store in PostgreSQL needs a queue that front ends share",
+                   "add --queue redis://HOST:PORT");
+  return invalid("front ends with a common queue need a common store",
+                 "add --store postgres://USER:PASSWORD@HOST/DATABASE");
+}
+
+Result<std::unique_ptr<serve::SharedQueue>> open_queue(const ServeOptions& options, EventSink& log) {
+  if (options.queue.empty()) return std::unique_ptr<serve::SharedQueue>();
+  LATHE_TRY(const serve::RedisUrl url, serve::parse_redis_url(options.queue));
+  return serve::open_redis_queue({.url = url, .gym_version = kGymVersion}, steady_clock(), log);
+}
+
 Result<int> serve_until_stopped(const ServeOptions& options) {
-  const std::string folder = store_folder(options.common);
-  LATHE_TRY(const auto ledger, serve::open_sqlite_ledger(folder));
-  LATHE_TRY(auto token_store, serve::TokenStore::open(folder));
-  LATHE_TRY(auto records, token_store.list());
+  JsonLog log("serve");
+  LATHE_TRY(const auto ledger, open_ledger(options));
+  LATHE_TRY(const auto shared, open_queue(options, log));
+  LATHE_TRY(const auto token_store, open_tokens(options.common));
+  LATHE_TRY(auto records, token_store->list());
   if (!is_loopback(options.address) && records.empty())
     return invalid("others than this machine would reach " + options.address + " without a token",
                    "make one first: lathe serve token add NAME");
@@ -110,11 +133,10 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   LATHE_TRY(auto own_tasks, record_tasks(task_folder, *ledger));
   LATHE_TRY(auto known_tasks, ledger->tasks());
 
-  JsonLog log("serve");
   const auto queue = serve::make_memory_queue({}, steady_clock());
   LATHE_TRY(auto service, serve::Service::start(
                               *ledger, *queue, steady_clock(),
-                              {.max_unfinished = options.max_unfinished, .gym_version = kGymVersion}, log));
+                              {.max_unfinished = options.max_unfinished, .gym_version = kGymVersion, .shared = shared.get()}, log));
   auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
   const auto api = serve::Api::make(*service,
                                     {.device_kind = devices.front().starts_with("cuda") ? "cuda" : "cpu",
@@ -134,7 +156,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
     service->turn(0.05);
     if (seconds_since(looked_ns) < 1) continue;
     looked_ns = steady_clock().now_ns();
-    if (auto fresh = token_store.list(); fresh.ok()) api->set_tokens(serve::Tokens(*std::move(fresh)));
+    if (auto fresh = token_store->list(); fresh.ok()) api->set_tokens(serve::Tokens(*std::move(fresh)));
   }
   log.on_event({Severity::kInfo, "serve.draining",
                 "what is under way is finished, the rest waits for the next start"});
@@ -151,16 +173,16 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
 }
 
 Result<int> add_token(const TokenOptions& options) {
-  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
+  LATHE_TRY(const auto tokens, open_tokens(options.common));
   LATHE_TRY(const serve::Role role, serve::parse_role(options.role));
-  LATHE_TRY(const std::string token, tokens.add({options.name, role, options.max_unfinished}));
+  LATHE_TRY(const std::string token, tokens->add({options.name, role, options.max_unfinished}));
   print("{}\n", token);
   return static_cast<int>(kSuccess);
 }
 
 Result<int> list_tokens(const TokenOptions& options) {
-  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
-  LATHE_TRY(const auto records, tokens.list());
+  LATHE_TRY(const auto tokens, open_tokens(options.common));
+  LATHE_TRY(const auto records, tokens->list());
   for (const serve::TokenRecord& record : records)
     print("{:<24} {:<7} {:>9} unfinished at most\n", record.principal.client, name(record.principal.role),
           record.principal.max_unfinished);
@@ -168,8 +190,8 @@ Result<int> list_tokens(const TokenOptions& options) {
 }
 
 Result<int> remove_token(const TokenOptions& options) {
-  LATHE_TRY(auto tokens, serve::TokenStore::open(store_folder(options.common)));
-  LATHE_CHECK_OK(tokens.remove(options.name));
+  LATHE_TRY(const auto tokens, open_tokens(options.common));
+  LATHE_CHECK_OK(tokens->remove(options.name));
   return static_cast<int>(kSuccess);
 }
 
@@ -191,8 +213,8 @@ void add_tokens(CLI::App& serve, Run& run) {
   };
   CLI::App* adds = add("add", "Make a token and print it: nobody can read it again", add_token);
   adds->add_option("NAME", options->name, "Its owner, as logs and the fair share know it")->required();
-  adds->add_option("--role", options->role, "read, submit or admin")
-      ->check(CLI::IsMember({"read", "submit", "admin"}))
+  adds->add_option("--role", options->role, "read, submit, admin, or worker for lathe worker --front-end")
+      ->check(CLI::IsMember({"read", "submit", "admin", "worker"}))
       ->capture_default_str();
   adds->add_option("--max-unfinished", options->max_unfinished, "Requests that it may have unfinished")
       ->check(one_or_more())
@@ -220,6 +242,9 @@ void add_serve(CLI::App& app, Run& run) {
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
   verb->add_option("--tasks", options->task_folder, "Tasks that clients may name (default: Lathe's own)");
+  verb->add_option("--queue", options->queue,
+                   "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
+      ->envname("LATHE_QUEUE");
   verb->add_option("--workers", options->workers, "")->check(one_or_more())->group("");
   verb->add_option("--worker-program", options->worker_program, "")->group("");
   add_threads(*verb, options->common);

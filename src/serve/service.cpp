@@ -18,21 +18,34 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kCachedTasks = 256;
+constexpr int kAhead = 32;  // evaluations that a front end holds beyond what its workers have in hand
 constexpr std::size_t kChangesOfATurn = 1024;
+constexpr std::size_t kKeptTextBytes = 64 << 20;
+constexpr std::int64_t kOverdueGraceMs = 2000;   // for the front end that has the deadline itself
+constexpr double kPauseAfterFailureSeconds = 0.2;
+constexpr double kLookAgainSeconds = 5;          // for what other front ends' news should have told
+constexpr double kWorkerlessSeconds = 2;         // before what is held goes to another front end
 
-/// Something to do: `record` in the turn's transaction, then `settle`, which is told how that went.
-struct Change {
-  std::function<Status(LedgerWriter&)> record;  ///< may be empty
-  std::function<void(const Status&)> settle;
+/// What was written, and what became of it.
+struct Written {
+  LedgerChanges& changes;
+  const Result<LedgerOutcome>& outcome;
+  bool ok() const { return outcome.ok(); }
 };
 
-/// An unfinished evaluation: who waits for it.
+/// Something to do: `record` adds to the turn's transaction, then `settle` is told how that went.
+struct Change {
+  std::function<void(LedgerChanges&)> record;  ///< may be empty
+  std::function<void(const Written&)> settle;
+};
+
+/// An unfinished evaluation that the queue has.
 struct Active {
   EvaluationKey key;
   std::string trace;
   WorkItem item;
-  std::map<std::string, std::int64_t> deadlines_ns;  ///< by client
-  int killed_workers = 0;                            ///< WorkerEnd::kKilled
+  std::int64_t latest_deadline_ns = 0;  ///< of all that want it
+  std::string text = {};                ///< empty: the ledger has it
 };
 
 struct Worker {
@@ -86,101 +99,89 @@ class TheService final : public Service {
  public:
   TheService(Ledger& ledger, WorkQueue& queue, const Clock& clock, const ServiceOptions& options,
              EventSink& events)
-      : ledger_(ledger), queue_(queue), clock_(clock), options_(options), events_(events) {}
-
-  Status resume() {
-    if (!options_.gym_version.empty()) LATHE_CHECK_OK(end_outdated());
-    LATHE_TRY(const auto pending, ledger_.pending());
-    const std::int64_t now = clock_.now_ns(), now_unix = unix_milliseconds();
-    for (const Pending& one : pending) {
-      const Submission& submission = one.submission;
-      const std::int64_t age_ms = std::max<std::int64_t>(0, now_unix - submission.submitted_unix_ms);
-      LATHE_CHECK_OK(enter(submission, now - age_ms * 1'000'000, one.lost_workers));
-    }
-    if (!pending.empty())
-      log(Severity::kInfo, "serve.resumed", fmt::format("{} unfinished requests", pending.size()), {});
-    return Ok{};
+      : ledger_(ledger), queue_(queue), shared_(options.shared), clock_(clock), options_(options), events_(events) {
+    if (shared_)
+      shared_->on_news([this] {
+        {
+          std::lock_guard lock(mutex_);
+          news_ = true;
+        }
+        arrived_.notify_one();
+      });
+  }
+  ~TheService() override {
+    if (!shared_) return;
+    shared_->on_news([] {});
+    shared_->leave();
   }
 
-  /// What an older version of the gym was asked has nobody left to answer it.
-  Status end_outdated() {
+  Status resume() {
+    if (shared_) return Ok{};  // the first exchange asks for it
     LATHE_TRY(const auto pending, ledger_.pending());
-    return ledger_.write([&](LedgerWriter& writer) -> Status {
-      const Conclusion outdated{
-          .state = State::kFailed, .verdict = {}, .error = "the gym has been updated since: submit it again"};
-      for (const Pending& one : pending) {
-        if (one.submission.key.gym_version == options_.gym_version) continue;
-        LATHE_TRY([[maybe_unused]] const bool first,
-                  writer.conclude(one.submission.key.id(), outdated, unix_milliseconds()));
+    LedgerChanges outdated;
+    outdated.unix_ms = unix_milliseconds();
+    std::size_t resumed = 0;
+    for (const Pending& one : pending) {
+      if (is_outdated(one, {})) {
+        outdated.ends.push_back({one.submission.key.id(), outdated_conclusion()});
+        continue;
       }
-      return Ok{};
-    });
+      LATHE_CHECK_OK(enter(one.submission, one.lost_workers));
+      ++resumed;
+    }
+    if (!outdated.ends.empty()) LATHE_CHECK_OK(ledger_.write(outdated));
+    if (resumed > 0)
+      log(Severity::kInfo, "serve.resumed", fmt::format("{} unfinished requests", resumed), {});
+    return Ok{};
   }
 
   void submit(Batch batch, std::function<void(Receipts)> done) override {
     struct Work {
       Batch batch;
-      std::function<void(Receipts)> done;
-      std::vector<Result<Receipt>> receipts = {};
+      std::size_t first = 0;
     };
-    auto work = std::make_shared<Work>(Work{std::move(batch), std::move(done)});
-    post({[this, work](LedgerWriter& writer) -> Status {
-            for (const StoredTask& task : work->batch.tasks) LATHE_CHECK_OK(writer.add_task(task));
-            for (const Submission& submission : work->batch.submissions) {
-              const std::int64_t own = unfinished_[submission.client] + entered_[submission.client];
-              const std::int64_t all = all_unfinished_ + all_entered_;
-              const bool room = own < work->batch.max_unfinished && all < options_.max_unfinished;
-              LATHE_TRY(const Admission admission, writer.admit(submission, room));
-              if (admission == Admission::kRefused) {
-                work->receipts.push_back(Error{ErrorCode::kBusy, "the queue is full", "try again later"});
-                continue;
-              }
-              if (admission != Admission::kKnown) {
-                ++entered_[submission.client];
-                ++all_entered_;
-              }
-              work->receipts.push_back(Receipt{submission.key.id(), admission});
-            }
-            return Ok{};
+    auto work = std::make_shared<Work>(Work{std::move(batch)});
+    post({[work](LedgerChanges& changes) {
+            for (StoredTask& task : work->batch.tasks) changes.tasks.push_back(std::move(task));
+            work->first = changes.submissions.size();
+            for (Submission& submission : work->batch.submissions)
+              changes.submissions.push_back({std::move(submission), work->batch.max_unfinished});
           },
-          [this, work](const Status& written) {
-            if (!written.ok()) return work->done(written.error());
-            for (std::size_t i = 0; i < work->receipts.size(); ++i) {
-              const auto& receipt = work->receipts[i];
-              const Submission& submission = work->batch.submissions[i];
-              const Admission admission = receipt.ok() ? receipt->admission : Admission::kRefused;
+          [this, work, done = std::move(done)](const Written& written) {
+            if (!written.ok()) return done(written.outcome.error());
+            std::vector<Result<Receipt>> receipts;
+            for (std::size_t i = 0; i < work->batch.submissions.size(); ++i) {
+              Submission& submission = written.changes.submissions[work->first + i].submission;
+              const Admission admission = written.outcome->submissions[work->first + i];
               ++counts_.admissions[std::string(name(admission))];
-              if (!receipt.ok()) continue;
-              if (admission == Admission::kKnown) {
-                notify(submission.client, receipt->id);
+              if (admission == Admission::kRefused) {
+                receipts.push_back(Error{ErrorCode::kBusy, "the queue is full", "try again later"});
                 continue;
               }
-              (void)enter(submission, clock_.now_ns(), 0);
-              log(Severity::kDebug, "serve.queued", "",
-                  {{"request", submission.trace},
-                   {"evaluation", receipt->id.hex()},
-                   {"client", submission.client},
-                   {"admission", std::string(name(admission))}});
+              receipts.push_back(Receipt{submission.key.id(), admission});
+              on_admitted(submission, admission);
             }
-            work->done(std::move(work->receipts));
+            done(std::move(receipts));
           }});
   }
 
   void find(std::string client, Digest id, std::function<void(Found)> done) override {
-    post({{}, [this, client = std::move(client), id, done = std::move(done)](const Status&) {
-            done(found(client, id));
+    post({{}, [this, client = std::move(client), id, done = std::move(done)](const Written&) {
+            asks_[{client, id}].push_back(done);
           }});
   }
 
   std::int64_t wait_for(std::string client, Digest id, double seconds,
                         std::function<void(Found)> done) override {
     const std::int64_t number = ++last_waiter_;
-    post({{}, [this, number, seconds, client = std::move(client), id, done = std::move(done)](const Status&) {
-            Found report = found(client, id);
-            const bool waits = report.ok() && *report && !is_final((*report)->state);
-            if (!waits || seconds <= 0) return done(std::move(report));
-            waiters_of_[{client, id}].insert(number);
-            add_waiter(number, seconds, {.client = client, .id = id, .found = done});
+    post({{}, [this, number, seconds, client = std::move(client), id, done = std::move(done)](const Written&) {
+            asks_[{client, id}].push_back([this, number, seconds, client, id, done](Found report) {
+              if (stopped_.contains(number)) return;
+              const bool waits = report.ok() && *report && !is_final((*report)->state);
+              if (!waits || seconds <= 0) return done(std::move(report));
+              waiters_of_[{client, id}].insert(number);
+              add_waiter(number, seconds, {.client = client, .id = id, .found = done});
+            });
           }});
     return number;
   }
@@ -190,18 +191,20 @@ class TheService final : public Service {
     const std::int64_t number = ++last_waiter_;
     post({{},
           [this, number, seconds, client = std::move(client), sequence, limit,
-           done = std::move(done)](const Status&) {
-            Reports reports = ledger_.finished_after(client, sequence, limit);
-            if (!reports.ok() || !reports->empty() || seconds <= 0) return done(std::move(reports));
+           done = std::move(done)](const Written&) {
             listeners_of_[client].insert(number);
             add_waiter(number, seconds,
-                       {.client = client, .sequence = sequence, .limit = limit, .reports = done});
+                       {.client = client, .id = {}, .sequence = sequence, .limit = limit, .reports = done});
+            due_listeners_.insert(number);
           }});
     return number;
   }
 
   void stop_waiting(std::int64_t number) override {
-    post({{}, [this, number](const Status&) { (void)take_waiter(number); }});
+    post({{}, [this, number](const Written&) {
+            stopped_.insert(number);
+            (void)take_waiter(number);
+          }});
   }
 
   void cancel(std::string client, Digest id, std::function<void(Result<bool>)> done) override {
@@ -209,22 +212,24 @@ class TheService final : public Service {
   }
 
   void counts(std::function<void(Result<ServiceCounts>)> done) override {
-    post({{}, [this, done = std::move(done)](const Status&) {
-            auto queue = queue_.counts();
+    post({{}, [this, done = std::move(done)](const Written&) {
+            auto queue = shared_ ? shared_->counts() : queue_.counts();
             if (!queue.ok()) return done(queue.error());
+            const auto unfinished = ledger_.unfinished();
+            if (!unfinished.ok()) return done(unfinished.error());
             ServiceCounts now = counts_;
             now.queue = *std::move(queue);
-            now.unfinished_requests = all_unfinished_;
+            now.unfinished_requests = *unfinished;
             for (const auto& [name, worker] : workers_)
               now.workers.push_back({name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()),
                                      worker.busy_share});
-            now.ready = !workers_.empty() && last_write_worked_ && !draining_;
+            now.ready = (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
             done(std::move(now));
           }});
   }
 
   void worker_joined(std::string name, WorkerHello hello, std::shared_ptr<WorkerLink> link) override {
-    post({{}, [this, name = std::move(name), hello = std::move(hello), link](const Status&) {
+    post({{}, [this, name = std::move(name), hello = std::move(hello), link](const Written&) {
             (void)queue_.renew(name);
             log(Severity::kInfo, "serve.worker_joined", hello.device_name, {{"worker", name}});
             Worker& worker = workers_[name];
@@ -236,7 +241,7 @@ class TheService final : public Service {
 
   void worker_said(std::string name, WorkerMessage message) override {
     if (auto* answer = std::get_if<WorkerAnswer>(&message)) return take_answer(name, std::move(*answer));
-    post({{}, [this, name = std::move(name), message = std::move(message)](const Status&) {
+    post({{}, [this, name = std::move(name), message = std::move(message)](const Written&) {
             const auto found = workers_.find(name);
             if (found == workers_.end()) return;
             Worker& worker = found->second;
@@ -253,25 +258,24 @@ class TheService final : public Service {
   }
 
   void worker_ended(std::string name, WorkerEnd end) override {
-    auto concluded = std::make_shared<std::vector<std::pair<Digest, Conclusion>>>();
-    post({[this, name, end, concluded](LedgerWriter& writer) -> Status {
+    struct Loss {
+      Digest id;
+      std::size_t at;
+      bool is_last;
+    };
+    auto losses = std::make_shared<std::vector<Loss>>();
+    post({[this, name, end, losses](LedgerChanges& changes) {
             const auto worker = workers_.find(name);
-            if (worker == workers_.end() || end == WorkerEnd::kAsked || worker->second.leaves) return Ok{};
+            if (worker == workers_.end() || end == WorkerEnd::kAsked || worker->second.leaves) return;
             for (const auto& [lease, id] : worker->second.in_hand) {
-              const auto active = active_.find(id);
+              if (!active_.contains(id)) continue;
               const bool killed = end == WorkerEnd::kKilled;
-              if (killed && active != active_.end() &&
-                  ++active->second.killed_workers < options_.most_killed_workers)
-                continue;
-              LATHE_TRY(const int lost, writer.count_lost_worker(id));
-              if (active == active_.end() || (!killed && lost < options_.most_lost_workers)) continue;
-              const Conclusion conclusion{.verdict = verdict_of_lost_workers(active->second.key, lost)};
-              LATHE_TRY(const bool first, writer.conclude(id, conclusion, unix_milliseconds()));
-              if (first) concluded->emplace_back(id, conclusion);
+              if (killed && ++killed_workers_[id] < options_.most_killed_workers) continue;
+              losses->push_back({id, changes.lost_workers.size(), killed});
+              changes.lost_workers.push_back(id);
             }
-            return Ok{};
           },
-          [this, name, end, concluded](const Status& written) {
+          [this, name, end, losses](const Written& written) {
             const auto worker = workers_.find(name);
             if (worker == workers_.end()) return;
             const bool lost = end != WorkerEnd::kAsked && !worker->second.leaves;
@@ -281,15 +285,18 @@ class TheService final : public Service {
             workers_.erase(worker);
             (void)queue_.release(name, lost);
             if (!written.ok()) return;
-            for (const auto& [id, conclusion] : *concluded) {
-              (void)queue_.drop(id);
-              on_concluded(id, conclusion);
+            for (const auto& [id, at, is_last] : *losses) {
+              const int count = written.outcome->lost_workers[at];
+              if (is_last || count >= options_.most_lost_workers) condemn(id, count);
             }
           }});
   }
 
   void drain() override {
-    post({{}, [this](const Status&) { draining_ = true; }});
+    post({{}, [this](const Written&) {
+            draining_ = true;
+            if (shared_) give_back([](const WorkerKind&) { return true; });
+          }});
   }
   bool is_idle() const override { return in_hand_ == 0; }
 
@@ -297,7 +304,9 @@ class TheService final : public Service {
     std::deque<Change> changes;
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait_for(lock, std::chrono::duration<double>(wait_seconds), [&] { return !inbox_.empty(); });
+      arrived_.wait_for(lock, std::chrono::duration<double>(wait_seconds),
+                        [&] { return !inbox_.empty() || news_; });
+      news_ = false;
       if (inbox_.size() <= kChangesOfATurn) {
         changes.swap(inbox_);
       } else {
@@ -307,14 +316,22 @@ class TheService final : public Service {
         }
       }
     }
-    const Status written = record(changes);
+    LedgerChanges recorded;
+    for (const Change& change : changes)
+      if (change.record) change.record(recorded);
+    const Result<LedgerOutcome> outcome = write(recorded);
+    const Written written{recorded, outcome};
     for (const Change& change : changes) change.settle(written);
     const std::int64_t now = clock_.now_ns();
     if (now - ticked_ns_ >= static_cast<std::int64_t>(options_.tick_seconds * 1e9)) {
       ticked_ns_ = now;
       tick(now);
     }
-    dispatch();
+    if (shared_) exchange(now);
+    if (!draining_ && now >= paused_until_ns_) dispatch();
+    answer_asks();
+    answer_listeners();
+    stopped_.clear();
     std::size_t in_hand = 0;
     for (const auto& [name, worker] : workers_) in_hand += worker.in_hand.size();
     in_hand_ = in_hand;
@@ -329,64 +346,107 @@ class TheService final : public Service {
     arrived_.notify_one();
   }
 
-  Status record(const std::deque<Change>& changes) {
-    if (std::none_of(changes.begin(), changes.end(), [](const Change& change) { return !!change.record; }))
-      return Ok{};
-    entered_.clear();
-    all_entered_ = 0;
-    const Status written = ledger_.write([&](LedgerWriter& writer) -> Status {
-      for (const Change& change : changes)
-        if (change.record) LATHE_CHECK_OK(change.record(writer));
-      return Ok{};
-    });
-    last_write_worked_ = written.ok();
-    if (!written.ok()) {
+  Result<LedgerOutcome> write(LedgerChanges& changes) {
+    if (changes.empty()) return LedgerOutcome{};
+    changes.max_all = options_.max_unfinished;
+    changes.unix_ms = unix_milliseconds();
+    auto outcome = ledger_.write(changes);
+    last_write_worked_ = outcome.ok();
+    if (!outcome.ok()) {
       ++counts_.write_failures;
-      log(Severity::kError, "serve.write_failed", written.error().to_string(), {});
+      log(Severity::kError, "serve.write_failed", outcome.error().to_string(), {});
     }
-    return written;
+    return outcome;
+  }
+
+  bool is_outdated(const Pending& pending, const std::vector<std::string>& live_versions) const {
+    const std::string& version = pending.submission.key.gym_version;
+    return !options_.gym_version.empty() && version != options_.gym_version &&
+           std::find(live_versions.begin(), live_versions.end(), version) == live_versions.end();
+  }
+
+  /// What an older version of the gym was asked has nobody left to answer it.
+  static Conclusion outdated_conclusion() {
+    return {
+        .state = State::kFailed, .verdict = {}, .error = "the gym has been updated since: submit it again"};
+  }
+
+  static SharedQueue::Item shared_item(const Submission& submission) {
+    return {.id = submission.key.id(),
+            .kind = {submission.key.device_kind, submission.key.gym_version},
+            .client = submission.client,
+            .priority = submission.priority,
+            .since_unix_ms = submission.submitted_unix_ms};
+  }
+
+  void on_admitted(Submission& submission, Admission admission) {
+    const Digest id = submission.key.id();
+    if (admission == Admission::kKnown) return notify(submission.client, id);
+    log(Severity::kDebug, "serve.queued", "",
+        {{"request", submission.trace},
+         {"evaluation", id.hex()},
+         {"client", submission.client},
+         {"admission", std::string(name(admission))}});
+    if (!shared_) {
+      (void)enter(submission, 0);
+      return;
+    }
+    add_deadline(submission.client, id, submission.deadline_unix_ms);
+    if (admission == Admission::kNew) shared_turn_.added.push_back(shared_item(submission));
   }
 
   /// A request that the ledger has, unfinished, into memory and queue.
-  Status enter(const Submission& submission, std::int64_t since_ns, int lost_workers) {
+  Status enter(const Submission& submission, int lost_workers) {
     const Digest id = submission.key.id();
-    const auto [active, is_new] = active_.try_emplace(id);
-    if (is_new) {
-      active->second.key = submission.key;
-      active->second.trace = submission.trace;
-      active->second.item = {.id = id,
-                             .task = submission.key.task,
-                             .kind = {submission.key.device_kind, submission.key.gym_version},
-                             .client = submission.client,
-                             .priority = submission.priority,
-                             .waiting_since_ns = since_ns,
-                             .lost_workers = lost_workers};
+    const std::int64_t deadline_ns = add_deadline(submission.client, id, submission.deadline_unix_ms);
+    const auto [found, is_new] = active_.try_emplace(id);
+    Active& active = found->second;
+    active.latest_deadline_ns = std::max(active.latest_deadline_ns, deadline_ns);
+    if (!is_new) return Ok{};
+    const std::int64_t age_ms =
+        std::max<std::int64_t>(0, unix_milliseconds() - submission.submitted_unix_ms);
+    active.key = submission.key;
+    active.trace = submission.trace;
+    active.item = {.id = id,
+                   .task = submission.key.task,
+                   .kind = {submission.key.device_kind, submission.key.gym_version},
+                   .client = submission.client,
+                   .priority = submission.priority,
+                   .waiting_since_ns = clock_.now_ns() - age_ms * 1'000'000,
+                   .lost_workers = lost_workers};
+    if (kept_text_bytes_ + submission.candidate.size() <= kKeptTextBytes) {
+      active.text = submission.candidate;
+      kept_text_bytes_ += active.text.size();
     }
-    std::int64_t deadline_ns = kNever;
-    if (submission.deadline_unix_ms > 0)
-      deadline_ns = clock_.now_ns() + (submission.deadline_unix_ms - unix_milliseconds()) * 1'000'000;
-    const auto [deadline, joins] = active->second.deadlines_ns.try_emplace(submission.client, deadline_ns);
-    if (joins) {
-      ++unfinished_[submission.client];
-      ++all_unfinished_;
-      if (deadline_ns != kNever) deadlines_.emplace(deadline_ns, submission.client, id);
+    ++held_[active.item.kind];
+    if (lost_workers >= options_.most_lost_workers) {  // a front end ended before it could say so
+      condemn(id, lost_workers);
+      return Ok{};
     }
-    return is_new ? queue_.add(active->second.item) : Ok{};
+    return queue_.add(active.item);
   }
 
-  void leave(const std::string& client, const Digest& id, std::int64_t deadline_ns) {
-    deadlines_.erase({deadline_ns, client, id});
-    --all_unfinished_;
-    if (const auto count = unfinished_.find(client); --count->second == 0) unfinished_.erase(count);
+  /// It is nobody's any more here.
+  void forget(std::map<Digest, Active>::iterator active) {
+    kept_text_bytes_ -= active->second.text.size();
+    --held_[active->second.item.kind];
+    active_.erase(active);
   }
 
-  Found found(const std::string& client, const Digest& id) {
-    LATHE_TRY(auto report, ledger_.find(client, id));
-    if (report && report->state == State::kQueued) {
-      LATHE_TRY(const bool leased, queue_.is_leased(id));
-      if (leased) report->state = State::kRunning;
-    }
-    return report;
+  /// kNever for none.
+  std::int64_t add_deadline(const std::string& client, const Digest& id, std::int64_t unix_ms) {
+    if (unix_ms <= 0) return kNever;
+    const std::int64_t deadline_ns = clock_.now_ns() + (unix_ms - unix_milliseconds()) * 1'000'000;
+    if (deadline_of_.try_emplace({client, id}, deadline_ns).second)
+      deadlines_.emplace(deadline_ns, client, id);
+    return deadline_ns;
+  }
+
+  void end_deadline(const std::string& client, const Digest& id) {
+    const auto found = deadline_of_.find({client, id});
+    if (found == deadline_of_.end()) return;
+    deadlines_.erase({found->second, client, id});
+    deadline_of_.erase(found);
   }
 
   void add_waiter(std::int64_t number, double seconds, Waiter waiter) {
@@ -413,32 +473,77 @@ class TheService final : public Service {
     return waiter;
   }
 
-  /// Tells those who wait that a client's request is final.
+  /// Tells those who wait that a client's request is final, at the end of the turn.
   void notify(const std::string& client, const Digest& id) {
-    if (const auto group = waiters_of_.find({client, id}); group != waiters_of_.end()) {
-      const Found report = found(client, id);
-      for (const std::int64_t number : std::set(group->second))
-        if (const auto waiter = take_waiter(number)) waiter->found(report);
-    }
+    end_deadline(client, id);
+    if (waiters_of_.contains({client, id}))
+      asks_[{client, id}].push_back([this, client, id](const Found& report) {
+        const bool is_over = !report.ok() || !*report || is_final((*report)->state);
+        const auto group = waiters_of_.find({client, id});
+        if (!is_over || group == waiters_of_.end()) return;
+        for (const std::int64_t number : std::set(group->second))
+          if (const auto waiter = take_waiter(number)) waiter->found(report);
+      });
     if (const auto group = listeners_of_.find(client); group != listeners_of_.end())
-      for (const std::int64_t number : std::set(group->second)) due_listeners_.insert(number);
+      due_listeners_.insert(group->second.begin(), group->second.end());
   }
 
-  void notify_listeners() {
+  void notify_all() {
+    for (const auto& [name, numbers] : std::map(waiters_of_)) notify(name.first, name.second);
+    for (const auto& [client, numbers] : listeners_of_) due_listeners_.insert(numbers.begin(), numbers.end());
+  }
+
+  /// All questions of a turn are one to the ledger.
+  void answer_asks() {
+    const auto asks = std::exchange(asks_, {});
+    if (asks.empty()) return;
+    std::vector<Ledger::Name> names;
+    for (const auto& [name, continuations] : asks) names.push_back(name);
+    const auto reports = ledger_.find(names);
+    std::size_t at = 0;
+    for (const auto& [name, continuations] : asks) {
+      Found found = std::optional<Report>();
+      if (reports.ok()) {
+        found = (*reports)[at++];
+      } else {
+        found = reports.error();
+      }
+      if (found.ok() && *found && (*found)->state == State::kQueued) {
+        const auto leased = queue_.is_leased(name.second);
+        if (leased.ok() && *leased) (*found)->state = State::kRunning;
+      }
+      for (const auto& continuation : continuations) continuation(found);
+    }
+  }
+
+  void answer_listeners() {
+    std::vector<std::int64_t> numbers;
+    std::vector<FinishedQuery> queries;
     for (const std::int64_t number : std::exchange(due_listeners_, {})) {
       const auto found = waiters_.find(number);
       if (found == waiters_.end()) continue;
-      Reports reports =
-          ledger_.finished_after(found->second.client, found->second.sequence, found->second.limit);
-      if (reports.ok() && reports->empty()) continue;
-      if (const auto waiter = take_waiter(number)) waiter->reports(std::move(reports));
+      numbers.push_back(number);
+      queries.push_back({found->second.client, found->second.sequence, found->second.limit});
+    }
+    if (queries.empty()) return;
+    auto all = ledger_.finished(queries);
+    const std::int64_t now = clock_.now_ns();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (all.ok() && (*all)[i].empty() && waiters_.at(numbers[i]).until_ns > now) continue;
+      if (const auto waiter = take_waiter(numbers[i]))
+        waiter->reports(all.ok() ? Reports(std::move((*all)[i])) : Reports(all.error()));
     }
   }
 
-  void on_concluded(const Digest& id, const Conclusion& conclusion) {
+  /// `clients`: whose requests have ended with it.
+  void on_concluded(const Digest& id, const Conclusion& conclusion, const std::vector<std::string>& clients,
+                    double cost_seconds) {
     const bool done = conclusion.state == State::kDone;
     const std::string outcome(done ? lathe::name(conclusion.verdict.outcome) : serve::name(conclusion.state));
     ++(done ? counts_.verdicts : counts_.unanswered)[outcome];
+    if (shared_) shared_turn_.over.push_back({id, true, clients, cost_seconds});
+    killed_workers_.erase(id);
+    for (const std::string& client : clients) notify(client, id);
     const auto active = active_.find(id);
     if (active == active_.end()) return;
     const double seconds = static_cast<double>(clock_.now_ns() - active->second.item.waiting_since_ns) * 1e-9;
@@ -450,10 +555,37 @@ class TheService final : public Service {
          {"evaluation", id.hex()},
          {"reason", conclusion.verdict.reason},
          {"seconds", fmt::format("{:.4f}", seconds)}});
-    const auto clients = std::move(active->second.deadlines_ns);
-    active_.erase(active);
-    for (const auto& [client, deadline] : clients) leave(client, id, deadline);
-    for (const auto& [client, deadline] : clients) notify(client, id);
+    forget(active);
+  }
+
+  /// Others have ended it.
+  void on_over(const SharedQueue::Over& over) {
+    for (const std::string& client : over.clients) notify(client, over.id);
+    if (!over.gone) return;
+    stop_work(over.id);
+    killed_workers_.erase(over.id);
+    if (const auto active = active_.find(over.id); active != active_.end()) forget(active);
+  }
+
+  /// It has lost too many workers.
+  void condemn(const Digest& id, int lost) {
+    const auto active = active_.find(id);
+    if (active == active_.end()) return;
+    (void)queue_.drop(id);
+    end(id, {.verdict = verdict_of_lost_workers(active->second.key, lost)});
+  }
+
+  void end(const Digest& id, const Conclusion& conclusion) {
+    auto at = std::make_shared<std::size_t>();
+    post({[id, conclusion, at](LedgerChanges& changes) {
+            *at = changes.ends.size();
+            changes.ends.push_back({id, conclusion});
+          },
+          [this, id, conclusion, at](const Written& written) {
+            if (!written.ok()) return unwritten_.push_back([this, id, conclusion] { end(id, conclusion); });
+            const LedgerOutcome::Ended& ended = written.outcome->ends[*at];
+            if (ended.first) on_concluded(id, conclusion, ended.clients, 0);
+          }});
   }
 
   void count_stage(const std::string& stage, double seconds) {
@@ -469,33 +601,31 @@ class TheService final : public Service {
       std::string name;
       WorkerAnswer answer;
       Digest id = {};
-      std::optional<Conclusion> conclusion = {};
-      bool wrong = false;  ///< it is about something else than was asked
-      bool first = false;
+      std::optional<std::size_t> at = {};  ///< among the turn's ends
+      bool wrong = false;                  ///< it is about something else than was asked
+      bool wanted = false;
     };
     auto work = std::make_shared<Work>(Work{name, std::move(answer)});
-    post({[this, work](LedgerWriter& writer) -> Status {
+    post({[this, work](LedgerChanges& changes) {
             const auto worker = workers_.find(work->name);
-            if (worker == workers_.end()) return Ok{};
+            if (worker == workers_.end()) return;
             const auto held = worker->second.in_hand.find(work->answer.lease);
-            if (held == worker->second.in_hand.end()) return Ok{};
+            if (held == worker->second.in_hand.end()) return;
             work->id = held->second;
             const auto active = active_.find(work->id);
-            if (active == active_.end()) return Ok{};
+            if (active == active_.end()) return;
+            work->wanted = true;
             work->wrong = !answers(work->answer, active->second.key);
-            if (!work->wrong) work->conclusion = conclusion_of(work->answer);
-            if (!work->conclusion) return Ok{};
-            LATHE_TRY(work->first, writer.conclude(work->id, *work->conclusion, unix_milliseconds()));
-            return Ok{};
+            if (work->wrong) return;
+            const auto conclusion = conclusion_of(work->answer);
+            if (!conclusion) return;
+            work->at = changes.ends.size();
+            changes.ends.push_back({work->id, *conclusion});
           },
-          [this, work](const Status& written) {
+          [this, work](const Written& written) {
             const auto worker = workers_.find(work->name);
             if (worker == workers_.end() || work->id == Digest{}) {
               ++counts_.late_answers;
-              return;
-            }
-            if (!written.ok()) {  // the answer is kept until the disk takes it
-              unwritten_.push_back([this, work] { take_answer(work->name, std::move(work->answer)); });
               return;
             }
             if (work->wrong) {  // this worker can't be believed; it is lost to all that it has in hand
@@ -503,16 +633,26 @@ class TheService final : public Service {
               worker->second.link->end();
               return;
             }
+            if (work->at && !written.ok()) {  // the answer is kept until the disk takes it
+              unwritten_.push_back([this, work] { take_answer(work->name, std::move(work->answer)); });
+              return;
+            }
             worker->second.in_hand.erase(work->answer.lease);
-            if (!work->conclusion) return give_up(work->name, work->id, work->answer);
+            if (!work->at) return give_up(work->name, work->id, work->answer);
+            const Conclusion& conclusion = written.changes.ends[*work->at].conclusion;
+            const LedgerOutcome::Ended& ended = written.outcome->ends[*work->at];
             double seconds = 0;
-            for (const auto& [stage, stage_seconds] : work->conclusion->verdict.stage_seconds)
+            for (const auto& [stage, stage_seconds] : conclusion.verdict.stage_seconds)
               if (stage != "queue") seconds += stage_seconds;
             const auto held = queue_.finish(work->answer.lease, seconds);
             if (held.ok() && !*held) ++counts_.late_answers;
-            if (!work->first) return;
             stop_work(work->id);  // where the lease was over: another worker has it, or it waits
-            on_concluded(work->id, *work->conclusion);
+            if (ended.first) return on_concluded(work->id, conclusion, ended.clients, seconds);
+            // Another front end's answer came first, or this one before a connection was lost.
+            if (shared_) shared_turn_.over.push_back({work->id, true, {}, seconds});
+            if (const auto active = active_.find(work->id); active != active_.end()) forget(active);
+            for (const auto& [request, numbers] : std::map(waiters_of_))
+              if (request.second == work->id) notify(request.first, request.second);
           }});
   }
 
@@ -547,34 +687,29 @@ class TheService final : public Service {
 
   void withdraw(const std::string& client, const Digest& id, State state,
                 std::function<void(Result<bool>)> done) {
-    auto withdrawal = std::make_shared<Withdrawal>();
-    post({[client, id, state, withdrawal](LedgerWriter& writer) -> Status {
-            LATHE_TRY(*withdrawal, writer.withdraw(client, id, state, unix_milliseconds()));
-            return Ok{};
+    auto at = std::make_shared<std::size_t>();
+    post({[client, id, state, at](LedgerChanges& changes) {
+            *at = changes.withdrawals.size();
+            changes.withdrawals.push_back({client, id, state});
           },
-          [this, client, id, state, withdrawal, done = std::move(done)](const Status& written) {
+          [this, client, id, state, at, done = std::move(done)](const Written& written) {
             if (!written.ok()) {
-              if (done) return done(written.error());
+              if (done) return done(written.outcome.error());
               unwritten_.push_back([this, client, id, state] { withdraw(client, id, state, {}); });
               return;
             }
-            if (withdrawal->withdrawn) on_withdrawn(client, id, state, withdrawal->unwanted);
-            if (done) done(withdrawal->withdrawn);
+            const Withdrawal withdrawal = written.outcome->withdrawals[*at];
+            if (withdrawal.withdrawn) on_withdrawn(client, id, state, withdrawal.unwanted);
+            if (done) done(withdrawal.withdrawn);
           }});
   }
 
   void on_withdrawn(const std::string& client, const Digest& id, State state, bool unwanted) {
     ++counts_.unanswered[std::string(serve::name(state))];
-    if (const auto active = active_.find(id); active != active_.end()) {
-      if (const auto own = active->second.deadlines_ns.find(client);
-          own != active->second.deadlines_ns.end()) {
-        leave(client, id, own->second);
-        active->second.deadlines_ns.erase(own);
-      }
-      if (unwanted) {
-        active_.erase(active);
-        stop_work(id);
-      }
+    if (shared_) shared_turn_.over.push_back({id, unwanted, {client}, 0});
+    if (unwanted) {
+      stop_work(id);
+      if (const auto active = active_.find(id); active != active_.end()) forget(active);
     }
     notify(client, id);
   }
@@ -593,7 +728,7 @@ class TheService final : public Service {
         if (worker != workers_.end()) {
           log(Severity::kWarning, "serve.lease_expired", "the worker is silent", {{"worker", name}});
           worker->second.link->end();
-          worker_ended(name, WorkerEnd::kFailed);
+          worker_ended(name, worker->second.link->silence());
         } else {
           (void)queue_.release(name, true);
         }
@@ -601,13 +736,13 @@ class TheService final : public Service {
     }
     while (!deadlines_.empty() && std::get<0>(*deadlines_.begin()) <= now) {
       const auto [due, client, id] = *deadlines_.begin();
-      deadlines_.erase(deadlines_.begin());
+      end_deadline(client, id);
       withdraw(client, id, State::kExpired, {});
     }
     while (!waits_.empty() && waits_.begin()->first <= now) {
       const auto waiter = take_waiter(waits_.begin()->second);
       if (waiter->id) {
-        waiter->found(found(waiter->client, *waiter->id));
+        asks_[{waiter->client, *waiter->id}].push_back(waiter->found);
       } else {
         waiter->reports(std::vector<Report>());
       }
@@ -615,29 +750,159 @@ class TheService final : public Service {
     for (const auto& again : std::exchange(unwritten_, {})) again();
   }
 
+  // With other front ends:
+
+  void exchange(std::int64_t now) {
+    if (now < no_exchange_before_ns_) return;
+    shared_turn_.wishes = wishes();
+    const auto news = shared_->exchange(shared_turn_);
+    if (news.ok() != last_exchange_worked_)
+      log(news.ok() ? Severity::kInfo : Severity::kError, "serve.queue",
+          news.ok() ? "the queue is there again" : news.error().to_string(), {});
+    last_exchange_worked_ = news.ok();
+    if (!news.ok()) {
+      shared_turn_.added.clear();  // a rebuild follows
+      no_exchange_before_ns_ = now + static_cast<std::int64_t>(kPauseAfterFailureSeconds * 1e9);
+      return;
+    }
+    shared_turn_ = {};
+    if (news->expelled) {
+      log(Severity::kWarning, "serve.expelled", "other front ends took this one for gone", {});
+      for (auto active = active_.begin(); active != active_.end();) {
+        stop_work(active->first);
+        forget(active++);
+      }
+      unread_.clear();
+    }
+    for (const SharedQueue::Over& over : news->over) on_over(over);
+    unread_.insert(unread_.end(), news->given.begin(), news->given.end());
+    if (!unread_.empty()) hold();
+    if (news->rebuild) rebuild_due_ = true, live_versions_ = news->live_versions;
+    if (rebuild_due_) rebuild();
+    if (now - looked_ns_ > static_cast<std::int64_t>(kLookAgainSeconds * 1e9)) {
+      looked_ns_ = now;
+      notify_all();
+      end_overdue();
+    }
+    give_back([&](const WorkerKind& kind) {
+      const auto last = last_worker_ns_.find(kind);
+      return last == last_worker_ns_.end() ||
+             now - last->second > static_cast<std::int64_t>(kWorkerlessSeconds * 1e9);
+    });
+  }
+
+  std::map<WorkerKind, SharedQueue::Wish> wishes() {
+    std::map<WorkerKind, int> slots;
+    for (const auto& [name, worker] : workers_)
+      if (!worker.leaves) slots[worker.hello.kind] += worker.hello.slots;
+    const std::int64_t now = clock_.now_ns();
+    for (const auto& [kind, count] : slots) last_worker_ns_[kind] = now;
+    std::map<WorkerKind, SharedQueue::Wish> wishes;
+    if (draining_) return wishes;
+    for (const auto& [kind, count] : slots) {
+      const int held = held_[kind], ahead = 2 * count + kAhead;
+      if (held >= count + ahead) continue;
+      wishes[kind] = {.now = std::max(0, count - held), .ahead = count + ahead - std::max(held, count)};
+    }
+    return wishes;
+  }
+
+  /// What this front end was given, from the ledger into its queue.
+  void hold() {
+    const auto wanted = ledger_.wanted(unread_);
+    if (!wanted.ok()) return;  // the next exchange tries again
+    std::set<Digest> over(unread_.begin(), unread_.end());
+    unread_.clear();
+    for (const Wanted& one : *wanted) {
+      const Digest id = one.submission.key.id();
+      over.erase(id);
+      (void)enter(one.submission, one.lost_workers);
+      for (const auto& [client, unix_ms] : one.deadlines_unix_ms) {
+        const std::int64_t deadline_ns = add_deadline(client, id, unix_ms);
+        if (const auto active = active_.find(id); active != active_.end())
+          active->second.latest_deadline_ns = std::max(active->second.latest_deadline_ns, deadline_ns);
+      }
+    }
+    for (const Digest& id : over) shared_turn_.over.push_back({id});
+  }
+
+  void rebuild() {
+    const auto pending = ledger_.pending();
+    if (!pending.ok()) return;  // the next exchange tries again
+    rebuild_due_ = false;
+    for (const Pending& one : *pending) {
+      if (is_outdated(one, live_versions_)) {
+        end(one.submission.key.id(), outdated_conclusion());
+      } else if (!active_.contains(one.submission.key.id())) {
+        shared_turn_.added.push_back(shared_item(one.submission));
+      }
+    }
+    log(Severity::kInfo, "serve.rebuilt", fmt::format("{} unfinished requests", pending->size()), {});
+    notify_all();
+  }
+
+  /// Deadlines of clients whose front end is gone.
+  void end_overdue() {
+    const auto names = ledger_.overdue(kOverdueGraceMs);
+    if (!names.ok()) return;
+    for (const auto& [client, id] : *names) withdraw(client, id, State::kExpired, {});
+  }
+
+  /// Others may have what no worker here has in hand.
+  void give_back(const std::function<bool(const WorkerKind&)>& which) {
+    if (std::none_of(held_.begin(), held_.end(),
+                     [&](const auto& held) { return held.second > 0 && which(held.first); }))
+      return;
+    for (auto active = active_.begin(); active != active_.end();) {
+      const auto leased = queue_.is_leased(active->first);
+      const auto here = active++;
+      if (!which(here->second.item.kind) || !leased.ok() || *leased) continue;
+      (void)queue_.drop(here->first);
+      shared_turn_.returned.push_back(here->first);
+      forget(here);
+    }
+  }
+
   void dispatch() {
-    notify_listeners();
-    if (draining_) return;
+    std::vector<std::pair<Worker*, Lease>> given;
+    std::vector<Digest> without_text;
     for (auto& [name, worker] : workers_) {
       if (worker.leaves) continue;
       const int room = worker.hello.slots - static_cast<int>(worker.in_hand.size());
       if (room <= 0) continue;
-      const auto leases = queue_.take(name, worker.hello.kind, room);
+      auto leases = queue_.take(name, worker.hello.kind, room);
       if (!leases.ok()) continue;
-      for (const Lease& lease : *leases) {
-        const auto order = order_for(lease);
-        if (!order.ok()) {
-          log(Severity::kError, "serve.no_order", order.error().to_string(),
-              {{"evaluation", lease.item.id.hex()}});
-          continue;
-        }
-        worker.in_hand[lease.number] = lease.item.id;
-        worker.link->send(*order);
+      for (Lease& lease : *leases) {
+        if (active_.at(lease.item.id).text.empty()) without_text.push_back(lease.item.id);
+        given.emplace_back(&worker, std::move(lease));
       }
+    }
+    if (given.empty()) return;
+    std::map<Digest, std::string> texts;
+    if (!without_text.empty())
+      if (auto read = ledger_.candidates(without_text); read.ok())
+        for (std::size_t i = 0; i < without_text.size(); ++i)
+          texts[without_text[i]] = std::move((*read)[i]);
+    for (const auto& [worker, lease] : given) {
+      const Active& active = active_.at(lease.item.id);
+      const auto text = texts.find(lease.item.id);
+      const bool is_read = !active.text.empty() || text != texts.end();
+      const auto order = is_read ? order_for(lease, active.text.empty() ? text->second : active.text)
+                                 : Result<FrontMessage>(Error{ErrorCode::kIo, "its text cannot be read"});
+      if (!order.ok()) {
+        log(Severity::kError, "serve.no_order", order.error().to_string(),
+            {{"evaluation", lease.item.id.hex()}});
+        (void)queue_.finish(lease.number, 0);
+        (void)queue_.add(active.item);
+        paused_until_ns_ = clock_.now_ns() + static_cast<std::int64_t>(kPauseAfterFailureSeconds * 1e9);
+        continue;
+      }
+      worker->in_hand[lease.number] = lease.item.id;
+      worker->link->send(*order);
     }
   }
 
-  Result<FrontMessage> order_for(const Lease& lease) {
+  Result<FrontMessage> order_for(const Lease& lease, const std::string& text) {
     const Active& active = active_.at(lease.item.id);
     WorkOrder order;
     order.lease = lease.number;
@@ -647,12 +912,11 @@ class TheService final : public Service {
     order.task = task.digest;
     order.task_name = task.name;
     order.task_text = task.text;
-    LATHE_TRY(order.candidate, ledger_.candidate(lease.item.id));
+    order.candidate = text;
     order.depth = active.key.depth;
-    const std::int64_t now = clock_.now_ns();
-    std::int64_t latest = 0;
-    for (const auto& [client, deadline] : active.deadlines_ns) latest = std::max(latest, deadline);
-    if (latest != kNever) order.deadline_seconds = std::max(1e-3, static_cast<double>(latest - now) * 1e-9);
+    if (active.latest_deadline_ns != kNever)
+      order.deadline_seconds =
+          std::max(1e-3, static_cast<double>(active.latest_deadline_ns - clock_.now_ns()) * 1e-9);
     return FrontMessage(std::move(order));
   }
 
@@ -670,6 +934,7 @@ class TheService final : public Service {
 
   Ledger& ledger_;
   WorkQueue& queue_;
+  SharedQueue* const shared_;
   const Clock& clock_;
   const ServiceOptions options_;
   EventSink& events_;
@@ -677,24 +942,40 @@ class TheService final : public Service {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Change> inbox_;
+  bool news_ = false;
   std::atomic<std::int64_t> last_waiter_{0};
   std::atomic<std::size_t> in_hand_{0};
 
   // Of the thread that calls turn():
   std::map<Digest, Active> active_;
   std::map<std::string, Worker> workers_;
-  std::map<std::string, std::int64_t> unfinished_, entered_;
-  std::int64_t all_unfinished_ = 0, all_entered_ = 0;
+  std::map<WorkerKind, int> held_;           // of active_
+  std::map<Digest, int> killed_workers_;     // WorkerEnd::kKilled
+  std::size_t kept_text_bytes_ = 0;          // of active_
   std::set<std::tuple<std::int64_t, std::string, Digest>> deadlines_;
+  std::map<Ledger::Name, std::int64_t> deadline_of_;
   std::map<std::int64_t, Waiter> waiters_;
   std::set<std::pair<std::int64_t, std::int64_t>> waits_;  // until when, number
   std::map<std::pair<std::string, Digest>, std::set<std::int64_t>> waiters_of_;
   std::map<std::string, std::set<std::int64_t>> listeners_of_;
-  std::set<std::int64_t> due_listeners_;
+  std::set<std::int64_t> due_listeners_, stopped_;
+  std::map<Ledger::Name, std::vector<std::function<void(Found)>>> asks_;
   std::vector<std::function<void()>> unwritten_;
   std::map<Digest, StoredTask> tasks_;
   ServiceCounts counts_;
   std::int64_t ticked_ns_ = 0;
+  std::int64_t paused_until_ns_ = 0;
+
+  // With other front ends:
+  SharedQueue::Turn shared_turn_;
+  std::vector<Digest> unread_;  // given, and not yet in active_
+  std::map<WorkerKind, std::int64_t> last_worker_ns_;
+  std::vector<std::string> live_versions_;
+  std::int64_t looked_ns_ = 0;
+  std::int64_t no_exchange_before_ns_ = 0;
+  bool rebuild_due_ = false;
+  bool last_exchange_worked_ = true;
+
   bool last_write_worked_ = true;
   bool draining_ = false;
 };

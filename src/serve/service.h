@@ -9,6 +9,7 @@
 #include "base/events.h"
 #include "serve/ledger.h"
 #include "serve/message.h"
+#include "serve/shared_queue.h"
 #include "serve/work_queue.h"
 
 namespace lathe::serve {
@@ -22,6 +23,7 @@ struct ServiceOptions {
   int most_killed_workers = 24;           ///< that somebody else killed, before it is one too
   std::string gym_version = {};           ///< of all workers that will come; empty: not known
   double tick_seconds = 0.2;              ///< between looks at leases and deadlines
+  SharedQueue* shared = nullptr;          ///< with other front ends, where there are such
 };
 
 /// What became of one item of a submission. Errors: kBusy where the client's share or the whole
@@ -41,8 +43,19 @@ enum class WorkerEnd {
 class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
+  /// What it means that nothing comes from the worker any more.
+  virtual WorkerEnd silence() const { return WorkerEnd::kFailed; }
   virtual void send(const FrontMessage& message) = 0;
   virtual void end() = 0;  ///< at once, whatever it does; worker_ended() follows
+};
+
+/// Who is told of workers. Thread-safe.
+class WorkerSink {
+ public:
+  virtual ~WorkerSink() = default;
+  virtual void worker_joined(std::string name, WorkerHello hello, std::shared_ptr<WorkerLink> link) = 0;
+  virtual void worker_said(std::string name, WorkerMessage message) = 0;
+  virtual void worker_ended(std::string name, WorkerEnd end) = 0;
 };
 
 struct WorkerState {
@@ -74,15 +87,15 @@ struct ServiceCounts {
 };
 inline constexpr double kStageBounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300};
 
-/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and
-/// returns at once; callbacks come from the thread that calls turn(), after what they tell is
-/// durable. Whatever arrived since the last turn is one transaction.
-class Service {
+/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and returns
+/// at once; callbacks come from the thread that calls turn(), after what they tell is durable. Whatever
+/// arrived since the last turn is one transaction.
+class Service : public WorkerSink {
  public:
   /// All must outlive it. Errors: the ledger cannot be read.
   static Result<std::unique_ptr<Service>> start(Ledger& ledger, WorkQueue& queue, const Clock& clock,
                                                 const ServiceOptions& options, EventSink& events);
-  virtual ~Service() = default;
+  ~Service() override = default;
 
   struct Batch {
     std::vector<Submission> submissions;  ///< of one client
@@ -108,10 +121,6 @@ class Service {
   /// False: there was nothing to cancel.
   virtual void cancel(std::string client, Digest id, std::function<void(Result<bool>)> done) = 0;
   virtual void counts(std::function<void(Result<ServiceCounts>)> done) = 0;
-
-  virtual void worker_joined(std::string name, WorkerHello hello, std::shared_ptr<WorkerLink> link) = 0;
-  virtual void worker_said(std::string name, WorkerMessage message) = 0;
-  virtual void worker_ended(std::string name, WorkerEnd end) = 0;
 
   /// No more orders go out. Submissions are still taken: the next start works on them.
   virtual void drain() = 0;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -36,38 +38,51 @@ Result<EvaluationKey> key_from(const Statement& row) {
   return key;
 }
 
-class SqliteLedger final : public Ledger, private LedgerWriter {
+class SqliteLedger final : public Ledger {
  public:
   SqliteLedger(Database database, UniqueFd lock)
       : lock_(std::move(lock)), database_(std::move(database)), statements_(database_) {}
 
-  Status write(const std::function<Status(LedgerWriter&)>& change) override {
-    LATHE_TRY(Transaction transaction, Transaction::begin(database_));
-    LATHE_CHECK_OK(change(*this));
-    return transaction.commit();
-  }
-
-  Result<std::optional<Report>> find(const std::string& client, const Digest& id) override {
-    LATHE_TRY(auto select, statements_.use(LATHE_REPORT_COLUMNS "WHERE r.client = ? AND r.evaluation = ?"));
-    LATHE_TRY(const bool row, select->bind(client).bind(id.hex()).step());
-    if (!row) return std::optional<Report>();
-    LATHE_TRY(Report report, report_from(*select));
-    return std::optional(std::move(report));
-  }
-
-  Result<std::vector<Report>> finished_after(const std::string& client, std::int64_t sequence,
-                                             int limit) override {
+  Status count_unfinished() {
     LATHE_TRY(auto select,
-              statements_.use(LATHE_REPORT_COLUMNS "WHERE r.client = ? AND r.sequence > ? AND r.sequence > 0 "
-                                                   "ORDER BY r.sequence LIMIT ?"));
-    select->bind(client).bind(sequence).bind(static_cast<std::int64_t>(limit));
-    std::vector<Report> reports;
+              statements_.use("SELECT client, count(*) FROM requests WHERE state = 0 GROUP BY client"));
     for (;;) {
       LATHE_TRY(const bool row, select->step());
-      if (!row) return reports;
-      LATHE_TRY(Report report, report_from(*select));
-      reports.push_back(std::move(report));
+      if (!row) return Ok{};
+      unfinished_[select->text(0)] = select->integer(1);
+      all_unfinished_ += select->integer(1);
     }
+  }
+
+  Result<LedgerOutcome> write(const LedgerChanges& changes) override {
+    const auto before = unfinished_;
+    const std::int64_t all_before = all_unfinished_;
+    auto outcome = write_all(changes);
+    if (!outcome.ok()) {
+      unfinished_ = before;
+      all_unfinished_ = all_before;
+    }
+    return outcome;
+  }
+
+  Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
+    std::vector<std::optional<Report>> reports;
+    for (const auto& [client, id] : names) {
+      LATHE_TRY(auto select, statements_.use(LATHE_REPORT_COLUMNS "WHERE r.client = ? AND r.evaluation = ?"));
+      LATHE_TRY(const bool row, select->bind(client).bind(id.hex()).step());
+      reports.emplace_back();
+      if (!row) continue;
+      LATHE_TRY(reports.back(), report_from(*select));
+    }
+    return reports;
+  }
+
+  Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
+    std::vector<std::vector<Report>> all;
+    for (const FinishedQuery& query : queries) {
+      LATHE_TRY(all.emplace_back(), finished_after(query));
+    }
+    return all;
   }
 
   Result<std::vector<Pending>> pending() override {
@@ -95,12 +110,48 @@ class SqliteLedger final : public Ledger, private LedgerWriter {
     }
   }
 
-  Result<std::string> candidate(const Digest& id) override {
-    LATHE_TRY(auto select, statements_.use("SELECT text FROM evaluations WHERE id = ?"));
-    LATHE_TRY(const bool row, select->bind(id.hex()).step());
-    if (!row) return Error{ErrorCode::kNotFound, "there is no evaluation " + id.hex()};
-    return select->text(0);
+  Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) override {
+    LATHE_TRY(const auto all, pending());
+    std::map<Digest, Wanted> found;
+    for (const Pending& one : all) {
+      const Digest id = one.submission.key.id();
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) continue;
+      const auto [wanted, is_new] = found.try_emplace(id);
+      if (is_new) {
+        wanted->second.submission = one.submission;
+        wanted->second.lost_workers = one.lost_workers;
+        LATHE_TRY(wanted->second.submission.candidate, candidate(id));
+      }
+      wanted->second.deadlines_unix_ms.emplace_back(one.submission.client, one.submission.deadline_unix_ms);
+    }
+    std::vector<Wanted> result;
+    for (auto& [id, wanted] : found) result.push_back(std::move(wanted));
+    return result;
   }
+
+  Result<std::vector<Name>> overdue(std::int64_t grace_ms) override {
+    LATHE_TRY(auto select,
+              statements_.use("SELECT client, evaluation FROM requests WHERE state = 0 AND "
+                              "deadline_unix_ms > 0 AND deadline_unix_ms < unixepoch() * 1000 - ? LIMIT 1000"));
+    select->bind(grace_ms);
+    std::vector<Name> names;
+    for (;;) {
+      LATHE_TRY(const bool row, select->step());
+      if (!row) return names;
+      LATHE_TRY(const Digest id, Digest::from_hex(select->text(1)));
+      names.emplace_back(select->text(0), id);
+    }
+  }
+
+  Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
+    std::vector<std::string> texts;
+    for (const Digest& id : ids) {
+      LATHE_TRY(texts.emplace_back(), candidate(id));
+    }
+    return texts;
+  }
+
+  Result<std::int64_t> unfinished() override { return all_unfinished_; }
 
   Result<std::optional<StoredTask>> task(const Digest& digest) override {
     LATHE_TRY(auto select, statements_.use("SELECT name, text FROM tasks WHERE digest = ?"));
@@ -121,13 +172,62 @@ class SqliteLedger final : public Ledger, private LedgerWriter {
   }
 
  private:
-  Status add_task(const StoredTask& task) override {
+  Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
+    LATHE_TRY(Transaction transaction, Transaction::begin(database_));
+    LedgerOutcome outcome;
+    for (const StoredTask& task : changes.tasks) LATHE_CHECK_OK(add_task(task));
+    for (const Digest& id : changes.lost_workers) {
+      LATHE_TRY(outcome.lost_workers.emplace_back(), count_lost_worker(id));
+    }
+    for (const LedgerChanges::End& end : changes.ends) {
+      LATHE_TRY(outcome.ends.emplace_back(), conclude(end, changes.unix_ms));
+    }
+    for (const LedgerChanges::Withdraw& one : changes.withdrawals) {
+      LATHE_TRY(outcome.withdrawals.emplace_back(), withdraw(one, changes.unix_ms));
+    }
+    for (const LedgerChanges::Entry& entry : changes.submissions) {
+      LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all));
+    }
+    LATHE_CHECK_OK(transaction.commit());
+    return outcome;
+  }
+
+  Result<std::vector<Report>> finished_after(const FinishedQuery& query) {
+    LATHE_TRY(auto select,
+              statements_.use(LATHE_REPORT_COLUMNS "WHERE r.client = ? AND r.sequence > ? AND r.sequence > 0 "
+                                                   "ORDER BY r.sequence LIMIT ?"));
+    select->bind(query.client).bind(query.sequence).bind(static_cast<std::int64_t>(query.limit));
+    std::vector<Report> reports;
+    for (;;) {
+      LATHE_TRY(const bool row, select->step());
+      if (!row) return reports;
+      LATHE_TRY(Report report, report_from(*select));
+      reports.push_back(std::move(report));
+    }
+  }
+
+  Result<std::string> candidate(const Digest& id) {
+    LATHE_TRY(auto select, statements_.use("SELECT text FROM evaluations WHERE id = ?"));
+    LATHE_TRY(const bool row, select->bind(id.hex()).step());
+    if (!row) return Error{ErrorCode::kNotFound, "there is no evaluation " + id.hex()};
+    return select->text(0);
+  }
+
+  Status add_task(const StoredTask& task) {
     LATHE_TRY(auto insert,
               statements_.use("INSERT OR IGNORE INTO tasks (digest, name, text) VALUES (?, ?, ?)"));
     return insert->bind(task.digest.hex()).bind(task.name).bind(task.text).run();
   }
 
-  Result<Admission> admit(const Submission& submission, bool may_add) override {
+  void count(const std::string& client, std::int64_t more) {
+    all_unfinished_ += more;
+    const auto own = unfinished_.try_emplace(client).first;
+    own->second += more;
+    if (own->second == 0) unfinished_.erase(own);
+  }
+
+  Result<Admission> admit(const LedgerChanges::Entry& entry, std::int64_t max_all) {
+    const Submission& submission = entry.submission;
     const std::string id = submission.key.id().hex();
     LATHE_TRY(const auto own, own_request(submission.client, id));
     if (own == State::kQueued) return Admission::kJoined;
@@ -139,21 +239,26 @@ class SqliteLedger final : public Ledger, private LedgerWriter {
       return Admission::kKnown;
     }
     LATHE_TRY(const bool wanted, is_wanted(id));
-    if (!wanted && !may_add) return Admission::kRefused;
+    const auto mine = unfinished_.find(submission.client);
+    const bool room =
+        (mine == unfinished_.end() ? 0 : mine->second) < entry.max_own && all_unfinished_ < max_all;
+    if (!wanted && !room) return Admission::kRefused;
     if (!evaluation.exists) LATHE_CHECK_OK(add_evaluation(submission, id));
     if (evaluation.exists && !wanted) LATHE_CHECK_OK(reopen(id));
     LATHE_CHECK_OK(put_request(submission, id, State::kQueued, 0));
+    count(submission.client, 1);
     return wanted ? Admission::kJoined : Admission::kNew;
   }
 
-  Result<int> count_lost_worker(const Digest& id) override {
+  Result<int> count_lost_worker(const Digest& id) {
     LATHE_TRY(auto update, statements_.use("UPDATE evaluations SET lost_workers = lost_workers + 1 "
                                            "WHERE id = ? RETURNING lost_workers"));
     LATHE_TRY(const bool row, update->bind(id.hex()).step());
     return row ? static_cast<int>(update->integer(0)) : 0;
   }
 
-  Result<bool> conclude(const Digest& id, const Conclusion& conclusion, std::int64_t unix_ms) override {
+  Result<LedgerOutcome::Ended> conclude(const LedgerChanges::End& end, std::int64_t unix_ms) {
+    const Conclusion& conclusion = end.conclusion;
     const bool done = conclusion.state == State::kDone;
     {
       LATHE_TRY(auto update, statements_.use("UPDATE evaluations SET state = ?, lasting = ?, verdict = ?, "
@@ -162,29 +267,40 @@ class SqliteLedger final : public Ledger, private LedgerWriter {
                          .bind(std::int64_t{conclusion.lasting()})
                          .bind(done ? json_text(to_json(conclusion.verdict)) : std::string())
                          .bind(conclusion.error)
-                         .bind(id.hex())
+                         .bind(end.id.hex())
                          .run());
-      if (database_.changes() == 0) return false;
+      if (database_.changes() == 0) return LedgerOutcome::Ended{};
     }
     LATHE_TRY(const auto next, next_number());
     LATHE_TRY(auto finish,
               statements_.use("UPDATE requests SET state = ?, finished_unix_ms = ?, sequence = ? "
-                              "WHERE evaluation = ? AND state = 0"));
-    LATHE_CHECK_OK(finish->bind(number(conclusion.state)).bind(unix_ms).bind(next).bind(id.hex()).run());
-    return true;
+                              "WHERE evaluation = ? AND state = 0 RETURNING client"));
+    finish->bind(number(conclusion.state)).bind(unix_ms).bind(next).bind(end.id.hex());
+    LedgerOutcome::Ended ended{true, {}};
+    for (;;) {
+      LATHE_TRY(const bool row, finish->step());
+      if (!row) return ended;
+      ended.clients.push_back(finish->text(0));
+      count(ended.clients.back(), -1);
+    }
   }
 
-  Result<Withdrawal> withdraw(const std::string& client, const Digest& id, State state,
-                              std::int64_t unix_ms) override {
-    LATHE_TRY(const auto own, own_request(client, id.hex()));
+  Result<Withdrawal> withdraw(const LedgerChanges::Withdraw& one, std::int64_t unix_ms) {
+    LATHE_TRY(const auto own, own_request(one.client, one.id.hex()));
     if (own != State::kQueued) return Withdrawal{};
     LATHE_TRY(const auto next, next_number());
     {
       LATHE_TRY(auto end, statements_.use("UPDATE requests SET state = ?, finished_unix_ms = ?, sequence = ? "
                                           "WHERE client = ? AND evaluation = ?"));
-      LATHE_CHECK_OK(end->bind(number(state)).bind(unix_ms).bind(next).bind(client).bind(id.hex()).run());
+      LATHE_CHECK_OK(end->bind(number(one.state))
+                         .bind(unix_ms)
+                         .bind(next)
+                         .bind(one.client)
+                         .bind(one.id.hex())
+                         .run());
     }
-    LATHE_TRY(const bool wanted, is_wanted(id.hex()));
+    count(one.client, -1);
+    LATHE_TRY(const bool wanted, is_wanted(one.id.hex()));
     return Withdrawal{true, !wanted};
   }
 
@@ -277,6 +393,8 @@ class SqliteLedger final : public Ledger, private LedgerWriter {
   UniqueFd lock_;
   Database database_;
   StatementCache statements_;
+  std::map<std::string, std::int64_t> unfinished_;  // requests by client, as in the tables
+  std::int64_t all_unfinished_ = 0;
 };
 
 #undef LATHE_REPORT_COLUMNS
@@ -293,7 +411,9 @@ Result<std::unique_ptr<Ledger>> open_sqlite_ledger(const std::string& folder) {
     return Error{ErrorCode::kBusy, "another lathe serve has the store '" + folder + "'",
                  "end it, or give this one another --store"};
   LATHE_TRY(Database database, open_serve_database(folder));
-  return std::unique_ptr<Ledger>(std::make_unique<SqliteLedger>(std::move(database), std::move(lock)));
+  auto ledger = std::make_unique<SqliteLedger>(std::move(database), std::move(lock));
+  LATHE_CHECK_OK(ledger->count_unfinished());
+  return std::unique_ptr<Ledger>(std::move(ledger));
 }
 
 }  // namespace lathe::serve

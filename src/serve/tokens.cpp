@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/random.h"
+#include "serve/serve_database.h"
 
 namespace lathe::serve {
 namespace {
@@ -32,10 +33,53 @@ bool is_name(std::string_view text) {
   });
 }
 
+class SqliteTokens final : public TokenStore {
+ public:
+  explicit SqliteTokens(Database database) : database_(std::move(database)) {}
+
+  Result<std::vector<TokenRecord>> list() override {
+    LATHE_TRY(Statement select,
+              database_.prepare(
+                  "SELECT id, name, role, hash, max_unfinished, created_unix FROM tokens ORDER BY name"));
+    std::vector<TokenRecord> records;
+    for (;;) {
+      LATHE_TRY(const bool row, select.step());
+      if (!row) return records;
+      LATHE_TRY(const Role role, parse_role(select.text(2)));
+      records.push_back(
+          {select.text(0), {select.text(1), role, select.integer(4)}, select.text(3), select.integer(5)});
+    }
+  }
+
+  Status remove(const std::string& name) override {
+    LATHE_TRY(Statement statement, database_.prepare("DELETE FROM tokens WHERE name = ?"));
+    LATHE_CHECK_OK(statement.bind(name).run());
+    return database_.changes() == 0 ? Status(no_token(name)) : Ok{};
+  }
+
+ private:
+  Status add_record(const TokenRecord& record) override {
+    LATHE_TRY(Statement insert,
+              database_.prepare("INSERT INTO tokens (id, name, role, hash, max_unfinished, created_unix) "
+                                "VALUES (?, ?, ?, ?, ?, ?)"));
+    return insert.bind(record.id)
+        .bind(record.principal.client)
+        .bind(name(record.principal.role))
+        .bind(record.hash)
+        .bind(record.principal.max_unfinished)
+        .bind(record.created_unix)
+        .run();
+  }
+
+  Database database_;
+};
+
 }  // namespace
 
 std::string_view name(Role role) {
   switch (role) {
+    case Role::kWorker:
+      return "worker";
     case Role::kRead:
       return "read";
     case Role::kSubmit:
@@ -47,14 +91,14 @@ std::string_view name(Role role) {
 }
 
 Result<Role> parse_role(std::string_view text) {
-  for (const Role role : {Role::kRead, Role::kSubmit, Role::kAdmin})
+  for (const Role role : {Role::kWorker, Role::kRead, Role::kSubmit, Role::kAdmin})
     if (name(role) == text) return role;
-  return invalid("there is no role '" + std::string(text) + "'", "choose read, submit or admin");
+  return invalid("there is no role '" + std::string(text) + "'", "choose worker, read, submit or admin");
 }
 
-Result<TokenStore> TokenStore::open(const std::string& folder) {
+Result<std::unique_ptr<TokenStore>> TokenStore::open(const std::string& folder) {
   LATHE_TRY(Database database, open_serve_database(folder));
-  return TokenStore(std::move(database));
+  return std::unique_ptr<TokenStore>(std::make_unique<SqliteTokens>(std::move(database)));
 }
 
 Result<std::string> TokenStore::add(const Principal& principal) {
@@ -67,40 +111,12 @@ Result<std::string> TokenStore::add(const Principal& principal) {
       return invalid("there is a token '" + principal.client + "' already",
                      "remove it first, or choose another name");
   const std::string id = random_hex().substr(0, kIdDigits), secret = random_hex();
-  LATHE_TRY(Statement insert,
-            database_.prepare("INSERT INTO tokens (id, name, role, hash, max_unfinished, created_unix) "
-                              "VALUES (?, ?, ?, ?, ?, ?)"));
-  LATHE_CHECK_OK(insert.bind(id)
-                     .bind(principal.client)
-                     .bind(name(principal.role))
-                     .bind(hash_of(secret))
-                     .bind(principal.max_unfinished)
-                     .bind(unix_seconds())
-                     .run());
+  LATHE_CHECK_OK(add_record({id, principal, hash_of(secret), unix_seconds()}));
   return std::string(kPrefix) + id + "_" + secret;
 }
 
-Result<std::vector<TokenRecord>> TokenStore::list() {
-  LATHE_TRY(Statement select,
-            database_.prepare(
-                "SELECT id, name, role, hash, max_unfinished, created_unix FROM tokens ORDER BY name"));
-  std::vector<TokenRecord> records;
-  for (;;) {
-    LATHE_TRY(const bool row, select.step());
-    if (!row) return records;
-    LATHE_TRY(const Role role, parse_role(select.text(2)));
-    records.push_back(
-        {select.text(0), {select.text(1), role, select.integer(4)}, select.text(3), select.integer(5)});
-  }
-}
-
-Status TokenStore::remove(const std::string& name) {
-  LATHE_TRY(Statement statement, database_.prepare("DELETE FROM tokens WHERE name = ?"));
-  LATHE_CHECK_OK(statement.bind(name).run());
-  if (database_.changes() == 0)
-    return Error{ErrorCode::kNotFound, "there is no token '" + name + "'",
-                 "lathe serve token list names them"};
-  return Ok{};
+Error TokenStore::no_token(const std::string& name) {
+  return {ErrorCode::kNotFound, "there is no token '" + name + "'", "lathe serve token list names them"};
 }
 
 std::optional<Principal> Tokens::find(const std::string& authorization) const {

@@ -1,16 +1,17 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "serve/serve_database.h"
 
 namespace lathe::serve {
 
-/// What a token's owner may do; each role may do what those before it may.
-enum class Role { kRead, kSubmit, kAdmin };
+/// What a token's owner may do. kWorker is for workers of other machines alone; each of the others may do what
+/// those before it may, but not what kWorker may.
+enum class Role { kWorker, kRead, kSubmit, kAdmin };
 std::string_view name(Role role);
 Result<Role> parse_role(std::string_view name);
 
@@ -33,16 +34,20 @@ struct TokenRecord {
 /// than. Not thread-safe.
 class TokenStore {
  public:
-  static Result<TokenStore> open(const std::string& folder);
+  /// In "<folder>/serve.db".
+  static Result<std::unique_ptr<TokenStore>> open(const std::string& folder);
+  virtual ~TokenStore() = default;
   /// The token, which nobody can read again. Errors: kInvalid for a name that is taken or no name.
   Result<std::string> add(const Principal& principal);
-  Result<std::vector<TokenRecord>> list();
+  virtual Result<std::vector<TokenRecord>> list() = 0;
   /// Errors: kNotFound.
-  Status remove(const std::string& name);
+  virtual Status remove(const std::string& name) = 0;
+
+ protected:
+  static Error no_token(const std::string& name);
 
  private:
-  explicit TokenStore(Database database) : database_(std::move(database)) {}
-  Database database_;
+  virtual Status add_record(const TokenRecord& record) = 0;
 };
 
 /// Tokens at one moment. Immutable.

@@ -75,8 +75,8 @@ class SocketLink final : public WorkerLink {
 
 class ProcessPool final : public WorkerPool {
  public:
-  ProcessPool(Service& service, std::vector<WorkerProgram> programs, EventSink& events)
-      : service_(service), programs_(std::move(programs)), events_(events), links_(programs_.size()) {
+  ProcessPool(WorkerSink& sink, std::vector<WorkerProgram> programs, EventSink& events)
+      : sink_(sink), programs_(std::move(programs)), events_(events), links_(programs_.size()) {
     for (std::size_t i = 0; i < programs_.size(); ++i) threads_.emplace_back([this, i] { keep(i); });
   }
 
@@ -137,7 +137,7 @@ class ProcessPool final : public WorkerPool {
     process.kill();
     const std::lock_guard lock(mutex_);
     links_[index] = nullptr;
-    service_.worker_ended(program.name, stopping_ ? WorkerEnd::kAsked
+    sink_.worker_ended(program.name, stopping_ ? WorkerEnd::kAsked
                                         : killed  ? WorkerEnd::kKilled
                                                   : WorkerEnd::kFailed);
     return stopping_ || began ? Status(Ok{}) : status;
@@ -153,14 +153,14 @@ class ProcessPool final : public WorkerPool {
         if (!hello || hello->protocol != kWorkerProtocol || hello->slots < 1)
           return Error{ErrorCode::kCorrupt, "the worker speaks another protocol"};
         began = true;
-        service_.worker_joined(name, *hello, link);
+        sink_.worker_joined(name, *hello, link);
       } else {
-        service_.worker_said(name, std::move(message));
+        sink_.worker_said(name, std::move(message));
       }
     }
   }
 
-  Service& service_;
+  WorkerSink& sink_;
   const std::vector<WorkerProgram> programs_;
   EventSink& events_;
   std::mutex mutex_;
@@ -173,9 +173,9 @@ class ProcessPool final : public WorkerPool {
 
 }  // namespace
 
-std::unique_ptr<WorkerPool> WorkerPool::start(Service& service, std::vector<WorkerProgram> programs,
+std::unique_ptr<WorkerPool> WorkerPool::start(WorkerSink& sink, std::vector<WorkerProgram> programs,
                                               EventSink& events) {
-  return std::make_unique<ProcessPool>(service, std::move(programs), events);
+  return std::make_unique<ProcessPool>(sink, std::move(programs), events);
 }
 
 }  // namespace lathe::serve

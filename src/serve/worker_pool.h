@@ -22,8 +22,8 @@ struct WorkerProgram {
 /// milliseconds.
 class WorkerPool {
  public:
-  /// `service` and `events` must outlive it.
-  static std::unique_ptr<WorkerPool> start(Service& service, std::vector<WorkerProgram> programs,
+  /// `sink` and `events` must outlive it.
+  static std::unique_ptr<WorkerPool> start(WorkerSink& sink, std::vector<WorkerProgram> programs,
                                            EventSink& events);
   /// Kills the workers. What they have in hand has not lost them.
   virtual ~WorkerPool() = default;

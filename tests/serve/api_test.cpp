@@ -65,7 +65,7 @@ class ApiTest : public testing::Test {
     service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
     const TaskSpec task = parse_task(kTask, "tiny").value();
     const StoredTask tiny{task.digest, "tiny", kTask};
-    ASSERT_TRUE(ledger_->write([&](LedgerWriter& writer) { return writer.add_task(tiny); }).ok());
+    ASSERT_TRUE(ledger_->write({.tasks = {tiny}}).ok());
     api_ = Api::make(
         *service_,
         {.device_kind = "cpu", .gym_version = kGymVersion, .own_tasks = {tiny}, .max_unfinished = 500},
@@ -228,12 +228,12 @@ TEST_F(ApiTest, EventsComeInOrderOfCompletionAndResume) {
 }
 
 TEST_F(ApiTest, TokensDecideWhoMayWhat) {
-  auto store = *TokenStore::open(folder_.path());
-  const auto token = [&](const char* name, Role role) { return store.add({name, role, 100}).value(); };
+  const auto store = *TokenStore::open(folder_.path());
+  const auto token = [&](const char* name, Role role) { return store->add({name, role, 100}).value(); };
   const std::string reads = token("reader", Role::kRead), submits = token("trainer", Role::kSubmit),
                     other = token("other", Role::kSubmit);
-  EXPECT_FALSE(store.add({"reader", Role::kRead, 1}).ok());
-  api_->set_tokens(Tokens(*store.list()));
+  EXPECT_FALSE(store->add({"reader", Role::kRead, 1}).ok());
+  api_->set_tokens(Tokens(*store->list()));
   HttpClient nobody(port()), reader(port(), reads), trainer(port(), submits), stranger(port(), other);
   HttpClient wrong(port(), submits.substr(0, submits.size() - 1) + (submits.back() == '0' ? "1" : "0"));
   EXPECT_EQ(nobody.get("/v1/tasks")->status, 401);
@@ -245,8 +245,8 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   EXPECT_EQ(stranger.get("/v1/evaluations/" + body(done)["id"].get<std::string>())->status, 404)
       << "not this client's";
   EXPECT_EQ(nobody.get("/healthz")->status, 200);
-  EXPECT_TRUE(store.remove("trainer").ok());
-  api_->set_tokens(Tokens(*store.list()));
+  EXPECT_TRUE(store->remove("trainer").ok());
+  api_->set_tokens(Tokens(*store->list()));
   EXPECT_EQ(trainer.get("/v1/tasks")->status, 401);
   const std::string database =
       read_file(folder_.path() + "/serve.db").value() + read_file(folder_.path() + "/serve.db-wal").value();

@@ -27,25 +27,25 @@ class RecordingLink final : public WorkerLink {
 class FullLedger final : public Ledger {
  public:
   explicit FullLedger(Ledger& ledger) : ledger_(ledger) {}
-  Status write(const std::function<Status(LedgerWriter&)>& change) override {
-    if (!full) return ledger_.write(change);
-    (void)ledger_.write([&](LedgerWriter& writer) -> Status {
-      (void)change(writer);
-      return Error{ErrorCode::kIo, "rolled back"};
-    });
-    return Error{ErrorCode::kIo, "the disk is full"};
+  Result<LedgerOutcome> write(const LedgerChanges& changes) override {
+    if (full) return Error{ErrorCode::kIo, "the disk is full"};
+    return ledger_.write(changes);
   }
-  Result<std::optional<Report>> find(const std::string& client, const Digest& id) override {
-    return ledger_.find(client, id);
+  Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
+    return ledger_.find(names);
   }
-  Result<std::vector<Report>> finished_after(const std::string& client, std::int64_t sequence,
-                                             int limit) override {
-    return ledger_.finished_after(client, sequence, limit);
+  Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
+    return ledger_.finished(queries);
   }
   Result<std::vector<Pending>> pending() override { return ledger_.pending(); }
-  Result<std::string> candidate(const Digest& id) override { return ledger_.candidate(id); }
+  Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) override { return ledger_.wanted(ids); }
+  Result<std::vector<Name>> overdue(std::int64_t grace_ms) override { return ledger_.overdue(grace_ms); }
+  Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
+    return ledger_.candidates(ids);
+  }
   Result<std::optional<StoredTask>> task(const Digest& digest) override { return ledger_.task(digest); }
   Result<std::vector<StoredTask>> tasks() override { return ledger_.tasks(); }
+  Result<std::int64_t> unfinished() override { return ledger_.unfinished(); }
 
   bool full = false;
 

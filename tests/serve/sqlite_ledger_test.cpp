@@ -43,11 +43,9 @@ TEST(SqliteLedger, KilledAtAnyInstantItHasWhatItHasSaid) {
       const auto ledger = open_sqlite_ledger(folder.path());
       for (int i = 0; ledger.ok(); ++i) {
         const Submission submission = make_submission(std::to_string(round) + "/" + std::to_string(i));
-        const Status status = (*ledger)->write([&](LedgerWriter& writer) -> Status {
-          LATHE_TRY(const auto admission, writer.admit(submission, true));
-          return admission == Admission::kNew ? Status(Ok{}) : Status(invalid("known"));
-        });
-        if (!status.ok() || ::write(said[1], &i, sizeof i) != sizeof i) ::_exit(1);
+        const auto outcome = (*ledger)->write({.submissions = {{submission, 1 << 20}}, .max_all = 1 << 20});
+        if (!outcome.ok() || outcome->submissions.at(0) != Admission::kNew) ::_exit(1);
+        if (::write(said[1], &i, sizeof i) != sizeof i) ::_exit(1);
       }
       ::_exit(1);
     }
@@ -64,7 +62,7 @@ TEST(SqliteLedger, KilledAtAnyInstantItHasWhatItHasSaid) {
     const auto ledger = open_or_fail(folder.path());
     for (int i = 0; i <= last; ++i) {
       const auto id = make_submission(std::to_string(round) + "/" + std::to_string(i)).key.id();
-      EXPECT_TRUE(ledger->find("a", id).value()) << round << "/" << i;
+      EXPECT_TRUE(ledger->find(std::vector{Ledger::Name("a", id)}).value().at(0)) << round << "/" << i;
     }
   }
 }

@@ -1,0 +1,759 @@
+#include "serve/postgres_ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/clock.h"
+#include "record/json.h"
+#include "serve/postgres_connection.h"
+
+namespace lathe::serve {
+namespace {
+
+constexpr double kReconnectSeconds = 0.5;
+constexpr std::int64_t kTablesVersion = 1;
+
+// Texts of clients may have NULs, which `text` has not.
+constexpr const char* kPostgresTables = R"sql(
+BEGIN;
+SELECT pg_advisory_xact_lock(7805318);
+CREATE SCHEMA IF NOT EXISTS lathe;
+SET search_path = lathe;
+CREATE TABLE IF NOT EXISTS version (number bigint NOT NULL);
+INSERT INTO version SELECT 1 WHERE NOT EXISTS (SELECT FROM version);
+CREATE TABLE IF NOT EXISTS tasks (digest bytea PRIMARY KEY, name text NOT NULL, text bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS evaluations (
+  id bytea PRIMARY KEY,
+  task bytea NOT NULL,
+  candidate bytea NOT NULL,
+  depth text NOT NULL,
+  device_kind text NOT NULL,
+  gym_version text NOT NULL,
+  text bytea NOT NULL,
+  state bigint NOT NULL DEFAULT 0,
+  lasting bigint NOT NULL DEFAULT 0,
+  lost_workers bigint NOT NULL DEFAULT 0,
+  verdict text NOT NULL DEFAULT '',
+  error bytea NOT NULL DEFAULT ''
+) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS requests (
+  client text NOT NULL,
+  evaluation bytea NOT NULL,
+  tag bytea NOT NULL,
+  trace bytea NOT NULL,
+  priority bigint NOT NULL,
+  deadline_unix_ms bigint NOT NULL,
+  submitted_unix_ms bigint NOT NULL,
+  state bigint NOT NULL,
+  finished_unix_ms bigint NOT NULL,
+  sequence bigint NOT NULL,
+  PRIMARY KEY (client, evaluation)
+) WITH (fillfactor = 70);
+CREATE INDEX IF NOT EXISTS open_requests ON requests (evaluation) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS due_requests ON requests (deadline_unix_ms) WHERE state = 0 AND deadline_unix_ms > 0;
+CREATE UNIQUE INDEX IF NOT EXISTS finished_requests ON requests (client, sequence) WHERE sequence > 0;
+CREATE TABLE IF NOT EXISTS unfinished (client text PRIMARY KEY, requests bigint NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS sequence (last bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT FROM sequence);
+CREATE TABLE IF NOT EXISTS tokens (
+  id text PRIMARY KEY,
+  name text NOT NULL UNIQUE,
+  role text NOT NULL,
+  hash text NOT NULL,
+  max_unfinished bigint NOT NULL,
+  created_unix bigint NOT NULL
+);
+COMMIT;
+)sql";
+
+constexpr const char* kBegin = "BEGIN";
+constexpr const char* kCommit = "COMMIT";
+constexpr const char* kRollback = "ROLLBACK";
+// Writers take turns: what one has read is so until it commits, and numbers are visible in their order.
+constexpr const char* kTurn = "SELECT pg_advisory_xact_lock(7805319)";
+
+constexpr const char* kAddTasks =
+    "INSERT INTO tasks SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[]) ON CONFLICT DO NOTHING";
+
+constexpr const char* kCountLost =
+    "UPDATE evaluations e SET lost_workers = e.lost_workers + c.lost FROM "
+    "(SELECT id, count(*) AS lost FROM unnest($1::bytea[]) AS t (id) GROUP BY id) c WHERE e.id = c.id "
+    "RETURNING e.id, e.lost_workers";
+
+constexpr const char* kEnd = R"sql(
+WITH input AS (
+  SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[])
+    WITH ORDINALITY AS t (id, state, lasting, verdict, error, place)),
+ended AS (
+  UPDATE evaluations e SET state = i.state, lasting = i.lasting, verdict = i.verdict, error = i.error
+    FROM input i WHERE e.id = i.id AND e.state = 0 RETURNING e.id, i.state, i.place),
+numbered AS (SELECT id, state, place, row_number() OVER (ORDER BY place) AS number FROM ended),
+base AS (
+  UPDATE sequence SET last = last + (SELECT count(*) FROM ended)
+    RETURNING last - (SELECT count(*) FROM ended) AS first),
+finished AS (
+  UPDATE requests r SET state = n.state, finished_unix_ms = $6, sequence = b.first + n.number
+    FROM base b, numbered n WHERE r.evaluation = n.id AND r.state = 0 RETURNING n.place, r.client),
+counted AS (
+  UPDATE unfinished u SET requests = u.requests - c.finished
+    FROM (SELECT client, count(*) AS finished FROM finished GROUP BY client) c WHERE u.client = c.client)
+SELECT place, NULL FROM numbered UNION ALL SELECT place, client FROM finished)sql";
+
+constexpr const char* kWithdraw = R"sql(
+WITH numbered AS (
+  SELECT i.*, row_number() OVER (ORDER BY i.place) AS number
+    FROM unnest($1::text[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS i (client, id, state, place)
+    JOIN requests r ON r.client = i.client AND r.evaluation = i.id WHERE r.state = 0),
+base AS (
+  UPDATE sequence SET last = last + (SELECT count(*) FROM numbered)
+    RETURNING last - (SELECT count(*) FROM numbered) AS first),
+ended AS (
+  UPDATE requests r SET state = n.state, finished_unix_ms = $4, sequence = b.first + n.number
+    FROM base b, numbered n WHERE r.client = n.client AND r.evaluation = n.id AND r.state = 0
+    RETURNING n.place, r.client),
+counted AS (
+  UPDATE unfinished u SET requests = u.requests - c.ended
+    FROM (SELECT client, count(*) AS ended FROM ended GROUP BY client) c WHERE u.client = c.client)
+SELECT place FROM ended)sql";
+
+constexpr const char* kStillWanted =
+    "SELECT t.place FROM unnest($1::bytea[]) WITH ORDINALITY AS t (id, place) WHERE EXISTS "
+    "(SELECT FROM requests r WHERE r.evaluation = t.id AND r.state = 0)";
+
+constexpr const char* kStates =
+    "SELECT t.place, e.state, e.lasting, r.state, "
+    "EXISTS (SELECT FROM requests q WHERE q.evaluation = t.id AND q.state = 0) "
+    "FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
+    "LEFT JOIN evaluations e ON e.id = t.id "
+    "LEFT JOIN requests r ON r.client = t.client AND r.evaluation = t.id";
+
+constexpr const char* kUnfinished = "SELECT client, requests FROM unfinished WHERE requests > 0";
+
+constexpr const char* kAddEvaluations =
+    "INSERT INTO evaluations (id, task, candidate, depth, device_kind, gym_version, text) SELECT * FROM "
+    "unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::bytea[])";
+
+constexpr const char* kReopen =
+    "UPDATE evaluations e SET state = 0, lasting = 0, lost_workers = 0 FROM unnest($1::bytea[]) AS t (id) "
+    "WHERE e.id = t.id";
+
+/// `known` numbers the requests that are answered already, from 1; 0 for the others.
+constexpr const char* kPutRequests = R"sql(
+WITH base AS (UPDATE sequence SET last = last + $8 RETURNING last - $8 AS first)
+INSERT INTO requests
+SELECT i.client, i.id, i.tag, i.trace, i.priority, i.deadline, i.submitted,
+  CASE WHEN i.known > 0 THEN 2 ELSE 0 END, CASE WHEN i.known > 0 THEN i.submitted ELSE 0 END,
+  CASE WHEN i.known > 0 THEN base.first + i.known ELSE 0 END
+FROM base, unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
+  $9::bigint[]) AS i (client, id, tag, trace, priority, deadline, submitted, known)
+ON CONFLICT (client, evaluation) DO UPDATE SET tag = excluded.tag, trace = excluded.trace,
+  priority = excluded.priority, deadline_unix_ms = excluded.deadline_unix_ms,
+  submitted_unix_ms = excluded.submitted_unix_ms, state = excluded.state,
+  finished_unix_ms = excluded.finished_unix_ms, sequence = excluded.sequence)sql";
+static_assert(static_cast<int>(State::kDone) == 2 && static_cast<int>(State::kQueued) == 0);
+
+constexpr const char* kCount =
+    "INSERT INTO unfinished SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT (client) DO UPDATE SET "
+    "requests = unfinished.requests + excluded.requests";
+
+#define LATHE_POSTGRES_REPORT                                                                            \
+  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.state, r.tag, r.priority, "       \
+  "r.submitted_unix_ms, r.finished_unix_ms, r.sequence, CASE WHEN r.state = 2 THEN e.verdict ELSE '' "   \
+  "END, CASE WHEN r.state = 3 THEN e.error ELSE ''::bytea END"
+static_assert(static_cast<int>(State::kFailed) == 3);
+constexpr int kReportColumns = 14;
+
+constexpr const char* kFind =
+    "SELECT " LATHE_POSTGRES_REPORT
+    ", t.place FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
+    "JOIN requests r ON r.client = t.client AND r.evaluation = t.id JOIN evaluations e ON e.id = t.id";
+
+constexpr const char* kFinished =
+    "SELECT " LATHE_POSTGRES_REPORT
+    " FROM (SELECT * FROM requests WHERE client = ANY ($1::text[]) AND sequence > $2::bigint AND sequence > 0 "
+    "ORDER BY client, sequence LIMIT $3::bigint) r JOIN evaluations e ON e.id = r.evaluation ORDER BY r.sequence";
+
+#define LATHE_POSTGRES_PENDING                                                                        \
+  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.client, r.tag, r.trace, "      \
+  "r.priority, r.deadline_unix_ms, r.submitted_unix_ms, e.lost_workers"
+
+constexpr const char* kPending =
+    "SELECT " LATHE_POSTGRES_PENDING
+    " FROM requests r JOIN evaluations e ON e.id = r.evaluation WHERE r.state = 0 "
+    "ORDER BY r.submitted_unix_ms, r.evaluation";
+
+constexpr const char* kWanted =
+    "SELECT " LATHE_POSTGRES_PENDING
+    ", e.text FROM unnest($1::bytea[]) AS t (id) JOIN evaluations e ON e.id = t.id JOIN requests r ON "
+    "r.evaluation = t.id AND r.state = 0 WHERE e.state = 0 ORDER BY e.id, r.submitted_unix_ms";
+
+constexpr const char* kOverdue =
+    "SELECT client, evaluation FROM requests WHERE state = 0 AND deadline_unix_ms > 0 AND deadline_unix_ms < "
+    "(extract(epoch FROM now()) * 1000)::bigint - $1::bigint LIMIT 1000";
+
+constexpr const char* kTexts =
+    "SELECT t.place, e.text FROM unnest($1::bytea[]) WITH ORDINALITY AS t (id, place) JOIN evaluations e ON "
+    "e.id = t.id";
+
+constexpr const char* kTask = "SELECT name, text FROM tasks WHERE digest = ANY ($1::bytea[])";
+constexpr const char* kTasks = "SELECT digest, name FROM tasks ORDER BY name, digest";
+constexpr const char* kAllUnfinished = "SELECT coalesce(sum(requests), 0)::bigint FROM unfinished";
+
+constexpr const char* kListTokens =
+    "SELECT id, name, role, hash, max_unfinished, created_unix FROM tokens ORDER BY name";
+constexpr const char* kAddToken =
+    "INSERT INTO tokens SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], "
+    "$6::bigint[])";
+constexpr const char* kRemoveToken = "DELETE FROM tokens WHERE name = ANY ($1::text[]) RETURNING name";
+
+std::string raw(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
+}
+
+Result<Digest> digest_from(std::string_view bytes, const std::string& place) {
+  Digest digest;
+  if (bytes.size() != digest.bytes.size())
+    return Error{ErrorCode::kCorrupt, "PostgreSQL at " + place + " has a digest of another length"};
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(digest.bytes.data()));
+  return digest;
+}
+
+/// The connection of one user of it, opened again where it was lost.
+class PostgresSession {
+ public:
+  explicit PostgresSession(std::string url) : url_(std::move(url)) {}
+
+  Result<std::vector<PostgresRows>> run(std::span<const PostgresConnection::Query> queries) {
+    LATHE_TRY(PostgresConnection* const connection, connected());
+    auto rows = connection->run(queries);
+    if (!connection->is_alive()) connection_.reset();
+    return rows;
+  }
+  Result<PostgresRows> run(const char* sql, PostgresParameters parameters = {}) {
+    const PostgresConnection::Query queries[] = {{sql, std::move(parameters)}};
+    LATHE_TRY(auto rows, run(queries));
+    return std::move(rows[0]);
+  }
+  /// After an error within a transaction.
+  void roll_back() {
+    if (connection_) (void)run(kRollback);
+  }
+
+  Result<PostgresConnection*> connected() {
+    if (connection_) return connection_.get();
+    const std::int64_t now = steady_clock().now_ns();
+    if (now < next_try_ns_) return last_error_;
+    auto opened = PostgresConnection::open(url_);
+    if (opened.ok()) {
+      const Status made = (*opened)->execute(kPostgresTables);
+      if (!made.ok()) opened = made.error();
+    }
+    if (!opened.ok()) {
+      last_error_ = opened.error();
+      next_try_ns_ = steady_clock().now_ns() + static_cast<std::int64_t>(kReconnectSeconds * 1e9);
+      return last_error_;
+    }
+    connection_ = *std::move(opened);
+    place_ = connection_->place();
+    return connection_.get();
+  }
+  const std::string& place() const { return place_; }
+
+ private:
+  const std::string url_;
+  std::unique_ptr<PostgresConnection> connection_;
+  std::string place_;
+  std::int64_t next_try_ns_ = 0;
+  Error last_error_;
+};
+
+Status check_version(PostgresSession& session) {
+  LATHE_TRY(const PostgresRows rows, session.run("SELECT number FROM version"));
+  const std::int64_t version = rows.size() == 1 ? rows.integer(0, 0) : 0;
+  if (version != kTablesVersion)
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("PostgreSQL at {} has tables of version {}; this Lathe knows version {}",
+                             session.place(), version, kTablesVersion),
+                 "update Lathe, or use another database"};
+  return Ok{};
+}
+
+class PostgresLedger final : public Ledger {
+ public:
+  explicit PostgresLedger(std::string url) : session_(std::move(url)) {}
+  Status open() { return check_version(session_); }
+
+  Result<LedgerOutcome> write(const LedgerChanges& changes) override {
+    auto outcome = write_all(changes);
+    if (!outcome.ok()) session_.roll_back();
+    return outcome;
+  }
+
+  Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
+    std::vector<std::string> clients, ids;
+    for (const auto& [client, id] : names) {
+      clients.push_back(client);
+      ids.push_back(raw(id));
+    }
+    LATHE_TRY(const PostgresRows rows,
+              session_.run(kFind, PostgresParameters().add_texts(clients).add_bytes(ids)));
+    std::vector<std::optional<Report>> reports(names.size());
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(auto* const report, slot(reports, rows.integer(row, kReportColumns)));
+      LATHE_TRY(*report, report_from(rows, row));
+    }
+    return reports;
+  }
+
+  Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
+    std::vector<PostgresConnection::Query> statements;
+    for (const FinishedQuery& query : queries)
+      statements.push_back({kFinished, PostgresParameters()
+                                           .add_texts(std::vector{query.client})
+                                           .add(query.sequence)
+                                           .add(query.limit)});
+    LATHE_TRY(const auto all_rows, session_.run(statements));
+    std::vector<std::vector<Report>> all;
+    for (const PostgresRows& rows : all_rows) {
+      std::vector<Report>& reports = all.emplace_back();
+      for (int row = 0; row < rows.size(); ++row) {
+        LATHE_TRY(reports.emplace_back(), report_from(rows, row));
+      }
+    }
+    return all;
+  }
+
+  Result<std::vector<Pending>> pending() override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kPending));
+    std::vector<Pending> all;
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(all.emplace_back(), pending_from(rows, row));
+    }
+    return all;
+  }
+
+  Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kWanted, PostgresParameters().add_bytes(raw_of(ids))));
+    std::vector<Wanted> all;
+    std::string_view last;
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(Pending pending, pending_from(rows, row));
+      if (all.empty() || rows.bytes(row, 0) != last) {
+        last = rows.bytes(row, 0);
+        pending.submission.candidate = rows.text(row, 13);
+        all.push_back({pending.submission, pending.lost_workers, {}});
+      }
+      all.back().deadlines_unix_ms.emplace_back(pending.submission.client,
+                                                pending.submission.deadline_unix_ms);
+    }
+    return all;
+  }
+
+  Result<std::vector<Name>> overdue(std::int64_t grace_ms) override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kOverdue, PostgresParameters().add(grace_ms)));
+    std::vector<Name> names;
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(const Digest id, digest_from(rows.bytes(row, 1), session_.place()));
+      names.emplace_back(rows.text(row, 0), id);
+    }
+    return names;
+  }
+
+  Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kTexts, PostgresParameters().add_bytes(raw_of(ids))));
+    if (rows.size() != static_cast<int>(ids.size()))
+      return Error{ErrorCode::kNotFound, "there is no evaluation of that name"};
+    std::vector<std::string> texts(ids.size());
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(auto* const text, slot(texts, rows.integer(row, 0)));
+      *text = rows.text(row, 1);
+    }
+    return texts;
+  }
+
+  Result<std::optional<StoredTask>> task(const Digest& digest) override {
+    LATHE_TRY(const PostgresRows rows,
+              session_.run(kTask, PostgresParameters().add_bytes(std::vector{raw(digest)})));
+    if (rows.size() == 0) return std::optional<StoredTask>();
+    return std::optional(StoredTask{digest, rows.text(0, 0), rows.text(0, 1)});
+  }
+
+  Result<std::vector<StoredTask>> tasks() override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kTasks));
+    std::vector<StoredTask> all;
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(const Digest digest, digest_from(rows.bytes(row, 0), session_.place()));
+      all.push_back({digest, rows.text(row, 1), {}});
+    }
+    return all;
+  }
+
+  Result<std::int64_t> unfinished() override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kAllUnfinished));
+    return rows.size() == 1 ? rows.integer(0, 0) : std::int64_t{0};
+  }
+
+ private:
+  using Query = PostgresConnection::Query;
+
+  /// The element that a row with a place from 1 is about.
+  template <class All>
+  Result<decltype(std::declval<All&>().data())> slot(All& all, std::int64_t place) const {
+    if (place < 1 || place > static_cast<std::int64_t>(all.size()))
+      return Error{ErrorCode::kCorrupt, "PostgreSQL at " + session_.place() + " answers something else"};
+    return &all[static_cast<std::size_t>(place - 1)];
+  }
+
+  static std::vector<std::string> raw_of(std::span<const Digest> ids) {
+    std::vector<std::string> bytes;
+    for (const Digest& id : ids) bytes.push_back(raw(id));
+    return bytes;
+  }
+
+  Result<EvaluationKey> key_from(const PostgresRows& rows, int row) const {
+    EvaluationKey key;
+    LATHE_TRY(key.task, digest_from(rows.bytes(row, 1), session_.place()));
+    LATHE_TRY(key.candidate, digest_from(rows.bytes(row, 2), session_.place()));
+    LATHE_TRY(key.depth, parse_depth(rows.text(row, 3)));
+    key.device_kind = rows.text(row, 4);
+    key.gym_version = rows.text(row, 5);
+    return key;
+  }
+
+  Result<Report> report_from(const PostgresRows& rows, int row) const {
+    Report report;
+    LATHE_TRY(report.id, digest_from(rows.bytes(row, 0), session_.place()));
+    LATHE_TRY(report.key, key_from(rows, row));
+    const std::int64_t state = rows.integer(row, 6);
+    if (state < 0 || state > static_cast<std::int64_t>(State::kExpired))
+      return Error{ErrorCode::kCorrupt, fmt::format("PostgreSQL at {} has a request in state {}",
+                                                    session_.place(), state)};
+    report.state = static_cast<State>(state);
+    report.tag = rows.text(row, 7);
+    report.priority = static_cast<int>(rows.integer(row, 8));
+    report.submitted_unix_ms = rows.integer(row, 9);
+    report.finished_unix_ms = rows.integer(row, 10);
+    report.sequence = rows.integer(row, 11);
+    report.verdict = rows.text(row, 12);
+    report.error = rows.text(row, 13);
+    return report;
+  }
+
+  Result<Pending> pending_from(const PostgresRows& rows, int row) const {
+    Pending pending;
+    Submission& submission = pending.submission;
+    LATHE_TRY(submission.key, key_from(rows, row));
+    submission.client = rows.text(row, 6);
+    submission.tag = rows.text(row, 7);
+    submission.trace = rows.text(row, 8);
+    submission.priority = static_cast<int>(rows.integer(row, 9));
+    submission.deadline_unix_ms = rows.integer(row, 10);
+    submission.submitted_unix_ms = rows.integer(row, 11);
+    pending.lost_workers = static_cast<int>(rows.integer(row, 12));
+    return pending;
+  }
+
+  /// One round trip, or two where something is submitted: what is new is decided between them.
+  Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
+    std::vector<Query> queries = {{kBegin}, {kTurn}};
+    if (!changes.tasks.empty()) queries.push_back(tasks_query(changes.tasks));
+    const auto lost_at = add_if(!changes.lost_workers.empty(), queries, [&] {
+      return Query{kCountLost, PostgresParameters().add_bytes(raw_of(changes.lost_workers))};
+    });
+    const auto ends_at = add_if(!changes.ends.empty(), queries, [&] { return ends_query(changes); });
+    const auto withdrawn_at =
+        add_if(!changes.withdrawals.empty(), queries, [&] { return withdraw_query(changes); });
+    if (withdrawn_at) {
+      std::vector<std::string> ids;
+      for (const auto& one : changes.withdrawals) ids.push_back(raw(one.id));
+      queries.push_back({kStillWanted, PostgresParameters().add_bytes(ids)});
+    }
+    const auto states_at =
+        add_if(!changes.submissions.empty(), queries, [&] { return states_query(changes); });
+    if (states_at) {
+      queries.push_back({kUnfinished});
+    } else {
+      queries.push_back({kCommit});
+    }
+    LATHE_TRY(const auto rows, session_.run(queries));
+
+    LedgerOutcome outcome;
+    if (lost_at) {
+      std::map<std::string, int> counts;
+      for (int row = 0; row < rows[*lost_at].size(); ++row)
+        counts[rows[*lost_at].text(row, 0)] = static_cast<int>(rows[*lost_at].integer(row, 1));
+      for (const Digest& id : changes.lost_workers) outcome.lost_workers.push_back(counts[raw(id)]);
+    }
+    outcome.ends.resize(changes.ends.size());
+    for (int row = 0; ends_at && row < rows[*ends_at].size(); ++row) {
+      LATHE_TRY(auto* const ended, slot(outcome.ends, rows[*ends_at].integer(row, 0)));
+      ended->first = true;
+      if (!rows[*ends_at].is_null(row, 1)) ended->clients.push_back(rows[*ends_at].text(row, 1));
+    }
+    outcome.withdrawals.resize(changes.withdrawals.size());
+    if (withdrawn_at) {
+      for (int row = 0; row < rows[*withdrawn_at].size(); ++row) {
+        LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, rows[*withdrawn_at].integer(row, 0)));
+        *withdrawal = {true, true};
+      }
+      for (int row = 0; row < rows[*withdrawn_at + 1].size(); ++row) {
+        LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, rows[*withdrawn_at + 1].integer(row, 0)));
+        withdrawal->unwanted = false;
+      }
+    }
+    if (states_at) LATHE_CHECK_OK(admit(changes, rows[*states_at], rows[*states_at + 1], outcome));
+    return outcome;
+  }
+
+  /// The place of a query's rows.
+  template <class Make>
+  static std::optional<std::size_t> add_if(bool needed, std::vector<Query>& queries, Make make) {
+    if (!needed) return std::nullopt;
+    queries.push_back(make());
+    return queries.size() - 1;
+  }
+
+  static Query tasks_query(const std::vector<StoredTask>& tasks) {
+    std::vector<std::string> digests, names, texts;
+    for (const StoredTask& task : tasks) {
+      digests.push_back(raw(task.digest));
+      names.push_back(task.name);
+      texts.push_back(task.text);
+    }
+    return {kAddTasks, PostgresParameters().add_bytes(digests).add_texts(names).add_bytes(texts)};
+  }
+
+  static Query ends_query(const LedgerChanges& changes) {
+    std::vector<std::string> ids, verdicts, errors;
+    std::vector<std::int64_t> states, lasting;
+    std::set<Digest> seen;
+    for (const auto& [id, conclusion] : changes.ends) {
+      // The first counts: a row that is there twice would leave it open which.
+      ids.push_back(seen.insert(id).second ? raw(id) : std::string());
+      states.push_back(static_cast<std::int64_t>(conclusion.state));
+      lasting.push_back(conclusion.lasting());
+      verdicts.push_back(conclusion.state == State::kDone ? json_text(to_json(conclusion.verdict)) : "");
+      errors.push_back(conclusion.error);
+    }
+    return {kEnd, PostgresParameters()
+                      .add_bytes(ids)
+                      .add_numbers(states)
+                      .add_numbers(lasting)
+                      .add_texts(verdicts)
+                      .add_bytes(errors)
+                      .add(changes.unix_ms)};
+  }
+
+  static Query withdraw_query(const LedgerChanges& changes) {
+    std::vector<std::string> clients, ids;
+    std::vector<std::int64_t> states;
+    std::set<Name> seen;
+    for (const auto& [client, id, state] : changes.withdrawals) {
+      clients.push_back(client);
+      ids.push_back(seen.emplace(client, id).second ? raw(id) : std::string());
+      states.push_back(static_cast<std::int64_t>(state));
+    }
+    return {kWithdraw, PostgresParameters()
+                           .add_texts(clients)
+                           .add_bytes(ids)
+                           .add_numbers(states)
+                           .add(changes.unix_ms)};
+  }
+
+  static Query states_query(const LedgerChanges& changes) {
+    std::vector<std::string> clients, ids;
+    for (const auto& entry : changes.submissions) {
+      clients.push_back(entry.submission.client);
+      ids.push_back(raw(entry.submission.key.id()));
+    }
+    return {kStates, PostgresParameters().add_texts(clients).add_bytes(ids)};
+  }
+
+  /// What the tables say of a submission, and what those before it in the transaction have changed.
+  struct Known {
+    std::map<Digest, bool> lasting;  ///< of the evaluations that there are
+    std::set<Digest> wanted;
+    std::map<Name, State> own;
+    std::map<std::string, std::int64_t> unfinished;
+    std::int64_t all_unfinished = 0;
+  };
+
+  struct Additions {
+    std::vector<std::string> ids, tasks, candidates, depths, kinds, versions, texts;  // evaluations
+    std::vector<std::string> reopened;
+    std::vector<std::string> clients, requests, tags, traces;
+    std::vector<std::int64_t> priorities, deadlines, submitted, known;
+    std::int64_t last_known = 0;
+    std::map<std::string, std::int64_t> counts;
+  };
+
+  Status admit(const LedgerChanges& changes, const PostgresRows& states, const PostgresRows& counts,
+               LedgerOutcome& outcome) {
+    Known known;
+    for (int row = 0; row < counts.size(); ++row) {
+      known.unfinished[counts.text(row, 0)] = counts.integer(row, 1);
+      known.all_unfinished += counts.integer(row, 1);
+    }
+    for (int row = 0; row < states.size(); ++row) {
+      LATHE_TRY(const auto* const entry, slot(changes.submissions, states.integer(row, 0)));
+      const Submission& submission = entry->submission;
+      const Digest id = submission.key.id();
+      if (!states.is_null(row, 1))
+        known.lasting[id] = states.integer(row, 1) != 0 && states.integer(row, 2) != 0;
+      if (!states.is_null(row, 3))
+        known.own[{submission.client, id}] = static_cast<State>(states.integer(row, 3));
+      if (states.integer(row, 4) != 0) known.wanted.insert(id);
+    }
+    Additions additions;
+    for (const auto& entry : changes.submissions)
+      outcome.submissions.push_back(decide(entry, changes.max_all, known, additions));
+    std::vector<Query> queries;
+    if (!additions.ids.empty())
+      queries.push_back({kAddEvaluations, PostgresParameters()
+                                              .add_bytes(additions.ids)
+                                              .add_bytes(additions.tasks)
+                                              .add_bytes(additions.candidates)
+                                              .add_texts(additions.depths)
+                                              .add_texts(additions.kinds)
+                                              .add_texts(additions.versions)
+                                              .add_bytes(additions.texts)});
+    if (!additions.reopened.empty())
+      queries.push_back({kReopen, PostgresParameters().add_bytes(additions.reopened)});
+    if (!additions.requests.empty())
+      queries.push_back({kPutRequests, PostgresParameters()
+                                           .add_texts(additions.clients)
+                                           .add_bytes(additions.requests)
+                                           .add_bytes(additions.tags)
+                                           .add_bytes(additions.traces)
+                                           .add_numbers(additions.priorities)
+                                           .add_numbers(additions.deadlines)
+                                           .add_numbers(additions.submitted)
+                                           .add(additions.last_known)
+                                           .add_numbers(additions.known)});
+    if (!additions.counts.empty()) {
+      std::vector<std::string> clients;
+      std::vector<std::int64_t> more;
+      for (const auto& [client, count] : additions.counts) {
+        clients.push_back(client);
+        more.push_back(count);
+      }
+      queries.push_back({kCount, PostgresParameters().add_texts(clients).add_numbers(more)});
+    }
+    queries.push_back({kCommit});
+    LATHE_CHECK_OK(session_.run(queries));
+    return Ok{};
+  }
+
+  static Admission decide(const LedgerChanges::Entry& entry, std::int64_t max_all, Known& known,
+                          Additions& additions) {
+    const Submission& submission = entry.submission;
+    const Digest id = submission.key.id();
+    const auto own = known.own.find({submission.client, id});
+    if (own != known.own.end() && own->second == State::kQueued) return Admission::kJoined;
+    const auto evaluation = known.lasting.find(id);
+    const bool exists = evaluation != known.lasting.end();
+    if (exists && evaluation->second) {
+      if (own != known.own.end() && own->second == State::kDone) return Admission::kKnown;
+      put(submission, id, ++additions.last_known, additions);
+      known.own[{submission.client, id}] = State::kDone;
+      return Admission::kKnown;
+    }
+    const bool is_wanted = known.wanted.contains(id);
+    std::int64_t& mine = known.unfinished[submission.client];
+    if (!is_wanted && (mine >= entry.max_own || known.all_unfinished >= max_all)) return Admission::kRefused;
+    if (!exists) {
+      additions.ids.push_back(raw(id));
+      additions.tasks.push_back(raw(submission.key.task));
+      additions.candidates.push_back(raw(submission.key.candidate));
+      additions.depths.emplace_back(lathe::name(submission.key.depth));
+      additions.kinds.push_back(submission.key.device_kind);
+      additions.versions.push_back(submission.key.gym_version);
+      additions.texts.push_back(submission.candidate);
+      known.lasting[id] = false;
+    } else if (!is_wanted) {
+      additions.reopened.push_back(raw(id));
+    }
+    put(submission, id, 0, additions);
+    known.own[{submission.client, id}] = State::kQueued;
+    known.wanted.insert(id);
+    ++mine;
+    ++known.all_unfinished;
+    ++additions.counts[submission.client];
+    return is_wanted ? Admission::kJoined : Admission::kNew;
+  }
+
+  static void put(const Submission& submission, const Digest& id, std::int64_t known, Additions& additions) {
+    additions.clients.push_back(submission.client);
+    additions.requests.push_back(raw(id));
+    additions.tags.push_back(submission.tag);
+    additions.traces.push_back(submission.trace);
+    additions.priorities.push_back(submission.priority);
+    additions.deadlines.push_back(submission.deadline_unix_ms);
+    additions.submitted.push_back(submission.submitted_unix_ms);
+    additions.known.push_back(known);
+  }
+
+  PostgresSession session_;
+};
+
+#undef LATHE_POSTGRES_REPORT
+#undef LATHE_POSTGRES_PENDING
+
+class PostgresTokens final : public TokenStore {
+ public:
+  explicit PostgresTokens(std::string url) : session_(std::move(url)) {}
+  Status open() { return check_version(session_); }
+
+  Result<std::vector<TokenRecord>> list() override {
+    LATHE_TRY(const PostgresRows rows, session_.run(kListTokens));
+    std::vector<TokenRecord> records;
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(const Role role, parse_role(rows.text(row, 2)));
+      records.push_back({rows.text(row, 0),
+                         {rows.text(row, 1), role, rows.integer(row, 4)},
+                         rows.text(row, 3),
+                         rows.integer(row, 5)});
+    }
+    return records;
+  }
+
+  Status remove(const std::string& name) override {
+    LATHE_TRY(const PostgresRows rows,
+              session_.run(kRemoveToken, PostgresParameters().add_texts(std::vector{name})));
+    return rows.size() == 1 ? Status(Ok{}) : no_token(name);
+  }
+
+ private:
+  Status add_record(const TokenRecord& record) override {
+    LATHE_CHECK_OK(session_.run(kAddToken, PostgresParameters()
+                                               .add_texts(std::vector{record.id})
+                                               .add_texts(std::vector{record.principal.client})
+                                               .add_texts(std::vector{std::string(name(record.principal.role))})
+                                               .add_texts(std::vector{record.hash})
+                                               .add_numbers(std::vector{record.principal.max_unfinished})
+                                               .add_numbers(std::vector{record.created_unix})));
+    return Ok{};
+  }
+
+  PostgresSession session_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Ledger>> open_postgres_ledger(const std::string& url) {
+  auto ledger = std::make_unique<PostgresLedger>(url);
+  LATHE_CHECK_OK(ledger->open());
+  return std::unique_ptr<Ledger>(std::move(ledger));
+}
+
+Result<std::unique_ptr<TokenStore>> open_postgres_tokens(const std::string& url) {
+  auto tokens = std::make_unique<PostgresTokens>(url);
+  LATHE_CHECK_OK(tokens->open());
+  return std::unique_ptr<TokenStore>(std::move(tokens));
+}
+
+}  // namespace lathe::serve
