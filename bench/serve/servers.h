@@ -35,6 +35,7 @@ class PostgresServer {
   static constexpr const char* kPassword = "p@ss/word";
   /// Its data lie in `folder`, which is made. Errors: kUnavailable without PostgreSQL.
   static Result<PostgresServer> start(const std::string& folder);
+  PostgresServer() = default;
   PostgresServer(PostgresServer&&) = default;
   PostgresServer& operator=(PostgresServer&&) = default;
   ~PostgresServer() { kill(); }

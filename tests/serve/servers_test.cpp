@@ -1,6 +1,7 @@
 #include "bench/serve/servers.h"
 
 #include <filesystem>
+#include <thread>
 
 #include "serve/postgres_connection.h"
 #include "serve/postgres_ledger.h"
@@ -85,8 +86,10 @@ TEST(PostgresLedger, ErrorsSayWhereAndNeverThePassword) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, testing::HasSubstr("127.0.0.1:" + std::to_string(postgres().port())));
   EXPECT_THAT(refused.error().hint, testing::HasSubstr("password"));
-  for (const std::string& wrong : {url, "postgres://lathe:secret@127.0.0.1:1/x", "postgres://u:secret%zz@h/d",
-                                   "postgres://u:secret@h:port:9/d?nonsense=secret"}) {
+  const std::vector<std::string> others = {url, "postgres://lathe:secret@127.0.0.1:1/x",
+                                           "postgres://u:secret%zz@h/d",
+                                           "postgres://u:secret@h:port:9/d?nonsense=secret"};
+  for (const std::string& wrong : others) {
     const auto error = open_postgres_ledger(wrong);
     ASSERT_FALSE(error.ok());
     EXPECT_THAT(error.error().to_string(), testing::Not(testing::HasSubstr("secret"))) << wrong;
