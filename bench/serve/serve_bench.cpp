@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +19,7 @@
 #include "base/statistics.h"
 #include "bench/serve/fake_verdict.h"
 #include "bench/serve/http_client.h"
+#include "bench/serve/servers.h"
 #include "record/json.h"
 #include "sandbox/process.h"
 
@@ -37,7 +36,10 @@ struct BenchOptions {
   int batch = 64;
   int tasks = 8;
   double death = 0;     ///< chance that a worker ends at an order
-  int front_kills = 0;  ///< kill -9 of the front end
+  int front_kills = 0;  ///< kill -9 of a front end
+  bool servers = false;  ///< Redis and PostgreSQL, with `fronts` front ends that share the workers
+  int fronts = 2;
+  int redis_kills = 0, redis_wipes = 0, postgres_kills = 0;
   double latency_seconds = 5;
   int latency_rate = 200;
   bool sorted = false;
@@ -45,23 +47,14 @@ struct BenchOptions {
   double sleep_seconds = 0;
 };
 
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(fd, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
-
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 class Bench {
  public:
-  explicit Bench(const BenchOptions& options) : options_(options), port_(free_port()) {
+  explicit Bench(const BenchOptions& options) : options_(options) {
+    const std::size_t fronts = options.servers ? static_cast<std::size_t>(options.fronts) : 1;
+    for (std::size_t i = 0; i < fronts; ++i) ports_.push_back(free_port());
+    fronts_.resize(fronts);
     ::setenv("LATHE_FAKE_DEATH", std::to_string(options.death).c_str(), 1);
     ::setenv("LATHE_FAKE_PREPARE_SECONDS", std::to_string(options.prepare_seconds).c_str(), 1);
     Rng rng(Seed::from_number(7));
@@ -70,7 +63,9 @@ class Bench {
   }
 
   int run() {
-    if (!start()) return fmt::print(stderr, "lathe serve does not begin\n"), 1;
+    if (options_.servers && !start_servers()) return 1;
+    for (std::size_t i = 0; i < fronts_.size(); ++i)
+      if (!start(i)) return fmt::print(stderr, "lathe serve does not begin\n"), 1;
     make_tasks_known();
     const std::int64_t begin = steady_clock().now_ns();
     std::vector<std::thread> threads;
@@ -81,7 +76,7 @@ class Bench {
     const double seconds = seconds_since(begin);
     report(seconds);
     if (options_.latency_seconds > 0) measure_latency();
-    front_.reset();
+    fronts_.clear();
     return lost() + doubled_ + forged_ == 0 ? 0 : 1;
   }
 
@@ -100,7 +95,7 @@ class Bench {
 
   /// A text that came once is known by its digest.
   void make_tasks_known() {
-    HttpClient client(port_);
+    HttpClient client(ports_[0]);
     for (int task = 0; task < options_.tasks; ++task) {
       const std::string text = task_of(task * std::max(1, options_.evaluations / options_.tasks));
       const auto known = client.post("/v1/evaluations?wait=30",
@@ -109,21 +104,35 @@ class Bench {
     }
   }
 
-  bool start() {
+  bool start_servers() {
+    std::filesystem::create_directories(options_.store);
+    std::filesystem::permissions(options_.store, std::filesystem::perms(0755));
+    auto redis = RedisServer::start(options_.store + "/redis", true);
+    auto postgres = PostgresServer::start(options_.store + "/postgres");
+    for (const Error& error : {redis.ok() ? Error{} : redis.error(), postgres.ok() ? Error{} : postgres.error()})
+      if (!error.message.empty()) fmt::print(stderr, "{}\n", error.to_string());
+    if (!redis.ok() || !postgres.ok()) return false;
+    redis_.emplace(*std::move(redis));
+    postgres_.emplace(*std::move(postgres));
+    return true;
+  }
+
+  bool start(std::size_t index) {
     const Process::Descriptor descriptors[] = {{2, 2}};
-    auto process =
-        Process::start({.argv = {options_.lathe, "serve", "--port", std::to_string(port_), "--store",
-                                 options_.store, "--device", "cpu", "--workers",
-                                 std::to_string(options_.workers), "--worker-program", options_.worker},
-                        .own_group = true},
-                       descriptors);
+    const int workers = options_.workers / static_cast<int>(fronts_.size());
+    Command command{.argv = {options_.lathe, "serve", "--port", std::to_string(ports_[index]), "--store",
+                             postgres_ ? postgres_->url() : options_.store, "--device", "cpu", "--workers",
+                             std::to_string(workers), "--worker-program", options_.worker},
+                    .own_group = true};
+    if (redis_) command.argv.insert(command.argv.end(), {"--queue", redis_->url()});
+    auto process = Process::start(command, descriptors);
     if (!process.ok()) return false;
     {
       const std::lock_guard lock(mutex_);
-      front_.emplace(*std::move(process));
+      fronts_[index].emplace(*std::move(process));
     }
-    HttpClient client(port_);
-    for (int i = 0; i < 2000; ++i) {
+    HttpClient client(ports_[index]);
+    for (int i = 0; i < 4000; ++i) {
       const auto answer = client.get("/readyz");
       if (answer.ok() && answer->status == 200) return true;
       pause(0.005);
@@ -131,8 +140,20 @@ class Bench {
     return false;
   }
 
+  /// Any of them, in turn.
+  HttpClient& client_of(std::vector<HttpClient>& clients, std::size_t& turn) {
+    return clients[turn++ % clients.size()];
+  }
+  std::vector<HttpClient> clients() const {
+    std::vector<HttpClient> all;
+    all.reserve(ports_.size());
+    for (const int port : ports_) all.emplace_back(port);
+    return all;
+  }
+
   void submit_share(int share) {
-    HttpClient client(port_);
+    auto fronts = clients();
+    std::size_t turn = static_cast<std::size_t>(share);
     for (std::size_t at = static_cast<std::size_t>(share * options_.batch); at < order_.size();
          at += static_cast<std::size_t>(options_.submitters * options_.batch)) {
       nlohmann::json items = nlohmann::json::array();
@@ -143,7 +164,7 @@ class Bench {
                          {"tag", std::to_string(order_[i])}});
       const std::string body = json_text({{"items", items}});
       for (;;) {
-        const auto answer = client.post("/v1/evaluations/batch", body);
+        const auto answer = client_of(fronts, turn).post("/v1/evaluations/batch", body);
         if (answer.ok() && answer->status == 202 && answer->body.find("\"error\"") == std::string::npos)
           break;
         ++retries_;
@@ -153,12 +174,15 @@ class Bench {
   }
 
   void read_all() {
-    HttpClient client(port_);
+    auto fronts = clients();
+    std::size_t turn = 0;
     std::vector<bool> seen(order_.size());
     std::int64_t after = 0, last_news = steady_clock().now_ns();
     while (answered_ < options_.evaluations && seconds_since(last_news) < 60) {
-      const auto answer = client.get(fmt::format("/v1/evaluations?after={}&limit=1000&wait=5", after));
+      const auto answer = fronts[turn % fronts.size()].get(
+          fmt::format("/v1/evaluations?after={}&limit=1000&wait=5", after));
       if (!answer.ok() || answer->status != 200) {
+        ++turn;
         pause(0.02);
         continue;
       }
@@ -192,22 +216,42 @@ class Bench {
       ++forged_;
   }
 
+  /// Faults in a random order, at even distances.
   void disturb() {
+    enum class Fault { kFront, kRedis, kWipe, kPostgres };
+    std::vector<Fault> faults;
+    for (int i = 0; i < options_.front_kills; ++i) faults.push_back(Fault::kFront);
+    for (int i = 0; i < options_.redis_kills; ++i) faults.push_back(Fault::kRedis);
+    for (int i = 0; i < options_.redis_wipes; ++i) faults.push_back(Fault::kWipe);
+    for (int i = 0; i < options_.postgres_kills; ++i) faults.push_back(Fault::kPostgres);
     Rng rng(Seed::from_number(11));
-    for (int i = 0; i < options_.front_kills && answered_ < options_.evaluations; ++i) {
-      const int at = options_.evaluations * (i + 1) / (options_.front_kills + 1);
-      while (answered_ < at) pause(0.005);
+    rng.shuffle(faults);
+    for (std::size_t i = 0; i < faults.size() && answered_ < options_.evaluations; ++i) {
+      const std::size_t at = order_.size() * (i + 1) / (faults.size() + 1);
+      while (answered_ < static_cast<int>(at)) pause(0.005);
       pause(rng.uniform() * 0.05);
       const std::int64_t begin = steady_clock().now_ns();
-      front_->kill();
-      if (!start()) fmt::print(stderr, "lathe serve does not begin again\n");
-      slowest_restart_ = std::max(slowest_restart_, seconds_since(begin));
+      bool is_back = true;
+      if (faults[i] == Fault::kFront) {
+        const std::size_t index = rng.below(fronts_.size());
+        fronts_[index]->kill();
+        is_back = start(index);
+        slowest_restart_ = std::max(slowest_restart_, seconds_since(begin));
+      } else if (faults[i] == Fault::kPostgres) {
+        postgres_->kill();
+        is_back = postgres_->restart().ok();
+      } else {
+        redis_->kill();
+        if (faults[i] == Fault::kWipe) std::filesystem::remove_all(options_.store + "/redis/appendonlydir");
+        is_back = redis_->restart().ok();
+      }
+      if (!is_back) fmt::print(stderr, "what was killed does not begin again\n");
     }
   }
 
   double resident_kib() {
     const std::lock_guard lock(mutex_);
-    std::ifstream status(fmt::format("/proc/{}/status", front_->pid()));
+    std::ifstream status(fmt::format("/proc/{}/status", fronts_[0]->pid()));
     for (std::string line; std::getline(status, line);)
       if (line.starts_with("VmRSS:")) return std::atof(line.c_str() + 6);
     return 0;
@@ -223,9 +267,12 @@ class Bench {
                condemned_.load());
     fmt::print("front end killed {} times, ready again after {:.2f} s at most; retried posts {}\n",
                options_.front_kills, slowest_restart_, retries_.load());
+    if (options_.servers)
+      fmt::print("front ends {}  Redis killed {}  wiped {}  PostgreSQL killed {}\n", fronts_.size(),
+                 options_.redis_kills, options_.redis_wipes, options_.postgres_kills);
     fmt::print("resident MiB at a quarter {:.0f}, at the end {:.0f}\n", quarter_kib_ / 1024.0,
                resident_kib() / 1024.0);
-    HttpClient client(port_);
+    HttpClient client(ports_[0]);
     if (const auto answer = client.get("/metrics"); answer.ok())
       for (const char* name :
            {"lathe_workers_lost_total ", "lathe_lease_expiries_total ", "lathe_answers_late_total "})
@@ -241,7 +288,7 @@ class Bench {
     const int count = static_cast<int>(options_.latency_seconds * options_.latency_rate / 4);
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&, t] {
-        HttpClient client(port_);
+        HttpClient client(ports_[static_cast<std::size_t>(t) % ports_.size()]);
         const auto begin = std::chrono::steady_clock::now();
         for (int i = 0; i < count; ++i) {
           std::this_thread::sleep_until(begin +
@@ -265,10 +312,12 @@ class Bench {
   }
 
   const BenchOptions options_;
-  const int port_;
+  std::vector<int> ports_;
   std::vector<int> order_;
   std::mutex mutex_;
-  std::optional<Process> front_;
+  std::optional<RedisServer> redis_;
+  std::optional<PostgresServer> postgres_;
+  std::vector<std::optional<Process>> fronts_;
   std::atomic<int> answered_{0}, doubled_{0}, forged_{0}, condemned_{0}, retries_{0};
   double slowest_restart_ = 0;
   double quarter_kib_ = 0;
@@ -288,6 +337,11 @@ int main(int argc, char** argv) {
   app.add_option("--tasks", options.tasks);
   app.add_option("--death", options.death, "Chance that a worker is killed by an order");
   app.add_option("--front-kills", options.front_kills, "How often the front end is killed");
+  app.add_flag("--servers", options.servers, "Several front ends with Redis and PostgreSQL, started here");
+  app.add_option("--fronts", options.fronts, "Front ends, with --servers");
+  app.add_option("--redis-kills", options.redis_kills, "How often Redis is killed; it has an append-only file");
+  app.add_option("--redis-wipes", options.redis_wipes, "How often it is killed and its file removed");
+  app.add_option("--postgres-kills", options.postgres_kills, "How often PostgreSQL is killed");
   app.add_option("--latency-seconds", options.latency_seconds);
   app.add_option("--latency-rate", options.latency_rate);
   app.add_option("--prepare-seconds", options.prepare_seconds,

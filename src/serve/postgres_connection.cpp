@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/clock.h"
+#include "serve/postgres_api.h"
 
 namespace lathe::serve {
 namespace {
@@ -78,6 +81,13 @@ PostgresParameters& PostgresParameters::add_array(std::uint32_t element_type,
   }
   values_.push_back(std::move(bytes));
   return *this;
+}
+
+PostgresRows::PostgresRows(const PostgresApi& api, pg_result* result)
+    : api_(&api), result_(result, api.clear) {}
+int PostgresRows::size() const { return api_->ntuples(result_.get()); }
+bool PostgresRows::is_null(int row, int column) const {
+  return api_->getisnull(result_.get(), row, column) != 0;
 }
 
 std::string_view PostgresRows::bytes(int row, int column) const {

@@ -9,9 +9,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "serve/postgres_api.h"
+
+struct pg_conn;
+struct pg_result;
 
 namespace lathe::serve {
+
+struct PostgresApi;
 
 /// A statement's parameters in PostgreSQL's binary form.
 class PostgresParameters {
@@ -30,9 +34,9 @@ class PostgresParameters {
 /// A statement's rows, in binary form.
 class PostgresRows {
  public:
-  PostgresRows(const PostgresApi& api, PGresult* result) : api_(&api), result_(result, api.clear) {}
-  int size() const { return api_->ntuples(result_.get()); }
-  bool is_null(int row, int column) const { return api_->getisnull(result_.get(), row, column) != 0; }
+  PostgresRows(const PostgresApi& api, pg_result* result);
+  int size() const;
+  bool is_null(int row, int column) const;
   std::string_view bytes(int row, int column) const;
   std::string text(int row, int column) const { return std::string(bytes(row, column)); }
   /// Of smallint, integer, bigint and boolean.
@@ -40,7 +44,7 @@ class PostgresRows {
 
  private:
   const PostgresApi* api_;
-  std::unique_ptr<PGresult, void (*)(PGresult*)> result_;
+  std::unique_ptr<pg_result, void (*)(pg_result*)> result_;
 };
 
 /// One connection, whose statements go out together and whose results come back together. Not thread-safe.
@@ -65,14 +69,14 @@ class PostgresConnection {
   const std::string& place() const { return place_; }
 
  private:
-  PostgresConnection(const PostgresApi& api, PGconn* connection, std::string place)
+  PostgresConnection(const PostgresApi& api, pg_conn* connection, std::string place)
       : api_(api), connection_(connection), place_(std::move(place)) {}
   Status send(std::span<const Query> queries);
   Status wait(bool to_write, std::int64_t until_ns);
   Error lost(std::string why);
 
   const PostgresApi& api_;
-  PGconn* connection_;
+  pg_conn* connection_;
   const std::string place_;
   std::map<const char*, std::string> prepared_;
   bool alive_ = true;
