@@ -29,7 +29,8 @@ class RedisServer {
   std::optional<Process> process_;
 };
 
-/// A PostgreSQL server of its own on 127.0.0.1, as nobody where this process is root. Killed by the destructor.
+/// A PostgreSQL server of its own on 127.0.0.1, as nobody where this process is root. Killed by the
+/// destructor.
 class PostgresServer {
  public:
   static constexpr const char* kPassword = "p@ss/word";

@@ -51,8 +51,8 @@ struct LedgerChanges {
   std::vector<StoredTask> tasks;  ///< known ones change nothing
   /// Evaluations each of which has lost a worker.
   std::vector<Digest> lost_workers;
-  /// Each ends its evaluation and every unfinished request for it, which get the next number in the order of
-  /// completion. Of several answers the first counts.
+  /// Each ends its evaluation and every unfinished request for it, which get the next number in the
+  /// order of completion. Of several answers the first counts.
   struct End {
     Digest id;
     Conclusion conclusion;
@@ -65,8 +65,9 @@ struct LedgerChanges {
     State state = State::kCancelled;
   };
   std::vector<Withdraw> withdrawals;
-  /// Clients' requests. One of the same client and key that is there is not entered again: unfinished ones
-  /// are kJoined, answered ones kKnown; one that was withdrawn, or whose answer did not last, starts afresh.
+  /// Clients' requests. One of the same client and key that is there is not entered again:
+  /// unfinished ones are kJoined, answered ones kKnown; one that was withdrawn, or whose answer did
+  /// not last, starts afresh.
   struct Entry {
     Submission submission;
     std::int64_t max_own = 0;  ///< unfinished requests of this client, beyond which nothing new is wanted
@@ -100,15 +101,17 @@ struct FinishedQuery {
   int limit = 0;
 };
 
-/// The service's durable truth: who asked for what, and each evaluation's one answer. Everything else (queue,
-/// leases, waiting clients) can be lost and is built again from pending(). Calls come from one thread at a
-/// time, and each costs a server one or two round trips, however much it asks. docs/service.md has the
-/// contract; tests/serve/ledger_contract.h has it as tests for every implementation.
+/// The service's durable truth: who asked for what, and each evaluation's one answer. Everything
+/// else (queue, leases, waiting clients) can be lost and is built again from pending(). Calls come
+/// from one thread at a time, and each costs a server one or two round trips, however much it asks.
+/// docs/service.md has the contract; tests/serve/ledger_contract.h has it as tests for every
+/// implementation.
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  /// One transaction: when this returns Ok everything in it survives kill -9 and a power cut, else nothing of
-  /// it has happened, or where a connection was lost all of it may have: then it may be asked for again.
+  /// One transaction: when this returns Ok everything in it survives kill -9 and a power cut, else
+  /// nothing of it has happened, or where a connection was lost all of it may have: then it may be
+  /// asked for again.
   virtual Result<LedgerOutcome> write(const LedgerChanges& changes) = 0;
 
   using Name = std::pair<std::string, Digest>;  ///< of a request: client and evaluation
@@ -117,7 +120,8 @@ class Ledger {
   virtual Result<std::vector<Pending>> pending() = 0;
   /// Those of the evaluations that are unfinished and wanted.
   virtual Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) = 0;
-  /// Unfinished requests whose deadline is over by more than `grace_ms`, by the ledger's clock, some at a time.
+  /// Unfinished requests whose deadline is over by more than `grace_ms`, by the ledger's clock,
+  /// some at a time.
   virtual Result<std::vector<Name>> overdue(std::int64_t grace_ms) = 0;
   virtual Result<std::vector<std::string>> candidates(std::span<const Digest> ids) = 0;  ///< kNotFound
   virtual Result<std::optional<StoredTask>> task(const Digest& digest) = 0;

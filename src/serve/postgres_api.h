@@ -6,8 +6,8 @@
 
 namespace lathe::serve {
 
-/// The part of libpq that is used. It is bound at run time: only front ends with a PostgreSQL store need it,
-/// and TLS and passwords are the machine's matter.
+/// The part of libpq that is used. It is bound at run time: only front ends with a PostgreSQL store
+/// need it, and TLS and passwords are the machine's matter.
 struct PostgresApi {
   decltype(&::PQconninfoParse) conninfo_parse = nullptr;
   decltype(&::PQconninfoFree) conninfo_free = nullptr;

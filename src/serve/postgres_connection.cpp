@@ -118,11 +118,11 @@ Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::
   const std::string port = parts["port"].empty() ? "5432" : parts["port"];
   const std::string place =
       fmt::format("{}:{}/{}", parts["host"].empty() ? "localhost" : parts["host"], port, parts["dbname"]);
-  const std::array keys = {"dbname",          "connect_timeout",     "application_name",
-                           "client_encoding", "keepalives_idle",     "keepalives_interval",
-                           "keepalives_count", "tcp_user_timeout",   static_cast<const char*>(nullptr)};
-  const std::array values = {url.c_str(), "3", "lathe", "UTF8", "5", "2",
-                             "3",         "8000", static_cast<const char*>(nullptr)};
+  const std::array keys = {"dbname",           "connect_timeout",  "application_name",
+                           "client_encoding",  "keepalives_idle",  "keepalives_interval",
+                           "keepalives_count", "tcp_user_timeout", static_cast<const char*>(nullptr)};
+  const std::array values = {
+      url.c_str(), "3", "lathe", "UTF8", "5", "2", "3", "8000", static_cast<const char*>(nullptr)};
   PGconn* const connection = api->connectdb_params(keys.data(), values.data(), 1);
   std::unique_ptr<PostgresConnection> opened(new PostgresConnection(*api, connection, place));
   if (!connection || api->status(connection) != CONNECTION_OK) {
@@ -132,12 +132,13 @@ Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::
                  is_password ? "check user and password of --store, or set PGPASSFILE"
                              : "start the server, or correct host, port and database of --store"};
   }
-  // Statements are prepared once, while the tables may be empty: their plans must be those of large tables.
-  LATHE_CHECK_OK(opened->execute(
-      "SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan; SET jit = off; "
-      "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
-      "SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'; "
-      "SET client_min_messages = warning"));
+  // Statements are prepared once, while the tables may be empty: their plans must be those of large
+  // tables.
+  LATHE_CHECK_OK(
+      opened->execute("SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan; SET jit = off; "
+                      "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
+                      "SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'; "
+                      "SET client_min_messages = warning"));
   return opened;
 }
 
@@ -200,8 +201,8 @@ Result<std::vector<PostgresRows>> PostgresConnection::run(std::span<const Query>
   std::vector<bool> prepares;
   std::vector<const char*> fresh;
   for (const Query& query : queries) {
-    const bool is_new = !prepared_.contains(query.sql) &&
-                        std::find(fresh.begin(), fresh.end(), query.sql) == fresh.end();
+    const bool is_new =
+        !prepared_.contains(query.sql) && std::find(fresh.begin(), fresh.end(), query.sql) == fresh.end();
     if (is_new) {
       fresh.push_back(query.sql);
       prepares.push_back(true);

@@ -21,7 +21,7 @@ struct PostgresApi;
 class PostgresParameters {
  public:
   PostgresParameters& add(std::int64_t number);
-  PostgresParameters& add_numbers(std::span<const std::int64_t> numbers);   ///< bigint[]
+  PostgresParameters& add_numbers(std::span<const std::int64_t> numbers);  ///< bigint[]
   PostgresParameters& add_texts(std::span<const std::string> texts);       ///< text[]
   PostgresParameters& add_bytes(std::span<const std::string> bytes);       ///< bytea[]
   std::span<const std::string> values() const { return values_; }
@@ -47,11 +47,12 @@ class PostgresRows {
   std::unique_ptr<pg_result, void (*)(pg_result*)> result_;
 };
 
-/// One connection, whose statements go out together and whose results come back together. Not thread-safe.
+/// One connection, whose statements go out together and whose results come back together. Not
+/// thread-safe.
 class PostgresConnection {
  public:
-  /// `url`: "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Errors never have the password: kInvalid for a URL
-  /// that is none, kUnavailable without libpq or server, or where the server refuses.
+  /// `url`: "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Errors never have the password: kInvalid
+  /// for a URL that is none, kUnavailable without libpq or server, or where the server refuses.
   static Result<std::unique_ptr<PostgresConnection>> open(const std::string& url);
   ~PostgresConnection();
 
@@ -59,8 +60,8 @@ class PostgresConnection {
     const char* sql;  ///< a literal: its address is the prepared statement's name
     PostgresParameters parameters = {};
   };
-  /// One round trip. Errors: kIo, kBusy for a full disk; is_alive() says whether the connection can go on,
-  /// in the transaction that was begun.
+  /// One round trip. Errors: kIo, kBusy for a full disk; is_alive() says whether the connection can
+  /// go on, in the transaction that was begun.
   Result<std::vector<PostgresRows>> run(std::span<const Query> queries);
   /// Several statements without parameters or rows, for tables and settings.
   Status execute(const std::string& sql);

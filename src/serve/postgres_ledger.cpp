@@ -73,7 +73,8 @@ COMMIT;
 constexpr const char* kBegin = "BEGIN";
 constexpr const char* kCommit = "COMMIT";
 constexpr const char* kRollback = "ROLLBACK";
-// Writers take turns: what one has read is so until it commits, and numbers are visible in their order.
+// Writers take turns: what one has read is so until it commits, and numbers are visible in their
+// order.
 constexpr const char* kTurn = "SELECT pg_advisory_xact_lock(7805319)";
 
 constexpr const char* kAddTasks =
@@ -157,12 +158,13 @@ ON CONFLICT (client, evaluation) DO UPDATE SET tag = excluded.tag, trace = exclu
 static_assert(static_cast<int>(State::kDone) == 2 && static_cast<int>(State::kQueued) == 0);
 
 constexpr const char* kCount =
-    "INSERT INTO unfinished SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT (client) DO UPDATE SET "
+    "INSERT INTO unfinished SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT (client) DO UPDATE "
+    "SET "
     "requests = unfinished.requests + excluded.requests";
 
-#define LATHE_POSTGRES_REPORT                                                                            \
-  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.state, r.tag, r.priority, "       \
-  "r.submitted_unix_ms, r.finished_unix_ms, r.sequence, CASE WHEN r.state = 2 THEN e.verdict ELSE '' "   \
+#define LATHE_POSTGRES_REPORT                                                                          \
+  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.state, r.tag, r.priority, "     \
+  "r.submitted_unix_ms, r.finished_unix_ms, r.sequence, CASE WHEN r.state = 2 THEN e.verdict ELSE '' " \
   "END, CASE WHEN r.state = 3 THEN e.error ELSE ''::bytea END"
 static_assert(static_cast<int>(State::kFailed) == 3);
 constexpr int kReportColumns = 14;
@@ -172,13 +174,14 @@ constexpr const char* kFind =
     ", t.place FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
     "JOIN requests r ON r.client = t.client AND r.evaluation = t.id JOIN evaluations e ON e.id = t.id";
 
-constexpr const char* kFinished =
-    "SELECT " LATHE_POSTGRES_REPORT
-    " FROM (SELECT * FROM requests WHERE client = ANY ($1::text[]) AND sequence > $2::bigint AND sequence > 0 "
-    "ORDER BY client, sequence LIMIT $3::bigint) r JOIN evaluations e ON e.id = r.evaluation ORDER BY r.sequence";
+constexpr const char* kFinished = "SELECT " LATHE_POSTGRES_REPORT
+                                  " FROM (SELECT * FROM requests WHERE client = ANY ($1::text[]) AND "
+                                  "sequence > $2::bigint AND sequence > 0 "
+                                  "ORDER BY client, sequence LIMIT $3::bigint) r JOIN evaluations e ON e.id "
+                                  "= r.evaluation ORDER BY r.sequence";
 
-#define LATHE_POSTGRES_PENDING                                                                        \
-  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.client, r.tag, r.trace, "      \
+#define LATHE_POSTGRES_PENDING                                                                   \
+  "e.id, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.client, r.tag, r.trace, " \
   "r.priority, r.deadline_unix_ms, r.submitted_unix_ms, e.lost_workers"
 
 constexpr const char* kPending =
@@ -312,10 +315,9 @@ class PostgresLedger final : public Ledger {
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
     std::vector<PostgresConnection::Query> statements;
     for (const FinishedQuery& query : queries)
-      statements.push_back({kFinished, PostgresParameters()
-                                           .add_texts(std::vector{query.client})
-                                           .add(query.sequence)
-                                           .add(query.limit)});
+      statements.push_back(
+          {kFinished,
+           PostgresParameters().add_texts(std::vector{query.client}).add(query.sequence).add(query.limit)});
     LATHE_TRY(const auto all_rows, session_.run(statements));
     std::vector<std::vector<Report>> all;
     for (const PostgresRows& rows : all_rows) {
@@ -430,8 +432,8 @@ class PostgresLedger final : public Ledger {
     LATHE_TRY(report.key, key_from(rows, row));
     const std::int64_t state = rows.integer(row, 6);
     if (state < 0 || state > static_cast<std::int64_t>(State::kExpired))
-      return Error{ErrorCode::kCorrupt, fmt::format("PostgreSQL at {} has a request in state {}",
-                                                    session_.place(), state)};
+      return Error{ErrorCode::kCorrupt,
+                   fmt::format("PostgreSQL at {} has a request in state {}", session_.place(), state)};
     report.state = static_cast<State>(state);
     report.tag = rows.text(row, 7);
     report.priority = static_cast<int>(rows.integer(row, 8));
@@ -557,11 +559,8 @@ class PostgresLedger final : public Ledger {
       ids.push_back(seen.emplace(client, id).second ? raw(id) : std::string());
       states.push_back(static_cast<std::int64_t>(state));
     }
-    return {kWithdraw, PostgresParameters()
-                           .add_texts(clients)
-                           .add_bytes(ids)
-                           .add_numbers(states)
-                           .add(changes.unix_ms)};
+    return {kWithdraw,
+            PostgresParameters().add_texts(clients).add_bytes(ids).add_numbers(states).add(changes.unix_ms)};
   }
 
   static Query states_query(const LedgerChanges& changes) {
@@ -729,13 +728,14 @@ class PostgresTokens final : public TokenStore {
 
  private:
   Status add_record(const TokenRecord& record) override {
-    LATHE_CHECK_OK(session_.run(kAddToken, PostgresParameters()
-                                               .add_texts(std::vector{record.id})
-                                               .add_texts(std::vector{record.principal.client})
-                                               .add_texts(std::vector{std::string(name(record.principal.role))})
-                                               .add_texts(std::vector{record.hash})
-                                               .add_numbers(std::vector{record.principal.max_unfinished})
-                                               .add_numbers(std::vector{record.created_unix})));
+    LATHE_CHECK_OK(
+        session_.run(kAddToken, PostgresParameters()
+                                    .add_texts(std::vector{record.id})
+                                    .add_texts(std::vector{record.principal.client})
+                                    .add_texts(std::vector{std::string(name(record.principal.role))})
+                                    .add_texts(std::vector{record.hash})
+                                    .add_numbers(std::vector{record.principal.max_unfinished})
+                                    .add_numbers(std::vector{record.created_unix})));
     return Ok{};
   }
 

@@ -24,7 +24,8 @@ struct RedisUrl {
   std::string place() const;
 };
 
-/// "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]". Errors never repeat the text: it may have a password.
+/// "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]". Errors never repeat the text: it may have a
+/// password.
 Result<RedisUrl> parse_redis_url(std::string_view text);
 
 using RedisCommand = std::vector<std::string>;
@@ -49,8 +50,8 @@ class RedisReply {
   redisReply* reply_;
 };
 
-/// One connection, whose commands go out together and whose replies come back together. After an error it is
-/// of no more use. Not thread-safe.
+/// One connection, whose commands go out together and whose replies come back together. After an
+/// error it is of no more use. Not thread-safe.
 class RedisConnection {
  public:
   /// Errors: kUnavailable, where the server does not answer or refuses.

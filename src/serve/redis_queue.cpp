@@ -45,7 +45,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Wakes the front end when another one has said something. What it misses, the next exchange finds.
+/// Wakes the front end when another one has said something. What it misses, the next exchange
+/// finds.
 class NewsListener {
  public:
   NewsListener(RedisUrl url, std::string own_name)
@@ -100,10 +101,10 @@ class RedisQueue final : public SharedQueue {
     LATHE_TRY(auto connection, RedisConnection::open(options_.url));
     const std::string functions(kRedisFunctions);
     const std::vector<RedisCommand> loads = {
-        {"SCRIPT", "LOAD", functions + kRedisAdd},      {"SCRIPT", "LOAD", functions + kRedisOver},
-        {"SCRIPT", "LOAD", functions + kRedisReturn},   {"SCRIPT", "LOAD", functions + kRedisTakeOver},
-        {"SCRIPT", "LOAD", functions + kRedisTake},     {"SCRIPT", "LOAD", functions + kRedisBeat},
-        {"SCRIPT", "LOAD", functions + kRedisCounts},   {"SCRIPT", "LOAD", functions + kRedisHeld}};
+        {"SCRIPT", "LOAD", functions + kRedisAdd},    {"SCRIPT", "LOAD", functions + kRedisOver},
+        {"SCRIPT", "LOAD", functions + kRedisReturn}, {"SCRIPT", "LOAD", functions + kRedisTakeOver},
+        {"SCRIPT", "LOAD", functions + kRedisTake},   {"SCRIPT", "LOAD", functions + kRedisBeat},
+        {"SCRIPT", "LOAD", functions + kRedisCounts}, {"SCRIPT", "LOAD", functions + kRedisHeld}};
     LATHE_TRY(const auto replies, connection->run(loads));
     for (std::size_t i = 0; i < replies.size(); ++i) scripts_[i] = replies[i].text();
     connection_ = std::move(connection);
@@ -221,9 +222,8 @@ class RedisQueue final : public SharedQueue {
   }
 
   Status beat(std::int64_t now, News& news) {
-    LATHE_TRY(const RedisReply reply,
-              connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version,
-                                              random_name()})));
+    LATHE_TRY(const RedisReply reply, connection_->run(script(kBeat, {name_, std::to_string(++beats_),
+                                                                      options_.gym_version, random_name()})));
     if (reply.size() != 4) return Error{ErrorCode::kIo, "Redis answers something else"};
     const std::int64_t lease_ns = static_cast<std::int64_t>(options_.lease_seconds * 1e9);
     const std::int64_t gap = now - std::exchange(beat_ns_, now);
@@ -256,7 +256,8 @@ class RedisQueue final : public SharedQueue {
         if (taken.integer() != 1) continue;
         ++taken_over_;
         news.rebuild = true;  // it may have ended between ledger and queue
-        events_.on_event({Severity::kWarning, "serve.front_end_lost", "what it held waits again", {{"front", name}}});
+        events_.on_event(
+            {Severity::kWarning, "serve.front_end_lost", "what it held waits again", {{"front", name}}});
         continue;
       }
       news.live_versions.push_back(front.beat.substr(front.beat.find(' ') + 1));
@@ -305,8 +306,8 @@ class RedisQueue final : public SharedQueue {
         charged_.erase(charged);
         if (over.seconds > 0) mean_cost_ += kNewest * (over.seconds - mean_cost_);
       }
-      for (std::string text :
-           {over.id.hex(), std::string(over.gone ? "1" : "0"), joined(over.clients), fmt::format("{:.6f}", beyond)})
+      for (std::string text : {over.id.hex(), std::string(over.gone ? "1" : "0"), joined(over.clients),
+                               fmt::format("{:.6f}", beyond)})
         arguments.push_back(std::move(text));
     }
     put(kOver, {name_}, arguments, 4, commands);

@@ -9,7 +9,8 @@ namespace lathe::serve {
 //   again            evaluation -> what to add once the present item is over
 //   streams          lines that there are; a line is KIND 0x1f CLIENT 0x1f PRIORITY
 //   line:LINE        a stream of the line's items, with the group "fronts"
-//   lines:KIND       lines with items that nobody was given, by the first one's rank: when it was asked for, less
+//   lines:KIND       lines with items that nobody was given, by the first one's rank: when it was asked for,
+//   less
 //                    30 s for each step of priority
 //   used:KIND        client -> seconds that it has used, and under "" those of the one served last
 //   done             a stream of what is over
@@ -194,8 +195,9 @@ if now and now > tonumber(redis.call('HGET', used_key, '') or '0') then
 end
 return ids)lua";
 
-/// ARGV: front end, its beat, its gym's version, an epoch for a new server. Gives the epoch, whether this front
-/// end was known, the newest entry of "done", and all front ends with their beats.
+/// ARGV: front end, its beat, its gym's version, an epoch for a new server. Gives the epoch,
+/// whether this front end was known, the newest entry of "done", and all front ends with their
+/// beats.
 inline constexpr const char* kRedisBeat = R"lua(
 redis.call('SET', 'lathe:epoch', ARGV[4], 'NX')
 local known = redis.call('HEXISTS', 'lathe:fronts', ARGV[1])

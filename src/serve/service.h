@@ -87,9 +87,9 @@ struct ServiceCounts {
 };
 inline constexpr double kStageBounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300};
 
-/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and returns
-/// at once; callbacks come from the thread that calls turn(), after what they tell is durable. Whatever
-/// arrived since the last turn is one transaction.
+/// The front end between clients, ledger, queue and workers. Every public member is thread-safe and
+/// returns at once; callbacks come from the thread that calls turn(), after what they tell is
+/// durable. Whatever arrived since the last turn is one transaction.
 class Service : public WorkerSink {
  public:
   /// All must outlive it. Errors: the ledger cannot be read.

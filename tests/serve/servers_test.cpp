@@ -10,7 +10,8 @@
 #include "tests/serve/ledger_contract.h"
 #include "tests/store/fixtures.h"
 
-// The ledger in PostgreSQL and the queue in Redis, each against a real server of this program's own.
+// The ledger in PostgreSQL and the queue in Redis, each against a real server of this program's
+// own.
 namespace lathe::serve {
 namespace {
 
@@ -42,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(Postgres, LedgerContract,
                                                        const std::string url = fresh_database();
                                                        return [url] {
                                                          auto ledger = open_postgres_ledger(url);
-                                                         EXPECT_TRUE(ledger.ok()) << ledger.error().to_string();
+                                                         EXPECT_TRUE(ledger.ok())
+                                                             << ledger.error().to_string();
                                                          return *std::move(ledger);
                                                        };
                                                      }}),
@@ -53,7 +55,8 @@ TEST(PostgresLedger, TwoFrontEndsAdmitOneOfTwoEqualRequests) {
   const auto first = *open_postgres_ledger(url), second = *open_postgres_ledger(url);
   Submission mine = make_submission("x"), theirs = make_submission("x", "b");
   EXPECT_EQ(first->write({.submissions = {{mine, 10}}, .max_all = 10})->submissions.at(0), Admission::kNew);
-  EXPECT_EQ(second->write({.submissions = {{theirs, 10}}, .max_all = 10})->submissions.at(0), Admission::kJoined);
+  EXPECT_EQ(second->write({.submissions = {{theirs, 10}}, .max_all = 10})->submissions.at(0),
+            Admission::kJoined);
   const LedgerChanges end{.ends = {{mine.key.id(), make_conclusion(mine)}}};
   EXPECT_TRUE(second->write(end)->ends.at(0).first);
   EXPECT_FALSE(first->write(end)->ends.at(0).first);
@@ -74,7 +77,8 @@ TEST(PostgresLedger, AServerThatWasKilledAndCameBackHasWhatItHasSaid) {
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().to_string().find("p@ss"), std::string::npos);
   ASSERT_TRUE(postgres().restart().ok());
-  for (int i = 0; i < 100 && !ledger->pending().ok(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int i = 0; i < 100 && !ledger->pending().ok(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(ledger->pending()->size(), 1u);
   EXPECT_TRUE(ledger->write({.ends = {{x.key.id(), make_conclusion(x)}}})->ends.at(0).first);
 }
@@ -121,8 +125,8 @@ class RedisQueueTest : public testing::Test {
     (void)b_->exchange({});
   }
   std::unique_ptr<SharedQueue> open() {
-    auto queue = open_redis_queue({.url = parse_redis_url(server_->url()).value(), .gym_version = "1"}, clock_,
-                                  null_sink());
+    auto queue = open_redis_queue({.url = parse_redis_url(server_->url()).value(), .gym_version = "1"},
+                                  clock_, null_sink());
     EXPECT_TRUE(queue.ok());
     return *std::move(queue);
   }
@@ -135,7 +139,8 @@ class RedisQueueTest : public testing::Test {
     EXPECT_TRUE(news.ok()) << news.error().to_string();
     return news.ok() ? *std::move(news) : SharedQueue::News{};
   }
-  static std::vector<Digest> take(SharedQueue& queue, int now, int ahead = 0, const WorkerKind& kind = {"cpu", "1"}) {
+  static std::vector<Digest> take(SharedQueue& queue, int now, int ahead = 0,
+                                  const WorkerKind& kind = {"cpu", "1"}) {
     return say(queue, {.wishes = {{kind, {now, ahead}}}}).given;
   }
   void pass(double seconds, SharedQueue& alive) {
@@ -273,8 +278,8 @@ TEST_F(RedisQueueTest, ErrorsSayWhereAndNeverThePassword) {
   const TemporaryFolder folder;
   const auto locked = *RedisServer::start(folder.path(), false, "right");
   for (const std::string& url :
-       {"redis://:secret@127.0.0.1:" + std::to_string(locked.port()), "redis://127.0.0.1:" + std::to_string(locked.port()),
-        std::string("redis://:secret@127.0.0.1:1")}) {
+       {"redis://:secret@127.0.0.1:" + std::to_string(locked.port()),
+        "redis://127.0.0.1:" + std::to_string(locked.port()), std::string("redis://:secret@127.0.0.1:1")}) {
     const auto refused = RedisConnection::open(*parse_redis_url(url));
     ASSERT_FALSE(refused.ok()) << url;
     EXPECT_THAT(refused.error().to_string(), testing::HasSubstr("127.0.0.1:"));
