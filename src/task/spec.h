@@ -67,7 +67,7 @@ struct DimRange {
   std::int64_t high = 1;
 };
 
-enum class ReferenceKind { kGraph, kNative };
+enum class ReferenceKind { kGraph, kNative, kProcess };
 
 /// A computation to find a fast kernel for. Immutable; named by the digest of its text.
 struct TaskSpec {

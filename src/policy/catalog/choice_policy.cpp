@@ -12,8 +12,8 @@
 namespace lathe {
 namespace {
 
-constexpr const char* kName = "choices";
-constexpr std::size_t kShown = 2;
+constexpr const char* kChoicePolicy = "choices";
+constexpr std::size_t kShownAtMost = 2;
 constexpr double kFailedScore =
     -1;  // of a shown kernel that failed: as if it were e times slower than the peer
 constexpr int kTriesOfDistinct = 8;  // for each proposal, where equal ones are of no use
@@ -40,7 +40,7 @@ class CatalogVariation final : public Variation {
 Result<std::vector<ShownChoices>> shown_of(const ChoiceSpace& space, const History& history) {
   std::vector<ShownChoices> shown;
   for (const auto& attempt : history) {
-    if (shown.size() == kShown) break;
+    if (shown.size() == kShownAtMost) break;
     const auto choices = space.choices_of(attempt->experience.candidate_text);
     if (!choices.ok()) continue;
     ShownChoices& one = shown.emplace_back();
@@ -82,7 +82,7 @@ Result<Proposal> draw(const ChoiceNet& net, const ChoiceSpace& space, std::span<
   Proposal proposal;
   LATHE_TRY(proposal.text, space.text(values));
   proposal.lineage = {.parents = {},
-                      .policy = kName,
+                      .policy = kChoicePolicy,
                       .operation = "sample",
                       .description = fmt::format("log-probability {:.2f}", log_probability)};
   return proposal;
@@ -111,7 +111,7 @@ Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalReques
 std::unique_ptr<Policy> make_choice_policy(ChoiceNet net) {
   const auto shared = std::make_shared<const ChoiceNet>(std::move(net));
   return make_policy(
-      kName, [shared](const ProposalRequest& request) { return propose(*shared, request); }, RunsOn::kCaller,
+      kChoicePolicy, [shared](const ProposalRequest& request) { return propose(*shared, request); }, RunsOn::kCaller,
       std::make_shared<CatalogVariation>());
 }
 
