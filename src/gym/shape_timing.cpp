@@ -22,6 +22,7 @@ constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
 constexpr int kTieRounds = 4;      // fresh allocations and processes that tie a baseline
 constexpr int kNearTieRounds = 6, kNearTiePairs = 6;  // that is about as fast as the naive build
+constexpr int kTwinRounds = 8;                        // that tell how processes of one kernel differ
 constexpr int kFewPairs = 5;                          // are enough where blocks differ by a percent
 constexpr double kNormal95 = 1.96;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
@@ -63,6 +64,16 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   const double half =
       student_t(n - 3, 0.05) * std::sqrt(between_processes + 2 * own_variance + 2 * kDrift * kDrift);
   return {typical.mean - half, typical.mean, typical.mean + half};
+}
+
+/// Of rounds whose true log ratios are 0, less what the noise within them explains.
+double spread_beyond_noise(const std::vector<RatioEstimate>& rounds) {
+  double beyond = 0;
+  for (const RatioEstimate& round : rounds) {
+    const double error = stddev(round.samples) / std::sqrt(static_cast<double>(round.samples.size()));
+    beyond += round.log_ratio.mid * round.log_ratio.mid - error * error;
+  }
+  return std::sqrt(std::max(0.0, beyond / static_cast<double>(rounds.size())));
 }
 
 /// No round needs to be known better than the rounds differ.
@@ -168,7 +179,28 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   }
   anchor.rounds = wanted;
   anchor.call_ns = median(call_ns);
+  if (!first && !peer && !site_.backend.device().steady) {
+    const auto between = spread_between_processes(anchor, rule);
+    if (!between.ok()) return {{Outcome::kInfra, "anchor_failed", between.error().to_string()}, {}};
+    anchor.process_spread = *between;
+  }
   return {{}, std::move(anchor)};
+}
+
+Result<double> ShapeTimer::spread_between_processes(const Anchor& anchor, TimingRule rule) const {
+  std::vector<RatioEstimate> rounds;
+  rule.looks = {kNearTiePairs};
+  for (int round = 0; round < kTwinRounds; ++round) {
+    LATHE_TRY(const auto session, site_.backend.open(anchor.candidate, anchor.artifact, site_.shape.timing,
+                                                     runner_of_baseline(anchor.peer)));
+    PairOutcome pair = time_against(anchor, *session,
+                                    {site_.shape.timing, site_.shape.timing_rms, rule,
+                                     secret_.derive("twin", static_cast<std::uint64_t>(round))});
+    if (!pair.finding.passed())
+      return Error{ErrorCode::kUnavailable, pair.finding.reason, pair.finding.detail};
+    rounds.push_back(std::move(pair.estimate));
+  }
+  return spread_beyond_noise(rounds);
 }
 
 Result<RmsLimits> ShapeTimer::naive_rms(const std::shared_ptr<const Workload>& workload) const {
@@ -215,7 +247,8 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   RatioEstimate estimate = pair.estimate;
   if (excess) result.finding = take_off(*excess, estimate, result);
   if (!result.finding.passed()) return result;
-  const double other_processes = kNormal95 * site_.backend.device().process_spread;
+  const double other_processes =
+      kNormal95 * std::hypot(site_.backend.device().process_spread, anchor.process_spread);
   estimate.log_ratio = plus(estimate.log_ratio, {-other_processes, 0, other_processes});
   compose(anchor, estimate, false, result);
   return result;

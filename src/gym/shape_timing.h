@@ -23,6 +23,8 @@ struct Anchor {
   Interval log_vs_naive = {};  ///< log(t_naive / t_anchor)
   std::string tied_to = {};    ///< what it was timed against; empty for the first, the naive build
   Interval log_vs_tied = {};   ///< log(t_tied_to / t_anchor)
+  /// As DeviceInfo::process_spread, of this kernel; measured for stand-ins where blocks vary.
+  double process_spread = 0;
   double call_ns = 0;
   double spread = 0;
   int pairs = 0;
@@ -119,6 +121,8 @@ class ShapeTimer {
   const Anchor& choose_anchor(double call_ns, bool peers_only) const;
   /// By so much that none of them is an anchor to compare with.
   bool outruns_peers(double call_ns) const;
+  /// What differs between processes of an anchor, from pairs of them that run the same kernel.
+  Result<double> spread_between_processes(const Anchor& anchor, TimingRule rule) const;
   Result<RmsLimits> naive_rms(const std::shared_ptr<const Workload>& workload) const;
   /// Holds trials back from a round's blocks where the device's processes remember, others for each
   /// process.
