@@ -63,8 +63,7 @@ std::int64_t draw_high(Rng& rng, const DimRange& range) {
 }
 
 /// Draws the style of each dim independently, so that a shape may be tiny or odd in one dim and
-/// ordinary in another. Some shapes are squares, as far as ranges allow, and some have one extent
-/// in the upper half of its range beside tiny ones.
+/// ordinary in another.
 Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   Dims dims;
   const std::size_t favoured = spec.dim_names.empty() ? 0 : rng.below(spec.dim_names.size());
@@ -74,18 +73,22 @@ Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
     dims[spec.dim_names[i]] =
         draw_extent(rng, spec.dim_ranges.at(spec.dim_names[i]), main ? main_style : other);
   }
-  if (dims.empty()) return dims;
-  std::int64_t& longest = dims.at(spec.dim_names[favoured]);
-  const DimRange& its_range = spec.dim_ranges.at(spec.dim_names[favoured]);
+  return dims;
+}
+
+/// The same, but some shapes are squares, as far as ranges allow, and some have one extent in the
+/// upper half of its range beside tiny ones.
+Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style) {
+  Dims dims = draw_dims(spec, rng, style);
+  const std::string& favoured = spec.dim_names[rng.below(spec.dim_names.size())];
   const double kind = rng.uniform();
   const bool square = kind < kSquares, thin = !square && kind < kSquares + kThin;
-  if (thin) longest = draw_high(rng, its_range);
   if (!square && !thin) return dims;
-  const std::int64_t side = longest;
+  const std::int64_t side = dims.at(favoured);
   for (auto& [name, extent] : dims) {
     const DimRange& range = spec.dim_ranges.at(name);
     if (square) extent = std::clamp(side, range.low, range.high);
-    if (thin && &extent != &longest) extent = draw_extent(rng, range, Style::kTiny);
+    if (thin) extent = name == favoured ? draw_high(rng, range) : draw_extent(rng, range, Style::kTiny);
   }
   return dims;
 }
@@ -158,7 +161,7 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
       Style style = kAwkward[rng.below(kAwkward.size())];
       if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
       const Dims dims = i % 3 == 1 && !desperate ? shrink(spec, draw_aligned(spec, rng, tile), limits, tile)
-                                                 : shrink(spec, draw_dims(spec, rng, style), limits);
+                                                 : shrink(spec, draw_awkward(spec, rng, style), limits);
       if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;

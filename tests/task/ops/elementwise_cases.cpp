@@ -93,7 +93,7 @@ std::vector<OpCase> math_cases() {
       unary("neg", {}, wide, [](auto x) { return -x; }),
       unary("exp", {}, wide, [](auto x) { return std::exp(x); }),
       unary("log", {}, positive, [](auto x) { return std::log(x); }),
-      unary("log1p", {}, positive, [](auto x) { return std::log(1 + x); }),
+      unary("log1p", {}, positive, [](auto x) { return std::log1p(x); }),
       unary("erf", {}, wide, [](auto x) { return std::erf(x); }),
       unary("sin", {}, wide, [](auto x) { return std::sin(x); }),
       unary("cos", {}, wide, [](auto x) { return std::cos(x); }),
