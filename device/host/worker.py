@@ -143,7 +143,7 @@ def checked(result, specs):
 def prepare(program, poison):
     load, library = program.load, program.library
     control = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(program.control)))
-    library.lathe_host_prepare_heap(poison)
+    library.lathe_host_prepare_heap(poison, ctypes.c_uint64(load["heap_bytes"]))
     torch.set_num_threads(load["threads"])
     if load["cpus"]:
         os.sched_setaffinity(0, load["cpus"])

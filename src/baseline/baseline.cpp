@@ -11,8 +11,10 @@ namespace {
 /// The task's own module, as a candidate like any other.
 Result<Candidate> process_candidate(const TaskSpec& task) {
   if (task.reference_text.empty())
-    return Error{ErrorCode::kUnavailable, "the module of '" + task.name + "' is not here",
-                 "load the task from its file, beside which the module is", {task.path, 0, 0}};
+    return Error{ErrorCode::kUnavailable,
+                 "the module of '" + task.name + "' is not here",
+                 "load the task from its file, beside which the module is",
+                 {task.path, 0, 0}};
   return parse_candidate("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"" + task.reference_entry +
                              "\"\n\"\"\"\n" + task.reference_text,
                          "naive");

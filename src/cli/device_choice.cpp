@@ -13,7 +13,8 @@ Result<DeviceChoice> parse_device(const std::string& text) {
   if (text == "host:cpu" || text == "host") return DeviceChoice{Kind::kHostCpu};
   if (text == "cuda") return DeviceChoice{Kind::kCuda};
   if (text == "cuda:all") return DeviceChoice{Kind::kEveryCuda};
-  const Error unknown = invalid("'" + text + "' is no device", "one of auto, cpu, cuda, cuda:N, cuda:all, host:cpu");
+  const Error unknown =
+      invalid("'" + text + "' is no device", "one of auto, cpu, cuda, cuda:N, cuda:all, host:cpu");
   if (!text.starts_with(kNumbered)) return unknown;
   const std::string_view digits = std::string_view(text).substr(kNumbered.size());
   DeviceChoice choice{Kind::kCuda};

@@ -162,11 +162,10 @@ Result<int> conformance(const DoctorOptions& options) {
     suite.grader = grader.get();
   }
   if (folder.empty()) {
-    LATHE_TRY(folder,
-              find_data_folder(on_gpu    ? "tests/conformance/cuda"
-                               : on_host ? "tests/conformance/host"
-                                         : "tests/conformance",
-                               "expected.toml"));
+    LATHE_TRY(folder, find_data_folder(on_gpu    ? "tests/conformance/cuda"
+                                       : on_host ? "tests/conformance/host"
+                                                 : "tests/conformance",
+                                       "expected.toml"));
   }
   suite.only = options.only;
   CaseSink progress;

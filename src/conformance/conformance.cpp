@@ -179,7 +179,8 @@ class Suite {
     return Ok{};
   }
 
-  Result<NaiveKernel> naive_kernel(const Candidate& candidate, std::string object, const BoundTask& bound) const {
+  Result<NaiveKernel> naive_kernel(const Candidate& candidate, std::string object,
+                                   const BoundTask& bound) const {
     NaiveKernel kernel{std::move(object)};
     if (!candidate.has_plan()) {
       kernel.text = candidate.text;

@@ -93,7 +93,8 @@ struct Provenance {
   std::string compiler;
   std::string gym_version;
   std::string jail;  ///< "full", or "reduced": without namespaces; empty in verdicts of old
-  std::string tier = {};  ///< "DEV", or "HOST": the candidate brought its own host code; empty in verdicts of old
+  std::string tier =
+      {};  ///< "DEV", or "HOST": the candidate brought its own host code; empty in verdicts of old
 
   bool operator==(const Provenance&) const = default;
 };

@@ -53,9 +53,8 @@ std::vector<SandboxFeature> probe_sandbox() {
     landlock.detail = "ABI " + std::to_string(::syscall(SYS_landlock_create_ruleset, nullptr, 0,
                                                         LANDLOCK_CREATE_RULESET_VERSION));
   features.push_back(std::move(landlock));
-  features.push_back(
-      try_feature("seccomp deny list", "jailed code could open sockets",
-                  [] { return deny_dangerous_calls(); }));
+  features.push_back(try_feature("seccomp deny list", "jailed code could open sockets",
+                                 [] { return deny_dangerous_calls(); }));
   features.push_back(try_feature("seccomp lock-down", "no candidate can be run safely", [] {
     const auto lock_down = LockDown::prepare();
     return lock_down.ok() ? lock_down->apply() : Status(lock_down.error());

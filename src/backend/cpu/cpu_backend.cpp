@@ -8,12 +8,12 @@
 #include <mutex>
 #include <thread>
 
-#include "backend/cpu_peaks.h"
 #include "backend/cpu/session.h"
 #include "backend/cpu/slots.h"
-#include "backend/timing_cores.h"
 #include "backend/cpu/toolchain.h"
+#include "backend/cpu_peaks.h"
 #include "backend/installation.h"
+#include "backend/timing_cores.h"
 #include "base/processors.h"
 #include "candidate/launch_program.h"
 

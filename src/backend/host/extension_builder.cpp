@@ -15,15 +15,21 @@ namespace lathe::host {
 namespace {
 
 constexpr double kPrecompileSeconds = 300;
-const std::vector<std::string> kFlags = {"-O3", "-march=native", "-std=c++17", "-fPIC", "-w",
-                                         "-D_GLIBCXX_USE_CXX11_ABI=1", "-DTORCH_API_INCLUDE_EXTENSION_H"};
-const std::vector<std::string> kLibraries = {"-shared", "-Wl,--no-as-needed", "-lc10", "-ltorch_cpu", "-ltorch",
-                                             "-ltorch_python"};
+const std::vector<std::string> kFlags = {"-O3",
+                                         "-march=native",
+                                         "-std=c++17",
+                                         "-fPIC",
+                                         "-w",
+                                         "-D_GLIBCXX_USE_CXX11_ABI=1",
+                                         "-DTORCH_API_INCLUDE_EXTENSION_H"};
+const std::vector<std::string> kLibraries = {"-shared", "-Wl,--no-as-needed", "-lc10", "-ltorch_cpu",
+                                             "-ltorch", "-ltorch_python"};
 
 /// What a candidate may add: how code is made, not where anything is.
 bool is_harmless(const std::string& flag) {
-  static const std::regex known("-O[0-3s]|-Ofast|-m[a-z0-9=.-]+|-f[a-z0-9=-]+|-std=(gnu|c)\\+\\+[0-9a-z]+|-D[A-Za-z_]"
-                                "[A-Za-z0-9_]*(=[A-Za-z0-9_.]*)?|-W[a-z][a-z0-9=-]*|-g0?|-pthread");
+  static const std::regex known(
+      "-O[0-3s]|-Ofast|-m[a-z0-9=.-]+|-f[a-z0-9=-]+|-std=(gnu|c)\\+\\+[0-9a-z]+|-D[A-Za-z_]"
+      "[A-Za-z0-9_]*(=[A-Za-z0-9_.]*)?|-W[a-z][a-z0-9=-]*|-g0?|-pthread");
   return std::regex_match(flag, known) && !flag.starts_with("-fplugin") && !flag.starts_with("-fdump") &&
          !flag.starts_with("-fprofile") && !flag.starts_with("-fpreprocessed");
 }
@@ -39,7 +45,8 @@ std::vector<std::string> include_flags(const Python& python) {
 
 Status precompile(const Python& python, const std::string& staging) {
   LATHE_CHECK_OK(make_directories(staging + "/torch"));
-  LATHE_CHECK_OK(write_file_atomically(staging + "/torch/extension.h", "#include_next <torch/extension.h>\n"));
+  LATHE_CHECK_OK(
+      write_file_atomically(staging + "/torch/extension.h", "#include_next <torch/extension.h>\n"));
   std::vector<std::string> argv = {"/usr/bin/g++"};
   argv.insert(argv.end(), kFlags.begin(), kFlags.end());
   argv.emplace_back("-I.");
@@ -52,24 +59,28 @@ Status precompile(const Python& python, const std::string& staging) {
   return Ok{};
 }
 
-CompiledExtension refused(std::string reason, std::string log) { return {false, std::move(reason), std::move(log), {}}; }
+CompiledExtension refused(std::string reason, std::string log) {
+  return {false, std::move(reason), std::move(log), {}};
+}
 
 }  // namespace
 
 Result<CompileShop*> ExtensionBuilder::shop() {
   std::lock_guard lock(mutex_);
   if (shop_) return shop_.get();
-  const Digest headers = Hasher().add(python_.version).add(fmt::format("{}", fmt::join(kFlags, " "))).finish();
-  LATHE_TRY(shop_, CompileShop::open(
-                       {.cache_folder = options_.cache_folder,
-                        .header_name = "include-torch-" + headers.short_hex(),
-                        .fill_headers = [this](const auto& staging) { return precompile(python_, staging); },
-                        .runner_program = options_.compile_program,
-                        .worker_args =
-                            [jail = options_.jail](const auto& work, const auto& include) {
-                              return std::vector<std::string>{"compile", std::string(name(jail)), work, include};
-                            },
-                        .worker_processors = options_.processors}));
+  const Digest headers =
+      Hasher().add(python_.version).add(fmt::format("{}", fmt::join(kFlags, " "))).finish();
+  LATHE_TRY(shop_,
+            CompileShop::open(
+                {.cache_folder = options_.cache_folder,
+                 .header_name = "include-torch-" + headers.short_hex(),
+                 .fill_headers = [this](const auto& staging) { return precompile(python_, staging); },
+                 .runner_program = options_.compile_program,
+                 .worker_args =
+                     [jail = options_.jail](const auto& work, const auto& include) {
+                       return std::vector<std::string>{"compile", std::string(name(jail)), work, include};
+                     },
+                 .worker_processors = options_.processors}));
   return shop_.get();
 }
 
@@ -90,8 +101,8 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   }
   job.flags.insert(job.flags.end(), kLibraries.begin(), kLibraries.end());
   // The precompiled header serves only as the first thing in a unit.
-  job.source = "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" + label + "\"\n" +
-               document->value("source", "");
+  job.source = "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" +
+               label + "\"\n" + document->value("source", "");
   LATHE_TRY(CompileShop* const shop, this->shop());
   Hasher hasher;
   hasher.add(python_.version).add(shop->header_folder()).add(job.source);

@@ -17,12 +17,12 @@
 namespace lathe::host {
 namespace {
 
-constexpr double kImportSeconds = 20;       // beside the calls that warm a module up
+constexpr double kImportSeconds = 20;  // beside the calls that warm a module up
 constexpr int kReplyTimeoutMs = 20'000;
-constexpr std::int64_t kLateNs = 300'000;   // between what the broker and the zygote measure
-constexpr int kSwitchesAllowed = 3;         // involuntary ones of a block's process after it was ready
+constexpr std::int64_t kLateNs = 300'000;  // between what the broker and the zygote measure
+constexpr int kSwitchesAllowed = 3;        // involuntary ones of a block's process after it was ready
 constexpr std::size_t kMostExtensionBytes = std::size_t{64} << 20;
-constexpr int kWarmUpCalls = 2;
+constexpr int kWarmUpCalls = 3;
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
   return {status, std::move(reason), std::move(detail)};
@@ -77,8 +77,8 @@ Result<std::unique_ptr<HostSession>> HostSession::open(ZygotePool& zygotes, cons
                                 .outputs = session->outputs_.bytes * session->workload_->trials.size()}));
   const Model nothing;
   const Model& model = session->workload_->model ? *session->workload_->model : nothing;
-  nlohmann::json document = describe_program({candidate.text, candidate.host_program().entry},
-                                             session->workload_->task, model);
+  nlohmann::json document =
+      describe_program({candidate.text, candidate.host_program().entry}, session->workload_->task, model);
   document["extensions"] = extensions.requests;
   document["threads"] = options.threads;
   document["cpus"] = options.timed_cpus;
@@ -108,7 +108,8 @@ HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
   Calls calls;
   const auto now = [] { return steady_clock().now_ns(); };
   const double patience_ns = 2e9 * ready_seconds(request);  // the zygote says when it is too late
-  calls.got_ready = wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(patience_ns), request.cancel);
+  calls.got_ready =
+      wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(patience_ns), request.cancel);
   if (!calls.got_ready) return calls;
   double left_ns = request.timeout_seconds * 1e9;
   for (std::size_t i = 0; i < request.trials.size(); ++i) {
@@ -144,7 +145,8 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
   const auto poison = request.timed ? std::uint8_t{0} : request.poison;
-  Status begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, ready_seconds(request));
+  Status begun =
+      zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, ready_seconds(request));
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
   say(desk().go, Desk::kEnd);
   say(desk().taken, Desk::kEnd);
@@ -161,8 +163,10 @@ std::span<const std::byte> HostSession::output(std::size_t call, std::size_t ind
   return {rooms_.outputs.data() + call * outputs_.bytes + outputs_.offsets[index], outputs_.sizes[index]};
 }
 
-BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const {
-  if (static_cast<std::size_t>(calls.ended) < request.trials.size()) return describe_end(request, calls, reply);
+BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls,
+                                const ChildReply& reply) const {
+  if (static_cast<std::size_t>(calls.ended) < request.trials.size())
+    return describe_end(request, calls, reply);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = calls.wall_ns;
@@ -180,7 +184,8 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
   const auto ending = static_cast<Ending>(desk().ended.load());
   const std::string said = text_of(rooms_);
   if (calls.timed_out)
-    return failed(BlockStatus::kTimeout, "timeout", fmt::format("not finished after {:.1f} s", request.timeout_seconds));
+    return failed(BlockStatus::kTimeout, "timeout",
+                  fmt::format("not finished after {:.1f} s", request.timeout_seconds));
   if (ending == kNotStopped)
     return failed(BlockStatus::kTampered, "not_stopped", "the process ran on after it had been told to stop");
   if (ending == kBadOutput)
@@ -209,14 +214,16 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
     case kExitOutput:
       return failed(BlockStatus::kCrash, "not_dense", said);
     case kExitExtension:
-      return failed(BlockStatus::kTampered, "late_extension", "it asks for an extension that its build did not have");
+      return failed(BlockStatus::kTampered, "late_extension",
+                    "it asks for an extension that its build did not have");
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
       if (control().fault_address.load() - control().window_address.load() < inputs_.bytes)
         return failed(BlockStatus::kTampered, "input_written", "it wrote to an input");
       return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not");
     case kExitFault + SIGILL:
-      return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction that this machine does not have");
+      return failed(BlockStatus::kCrash, "illegal_instruction",
+                    "an instruction that this machine does not have");
     case kExitFault + SIGFPE:
       return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
     default:

@@ -48,13 +48,14 @@ class HostNaiveGrader final : public NaiveGrader {
     LATHE_TRY(const WorkFolder work, WorkFolder::make(options_.cache_folder));
     LATHE_TRY(const HelperProcess process, start_python(options_, work.path()));
     LATHE_CHECK_OK(process.channel().send("grade", fds));
-    LATHE_TRY(const Frame frame,
-              process.channel().receive(static_cast<int>(1e3 * std::max(kLeastSeconds, job.timeout_seconds))));
+    LATHE_TRY(const Frame frame, process.channel().receive(
+                                     static_cast<int>(1e3 * std::max(kLeastSeconds, job.timeout_seconds))));
     return frame.bytes;
   }
 
   static Result<HelperProcess> start_python(const ZygoteOptions& options, const std::string& work) {
-    LATHE_TRY(HelperProcess process, HelperProcess::spawn(options.runner_program, runner_arguments(options, work)));
+    LATHE_TRY(HelperProcess process,
+              HelperProcess::spawn(options.runner_program, runner_arguments(options, work)));
     LATHE_TRY(const Frame hello, process.channel().receive(kStartMs));
     if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
     return process;
@@ -68,8 +69,7 @@ class HostNaiveGrader final : public NaiveGrader {
 Result<std::unique_ptr<NaiveGrader>> make_naive_host_grader(const HostBackendOptions& given) {
   LATHE_TRY(HostParts parts, find_parts(given));
   parts.zygotes.script = parts.script_folder + "/naive_grade.py";
-  return std::unique_ptr<NaiveGrader>(
-      std::make_unique<HostNaiveGrader>(std::move(parts.zygotes)));
+  return std::unique_ptr<NaiveGrader>(std::make_unique<HostNaiveGrader>(std::move(parts.zygotes)));
 }
 
 }  // namespace lathe

@@ -18,9 +18,10 @@ Result<HostParts> find_parts(const HostBackendOptions& options) {
   }
   LATHE_TRY(Python python, find_python(options.python));
   LATHE_CHECK_OK(ObjectCache::open(cache_folder));
-  ZygoteOptions zygotes{runner, python.program, scripts + "/zygote.py", library, cache_folder,
+  ZygoteOptions zygotes{runner,         python.program, scripts + "/zygote.py", library, cache_folder,
                         python.folders, options.jail};
-  return HostParts{std::move(python), compiler, std::move(scripts), std::move(cache_folder), std::move(zygotes)};
+  return HostParts{std::move(python), compiler, std::move(scripts), std::move(cache_folder),
+                   std::move(zygotes)};
 }
 
 }  // namespace lathe::host

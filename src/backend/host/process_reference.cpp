@@ -46,7 +46,8 @@ void add_tolerance(const BoundTask& task, const std::vector<double>& usual, Expe
     if (std::isfinite(usual[i])) own_error = std::max(own_error, std::fabs(usual[i] - exact[i]));
   }
   const double u = type.unit_roundoff;
-  const double roundings = kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
+  const double roundings =
+      kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
   for (const double y : exact)
     expected.value.err.push_back(task.spec->tolerance *
                                  (roundings * u * std::fabs(y) + kLargestRoundings * u * largest +
@@ -93,7 +94,8 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     LATHE_TRY(Zygote::Rooms rooms, Zygote::make_rooms({.outputs = bytes, .text = kMostDescription}));
     LATHE_TRY(auto zygote, zygotes_.take());
     Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-    auto reply = loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, {}) : Result<ChildReply>(loaded.error());
+    auto reply =
+        loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, {}) : Result<ChildReply>(loaded.error());
     if (!reply.ok()) return zygote.drop(), reply.error();
     if (!reply->exited_with(kExitAnswered)) return module_failed(task, lathe::host::text_of(rooms));
     LATHE_TRY(description, parse_json(raw_text_of(rooms, kMostDescription), "a module's description"));

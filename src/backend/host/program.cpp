@@ -1,5 +1,7 @@
 #include "backend/host/program.h"
 
+#include <algorithm>
+
 #include "backend/host/jail/desk.h"
 
 namespace lathe::host {
@@ -7,7 +9,8 @@ namespace {
 
 constexpr std::size_t kAlign = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;  // of a child's addresses, besides its data
-constexpr std::uint64_t kCopies = 24;                         // of the data that an honest module may hold
+constexpr std::uint64_t kLeastHeap = 4 << 20, kMostHeap = 512 << 20, kHeapCopies = 6;
+constexpr std::uint64_t kCopies = 24;  // of the data that an honest module may hold
 
 void add(Layout& layout, const std::string& name, DType dtype, const Shape& shape, bool scalar) {
   const std::size_t size = static_cast<std::size_t>(element_count(shape)) * info(dtype).bytes;
@@ -58,6 +61,7 @@ nlohmann::json describe_program(const ProgramText& program, const BoundTask& tas
           {"cpus", nlohmann::json::array()},
           {"warm_up_calls", 0},
           {"memory_bytes", kMostBytes + kCopies * (inputs.bytes + outputs.bytes)},
+          {"heap_bytes", std::min(kMostHeap, kLeastHeap + kHeapCopies * outputs.bytes)},
           {"text_size_at", offsetof(Control, text_bytes)}};
 }
 

@@ -42,7 +42,8 @@ Result<Python> find_python(const std::string& chosen) {
   auto run = run_command({.argv = {python.program, "-I", "-c", kQuestion}}, {}, kSeconds);
   if (!run.ok()) return without_torch(python.program, "does not start: " + run.error().message);
   if (run->status.code == 3 && run->status.signal == 0) return without_torch(python.program, "has no torch");
-  if (!run->status.ok()) return without_torch(python.program, "cannot import torch: " + run->errors.substr(0, 1000));
+  if (!run->status.ok())
+    return without_torch(python.program, "cannot import torch: " + run->errors.substr(0, 1000));
   std::istringstream lines(run->output);
   for (std::string line; std::getline(lines, line);) {
     const std::string rest = line.substr(std::min(line.size(), line.find(' ') + 1));

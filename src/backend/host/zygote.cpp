@@ -81,7 +81,8 @@ Status Zygote::load(const std::string& document, const Rooms& rooms, const Uniqu
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document));
   LATHE_TRY(const UniqueFd nothing, make_sealed_memfd("nothing", ""));
   LATHE_TRY(const UniqueFd window, reopen_read_only(rooms.window_fd));
-  std::vector<int> fds = {payload.get(), rooms.control_fd.get(), window.get(), rooms.desk_fd.get(),
+  std::vector<int> fds = {payload.get(),          rooms.control_fd.get(),
+                          window.get(),           rooms.desk_fd.get(),
                           rooms.outputs_fd.get(), state.valid() ? state.get() : nothing.get()};
   std::vector<UniqueFd> objects;
   for (const std::string& bytes : extensions) {
@@ -126,8 +127,8 @@ bool Zygote::reply_waits() const {
 
 std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most) {
   const auto& control = *reinterpret_cast<const Control*>(rooms.control.data());
-  const std::size_t size =
-      std::min({static_cast<std::size_t>(control.text_bytes.load()), most, rooms.control.size() - kTextOffset});
+  const std::size_t size = std::min(
+      {static_cast<std::size_t>(control.text_bytes.load()), most, rooms.control.size() - kTextOffset});
   return {reinterpret_cast<const char*>(rooms.control.data()) + kTextOffset, size};
 }
 

@@ -179,9 +179,12 @@ TEST_F(HostBackendTest, WhatGoesWrongHasAReason) {
 }
 
 TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
-  EXPECT_EQ(build(candidate_text("        return x\n", "import nothing_of_that_name\n")).reason, "import_error");
-  EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"Other\"\n\"\"\"\n").reason, "entry_error");
-  EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"perl\"\nentry = \"Other\"\n\"\"\"\n").reason, "language");
+  EXPECT_EQ(build(candidate_text("        return x\n", "import nothing_of_that_name\n")).reason,
+            "import_error");
+  EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"Other\"\n\"\"\"\n").reason,
+            "entry_error");
+  EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"perl\"\nentry = \"Other\"\n\"\"\"\n").reason,
+            "language");
 }
 
 }  // namespace

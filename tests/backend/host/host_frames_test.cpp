@@ -33,7 +33,11 @@ TEST(ChildReply, IsReadWholeOrNotAtAll) {
 }
 
 TEST(Extensions, SurviveTheirEncoding) {
-  const Extensions extensions{{"{\"name\": \"a\"}", "b"}, {std::string("\x7f" "ELF\0", 5), ""}};
+  const Extensions extensions{{"{\"name\": \"a\"}", "b"},
+                              {std::string("\x7f"
+                                           "ELF\0",
+                                           5),
+                               ""}};
   const std::string bytes = encode(extensions);
   const auto back = decode_extensions(bytes);
   ASSERT_TRUE(back.ok());

@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -153,8 +154,7 @@ using lathe::host::Desk;
 extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
-/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed
-/// and reaped.
+/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed and reaped.
 std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
                                    std::int64_t ready_ns, void* outputs, std::uint64_t stride,
                                    const std::uint64_t* offsets, const std::uint64_t* sizes,
@@ -170,13 +170,17 @@ std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::ui
 /// For a zygote: what children must not inherit.
 int lathe_host_keep(void* memory, std::uint64_t bytes) { return ::madvise(memory, bytes, MADV_DONTFORK); }
 
-/// For a child, before it handles anything untrusted: memory that is not given back to the system,
-/// so that calls do not pay for it again and again; `poison` fills what is allocated, 0 does not.
-void lathe_host_prepare_heap(int poison) {
+/// For a child, before it handles anything untrusted: a heap of which `bytes` are in memory and that gives
+/// nothing back to the system, so that no call pays for pages; `poison` fills what is allocated, 0 does not.
+void lathe_host_prepare_heap(int poison, std::uint64_t bytes) {
   ::mallopt(M_MMAP_MAX, 0);
   ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);
   ::mallopt(M_TOP_PAD, 16 << 20);
   ::mallopt(M_ARENA_MAX, 1);
+  if (auto* const memory = static_cast<volatile char*>(::malloc(bytes))) {
+    for (std::uint64_t at = 0; at < bytes; at += 4096) memory[at] = 0;
+    ::free(const_cast<char*>(memory));
+  }
   if (poison != 0) ::mallopt(M_PERTURB, poison);
 }
 
