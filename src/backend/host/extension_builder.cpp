@@ -59,6 +59,12 @@ Status precompile(const Python& python, const std::string& staging) {
   return Ok{};
 }
 
+/// Empty where there is none: the document is the candidate's.
+std::string text_in(const nlohmann::json& document, const char* key) {
+  const auto found = document.find(key);
+  return found != document.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 CompiledExtension refused(std::string reason, std::string log) {
   return {false, std::move(reason), std::move(log), {}};
 }
@@ -87,7 +93,7 @@ Result<CompileShop*> ExtensionBuilder::shop() {
 Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, const CancelToken& cancel) {
   const auto document = parse_json(request, "a load_inline request");
   if (!document.ok() || !document->is_object()) return refused("bad_extension", "the request cannot be read");
-  const std::string label = document->value("name", "");
+  const std::string label = text_in(*document, "name");
   if (!std::regex_match(label, std::regex("[A-Za-z_][A-Za-z0-9_]{0,63}")))
     return refused("bad_extension", "an extension's name must be an identifier");
   protocol::CompileJob job;
@@ -102,7 +108,7 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   job.flags.insert(job.flags.end(), kLibraries.begin(), kLibraries.end());
   // The precompiled header serves only as the first thing in a unit.
   job.source = "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" +
-               label + "\"\n" + document->value("source", "");
+               label + "\"\n" + text_in(*document, "source");
   LATHE_TRY(CompileShop* const shop, this->shop());
   Hasher hasher;
   hasher.add(python_.version).add(shop->header_folder()).add(job.source);
