@@ -213,8 +213,8 @@ void add_tokens(CLI::App& serve, Run& run) {
   };
   CLI::App* adds = add("add", "Make a token and print it: nobody can read it again", add_token);
   adds->add_option("NAME", options->name, "Its owner, as logs and the fair share know it")->required();
-  adds->add_option("--role", options->role, "read, submit, admin, or worker for lathe worker --front-end")
-      ->check(CLI::IsMember({"read", "submit", "admin", "worker"}))
+  adds->add_option("--role", options->role, "read, submit or admin")
+      ->check(CLI::IsMember({"read", "submit", "admin"}))
       ->capture_default_str();
   adds->add_option("--max-unfinished", options->max_unfinished, "Requests that it may have unfinished")
       ->check(one_or_more())

@@ -728,7 +728,7 @@ class TheService final : public Service {
         if (worker != workers_.end()) {
           log(Severity::kWarning, "serve.lease_expired", "the worker is silent", {{"worker", name}});
           worker->second.link->end();
-          worker_ended(name, worker->second.link->silence());
+          worker_ended(name, WorkerEnd::kFailed);
         } else {
           (void)queue_.release(name, true);
         }

@@ -43,8 +43,6 @@ enum class WorkerEnd {
 class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
-  /// What it means that nothing comes from the worker any more.
-  virtual WorkerEnd silence() const { return WorkerEnd::kFailed; }
   virtual void send(const FrontMessage& message) = 0;
   virtual void end() = 0;  ///< at once, whatever it does; worker_ended() follows
 };

@@ -78,8 +78,6 @@ class SqliteTokens final : public TokenStore {
 
 std::string_view name(Role role) {
   switch (role) {
-    case Role::kWorker:
-      return "worker";
     case Role::kRead:
       return "read";
     case Role::kSubmit:
@@ -91,9 +89,9 @@ std::string_view name(Role role) {
 }
 
 Result<Role> parse_role(std::string_view text) {
-  for (const Role role : {Role::kWorker, Role::kRead, Role::kSubmit, Role::kAdmin})
+  for (const Role role : {Role::kRead, Role::kSubmit, Role::kAdmin})
     if (name(role) == text) return role;
-  return invalid("there is no role '" + std::string(text) + "'", "choose worker, read, submit or admin");
+  return invalid("there is no role '" + std::string(text) + "'", "choose read, submit or admin");
 }
 
 Result<std::unique_ptr<TokenStore>> TokenStore::open(const std::string& folder) {

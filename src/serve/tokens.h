@@ -9,9 +9,8 @@
 
 namespace lathe::serve {
 
-/// What a token's owner may do. kWorker is for workers of other machines alone; each of the others
-/// may do what those before it may, but not what kWorker may.
-enum class Role { kWorker, kRead, kSubmit, kAdmin };
+/// What a token's owner may do; each role may do what those before it may.
+enum class Role { kRead, kSubmit, kAdmin };
 std::string_view name(Role role);
 Result<Role> parse_role(std::string_view name);
 

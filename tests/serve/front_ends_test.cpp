@@ -1,0 +1,173 @@
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "base/digest.h"
+#include "base/random.h"
+#include "bench/serve/http_client.h"
+#include "bench/serve/servers.h"
+#include "tests/cli/program.h"
+
+// Two `lathe serve` with fake workers, Redis and PostgreSQL, each of which is killed.
+namespace lathe::serve {
+namespace {
+
+using nlohmann::json;
+
+std::string submission(const std::string& candidate, double deadline_seconds = 0) {
+  json item = {{"task", {{"toml", kTinyTask}}}, {"candidate", candidate}};
+  if (deadline_seconds > 0) item["deadline_seconds"] = deadline_seconds;
+  return item.dump();
+}
+
+class FrontEndsTest : public ProgramTest {
+ protected:
+  FrontEndsTest() {
+    auto redis = RedisServer::start(path("redis"), true);
+    auto postgres = PostgresServer::start(path("postgres"));
+    if (!redis.ok() || !postgres.ok()) std::abort();
+    redis_.emplace(*std::move(redis));
+    postgres_.emplace(*std::move(postgres));
+    for (std::size_t i = 0; i < 2; ++i) ports_[i] = free_port();
+  }
+
+  void start(std::size_t index) {
+    fronts_[index] = std::make_unique<Program>(
+        folder_, std::vector<std::string>{"serve", "--port", std::to_string(ports_[index]), "--device", "cpu",
+                                          "--queue", redis_->url(), "--store", postgres_->url(),
+                                          "--worker-program", FAKE_WORKER, "--workers", "3"});
+    ASSERT_TRUE(eventually(30, [&] {
+      const auto answer = HttpClient(ports_[index]).get("/readyz");
+      return answer.ok() && answer->status == 200;
+    })) << fronts_[index]->err();
+  }
+
+  /// Submitted at either until one takes it.
+  std::string submit(const std::string& text) {
+    std::string id;
+    EXPECT_TRUE(eventually(60, [&] {
+      const auto answer = HttpClient(ports_[turn_++ % 2]).post("/v1/evaluations", submission(text));
+      if (!answer.ok() || answer->status >= 400) return false;
+      id = json::parse(answer->body)["id"];
+      return true;
+    }));
+    return id;
+  }
+
+  json until_done(const std::string& id, double seconds) {
+    json last;
+    eventually(seconds, [&] {
+      const auto answer = HttpClient(ports_[turn_++ % 2]).get("/v1/evaluations/" + id + "?wait=1");
+      if (!answer.ok() || answer->status != 200) return false;
+      last = json::parse(answer->body);
+      return last["state"] == "done" || last["state"] == "cancelled" || last["state"] == "expired";
+    });
+    return last;
+  }
+
+  /// Every text has its own verdict, once.
+  void expect_answers(const std::vector<std::string>& texts, const std::vector<std::string>& ids) {
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      EXPECT_EQ(until_done(ids[i], 60)["verdict"]["reason"], digest_of(texts[i]).short_hex()) << texts[i];
+    std::set<std::string> seen;
+    const json all = json::parse(HttpClient(ports_[0]).get("/v1/evaluations?limit=1000")->body);
+    for (const json& item : all["items"]) EXPECT_TRUE(seen.insert(item["id"].get<std::string>()).second);
+    EXPECT_EQ(seen.size(), texts.size());
+  }
+
+  std::optional<RedisServer> redis_;
+  std::optional<PostgresServer> postgres_;
+  int ports_[2] = {};
+  std::unique_ptr<Program> fronts_[2];
+  std::size_t turn_ = 0;
+};
+
+TEST_F(FrontEndsTest, WhoeverHasItAnswersAndWhoeverIsAskedKnows) {
+  start(0);
+  start(1);
+  std::vector<std::string> texts, ids;
+  for (int i = 0; i < 60; ++i) ids.push_back(submit(texts.emplace_back("text " + std::to_string(i) + " sleep=0.01")));
+  expect_answers(texts, ids);
+  const std::string slow =
+      json::parse(HttpClient(ports_[0]).post("/v1/evaluations", submission("slow sleep=20"))->body)["id"];
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(HttpClient(ports_[1]).remove("/v1/evaluations/" + slow)->status, 200) << "at the other one";
+  EXPECT_EQ(until_done(slow, 5)["state"], "cancelled");
+  const auto late = HttpClient(ports_[1]).post("/v1/evaluations?wait=30", submission("late sleep=20", 1));
+  EXPECT_EQ(json::parse(late->body)["state"], "expired") << late->body;
+  const std::string out = fronts_[0]->err() + fronts_[1]->err();
+  EXPECT_EQ(out.find("p@ss"), std::string::npos);
+  EXPECT_EQ(out.find("p%40ss"), std::string::npos);
+  fronts_[0]->signal(SIGTERM);
+  EXPECT_EQ(fronts_[0]->wait(40), 0);
+}
+
+TEST_F(FrontEndsTest, EveryProcessKilledAtRandomTimesAndEveryAnswerOnce) {
+  start(0);
+  start(1);
+  Rng rng(Seed::from_number(17));
+  std::vector<std::string> texts, ids;
+  for (int i = 0; i < 240; ++i) {
+    const bool is_time = i % 30 == 29;
+    const std::size_t front = rng.below(2);
+    if (is_time && i % 120 != 59 && i % 120 != 89) {
+      fronts_[front]->signal(SIGKILL);
+      fronts_[front]->wait(10);
+      start(front);
+    } else if (is_time && i % 120 == 59) {
+      redis_->kill();
+      if (i > 120) std::filesystem::remove_all(path("redis/appendonlydir"));
+      ASSERT_TRUE(redis_->restart().ok());
+    } else if (is_time) {
+      postgres_->kill();
+      ASSERT_TRUE(postgres_->restart().ok());
+    }
+    ids.push_back(submit(texts.emplace_back("candidate " + std::to_string(i) + " sleep=0.01")));
+  }
+  expect_answers(texts, ids);
+}
+
+TEST_F(FrontEndsTest, AKilledFrontEndsWorkIsTheOthersWithinSeconds) {
+  start(0);
+  const std::string id =
+      json::parse(HttpClient(ports_[0]).post("/v1/evaluations", submission("x sleep=3"))->body)["id"];
+  start(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  fronts_[0]->signal(SIGKILL);
+  fronts_[0]->wait(10);
+  const auto begin = std::chrono::steady_clock::now();
+  turn_ = 1;
+  json last;
+  EXPECT_TRUE(eventually(15, [&] {
+    last = json::parse(HttpClient(ports_[1]).get("/v1/evaluations/" + id + "?wait=1")->body);
+    return last["state"] == "done";
+  })) << last;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "lease of 4 s, then 3 s of work";
+}
+
+TEST_F(FrontEndsTest, ACandidateThatEndsItsWorkersIsAVerdict) {
+  start(0);
+  start(1);
+  const std::string deadly = submit("fault"), fine = submit("fine sleep=0.05");
+  EXPECT_EQ(until_done(deadly, 60)["verdict"]["reason"], "worker_killed");
+  EXPECT_NE(until_done(fine, 60)["verdict"]["reason"], "worker_killed");
+}
+
+TEST_F(FrontEndsTest, QueueAndStoreGoTogetherAndErrorsHaveNoPassword) {
+  for (const auto& args : std::vector<std::vector<std::string>>{
+           {"serve", "--queue", redis_->url()},
+           {"serve", "--store", postgres_->url()},
+           {"serve", "--queue", "redis://:secret@127.0.0.1:1", "--store", postgres_->url()},
+           {"serve", "--queue", redis_->url(), "--store", "postgres://lathe:secret@127.0.0.1:1/x"}}) {
+    Program program(folder_, args);
+    EXPECT_NE(program.wait(20), 0);
+    EXPECT_NE(program.err().find("hint"), std::string::npos) << program.err();
+    EXPECT_EQ(program.err().find("secret"), std::string::npos) << program.err();
+  }
+}
+
+}  // namespace
+}  // namespace lathe::serve
