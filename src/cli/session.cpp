@@ -128,11 +128,16 @@ std::string store_folder(const CommonOptions& options) {
 }
 
 Result<std::unique_ptr<Store>> open_store(const CommonOptions& options) {
-  return Store::open(store_folder(options));
+  const std::string folder = store_folder(options);
+  if (folder.find("://") != std::string::npos)  // the URL may have a password
+    return invalid("runs are kept in a folder, not on a server",
+                   "name one with --store; only lathe serve knows postgres://...");
+  return Store::open(folder);
 }
 
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options) {
   const std::string folder = store_folder(options);
+  if (folder.find("://") != std::string::npos) return open_store(options);
   if (::access((folder + "/lathe.db").c_str(), F_OK) != 0)
     return Error{ErrorCode::kNotFound, "there is no store in '" + folder + "'",
                  "name one with --store or LATHE_STORE; lathe optimize makes one"};
