@@ -35,8 +35,8 @@ struct BenchOptions {
   int submitters = 2;
   int batch = 64;
   int tasks = 8;
-  double death = 0;     ///< chance that a worker ends at an order
-  int front_kills = 0;  ///< kill -9 of a front end
+  double death = 0;      ///< chance that a worker ends at an order
+  int front_kills = 0;   ///< kill -9 of a front end
   bool servers = false;  ///< Redis and PostgreSQL, with `fronts` front ends that share the workers
   int fronts = 2;
   int redis_kills = 0, redis_wipes = 0, postgres_kills = 0;
@@ -109,7 +109,8 @@ class Bench {
     std::filesystem::permissions(options_.store, std::filesystem::perms(0755));
     auto redis = RedisServer::start(options_.store + "/redis", true);
     auto postgres = PostgresServer::start(options_.store + "/postgres");
-    for (const Error& error : {redis.ok() ? Error{} : redis.error(), postgres.ok() ? Error{} : postgres.error()})
+    for (const Error& error :
+         {redis.ok() ? Error{} : redis.error(), postgres.ok() ? Error{} : postgres.error()})
       if (!error.message.empty()) fmt::print(stderr, "{}\n", error.to_string());
     if (!redis.ok() || !postgres.ok()) return false;
     redis_.emplace(*std::move(redis));
@@ -179,8 +180,8 @@ class Bench {
     std::vector<bool> seen(order_.size());
     std::int64_t after = 0, last_news = steady_clock().now_ns();
     while (answered_ < options_.evaluations && seconds_since(last_news) < 60) {
-      const auto answer = fronts[turn % fronts.size()].get(
-          fmt::format("/v1/evaluations?after={}&limit=1000&wait=5", after));
+      const auto answer =
+          fronts[turn % fronts.size()].get(fmt::format("/v1/evaluations?after={}&limit=1000&wait=5", after));
       if (!answer.ok() || answer->status != 200) {
         ++turn;
         pause(0.02);
@@ -339,7 +340,8 @@ int main(int argc, char** argv) {
   app.add_option("--front-kills", options.front_kills, "How often the front end is killed");
   app.add_flag("--servers", options.servers, "Several front ends with Redis and PostgreSQL, started here");
   app.add_option("--fronts", options.fronts, "Front ends, with --servers");
-  app.add_option("--redis-kills", options.redis_kills, "How often Redis is killed; it has an append-only file");
+  app.add_option("--redis-kills", options.redis_kills,
+                 "How often Redis is killed; it has an append-only file");
   app.add_option("--redis-wipes", options.redis_wipes, "How often it is killed and its file removed");
   app.add_option("--postgres-kills", options.postgres_kills, "How often PostgreSQL is killed");
   app.add_option("--latency-seconds", options.latency_seconds);

@@ -45,7 +45,8 @@ Result<std::string> postgres_programs() {
 
 std::vector<std::string> as_nobody(std::vector<std::string> argv) {
   if (::geteuid() != 0) return argv;
-  std::vector<std::string> all = {"setpriv", "--reuid", kUnprivileged, "--regid", "nogroup", "--clear-groups"};
+  std::vector<std::string> all = {"setpriv", "--reuid", kUnprivileged,
+                                  "--regid", "nogroup", "--clear-groups"};
   all.insert(all.end(), argv.begin(), argv.end());
   return all;
 }
@@ -76,9 +77,10 @@ Result<RedisServer> RedisServer::start(const std::string& folder, bool append_on
 }
 
 Status RedisServer::restart() {
-  Command command{.argv = {"redis-server", "--port", std::to_string(port_), "--bind", "127.0.0.1", "--dir", folder_,
-                           "--save", "", "--appendonly", append_only_ ? "yes" : "no", "--logfile", "redis.log"},
-                  .own_group = true};
+  Command command{
+      .argv = {"redis-server", "--port", std::to_string(port_), "--bind", "127.0.0.1", "--dir", folder_,
+               "--save", "", "--appendonly", append_only_ ? "yes" : "no", "--logfile", "redis.log"},
+      .own_group = true};
   if (!password_.empty()) command.argv.insert(command.argv.end(), {"--requirepass", password_});
   LATHE_TRY(Process process, Process::start(command, {}));
   process_.emplace(std::move(process));
@@ -120,11 +122,12 @@ Result<PostgresServer> PostgresServer::start(const std::string& folder) {
 Status PostgresServer::restart() {
   LATHE_TRY(const std::string programs, postgres_programs());
   const Command command{
-      .argv = as_nobody({"sh", "-c",
-                         fmt::format("cd '{0}' && rm -f data/postmaster.pid && exec '{1}/postgres' -D '{0}/data' -p {2} "
-                                     "-c listen_addresses=127.0.0.1 -c unix_socket_directories= "
-                                     "-c shared_buffers=128MB -c max_wal_size=4GB >>log 2>&1",
-                                     folder_, programs, port_)}),
+      .argv = as_nobody(
+          {"sh", "-c",
+           fmt::format("cd '{0}' && rm -f data/postmaster.pid && exec '{1}/postgres' -D '{0}/data' -p {2} "
+                       "-c listen_addresses=127.0.0.1 -c unix_socket_directories= "
+                       "-c shared_buffers=128MB -c max_wal_size=4GB >>log 2>&1",
+                       folder_, programs, port_)}),
       .own_group = true};
   LATHE_TRY(Process process, Process::start(command, {}));
   process_.emplace(std::move(process));

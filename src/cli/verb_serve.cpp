@@ -101,7 +101,8 @@ Result<std::unique_ptr<serve::TokenStore>> open_tokens(const CommonOptions& opti
 Result<std::unique_ptr<serve::Ledger>> open_ledger(const ServeOptions& options) {
   const std::string store = store_folder(options.common);
   if (serve::is_postgres_url(store) != options.queue.empty())
-    return serve::is_postgres_url(store) ? serve::open_postgres_ledger(store) : serve::open_sqlite_ledger(store);
+    return serve::is_postgres_url(store) ? serve::open_postgres_ledger(store)
+                                         : serve::open_sqlite_ledger(store);
   if (options.queue.empty())
     return invalid("a store in PostgreSQL needs a queue that front ends share",
                    "add --queue redis://HOST:PORT");
@@ -134,9 +135,11 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   LATHE_TRY(auto known_tasks, ledger->tasks());
 
   const auto queue = serve::make_memory_queue({}, steady_clock());
-  LATHE_TRY(auto service, serve::Service::start(
-                              *ledger, *queue, steady_clock(),
-                              {.max_unfinished = options.max_unfinished, .gym_version = kGymVersion, .shared = shared.get()}, log));
+  LATHE_TRY(auto service, serve::Service::start(*ledger, *queue, steady_clock(),
+                                                {.max_unfinished = options.max_unfinished,
+                                                 .gym_version = kGymVersion,
+                                                 .shared = shared.get()},
+                                                log));
   auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
   const auto api = serve::Api::make(*service,
                                     {.device_kind = devices.front().starts_with("cuda") ? "cuda" : "cpu",
@@ -242,8 +245,9 @@ void add_serve(CLI::App& app, Run& run) {
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
   verb->add_option("--tasks", options->task_folder, "Tasks that clients may name (default: Lathe's own)");
-  verb->add_option("--queue", options->queue,
-                   "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
+  verb->add_option(
+          "--queue", options->queue,
+          "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
       ->envname("LATHE_QUEUE");
   verb->add_option("--workers", options->workers, "")->check(one_or_more())->group("");
   verb->add_option("--worker-program", options->worker_program, "")->group("");

@@ -41,8 +41,9 @@ bool parse_number(std::string_view text, int most, int& number) {
 std::string RedisUrl::place() const { return fmt::format("{}:{}/{}", host, port, database); }
 
 Result<RedisUrl> parse_redis_url(std::string_view text) {
-  const Error wrong = invalid("the URL of --queue is not one of Redis",
-                              "write redis://:PASSWORD@HOST:PORT/DATABASE, with %40 for an @ in the password");
+  const Error wrong =
+      invalid("the URL of --queue is not one of Redis",
+              "write redis://:PASSWORD@HOST:PORT/DATABASE, with %40 for an @ in the password");
   constexpr std::string_view kPlain = "redis://", kTls = "rediss://";
   if (text.starts_with(kTls))
     return Error{ErrorCode::kUnavailable, "Lathe speaks to Redis without TLS",
@@ -95,9 +96,10 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisUrl& u
   redisContext* const context = ::redisConnectWithTimeout(url.host.c_str(), url.port, kConnectTime);
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, url.place()));
   if (!context || context->err)
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("cannot reach Redis at {}: {}", url.place(), context ? context->errstr : "no memory"),
-                 "start the server, or correct host and port of --queue"};
+    return Error{
+        ErrorCode::kUnavailable,
+        fmt::format("cannot reach Redis at {}: {}", url.place(), context ? context->errstr : "no memory"),
+        "start the server, or correct host and port of --queue"};
   ::redisSetTimeout(context, kReplyTime);
   ::redisEnableKeepAlive(context);
   std::vector<RedisCommand> greeting;

@@ -21,10 +21,10 @@ constexpr std::size_t kCachedTasks = 256;
 constexpr int kAhead = 32;  // evaluations that a front end holds beyond what its workers have in hand
 constexpr std::size_t kChangesOfATurn = 1024;
 constexpr std::size_t kKeptTextBytes = 64 << 20;
-constexpr std::int64_t kOverdueGraceMs = 2000;   // for the front end that has the deadline itself
+constexpr std::int64_t kOverdueGraceMs = 2000;  // for the front end that has the deadline itself
 constexpr double kPauseAfterFailureSeconds = 0.2;
-constexpr double kLookAgainSeconds = 5;          // for what other front ends' news should have told
-constexpr double kWorkerlessSeconds = 2;         // before what is held goes to another front end
+constexpr double kLookAgainSeconds = 5;   // for what other front ends' news should have told
+constexpr double kWorkerlessSeconds = 2;  // before what is held goes to another front end
 
 /// What was written, and what became of it.
 struct Written {
@@ -99,7 +99,12 @@ class TheService final : public Service {
  public:
   TheService(Ledger& ledger, WorkQueue& queue, const Clock& clock, const ServiceOptions& options,
              EventSink& events)
-      : ledger_(ledger), queue_(queue), shared_(options.shared), clock_(clock), options_(options), events_(events) {
+      : ledger_(ledger),
+        queue_(queue),
+        shared_(options.shared),
+        clock_(clock),
+        options_(options),
+        events_(events) {
     if (shared_)
       shared_->on_news([this] {
         {
@@ -174,15 +179,16 @@ class TheService final : public Service {
   std::int64_t wait_for(std::string client, Digest id, double seconds,
                         std::function<void(Found)> done) override {
     const std::int64_t number = ++last_waiter_;
-    post({{}, [this, number, seconds, client = std::move(client), id, done = std::move(done)](const Written&) {
-            asks_[{client, id}].push_back([this, number, seconds, client, id, done](Found report) {
-              if (stopped_.contains(number)) return;
-              const bool waits = report.ok() && *report && !is_final((*report)->state);
-              if (!waits || seconds <= 0) return done(std::move(report));
-              waiters_of_[{client, id}].insert(number);
-              add_waiter(number, seconds, {.client = client, .id = id, .found = done});
-            });
-          }});
+    post(
+        {{}, [this, number, seconds, client = std::move(client), id, done = std::move(done)](const Written&) {
+           asks_[{client, id}].push_back([this, number, seconds, client, id, done](Found report) {
+             if (stopped_.contains(number)) return;
+             const bool waits = report.ok() && *report && !is_final((*report)->state);
+             if (!waits || seconds <= 0) return done(std::move(report));
+             waiters_of_[{client, id}].insert(number);
+             add_waiter(number, seconds, {.client = client, .id = id, .found = done});
+           });
+         }});
     return number;
   }
 
@@ -223,7 +229,8 @@ class TheService final : public Service {
             for (const auto& [name, worker] : workers_)
               now.workers.push_back({name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()),
                                      worker.busy_share});
-            now.ready = (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
+            now.ready =
+                (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
             done(std::move(now));
           }});
   }
@@ -403,8 +410,7 @@ class TheService final : public Service {
     Active& active = found->second;
     active.latest_deadline_ns = std::max(active.latest_deadline_ns, deadline_ns);
     if (!is_new) return Ok{};
-    const std::int64_t age_ms =
-        std::max<std::int64_t>(0, unix_milliseconds() - submission.submitted_unix_ms);
+    const std::int64_t age_ms = std::max<std::int64_t>(0, unix_milliseconds() - submission.submitted_unix_ms);
     active.key = submission.key;
     active.trace = submission.trace;
     active.item = {.id = id,
@@ -881,8 +887,7 @@ class TheService final : public Service {
     std::map<Digest, std::string> texts;
     if (!without_text.empty())
       if (auto read = ledger_.candidates(without_text); read.ok())
-        for (std::size_t i = 0; i < without_text.size(); ++i)
-          texts[without_text[i]] = std::move((*read)[i]);
+        for (std::size_t i = 0; i < without_text.size(); ++i) texts[without_text[i]] = std::move((*read)[i]);
     for (const auto& [worker, lease] : given) {
       const Active& active = active_.at(lease.item.id);
       const auto text = texts.find(lease.item.id);
@@ -949,9 +954,9 @@ class TheService final : public Service {
   // Of the thread that calls turn():
   std::map<Digest, Active> active_;
   std::map<std::string, Worker> workers_;
-  std::map<WorkerKind, int> held_;           // of active_
-  std::map<Digest, int> killed_workers_;     // WorkerEnd::kKilled
-  std::size_t kept_text_bytes_ = 0;          // of active_
+  std::map<WorkerKind, int> held_;        // of active_
+  std::map<Digest, int> killed_workers_;  // WorkerEnd::kKilled
+  std::size_t kept_text_bytes_ = 0;       // of active_
   std::set<std::tuple<std::int64_t, std::string, Digest>> deadlines_;
   std::map<Ledger::Name, std::int64_t> deadline_of_;
   std::map<std::int64_t, Waiter> waiters_;

@@ -130,9 +130,10 @@ class SqliteLedger final : public Ledger {
   }
 
   Result<std::vector<Name>> overdue(std::int64_t grace_ms) override {
-    LATHE_TRY(auto select,
-              statements_.use("SELECT client, evaluation FROM requests WHERE state = 0 AND "
-                              "deadline_unix_ms > 0 AND deadline_unix_ms < unixepoch() * 1000 - ? LIMIT 1000"));
+    LATHE_TRY(
+        auto select,
+        statements_.use("SELECT client, evaluation FROM requests WHERE state = 0 AND "
+                        "deadline_unix_ms > 0 AND deadline_unix_ms < unixepoch() * 1000 - ? LIMIT 1000"));
     select->bind(grace_ms);
     std::vector<Name> names;
     for (;;) {
@@ -292,12 +293,8 @@ class SqliteLedger final : public Ledger {
     {
       LATHE_TRY(auto end, statements_.use("UPDATE requests SET state = ?, finished_unix_ms = ?, sequence = ? "
                                           "WHERE client = ? AND evaluation = ?"));
-      LATHE_CHECK_OK(end->bind(number(one.state))
-                         .bind(unix_ms)
-                         .bind(next)
-                         .bind(one.client)
-                         .bind(one.id.hex())
-                         .run());
+      LATHE_CHECK_OK(
+          end->bind(number(one.state)).bind(unix_ms).bind(next).bind(one.client).bind(one.id.hex()).run());
     }
     count(one.client, -1);
     LATHE_TRY(const bool wanted, is_wanted(one.id.hex()));

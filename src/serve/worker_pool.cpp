@@ -138,8 +138,8 @@ class ProcessPool final : public WorkerPool {
     const std::lock_guard lock(mutex_);
     links_[index] = nullptr;
     sink_.worker_ended(program.name, stopping_ ? WorkerEnd::kAsked
-                                        : killed  ? WorkerEnd::kKilled
-                                                  : WorkerEnd::kFailed);
+                                     : killed  ? WorkerEnd::kKilled
+                                               : WorkerEnd::kFailed);
     return stopping_ || began ? Status(Ok{}) : status;
   }
 

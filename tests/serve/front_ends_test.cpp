@@ -89,7 +89,8 @@ TEST_F(FrontEndsTest, WhoeverHasItAnswersAndWhoeverIsAskedKnows) {
   start(0);
   start(1);
   std::vector<std::string> texts, ids;
-  for (int i = 0; i < 60; ++i) ids.push_back(submit(texts.emplace_back("text " + std::to_string(i) + " sleep=0.01")));
+  for (int i = 0; i < 60; ++i)
+    ids.push_back(submit(texts.emplace_back("text " + std::to_string(i) + " sleep=0.01")));
   expect_answers(texts, ids);
   const std::string slow =
       json::parse(HttpClient(ports_[0]).post("/v1/evaluations", submission("slow sleep=20"))->body)["id"];
@@ -145,7 +146,8 @@ TEST_F(FrontEndsTest, AKilledFrontEndsWorkIsTheOthersWithinSeconds) {
     last = json::parse(HttpClient(ports_[1]).get("/v1/evaluations/" + id + "?wait=1")->body);
     return last["state"] == "done";
   })) << last;
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "lease of 4 s, then 3 s of work";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10))
+      << "lease of 4 s, then 3 s of work";
 }
 
 TEST_F(FrontEndsTest, ACandidateThatEndsItsWorkersIsAVerdict) {

@@ -37,8 +37,8 @@ class LedgerContract : public testing::TestWithParam<LedgerMaker> {
     return !outcome.ends.empty() && outcome.ends[0].first;
   }
   Withdrawal withdraw(const Submission& submission) {
-    const auto outcome = write(
-        {.withdrawals = {{submission.client, submission.key.id(), State::kCancelled}}, .unix_ms = 6});
+    const auto outcome =
+        write({.withdrawals = {{submission.client, submission.key.id(), State::kCancelled}}, .unix_ms = 6});
     return outcome.withdrawals.empty() ? Withdrawal{} : outcome.withdrawals[0];
   }
   Report find(const Submission& submission) {
@@ -76,16 +76,18 @@ TEST_P(LedgerContract, ManyChangesOfOneTransactionAreLikeOneAfterTheOther) {
   Submission other = x_;
   other.client = "b";
   const Submission y = make_submission("y"), z = make_submission("z");
-  EXPECT_THAT(write({.submissions = {{x_, 2}, {x_, 2}, {other, 2}, {y, 2}, {z, 2}}, .max_all = 100}).submissions,
-              testing::ElementsAre(Admission::kNew, Admission::kJoined, Admission::kJoined, Admission::kNew,
-                                   Admission::kRefused))
+  EXPECT_THAT(
+      write({.submissions = {{x_, 2}, {x_, 2}, {other, 2}, {y, 2}, {z, 2}}, .max_all = 100}).submissions,
+      testing::ElementsAre(Admission::kNew, Admission::kJoined, Admission::kJoined, Admission::kNew,
+                           Admission::kRefused))
       << "two of its own are enough for a";
-  const auto ended =
-      write({.ends = {{x_.key.id(), make_conclusion(x_)}, {x_.key.id(), make_conclusion(x_)},
-                      {digest_of("nothing"), make_conclusion(x_)}, {y.key.id(), make_conclusion(y)}},
-             .withdrawals = {{"a", y.key.id(), State::kExpired}},
-             .submissions = {{x_, 2}, {z, 2}},
-             .max_all = 100});
+  const auto ended = write({.ends = {{x_.key.id(), make_conclusion(x_)},
+                                     {x_.key.id(), make_conclusion(x_)},
+                                     {digest_of("nothing"), make_conclusion(x_)},
+                                     {y.key.id(), make_conclusion(y)}},
+                            .withdrawals = {{"a", y.key.id(), State::kExpired}},
+                            .submissions = {{x_, 2}, {z, 2}},
+                            .max_all = 100});
   ASSERT_EQ(ended.ends.size(), 4u);
   EXPECT_TRUE(ended.ends[0].first);
   EXPECT_THAT(ended.ends[0].clients, testing::UnorderedElementsAre("a", "b"));

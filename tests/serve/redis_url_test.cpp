@@ -16,8 +16,9 @@ TEST(RedisUrl, HasUserPasswordHostPortAndDatabase) {
 }
 
 TEST(RedisUrl, WrongOnesAreRefusedWithoutTheirText) {
-  for (const char* const text : {"http://secret", "redis://:secret@h:port", "redis://:secret%4@h", "redis://:secret%zz@h",
-                                 "redis://:secret@h/one", "redis://:secret@h:70000", "rediss://:secret@h"}) {
+  for (const char* const text :
+       {"http://secret", "redis://:secret@h:port", "redis://:secret%4@h", "redis://:secret%zz@h",
+        "redis://:secret@h/one", "redis://:secret@h:70000", "rediss://:secret@h"}) {
     const auto url = parse_redis_url(text);
     ASSERT_FALSE(url.ok()) << text;
     EXPECT_THAT(url.error().to_string(), testing::Not(testing::HasSubstr("secret")));
