@@ -68,8 +68,8 @@ Verdict verdict_of(const Error& error, const TaskSpec& task, Depth depth) {
   return verdict;
 }
 
-/// A GPU's kernels are files ending in .cu, a processor's in .cpp, Python's in .py; what others are for, the
-/// machine decides.
+/// A GPU's kernels are files ending in .cu, a processor's in .cpp, Python's in .py; what others are
+/// for, the machine decides.
 std::string device_of(const std::vector<std::string>& files) {
   const auto all_end_in = [&](std::string_view ending) {
     return std::ranges::all_of(files, [&](const std::string& file) { return file.ends_with(ending); });

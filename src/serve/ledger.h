@@ -120,8 +120,8 @@ class Ledger {
   virtual Result<std::vector<Pending>> pending() = 0;
   /// Those of the evaluations that are unfinished and wanted.
   virtual Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) = 0;
-  /// Unfinished requests whose deadline is over by more than `grace_ms`, by the ledger's clock, some at a
-  /// time.
+  /// Unfinished requests whose deadline is over by more than `grace_ms`, by the ledger's clock,
+  /// some at a time.
   virtual Result<std::vector<Name>> overdue(std::int64_t grace_ms) = 0;
   virtual Result<std::vector<std::string>> candidates(std::span<const Digest> ids) = 0;  ///< kNotFound
   virtual Result<std::optional<StoredTask>> task(const Digest& digest) = 0;

@@ -132,7 +132,8 @@ Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::
                  is_password ? "check user and password of --store, or set PGPASSFILE"
                              : "start the server, or correct host, port and database of --store"};
   }
-  // Statements are prepared once, while the tables may be empty: their plans must be those of large tables.
+  // Statements are prepared once, while the tables may be empty: their plans must be those of large
+  // tables.
   LATHE_CHECK_OK(
       opened->execute("SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan; SET jit = off; "
                       "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "

@@ -16,10 +16,11 @@ struct RedisQueueOptions {
   double beat_seconds = 0.5;
 };
 
-/// A queue in Redis 6 or later: Streams with a consumer group, one stream for each client and priority. Front
-/// ends are the consumers; they know each other's silence by their own clocks, so that no jump of a wall
-/// clock ends a lease. A lost connection is made again by the next exchange. Warns of what would lose it: no
-/// append-only file, and eviction. Errors: those of RedisConnection::open.
+/// A queue in Redis 6 or later: Streams with a consumer group, one stream for each client and
+/// priority. Front ends are the consumers; they know each other's silence by their own clocks, so
+/// that no jump of a wall clock ends a lease. A lost connection is made again by the next exchange.
+/// Warns of what would lose it: no append-only file, and eviction. Errors: those of
+/// RedisConnection::open.
 Result<std::unique_ptr<SharedQueue>> open_redis_queue(const RedisQueueOptions& options, const Clock& clock,
                                                       EventSink& events);
 

@@ -26,9 +26,9 @@ struct CompiledExtension {
   double seconds = 0;
 };
 
-/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the compile
-/// jail. Objects are kept by the digest of all that they are made of, where no candidate can write.
-/// Thread-safe.
+/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the
+/// compile jail. Objects are kept by the digest of all that they are made of, where no candidate
+/// can write. Thread-safe.
 class ExtensionBuilder {
  public:
   ExtensionBuilder(Python python, ExtensionBuilderOptions options)

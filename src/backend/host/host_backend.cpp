@@ -202,8 +202,8 @@ class HostBackend final : public Backend {
   }
 
   using Backend::open;
-  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The gym's own
-  /// modules have zygotes of their own.
+  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The
+  /// gym's own modules have zygotes of their own.
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload, Runner runner) override {
     auto own = std::dynamic_pointer_cast<const HostWorkload>(std::move(workload));

@@ -21,9 +21,9 @@ struct HostBackendOptions {
   CancelToken cancel = {};  ///< ends waiting for other processes that time on the processor
 };
 
-/// The HOST tier on this machine's processor: candidates are Python modules that use PyTorch, tasks have
-/// process references. Errors: kUnavailable, with what is missing, where the interpreter has no torch or the
-/// machine no jail.
+/// The HOST tier on this machine's processor: candidates are Python modules that use PyTorch, tasks
+/// have process references. Errors: kUnavailable, with what is missing, where the interpreter has
+/// no torch or the machine no jail.
 Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& options);
 
 }  // namespace lathe

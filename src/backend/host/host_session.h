@@ -26,14 +26,15 @@ struct Extensions {
 std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
 
-/// One candidate on one workload. Each block is a process of its own: a fork of a zygote that has run no
-/// candidate.
+/// One candidate on one workload. Each block is a process of its own: a fork of a zygote that has
+/// run no candidate.
 ///
-/// Before its first call the process imports the module, makes its entry and warms up on inputs that it draws
-/// itself. From then on it is stopped, and runs for one call at a time: the broker puts the call's inputs
-/// into the window, takes the time, has the process continued, and takes the time again when the process,
-/// which has said that it is done, is stopped again with all its threads. So nothing runs that the clock does
-/// not see. Its outputs are read from the stopped process's memory.
+/// Before its first call the process imports the module, makes its entry and warms up on inputs
+/// that it draws itself. From then on it is stopped, and runs for one call at a time: the broker
+/// puts the call's inputs into the window, takes the time, has the process continued, and takes the
+/// time again when the process, which has said that it is done, is stopped again with all its
+/// threads. So nothing runs that the clock does not see. Its outputs are read from the stopped
+/// process's memory.
 class HostSession final : public Session {
  public:
   static Result<std::unique_ptr<HostSession>> open(ZygotePool& zygotes, const Candidate& candidate,

@@ -18,8 +18,9 @@ class ReferenceRoom {
  public:
   explicit ReferenceRoom(const ZygoteOptions& options) : zygotes_(options) {}
 
-  /// The module's constructor arguments and parameters at a shape. Parameters come from a secret seed, and
-  /// are the same as long as this object lives. Errors: kInvalid, with the module's traceback.
+  /// The module's constructor arguments and parameters at a shape. Parameters come from a secret
+  /// seed, and are the same as long as this object lives. Errors: kInvalid, with the module's
+  /// traceback.
   Result<std::shared_ptr<const Model>> model(const BoundTask& task);
   /// Each output in fp64, and what the module gives in its own precision.
   struct Answer {
@@ -37,9 +38,10 @@ class ReferenceRoom {
   std::map<std::pair<Digest, Dims>, std::shared_ptr<const Model>> models_;
 };
 
-/// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be off by
-/// some roundings of itself, more of them the longer sums may be, by a few of the largest element, and by
-/// eight times what the module itself, in its own precision, is off by at most. `room` must outlive it.
+/// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be
+/// off by some roundings of itself, more of them the longer sums may be, by a few of the largest
+/// element, and by eight times what the module itself, in its own precision, is off by at most.
+/// `room` must outlive it.
 std::unique_ptr<Reference> make_process_reference(ReferenceRoom& room);
 
 }  // namespace lathe::host

@@ -15,8 +15,8 @@ struct Python {
   std::vector<std::string> includes;  ///< for extensions: Python's, torch's and pybind11's headers
 };
 
-/// Asks an interpreter, which takes a second. `chosen`: $LATHE_PYTHON, else /usr/bin/python3 where it is
-/// empty. kUnavailable, with what to install.
+/// Asks an interpreter, which takes a second. `chosen`: $LATHE_PYTHON, else /usr/bin/python3 where
+/// it is empty. kUnavailable, with what to install.
 Result<Python> find_python(const std::string& chosen);
 
 }  // namespace lathe::host

@@ -40,8 +40,8 @@ struct ChildReply {
 };
 Result<ChildReply> decode_child_reply(std::string_view bytes);
 
-/// A jailed Python process that has imported torch and runs no candidate code: it forks a child for each
-/// piece of work. Not thread-safe.
+/// A jailed Python process that has imported torch and runs no candidate code: it forks a child for
+/// each piece of work. Not thread-safe.
 class Zygote {
  public:
   /// Seconds, until torch is imported.

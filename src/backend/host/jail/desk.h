@@ -3,12 +3,12 @@
 #include <atomic>
 #include <cstdint>
 
-/// Memory that processes of the HOST tier share. No pointers, no classes: the library in the jail, which
-/// depends on the C library alone, and the Python code there use it too.
+/// Memory that processes of the HOST tier share. No pointers, no classes: the library in the jail,
+/// which depends on the C library alone, and the Python code there use it too.
 namespace lathe::host {
 
-/// Between the broker and a zygote, which runs no candidate code; a candidate's process has no mapping of it.
-/// Calls count from 1. Each word is a futex.
+/// Between the broker and a zygote, which runs no candidate code; a candidate's process has no
+/// mapping of it. Calls count from 1. Each word is a futex.
 struct Desk {
   static constexpr std::uint32_t kEnd = 0xffffffff;  ///< in `go`: kill the child
   alignas(128) std::atomic<std::uint32_t> go;        ///< the calls that the broker has let run
@@ -32,8 +32,9 @@ enum Ending : std::uint32_t {
 
 inline constexpr std::uint32_t kMostTensors = 64;
 
-/// Between a zygote, the child that runs the candidate, and the broker. The child may write anything into it:
-/// `done` is a hint to stop it, `outputs` says where to look, and the rest is for messages.
+/// Between a zygote, the child that runs the candidate, and the broker. The child may write
+/// anything into it: `done` is a hint to stop it, `outputs` says where to look, and the rest is for
+/// messages.
 struct Control {
   alignas(128) std::atomic<std::uint32_t> ready;
   alignas(128) std::atomic<std::uint32_t> go;

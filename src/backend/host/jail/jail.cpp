@@ -154,7 +154,8 @@ using lathe::host::Desk;
 extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
-/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed and reaped.
+/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed
+/// and reaped.
 std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
                                    std::int64_t ready_ns, void* outputs, std::uint64_t stride,
                                    const std::uint64_t* offsets, const std::uint64_t* sizes,
@@ -170,8 +171,9 @@ std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::ui
 /// For a zygote: what children must not inherit.
 int lathe_host_keep(void* memory, std::uint64_t bytes) { return ::madvise(memory, bytes, MADV_DONTFORK); }
 
-/// For a child, before it handles anything untrusted: a heap of which `bytes` are in memory and that gives
-/// nothing back to the system, so that no call pays for pages; `poison` fills what is allocated, 0 does not.
+/// For a child, before it handles anything untrusted: a heap of which `bytes` are in memory and
+/// that gives nothing back to the system, so that no call pays for pages; `poison` fills what is
+/// allocated, 0 does not.
 void lathe_host_prepare_heap(int poison, std::uint64_t bytes) {
   ::mallopt(M_MMAP_MAX, 0);
   ::mallopt(M_TRIM_THRESHOLD, 0x7fffffff);

@@ -1,6 +1,6 @@
-// lathe-host-runner JAIL PYTHON WORK SCRIPT LIBRARY [VISIBLE...]: confines itself, then becomes a Python
-// interpreter that runs SCRIPT, a zygote of the HOST tier. Started by the broker; descriptor 3 is the
-// channel.
+// lathe-host-runner JAIL PYTHON WORK SCRIPT LIBRARY [VISIBLE...]: confines itself, then becomes a
+// Python interpreter that runs SCRIPT, a zygote of the HOST tier. Started by the broker; descriptor
+// 3 is the channel.
 
 #include <unistd.h>
 
