@@ -160,6 +160,8 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
     if (seconds_since(looked_ns) < 1) continue;
     looked_ns = steady_clock().now_ns();
     if (auto fresh = token_store->list(); fresh.ok()) api->set_tokens(serve::Tokens(*std::move(fresh)));
+    if (shared)
+      if (const auto tasks = ledger->tasks(); tasks.ok()) api->add_known_tasks(*tasks);
   }
   log.on_event({Severity::kInfo, "serve.draining",
                 "what is under way is finished, the rest waits for the next start"});

@@ -32,6 +32,8 @@ class Api {
   /// From now on. Without tokens everybody who reaches the port is the client "local" and may do
   /// everything.
   virtual void set_tokens(Tokens tokens) = 0;
+  /// Tasks that the ledger has besides: other front ends add to it.
+  virtual void add_known_tasks(const std::vector<StoredTask>& tasks) = 0;
 
   struct Operation {
     const char* method;
