@@ -30,7 +30,7 @@ TEST(Layering, TheOrderIsTheHouses) {
   EXPECT_THAT(real_order().folders,
               ElementsAre("base", "task", "candidate", "record", "reward", "store", "sandbox", "backend",
                           "baseline", "gym", "conformance", "library", "prompt", "model", "policy", "search",
-                          "data", "gemm", "serve", "report", "contest", "cli", "lm", "train"));
+                          "data", "gemm", "serve", "report", "contest", "rl", "cli", "lm", "train"));
   EXPECT_THAT(real_order().cuda_folders, ElementsAre("wire", "broker", "runner"));
   EXPECT_THAT(real_order().catalog_folders, ElementsAre("ir", "lower", "fuse", "schedule", "cost", "emit"));
 }

@@ -111,8 +111,8 @@ Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalReques
 std::unique_ptr<Policy> make_choice_policy(ChoiceNet net) {
   const auto shared = std::make_shared<const ChoiceNet>(std::move(net));
   return make_policy(
-      kChoicePolicy, [shared](const ProposalRequest& request) { return propose(*shared, request); }, RunsOn::kCaller,
-      std::make_shared<CatalogVariation>());
+      kChoicePolicy, [shared](const ProposalRequest& request) { return propose(*shared, request); },
+      RunsOn::kCaller, std::make_shared<CatalogVariation>());
 }
 
 }  // namespace lathe
