@@ -34,8 +34,10 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) con
   for (Dims& dims : draw_hidden_shapes(*spec_, seed, options_.hidden_shapes, kHiddenFlops))
     hidden.push_back({std::move(dims)});
   const auto scored = std::span(shapes_).first(spec_->shapes.size());
-  if (auto dims = draw_large_shape(*spec_, seed, large_limits(*reference_, scored)))
-    hidden.push_back({*std::move(dims), true});
+  const SizeLimits limits = large_limits(*reference_, scored);
+  auto large = draw_large_shape(*spec_, seed, limits);
+  if (!large) large = draw_shape_beyond(*spec_, seed, limits);
+  if (large) hidden.push_back({*std::move(large), true});
   return hidden;
 }
 

@@ -46,5 +46,9 @@ struct SizeLimits {
 /// where the domain ends before shapes are larger than draw_hidden_shapes() gives them, or for a
 /// fixed task.
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
+/// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
+/// domains that end before a shape is large. None where no range goes further, or within the limits
+/// no shape does.
+std::optional<Dims> draw_shape_beyond(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 
 }  // namespace lathe

@@ -182,6 +182,27 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
   return std::nullopt;
 }
 
+std::optional<Dims> draw_shape_beyond(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
+  if (spec.fixed) return std::nullopt;
+  Dims scored;
+  for (const NamedShape& shape : spec.shapes)
+    for (const auto& [name, extent] : shape.dims) scored[name] = std::max(scored[name], extent);
+  Rng rng(seed.derive("shape beyond"));
+  for (int tries = 0; tries < kTriesPerShape; ++tries) {
+    Dims dims;
+    bool beyond = false;
+    for (const std::string& name : spec.dim_names) {
+      const DimRange& range = spec.dim_ranges.at(name);
+      const bool open = scored[name] < range.high;
+      dims[name] = open ? rng.between(std::max(range.low, scored[name] + 1), range.high) : range.high;
+      beyond = beyond || open;
+    }
+    if (!beyond) return std::nullopt;
+    if (is_within(spec, dims, limits)) return dims;
+  }
+  return std::nullopt;
+}
+
 std::vector<Dims> probe_shapes(const TaskSpec& spec) {
   std::vector<Dims> probes;
   for (const NamedShape& shape : spec.shapes) probes.push_back(shape.dims);

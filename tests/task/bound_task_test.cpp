@@ -191,6 +191,20 @@ TEST(LargeShape, ReachesTheDomainsEnd) {
   EXPECT_TRUE(reached);
 }
 
+TEST(ShapeBeyond, ExceedsWhatIsScoredInEveryExtentThatCan) {
+  const TaskSpec spec = task_of(kLinearTask);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto dims = draw_shape_beyond(spec, Seed::from_number(seed), {1e12, 1e9});
+    ASSERT_TRUE(dims);
+    for (const auto& [name, extent] : *dims) {
+      const std::int64_t scored = spec.shapes.front().dims.at(name), high = spec.dim_ranges.at(name).high;
+      EXPECT_GE(extent, std::min(scored + 1, high)) << name;
+      EXPECT_LE(extent, high);
+    }
+  }
+  EXPECT_FALSE(draw_shape_beyond(spec, Seed::from_number(1), {1, 1}));
+}
+
 TEST(LargeShape, IsNoneWhereTheDomainIsSmall) {
   EXPECT_FALSE(draw_large_shape(task_of(kLinearTask), Seed::from_number(1), {1e12, 1e9}));
 }
