@@ -11,11 +11,11 @@ namespace {
 
 constexpr const char* kFormat = "lathe choice net";
 constexpr int kVersion = 1;
-constexpr std::size_t kKnobSlots = 48, kPatternSlots = 16, kTakenSlots = 24, kShown = 2;
+constexpr std::size_t kKnobSlots = 48, kPatternSlots = 16, kTakenSlots = 24;
 constexpr std::size_t kValueFeatures = 6, kShownFeatures = 4;
 constexpr std::size_t kFirstShown =
     kKnobSlots + kPatternSlots + kValueFeatures + std::tuple_size_v<KernelTraits> + kTakenSlots;
-constexpr std::size_t kFeatures = kFirstShown + kShown * kShownFeatures;
+constexpr std::size_t kFeatures = kFirstShown + ShownChoices::kMost * kShownFeatures;
 constexpr double kTraitScale = 1.0 / 16, kLogScale = 1.0 / 4;
 constexpr int kMostHidden = 4096;
 
@@ -70,7 +70,7 @@ ChoiceInput ChoiceNet::input(const ChoiceSite& site, std::span<const std::pair<C
 void ChoiceNet::add_shown(ChoiceInput& input, const ChoiceSite& site, std::size_t value,
                           std::span<const ShownChoices> shown) {
   const int chosen = site.allowed[value];
-  for (std::size_t i = 0; i < std::min(kShown, shown.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(ShownChoices::kMost, shown.size()); ++i) {
     const std::size_t at = kFirstShown + i * kShownFeatures;
     const auto add = [&](std::size_t feature, double x) {
       if (x != 0) input.emplace_back(static_cast<std::uint32_t>(at + feature), x);

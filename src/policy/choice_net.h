@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +15,14 @@ namespace lathe {
 
 /// A kernel that a chooser has seen: what was taken where, and how good it was.
 struct ShownChoices {
+  static constexpr std::size_t kMost = 2;  ///< that a chooser looks at
+
   std::vector<std::pair<ChoiceSite, int>> taken;
-  double score = 0;  ///< logarithm of the lower bound of its speedup; of one that failed far below 0
+  double score = 0;  ///< score_of() its speedup
+
+  /// The logarithm of the lower bound of a kernel's speedup; of one that failed (0) as if it were e
+  /// times slower than the peer.
+  static double score_of(double speedup_low) { return speedup_low > 0 ? std::log(speedup_low) : -1; }
 };
 
 /// What a chooser knows when it decides.

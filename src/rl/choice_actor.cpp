@@ -12,9 +12,6 @@ namespace lathe::rl {
 namespace {
 
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;  // Adam's, as published
-constexpr double kFailedScore =
-    -1;  // of a shown kernel that failed: as if it were e times slower than the peer
-constexpr std::size_t kShown = 2;
 
 /// Names a prompt: two of one key are answered alike.
 std::string key_of(const Prompt& prompt) {
@@ -62,9 +59,9 @@ std::vector<ShownChoices> ChoiceActor::shown(const Prompt& prompt) const {
   std::vector<ShownChoices> shown;
   for (const auto& attempt : prompt.shown) {
     const TableRow* const row = task.find(attempt->experience.candidate_text);
-    if (row == nullptr || shown.size() == kShown) continue;
+    if (row == nullptr || shown.size() == ShownChoices::kMost) continue;
     ShownChoices& choices = shown.emplace_back();
-    choices.score = attempt->fitness > 0 ? std::log(attempt->fitness) : kFailedScore;
+    choices.score = ShownChoices::score_of(attempt->fitness);
     for (const auto& [site, value] : row->choices)
       choices.taken.emplace_back(task.sites()[site], task.sites()[site].allowed[value]);
   }

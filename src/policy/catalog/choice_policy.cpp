@@ -13,9 +13,6 @@ namespace lathe {
 namespace {
 
 constexpr const char* kChoicePolicy = "choices";
-constexpr std::size_t kShownAtMost = 2;
-constexpr double kFailedScore =
-    -1;  // of a shown kernel that failed: as if it were e times slower than the peer
 constexpr int kTriesOfDistinct = 8;  // for each proposal, where equal ones are of no use
 
 using Taken = std::vector<std::pair<ChoiceSite, int>>;
@@ -40,11 +37,11 @@ class CatalogVariation final : public Variation {
 Result<std::vector<ShownChoices>> shown_of(const ChoiceSpace& space, const History& history) {
   std::vector<ShownChoices> shown;
   for (const auto& attempt : history) {
-    if (shown.size() == kShownAtMost) break;
+    if (shown.size() == ShownChoices::kMost) break;
     const auto choices = space.choices_of(attempt->experience.candidate_text);
     if (!choices.ok()) continue;
     ShownChoices& one = shown.emplace_back();
-    one.score = attempt->fitness > 0 ? std::log(attempt->fitness) : kFailedScore;
+    one.score = ShownChoices::score_of(attempt->fitness);
     for (std::size_t i = 0; i < choices->size(); ++i) {
       LATHE_TRY(const auto site, space.next(std::span(*choices).first(i)));
       one.taken.emplace_back(*site, (*choices)[i]);
