@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/statistics.h"
+#include "gemm/catalogue.h"
 #include "gemm/kernel_source.h"
 #include "gemm/sizes.h"
 
