@@ -112,7 +112,8 @@ Standing::Standing(const std::vector<ContestSample>& samples) {
   std::map<std::string, Group> groups;
   Group all{"all tasks", {}};
   for (const auto& [task, group] : group_of) {
-    if (!std::ranges::all_of(entrants_, [&](const auto& entry) { return entry.second.contains(task); })) {
+    const auto knows = [&task = task](const auto& entry) { return entry.second.contains(task); };
+    if (!std::ranges::all_of(entrants_, knows)) {
       ++left_out_;
       continue;
     }
@@ -214,7 +215,8 @@ std::string Standing::scores(const Group& group) const {
   };
   std::vector<Row> rows, greedy;
   const int n = samples_;
-  for (const auto& [name, tasks] : entrants_) {
+  for (const auto& [name, scores] : entrants_) {
+    const auto& tasks = scores;
     const auto share = [&](auto of) { return interval_of(each(tasks, group.tasks, of)); };
     const auto at = [&](double p, int k) {
       return share([&](const TaskScore& score) { return score.fast_at(p, k); });
