@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -17,6 +18,7 @@ constexpr double kAlpha = 0.05;
 constexpr int kResamples = 2000;
 constexpr double kTie = 0.02;  // best kernels this near in log speedup are equals: a screen tells no more
 constexpr std::size_t kShownLosses = 8;
+constexpr std::array kBudgets = {1, 4, 16, 64};  // evaluations
 
 Interval interval_of(const std::vector<double>& values) {
   Rng rng(Seed::from_number(values.size()));
@@ -139,7 +141,7 @@ Result<std::string> Standing::table(const std::string& subject) const {
       device_, samples_, groups_.front().tasks.size());
   if (left_out_ > 0) text += fmt::format("{} tasks that some entrant has not are left out.\n", left_out_);
   if (entrants_.size() > 1) {
-    for (const Group& group : groups_) text += duels(subject, group);
+    for (const Group& group : groups_) text += duels(subject, group) + budgets(subject, group);
     text += losses(subject, groups_.front());
   }
   for (const Group& group : groups_) text += scores(group);
@@ -177,6 +179,58 @@ std::string Standing::duels(const std::string& subject, const Group& group) cons
       "lost/tied/won | pass@1, points | pass@{}, points |\n|---|---|---|---|---|\n",
       subject, group.name, group.tasks.size(), samples_, samples_);
   for (const auto& [ratio, row] : rows) text += row;
+  return text;
+}
+
+/// How far each comes with how many evaluations, and whether the subject needs fewer of them.
+std::string Standing::budgets(const std::string& subject, const Group& group) const {
+  std::vector<int> budgets;
+  std::ranges::copy_if(kBudgets, std::back_inserter(budgets), [&](int k) { return k <= samples_; });
+  const auto ratio = [&](const Tasks& ours, int our_k, const Tasks* theirs, int their_k) -> std::string {
+    std::vector<double> logs;
+    for (const Digest& task : group.tasks) {
+      const double mine = ours.at(task).speedup_at(our_k);
+      const double its = theirs == nullptr ? 1 : theirs->at(task).speedup_at(their_k);
+      if (mine > 0 && its > 0) logs.push_back(std::log(mine / its));
+    }
+    return logs.empty() ? "-" : factor(interval_of(logs));
+  };
+  const auto heading = [](const std::vector<std::string>& columns) {
+    std::string rule;
+    for (std::size_t i = 0; i < columns.size(); ++i) rule += "---|";
+    return fmt::format("\n| {} |\n|{}\n", fmt::join(columns, " | "), rule);
+  };
+  struct Pair {
+    int own, other;
+  };
+  std::vector<Pair> pairs;  // equal evaluations, and a quarter of the other's
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    if (i > 0) pairs.push_back({budgets[i - 1], budgets[i]});
+    pairs.push_back({budgets[i], budgets[i]});
+  }
+  std::vector<std::string> alone = {"entrant"}, against = {"against"};
+  for (const int k : budgets) alone.push_back(std::to_string(k));
+  for (const Pair& pair : pairs) against.push_back(fmt::format("{} to {}", pair.own, pair.other));
+
+  std::string text = fmt::format(
+      "\n## By evaluations: {}, {} tasks\n\nThe best of so many, geometric mean where there is a correct "
+      "one.\n",
+      group.name, group.tasks.size());
+  text += heading(alone);
+  for (const auto& [name, tasks] : entrants_) {
+    text += fmt::format("| {} |", name);
+    for (const int k : budgets) text += fmt::format(" {} |", ratio(tasks, k, nullptr, k));
+    text += "\n";
+  }
+  text += fmt::format("\nThe best of {}'s over the best of another's, where both are correct.\n", subject);
+  text += heading(against);
+  for (const auto& [other, tasks] : entrants_) {
+    if (other == subject) continue;
+    text += fmt::format("| {} |", other);
+    for (const Pair& pair : pairs)
+      text += fmt::format(" {} |", ratio(entrants_.at(subject), pair.own, &tasks, pair.other));
+    text += "\n";
+  }
   return text;
 }
 

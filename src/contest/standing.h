@@ -62,6 +62,7 @@ class Standing {
     std::vector<Digest> tasks;
   };
   std::string duels(const std::string& subject, const Group& group) const;
+  std::string budgets(const std::string& subject, const Group& group) const;
   std::string losses(const std::string& subject, const Group& group) const;
   std::string scores(const Group& group) const;
 

@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 constexpr const char* kFormat = "lathe choice net";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kKnobSlots = 48, kPatternSlots = 16, kTakenSlots = 24;
 constexpr std::size_t kValueFeatures = 6, kShownFeatures = 4;
 constexpr std::size_t kFirstShown =
@@ -95,7 +95,7 @@ void ChoiceNet::activate(const ChoiceInput& input, std::span<double> hidden) con
     const double* const row = weights_.data() + feature * width;
     for (std::size_t h = 0; h < width; ++h) hidden[h] += x * row[h];
   }
-  for (double& sum : hidden) sum = std::tanh(sum);
+  for (double& sum : hidden) sum /= 1 + std::abs(sum);
 }
 
 double ChoiceNet::score(const ChoiceInput& input) const {
@@ -111,7 +111,8 @@ void ChoiceNet::add_gradient(const ChoiceInput& input, double by_score, std::spa
   const double* const output = weights_.data() + (kFeatures + 1) * width;
   for (std::size_t h = 0; h < width; ++h) {
     gradient[(kFeatures + 1) * width + h] += by_score * hidden[h];
-    by_sum[h] = by_score * output[h] * (1 - hidden[h] * hidden[h]);
+    const double slope = 1 - std::abs(hidden[h]);
+    by_sum[h] = by_score * output[h] * slope * slope;
     gradient[kFeatures * width + h] += by_sum[h];
   }
   for (const auto& [feature, x] : input)

@@ -39,7 +39,7 @@ using ChoiceInput = std::vector<std::pair<std::uint32_t, double>>;
 /// A network of a few thousand weights that scores each allowed value of a decision from the knob,
 /// its kernel's pattern and size, what was taken before, and what kernels that are shown took
 /// there. Softmax of the scores is a policy over schedules; fresh weights make every value equally
-/// likely. One hidden layer of tanh, in double precision.
+/// likely. One hidden layer of softsign, in double precision.
 class ChoiceNet {
  public:
   explicit ChoiceNet(const Seed& seed, int hidden = 32);

@@ -72,7 +72,8 @@ ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& promp
   const TableTask& task = table_.tasks[prompt.task];
   const std::vector<TableTask::Node>& nodes = task.nodes();
   const std::vector<ShownChoices> examples = shown(prompt);
-  Scored scored{.task = prompt.task, .inputs = inputs_[prompt.task]};
+  Scored scored{.task = prompt.task};
+  if (!examples.empty()) scored.shown_inputs = inputs_[prompt.task];
   scored.rows.assign(task.rows().size(), 0);
   scored.masses.assign(nodes.size(), 0);
   std::vector<double> prefix(nodes.size(), 0);
@@ -80,8 +81,8 @@ ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& promp
     const ChoiceSite& site = task.sites()[nodes[n].site];
     std::vector<double> scores;
     for (std::size_t v = 0; v < site.allowed.size(); ++v) {
-      ChoiceNet::add_shown(scored.inputs[n][v], site, v, examples);
-      scores.push_back(net.score(scored.inputs[n][v]));
+      if (!examples.empty()) ChoiceNet::add_shown(scored.shown_inputs[n][v], site, v, examples);
+      scores.push_back(net.score(inputs(scored)[n][v]));
     }
     scored.log_probabilities.push_back(log_softmax(std::move(scores)));
     for (const auto& [value, next] : nodes[n].next)
@@ -260,7 +261,7 @@ void ChoiceActor::add_rows_gradient(const Scored& scored, const std::vector<doub
       below[n] += by_value[value];
     }
     for (std::size_t v = 0; v < log_p.size(); ++v)
-      net_.add_gradient(scored.inputs[n][v], by_value[v] - std::exp(log_p[v]) * below[n], gradient_);
+      net_.add_gradient(inputs(scored)[n][v], by_value[v] - std::exp(log_p[v]) * below[n], gradient_);
   }
 }
 

@@ -38,10 +38,12 @@ class ChoiceActor final : public Actor {
   Answer greedy(const Prompt& prompt);
 
  private:
+  using TaskInputs = std::vector<std::vector<ChoiceInput>>;  ///< [node][value]
+
   /// What the network makes of a task's tree under one prompt.
   struct Scored {
     std::size_t task = 0;
-    std::vector<std::vector<ChoiceInput>> inputs;        ///< [node][value]
+    TaskInputs shown_inputs;                             ///< with examples; without any: none
     std::vector<std::vector<double>> log_probabilities;  ///< [node][value], over all that is allowed
     std::vector<double> rows;                            ///< logarithm of each row's probability among rows
     std::vector<double> masses;                          ///< of each node: of all rows below it
@@ -52,6 +54,9 @@ class ChoiceActor final : public Actor {
   template <class Choose>
   Answer answer_of(const Scored& scored, Choose choose) const;
 
+  const TaskInputs& inputs(const Scored& scored) const {
+    return scored.shown_inputs.empty() ? inputs_[scored.task] : scored.shown_inputs;
+  }
   Scored score(const ChoiceNet& net, const Prompt& prompt) const;
   const Scored& scored(const Prompt& prompt);  ///< by the weights that are trained
   void add_rows_gradient(const Scored& scored, const std::vector<double>& by_row);
@@ -61,8 +66,8 @@ class ChoiceActor final : public Actor {
   const ScheduleTable& table_;
   ChoiceActorOptions options_;
   ChoiceNet net_;
-  std::vector<std::vector<std::vector<ChoiceInput>>> inputs_;  ///< [task][node][value]
-  std::map<std::string, Scored> known_;                        ///< by prompt, until the weights change
+  std::vector<TaskInputs> inputs_;       ///< [task], without examples
+  std::map<std::string, Scored> known_;  ///< by prompt, until the weights change
   std::vector<double> gradient_, first_moment_, second_moment_;
   std::int64_t updates_ = 0;
 };

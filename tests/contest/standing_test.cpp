@@ -121,6 +121,21 @@ TEST(Standing, ShowsLossesBeforeScores) {
   EXPECT_THAT(text, HasSubstr("All entrants: shapes, 2 tasks"));
 }
 
+TEST(Standing, SaysWhetherFewerEvaluationsDo) {
+  std::vector<ContestSample> samples;
+  for (int task = 0; task < 3; ++task)
+    for (int number = 1; number <= 16; ++number) {
+      samples.push_back(sample("mine", task, number, 2, true));
+      samples.push_back(sample("evolve", task, number, number == 16 ? 4 : 1, true));
+    }
+  const auto text = *Standing(samples).table("mine");
+  EXPECT_THAT(text, HasSubstr("| entrant | 1 | 4 | 16 |\n|---|---|---|---|\n"));
+  EXPECT_THAT(text, HasSubstr("| against | 1 to 1 | 1 to 4 | 4 to 4 | 4 to 16 | 16 to 16 |"));
+  const std::string twice = "2.000x [2.000, 2.000]", half = "0.500x [0.500, 0.500]";
+  EXPECT_THAT(text, HasSubstr("| evolve | " + twice + " | " + twice + " | " + twice + " | " + half + " | " +
+                              half + " |"));
+}
+
 TEST(Standing, ComparesOnlyTasksThatAllHave) {
   auto samples = two_entrants();
   samples.push_back(sample("mine", 7, 1, 100));
