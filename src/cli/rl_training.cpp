@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -88,6 +89,9 @@ Result<int> train(const RlOptions& options) {
   for (std::size_t task = 0; task < table->tasks.size(); ++task)
     if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
   print_error("{} tasks to train on, {} held out, on {}\n", run.tasks.size(), held_out.size(), table->device);
+  if (const auto without = std::ranges::count_if(table->tasks, std::not_fn(&rl::TableTask::has_default)))
+    print_error("the catalogue's default of {} tasks was not measured: the row nearest to it stands in\n",
+                without);
 
   rl::TableGym gym(*table);
   rl::ChoiceActor actor(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "base/output.h"
 #include "cli/console.h"
@@ -137,8 +138,13 @@ Result<int> write_exam(const DataVerbOptions& options) {
 Result<int> write_table(const DataVerbOptions& options) {
   LATHE_CHECK_OK(check_output(options.out));
   LATHE_TRY(const OpenedData opened, open_data(options));
+  struct Measured {
+    const DataTask* task = nullptr;  ///< as it was made first
+    std::vector<Experience> experiences;
+  };
+  std::vector<Measured> all;
+  std::map<Digest, std::size_t> places;
   rl::ScheduleTable table;
-  std::size_t rows = 0;
   for (const DataTask& task : opened.tasks) {
     if (task.best_peer.empty()) continue;
     if (table.device.empty()) table.device = task.device.device.name;
@@ -146,16 +152,26 @@ Result<int> write_table(const DataVerbOptions& options) {
       return invalid(
           fmt::format("the stores hold measurements of {} and of {}", table.device, task.device.device.name),
           "a table is one device's: name the stores of one");
-    LATHE_TRY(const auto space, make_schedule_space({task.task, task.device.device, task.device.peaks}));
-    LATHE_TRY(const auto experiences, task.store->experiences(task.run.id));
-    auto made = rl::tabulate(task.task->name, task.best_peer, *space, experiences);
+    const auto [place, is_new] = places.emplace(task.task->digest, all.size());
+    if (is_new) all.push_back({&task, {}});
+    LATHE_TRY(auto experiences, task.store->experiences(task.run.id));
+    std::ranges::move(experiences, std::back_inserter(all[place->second].experiences));
+  }
+  std::size_t rows = 0;
+  for (const auto& [task, experiences] : all) {
+    LATHE_TRY(const auto space, make_schedule_space({task->task, task->device.device, task->device.peaks}));
+    auto made = rl::tabulate({.name = task->task->name,
+                              .composition = task->composition,
+                              .task = task->task->digest,
+                              .peer = task->best_peer},
+                             *space, experiences);
     if (!made.ok() || made->rows().size() < 2) continue;  // nothing to choose
     rows += made->rows().size();
     table.tasks.push_back(*std::move(made));
   }
   if (table.tasks.empty())
     return Error{ErrorCode::kNotFound, "no task of the stores has two measured schedules",
-                 "make them: lathe data make --strategy random --faults 0"};
+                 "make them: lathe data make --strategy survey --faults 0"};
   LATHE_CHECK_OK(write_output(options.out, rl::to_text(table)));
   print("{} schedules of {} tasks on {}\n", rows, table.tasks.size(), table.device);
   return static_cast<int>(kSuccess);
@@ -198,8 +214,10 @@ void add_data(CLI::App& app, Run& run) {
   makes->add_option("--evals", options->data.evaluations, "Kernels of a task to time")
       ->check(one_or_more())
       ->capture_default_str();
-  makes->add_option("--strategy", options->data.strategy, "How they are found; random: drawn evenly")
-      ->check(CLI::IsMember({"evolve", "random"}))
+  makes
+      ->add_option("--strategy", options->data.strategy,
+                   "How they are found; survey: the default, then others drawn evenly")
+      ->check(CLI::IsMember({"evolve", "survey"}))
       ->capture_default_str();
   makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
       ->check(CLI::NonNegativeNumber)

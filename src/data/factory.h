@@ -16,7 +16,7 @@ struct DataOptions {
   std::uint64_t seed = 1;  ///< of the data set: tasks are those of generate_task(seed + 0, 1, ...)
   int tasks = 500;
   int evaluations = 40;             ///< of a task, timed
-  std::string strategy = "evolve";  ///< that draws them: "random" for a fair sample of all schedules
+  std::string strategy = "evolve";  ///< that draws them: "survey" for a fair sample of all schedules
   int faults = 4;                   ///< of a task, verified
   double max_seconds = 0;           ///< no further task is begun after so long; 0: no limit
   GenerateOptions generate = {};

@@ -17,7 +17,7 @@ namespace lathe {
 struct ShownChoices {
   static constexpr std::size_t kMost = 2;  ///< that a chooser looks at
 
-  std::vector<std::pair<ChoiceSite, int>> taken;
+  std::vector<TakenChoice> taken;
   double score = 0;  ///< score_of() its speedup
 
   /// The logarithm of the lower bound of a kernel's speedup; of one that failed (0) as if it were e
@@ -28,8 +28,8 @@ struct ShownChoices {
 /// What a chooser knows when it decides.
 struct ChoiceView {
   const ChoiceSite& site;
-  std::span<const std::pair<ChoiceSite, int>> taken;  ///< on the way here
-  std::span<const ShownChoices> shown = {};           ///< the first two count
+  std::span<const TakenChoice> taken;        ///< on the way here
+  std::span<const ShownChoices> shown = {};  ///< the first two count
 };
 
 /// What the network reads of one value of a decision: the features that are not zero, by their
@@ -45,8 +45,7 @@ class ChoiceNet {
   explicit ChoiceNet(const Seed& seed, int hidden = 32);
 
   /// Without what is shown: the same for all prompts.
-  static ChoiceInput input(const ChoiceSite& site, std::span<const std::pair<ChoiceSite, int>> taken,
-                           std::size_t value);
+  static ChoiceInput input(const ChoiceSite& site, std::span<const TakenChoice> taken, std::size_t value);
   static void add_shown(ChoiceInput& input, const ChoiceSite& site, std::size_t value,
                         std::span<const ShownChoices> shown);
 

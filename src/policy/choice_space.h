@@ -3,8 +3,8 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/policy.h"
@@ -27,18 +27,31 @@ struct ChoiceSite {
   bool operator==(const ChoiceSite&) const = default;
 };
 
-/// All kernels that a policy can write for a task, as sequences of choices: which decision comes
-/// next depends on those before it. Pure; may be used by several threads at once.
+/// A decision and the value that was taken.
+using TakenChoice = std::pair<ChoiceSite, int>;
+
+/// The way to one kernel, decision by decision: which comes next depends on those before it.
+class ChoiceWalk {
+ public:
+  virtual ~ChoiceWalk() = default;
+  /// The open decision; nullopt: the kernel is decided.
+  virtual const std::optional<ChoiceSite>& site() const = 0;
+  /// Decides. Errors: kInvalid where the value is not allowed or nothing is open.
+  virtual Status take(int value) = 0;
+  /// The candidate's text; what is not decided takes its usual value.
+  virtual const std::string& text() const = 0;
+};
+
+/// All kernels that a policy can write for a task, as sequences of choices. Pure; may be used by
+/// several threads at once.
 class ChoiceSpace {
  public:
   virtual ~ChoiceSpace() = default;
-  /// The decision that follows these values; nullopt: the kernel is decided. Errors: kInvalid for a
-  /// value that is not allowed.
-  virtual Result<std::optional<ChoiceSite>> next(std::span<const int> taken) const = 0;
-  /// The candidate's text; what is not decided takes its usual value.
-  virtual Result<std::string> text(std::span<const int> taken) const = 0;
-  /// The values that lead to a candidate of this space. Errors: kInvalid for another's text.
-  virtual Result<std::vector<int>> choices_of(const std::string& text) const = 0;
+  /// Refers to the space.
+  virtual std::unique_ptr<ChoiceWalk> begin() const = 0;
+  /// The decisions that lead to a candidate of this space, in order. Errors: kInvalid for another's
+  /// text.
+  virtual Result<std::vector<TakenChoice>> decisions_of(const std::string& text) const = 0;
 };
 
 }  // namespace lathe

@@ -171,11 +171,12 @@ Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, C
 std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share) {
   std::vector<std::pair<Digest, std::size_t>> order;
   for (std::size_t i = 0; i < table.tasks.size(); ++i)
-    order.emplace_back(digest_of("held out " + table.tasks[i].name()), i);
+    order.emplace_back(digest_of("held out " + table.tasks[i].id().composition), i);
   std::ranges::sort(order);
-  order.resize(static_cast<std::size_t>(share * static_cast<double>(order.size())));
+  auto end = order.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(order.size()));
+  while (end != order.begin() && end != order.end() && end->first == std::prev(end)->first) --end;
   std::vector<std::size_t> tasks;
-  for (const auto& [digest, task] : order) tasks.push_back(task);
+  for (auto at = order.begin(); at != end; ++at) tasks.push_back(at->second);
   std::ranges::sort(tasks);
   return tasks;
 }

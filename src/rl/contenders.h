@@ -17,7 +17,8 @@ struct TableExam {
   Seed seed = {};
 };
 
-/// The control entrants: "default", what the catalogue writes first; "random", a value of each
+/// The control entrants: "default", what the catalogue writes first, or the row that is nearest to
+/// it (TableTask::has_default()); "random", a value of each
 /// decision drawn evenly; "evolve", the default and then changes of one decision of the best
 /// kernels so far.
 std::vector<ContestSample> contend_controls(const TableExam& exam);
@@ -31,8 +32,8 @@ Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& a
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,
                                                         const std::string& name);
 
-/// Which tasks are held out: a share of all, chosen by their names, so that it is the same for all
-/// seeds.
+/// Which tasks are held out: a share of all at most, by whole compositions, chosen by their names,
+/// so that it is the same for all seeds.
 std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share);
 
 }  // namespace lathe::rl

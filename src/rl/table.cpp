@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "lathe schedule table";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr double kNormal95 = 1.96;
 
 json to_json(const ChoiceSite& site) {
@@ -75,9 +75,12 @@ Result<TableTask> task_from(const json& line) {
   for (const json& row : line.at("rows")) {
     LATHE_TRY(rows.emplace_back(), row_from(row));
   }
-  LATHE_TRY(const Digest task, Digest::from_hex(line.at("digest").get<std::string>()));
-  return TableTask::make(line.at("task").get<std::string>(), task, line.at("peer").get<std::string>(),
-                         std::move(sites), std::move(rows));
+  TableTaskId id{.name = line.at("task").get<std::string>(),
+                 .composition = line.at("composition").get<std::string>(),
+                 .task = {},
+                 .peer = line.at("peer").get<std::string>()};
+  LATHE_TRY(id.task, Digest::from_hex(line.at("digest").get<std::string>()));
+  return TableTask::make(std::move(id), std::move(sites), std::move(rows));
 }
 
 }  // namespace
@@ -89,12 +92,9 @@ std::string TableRow::text() const {
   return text;
 }
 
-Result<TableTask> TableTask::make(std::string name, Digest task, std::string peer,
-                                  std::vector<ChoiceSite> sites, std::vector<TableRow> rows) {
+Result<TableTask> TableTask::make(TableTaskId id, std::vector<ChoiceSite> sites, std::vector<TableRow> rows) {
   TableTask made;
-  made.name_ = std::move(name);
-  made.task_ = task;
-  made.peer_ = std::move(peer);
+  made.id_ = std::move(id);
   made.sites_ = std::move(sites);
   made.rows_ = std::move(rows);
   if (made.rows_.empty()) return invalid("a task without rows");
@@ -143,34 +143,37 @@ const TableRow& TableTask::usual() const {
   }
 }
 
-Result<TableTask> tabulate(const std::string& name, const std::string& peer, const ChoiceSpace& space,
+bool TableTask::has_default() const {
+  return std::ranges::all_of(usual().choices, [&](const TableRow::Choice& choice) {
+    const ChoiceSite& site = sites_[choice.site];
+    return site.allowed[choice.value] == site.usual;
+  });
+}
+
+Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space,
                            std::span<const Experience> experiences) {
   std::vector<ChoiceSite> sites;
   std::vector<TableRow> rows;
   std::set<std::string> seen;
-  Digest task;
   for (const Experience& experience : experiences) {
     const Verdict& verdict = experience.verdict;
     if (verdict.outcome == Outcome::kInfra) continue;
-    const auto taken = space.choices_of(experience.candidate_text);
+    const auto taken = space.decisions_of(experience.candidate_text);
     if (!taken.ok()) continue;
-    if (const auto again = space.text(*taken); !again.ok() || *again != experience.candidate_text) continue;
-    const auto speedup = verdict.speedup(peer);
+    const auto speedup = verdict.speedup(id.peer);
     if (verdict.passed() && !speedup) continue;  // it was verified only
     TableRow row{.choices = {}, .outcome = verdict.outcome, .reason = verdict.reason};
     if (verdict.passed()) row.speedup = *speedup;
-    for (std::size_t i = 0; i < taken->size(); ++i) {
-      LATHE_TRY(const auto site, space.next(std::span(*taken).first(i)));
-      const auto known = std::ranges::find(sites, *site);
+    for (const auto& [site, chosen] : *taken) {
+      const auto known = std::ranges::find(sites, site);
       const auto index = static_cast<std::size_t>(known - sites.begin());
-      if (known == sites.end()) sites.push_back(*site);
-      const auto value = std::ranges::find(site->allowed, (*taken)[i]) - site->allowed.begin();
+      if (known == sites.end()) sites.push_back(site);
+      const auto value = std::ranges::find(site.allowed, chosen) - site.allowed.begin();
       row.choices.push_back({index, static_cast<std::size_t>(value)});
     }
-    task = experience.task;
     if (seen.insert(row.text()).second) rows.push_back(std::move(row));
   }
-  return TableTask::make(name, task, peer, std::move(sites), std::move(rows));
+  return TableTask::make(std::move(id), std::move(sites), std::move(rows));
 }
 
 std::string to_text(const ScheduleTable& table) {
@@ -179,11 +182,9 @@ std::string to_text(const ScheduleTable& table) {
     json sites = json::array(), rows = json::array();
     for (const ChoiceSite& site : task.sites()) sites.push_back(to_json(site));
     for (const TableRow& row : task.rows()) rows.push_back(to_json(row));
-    text += json{{"task", task.name()},
-                 {"digest", task.task().hex()},
-                 {"peer", task.peer()},
-                 {"sites", std::move(sites)},
-                 {"rows", std::move(rows)}}
+    text += json{{"task", task.id().name},         {"composition", task.id().composition},
+                 {"digest", task.id().task.hex()}, {"peer", task.id().peer},
+                 {"sites", std::move(sites)},      {"rows", std::move(rows)}}
                 .dump() +
             "\n";
   }
@@ -227,13 +228,13 @@ Result<std::vector<Verdict>> TableGym::judge(std::span<const Question> questions
                     .reason = row->reason,
                     .depth = Depth::kScreen,
                     .candidate = digest_of(row->text()),
-                    .task = task.task()};
+                    .task = task.id().task};
     if (row->outcome == Outcome::kPass) {
       const double half_width = std::log(row->speedup.high / row->speedup.low) / 2;
       const double luck = std::exp(rng.normal() * half_width / kNormal95);
       verdict.reason = "ok";
       verdict.speedups.push_back(
-          {.baseline = task.peer(),
+          {.baseline = task.id().peer,
            .shape = "table",
            .ratio = {row->speedup.low * luck, row->speedup.mid * luck, row->speedup.high * luck}});
       verdict.profile["launched_share"] = 1;  // the catalogue's kernels call no library

@@ -29,13 +29,20 @@ struct TableRow {
   std::string text() const;  ///< "0:2 1:0 4:3": names the row in its task
 };
 
+/// What a table says of a task apart from its schedules.
+struct TableTaskId {
+  std::string name;
+  std::string composition;  ///< its operations: tasks of one composition are held out together
+  Digest task;
+  std::string peer;  ///< the fastest, which speedups are over
+};
+
 /// All measured schedules of a task, and the tree of decisions that they span.
 class TableTask {
  public:
   /// Errors: kInvalid for rows that decide different things after the same choices, that are the
   /// same, or that name sites or values which do not exist.
-  static Result<TableTask> make(std::string name, Digest task, std::string peer,
-                                std::vector<ChoiceSite> sites, std::vector<TableRow> rows);
+  static Result<TableTask> make(TableTaskId id, std::vector<ChoiceSite> sites, std::vector<TableRow> rows);
 
   struct Node {
     std::size_t site = 0;
@@ -43,9 +50,8 @@ class TableTask {
     bool last = false;                        ///< `next` are rows
   };
 
-  const std::string& name() const { return name_; }
-  const Digest& task() const { return task_; }
-  const std::string& peer() const { return peer_; }
+  const TableTaskId& id() const { return id_; }
+  const std::string& name() const { return id_.name; }
   const std::vector<ChoiceSite>& sites() const { return sites_; }
   const std::vector<TableRow>& rows() const { return rows_; }
   const std::vector<Node>& nodes() const {
@@ -54,10 +60,10 @@ class TableTask {
   const TableRow* find(std::string_view text) const;
   /// The row that usual values lead to, as far as they were measured.
   const TableRow& usual() const;
+  bool has_default() const;  ///< usual() is what the catalogue writes first
 
  private:
-  std::string name_, peer_;
-  Digest task_;
+  TableTaskId id_;
   std::vector<ChoiceSite> sites_;
   std::vector<TableRow> rows_;
   std::vector<Node> nodes_;
@@ -72,8 +78,7 @@ struct ScheduleTable {
 
 /// The rows that these experiences of one task give: what the catalogue wrote, each schedule once,
 /// failures of the machine left out. Experiences of other policies are passed over.
-Result<TableTask> tabulate(const std::string& name, const std::string& peer, const ChoiceSpace& space,
-                           std::span<const Experience> experiences);
+Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space, std::span<const Experience> experiences);
 
 /// JSON Lines: the device, then a task a line.
 std::string to_text(const ScheduleTable& table);
@@ -89,7 +94,7 @@ class TableGym final : public Gym {
 
   std::size_t tasks() const override { return table_.tasks.size(); }
   std::string_view task_name(std::size_t task) const override { return table_.tasks[task].name(); }
-  std::string_view peer(std::size_t task) const override { return table_.tasks[task].peer(); }
+  std::string_view peer(std::size_t task) const override { return table_.tasks[task].id().peer; }
   /// Errors: kInvalid for a text that names no row.
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override;
 

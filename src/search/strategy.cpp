@@ -18,6 +18,15 @@ class RandomStrategy final : public Strategy {
   Result<Step> next(const Situation&, Rng&) override { return Step{.ask = kOneDraw}; }
 };
 
+class Survey final : public Strategy {
+ public:
+  std::string_view name() const override { return "survey"; }
+  Result<Step> next(const Situation& situation, Rng&) override {
+    const bool begun = !situation.under_way.empty() || !situation.archive.all().empty();
+    return Step{.ask = begun ? kOneDraw : Ask{1}};
+  }
+};
+
 class BestOfN final : public Strategy {
  public:
   std::string_view name() const override { return "best-of-n"; }
@@ -71,12 +80,13 @@ class Evolve final : public Strategy {
 
 Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name) {
   if (name == "random") return std::unique_ptr<Strategy>(std::make_unique<RandomStrategy>());
+  if (name == "survey") return std::unique_ptr<Strategy>(std::make_unique<Survey>());
   if (name == "best-of-n") return std::unique_ptr<Strategy>(std::make_unique<BestOfN>());
   if (name == "evolve") return std::unique_ptr<Strategy>(std::make_unique<Evolve>());
   if (name == "refine") return make_refine({});
   if (name == "contrast") return make_contrast({});
   return invalid(fmt::format("unknown search '{}'", name),
-                 "use evolve, random, best-of-n, refine or contrast");
+                 "use evolve, random, survey, best-of-n, refine or contrast");
 }
 
 }  // namespace lathe

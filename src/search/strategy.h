@@ -56,9 +56,11 @@ class Strategy {
   virtual Result<Step> next(const Situation& situation, Rng& rng) = 0;
 };
 
-/// "random": independent draws. "best-of-n": large batches in the policy's own order. "evolve": a
-/// seeded population, then mutation and crossover of MAP-Elites cells, for policies that can vary
-/// kernels. "refine" and "contrast", with their defaults: search/refine.h, search/contrast.h.
+/// "random": independent draws. "survey": the policy's own first answer, then independent draws:
+/// what a table of measured schedules wants. "best-of-n": large batches in the policy's own order.
+/// "evolve": a seeded population, then mutation and crossover of MAP-Elites cells, for policies
+/// that can vary kernels. "refine" and "contrast", with their defaults: search/refine.h,
+/// search/contrast.h.
 Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name);
 
 }  // namespace lathe

@@ -44,7 +44,7 @@ TEST_F(ChoicePolicy, DrawsKernelsOfTheCatalogueAndNoneTwice) {
   const auto drawn = texts(*policy, {.count = 12, .seed = Seed::from_number(1)});
   EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), drawn.size());
   const auto space = make_schedule_space(context_);
-  for (const std::string& text : drawn) EXPECT_TRUE((*space)->choices_of(text).ok());
+  for (const std::string& text : drawn) EXPECT_TRUE((*space)->decisions_of(text).ok());
   EXPECT_EQ(drawn, texts(*policy, {.count = 12, .seed = Seed::from_number(1)}));
 }
 

@@ -32,17 +32,6 @@ class ScheduleSpaces : public testing::TestWithParam<std::tuple<const char*, Dia
     space_ = *std::move(space);
   }
 
-  std::vector<int> draw(Rng& rng) {
-    std::vector<int> taken;
-    for (;;) {
-      const auto site = space_->next(taken);
-      EXPECT_TRUE(site.ok()) << site.error().to_string();
-      if (!site.ok() || !*site) return taken;
-      EXPECT_GT((*site)->allowed.size(), 1U);
-      taken.push_back((*site)->allowed[rng.below((*site)->allowed.size())]);
-    }
-  }
-
   PolicyContext context_;
   std::unique_ptr<ChoiceSpace> space_;
 };
@@ -55,11 +44,17 @@ TEST_P(ScheduleSpaces, AnyWalkEndsInAKernelThatTellsItsChoices) {
   Rng rng(Seed::from_number(7));
   std::set<std::string> texts;
   for (int i = 0; i < 8; ++i) {
-    const std::vector<int> taken = draw(rng);
-    const auto text = space_->text(taken);
-    ASSERT_TRUE(text.ok()) << text.error().to_string();
-    texts.insert(*text);
-    const auto back = space_->choices_of(*text);
+    const auto walk = space_->begin();
+    std::vector<TakenChoice> taken;
+    while (walk->site()) {
+      const ChoiceSite site = *walk->site();
+      ASSERT_GT(site.allowed.size(), 1U);
+      const int value = site.allowed[rng.below(site.allowed.size())];
+      ASSERT_TRUE(walk->take(value).ok());
+      taken.emplace_back(site, value);
+    }
+    texts.insert(walk->text());
+    const auto back = space_->decisions_of(walk->text());
     ASSERT_TRUE(back.ok()) << back.error().to_string();
     EXPECT_EQ(*back, taken);
   }
@@ -69,26 +64,29 @@ TEST_P(ScheduleSpaces, AnyWalkEndsInAKernelThatTellsItsChoices) {
 TEST_P(ScheduleSpaces, UndecidedIsWhatTheCatalogueWritesFirst) {
   const auto first = propose_now(*make_catalog_policy(), {.context = context_, .count = 1});
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(space_->text({}).value(), first->front().text);
+  EXPECT_EQ(space_->begin()->text(), first->front().text);
 }
 
 TEST_P(ScheduleSpaces, NameTheKernelOfADecision) {
-  const auto site = space_->next(space_->choices_of(space_->text({}).value()).value());
-  EXPECT_EQ(site.value(), std::nullopt);
-  std::vector<int> taken;
+  const auto usual = space_->decisions_of(space_->begin()->text());
+  ASSERT_TRUE(usual.ok()) << usual.error().to_string();
   bool of_kernel = false;
-  for (auto next = space_->next(taken); next.ok() && *next; next = space_->next(taken)) {
-    of_kernel = of_kernel || ((*next)->kernel >= 0 && !(*next)->pattern.empty() && (*next)->traits[0] > 0);
-    taken.push_back((*next)->usual);
+  for (const auto& [site, value] : *usual) {
+    of_kernel = of_kernel || (site.kernel >= 0 && !site.pattern.empty() && site.traits[0] > 0);
+    EXPECT_EQ(value, site.usual);
   }
   EXPECT_TRUE(of_kernel);
 }
 
 TEST_P(ScheduleSpaces, RefuseValuesThatAreNotAllowedAndTextsOfOthers) {
-  const std::vector<int> never = {-77};
-  EXPECT_FALSE(space_->next(never).ok());
-  EXPECT_FALSE(space_->text(never).ok());
-  EXPECT_FALSE(space_->choices_of("no candidate").ok());
+  const auto walk = space_->begin();
+  const std::string before = walk->text();
+  EXPECT_FALSE(walk->take(-77).ok());
+  EXPECT_EQ(walk->text(), before);
+  while (walk->site()) ASSERT_TRUE(walk->take(walk->site()->usual).ok());
+  EXPECT_FALSE(walk->take(1).ok());
+  EXPECT_FALSE(space_->decisions_of("no candidate").ok());
+  EXPECT_FALSE(space_->decisions_of(before + "\n").ok());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ ScheduleTable sparse_table() {
   for (std::size_t r = 0; r < whole.tasks[0].rows().size(); r += 3) rows.push_back(whole.tasks[0].rows()[r]);
   ScheduleTable table{.device = "made up", .tasks = {}};
   table.tasks.push_back(
-      *TableTask::make("sparse", digest_of("sparse"), "naive", whole.tasks[0].sites(), rows));
+      *TableTask::make({"sparse", "map", digest_of("sparse"), "naive"}, whole.tasks[0].sites(), rows));
   return table;
 }
 

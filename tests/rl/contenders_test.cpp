@@ -75,5 +75,23 @@ TEST(HeldOutTasks, AreTheSameShareWhateverTheOrder) {
   EXPECT_THAT(held_out_tasks(table, 0), SizeIs(0));
 }
 
+TEST(Contenders, ACompositionIsHeldOutAsAWhole) {
+  const ScheduleTable made_up = made_up_table(24, 0);
+  ScheduleTable table{.device = made_up.device, .tasks = {}};
+  for (std::size_t i = 0; i < made_up.tasks.size(); ++i) {
+    const TableTask& task = made_up.tasks[i];
+    TableTaskId id = task.id();
+    id.composition = "of three " + std::to_string(i / 3);
+    table.tasks.push_back(*TableTask::make(std::move(id), task.sites(), task.rows()));
+  }
+  for (const double share : {0.1, 0.25, 0.3, 0.5}) {
+    std::map<std::string, int> held_out;
+    for (const std::size_t task : held_out_tasks(table, share))
+      ++held_out[table.tasks[task].id().composition];
+    EXPECT_EQ(held_out.size(), static_cast<std::size_t>(share * 24 / 3));
+    for (const auto& [composition, count] : held_out) EXPECT_EQ(count, 3) << composition;
+  }
+}
+
 }  // namespace
 }  // namespace lathe::rl

@@ -39,8 +39,8 @@ inline ScheduleTable made_up_table(std::size_t tasks, double noise = 0.02) {
         row = {.choices = row.choices, .outcome = Outcome::kWrong, .reason = "bound"};
       rows.push_back(std::move(row));
     }
-    auto task = TableTask::make("task_" + std::to_string(t), digest_of("task " + std::to_string(t)), "naive",
-                                sites, std::move(rows));
+    const std::string name = "task_" + std::to_string(t);
+    auto task = TableTask::make({name, "map of " + name, digest_of(name), "naive"}, sites, std::move(rows));
     table.tasks.push_back(*std::move(task));
   }
   return table;

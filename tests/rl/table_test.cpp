@@ -23,7 +23,7 @@ TableRow row(std::vector<TableRow::Choice> choices, double speedup = 1) {
 }
 
 Result<TableTask> task_of(std::vector<TableRow> rows) {
-  return TableTask::make("t", digest_of("t"), "naive", {kUnroll, kStream}, std::move(rows));
+  return TableTask::make({"t", "map", digest_of("t"), "naive"}, {kUnroll, kStream}, std::move(rows));
 }
 
 TEST(TableTask, IsATreeOfWhatWasMeasured) {
@@ -125,19 +125,23 @@ TEST(Tabulate, TakesEachKernelOfTheCatalogueOnce) {
     experience.verdict.speedups.push_back(
         {.baseline = "naive", .shape = "s", .ratio = {0.9 * speedup, speedup, 1.1 * speedup}});
   };
-  const auto first = (*space)->next({});
-  ASSERT_TRUE(first.ok() && *first);
-  for (const int value : (*first)->allowed)
-    add((*space)->text(std::vector{value}).value(), Outcome::kPass, value + 2);
+  const auto first = (*space)->begin()->site();
+  ASSERT_TRUE(first);
+  for (const int value : first->allowed) {
+    const auto walk = (*space)->begin();
+    ASSERT_TRUE(walk->take(value).ok());
+    add(walk->text(), Outcome::kPass, value + 2);
+  }
   const std::size_t distinct = experiences.size();
   add(experiences.front().candidate_text, Outcome::kPass, 9);
   add("not the catalogue's", Outcome::kPass, 9);
-  add((*space)->text({}).value() + "\n", Outcome::kPass, 9);
-  const auto task = tabulate("layer_norm", "naive", **space, experiences);
+  add((*space)->begin()->text() + "\n", Outcome::kPass, 9);
+  const auto task =
+      tabulate({"layer_norm", "layer_norm", context.task->digest, "naive"}, **space, experiences);
   ASSERT_TRUE(task.ok()) << task.error().to_string();
   EXPECT_THAT(task->rows(), SizeIs(distinct));
-  EXPECT_EQ(task->rows()[0].speedup.mid, (*first)->allowed[0] + 2);
-  EXPECT_EQ(task->task(), context.task->digest);
+  EXPECT_EQ(task->rows()[0].speedup.mid, first->allowed[0] + 2);
+  EXPECT_EQ(task->id().task, context.task->digest);
 }
 
 }  // namespace

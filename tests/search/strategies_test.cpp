@@ -5,6 +5,7 @@
 
 #include "search/contrast.h"
 #include "search/refine.h"
+#include "search/strategy.h"
 #include "tests/gym/fake_task.h"
 #include "tests/search/ladder_policy.h"
 
@@ -48,6 +49,16 @@ class StrategiesTest : public testing::Test {
   Archive archive_{"naive"};
   std::uint64_t draws_ = 0;
 };
+
+using SurveyTest = StrategiesTest;
+
+TEST_F(SurveyTest, TakesThePolicysOwnFirstAnswerAndThenIndependentDraws) {
+  const auto survey = *make_strategy("survey");
+  EXPECT_FALSE(next(*survey).ask->independent);
+  EXPECT_TRUE(next(*survey, {{0, 0}}).ask->independent);
+  add(1, 0, 0);
+  EXPECT_TRUE(next(*survey).ask->independent);
+}
 
 using RefineTest = StrategiesTest;
 

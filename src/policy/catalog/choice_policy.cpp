@@ -15,8 +15,6 @@ namespace {
 constexpr const char* kChoicePolicy = "choices";
 constexpr int kTriesOfDistinct = 8;  // for each proposal, where equal ones are of no use
 
-using Taken = std::vector<std::pair<ChoiceSite, int>>;
-
 /// The catalogue's own, which keeps the catalogue alive.
 class CatalogVariation final : public Variation {
  public:
@@ -34,18 +32,13 @@ class CatalogVariation final : public Variation {
   std::unique_ptr<Policy> catalog_ = make_catalog_policy();
 };
 
-Result<std::vector<ShownChoices>> shown_of(const ChoiceSpace& space, const History& history) {
+std::vector<ShownChoices> shown_of(const ChoiceSpace& space, const History& history) {
   std::vector<ShownChoices> shown;
   for (const auto& attempt : history) {
     if (shown.size() == ShownChoices::kMost) break;
-    const auto choices = space.choices_of(attempt->experience.candidate_text);
-    if (!choices.ok()) continue;
-    ShownChoices& one = shown.emplace_back();
-    one.score = ShownChoices::score_of(attempt->fitness);
-    for (std::size_t i = 0; i < choices->size(); ++i) {
-      LATHE_TRY(const auto site, space.next(std::span(*choices).first(i)));
-      one.taken.emplace_back(*site, (*choices)[i]);
-    }
+    auto taken = space.decisions_of(attempt->experience.candidate_text);
+    if (!taken.ok()) continue;
+    shown.push_back({.taken = *std::move(taken), .score = ShownChoices::score_of(attempt->fitness)});
   }
   return shown;
 }
@@ -64,20 +57,19 @@ std::size_t choose(const std::vector<double>& log_p, double temperature, Rng& rn
 
 Result<Proposal> draw(const ChoiceNet& net, const ChoiceSpace& space, std::span<const ShownChoices> shown,
                       double temperature, Rng& rng) {
-  std::vector<int> values;
-  Taken taken;
+  const auto walk = space.begin();
+  std::vector<TakenChoice> taken;
   double log_probability = 0;
-  for (;;) {
-    LATHE_TRY(auto site, space.next(values));
-    if (!site) break;
-    const auto log_p = net.log_probabilities({*site, taken, shown});
+  while (walk->site()) {
+    const ChoiceSite site = *walk->site();
+    const auto log_p = net.log_probabilities({site, taken, shown});
     const std::size_t v = choose(log_p, temperature, rng);
     log_probability += log_p[v];
-    values.push_back(site->allowed[v]);
-    taken.emplace_back(*std::move(site), values.back());
+    LATHE_CHECK_OK(walk->take(site.allowed[v]));
+    taken.emplace_back(site, site.allowed[v]);
   }
   Proposal proposal;
-  LATHE_TRY(proposal.text, space.text(values));
+  proposal.text = walk->text();
   proposal.lineage = {.parents = {},
                       .policy = kChoicePolicy,
                       .operation = "sample",
@@ -88,7 +80,7 @@ Result<Proposal> draw(const ChoiceNet& net, const ChoiceSpace& space, std::span<
 Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalRequest& request) {
   LATHE_TRY(const auto space, make_schedule_space(request.context));
   const History history = request.independent ? History() : request.history;
-  LATHE_TRY(const auto shown, shown_of(*space, history));
+  const auto shown = shown_of(*space, history);
   std::set<std::string> seen;
   for (const auto& attempt : request.history) seen.insert(attempt->experience.candidate_text);
   Rng rng(request.seed);

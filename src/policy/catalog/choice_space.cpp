@@ -26,78 +26,28 @@ KernelTraits traits_of(const catalog::Work& work) {
   return {log_of(work.bytes), log_of(work.flops), log_of(work.special)};
 }
 
-class ScheduleSpace final : public ChoiceSpace {
+/// What the catalogue makes of a task's schedules.
+class Schedules {
  public:
-  ScheduleSpace(std::shared_ptr<const TaskSpec> task, Graph graph, const catalog::Target& target)
+  Schedules(std::shared_ptr<const TaskSpec> task, Graph graph, const catalog::Target& target)
       : task_(std::move(task)), graph_(std::move(graph)), target_(target) {}
-
-  /// The sizes of kernels by the usual schedule, for each way to split the task into kernels.
-  Status measure() {
-    for (const int fuse : {0, 1}) {
-      LATHE_TRY(const Emission usual, emit({{kFuse, fuse}}));
-      for (const catalog::Work& work : usual.work) traits_[fuse].push_back(traits_of(work));
-    }
-    return Ok{};
-  }
-
-  Result<std::optional<ChoiceSite>> next(std::span<const int> taken) const override {
-    LATHE_TRY(const Walk walk, follow(taken));
-    return site_of(walk.emission, walk.at);
-  }
-
-  Result<std::string> text(std::span<const int> taken) const override {
-    LATHE_TRY(Walk walk, follow(taken));
-    return std::move(walk.emission.text);
-  }
-
-  Result<std::vector<int>> choices_of(const std::string& text) const override {
-    LATHE_TRY(const Candidate candidate, parse_candidate(text, "kernel"));
-    if (!candidate.has_plan() || candidate.plan().knobs.empty())
-      return invalid("the kernel does not say its knobs", "only the catalogue's kernels are choices");
-    LATHE_TRY(const Emission emission, emit(catalog::parse_schedule(candidate.plan().knobs)));
-    std::vector<int> taken;
-    for (const std::string& knob : emission.order)
-      if (emission.space.at(knob).size() > 1) taken.push_back(emission.schedule.at(knob));
-    return taken;
-  }
-
- private:
-  /// An emission, of whose knobs those before `at` are decided.
-  struct Walk {
-    Emission emission;
-    std::size_t at = 0;
-  };
 
   Result<Emission> emit(const Schedule& schedule) const {
     return catalog::compile(graph_, schedule, nullptr, target_);
   }
 
-  static std::size_t next_open(const Emission& emission, std::size_t at) {
-    while (at < emission.order.size() && emission.space.at(emission.order[at]).size() < 2) ++at;
-    return at;
-  }
-
-  Result<Walk> follow(std::span<const int> taken) const {
-    Schedule schedule;
-    LATHE_TRY(Emission emission, emit(schedule));
-    std::size_t at = next_open(emission, 0);
-    for (const int value : taken) {
-      if (at == emission.order.size()) return invalid("more choices than there are decisions");
-      const std::string knob = emission.order[at];
-      if (std::ranges::find(emission.space.at(knob), value) == emission.space.at(knob).end())
-        return invalid(fmt::format("{} cannot be {}", knob, value));
-      schedule[knob] = value;
-      if (emission.schedule.at(knob) != value) {
-        LATHE_TRY(emission, emit(schedule));
-      }
-      at = next_open(emission, at + 1);
+  /// The usual schedule; notes the sizes of its kernels, for each way to split the task into
+  /// kernels.
+  Result<Emission> measure() {
+    for (const int fuse : {0, 1}) {
+      LATHE_TRY(const Emission usual, emit({{kFuse, fuse}}));
+      for (const catalog::Work& work : usual.work) traits_[fuse].push_back(traits_of(work));
     }
-    return Walk{std::move(emission), at};
+    return emit({});
   }
 
-  std::optional<ChoiceSite> site_of(const Emission& emission, std::size_t at) const {
-    if (at == emission.order.size()) return std::nullopt;
-    const std::string& knob = emission.order[at];
+  /// The decision about `knob`, which has two values or more.
+  ChoiceSite site_of(const Emission& emission, const std::string& knob) const {
     ChoiceSite site{.knob = knob, .allowed = emission.space.at(knob), .usual = emission.schedule.at(knob)};
     const std::size_t dot = knob.find('.');
     int kernel = 0;
@@ -114,20 +64,93 @@ class ScheduleSpace final : public ChoiceSpace {
     return site;
   }
 
+ private:
   std::shared_ptr<const TaskSpec> task_;  // the graph refers to it
   Graph graph_;
   catalog::Target target_;
   std::array<std::vector<KernelTraits>, 2> traits_;  ///< [fuse][kernel]
 };
 
+class ScheduleWalk final : public ChoiceWalk {
+ public:
+  ScheduleWalk(const Schedules& schedules, Emission usual)
+      : schedules_(schedules), emission_(std::move(usual)) {
+    open_next();
+  }
+
+  const std::optional<ChoiceSite>& site() const override { return site_; }
+  const std::string& text() const override { return emission_.text; }
+  /// The open decision's, as a schedule names it.
+  const std::string& knob() const { return emission_.order[at_]; }
+
+  Status take(int value) override {
+    if (!site_) return invalid("more choices than there are decisions");
+    const std::string knob = emission_.order[at_];
+    if (std::ranges::find(site_->allowed, value) == site_->allowed.end())
+      return invalid(fmt::format("{} cannot be {}", knob, value));
+    schedule_[knob] = value;
+    if (emission_.schedule.at(knob) != value) {
+      LATHE_TRY(emission_, schedules_.emit(schedule_));
+    }
+    ++at_;
+    open_next();
+    return Ok{};
+  }
+
+ private:
+  void open_next() {
+    while (at_ < emission_.order.size() && emission_.space.at(emission_.order[at_]).size() < 2) ++at_;
+    site_.reset();
+    if (at_ < emission_.order.size()) site_ = schedules_.site_of(emission_, emission_.order[at_]);
+  }
+
+  const Schedules& schedules_;
+  Schedule schedule_;  ///< what is decided
+  Emission emission_;
+  std::size_t at_ = 0;  ///< the knobs before it are decided
+  std::optional<ChoiceSite> site_;
+};
+
+class ScheduleSpace final : public ChoiceSpace {
+ public:
+  ScheduleSpace(Schedules schedules, Emission usual)
+      : schedules_(std::move(schedules)), usual_(std::move(usual)) {}
+
+  std::unique_ptr<ChoiceWalk> begin() const override {
+    return std::make_unique<ScheduleWalk>(schedules_, usual_);
+  }
+
+  Result<std::vector<TakenChoice>> decisions_of(const std::string& text) const override {
+    LATHE_TRY(const Candidate candidate, parse_candidate(text, "kernel"));
+    if (!candidate.has_plan() || candidate.plan().knobs.empty())
+      return invalid("the kernel does not say its knobs", "only the catalogue's kernels are choices");
+    const Schedule knobs = catalog::parse_schedule(candidate.plan().knobs);
+    ScheduleWalk walk(schedules_, usual_);
+    std::vector<TakenChoice> taken;
+    while (walk.site()) {
+      const ChoiceSite site = *walk.site();
+      const auto said = knobs.find(walk.knob());
+      const int value = said == knobs.end() ? site.usual : said->second;
+      LATHE_CHECK_OK(walk.take(value));
+      taken.emplace_back(site, value);
+    }
+    if (walk.text() != text) return invalid("the catalogue's kernel of these knobs is another");
+    return taken;
+  }
+
+ private:
+  Schedules schedules_;
+  Emission usual_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<ChoiceSpace>> make_schedule_space(const PolicyContext& context) {
   LATHE_TRY(Graph graph, catalog::lower(*context.task));
-  auto space =
-      std::make_unique<ScheduleSpace>(context.task, std::move(graph), catalog::target_of(context.device));
-  LATHE_CHECK_OK(space->measure());
-  return std::unique_ptr<ChoiceSpace>(std::move(space));
+  Schedules schedules(context.task, std::move(graph), catalog::target_of(context.device));
+  LATHE_TRY(Emission usual, schedules.measure());
+  return std::unique_ptr<ChoiceSpace>(
+      std::make_unique<ScheduleSpace>(std::move(schedules), std::move(usual)));
 }
 
 }  // namespace lathe
