@@ -77,7 +77,50 @@ Values rloo(std::span<const Turn> turns, std::span<const std::optional<double>> 
   return advantages;
 }
 
-constexpr std::array<Estimator, 5> kEstimators{{
+/// The mean, over all ways to take `count` of these values, of the largest one taken. `falling` is
+/// sorted, and has `count` values or more.
+double mean_of_largest(std::span<const double> falling, std::size_t count) {
+  const auto size = static_cast<double>(falling.size()), taken = static_cast<double>(count);
+  double share = taken / size, mean = 0;  // of the ways in which this value is the largest
+  for (std::size_t i = 0; i < falling.size() && share > 0; ++i) {
+    mean += share * falling[i];
+    const auto before = static_cast<double>(i);
+    share *= (size - taken - before) / (size - 1 - before);
+  }
+  return mean;
+}
+
+/// The best of K with this answer among them, less the best of K others. Both averages are over all
+/// choices of the others in the group, and the second is independent of this answer, so K times the
+/// difference is unbiased for the gradient of the expected best of K.
+template <std::size_t K>
+Values best_of(std::span<const Turn> turns, std::span<const std::optional<double>> returns) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> groups;
+  for (std::size_t i = 0; i < turns.size(); ++i)
+    if (returns[i]) groups[prompt_and_turn(turns[i])].push_back(*returns[i]);
+  for (auto& [key, values] : groups) std::ranges::sort(values, std::greater());
+  Values advantages(turns.size());
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    if (!returns[i]) continue;
+    const double value = *returns[i];
+    std::vector<double> others = groups.at(prompt_and_turn(turns[i]));
+    others.erase(std::ranges::find(others, value));
+    const std::size_t count = std::min(K, others.size());
+    if (count == 0) {
+      advantages[i] = value;
+      continue;
+    }
+    const double without = mean_of_largest(others, count);
+    for (double& other : others) other = std::max(other, value);
+    const double with = count == 1 ? value : mean_of_largest(others, count - 1);
+    advantages[i] = static_cast<double>(count) * (with - without);
+  }
+  return advantages;
+}
+
+constexpr std::array<Estimator, 7> kEstimators{{
+    {"best_of_16", "as best_of_4, of sixteen", best_of<16>},
+    {"best_of_4", "4 (mean best of G and three others of the group - mean best of four others)", best_of<4>},
     {"grpo", "(G - mean of the group) / standard deviation of the group", grpo},
     {"grpo_no_std", "G - mean of the group", grpo_no_std},
     {"reinforce", "G", reinforce},

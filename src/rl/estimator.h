@@ -34,7 +34,7 @@ struct Estimator {
   EstimatorFunction function = nullptr;
 };
 
-/// All of them, by name: reinforce, grpo, grpo_no_std, rloo, trloo.
+/// All of them, by name: best_of_16, best_of_4, grpo, grpo_no_std, reinforce, rloo, trloo.
 std::span<const Estimator> estimators();
 
 /// Errors: kInvalid; the hint names all that there are.

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "base/random.h"
@@ -21,6 +23,8 @@ using testing::Optional;
 struct Tabular {
   static constexpr std::size_t kActions = 3;
   using Row = std::array<double, kActions>;
+
+  bool one_turn = false;  ///< all actions end the sequence
 
   /// Scores of the actions: of the first turn, then of the second after action 1 and after action 2.
   std::array<Row, 3> scores = {{{0.3, -0.2, 0.1}, {0.5, 0, -0.4}, {-0.1, 0.7, 0.2}}};
@@ -43,8 +47,8 @@ struct Tabular {
     std::vector<Trajectory> trajectories;
     const Row first = probabilities(0);
     for (std::size_t a = 0; a < kActions; ++a) {
-      if (a == 0) {
-        trajectories.push_back({first[0], {{0, 0}}});
+      if (a == 0 || one_turn) {
+        trajectories.push_back({first[a], {{0, a}}});
         continue;
       }
       const Row second = probabilities(a);
@@ -61,12 +65,29 @@ struct Tabular {
         sum += trajectory.probability * rewards[state][action];
     return sum;
   }
+
+  /// The expected best reward of `count` sequences of one turn.
+  double best_of(int count) const {
+    double sum = 0;
+    const std::function<void(int, double, double)> extend = [&](int left, double probability, double best) {
+      if (left == 0) {
+        sum += probability * best;
+        return;
+      }
+      const Row p = probabilities(0);
+      for (std::size_t a = 0; a < kActions; ++a)
+        extend(left - 1, probability * p[a], std::max(best, rewards[0][a]));
+    };
+    extend(count, 1, -1e9);
+    return sum;
+  }
 };
 
 using Gradient = std::array<Tabular::Row, 3>;
 
 /// By differences: nothing that the estimators share.
-Gradient exact_gradient(Tabular problem) {
+Gradient exact_gradient(Tabular problem,
+                        const std::function<double(const Tabular&)>& value = &Tabular::value) {
   Gradient gradient{};
   constexpr double kStep = 1e-5;
   for (std::size_t s = 0; s < 3; ++s)
@@ -74,9 +95,9 @@ Gradient exact_gradient(Tabular problem) {
       double& score = problem.scores[s][a];
       const double at = score;
       score = at + kStep;
-      const double above = problem.value();
+      const double above = value(problem);
       score = at - kStep;
-      gradient[s][a] = (above - problem.value()) / (2 * kStep);
+      gradient[s][a] = (above - value(problem)) / (2 * kStep);
       score = at;
     }
   return gradient;
@@ -141,6 +162,21 @@ TEST_P(Unbiased, ItsExpectationIsTheGradientOfTheExpectedReward) {
   const Tabular problem;
   for (const int size : {1, 2, 3, 4})
     expect_scaled(expected_gradient(problem, GetParam(), size), exact_gradient(problem), {1, 1, 1});
+}
+
+TEST(BestOf, ItsExpectationIsTheGradientOfTheExpectedBest) {
+  const Tabular problem{.one_turn = true};
+  const auto best_of_4 = [](const Tabular& one) { return one.best_of(4); };
+  for (const int size : {5, 6, 7})
+    expect_scaled(expected_gradient(problem, "best_of_4", size), exact_gradient(problem, best_of_4),
+                  {1, 0, 0});
+}
+
+TEST(BestOf, ASmallGroupStandsForAsManyAsItHas) {
+  const Tabular problem{.one_turn = true};
+  const auto best_of_3 = [](const Tabular& one) { return one.best_of(3); };
+  expect_scaled(expected_gradient(problem, "best_of_16", 4), exact_gradient(problem, best_of_3), {1, 0, 0});
+  expect_scaled(expected_gradient(problem, "best_of_4", 2), exact_gradient(problem), {1, 0, 0});
 }
 
 TEST(Grpo, ShrinksTheGradientOfATurnByOneMinusOneOverItsGroup) {
