@@ -23,6 +23,8 @@ VARIANTS = {
     "rloo": {"rl.estimator": "rloo"},
     "grpo": {"rl.estimator": "grpo"},
     "grpo without std": {"rl.estimator": "grpo_no_std"},
+    "best of four": {"rl.estimator": "best_of_4"},
+    "a tenth of the entropy": {"loss.entropy": 0.002},
     "reward speedup, not its logarithm": {"rl.reward": "speedup"},
     "3 turns, trloo": {"rl.turns": 3, "rl.samples": 6},
     "3 turns, rloo": {"rl.turns": 3, "rl.samples": 6, "rl.estimator": "rloo"},
@@ -99,6 +101,7 @@ def main():
         row(entrant, chosen, next(iter(VARIANTS)), entrant)
     for variant in variants:
         row(variant, chosen, variant, "learned")
+    row("trloo, draws with repeats", chosen, next(iter(VARIANTS)), "learned_samples")
     row("trloo inside evolve", chosen, next(iter(VARIANTS)), "learned_in_evolve")
 
 

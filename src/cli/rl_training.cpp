@@ -49,9 +49,10 @@ class StepLines {
 /// Standing of the controls and of what was learned, on tasks that it was not trained on.
 Status examine(const rl::TableExam& exam, rl::ChoiceActor& actor, const std::string& folder) {
   std::vector<ContestSample> samples = rl::contend_controls(exam);
-  LATHE_TRY(const auto alone, rl::contend(exam, actor, kLearned));
+  LATHE_TRY(const auto alone, rl::contend_without_repeats(exam, actor, kLearned));
+  LATHE_TRY(const auto drawn, rl::contend(exam, actor, "learned_samples"));
   LATHE_TRY(const auto together, rl::contend_in_evolution(exam, actor, "learned_in_evolve"));
-  for (const auto& some : {alone, together}) samples.insert(samples.end(), some.begin(), some.end());
+  for (const auto& some : {alone, drawn, together}) samples.insert(samples.end(), some.begin(), some.end());
   std::string lines;
   for (const ContestSample& sample : samples) lines += json_text(to_json(sample)) + "\n";
   LATHE_CHECK_OK(write_output(folder + "/exam.jsonl", lines));

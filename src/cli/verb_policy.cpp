@@ -102,7 +102,12 @@ Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, cons
   }
   if (std::ranges::find(entrants, options.label, &Entrant::name) != entrants.end())
     return invalid(fmt::format("a control is called '{}' too", options.label), "choose another --label");
-  entrants.push_back({options.label, Kind::kSampler, true, 0, model(options.model)});
+  if (options.policy == "choices") {
+    entrants.push_back({options.label, Kind::kRanking, true, 0, model(options.model)});
+    entrants.push_back({options.label + "_samples", Kind::kSampler, true, 0, model(options.model)});
+  } else {
+    entrants.push_back({options.label, Kind::kSampler, true, 0, model(options.model)});
+  }
   return entrants;
 }
 

@@ -155,6 +155,21 @@ Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& a
   return all;
 }
 
+Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, ChoiceActor& actor,
+                                                           const std::string& name) {
+  return all_tasks(
+      exam, name, true, exam.samples,
+      [&](Candidacy& candidacy, std::size_t task, std::int64_t number, Rng& rng) -> Result<std::string> {
+        const Prompt prompt{.task = task};
+        if (number == 1) return actor.greedy(prompt).text;
+        const std::vector<Prompt> prompts(kMostTries, prompt);
+        LATHE_TRY(const auto answers, actor.sample(prompts, Seed::from_number(rng.next())));
+        const auto is_new = [&](const Answer& answer) { return !candidacy.knows(answer.text); };
+        const auto first_new = std::ranges::find_if(answers, is_new);
+        return first_new == answers.end() ? answers.back().text : first_new->text;
+      });
+}
+
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,
                                                         const std::string& name) {
   return all_tasks(

@@ -27,6 +27,11 @@ std::vector<ContestSample> contend_controls(const TableExam& exam);
 Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& actor,
                                            const std::string& name);
 
+/// The actor's likeliest row, then draws from it, each new as far as one is found soon: what a
+/// search with the policy asks for.
+Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, ChoiceActor& actor,
+                                                           const std::string& name);
+
 /// The actor proposes inside evolution: half of the evaluations, in turn with changes of the best
 /// so far.
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,

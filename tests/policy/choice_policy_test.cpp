@@ -48,6 +48,14 @@ TEST_F(ChoicePolicy, DrawsKernelsOfTheCatalogueAndNoneTwice) {
   EXPECT_EQ(drawn, texts(*policy, {.count = 12, .seed = Seed::from_number(1)}));
 }
 
+TEST_F(ChoicePolicy, BeginsWithTheLikeliest) {
+  const auto policy = make_choice_policy(net());
+  const auto likeliest =
+      texts(*policy, {.count = 1, .independent = true, .seed = Seed::from_number(9), .temperature = 0.0});
+  for (const int seed : {1, 2, 3})
+    EXPECT_EQ(texts(*policy, {.count = 4, .seed = Seed::from_number(seed)}).front(), likeliest.front());
+}
+
 TEST_F(ChoicePolicy, AtTemperatureZeroHasOneAnswer) {
   const auto policy = make_choice_policy(net());
   const auto drawn =

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 
 #include "contest/standing.h"
 #include "tests/rl/made_up_table.h"
@@ -56,6 +57,18 @@ TEST(Contend, AFreshActorDrawsAsRandomDoesAndHasAGreedyAnswer) {
   std::map<Digest, int> counts;
   for (const ContestSample& sample : *samples) ++counts[sample.candidate];
   EXPECT_GT(counts.size(), 55U);
+}
+
+TEST(ContendWithoutRepeats, MeasuresEachRowOnceFromTheLikeliestOn) {
+  const ScheduleTable table = made_up_table(1);
+  ChoiceActor actor(table, Seed::from_number(1), {});
+  const auto samples = contend_without_repeats(
+      {.table = table, .tasks = {0}, .samples = 40, .seed = Seed::from_number(3)}, actor, "learned");
+  ASSERT_TRUE(samples.ok());
+  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0}).text));
+  std::set<Digest> distinct;
+  for (const ContestSample& sample : *samples) distinct.insert(sample.candidate);
+  EXPECT_THAT(distinct, SizeIs(40));
 }
 
 TEST(ContendInEvolution, BeginsWithTheGreedyAnswer) {

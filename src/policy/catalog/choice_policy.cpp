@@ -85,9 +85,11 @@ Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalReques
   for (const auto& attempt : request.history) seen.insert(attempt->experience.candidate_text);
   Rng rng(request.seed);
   std::vector<Proposal> proposals;
+  const double temperature = request.temperature.value_or(1);
   for (int i = 0; i < request.count; ++i)
     for (int tries = 0; tries < kTriesOfDistinct; ++tries) {
-      LATHE_TRY(Proposal proposal, draw(net, *space, shown, request.temperature.value_or(1), rng));
+      const bool is_first = !request.independent && seen.empty();
+      LATHE_TRY(Proposal proposal, draw(net, *space, shown, is_first ? 0 : temperature, rng));
       if (!request.independent && !seen.insert(proposal.text).second) continue;
       proposals.push_back(std::move(proposal));
       break;

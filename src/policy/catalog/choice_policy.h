@@ -8,7 +8,8 @@
 namespace lathe {
 
 /// Writes kernels by drawing each of a schedule's choices from what a trained network makes of it;
-/// the first two kernels of the history are shown to it. Varies kernels as the catalogue does, so
+/// the first two kernels of the history are shown to it. Unless it draws independently, a task's
+/// first kernel is the likeliest, and none comes twice. Varies kernels as the catalogue does, so
 /// that it can propose inside evolution.
 std::unique_ptr<Policy> make_choice_policy(ChoiceNet net);
 
