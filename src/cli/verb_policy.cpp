@@ -105,6 +105,7 @@ Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, cons
   if (options.policy == "choices") {
     entrants.push_back({options.label, Kind::kRanking, true, 0, model(options.model)});
     entrants.push_back({options.label + "_samples", Kind::kSampler, true, 0, model(options.model)});
+    entrants.push_back({options.label + "_in_evolve", Kind::kSearch, true, 0, model(options.model)});
   } else {
     entrants.push_back({options.label, Kind::kSampler, true, 0, model(options.model)});
   }
