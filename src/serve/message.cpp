@@ -55,7 +55,7 @@ struct ToJson {
   json operator()(const WorkerAnswer& answer) const {
     json message = {{"type", "answer"}, {"lease", answer.lease}};
     if (answer.verdict) {
-      message["verdict"] = to_json(*answer.verdict);
+      message["verdict"] = lathe::to_json(*answer.verdict);
     } else {
       message["error"] = {{"code", name(answer.error.code)}, {"message", answer.error.message}};
     }
@@ -77,20 +77,19 @@ struct ToJson {
   json operator()(const CancelOrder& cancel) const { return {{"type", "cancel"}, {"lease", cancel.lease}}; }
 };
 
-struct Opened {
-  json document;
-  std::string type;
-};
-
-Result<Opened> opened_message(std::string_view bytes) {
+Result<json> document_of(std::string_view bytes) {
   auto document = parse_json(bytes, "message");
   if (!document.ok()) return corrupt(document.error().message);
-  if (!document->is_object()) return corrupt("no object");
-  Opened opened{*std::move(document), {}};
-  JsonReader reader(opened.document, "message");
-  reader.read("type", opened.type);
+  return document;
+}
+
+Result<std::string> type_of(const json& document) {
+  if (!document.is_object()) return corrupt("no object");
+  std::string type;
+  JsonReader reader(document, "message");
+  reader.read("type", type);
   if (!reader.status().ok()) return corrupt(reader.status().error().message);
-  return opened;
+  return type;
 }
 
 template <class Message>
@@ -101,13 +100,20 @@ Result<Message> unless_wrong(const JsonReader& reader, Message message) {
 
 }  // namespace
 
-std::string encode(const WorkerMessage& message) { return json_text(std::visit(ToJson{}, message)); }
-std::string encode(const FrontMessage& message) { return json_text(std::visit(ToJson{}, message)); }
+json to_json(const WorkerMessage& message) { return std::visit(ToJson{}, message); }
+json to_json(const FrontMessage& message) { return std::visit(ToJson{}, message); }
+std::string encode(const WorkerMessage& message) { return json_text(to_json(message)); }
+std::string encode(const FrontMessage& message) { return json_text(to_json(message)); }
 
 Result<WorkerMessage> decode_worker_message(std::string_view bytes) {
-  LATHE_TRY(const Opened opened, opened_message(bytes));
-  JsonReader reader(opened.document, "message");
-  if (opened.type == "hello") {
+  LATHE_TRY(const json document, document_of(bytes));
+  return worker_message_from_json(document);
+}
+
+Result<WorkerMessage> worker_message_from_json(const json& document) {
+  LATHE_TRY(const std::string type, type_of(document));
+  JsonReader reader(document, "message");
+  if (type == "hello") {
     WorkerHello hello;
     reader.read("protocol", hello.protocol);
     reader.read("device_kind", hello.kind.device_kind);
@@ -116,16 +122,16 @@ Result<WorkerMessage> decode_worker_message(std::string_view bytes) {
     reader.read("slots", hello.slots);
     return unless_wrong<WorkerMessage>(reader, hello);
   }
-  if (opened.type == "beat") {
+  if (type == "beat") {
     WorkerBeat beat;
     reader.read("busy_seconds", beat.busy_seconds);
     return unless_wrong<WorkerMessage>(reader, beat);
   }
-  if (opened.type == "answer") {
+  if (type == "answer") {
     WorkerAnswer answer;
     reader.read("lease", answer.lease);
     if (reader.has("verdict")) {
-      auto verdict = verdict_from_json(opened.document["verdict"]);
+      auto verdict = verdict_from_json(document["verdict"]);
       if (!verdict.ok()) return corrupt(verdict.error().message);
       answer.verdict = *std::move(verdict);
     } else {
@@ -136,14 +142,19 @@ Result<WorkerMessage> decode_worker_message(std::string_view bytes) {
     }
     return unless_wrong<WorkerMessage>(reader, std::move(answer));
   }
-  if (opened.type == "leaves") return WorkerMessage(WorkerLeaves{});
-  return corrupt("of type '" + opened.type + "'");
+  if (type == "leaves") return WorkerMessage(WorkerLeaves{});
+  return corrupt("of type '" + type + "'");
 }
 
 Result<FrontMessage> decode_front_message(std::string_view bytes) {
-  LATHE_TRY(const Opened opened, opened_message(bytes));
-  JsonReader reader(opened.document, "message");
-  if (opened.type == "order") {
+  LATHE_TRY(const json document, document_of(bytes));
+  return front_message_from_json(document);
+}
+
+Result<FrontMessage> front_message_from_json(const json& document) {
+  LATHE_TRY(const std::string type, type_of(document));
+  JsonReader reader(document, "message");
+  if (type == "order") {
     WorkOrder order;
     reader.read("lease", order.lease);
     reader.read("id", order.id);
@@ -156,12 +167,12 @@ Result<FrontMessage> decode_front_message(std::string_view bytes) {
     reader.read("deadline_seconds", order.deadline_seconds);
     return unless_wrong<FrontMessage>(reader, std::move(order));
   }
-  if (opened.type == "cancel") {
+  if (type == "cancel") {
     CancelOrder cancel;
     reader.read("lease", cancel.lease);
     return unless_wrong<FrontMessage>(reader, cancel);
   }
-  return corrupt("of type '" + opened.type + "'");
+  return corrupt("of type '" + type + "'");
 }
 
 Status MessageStream::send(std::string_view message) {

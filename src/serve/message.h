@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -55,6 +56,11 @@ std::string encode(const FrontMessage& message);
 /// Errors: kCorrupt for bytes that are no message. The other side may be anything.
 Result<WorkerMessage> decode_worker_message(std::string_view bytes);
 Result<FrontMessage> decode_front_message(std::string_view bytes);
+// The same as parts of a document.
+nlohmann::json to_json(const WorkerMessage& message);
+nlohmann::json to_json(const FrontMessage& message);
+Result<WorkerMessage> worker_message_from_json(const nlohmann::json& document);
+Result<FrontMessage> front_message_from_json(const nlohmann::json& document);
 
 /// Messages over a stream socket, each behind its length in four bytes. One thread may receive
 /// while others send.

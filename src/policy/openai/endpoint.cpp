@@ -60,23 +60,32 @@ void Endpoint::gives_one_answer() {
   dialect_.samples = false;
 }
 
-HttpRequest Endpoint::to(const std::string& path, const CancelToken& cancel) const {
-  HttpRequest request{.url = options_.url + path, .cancel = cancel};
+http::Request Endpoint::to(const std::string& path, const CancelToken& cancel) const {
+  http::Request request{.url = options_.url + path, .cancel = cancel};
   if (!options_.key.empty()) request.headers.push_back("Authorization: Bearer " + options_.key);
   request.idle_seconds = options_.idle_seconds;
   request.total_seconds = options_.request_seconds;
   return request;
 }
 
+Result<http::Reply> Endpoint::exchange(const http::Request& request) const {
+  auto reply = http::exchange(request);
+  if (reply.ok() || !reply.error().hint.empty()) return reply;
+  Error error = std::move(reply).error();
+  if (error.code == ErrorCode::kUnavailable) error.hint = "start the server, or check --endpoint";
+  if (error.code == ErrorCode::kTimeout) error.hint = "raise --request-seconds, or ask for shorter answers";
+  return error;
+}
+
 Result<std::vector<std::string>> Endpoint::models(const CancelToken& cancel) {
-  HttpRequest request = to("/models", cancel);
+  http::Request request = to("/models", cancel);
   request.total_seconds = std::min(30.0, options_.request_seconds);
-  LATHE_TRY(const HttpReply reply, exchange(request));
+  LATHE_TRY(const http::Reply reply, exchange(request));
   if (reply.status != 200) return refusal(reply, "", cancel);
   return model_names(without_key(reply.body));
 }
 
-Error Endpoint::refusal(const HttpReply& reply, const std::string& model, const CancelToken& cancel) {
+Error Endpoint::refusal(const http::Reply& reply, const std::string& model, const CancelToken& cancel) {
   const std::string said = without_key(error_text(reply.body));
   const std::string what =
       fmt::format("{} answers {}{}{}", options_.url, reply.status, said.empty() ? "" : ": ", said);
@@ -104,11 +113,11 @@ Error Endpoint::refusal(const HttpReply& reply, const std::string& model, const 
 
 Endpoint::Tried Endpoint::try_once(const CompletionRequest& request, const CancelToken& cancel) {
   CompletionReader reader(request.samples);
-  HttpRequest http = to("/chat/completions", cancel);
-  http.headers.push_back("Content-Type: application/json");
-  http.body = request_body(request, dialect());
-  if (request.stream) http.on_data = [&](std::string_view data) { return reader.read_stream(data); };
-  const auto reply = exchange(http);
+  http::Request call = to("/chat/completions", cancel);
+  call.headers.push_back("Content-Type: application/json");
+  call.body = request_body(request, dialect());
+  if (request.stream) call.on_data = [&](std::string_view data) { return reader.read_stream(data); };
+  const auto reply = exchange(call);
   if (!reply.ok()) {
     const ErrorCode code = reply.error().code;
     const bool nobody = code == ErrorCode::kUnavailable && !has_answered_;

@@ -6,9 +6,9 @@
 
 #include "base/cancel.h"
 #include "base/events.h"
+#include "base/http/client.h"
 #include "base/random.h"
 #include "policy/openai/completion.h"
-#include "policy/openai/http.h"
 
 namespace lathe::openai {
 
@@ -47,8 +47,9 @@ class Endpoint {
  private:
   struct Tried;
   Tried try_once(const CompletionRequest& request, const CancelToken& cancel);
-  Error refusal(const HttpReply& reply, const std::string& model, const CancelToken& cancel);
-  HttpRequest to(const std::string& path, const CancelToken& cancel) const;
+  Error refusal(const http::Reply& reply, const std::string& model, const CancelToken& cancel);
+  http::Request to(const std::string& path, const CancelToken& cancel) const;
+  Result<http::Reply> exchange(const http::Request& request) const;
   Dialect dialect() const;
 
   const EndpointOptions options_;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/http/client.h"
 #include "policy/answers.h"
 
 namespace lathe {
@@ -241,9 +242,11 @@ class OpenAiPolicy final : public Policy {
 Result<std::unique_ptr<Policy>> make_openai_policy(OpenAiOptions options, EventSink& events) {
   std::string& url = options.endpoint.url;
   while (url.ends_with("/")) url.pop_back();
-  LATHE_CHECK_OK(openai::check_url(url));
+  if (const Status checked = http::check_url(url); !checked.ok())
+    return invalid(checked.error().message,
+                   "write it as http://127.0.0.1:8080/v1; keys come from the environment (--api-key-env)");
   LATHE_TRY(Prompter prompter, Prompter::load(options.prompts_folder));
-  if (!options.endpoint.key.empty() && url.starts_with("http://") && !openai::is_loopback(url))
+  if (!options.endpoint.key.empty() && url.starts_with("http://") && !http::is_loopback(url))
     events.on_event({Severity::kWarning, "model.plain",
                      "the API key crosses the network unencrypted: the endpoint is http://"});
   if (options.model.empty()) {

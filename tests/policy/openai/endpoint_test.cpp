@@ -263,10 +263,10 @@ TEST_F(EndpointTest, ARedirectionIsNotFollowedWithTheKey) {
 
 TEST(CheckUrl, TakesHttpAndHttpsAndNoSecrets) {
   for (const char* good : {"http://127.0.0.1:8080/v1", "https://api.example.com/v1", "http://[::1]:80"})
-    EXPECT_TRUE(check_url(good).ok()) << good;
+    EXPECT_TRUE(http::check_url(good).ok()) << good;
   for (const char* bad : {"", "127.0.0.1:8080", "file:///etc/passwd", "http://", "ftp://host",
                           "https://user:secret@host/v1", "https://host/v1?key=secret", "http://a b"})
-    EXPECT_FALSE(check_url(bad).ok()) << bad;
+    EXPECT_FALSE(http::check_url(bad).ok()) << bad;
 }
 
 }  // namespace

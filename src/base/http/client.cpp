@@ -1,4 +1,4 @@
-#include "policy/openai/http.h"
+#include "base/http/client.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "policy/openai/curl_api.h"
+#include "base/http/curl_api.h"
 
-namespace lathe::openai {
+namespace lathe::http {
 namespace {
 
 constexpr int kPollMilliseconds = 50;  // between looks at the cancel token
@@ -16,9 +16,9 @@ constexpr int kPollMilliseconds = 50;  // between looks at the cancel token
 /// What the callbacks of one exchange share.
 struct Exchange {
   const CurlApi& api;
-  const HttpRequest& request;
+  const Request& request;
   CURL* easy = nullptr;
-  HttpReply reply = {};
+  Reply reply = {};
   Status status = Ok{};
   std::size_t bytes = 0;
   std::int64_t last_byte_ns = steady_clock().now_ns();
@@ -61,18 +61,16 @@ std::string host_of(const std::string& url) {
   return rest.substr(0, rest.find(':'));
 }
 
-Error error_of(const CurlApi& api, CURLcode code, const HttpRequest& request) {
+Error error_of(const CurlApi& api, CURLcode code, const Request& request) {
   const std::string where = host_of(request.url);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return {ErrorCode::kUnavailable, fmt::format("there is no host '{}'", where), "check --endpoint"};
+      return {ErrorCode::kUnavailable, fmt::format("there is no host '{}'", where)};
     case CURLE_COULDNT_CONNECT:
-      return {ErrorCode::kUnavailable, fmt::format("nobody answers at {}", request.url),
-              "start the server, or check --endpoint"};
+      return {ErrorCode::kUnavailable, fmt::format("nobody answers at {}", request.url)};
     case CURLE_OPERATION_TIMEDOUT:
-      return {ErrorCode::kTimeout, fmt::format("{} takes too long to answer", where),
-              "raise --request-seconds, or ask for shorter answers"};
+      return {ErrorCode::kTimeout, fmt::format("{} takes too long to answer", where)};
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CONNECT_ERROR:
@@ -88,10 +86,9 @@ Error error_of(const CurlApi& api, CURLcode code, const HttpRequest& request) {
 Status check_url(const std::string& url) {
   const bool scheme = url.starts_with("http://") || url.starts_with("https://");
   if (!scheme || host_of(url).empty())
-    return invalid(fmt::format("'{}' is no URL of an endpoint", url), "write it as http://127.0.0.1:8080/v1");
+    return invalid(fmt::format("'{}' is no URL of a server", url), "write it as http://HOST:PORT");
   if (url.find_first_of("@?# \t\r\n") != std::string::npos)
-    return invalid("the endpoint's URL holds a user, a query or a blank",
-                   "keys come from the environment (--api-key-env)");
+    return invalid("the URL holds a user, a query or a blank", "keys come from the environment");
   return Ok{};
 }
 
@@ -100,11 +97,21 @@ bool is_loopback(const std::string& url) {
   return host == "localhost" || host == "[::1]" || host.starts_with("127.");
 }
 
-Result<HttpReply> exchange(const HttpRequest& request) {
+struct Connection::Handles {
+  const CurlApi& api;
+  std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi;  // has the connections
+};
+
+Connection::Connection() = default;
+Connection::~Connection() = default;
+
+Result<Reply> Connection::exchange(const Request& request) {
   LATHE_TRY(const CurlApi* const found, curl_api());
   const CurlApi& api = *found;
+  if (!handles_)
+    handles_ = std::make_unique<Handles>(Handles{api, {api.multi_init(), api.multi_cleanup}});
   const std::unique_ptr<CURL, void (*)(CURL*)> easy(api.easy_init(), api.easy_cleanup);
-  const std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi(api.multi_init(), api.multi_cleanup);
+  CURLM* const multi = handles_->multi.get();
   if (!easy || !multi) return Error{ErrorCode::kUnavailable, "libcurl has no memory for a request"};
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = api.slist_append(list, header.c_str());
@@ -126,29 +133,32 @@ Result<HttpReply> exchange(const HttpRequest& request) {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     set(CURLOPT_POSTFIELDS, request.body.data());
   }
+  if (!request.method.empty()) set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
 
-  api.multi_add_handle(multi.get(), easy.get());
+  api.multi_add_handle(multi, easy.get());
   CURLcode code = CURLE_OK;
   for (int running = 1; running > 0;) {
-    api.multi_perform(multi.get(), &running);
+    api.multi_perform(multi, &running);
     if (running == 0) break;
     if (request.cancel.cancelled())
-      exchange.status = Error{ErrorCode::kCancelled, "cancelled while a model wrote"};
+      exchange.status = Error{ErrorCode::kCancelled, "the request was cancelled"};
     else if (seconds_since(exchange.last_byte_ns) > request.idle_seconds)
       exchange.status = error_of(api, CURLE_OPERATION_TIMEDOUT, request);
     if (!exchange.status.ok()) break;
-    api.multi_poll(multi.get(), nullptr, 0, kPollMilliseconds, nullptr);
+    api.multi_poll(multi, nullptr, 0, kPollMilliseconds, nullptr);
   }
-  for (int left = 0; const CURLMsg* const message = api.multi_info_read(multi.get(), &left);)
+  for (int left = 0; const CURLMsg* const message = api.multi_info_read(multi, &left);)
     if (message->msg == CURLMSG_DONE) code = message->data.result;
   exchange.reply.status = static_cast<int>(exchange.http_status());
   curl_off_t wait = 0;
   if (api.easy_getinfo(easy.get(), CURLINFO_RETRY_AFTER, &wait) == CURLE_OK)
     exchange.reply.retry_after_seconds = static_cast<double>(wait);
-  api.multi_remove_handle(multi.get(), easy.get());
+  api.multi_remove_handle(multi, easy.get());
   LATHE_CHECK_OK(exchange.status);
   if (code != CURLE_OK) return error_of(api, code, request);
   return std::move(exchange.reply);
 }
 
-}  // namespace lathe::openai
+Result<Reply> exchange(const Request& request) { return Connection().exchange(request); }
+
+}  // namespace lathe::http

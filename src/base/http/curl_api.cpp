@@ -1,10 +1,10 @@
-#include "policy/openai/curl_api.h"
+#include "base/http/curl_api.h"
 
 #include <array>
 
 #include "base/symbol_binder.h"
 
-namespace lathe::openai {
+namespace lathe::http {
 namespace {
 
 Result<CurlApi> load() {
@@ -45,4 +45,4 @@ Result<const CurlApi*> curl_api() {
   return &*loaded;
 }
 
-}  // namespace lathe::openai
+}  // namespace lathe::http

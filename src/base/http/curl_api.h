@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 
-namespace lathe::openai {
+namespace lathe::http {
 
 /// The part of libcurl that is used. It is bound at run time: programs need no libcurl to start,
 /// and TLS, certificates and proxies are those of the machine, kept up to date by it.
@@ -29,4 +29,4 @@ struct CurlApi {
 /// Loaded once. Errors: kUnavailable where there is no libcurl of 7.66 or later.
 Result<const CurlApi*> curl_api();
 
-}  // namespace lathe::openai
+}  // namespace lathe::http

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,12 +10,13 @@
 #include "base/cancel.h"
 #include "base/result.h"
 
-namespace lathe::openai {
+namespace lathe::http {
 
-struct HttpRequest {
+struct Request {
   std::string url;
+  std::string method = {};                ///< empty: GET, or POST where there is a body
   std::vector<std::string> headers = {};  ///< "Name: value"
-  std::string body = {};                  ///< empty: a GET
+  std::string body = {};
   double connect_seconds = 10;
   double idle_seconds = 300;  ///< without a byte
   double total_seconds = 900;
@@ -25,7 +27,7 @@ struct HttpRequest {
   std::function<Status(std::string_view)> on_data = {};
 };
 
-struct HttpReply {
+struct Reply {
   int status = 0;
   std::string body = {};  ///< what `on_data` has not taken
   double retry_after_seconds = 0;
@@ -35,10 +37,23 @@ struct HttpReply {
 Status check_url(const std::string& url);
 bool is_loopback(const std::string& url);
 
-/// One request over a connection of its own; redirections are not followed. Thread-safe. Errors:
-/// kUnavailable where nobody answers, kTimeout, kIo where the connection breaks, kCancelled soon
-/// after the token is raised, kCorrupt for a reply that is too long, kInvalid for a certificate
-/// that is not trusted.
-Result<HttpReply> exchange(const HttpRequest& request);
+/// Requests to one server, one at a time; what connection there is stays open for the next one.
+/// Redirections are not followed.
+class Connection {
+ public:
+  Connection();
+  ~Connection();
+  /// Errors: kUnavailable where nobody answers, kTimeout, kIo where the connection breaks,
+  /// kCancelled soon after the token is raised, kCorrupt for a reply that is too long, kInvalid for
+  /// a certificate that is not trusted.
+  Result<Reply> exchange(const Request& request);
 
-}  // namespace lathe::openai
+ private:
+  struct Handles;
+  std::unique_ptr<Handles> handles_;
+};
+
+/// One request over a connection of its own. Thread-safe. Errors as above.
+Result<Reply> exchange(const Request& request);
+
+}  // namespace lathe::http
