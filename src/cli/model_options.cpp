@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -52,16 +51,6 @@ void visit_fields(Options& options, Visit visit) {
   visit("islands", options.islands);
   visit("exemplars", options.exemplars);
   visit("tau", options.tau);
-}
-
-/// Wipes a variable's value where the kernel shows it (/proc/PID/environ), and forgets it.
-std::string take_variable(const char* name) {
-  char* const value = std::getenv(name);
-  if (!value) return "";
-  std::string taken = value;
-  ::explicit_bzero(value, taken.size());
-  ::unsetenv(name);
-  return taken;
 }
 
 ModelBudget budget_of(const ModelOptions& options) {

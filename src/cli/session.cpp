@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/cpu_backend.h"
@@ -114,6 +115,15 @@ void install_signal_handlers() {
   // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the
   // program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+}
+
+std::string take_variable(const char* name) {
+  char* const value = std::getenv(name);
+  if (!value) return "";
+  std::string taken = value;
+  ::explicit_bzero(value, taken.size());
+  ::unsetenv(name);
+  return taken;
 }
 
 bool wants_reduced_jail(const CommonOptions& options) {

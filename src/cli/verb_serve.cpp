@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "backend/cuda/broker/visible_devices.h"
 #include "backend/installation.h"
 #include "base/clock.h"
 #include "cli/console.h"
@@ -10,8 +9,8 @@
 #include "cli/json_log.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "cli/worker_programs.h"
 #include "gym/gym.h"
-#include "sandbox/process.h"
 #include "serve/api.h"
 #include "serve/memory_queue.h"
 #include "serve/postgres_connection.h"
@@ -44,40 +43,13 @@ struct TokenOptions {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-/// The devices to have a worker each, all of one kind.
-Result<std::vector<std::string>> devices_of(const ServeOptions& options) {
+/// The kind of evaluations that clients ask for. Without workers here, the device need not be here.
+Result<std::string> device_kind_of(const ServeOptions& options, const std::vector<std::string>& devices) {
+  if (!devices.empty()) return kind_of_device(devices.front());
   LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
-  if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
-  if (choice.kind == DeviceChoice::Kind::kHostCpu) return std::vector<std::string>{"host:cpu"};
-  if (choice.kind == DeviceChoice::Kind::kCuda)
-    return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
-  const auto gpus = cuda::list_visible({});
-  if (choice.kind == DeviceChoice::Kind::kAuto && (!gpus.ok() || gpus->empty()))
-    return std::vector<std::string>{"cpu"};
-  if (!gpus.ok()) return gpus.error();
-  std::vector<std::string> devices;
-  for (std::size_t i = 0; i < gpus->size(); ++i) devices.push_back(fmt::format("cuda:{}", i));
-  if (choice.kind == DeviceChoice::Kind::kAuto) devices.resize(1);
-  return devices;
-}
-
-Result<std::vector<serve::WorkerProgram>> programs_of(const ServeOptions& options,
-                                                      const std::vector<std::string>& devices) {
-  std::string program = options.worker_program;
-  if (program.empty()) {
-    LATHE_TRY(program, sibling_program("lathe"));
-  }
-  std::vector<serve::WorkerProgram> programs;
-  for (const std::string& device : devices)
-    for (int i = 0; i < options.workers; ++i) {
-      Command command{.argv = {program, "worker", "--device", device, "--threads",
-                               std::to_string(options.common.threads)},
-                      .own_group = true};
-      if (wants_reduced_jail(options.common)) command.argv.push_back("--reduced-jail");
-      const std::string name = options.workers == 1 ? device : fmt::format("{}/{}", device, i);
-      programs.push_back({name, std::move(command)});
-    }
-  return programs;
+  if (choice.wants_gpu()) return std::string("cuda");
+  LATHE_TRY(const auto here, worker_devices(options.common.device));
+  return kind_of_device(here.front());
 }
 
 /// Lathe's own tasks, which clients may name; the ledger gets them.
@@ -125,8 +97,13 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   if (!is_loopback(options.address) && records.empty())
     return invalid("others than this machine would reach " + options.address + " without a token",
                    "make one first: lathe serve token add NAME");
-  LATHE_TRY(const auto devices, devices_of(options));
-  LATHE_TRY(auto programs, programs_of(options, devices));
+  std::vector<std::string> devices;
+  if (options.workers > 0) {
+    LATHE_TRY(devices, worker_devices(options.common.device));
+  }
+  LATHE_TRY(const std::string device_kind, device_kind_of(options, devices));
+  LATHE_TRY(auto programs,
+            worker_programs(options.common, devices, {options.worker_program, options.workers}));
   std::string task_folder = options.task_folder;
   if (task_folder.empty()) {
     LATHE_TRY(task_folder, find_data_folder("tasks", "softmax_rows.toml"));
@@ -142,7 +119,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
                                                 log));
   auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
   const auto api = serve::Api::make(*service,
-                                    {.device_kind = devices.front().starts_with("cuda") ? "cuda" : "cpu",
+                                    {.device_kind = device_kind,
                                      .gym_version = kGymVersion,
                                      .own_tasks = std::move(own_tasks),
                                      .known_tasks = std::move(known_tasks),
@@ -218,8 +195,8 @@ void add_tokens(CLI::App& serve, Run& run) {
   };
   CLI::App* adds = add("add", "Make a token and print it: nobody can read it again", add_token);
   adds->add_option("NAME", options->name, "Its owner, as logs and the fair share know it")->required();
-  adds->add_option("--role", options->role, "read, submit or admin")
-      ->check(CLI::IsMember({"read", "submit", "admin"}))
+  adds->add_option("--role", options->role, "read, submit, admin or worker")
+      ->check(CLI::IsMember({"read", "submit", "admin", "worker"}))
       ->capture_default_str();
   adds->add_option("--max-unfinished", options->max_unfinished, "Requests that it may have unfinished")
       ->check(one_or_more())
@@ -251,7 +228,11 @@ void add_serve(CLI::App& app, Run& run) {
           "--queue", options->queue,
           "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
       ->envname("LATHE_QUEUE");
-  verb->add_option("--workers", options->workers, "")->check(one_or_more())->group("");
+  verb->add_option("--workers", options->workers,
+                   "A number a device; none: others have them, which lathe worker brings here")
+      ->check(CLI::Range(0, 1024))
+      ->transform(CLI::Transformer(std::map<std::string, int>{{"none", 0}}))
+      ->capture_default_str();
   verb->add_option("--worker-program", options->worker_program, "")->group("");
   add_threads(*verb, options->common);
   add_device(*verb, options->common);

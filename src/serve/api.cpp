@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "record/json.h"
 #include "serve/metrics.h"
+#include "serve/remote_workers.h"
 #include "serve/request_json.h"
 #include "task/spec.h"
 
@@ -57,6 +58,8 @@ HttpResponse error_response(const Error& error, const std::string& trace) {
     }
     case ErrorCode::kNotFound:
       return fault_response(404, "not_found", error.message, trace);
+    case ErrorCode::kCancelled:
+      return fault_response(410, "gone", error.message, trace);
     case ErrorCode::kBusy:
       return fault_response(429, "busy", "the queue is full; try again later", trace);
     default:
@@ -101,6 +104,15 @@ Result<Digest> id_of(const Call& call) {
   return id;
 }
 
+Result<WorkerEnd> worker_end_in(const HttpRequest& request) {
+  constexpr std::pair<const char*, WorkerEnd> kEnds[] = {
+      {"asked", WorkerEnd::kAsked}, {"failed", WorkerEnd::kFailed}, {"killed", WorkerEnd::kKilled}};
+  const auto found = request.query.find("end");
+  for (const auto& [text, end] : kEnds)
+    if (found != request.query.end() && found->second == text) return end;
+  return invalid("end is none of asked, failed and killed");
+}
+
 bool names_this_machine(std::string host) {
   if (const std::size_t colon = host.rfind(':');
       colon != std::string::npos && host.find(']', colon) == std::string::npos)
@@ -114,6 +126,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       : service_(service),
         options_(std::move(options)),
         events_(events),
+        remote_workers_(RemoteWorkers::make(service, {options_.device_kind, options_.gym_version})),
         tokens_(std::make_shared<Tokens>(Tokens({}))) {
     for (const StoredTask& task : options_.known_tasks) known_.emplace(task.digest, task.name);
     for (const StoredTask& task : options_.own_tasks) {
@@ -155,6 +168,10 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
         {{"GET", "/v1/events"}, Role::kRead, &TheApi::events},
         {{"GET", "/v1/tasks"}, Role::kRead, &TheApi::list_tasks},
         {{"GET", "/metrics"}, Role::kRead, &TheApi::metrics},
+        {{"POST", "/v1/workers"}, Role::kWorker, &TheApi::worker_joins},
+        {{"DELETE", "/v1/workers/{id}"}, Role::kWorker, &TheApi::worker_ends},
+        {{"GET", "/v1/workers/{id}/messages"}, Role::kWorker, &TheApi::worker_listens},
+        {{"POST", "/v1/workers/{id}/messages"}, Role::kWorker, &TheApi::worker_says},
         {{"GET", "/healthz"}, std::nullopt, &TheApi::alive},
         {{"GET", "/readyz"}, std::nullopt, &TheApi::ready},
         {{"GET", "/openapi.json"}, std::nullopt, &TheApi::document},
@@ -220,7 +237,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     const auto principal = principal_of(request);
     if (!principal)
       return fault_response(401, "unauthorized", "send a token: Authorization: Bearer lathe_...");
-    if (principal->role < *found.route->role)
+    if (!may(principal->role, *found.route->role))
       return fault_response(403, "forbidden",
                             fmt::format("this takes a token of the role {}", name(*found.route->role)));
     return std::nullopt;
@@ -466,6 +483,45 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     });
   }
 
+  void worker_joins(const CallPtr& call) {
+    const auto join = parse_join(call->request.body);
+    if (!join.ok()) return refuse(call, join.error());
+    const auto session = remote_workers_->join(call->principal.client, *join);
+    if (session.ok()) return call->respond(json_response(200, {{"session", *session}}));
+    if (session.error().code != ErrorCode::kUnavailable) return refuse(call, session.error());
+    events_.on_event({Severity::kWarning,
+                      "serve.worker_refused",
+                      session.error().message,
+                      {{"worker", call->principal.client + "/" + join->name}}});
+    call->respond(fault_response(409, "other_kind", session.error().message, call->trace));
+  }
+
+  void worker_listens(const CallPtr& call) {
+    const auto after = number_in<std::int64_t>(call->request, "after", 0, 0, INT64_MAX);
+    const auto wait = wait_seconds(call->request);
+    if (!after.ok()) return refuse(call, after.error());
+    if (!wait.ok()) return refuse(call, wait.error());
+    remote_workers_->poll(call->principal.client, call->id, *after, *wait,
+                          [self = shared_from_this(), call](const RemoteWorkers::Polled& batch) {
+                            if (!batch.ok()) return self->refuse(call, batch.error());
+                            call->respond({.body = encode(*batch) + "\n"});
+                          });
+  }
+
+  void worker_says(const CallPtr& call) {
+    const auto received = remote_workers_->say(call->principal.client, call->id, call->request.body);
+    if (!received.ok()) return refuse(call, received.error());
+    call->respond(json_response(200, {{"received", *received}}));
+  }
+
+  void worker_ends(const CallPtr& call) {
+    const auto end = worker_end_in(call->request);
+    if (!end.ok()) return refuse(call, end.error());
+    const Status status = remote_workers_->end(call->principal.client, call->id, *end);
+    if (!status.ok()) return refuse(call, status.error());
+    call->respond(json_response(200, {{"status", "ended"}}));
+  }
+
   void alive(const CallPtr& call) { call->respond(json_response(200, {{"status", "alive"}})); }
 
   void ready(const CallPtr& call) {
@@ -480,6 +536,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   Service& service_;
   const ApiOptions options_;
   EventSink& events_;
+  const std::unique_ptr<RemoteWorkers> remote_workers_;
   const std::string start_ = [] {
     Digest random;
     random.bytes = Seed::from_system().bytes;

@@ -13,7 +13,7 @@
 namespace lathe::serve {
 
 struct ApiOptions {
-  std::string device_kind;  ///< of the evaluations that are asked for
+  std::string device_kind;  ///< of the evaluations that are asked for, and of workers elsewhere
   std::string gym_version;
   std::vector<StoredTask> own_tasks;     ///< known by name; the ledger has them
   std::vector<StoredTask> known_tasks;   ///< known by digest: all that the ledger has

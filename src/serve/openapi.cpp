@@ -308,6 +308,195 @@ const char* const kOpenApiDocument = R"json({
     }
    }
   },
+  "/v1/workers": {
+   "post": {
+    "operationId": "workerJoins",
+    "summary": "A worker begins a session. It lasts as long as the worker beats, at least once in 5 seconds.",
+    "requestBody": {
+     "required": true,
+     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerJoin"}}}
+    },
+    "responses": {
+     "200": {
+      "description": "The session.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerSession"}}}
+     },
+     "400": {
+      "description": "The request is wrong; the message says where.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "401": {
+      "description": "No valid token.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "403": {
+      "description": "The token's role does not suffice.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "409": {
+      "description": "The worker's device or version of the gym is another one; the message says which.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "413": {
+      "description": "The body is too large.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "415": {
+      "description": "The body is not JSON.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "429": {
+      "description": "There are too many workers.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     }
+    }
+   }
+  },
+  "/v1/workers/{id}": {
+   "delete": {
+    "operationId": "workerEnds",
+    "summary": "The worker has ended; what it had in hand waits again.",
+    "parameters": [
+     {
+      "name": "id",
+      "in": "path",
+      "required": true,
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
+      "name": "end",
+      "in": "query",
+      "required": true,
+      "description": "Whether it was asked to end, or by what it ended with evaluations in hand.",
+      "schema": {"enum": ["asked", "failed", "killed"]}
+     }
+    ],
+    "responses": {
+     "200": {
+      "description": "It has ended.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
+     },
+     "400": {
+      "description": "The request is wrong; the message says where.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "401": {
+      "description": "No valid token.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "403": {
+      "description": "The token's role does not suffice.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "404": {
+      "description": "There is no such session of this client: begin another one.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     }
+    }
+   }
+  },
+  "/v1/workers/{id}/messages": {
+   "get": {
+    "operationId": "workerListens",
+    "summary": "What there is for the worker.",
+    "parameters": [
+     {
+      "name": "id",
+      "in": "path",
+      "required": true,
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
+      "name": "after",
+      "in": "query",
+      "description": "Number of the last message that has arrived; those up to it are not sent again.",
+      "schema": {"type": "integer", "minimum": 0, "default": 0}
+     },
+     {
+      "name": "wait",
+      "in": "query",
+      "description": "Seconds to wait for a message.",
+      "schema": {"type": "number", "minimum": 0, "maximum": 60, "default": 0}
+     }
+    ],
+    "responses": {
+     "200": {
+      "description": "Messages in their order; none after the wait.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/FrontBatch"}}}
+     },
+     "400": {
+      "description": "The request is wrong; the message says where.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "401": {
+      "description": "No valid token.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "403": {
+      "description": "The token's role does not suffice.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "404": {
+      "description": "There is no such session of this client: begin another one.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "410": {
+      "description": "The service has ended the session: the worker was silent, or answered something else than it was asked.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     }
+    }
+   },
+   "post": {
+    "operationId": "workerSays",
+    "summary": "What the worker says. Messages that came before, by their number, count once.",
+    "parameters": [
+     {
+      "name": "id",
+      "in": "path",
+      "required": true,
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     }
+    ],
+    "requestBody": {
+     "required": true,
+     "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerBatch"}}}
+    },
+    "responses": {
+     "200": {
+      "description": "How far they have come.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerReceipt"}}}
+     },
+     "400": {
+      "description": "The request is wrong; the message says where.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "401": {
+      "description": "No valid token.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "403": {
+      "description": "The token's role does not suffice.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "404": {
+      "description": "There is no such session of this client: begin another one.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "410": {
+      "description": "The service has ended the session: the worker was silent, or answered something else than it was asked.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "413": {
+      "description": "The body is too large.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "415": {
+      "description": "The body is not JSON.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     }
+    }
+   }
+  },
   "/metrics": {
    "get": {
     "operationId": "metrics",
@@ -533,6 +722,138 @@ const char* const kOpenApiDocument = R"json({
        "type": "object",
        "required": ["name", "digest"],
        "properties": {"name": {"type": "string"}, "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+      }
+     }
+    }
+   },
+   "WorkerJoin": {
+    "type": "object",
+    "required": ["name", "hello"],
+    "properties": {
+     "name": {
+      "type": "string",
+      "pattern": "^[-A-Za-z0-9_.:/]{1,128}$",
+      "description": "For logs and metrics."
+     },
+     "hello": {"$ref": "#/components/schemas/WorkerHello"}
+    }
+   },
+   "WorkerHello": {
+    "type": "object",
+    "required": ["type", "protocol", "device_kind", "gym_version", "device_name", "slots"],
+    "properties": {
+     "type": {"enum": ["hello"]},
+     "protocol": {"enum": [1]},
+     "device_kind": {"type": "string"},
+     "gym_version": {"type": "string"},
+     "device_name": {"type": "string"},
+     "slots": {
+      "type": "integer",
+      "minimum": 1,
+      "maximum": 1024,
+      "description": "Evaluations that it wants to have at once."
+     }
+    }
+   },
+   "WorkerSession": {
+    "type": "object",
+    "required": ["session"],
+    "properties": {"session": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+   },
+   "WorkerBatch": {
+    "type": "object",
+    "required": ["first", "messages"],
+    "properties": {
+     "first": {"type": "integer", "minimum": 1, "description": "Number of the first message; each session counts from 1."},
+     "messages": {
+      "type": "array",
+      "maxItems": 4096,
+      "items": {
+       "oneOf": [
+        {
+         "type": "object",
+         "description": "The worker lives: all its leases begin anew.",
+         "required": ["type", "busy_seconds"],
+         "properties": {
+          "type": {"enum": ["beat"]},
+          "busy_seconds": {"type": "number", "description": "Of its device, since its start."}
+         }
+        },
+        {
+         "type": "object",
+         "description": "With a verdict (docs/json.md), or the error that there is none.",
+         "required": ["type", "lease"],
+         "properties": {
+          "type": {"enum": ["answer"]},
+          "lease": {"type": "integer"},
+          "verdict": {"type": "object"},
+          "error": {
+           "type": "object",
+           "required": ["code", "message"],
+           "properties": {"code": {"type": "string"}, "message": {"type": "string"}}
+          }
+         }
+        },
+        {
+         "type": "object",
+         "description": "It takes no more work.",
+         "required": ["type"],
+         "properties": {"type": {"enum": ["leaves"]}}
+        }
+       ]
+      }
+     }
+    }
+   },
+   "WorkerReceipt": {
+    "type": "object",
+    "required": ["received"],
+    "properties": {"received": {"type": "integer", "description": "Number of the last message that has come."}}
+   },
+   "FrontBatch": {
+    "type": "object",
+    "required": ["first", "messages"],
+    "properties": {
+     "first": {"type": "integer", "minimum": 1, "description": "Number of the first message."},
+     "messages": {
+      "type": "array",
+      "items": {
+       "oneOf": [
+        {
+         "type": "object",
+         "description": "To be evaluated, under a lease.",
+         "required": [
+          "type",
+          "lease",
+          "id",
+          "trace",
+          "task",
+          "task_name",
+          "task_text",
+          "candidate",
+          "depth",
+          "deadline_seconds"
+         ],
+         "properties": {
+          "type": {"enum": ["order"]},
+          "lease": {"type": "integer"},
+          "id": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+          "trace": {"type": "string"},
+          "task": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+          "task_name": {"type": "string"},
+          "task_text": {"type": "string"},
+          "candidate": {"type": "string"},
+          "depth": {"enum": ["build", "verify", "screen", "final", "profile"]},
+          "deadline_seconds": {"type": "number", "description": "From now on; 0 is none."}
+         }
+        },
+        {
+         "type": "object",
+         "description": "The answer under this lease is not wanted any more.",
+         "required": ["type", "lease"],
+         "properties": {"type": {"enum": ["cancel"]}, "lease": {"type": "integer"}}
+        }
+       ]
       }
      }
     }

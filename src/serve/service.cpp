@@ -53,6 +53,7 @@ struct Worker {
   std::shared_ptr<WorkerLink> link;
   std::map<std::int64_t, Digest> in_hand;  ///< by lease
   bool leaves = false;
+  bool ended = false;  ///< its losses are counted
   double busy_seconds = 0;
   double busy_share = 0;
   std::int64_t beat_ns = 0;
@@ -273,7 +274,8 @@ class TheService final : public Service {
     auto losses = std::make_shared<std::vector<Loss>>();
     post({[this, name, end, losses](LedgerChanges& changes) {
             const auto worker = workers_.find(name);
-            if (worker == workers_.end() || end == WorkerEnd::kAsked || worker->second.leaves) return;
+            if (worker == workers_.end() || std::exchange(worker->second.ended, true)) return;
+            if (end == WorkerEnd::kAsked || worker->second.leaves) return;
             for (const auto& [lease, id] : worker->second.in_hand) {
               if (!active_.contains(id)) continue;
               const bool killed = end == WorkerEnd::kKilled;
@@ -733,8 +735,8 @@ class TheService final : public Service {
         const auto worker = workers_.find(name);
         if (worker != workers_.end()) {
           log(Severity::kWarning, "serve.lease_expired", "the worker is silent", {{"worker", name}});
+          worker_ended(name, worker->second.link->when_silent());
           worker->second.link->end();
-          worker_ended(name, WorkerEnd::kFailed);
         } else {
           (void)queue_.release(name, true);
         }

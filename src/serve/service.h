@@ -45,6 +45,8 @@ class WorkerLink {
   virtual ~WorkerLink() = default;
   virtual void send(const FrontMessage& message) = 0;
   virtual void end() = 0;  ///< at once, whatever it does; worker_ended() follows
+  /// What it means for the evaluations in its hand when nothing is heard of it.
+  virtual WorkerEnd when_silent() const { return WorkerEnd::kFailed; }
 };
 
 /// Who is told of workers. Thread-safe.

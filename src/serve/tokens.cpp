@@ -84,14 +84,21 @@ std::string_view name(Role role) {
       return "submit";
     case Role::kAdmin:
       return "admin";
+    case Role::kWorker:
+      return "worker";
   }
   return "";
 }
 
+bool may(Role role, Role needed) {
+  if (role == Role::kAdmin || needed == Role::kWorker) return role == Role::kAdmin || role == needed;
+  return role != Role::kWorker && role >= needed;
+}
+
 Result<Role> parse_role(std::string_view text) {
-  for (const Role role : {Role::kRead, Role::kSubmit, Role::kAdmin})
+  for (const Role role : {Role::kRead, Role::kSubmit, Role::kAdmin, Role::kWorker})
     if (name(role) == text) return role;
-  return invalid("there is no role '" + std::string(text) + "'", "choose read, submit or admin");
+  return invalid("there is no role '" + std::string(text) + "'", "choose read, submit, admin or worker");
 }
 
 Result<std::unique_ptr<TokenStore>> TokenStore::open(const std::string& folder) {

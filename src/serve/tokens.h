@@ -9,9 +9,11 @@
 
 namespace lathe::serve {
 
-/// What a token's owner may do; each role may do what those before it may.
-enum class Role { kRead, kSubmit, kAdmin };
+/// What a token's owner may do. kSubmit may do what kRead may, kAdmin everything; kWorker may do the
+/// work, and see nothing else.
+enum class Role { kRead, kSubmit, kAdmin, kWorker };
 std::string_view name(Role role);
+bool may(Role role, Role needed);
 Result<Role> parse_role(std::string_view name);
 
 /// Who a request comes from.

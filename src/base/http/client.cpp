@@ -108,8 +108,7 @@ Connection::~Connection() = default;
 Result<Reply> Connection::exchange(const Request& request) {
   LATHE_TRY(const CurlApi* const found, curl_api());
   const CurlApi& api = *found;
-  if (!handles_)
-    handles_ = std::make_unique<Handles>(Handles{api, {api.multi_init(), api.multi_cleanup}});
+  if (!handles_) handles_ = std::make_unique<Handles>(Handles{api, {api.multi_init(), api.multi_cleanup}});
   const std::unique_ptr<CURL, void (*)(CURL*)> easy(api.easy_init(), api.easy_cleanup);
   CURLM* const multi = handles_->multi.get();
   if (!easy || !multi) return Error{ErrorCode::kUnavailable, "libcurl has no memory for a request"};
