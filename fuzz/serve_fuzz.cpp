@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "serve/message.h"
+#include "serve/remote_message.h"
 #include "serve/request_json.h"
 
 // The bodies that clients send to lathe serve, and what its workers and it say to each other.
@@ -15,5 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!decode_worker_message(encode(*message)).ok()) __builtin_trap();
   if (const auto message = decode_front_message(text); message.ok())
     if (!decode_front_message(encode(*message)).ok()) __builtin_trap();
+  if (const auto join = parse_join(text); join.ok())
+    if (!parse_join(encode(*join)).ok()) __builtin_trap();
+  if (const auto batch = parse_worker_batch(text); batch.ok())
+    if (!parse_worker_batch(encode(*batch)).ok()) __builtin_trap();
+  if (const auto batch = parse_front_batch(text); batch.ok())
+    if (!parse_front_batch(encode(*batch)).ok()) __builtin_trap();
   return 0;
 }

@@ -9,8 +9,8 @@
 
 namespace lathe::serve {
 
-/// What a token's owner may do. kSubmit may do what kRead may, kAdmin everything; kWorker may do the
-/// work, and see nothing else.
+/// What a token's owner may do. kSubmit may do what kRead may, kAdmin everything; kWorker may do
+/// the work, and see nothing else.
 enum class Role { kRead, kSubmit, kAdmin, kWorker };
 std::string_view name(Role role);
 bool may(Role role, Role needed);

@@ -11,6 +11,7 @@
 #include "gym/gym.h"
 #include "record/json.h"
 #include "serve/memory_queue.h"
+#include "serve/remote_message.h"
 #include "serve/sqlite_ledger.h"
 #include "task/spec.h"
 #include "tests/store/fixtures.h"
@@ -248,9 +249,65 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   EXPECT_TRUE(store->remove("trainer").ok());
   api_->set_tokens(Tokens(*store->list()));
   EXPECT_EQ(trainer.get("/v1/tasks")->status, 401);
+  HttpClient worker(port(), token("gpu", Role::kWorker));
+  api_->set_tokens(Tokens(*store->list()));
+  const std::string join =
+      encode(WorkerJoin{"box/cpu", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1}});
+  EXPECT_EQ(nobody.post("/v1/workers", join)->status, 401);
+  EXPECT_EQ(reader.post("/v1/workers", join)->status, 403);
+  EXPECT_EQ(stranger.post("/v1/workers", join)->status, 403) << "who submits does not judge";
+  EXPECT_EQ(worker.post("/v1/workers", join)->status, 200);
+  EXPECT_EQ(worker.get("/v1/tasks")->status, 403) << "a worker sees its orders alone";
+  EXPECT_EQ(worker.get("/metrics")->status, 403);
+  EXPECT_EQ(worker.post("/v1/evaluations", submission("x"))->status, 403);
   const std::string database =
       read_file(folder_.path() + "/serve.db").value() + read_file(folder_.path() + "/serve.db-wal").value();
   EXPECT_EQ(database.find(reads.substr(reads.rfind('_') + 1)), std::string::npos) << "no secret is stored";
+}
+
+TEST_F(ApiTest, AWorkerElsewhereAnswersAndIsHeldToItsOrders) {
+  start({}, false);
+  HttpClient client(port()), worker(port());
+  const auto join = [&] {
+    const auto joined = worker.post(
+        "/v1/workers",
+        encode(WorkerJoin{"box/cpu", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1}}));
+    return "/v1/workers/" + body(joined)["session"].get<std::string>();
+  };
+  const auto order_of = [&](const std::string& session) {
+    const auto batch = parse_front_batch(worker.get(session + "/messages?wait=20")->body);
+    return std::get<WorkOrder>(batch->messages.at(0));
+  };
+  const auto answer_to = [](const WorkOrder& order) {
+    WorkerAnswer answer{order.lease, Verdict{}, {}};
+    answer.verdict->outcome = Outcome::kPass;
+    answer.verdict->reason = "ok";
+    answer.verdict->task = order.task;
+    answer.verdict->candidate = digest_of(order.candidate);
+    answer.verdict->depth = order.depth;
+    return answer;
+  };
+  const std::string id = body(client.post("/v1/evaluations", submission("x")))["id"];
+  const std::string forger = join();
+  WorkerAnswer forged = answer_to(order_of(forger));
+  forged.verdict->candidate = digest_of("another");
+  EXPECT_EQ(worker.post(forger + "/messages", encode(WorkerBatch{1, {forged}}))->status, 200);
+  EXPECT_THAT(worker.get(forger + "/messages?after=1&wait=20")->status, testing::AnyOf(404, 410))
+      << "its session is over";
+  EXPECT_NE(body(client.get("/v1/evaluations/" + id))["state"], "done");
+
+  const std::string broken = join();
+  const WorkOrder lost = order_of(broken);
+  EXPECT_EQ(worker.post(broken + "/messages", "{\"first\": 1, \"messages\": [7]}")->status, 400);
+  EXPECT_THAT(worker.post(broken + "/messages", encode(WorkerBatch{1, {answer_to(lost)}}))->status,
+              testing::AnyOf(404, 410));
+
+  const std::string honest = join();
+  const WorkOrder order = order_of(honest);
+  EXPECT_EQ(worker.post(honest + "/messages", encode(WorkerBatch{1, {answer_to(order)}}))->status, 200);
+  EXPECT_EQ(body(client.get("/v1/evaluations/" + id + "?wait=20"))["verdict"]["outcome"], "PASS");
+  EXPECT_EQ(worker.remove(honest + "?end=asked")->status, 200);
+  EXPECT_THAT(client.get("/metrics")->body, HasSubstr("lathe_answers_refused_total 1\n"));
 }
 
 TEST_F(ApiTest, AWebPageIsNotTheUser) {
@@ -388,6 +445,31 @@ TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
   check("GET", "/v1/tasks", "/v1/tasks");
   check("GET", "/healthz", "/healthz");
   check("GET", "/readyz", "/readyz");
+
+  WorkerJoin join{"box/cpu", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1}};
+  const std::string session = body(client.post("/v1/workers", encode(join)))["session"];
+  const std::string messages = "/v1/workers/" + session + "/messages",
+                    none = "/v1/workers/" + std::string(64, 'a');
+  check("POST", "/v1/workers", "/v1/workers", encode(join));
+  check("POST", "/v1/workers", "/v1/workers", "{}");
+  join.hello.kind.gym_version += "x";
+  check("POST", "/v1/workers", "/v1/workers", encode(join));
+  check("GET", "/v1/workers/{id}/messages", messages);
+  check("GET", "/v1/workers/{id}/messages", messages + "?after=x");
+  check("GET", "/v1/workers/{id}/messages", none + "/messages");
+  check("POST", "/v1/workers/{id}/messages", messages, encode(WorkerBatch{1, {WorkerBeat{}}}));
+  check("POST", "/v1/workers/{id}/messages", none + "/messages", encode(WorkerBatch{1, {WorkerBeat{}}}));
+  check("POST", "/v1/workers/{id}/messages", messages, "{}");
+  check("DELETE", "/v1/workers/{id}", none + "?end=asked");
+  check("DELETE", "/v1/workers/{id}", none);
+  const json& schemas = document["components"]["schemas"];
+  EXPECT_EQ(objection(document, schemas["WorkerJoin"], json::parse(encode(join))), "");
+  EXPECT_EQ(objection(document, schemas["WorkerBatch"]["properties"]["messages"]["items"]["oneOf"][1],
+                      to_json(WorkerMessage(WorkerAnswer{1, std::nullopt, {ErrorCode::kIo, "x"}}))),
+            "");
+  EXPECT_EQ(objection(document, schemas["FrontBatch"]["properties"]["messages"]["items"]["oneOf"][0],
+                      to_json(FrontMessage(WorkOrder{}))),
+            "");
 }
 
 }  // namespace

@@ -17,10 +17,12 @@ class RecordingLink final : public WorkerLink {
     if (const auto* cancel = std::get_if<CancelOrder>(&message)) cancelled.push_back(cancel->lease);
   }
   void end() override { ended = true; }
+  WorkerEnd when_silent() const override { return silence; }
 
   std::vector<WorkOrder> orders;
   std::vector<std::int64_t> cancelled;
   bool ended = false;
+  WorkerEnd silence = WorkerEnd::kFailed;
 };
 
 /// A ledger whose disk is full at times.
@@ -221,6 +223,39 @@ TEST_F(ServiceTest, WhoeverElseKillsWorkersCondemnsNobodySoon) {
   service_->worker_ended("w", WorkerEnd::kKilled);
   turn();
   EXPECT_THAT(find(x_).verdict, testing::HasSubstr("worker_killed")) << "but an end there is";
+}
+
+TEST_F(ServiceTest, ThreeSilentWorkersAreACrashUnlessTheNetworkIsSilent) {
+  const Submission y = make_submission("y");
+  for (const auto silence : {WorkerEnd::kKilled, WorkerEnd::kFailed}) {
+    const Submission& asked = silence == WorkerEnd::kKilled ? x_ : y;
+    (void)submit(asked);
+    for (int i = 0; i < 3; ++i) {
+      const auto worker = join("w", 1);
+      ASSERT_EQ(worker->orders.size(), 1u) << i;
+      worker->silence = silence;
+      pass(5.5);
+    }
+    turn();
+    if (silence == WorkerEnd::kFailed) {
+      EXPECT_THAT(find(asked).verdict, testing::HasSubstr("worker_killed"));
+      continue;
+    }
+    EXPECT_FALSE(is_final(find(asked).state)) << "cut off, and no fault of the candidate's";
+    answer("w", join("w", 1)->orders.at(0));
+    EXPECT_EQ(find(asked).state, State::kDone);
+    service_->worker_ended("w", WorkerEnd::kAsked);
+    turn();
+  }
+}
+
+TEST_F(ServiceTest, AWorkersEndCountsOnceWhoeverTellsIt) {
+  join("w");
+  (void)submit(x_);
+  for (int i = 0; i < 3; ++i) service_->worker_ended("w", WorkerEnd::kFailed);
+  turn();
+  EXPECT_FALSE(is_final(find(x_).state));
+  EXPECT_EQ(counts().lost_workers, 1);
 }
 
 TEST_F(ServiceTest, AnAnswerAboutSomethingElseIsRefusedAndItsWorkerEnds) {
