@@ -19,6 +19,7 @@ import warnings
 import torch
 
 import extensions
+import signature
 
 TEXT_OFFSET = 4096
 
@@ -226,18 +227,19 @@ def build(program, control):
 
 
 def make_reference(load):
-    """The task's own module, in its own precision, and what it is made of."""
+    """The task's own module, in its own precision, what it is made of, and the text as a Python module."""
     module = load_module(load["text"], load["dims"])
     makes = getattr(module, "get_init_inputs", None)
     init = list(makes()) if makes else []
     json.dumps(init)  # they must cross to another process as plain values
     torch.manual_seed(load["seed"])
     model = find_entry(module, load["entry"])(*init)
-    return model.eval(), init
+    return model.eval(), init, module
 
 
-def describe(program):
-    model, init = make_reference(program.load)
+def describe(program, control):
+    confine(program, control)
+    model, init, _ = make_reference(program.load)
     state, offset = [], 0
     for name, tensor in model.state_dict().items():
         size = tensor.numel() * tensor.element_size()
@@ -251,6 +253,27 @@ def describe(program):
     raise Ended(ANSWERED)
 
 
+def find_signature(program, control):
+    """What get_inputs() gives, in several draws, and what forward() makes of it."""
+    confine(program, control)
+    load = program.load
+    model, _, module = make_reference(load)
+    if not hasattr(module, "get_inputs"):
+        raise Ended(EXCEPTION, "the module has no get_inputs(), and the task lists no tensors")
+    draws = []
+    for number in range(signature.DRAWS):
+        torch.manual_seed(load["seed"] + number)
+        draws.append(list(module.get_inputs()))
+    try:
+        inputs = signature.inputs_of(draws, NAMES)
+        with torch.no_grad():
+            outputs = signature.outputs_of(model(*draws[0]), NAMES)
+    except signature.Refused as refused:
+        raise Ended(EXCEPTION, str(refused))
+    write_text(program, json.dumps({"inputs": inputs, "outputs": outputs}))
+    raise Ended(ANSWERED)
+
+
 def put(memory, offset, tensor):
     tensor = tensor.detach().contiguous()
     size = tensor.numel() * tensor.element_size()
@@ -260,11 +283,12 @@ def put(memory, offset, tensor):
     return offset + size
 
 
-def evaluate(program):
+def evaluate(program, control):
     """For each output its value in fp64, then what the module's own precision gives, both as doubles."""
     load = program.load
     window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
-    model, _ = make_reference(load)
+    confine(program, control)
+    model, _, _ = make_reference(load)
     inputs = [tensor_over(window, spec).clone() for spec in load["inputs"]]
 
     def call(changed):
@@ -299,9 +323,11 @@ def main(program, kind, poison, calls):
         elif kind == "s":
             build(program, control)
         elif kind == "d":
-            describe(program)
+            describe(program, control)
+        elif kind == "t":
+            find_signature(program, control)
         else:
-            evaluate(program)
+            evaluate(program, control)
     except Ended as ended:
         code = ended.code
         if ended.text is not None:

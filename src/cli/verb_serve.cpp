@@ -12,12 +12,14 @@
 #include "cli/worker_programs.h"
 #include "gym/gym.h"
 #include "serve/api.h"
+#include "serve/kernelgym/adapter.h"
 #include "serve/memory_queue.h"
 #include "serve/postgres_connection.h"
 #include "serve/postgres_ledger.h"
 #include "serve/redis_queue.h"
 #include "serve/sqlite_ledger.h"
 #include "serve/worker_pool.h"
+#include "task/task_text.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,6 +31,7 @@ struct ServeOptions {
   int max_unfinished = 100'000;
   int drain_seconds = 30;
   int workers = 1;
+  bool kernelgym = false;
   std::string queue;
   std::string worker_program;
   std::string task_folder;
@@ -52,14 +55,16 @@ Result<std::string> device_kind_of(const ServeOptions& options, const std::vecto
   return kind_of_device(here.front());
 }
 
-/// Lathe's own tasks, which clients may name; the ledger gets them.
-Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, serve::Ledger& ledger) {
+/// Lathe's own tasks that the device can have, which clients may name; the ledger gets them.
+Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, bool on_host,
+                                                    serve::Ledger& ledger) {
   std::vector<serve::StoredTask> tasks;
   std::error_code code;
   for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
     if (it->path().extension() != ".toml") continue;
     LATHE_TRY(TaskSpec task, load_task(it->path().string()));
-    tasks.push_back({task.digest, task.name, task.text});
+    if ((task.reference == ReferenceKind::kProcess) != on_host) continue;
+    tasks.push_back({task.digest, task.name, text_of(task).joined()});
   }
   LATHE_CHECK_OK(ledger.write({.tasks = tasks}));
   return tasks;
@@ -104,11 +109,14 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   LATHE_TRY(const std::string device_kind, device_kind_of(options, devices));
   LATHE_TRY(auto programs,
             worker_programs(options.common, devices, {options.worker_program, options.workers}));
+  if (options.kernelgym && device_kind != "host:cpu")
+    return invalid("KernelGYM's requests are Python modules, which " + device_kind + " does not run",
+                   "add --device host:cpu");
   std::string task_folder = options.task_folder;
   if (task_folder.empty()) {
     LATHE_TRY(task_folder, find_data_folder("tasks", "softmax_rows.toml"));
   }
-  LATHE_TRY(auto own_tasks, record_tasks(task_folder, *ledger));
+  LATHE_TRY(auto own_tasks, record_tasks(task_folder, device_kind == "host:cpu", *ledger));
   LATHE_TRY(auto known_tasks, ledger->tasks());
 
   const auto queue = serve::make_memory_queue({}, steady_clock());
@@ -127,7 +135,10 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
                                      .quarantined_workers = [&] { return pool ? pool->quarantined() : 0; }},
                                     log);
   api->set_tokens(serve::Tokens(std::move(records)));
-  LATHE_TRY(const auto server, serve::HttpServer::start(options.address, options.port, {}, api->handler()));
+  serve::HttpHandler handler = api->handler();
+  if (options.kernelgym) handler = serve::kernelgym::adapt(*service, std::move(handler));
+  LATHE_TRY(const auto server,
+            serve::HttpServer::start(options.address, options.port, {}, std::move(handler)));
   print("listening on http://{}:{}\n", options.address, server->port());
   flush_standard_output();
 
@@ -228,6 +239,8 @@ void add_serve(CLI::App& app, Run& run) {
           "--queue", options->queue,
           "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
       ->envname("LATHE_QUEUE");
+  verb->add_flag("--kernelgym", options->kernelgym,
+                 "Also answer clients of KernelGYM's (/evaluate, ...), with --device host:cpu");
   verb->add_option("--workers", options->workers,
                    "A number a device; none: others have them, which lathe worker brings here")
       ->check(CLI::Range(0, 1024))

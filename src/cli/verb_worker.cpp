@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/backend.h"
+#include "backend/host/host_backend.h"
 #include "base/clock.h"
 #include "base/http/client.h"
 #include "cli/console.h"
@@ -46,10 +47,12 @@ Result<int> work(const CommonOptions& options) {
   const auto gym = Gym::start(*backend, gym_options(*backend), log);
   const auto evaluator = gym->connect();
   const DeviceInfo& device = backend->device();
-  const serve::WorkerSetup setup{
+  serve::WorkerSetup setup{
       .hello = {.kind = {device.kind, kGymVersion}, .device_name = device.name, .slots = slots_of(device)},
       .busy_seconds = [&] { return backend->usage().busy_seconds; },
       .stop = stop_token()};
+  if (device.kind == "host:cpu")
+    setup.complete = [&](TaskSpec spec) { return complete_task(*backend, std::move(spec)); };
   const Status status = serve::serve_front_end(stream, *evaluator, setup, log);
   stop_token().cancel();
   LATHE_CHECK_OK(status);

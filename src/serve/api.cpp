@@ -14,7 +14,7 @@
 #include "serve/metrics.h"
 #include "serve/remote_workers.h"
 #include "serve/request_json.h"
-#include "task/spec.h"
+#include "task/task_text.h"
 
 namespace lathe::serve {
 namespace {
@@ -275,13 +275,12 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   Result<Submission> submission_of(EvaluationItem item, const Call& call, std::vector<StoredTask>& tasks) {
     Submission submission;
     if (!item.task.toml.empty()) {
-      submission.key.task = digest_of(item.task.toml);
+      TaskText text{std::move(item.task.toml)};
+      if (!item.task.files.empty()) text.module = item.task.files.begin()->second;
+      submission.key.task = text.digest();
       if (!known_task({.digest = submission.key.task}).ok()) {
-        auto spec = parse_task(item.task.toml, "task");
-        if (!spec.ok()) return invalid(spec.error().to_string());
-        if (spec->reference != ReferenceKind::kGraph)
-          return invalid("tasks with a reference program are not taken");
-        tasks.push_back({spec->digest, spec->name, std::move(item.task.toml)});
+        LATHE_TRY(TaskSpec spec, parse_sent_task(text, item.task.files));
+        tasks.push_back({spec.digest, spec.name, text.joined()});
       }
     } else {
       LATHE_TRY(submission.key.task, known_task(item.task));
@@ -300,6 +299,23 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       submission.deadline_unix_ms =
           submission.submitted_unix_ms + static_cast<std::int64_t>(item.deadline_seconds * 1000);
     return submission;
+  }
+
+  /// A task that came as text, if this service's device can have it.
+  Result<TaskSpec> parse_sent_task(const TaskText& text, const std::map<std::string, std::string>& files) {
+    auto spec = parse_task_text(text, "task");
+    if (!spec.ok()) return invalid(spec.error().to_string());
+    const bool on_host = options_.device_kind.starts_with("host:");
+    if (on_host && spec->reference != ReferenceKind::kProcess)
+      return invalid("this service runs host programs (--device " + options_.device_kind +
+                     "): its tasks have a process reference");
+    if (!on_host && spec->reference == ReferenceKind::kProcess)
+      return invalid("tasks with a process reference need a service with --device host:cpu");
+    if (spec->reference == ReferenceKind::kNative)
+      return invalid("tasks with a native reference are taken by name alone");
+    if (on_host && !files.contains(spec->reference_source))
+      return invalid("task.files has no '" + spec->reference_source + "', which is the reference's source");
+    return spec;
   }
 
   Result<Digest> known_task(const TaskReference& task) {

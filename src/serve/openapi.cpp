@@ -567,18 +567,24 @@ const char* const kOpenApiDocument = R"json({
     "required": ["task", "candidate"],
     "properties": {
      "task": {
-      "description": "A name or a digest; or one of both, or the task's TOML text, by field.",
+      "description": "A name or a digest; or one of both, or the task's TOML text, by field. A process task's module is in files, by the name that its TOML has.",
       "oneOf": [
        {"type": "string"},
        {
         "type": "object",
         "minProperties": 1,
-        "maxProperties": 1,
+        "maxProperties": 2,
         "additionalProperties": false,
+        "dependentRequired": {"files": ["toml"]},
         "properties": {
          "name": {"type": "string"},
          "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-         "toml": {"type": "string", "maxLength": 262144}
+         "toml": {"type": "string", "maxLength": 262144},
+         "files": {
+          "type": "object",
+          "maxProperties": 1,
+          "additionalProperties": {"type": "string", "maxLength": 262144}
+         }
         }
        }
       ]

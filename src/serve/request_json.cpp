@@ -42,14 +42,26 @@ Result<TaskReference> task_from(const json& node) {
     }
     return task;
   }
-  if (!node.is_object() || node.size() != 1)
-    return invalid("task is neither a name nor one of {\"name\": ...}, {\"digest\": ...}, {\"toml\": ...}");
-  LATHE_CHECK_OK(refuse_unknown(node, "task", {"name", "digest", "toml"}));
+  if (!node.is_object() || node.size() != (node.contains("toml") && node.contains("files") ? 2 : 1))
+    return invalid("task is neither a name nor one of {\"name\": ...}, {\"digest\": ...}, {\"toml\": ...}",
+                   "a process task is {\"toml\": ..., \"files\": {\"NAME.py\": ...}}");
+  LATHE_CHECK_OK(refuse_unknown(node, "task", {"name", "digest", "toml", "files"}));
   JsonReader reader(node, "task");
   if (reader.has("name")) reader.read("name", task.name);
   if (reader.has("toml")) reader.read("toml", task.toml);
   if (reader.has("digest")) reader.read("digest", task.digest.emplace());
   if (!reader.status().ok()) return reader.status().error();
+  if (node.contains("files")) {
+    const json& files = node["files"];
+    if (!files.is_object() || files.size() > 1)
+      return invalid("task.files is no object with one file, which [reference] names as its source");
+    for (const auto& file : files.items()) {
+      if (!file.value().is_string()) return invalid("task.files has a file that is no text");
+      task.files.emplace(file.key(), file.value().get<std::string>());
+      if (task.files.begin()->second.size() > kMaxTaskBytes)
+        return invalid(fmt::format("a file is longer than {} bytes", kMaxTaskBytes));
+    }
+  }
   if (task.name.empty() && task.toml.empty() && !task.digest) return invalid("task is empty");
   if (task.toml.size() > kMaxTaskBytes)
     return invalid(fmt::format("the task's text is longer than {} bytes", kMaxTaskBytes));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct TaskReference {
   std::string name;
   std::optional<Digest> digest;
   std::string toml;
+  std::map<std::string, std::string> files = {};  ///< beside it: what `source` names, by name
 };
 
 /// One item as a client wrote it.

@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "task/task_text.h"
+
 namespace lathe::serve {
 namespace {
 
@@ -80,9 +82,10 @@ class WorkerLoop {
 
   Result<std::shared_ptr<const TaskSpec>> parsed(const WorkOrder& order) {
     if (const auto known = tasks_.find(order.task); known != tasks_.end()) return known->second;
-    LATHE_TRY(TaskSpec spec, parse_task(order.task_text, order.task_name));
-    if (spec.digest != order.task)
+    LATHE_TRY(TaskSpec read, parse_task_text(TaskText::split(order.task_text), order.task_name));
+    if (read.digest != order.task)
       return Error{ErrorCode::kCorrupt, "the task's text is not what its digest names"};
+    LATHE_TRY(TaskSpec spec, setup_.complete(std::move(read)));
     if (tasks_.size() >= kParsedTasks) tasks_.erase(tasks_.begin());
     auto task = std::make_shared<const TaskSpec>(std::move(spec));
     tasks_.emplace(order.task, task);

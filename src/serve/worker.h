@@ -13,6 +13,8 @@ struct WorkerSetup {
   WorkerHello hello;
   double beat_seconds = 1;
   std::function<double()> busy_seconds = [] { return 0.0; };  ///< of the device; any thread
+  /// What a device does to a task before it is evaluated: kInvalid where it cannot have it.
+  std::function<Result<TaskSpec>(TaskSpec)> complete = [](TaskSpec spec) { return spec; };
   CancelToken stop = {};  ///< once raised, the worker says that it leaves, and ends
 };
 

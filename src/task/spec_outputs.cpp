@@ -112,6 +112,13 @@ Status resolve_outputs(const TomlTable& task, TaskSpec& spec) {
     }
     spec.outputs.push_back(std::move(out));
   }
+  if (spec.outputs.empty() && spec.reference == ReferenceKind::kProcess) {
+    if (!spec.tensors.empty() || !spec.dim_names.empty())
+      return invalid("a task with tensors or dims needs an [[output]]",
+                     "a process task without all three has those of its module", task.where());
+    spec.fixed = true;
+    return Ok{};
+  }
   if (spec.outputs.empty()) {
     if (spec.nodes.empty()) {
       return invalid("a task needs a node or an output", "write graph = \"\"\"...\"\"\" or [[node]] tables",

@@ -139,6 +139,8 @@ class HostBackend final : public Backend {
     return make_process_reference(references_);
   }
 
+  Result<TaskSpec> complete(TaskSpec spec) { return references_.complete(std::move(spec)); }
+
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
@@ -275,6 +277,15 @@ Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& opt
       options, std::move(parts), choose_timing_cores(processors, cores_of(processors), options.threads));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));
+}
+
+Result<TaskSpec> complete_task(Backend& backend, TaskSpec spec) {
+  auto* const host = dynamic_cast<HostBackend*>(&backend);
+  if (!host) return Error{ErrorCode::kInternal, "the backend is no host backend"};
+  if (spec.reference != ReferenceKind::kProcess)
+    return invalid("host:cpu takes tasks with a process reference alone, and '" + spec.name + "' has none",
+                   "use another device", {spec.path, 0, 0});
+  return host->complete(std::move(spec));
 }
 
 }  // namespace lathe

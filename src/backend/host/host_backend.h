@@ -26,4 +26,9 @@ struct HostBackendOptions {
 /// no torch or the machine no jail.
 Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& options);
 
+/// A process task that lists no tensors, with those of its module (docs/host.md); other tasks as
+/// they are. `backend` is of make_host_backend(). Errors: kInvalid, with what is wrong with the
+/// module.
+Result<TaskSpec> complete_task(Backend& backend, TaskSpec spec);
+
 }  // namespace lathe

@@ -7,16 +7,19 @@
 #include <cstring>
 
 #include "record/json.h"
+#include "record/json_reader.h"
 
 namespace lathe::host {
 namespace {
 
 constexpr double kDescribeSeconds = 60;
+constexpr double kSignatureSeconds = 30;
 constexpr double kEvaluateSeconds = 300;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
 constexpr std::size_t kMostDescription = 1 << 20;
+constexpr std::size_t kMostRank = 8, kMostArguments = 64;
 
 Error module_failed(const BoundTask& task, const std::string& what) {
   return invalid("the process reference failed: " + what, "run its file in Python by itself",
@@ -52,6 +55,63 @@ void add_tolerance(const BoundTask& task, const std::vector<double>& usual, Expe
     expected.value.err.push_back(task.spec->tolerance *
                                  (roundings * u * std::fabs(y) + kLargestRoundings * u * largest +
                                   kOwnErrors * own_error + 2 * u * type.smallest_normal));
+}
+
+Result<std::vector<Expr>> shape_from(const nlohmann::json& node) {
+  if (!node.is_object() || !node.contains("shape")) return invalid("a tensor has no shape");
+  const nlohmann::json& extents = node["shape"];
+  if (!extents.is_array() || extents.size() > kMostRank)
+    return invalid(fmt::format("a tensor has more than {} axes", kMostRank));
+  std::vector<Expr> shape;
+  for (const nlohmann::json& extent : extents) {
+    if (!extent.is_number_integer()) return invalid("an extent is no integer");
+    shape.push_back(Expr::constant(extent.get<std::int64_t>()));
+  }
+  return shape;
+}
+
+Result<TensorDecl> tensor_from(const nlohmann::json& node, std::size_t number) {
+  TensorDecl tensor;
+  tensor.name = fmt::format("input{}", number);
+  LATHE_TRY(tensor.shape, shape_from(node));
+  JsonReader reader(node, tensor.name);
+  reader.read_name("dtype", tensor.dtype, [](std::string_view name) { return parse_dtype(name); });
+  std::string kind;
+  reader.read("kind", kind);
+  Generator& generator = tensor.generator;
+  if (kind == "value") {
+    tensor.role = Role::kScalar;
+    reader.read("value", tensor.value.emplace());
+  } else if (kind == "index") {
+    tensor.role = Role::kIndex;
+    generator.kind = kind;
+    std::int64_t limit = 0;
+    reader.read("limit", limit);
+    generator.index_limit = Expr::constant(limit);
+  } else if (kind == "range") {
+    generator.kind = "uniform";
+    generator.bounded = true;
+    reader.read("low", generator.low);
+    reader.read("high", generator.high);
+  } else {
+    generator.kind = kind == "zeros_ones" ? kind : "normal";
+    if (reader.has("mean")) reader.read("mean", generator.mean);
+    if (reader.has("scale")) reader.read("scale", generator.scale);
+  }
+  if (!reader.status().ok()) return reader.status().error();
+  if (tensor.shape.empty() && tensor.role != Role::kScalar) return invalid(tensor.name + " has no axis");
+  return tensor;
+}
+
+Result<OutputDecl> output_from(const nlohmann::json& node, std::size_t number) {
+  OutputDecl output;
+  output.name = fmt::format("output{}", number);
+  LATHE_TRY(output.shape, shape_from(node));
+  JsonReader reader(node, output.name);
+  reader.read_name("dtype", output.dtype, [](std::string_view name) { return parse_dtype(name); });
+  if (!reader.status().ok()) return reader.status().error();
+  output.compare = info(output.dtype).is_float ? CompareKind::kBound : CompareKind::kExact;
+  return output;
 }
 
 class ProcessReference final : public Reference {
@@ -107,6 +167,37 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     }
     bytes = needed;
   }
+}
+
+Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
+  if (spec.reference != ReferenceKind::kProcess || !spec.outputs.empty()) return spec;
+  LATHE_TRY(const BoundTask task, lathe::bind(spec, {}));
+  LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = kMostDescription}));
+  LATHE_TRY(auto zygote, zygotes_.take());
+  const ProgramText program = text_of_reference(spec, seed_of(task));
+  const Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
+  const auto reply =
+      loaded.ok() ? zygote->run_step('t', rooms, kSignatureSeconds, {}) : Result<ChildReply>(loaded.error());
+  if (!reply.ok()) return zygote.drop(), reply.error();
+  if (!reply->exited_with(kExitAnswered)) return module_failed(task, lathe::host::text_of(rooms));
+  LATHE_TRY(const nlohmann::json signature,
+            parse_json(raw_text_of(rooms, kMostDescription), "a module's signature"));
+  const auto list = [&](const char* name) {  // the module shares the process that wrote it
+    const bool there = signature.is_object() && signature.contains(name) && signature[name].is_array();
+    return there ? signature[name] : nlohmann::json::array();
+  };
+  const nlohmann::json inputs = list("inputs"), outputs = list("outputs");
+  if (inputs.size() > kMostArguments || outputs.size() > kMostArguments || outputs.empty())
+    return module_failed(task, fmt::format("{} inputs and {} outputs", inputs.size(), outputs.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    LATHE_TRY(spec.tensors.emplace_back(), tensor_from(inputs[i], i));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    LATHE_TRY(spec.outputs.emplace_back(), output_from(outputs[i], i));
+  }
+  LATHE_TRY(const BoundTask whole, lathe::bind(spec, {}));
+  (void)whole;
+  return spec;
 }
 
 Result<std::shared_ptr<const Model>> ReferenceRoom::model(const BoundTask& task) {

@@ -22,6 +22,10 @@ class ReferenceRoom {
   /// seed, and are the same as long as this object lives. Errors: kInvalid, with the module's
   /// traceback.
   Result<std::shared_ptr<const Model>> model(const BoundTask& task);
+  /// A process task that lists no tensors, with those of its module: what get_inputs() gives and
+  /// forward() returns. Other tasks as they are. Errors: kInvalid, with the module's traceback or
+  /// what is not taken.
+  Result<TaskSpec> complete(TaskSpec spec);
   /// Each output in fp64, and what the module gives in its own precision.
   struct Answer {
     std::vector<double> exact, usual;

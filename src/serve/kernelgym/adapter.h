@@ -1,0 +1,14 @@
+#pragma once
+
+#include "serve/http_server.h"
+#include "serve/service.h"
+
+namespace lathe::serve::kernelgym {
+
+/// KernelGYM's HTTP interface in front of Lathe's own, into which it translates: docs/kernelgym.md
+/// has the fields. Paths that are not KernelGYM's are `inner`'s, and so is what both have
+/// (/metrics). Who may do what, limits and durability are those of /v1. `service` must outlive the
+/// handler's server.
+HttpHandler adapt(Service& service, HttpHandler inner);
+
+}  // namespace lathe::serve::kernelgym

@@ -1,0 +1,171 @@
+#include "serve/kernelgym/request.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/visible_text.h"
+#include "record/json.h"
+#include "task/names.h"
+
+namespace lathe::serve::kernelgym {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTask = R"toml(name = "kernelgym"
+[reference]
+kind = "process"
+source = "reference.py"
+entry = "{}"
+)toml";
+constexpr const char* kFrontMatter =
+    "\"\"\"lathe host = {{ language = \"python\", entry = \"{}New\" }} \"\"\"\n";
+
+/// Reads optional fields. The first thing wrong is kept; null is as good as absent.
+class Fields {
+ public:
+  explicit Fields(const json& node) : node_(node) {}
+
+  const json* find(const std::string& name) {
+    known_.insert(name);
+    const auto found = node_.find(name);
+    return found == node_.end() || found->is_null() ? nullptr : &*found;
+  }
+  std::string text(const std::string& name, std::string otherwise) {
+    const json* const found = find(name);
+    if (!found) return otherwise;
+    if (!found->is_string()) return refuse(name, "is no text"), otherwise;
+    return found->get<std::string>();
+  }
+  std::optional<bool> flag(const std::string& name) {
+    const json* const found = find(name);
+    if (!found) return std::nullopt;
+    if (!found->is_boolean()) return refuse(name, "is neither true nor false"), std::nullopt;
+    return found->get<bool>();
+  }
+  int number(const std::string& name, int otherwise, int low, int high) {
+    const json* const found = find(name);
+    if (!found) return otherwise;
+    if (!found->is_number_integer() || *found < low || *found > high)
+      return refuse(name, fmt::format("is no integer from {} to {}", low, high)), otherwise;
+    return found->get<int>();
+  }
+  /// A field that has one value here.
+  void only(const std::string& name, const std::set<std::string>& values, const std::string& why) {
+    if (const std::string written = text(name, *values.begin()); !values.contains(written))
+      refuse(name, fmt::format("is '{}': {}", visible_line(written.substr(0, 64)), why));
+  }
+  void never(const std::string& name, bool value, const std::string& why) {
+    if (flag(name) == value) refuse(name, fmt::format("is {}: {}", value, why));
+  }
+  void absent(const std::string& name, const std::string& why) {
+    if (const json* const found = find(name); found && !found->empty()) refuse(name, "is given: " + why);
+  }
+  void refuse(const std::string& name, const std::string& why) {
+    if (status_.ok()) status_ = invalid(name + " " + why);
+  }
+  /// Of everything that was read, and of what nobody knows.
+  Status status() {
+    for (const auto& field : node_.items())
+      if (status_.ok() && !known_.contains(field.key()))
+        status_ = invalid(fmt::format("there is no field '{}'", visible_line(field.key().substr(0, 64))),
+                          "what nobody reads is refused, for whoever sends it expects something");
+    return status_;
+  }
+
+ private:
+  const json& node_;
+  std::set<std::string> known_;
+  Status status_ = Ok{};
+};
+
+std::string code(Fields& fields, const std::string& name) {
+  const std::string text = fields.text(name, "");
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) fields.refuse(name, "is missing or empty");
+  if (text.size() > kMaxCodeBytes) fields.refuse(name, fmt::format("is longer than {} bytes", kMaxCodeBytes));
+  return text;
+}
+
+int priority_of(Fields& fields) {
+  const std::string name = fields.text("priority", "normal");
+  if (name == "low") return -10;
+  if (name == "high") return 10;
+  if (name != "normal") fields.refuse("priority", "is none of low, normal and high");
+  return 0;
+}
+
+/// What this device cannot do, and what its gym never does.
+void refuse_what_is_not_here(Fields& fields) {
+  fields.only("workflow", {"kernelbench"}, "the workflow here is kernelbench");
+  fields.only("toolkit", {"kernelbench"}, "the toolkit here is kernelbench");
+  fields.only("backend_adapter", {"kernelbench"}, "the adapter here is kernelbench");
+  fields.only("backend", {"cpu"},
+              "this service runs PyTorch modules on the processor (--device host:cpu), neither Triton nor "
+              "CUDA; send \"cpu\" or leave it out");
+  fields.only("device_preference", {"cpu", "host:cpu"}, "the device here is the processor");
+  fields.only("reference_backend", {"pytorch"}, "the reference runs eagerly: torch.compile is not available");
+  fields.never("enable_profiling", true, "there are no device counters on this device; send false");
+  fields.never("run_triton_detection", true, "there is no Triton on this device; send false");
+  fields.never("enable_triton_detection", true, "there is no Triton on this device; send false");
+  fields.never("run_correctness", false, "there is no verdict without verification");
+  fields.absent("cases", "the gym draws inputs itself");
+  fields.absent("cases_code", "the gym draws inputs itself");
+  fields.absent("resources", "a kernel has the processors that the service was started with");
+}
+
+void note_what_is_different(Fields& fields, Request& request) {
+  const auto note = [&](const char* text) { request.notes.emplace_back(text); };
+  if (fields.find("num_warmup"))
+    note("num_warmup: each process makes two calls on inputs of its own before the clock starts");
+  fields.number("num_warmup", 3, 0, 100);
+  if (fields.find("num_perf_trials"))
+    note("num_perf_trials: the gym times pairs with the reference until the interval is narrow enough");
+  fields.number("num_perf_trials", 100, 1, 1000);
+  if (fields.flag("force_refresh") == true)
+    note("force_refresh: a verdict is known by its code, and is never stale");
+  fields.text("uuid", "");
+  fields.flag("is_valid");
+  if (fields.flag("use_reference_cache") == true)
+    note("use_reference_cache: the reference is timed beside the kernel, every time");
+  if (fields.flag("detect_decoy_kernel") == true)
+    note("detect_decoy_kernel: tampering is always looked for; who computes cannot be seen (own_kernels)");
+}
+
+}  // namespace
+
+Result<Request> parse_request(const json& node) {
+  if (!node.is_object()) return invalid("the request is no object");
+  Fields fields(node);
+  Request request;
+  request.task_id = fields.text("task_id", "");
+  if (request.task_id.empty() || request.task_id.size() > kMaxTaskIdBytes)
+    fields.refuse("task_id", fmt::format("is not of 1 to {} bytes", kMaxTaskIdBytes));
+  const std::string reference = code(fields, "reference_code");
+  const std::string kernel = code(fields, "kernel_code");
+  const std::string entry = fields.text("entry_point", "Model");
+  if (!is_usable_name(entry) || !is_usable_name(entry + "New"))
+    fields.refuse("entry_point", "cannot name a class");
+  refuse_what_is_not_here(fields);
+  note_what_is_different(fields, request);
+  request.correct_trials = fields.number("num_correct_trials", 5, 1, 20);
+  const int timeout = fields.number("timeout", 300, 10, 3600);
+  const int priority = priority_of(fields);
+  request.verbose = fields.flag("verbose_errors").value_or(true);
+  const std::optional<bool> measured = fields.flag("measure_performance");
+  request.timed = fields.flag("run_performance").value_or(measured.value_or(true));
+  LATHE_CHECK_OK(fields.status());
+  request.evaluation = json_text(
+      {{"task",
+        {{"toml", fmt::format(fmt::runtime(kTask), entry)}, {"files", {{"reference.py", reference}}}}},
+       {"candidate", fmt::format(fmt::runtime(kFrontMatter), entry) + kernel},
+       {"depth", request.timed ? "screen" : "verify"},
+       {"priority", priority},
+       {"deadline_seconds", timeout},
+       {"tag", request.task_id}});
+  return request;
+}
+
+}  // namespace lathe::serve::kernelgym
