@@ -1,9 +1,8 @@
-#include "task/spec.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/fd.h"
+#include "task/task_text.h"
 #include "tests/task/example_tasks.h"
 
 namespace lathe {
@@ -190,6 +189,43 @@ TEST(ParseTask, AProcessReferenceIsAFileBesideTheTask) {
   const Result<TaskSpec> other = load_task(path);
   ASSERT_TRUE(other.ok()) << other.error().to_string();
   EXPECT_NE(one->digest, other->digest) << "the module is part of what the task is";
+}
+
+TEST(ParseTask, ATaskTravelsWithItsModule) {
+  const std::string folder = testing::TempDir() + "lathe-travelling-task";
+  ASSERT_TRUE(make_directories(folder).ok());
+  ASSERT_TRUE(write_file_atomically(folder + "/t.toml", kProcessTask).ok());
+  ASSERT_TRUE(write_file_atomically(folder + "/module.py", "class Model: pass").ok());
+  const Result<TaskSpec> on_disk = load_task(folder + "/t.toml");
+  ASSERT_TRUE(on_disk.ok()) << on_disk.error().to_string();
+  const TaskText text = TaskText::split(text_of(*on_disk).joined());
+  EXPECT_EQ(text.digest(), on_disk->digest);
+  const Result<TaskSpec> sent = parse_task_text(text, "t");
+  ASSERT_TRUE(sent.ok()) << sent.error().to_string();
+  EXPECT_EQ(sent->digest, on_disk->digest);
+  EXPECT_EQ(sent->reference_text, "class Model: pass");
+
+  const auto refused = [](const TaskText& wrong) {
+    const auto parsed = parse_task_text(wrong, "t");
+    return parsed.ok() ? "" : parsed.error().message;
+  };
+  EXPECT_THAT(refused({std::string(kProcessTask)}), HasSubstr("is missing"));
+  EXPECT_THAT(
+      refused({"name = \"t\"\ntensor = [{ name = \"x\", shape = [4] }]\ngraph = \"y = exp(x)\"", "text"}),
+      HasSubstr("no process reference"));
+  EXPECT_THAT(refused({"# \x1e", "text"}), HasSubstr("control character"));
+  EXPECT_THAT(refused({std::string(kProcessTask), std::string(300 << 10, ' ')}), HasSubstr("256 KiB"));
+}
+
+TEST(ParseTask, AProcessTaskMayLeaveItsTensorsToItsModule) {
+  const std::string header = "name = \"module\"\n[reference]\nkind = \"process\"\nsource = \"module.py\"\n";
+  const Result<TaskSpec> parsed = parse_task(header, "t.toml");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+  EXPECT_TRUE(parsed->fixed) << "nobody knows how its shapes may change";
+  EXPECT_TRUE(parsed->tensors.empty());
+  EXPECT_TRUE(parsed->outputs.empty());
+  EXPECT_THAT(error_of(header + "[[tensor]]\nname = \"x\"\nshape = [4]\n").to_string(),
+              HasSubstr("[[output]]"));
 }
 
 TEST(ParseTask, ARefusedReferenceSaysWhy) {

@@ -1,15 +1,18 @@
 #include "backend/host/host_backend.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "base/fd.h"
 #include "baseline/baseline.h"
 #include "task/sample.h"
+#include "task/task_text.h"
 
 namespace lathe {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr const char* kTask = R"(
 name = "softmax_module"
@@ -185,6 +188,59 @@ TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
             "entry_error");
   EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"perl\"\nentry = \"Other\"\n\"\"\"\n").reason,
             "language");
+}
+
+TaskSpec task_of(const std::string& module) {
+  auto spec = parse_task_text(
+      {"name = \"module\"\n[reference]\nkind = \"process\"\nsource = \"module.py\"\n", module}, "task");
+  EXPECT_TRUE(spec.ok()) << spec.error().to_string();
+  return *std::move(spec);
+}
+
+TEST_F(HostBackendTest, ATaskWithoutTensorsHasThoseOfItsModule) {
+  const std::string model =
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def forward(self, x, i, k):\n        return (x * k).sum(), x.argmax(-1)\n";
+  const auto whole = complete_task(
+      backend(),
+      task_of(model + "def get_inputs():\n    return [torch.rand(3, 5), torch.randint(0, 7, (64,)), 2.5]\n"));
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  ASSERT_EQ(whole->tensors.size(), 3u);
+  EXPECT_TRUE(whole->tensors[0].generator.bounded) << "torch.rand is not negative";
+  EXPECT_GE(whole->tensors[0].generator.low, 0);
+  EXPECT_EQ(whole->tensors[1].role, Role::kIndex);
+  EXPECT_EQ(whole->tensors[1].dtype, DType::kI64);
+  EXPECT_EQ(whole->tensors[2].role, Role::kScalar);
+  EXPECT_EQ(whole->tensors[2].value, 2.5);
+  ASSERT_EQ(whole->outputs.size(), 2u);
+  EXPECT_EQ(whole->outputs[1].compare, CompareKind::kExact);
+  const auto bound = lathe::bind(*whole, {});
+  ASSERT_TRUE(bound.ok()) << bound.error().to_string();
+  EXPECT_EQ(bound->shape_of("input0"), (Shape{3, 5}));
+  EXPECT_EQ(bound->shape_of("output0"), Shape{});
+
+  const auto refusal = [&](const std::string& module) {
+    const auto refused = complete_task(backend(), task_of(module));
+    EXPECT_FALSE(refused.ok());
+    return refused.ok() ? std::string() : refused.error().message;
+  };
+  const auto refused_input = [&](const std::string& input) {
+    return refusal(model + "def get_inputs():\n    return [" + input + "]\n");
+  };
+  EXPECT_THAT(refusal(model), HasSubstr("no get_inputs()"));
+  EXPECT_THAT(refused_input("torch.ones(4)"), HasSubstr("the same at every call"));
+  EXPECT_THAT(refused_input("torch.triu(torch.randn(9, 9))"), HasSubstr("zeros by design"));
+  EXPECT_THAT(refused_input("torch.randint(0, 2, (64,)) * 2.0 - 1"), HasSubstr("whole numbers"));
+  EXPECT_THAT(refused_input("(lambda a: a + a.T)(torch.randn(9, 9))"), HasSubstr("symmetric"));
+  EXPECT_THAT(refused_input("'text'"), HasSubstr("is a str"));
+  EXPECT_THAT(refused_input("no_such_name"), HasSubstr("no_such_name"));
+}
+
+TEST_F(HostBackendTest, AReferencesModuleIsConfinedToo) {
+  const auto refused = complete_task(backend(), task_of("import os\nos.fork()\n"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_TRUE(complete_task(backend(), fixture_->spec).ok()) << "the next one is none the worse";
 }
 
 }  // namespace

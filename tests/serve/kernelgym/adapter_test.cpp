@@ -1,0 +1,267 @@
+#include "serve/kernelgym/adapter.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bench/serve/http_client.h"
+#include "candidate/candidate.h"
+#include "gym/gym.h"
+#include "serve/api.h"
+#include "serve/kernelgym/request.h"
+#include "serve/memory_queue.h"
+#include "serve/sqlite_ledger.h"
+#include "task/task_text.h"
+#include "tests/store/fixtures.h"
+
+namespace lathe::serve::kernelgym {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kReference = "import torch\n\nclass Model(torch.nn.Module):\n    pass\n";
+
+json request(const std::string& task_id, const std::string& kernel, json more = json::object()) {
+  more.update({{"task_id", task_id}, {"reference_code", kReference}, {"kernel_code", kernel}});
+  return more;
+}
+
+/// A worker inside the process, whose verdict is what the kernel says: "PASS", "INFRA", ...
+class ScriptedLink final : public WorkerLink {
+ public:
+  explicit ScriptedLink(Service& service) : service_(service) {}
+  void send(const FrontMessage& message) override {
+    const auto* order = std::get_if<WorkOrder>(&message);
+    if (!order) return;
+    ++orders;
+    const std::string text = order->candidate.substr(order->candidate.find('\n') + 1);
+    if (text.starts_with("wait")) return;
+    WorkerAnswer answer{order->lease, Verdict{}, {}};
+    Verdict& verdict = *answer.verdict;
+    if (const auto said = parse_outcome(text.substr(0, text.find(' '))); said.ok()) verdict.outcome = *said;
+    if (text.starts_with("once") && orders > 1) verdict.outcome = Outcome::kPass;
+    verdict.reason = "reason";
+    verdict.detail = "Traceback\nValueError: the last line\n";
+    verdict.task = order->task;
+    verdict.candidate = digest_of(order->candidate);
+    verdict.depth = order->depth;
+    if (verdict.passed()) {
+      verdict.timings = {{.shape = "only", .median_ns = 2e6, .pairs = 9}};
+      verdict.speedups = {{.baseline = "naive", .shape = "only", .ratio = {1.4, 1.5, 1.6}}};
+    }
+    if (text.starts_with("broken")) {
+      answer.verdict.reset();
+      answer.error = {ErrorCode::kInvalid, "the process reference failed: no"};
+    }
+    last = *order;
+    service_.worker_said("w", answer);
+  }
+  void end() override {}
+
+  std::atomic<int> orders{0};
+  WorkOrder last;
+
+ private:
+  Service& service_;
+};
+
+class AdapterTest : public testing::Test {
+ protected:
+  AdapterTest() { start(500); }
+  ~AdapterTest() override { stop(); }
+
+  void start(std::int64_t max_unfinished) {
+    stop();
+    ledger_ = *open_sqlite_ledger(folder_.path());
+    queue_ = make_memory_queue({}, steady_clock());
+    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
+    api_ = Api::make(
+        *service_, {.device_kind = "host:cpu", .gym_version = kGymVersion, .max_unfinished = max_unfinished},
+        null_sink());
+    server_ = *HttpServer::start("127.0.0.1", 0, {}, adapt(*service_, api_->handler()));
+    link_ = std::make_shared<ScriptedLink>(*service_);
+    service_->worker_joined("w", {.kind = {"host:cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
+                            link_);
+    stopping_ = false;
+    turning_ = std::thread([this] {
+      while (!stopping_) service_->turn(0.01);
+    });
+  }
+  void stop() {
+    if (!turning_.joinable()) return;
+    stopping_ = true;
+    turning_.join();
+    server_->stop();
+    service_.reset();
+    server_.reset();
+    api_.reset();
+    ledger_.reset();
+  }
+
+  HttpAnswer post(const std::string& path, const json& body) {
+    auto answer = HttpClient(server_->port()).post(path, body.dump());
+    EXPECT_TRUE(answer.ok());
+    return answer.ok() ? *answer : HttpAnswer{};
+  }
+  HttpAnswer get(const std::string& path) {
+    auto answer = HttpClient(server_->port()).get(path);
+    EXPECT_TRUE(answer.ok());
+    return answer.ok() ? *answer : HttpAnswer{};
+  }
+
+  const TemporaryFolder folder_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<Service> service_;
+  std::shared_ptr<Api> api_;
+  std::shared_ptr<ScriptedLink> link_;
+  std::unique_ptr<HttpServer> server_;
+  std::atomic<bool> stopping_{false};
+  std::thread turning_;
+};
+
+TEST_F(AdapterTest, AReferenceAndAKernelBecomeAProcessTaskAndACandidate) {
+  const json answer = json::parse(post("/evaluate", request("a", "PASS")).body);
+  EXPECT_EQ(answer["speedup"], 1.5);
+  EXPECT_EQ(answer["kernel_runtime"], 2.0) << "milliseconds";
+  EXPECT_EQ(answer["reference_runtime"], 3.0);
+  EXPECT_EQ(answer["metadata"]["speedup_low"], 1.4);
+  const auto task = parse_task_text(TaskText::split(link_->last.task_text), "task");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  EXPECT_EQ(task->digest, link_->last.task);
+  EXPECT_EQ(task->reference_text, kReference);
+  EXPECT_EQ(task->reference_entry, "Model");
+  EXPECT_TRUE(task->fixed);
+  const auto candidate = parse_candidate(link_->last.candidate, "candidate");
+  ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+  EXPECT_EQ(candidate->host_program().entry, "ModelNew");
+  EXPECT_EQ(link_->last.depth, Depth::kScreen);
+  post("/evaluate", request("b", "PASS", {{"run_performance", false}}));
+  EXPECT_EQ(link_->last.depth, Depth::kVerify);
+}
+
+TEST_F(AdapterTest, AMachineThatFailsIsNeverANumber) {
+  const HttpAnswer answer = post("/evaluate", request("i", "INFRA"));
+  EXPECT_EQ(answer.status, 503) << answer.body;
+  EXPECT_EQ(answer.headers.count("retry-after"), 1u);
+  EXPECT_EQ(link_->orders, 3) << "it tries again by itself";
+  EXPECT_EQ(json::parse(answer.body)["error_code"], "SYSTEM_ERROR");
+  EXPECT_FALSE(json::parse(answer.body).contains("speedup"));
+  EXPECT_EQ(get("/status/i").status, 503);
+  EXPECT_EQ(get("/results/i").status, 503);
+  const json batch =
+      json::parse(post("/evaluate/batch", {{"batch_id", "b"}, {"tasks", {request("i2", "INFRA 2")}}}).body);
+  EXPECT_EQ(batch["results"][0]["status"], "failed");
+  for (const char* const field : {"compiled", "correctness", "decoy_kernel", "speedup", "kernel_runtime"})
+    EXPECT_EQ(batch["results"][0][field], nullptr) << field;
+}
+
+TEST_F(AdapterTest, AMachineThatFailsOnceCostsTheClientNothing) {
+  const HttpAnswer answer = post("/evaluate", request("o", "once"));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(json::parse(answer.body)["correctness"], true);
+}
+
+TEST_F(AdapterTest, EachOutcomeHasItsFields) {
+  const struct {
+    const char* outcome;
+    json compiled, correctness, decoy;
+    const char* error;
+  } cases[] = {{"BUILD_FAILED", false, false, false, "COMPILATION_ERROR"},
+               {"WRONG", true, false, false, "CORRECTNESS_ERROR"},
+               {"CRASH", true, false, false, "RUNTIME_ERROR"},
+               {"TIMEOUT", true, false, false, "TIMEOUT_ERROR"},
+               {"TAMPERED", true, false, true, "CORRECTNESS_ERROR"},
+               {"SUSPECT", true, nullptr, false, "CORRECTNESS_ERROR"}};
+  for (const auto& one : cases) {
+    const json answer = json::parse(post("/evaluate", request(one.outcome, one.outcome)).body);
+    EXPECT_EQ(answer["status"], "completed") << one.outcome;
+    EXPECT_EQ(answer["compiled"], one.compiled) << one.outcome;
+    EXPECT_EQ(answer["correctness"], one.correctness) << one.outcome;
+    EXPECT_EQ(answer["decoy_kernel"], one.decoy) << one.outcome;
+    EXPECT_EQ(answer["error_code"], one.error) << one.outcome;
+    EXPECT_EQ(answer["metadata"]["outcome"], one.outcome);
+    EXPECT_THAT(answer["error_message"].get<std::string>(), HasSubstr("Traceback"));
+  }
+  const json brief =
+      json::parse(post("/evaluate", request("brief", "CRASH", {{"verbose_errors", false}})).body);
+  EXPECT_EQ(brief["error_message"], "CRASH reason: ValueError: the last line");
+  const json broken = json::parse(post("/evaluate", request("broken", "broken")).body);
+  EXPECT_EQ(broken["status"], "failed");
+  EXPECT_EQ(broken["error_code"], "VALIDATION_ERROR");
+  EXPECT_EQ(broken["compiled"], nullptr);
+}
+
+TEST_F(AdapterTest, TheLastEvaluationOfATaskIdCountsAlsoAfterARestart) {
+  post("/evaluate", request("a/b é", "WRONG"));
+  post("/evaluate", request("a/b é", "PASS"));
+  const std::string path = "/results/a%2Fb%20%C3%A9";
+  EXPECT_EQ(json::parse(get(path).body)["correctness"], true);
+  start(500);
+  EXPECT_EQ(json::parse(get(path).body)["correctness"], true) << "it is in the ledger";
+  EXPECT_EQ(json::parse(get("/status/a%2Fb%20%C3%A9").body)["status"], "completed");
+  EXPECT_EQ(get("/results/unknown").status, 404);
+}
+
+TEST_F(AdapterTest, FullMeansTooManyRequests) {
+  start(0);
+  const HttpAnswer one = post("/evaluate", request("x", "PASS"));
+  EXPECT_EQ(one.status, 429) << one.body;
+  EXPECT_EQ(one.headers.count("retry-after"), 1u);
+  EXPECT_EQ(json::parse(one.body)["error_code"], "RESOURCE_ERROR");
+  EXPECT_EQ(post("/evaluate/batch", {{"batch_id", "b"}, {"tasks", {request("y", "PASS")}}}).status, 429);
+}
+
+TEST_F(AdapterTest, OtherClientsDoNotSeeATask) {
+  const auto store = *TokenStore::open(folder_.path());
+  const std::string a = store->add({"a", Role::kSubmit, 100}).value(),
+                    b = store->add({"b", Role::kSubmit, 100}).value();
+  api_->set_tokens(Tokens(*store->list()));
+  EXPECT_EQ(post("/evaluate", request("x", "PASS")).status, 401);
+  EXPECT_EQ(get("/health").status, 401);
+  HttpClient first(server_->port(), a), second(server_->port(), b);
+  EXPECT_EQ(first.post("/evaluate", request("x", "PASS").dump())->status, 200);
+  EXPECT_EQ(first.get("/results/x")->status, 200);
+  EXPECT_EQ(second.get("/results/x")->status, 404);
+  EXPECT_EQ(second.remove("/tasks/x")->status, 404);
+}
+
+TEST_F(AdapterTest, AWorkflowIsTheSameByAnotherName) {
+  json payload = request("w", "PASS");
+  payload.erase("task_id");
+  const json answer = json::parse(
+      post("/workflow/submit", {{"workflow", "kernelbench"}, {"payload", payload}, {"task_id", "w"}}).body);
+  EXPECT_EQ(answer["task_id"], "w");
+  EXPECT_EQ(answer["result"]["correctness"], true) << answer;
+  EXPECT_EQ(post("/workflow/submit", {{"workflow", "other"}, {"payload", payload}, {"task_id", "w"}}).status,
+            400);
+  EXPECT_EQ(post("/workflow/submit", {{"payload", 3}, {"task_id", "w"}}).status, 400);
+}
+
+TEST_F(AdapterTest, WhatIsNotHonouredToTheLetterIsSaid) {
+  const json answer =
+      json::parse(post("/evaluate", request("n", "PASS", {{"num_warmup", 7}, {"force_refresh", true}})).body);
+  const std::string notes = answer["metadata"]["notes"].dump();
+  EXPECT_THAT(notes, HasSubstr("num_warmup"));
+  EXPECT_THAT(notes, HasSubstr("force_refresh"));
+  EXPECT_THAT(notes, HasSubstr("num_correct_trials")) << "the worker has made none";
+}
+
+TEST(Request, AnyJsonIsRefusedOrUnderstood) {
+  for (const json& node :
+       {json(), json(3), json::array({1}), json::object(), json("x"), json({{"task_id", 3}}),
+        json({{"task_id", "a"}, {"reference_code", json::array()}})})
+    EXPECT_FALSE(parse_request(node).ok()) << node;
+  EXPECT_TRUE(parse_request(request("a", "x")).ok());
+  json nulls = request("a", "x");
+  for (const char* const field : {"backend", "timeout", "priority", "entry_point", "resources", "cases"})
+    nulls[field] = nullptr;
+  EXPECT_TRUE(parse_request(nulls).ok()) << "null is as good as absent";
+}
+
+}  // namespace
+}  // namespace lathe::serve::kernelgym
