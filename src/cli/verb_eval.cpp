@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/host/host_backend.h"
 #include "base/fd.h"
 #include "cli/console.h"
 #include "cli/options.h"
@@ -80,7 +81,6 @@ std::string device_of(const std::vector<std::string>& files) {
 Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
   LATHE_TRY(TaskSpec loaded, load_task(options.task));
-  const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
   const auto texts = read_candidates(options.candidates);
   int code = kSuccess;
   for (const auto& text : texts)
@@ -90,6 +90,10 @@ Result<int> eval(EvalOptions options) {
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  if (loaded.reference == ReferenceKind::kProcess && backend->device().kind == "host:cpu") {
+    LATHE_TRY(loaded, complete_task(*backend, std::move(loaded)));
+  }
+  const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
   ProgressLine progress(task->name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
   GymOptions options_of_gym = gym_options(*backend);

@@ -747,13 +747,14 @@ class TheService final : public Service {
       end_deadline(client, id);
       withdraw(client, id, State::kExpired, {});
     }
-    while (!waits_.empty() && waits_.begin()->first <= now) {
-      const auto waiter = take_waiter(waits_.begin()->second);
-      if (waiter->id) {
-        asks_[{waiter->client, *waiter->id}].push_back(waiter->found);
-      } else {
-        waiter->reports(std::vector<Report>());
+    for (auto wait = waits_.begin(); wait != waits_.end() && wait->first <= now;) {
+      const std::int64_t number = (wait++)->second;
+      if (!waiters_.at(number).id) {
+        due_listeners_.insert(number);
+        continue;
       }
+      const auto waiter = take_waiter(number);
+      asks_[{waiter->client, *waiter->id}].push_back(waiter->found);
     }
     for (const auto& again : std::exchange(unwritten_, {})) again();
   }

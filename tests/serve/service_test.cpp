@@ -360,6 +360,18 @@ TEST_F(ServiceTest, WaitersAreToldOnceAndTimeOut) {
   EXPECT_EQ(reports, 1);
 }
 
+TEST_F(ServiceTest, WhatIsThereIsToldAlsoToThoseWhoDoNotWait) {
+  (void)submit(x_);
+  answer("w", join("w")->orders.at(0));
+  turn();
+  int reports = 0;
+  clock_.advance_ns(1'000'000'000);  // the turn ends what waits
+  service_->wait_for_next("a", 0, 10, 0,
+                          [&](const Service::Reports& next) { reports += static_cast<int>(next->size()); });
+  turn();
+  EXPECT_EQ(reports, 1);
+}
+
 TEST_F(ServiceTest, AFullDiskAcknowledgesNothingAndLosesNoAnswer) {
   const auto worker = join("w");
   (void)submit(x_);

@@ -1,6 +1,8 @@
 #include "backend/host/process_reference.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +26,18 @@ constexpr std::size_t kMostRank = 8, kMostArguments = 64;
 Error module_failed(const BoundTask& task, const std::string& what) {
   return invalid("the process reference failed: " + what, "run its file in Python by itself",
                  {task.spec->path, 0, 0});
+}
+
+/// What the module's process said, or how it ended.
+Error module_failed(const BoundTask& task, const ChildReply& reply, const Zygote::Rooms& rooms) {
+  const std::string said = lathe::host::text_of(rooms);
+  if (!said.empty()) return module_failed(task, said);
+  if (!WIFSIGNALED(reply.wait_status))
+    return module_failed(task, fmt::format("exit code {}", WEXITSTATUS(reply.wait_status)));
+  const int signal = WTERMSIG(reply.wait_status);
+  return module_failed(task, signal == SIGSYS    ? "it made a forbidden system call"
+                             : signal == SIGKILL ? "it took too long"
+                                                 : fmt::format("signal {}", signal));
 }
 
 ProgramText text_of_reference(const TaskSpec& spec, std::uint64_t seed) {
@@ -157,7 +171,7 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     auto reply =
         loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, {}) : Result<ChildReply>(loaded.error());
     if (!reply.ok()) return zygote.drop(), reply.error();
-    if (!reply->exited_with(kExitAnswered)) return module_failed(task, lathe::host::text_of(rooms));
+    if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
     LATHE_TRY(description, parse_json(raw_text_of(rooms, kMostDescription), "a module's description"));
     const auto needed = description.value("state_bytes", std::size_t{0});
     if (needed == 0) return description;
@@ -179,7 +193,7 @@ Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
   const auto reply =
       loaded.ok() ? zygote->run_step('t', rooms, kSignatureSeconds, {}) : Result<ChildReply>(loaded.error());
   if (!reply.ok()) return zygote.drop(), reply.error();
-  if (!reply->exited_with(kExitAnswered)) return module_failed(task, lathe::host::text_of(rooms));
+  if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
   LATHE_TRY(const nlohmann::json signature,
             parse_json(raw_text_of(rooms, kMostDescription), "a module's signature"));
   const auto list = [&](const char* name) {  // the module shares the process that wrote it
@@ -228,7 +242,7 @@ Result<std::vector<ReferenceRoom::Answer>> ReferenceRoom::evaluate(const BoundTa
   const auto reply =
       loaded.ok() ? zygote->run_step('e', rooms, kEvaluateSeconds, {}) : Result<ChildReply>(loaded.error());
   if (!reply.ok()) return zygote.drop(), reply.error();
-  if (!reply->exited_with(kExitAnswered)) return module_failed(task, lathe::host::text_of(rooms));
+  if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
   std::vector<Answer> answers;
   const auto* from = reinterpret_cast<const double*>(rooms.outputs.data());
   for (const OutputDecl& output : task.spec->outputs) {

@@ -240,6 +240,7 @@ TEST_F(HostBackendTest, AReferencesModuleIsConfinedToo) {
   const auto refused = complete_task(backend(), task_of("import os\nos.fork()\n"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("forbidden system call"));
   EXPECT_TRUE(complete_task(backend(), fixture_->spec).ok()) << "the next one is none the worse";
 }
 

@@ -126,10 +126,10 @@ class AdapterTest : public testing::Test {
 
 TEST_F(AdapterTest, AReferenceAndAKernelBecomeAProcessTaskAndACandidate) {
   const json answer = json::parse(post("/evaluate", request("a", "PASS")).body);
-  EXPECT_EQ(answer["speedup"], 1.5);
-  EXPECT_EQ(answer["kernel_runtime"], 2.0) << "milliseconds";
-  EXPECT_EQ(answer["reference_runtime"], 3.0);
-  EXPECT_EQ(answer["metadata"]["speedup_low"], 1.4);
+  EXPECT_NEAR(answer["speedup"].get<double>(), 1.5, 1e-9);
+  EXPECT_NEAR(answer["kernel_runtime"].get<double>(), 2, 1e-9) << "milliseconds";
+  EXPECT_NEAR(answer["reference_runtime"].get<double>(), 3, 1e-9);
+  EXPECT_NEAR(answer["metadata"]["speedup_low"].get<double>(), 1.4, 1e-9);
   const auto task = parse_task_text(TaskText::split(link_->last.task_text), "task");
   ASSERT_TRUE(task.ok()) << task.error().to_string();
   EXPECT_EQ(task->digest, link_->last.task);

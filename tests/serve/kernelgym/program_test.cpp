@@ -198,7 +198,7 @@ TEST_F(KernelGymTest, AReferenceThatCannotBeUsedIsAnErrorWithoutNumbers) {
   structured.replace(structured.find("torch.randn(64, 512)"), 20, "torch.tril(torch.randn(64, 64))");
   EXPECT_THAT(answer_to(structured), HasSubstr("zeros by design"));
   EXPECT_THAT(answer_to("import torch\nclass Model: pass  # not much\n"), HasSubstr("get_inputs"));
-  EXPECT_THAT(answer_to("import torch\nimport os\nos.fork()\n"), HasSubstr("process reference failed"));
+  EXPECT_THAT(answer_to("import torch\nimport os\nos.fork()\n"), HasSubstr("forbidden system call"));
   EXPECT_EQ(post("/evaluate", request("after", kRight))["correctness"], true) << "others go on";
 }
 
@@ -233,7 +233,7 @@ TEST_F(KernelGymTest, ProcessTasksOverLathesOwnInterfaceHaveTheirDigest) {
   };
   refused({{"toml", kTinyTask}}, "have a process reference");
   refused({{"toml", toml}}, "is missing");
-  refused({{"toml", toml}, {"files", {{"other.py", kReference}}}}, "has no 'softmax.py'");
+  refused({{"toml", toml + "# again\n"}, {"files", {{"other.py", kReference}}}}, "has no 'softmax.py'");
   refused("softmax_rows", "no task of that name");
 }
 
