@@ -1,7 +1,10 @@
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "record/json.h"
+#include "serve/kernelgym/request.h"
 #include "serve/message.h"
 #include "serve/remote_message.h"
 #include "serve/request_json.h"
@@ -12,6 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)parse_evaluation(text);
   (void)parse_batch(text);
+  if (lathe::json_nesting(text) <= kMaxNesting)
+    if (const auto body = lathe::parse_json(text, "body"); body.ok())
+      if (const auto request = kernelgym::parse_request(*body); request.ok())
+        if (!parse_evaluation(request->evaluation).ok()) __builtin_trap();
   if (const auto message = decode_worker_message(text); message.ok())
     if (!decode_worker_message(encode(*message)).ok()) __builtin_trap();
   if (const auto message = decode_front_message(text); message.ok())
