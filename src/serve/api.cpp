@@ -414,13 +414,17 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
 
   void evidence(const CallPtr& call) {
     const auto id = id_of(*call);
+    const auto reward = parse_reward(call->request.query);
     if (!id.ok()) return refuse(call, id.error());
+    if (!reward.ok()) return refuse(call, reward.error());
     service_.find(call->principal.client, *id,
-                  [self = shared_from_this(), call](const Service::Found& found) {
+                  [self = shared_from_this(), call, reward = *reward](const Service::Found& found) {
                     if (!found.ok()) return self->refuse(call, found.error());
                     if (!*found)
                       return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
-                    call->respond(json_response(200, evidence_json(**found)));
+                    const auto document = evidence_json(**found, reward);
+                    if (!document.ok()) return self->refuse(call, document.error());
+                    call->respond(json_response(200, *document));
                   });
   }
 

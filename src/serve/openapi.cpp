@@ -242,12 +242,40 @@ const char* const kOpenApiDocument = R"json({
       "in": "path",
       "required": true,
       "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
+      "name": "reward",
+      "in": "query",
+      "description": "A named reward (docs/rl.md); its value is the answer's reward, of INFRA there is retry instead.",
+      "schema": {
+       "enum": [
+        "correct",
+        "dr_kernel",
+        "dr_kernel_profiled",
+        "fast_1",
+        "fast_1.2",
+        "fast_1.5",
+        "fast_2",
+        "log_speedup",
+        "speedup"
+       ]
+      }
+     },
+     {
+      "name": "peer",
+      "in": "query",
+      "description": "The baseline that the reward's speedup is over; absent, the smallest over all counts.",
+      "schema": {"type": "string"}
      }
     ],
     "responses": {
      "200": {
       "description": "The evidence.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evidence"}}}
+     },
+     "400": {
+      "description": "The request is wrong; the message says where.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
      "401": {
       "description": "No valid token.",
@@ -715,7 +743,9 @@ const char* const kOpenApiDocument = R"json({
      "id": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
      "state": {"type": "string"},
      "verdict": {"type": "object", "description": "docs/json.md"},
-     "feedback": {"type": "string"}
+     "feedback": {"type": "string"},
+     "reward": {"type": "number", "description": "As asked for; never of INFRA."},
+     "retry": {"type": "boolean", "description": "INFRA: nothing is known of the candidate; submit it again."}
     }
    },
    "Tasks": {

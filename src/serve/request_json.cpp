@@ -120,6 +120,24 @@ std::optional<Verdict> verdict_of(const Report& report) {
   return *std::move(verdict);
 }
 
+Result<double> reward_of(const Verdict& verdict, const RewardQuestion& question) {
+  std::set<std::string> baselines;
+  for (const Speedup& speedup : verdict.speedups) baselines.insert(speedup.baseline);
+  if (!question.peer.empty()) {
+    if (!baselines.empty() && !baselines.contains(question.peer))
+      return invalid(fmt::format("there is no speedup over '{}'", visible_line(question.peer)),
+                     fmt::format("one of: {}", fmt::join(baselines, ", ")));
+    return question.reward.function(verdict, question.peer);
+  }
+  if (baselines.empty()) return question.reward.function(verdict, "");
+  std::optional<double> least;
+  for (const std::string& baseline : baselines) {
+    LATHE_TRY(const double number, question.reward.function(verdict, baseline));
+    least = std::min(least.value_or(number), number);
+  }
+  return *least;
+}
+
 }  // namespace
 
 Result<EvaluationItem> parse_evaluation(std::string_view body) {
@@ -160,12 +178,30 @@ json to_json(const Report& report) {
   return document;
 }
 
-json evidence_json(const Report& report) {
-  json document = {{"id", report.id.hex()}, {"state", name(report.state)}};
-  if (const auto verdict = verdict_of(report)) {
-    document["verdict"] = lathe::to_json(*verdict);
-    document["feedback"] = feedback_text(*verdict);
+Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, std::string>& query) {
+  const auto reward = query.find("reward"), peer = query.find("peer");
+  if (reward == query.end()) {
+    if (peer != query.end()) return invalid("there is a peer and no reward");
+    return std::optional<RewardQuestion>();
   }
+  LATHE_TRY(const Reward found, find_reward(visible_line(reward->second)));
+  return std::optional(RewardQuestion{found, peer == query.end() ? "" : peer->second});
+}
+
+Result<json> evidence_json(const Report& report, const std::optional<RewardQuestion>& question) {
+  json document = {{"id", report.id.hex()}, {"state", name(report.state)}};
+  const auto verdict = verdict_of(report);
+  if (!verdict) return document;
+  document["verdict"] = lathe::to_json(*verdict);
+  document["feedback"] = feedback_text(*verdict);
+  if (!question) return document;
+  if (verdict->outcome == Outcome::kInfra) {
+    document["retry"] = true;
+    return document;
+  }
+  const auto number = reward_of(*verdict, *question);
+  if (!number.ok()) return invalid(number.error().message, number.error().hint);
+  document["reward"] = *number;
   return document;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "record/verdict.h"
+#include "reward/reward.h"
 #include "serve/evaluation.h"
 
 namespace lathe::serve {
@@ -45,7 +46,19 @@ Result<std::vector<Result<EvaluationItem>>> parse_batch(std::string_view body);
 
 /// What GET /v1/evaluations/{id} shows.
 nlohmann::json to_json(const Report& report);
-/// The whole verdict and what a kernel's author should know of it.
-nlohmann::json evidence_json(const Report& report);
+
+/// Which number a client wants of a verdict.
+struct RewardQuestion {
+  Reward reward;
+  std::string peer;  ///< empty: of the rewards over every baseline the smallest
+};
+/// Parses "reward" and "peer" of a query; absent without "reward". Errors: kInvalid.
+Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, std::string>& query);
+
+/// The whole verdict, what a kernel's author should know of it, and "reward" where one is asked
+/// for. Of INFRA there is none but "retry". Errors: kInvalid where the verdict lacks what the reward
+/// needs.
+Result<nlohmann::json> evidence_json(const Report& report,
+                                     const std::optional<RewardQuestion>& question = {});
 
 }  // namespace lathe::serve

@@ -440,7 +440,8 @@ TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
   check("GET", "/v1/evaluations", "/v1/evaluations");
   check("GET", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
   check("GET", "/v1/evaluations/{id}", "/v1/evaluations/" + std::string(64, 'a'));
-  check("GET", "/v1/evaluations/{id}/evidence", "/v1/evaluations/" + id + "/evidence");
+  for (const char* query : {"", "?reward=correct", "?reward=best", "?reward=correct&peer=nobody"})
+    check("GET", "/v1/evaluations/{id}/evidence", "/v1/evaluations/" + id + "/evidence" + query);
   check("DELETE", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
   check("GET", "/v1/tasks", "/v1/tasks");
   check("GET", "/healthz", "/healthz");

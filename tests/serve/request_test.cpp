@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "base/random.h"
+#include "record/json.h"
+#include "serve/api.h"
 #include "serve/message.h"
 #include "serve/request_json.h"
 
@@ -116,6 +118,76 @@ TEST(RequestJson, ABatchIsBounded) {
   EXPECT_FALSE(parse_batch(nlohmann::json({{"items", items}}).dump()).ok());
   items.erase(0);
   EXPECT_EQ(parse_batch(nlohmann::json({{"items", items}}).dump())->size(), kMaxBatch);
+}
+
+Report report_of(const Verdict& verdict) {
+  return {.id = digest_of("id"), .state = State::kDone, .verdict = json_text(to_json(verdict))};
+}
+
+Verdict passed(double over_naive, double over_library) {
+  Verdict verdict;
+  verdict.outcome = Outcome::kPass;
+  verdict.reason = "ok";
+  verdict.speedups = {
+      {.baseline = "naive", .shape = "n=4", .ratio = {over_naive, over_naive, over_naive}},
+      {.baseline = "library", .shape = "n=4", .ratio = {over_library, over_library, over_library}}};
+  return verdict;
+}
+
+RewardQuestion question(const std::string& reward, const std::string& peer = {}) {
+  return {find_reward(reward).value(), peer};
+}
+
+TEST(Evidence, RewardsAreTheNamedFunctions) {
+  const Verdict verdict = passed(2.5, 1.25);
+  for (const Reward& reward : rewards()) {
+    if (reward.name == "dr_kernel_profiled") continue;
+    for (const std::string peer : {"naive", "library"}) {
+      const auto document = evidence_json(report_of(verdict), question(std::string(reward.name), peer));
+      ASSERT_TRUE(document.ok()) << reward.name;
+      EXPECT_DOUBLE_EQ((*document)["reward"].get<double>(), reward.function(verdict, peer).value());
+    }
+  }
+  const auto hardest = evidence_json(report_of(verdict), question("speedup"));
+  EXPECT_DOUBLE_EQ((*hardest)["reward"].get<double>(), 2.25) << "over every baseline: the smallest";
+  EXPECT_FALSE(evidence_json(report_of(verdict))->contains("reward")) << "nobody asked";
+}
+
+TEST(Evidence, FailuresAreZeroAndInfraIsNoNumber) {
+  Verdict verdict;
+  verdict.outcome = Outcome::kWrong;
+  EXPECT_EQ((*evidence_json(report_of(verdict), question("speedup", "naive")))["reward"], 0.0);
+  verdict.outcome = Outcome::kPass;  // verified, not timed
+  EXPECT_EQ((*evidence_json(report_of(verdict), question("speedup")))["reward"], 1.0);
+  verdict.outcome = Outcome::kInfra;
+  const auto infra = evidence_json(report_of(verdict), question("correct"));
+  EXPECT_FALSE(infra->contains("reward"));
+  EXPECT_EQ((*infra)["retry"], true);
+}
+
+TEST(Evidence, WhatCannotBeRewardedSaysWhy) {
+  const auto no_peer = evidence_json(report_of(passed(2, 1)), question("speedup", "cublas"));
+  ASSERT_FALSE(no_peer.ok());
+  EXPECT_EQ(no_peer.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(no_peer.error().hint, testing::HasSubstr("library, naive"));
+  const auto no_profile = evidence_json(report_of(passed(2, 1)), question("dr_kernel_profiled"));
+  ASSERT_FALSE(no_profile.ok());
+  EXPECT_EQ(no_profile.error().code, ErrorCode::kInvalid);
+
+  EXPECT_FALSE(parse_reward({})->has_value());
+  EXPECT_EQ((*parse_reward({{"reward", "correct"}, {"peer", "naive"}}))->peer, "naive");
+  EXPECT_FALSE(parse_reward({{"peer", "naive"}}).ok());
+  const auto unknown = parse_reward({{"reward", "best"}});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().hint, testing::HasSubstr("log_speedup"));
+}
+
+TEST(Evidence, TheDocumentNamesEveryReward) {
+  const auto document = nlohmann::json::parse(kOpenApiDocument);
+  const auto& parameters = document["paths"]["/v1/evaluations/{id}/evidence"]["get"]["parameters"];
+  nlohmann::json names = nlohmann::json::array();
+  for (const Reward& reward : rewards()) names.push_back(reward.name);
+  EXPECT_EQ(parameters[1]["schema"]["enum"], names);
 }
 
 }  // namespace
