@@ -11,7 +11,7 @@ from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Seque
 
 import httpx
 
-from .records import Evaluation, Submission, Task
+from .records import Evaluation, Graded, Scoring, Submission, Task
 
 DEFAULT_URL = "http://127.0.0.1:8320"
 _LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
@@ -118,6 +118,35 @@ def _evaluate(
         if progress:
             progress(len(done), len(submissions))
     return done
+
+
+_WITHOUT_VERDICT = {
+    "failed": "The task could not be prepared.",
+    "cancelled": "The evaluation was cancelled.",
+    "expired": "The evaluation was not done before its deadline.",
+}
+
+
+def _grade(
+    submissions: Sequence[Submission], scoring: Scoring, tries: int, progress: Optional[Progress]
+) -> Exchange[list[Graded]]:
+    evaluations = yield from _evaluate(
+        [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress
+    )
+    query = {"reward": scoring.reward, **({"peer": scoring.peer} if scoring.peer else {})}
+    documents: dict[str, dict[str, Any]] = {}
+    graded: list[Graded] = []
+    for evaluation in evaluations:
+        if evaluation.verdict is None:
+            reason = _WITHOUT_VERDICT.get(evaluation.state, "There is no verdict.")
+            graded.append(Graded(evaluation, f"{reason} {evaluation.error}".strip(), None))
+            continue
+        if evaluation.id not in documents:
+            documents[evaluation.id] = yield _Call("GET", f"/v1/evaluations/{evaluation.id}/evidence", query)
+        document = documents[evaluation.id]
+        reward = None if document.get("retry") else float(document["reward"])
+        graded.append(Graded(evaluation, document["feedback"], reward))
+    return graded
 
 
 @dataclass(frozen=True)
@@ -227,6 +256,17 @@ class Client:
         """The answers in the order of the submissions."""
         return self._run(_evaluate(submissions, tries, progress))
 
+    def grade(
+        self,
+        submissions: Sequence[Submission],
+        scoring: Scoring = Scoring(),
+        *,
+        tries: int = 3,
+        progress: Optional[Progress] = None,
+    ) -> list[Graded]:
+        """Rewards and feedback in the order of the submissions; their depth is the scoring's."""
+        return self._run(_grade(submissions, scoring, tries, progress))
+
     def submit(self, submissions: Sequence[Submission]) -> list[str]:
         """Ids, once the service will not forget them."""
         return self._run(_submit(submissions))
@@ -296,6 +336,16 @@ class AsyncClient:
         self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
     ) -> Awaitable[list[Evaluation]]:
         return self._run(_evaluate(submissions, tries, progress))
+
+    def grade(
+        self,
+        submissions: Sequence[Submission],
+        scoring: Scoring = Scoring(),
+        *,
+        tries: int = 3,
+        progress: Optional[Progress] = None,
+    ) -> Awaitable[list[Graded]]:
+        return self._run(_grade(submissions, scoring, tries, progress))
 
     def submit(self, submissions: Sequence[Submission]) -> Awaitable[list[str]]:
         return self._run(_submit(submissions))

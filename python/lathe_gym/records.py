@@ -24,9 +24,13 @@ class Submission:
     """From the submission; 0: none."""
     tag: str = ""
     """Comes back with the answer."""
+    is_answer: bool = False
+    """`candidate` is what a language model said, and the candidate is in it: the last fenced block that has front
+    matter."""
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"task": self.task, "candidate": self.candidate, "depth": self.depth}
+        text = "answer" if self.is_answer else "candidate"
+        body: dict[str, Any] = {"task": self.task, text: self.candidate, "depth": self.depth}
         if self.priority:
             body["priority"] = self.priority
         if self.deadline_seconds:
@@ -105,3 +109,30 @@ class Evaluation:
             tag=node.get("tag", ""),
             document=node,
         )
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How verdicts become rewards. The service computes them, by the functions that Lathe itself trains with."""
+
+    reward: str = "speedup"
+    """"correct", "speedup", "log_speedup", "fast_1", "fast_1.2", "fast_1.5", "fast_2", "dr_kernel" or
+    "dr_kernel_profiled" (which needs the depth "profile")."""
+    peer: str = ""
+    """The baseline that the speedup is over; empty: of the rewards over every baseline the smallest."""
+    depth: str = "screen"
+
+
+@dataclass(frozen=True)
+class Graded:
+    """An answer, what to tell the kernel's author, and the reward."""
+
+    evaluation: Evaluation
+    feedback: str
+    reward: Optional[float]
+    """None: nothing is known (`retry`)."""
+
+    @property
+    def retry(self) -> bool:
+        """The machine failed, or the evaluation has no verdict: no reward, not a reward of 0."""
+        return self.reward is None

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -8,6 +9,9 @@
 
 namespace lathe {
 namespace {
+
+constexpr const char* kFlags =
+    "-O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti -w";
 
 std::string dims_text(const Dims& dims) {
   std::string text;
@@ -32,6 +36,32 @@ std::string domain_text(const ExportRequest& request, const std::vector<KernelVa
   if (request.fallback)
     return text + " Elsewhere in the task's domain a slower kernel runs, verified as well.";
   return text + " Elsewhere the call returns `LATHE_OUTSIDE_DOMAIN`.";
+}
+
+nlohmann::json parameter_json(const std::string& name, std::string_view role, DType dtype,
+                              const std::vector<Expr>& shape) {
+  nlohmann::json extents = nlohmann::json::array();
+  for (const Expr& extent : shape) extents.push_back(extent.to_string());
+  return {{"name", name}, {"role", role}, {"dtype", info(dtype).name}, {"shape", std::move(extents)}};
+}
+
+/// What a program needs to call the C function, in the order of its parameters.
+nlohmann::json interface_json(const TaskSpec& task) {
+  nlohmann::json parameters = nlohmann::json::array();
+  const auto is_output = [&](const std::string& name) {
+    return std::ranges::any_of(task.outputs, [&](const OutputDecl& output) { return output.name == name; });
+  };
+  for (const TensorDecl& tensor : task.tensors) {
+    const char* const role = tensor.role == Role::kScalar ? "scalar"
+                             : is_output(tensor.name)     ? "inout"
+                                                          : "input";
+    parameters.push_back(parameter_json(tensor.name, role, tensor.dtype, tensor.shape));
+    if (tensor.value) parameters.back()["value"] = *tensor.value;
+  }
+  for (const OutputDecl& output : task.outputs)
+    if (!task.find_tensor(output.name))
+      parameters.push_back(parameter_json(output.name, "output", output.dtype, output.shape));
+  return {{"parameters", std::move(parameters)}, {"dims", task.dim_names}, {"flags", kFlags}};
 }
 
 std::string speedup_lines(const Verdict& verdict) {
@@ -59,8 +89,7 @@ if(NOT TARGET lathe_{name})
   target_include_directories(lathe_{name} PUBLIC "${{_lathe_dir}}/include" PRIVATE "${{_lathe_dir}}/device")
   target_compile_features(lathe_{name} PRIVATE cxx_std_20)
   # The flags that the kernel was verified with.
-  target_compile_options(lathe_{name} PRIVATE -O3 -march=native -ffp-contract=fast -fno-math-errno
-    -fno-trapping-math -fno-exceptions -fno-rtti -w)
+  target_compile_options(lathe_{name} PRIVATE {flags})
   set_target_properties(lathe_{name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 unset(_lathe_dir)
@@ -96,7 +125,8 @@ std::string cmake_config(const std::string& package, const std::vector<KernelVar
   std::string sources;
   for (const KernelVariant& variant : variants)
     sources += fmt::format("\n    \"${{_lathe_dir}}/src/kernel{}.cpp\"", variant.suffix);
-  return fmt::format(fmt::runtime(kConfig), fmt::arg("name", package), fmt::arg("sources", sources));
+  return fmt::format(fmt::runtime(kConfig), fmt::arg("name", package), fmt::arg("sources", sources),
+                     fmt::arg("flags", kFlags));
 }
 
 std::string cmake_lists(const std::string& package) {
@@ -115,6 +145,7 @@ std::string evidence_json(const ExportRequest& request, const std::string& packa
                              {"candidate_digest", request.candidate->digest.hex()},
                              {"device", request.device},
                              {"facts", request.facts},
+                             {"interface", interface_json(*request.task)},
                              {"verdict", to_json(*request.verdict)}};
   if (request.fallback) document["fallback_digest"] = request.fallback->digest.hex();
   return json_text(document, 2) + "\n";

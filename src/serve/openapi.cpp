@@ -592,7 +592,7 @@ const char* const kOpenApiDocument = R"json({
    "Submission": {
     "type": "object",
     "additionalProperties": false,
-    "required": ["task", "candidate"],
+    "required": ["task"],
     "properties": {
      "task": {
       "description": "A name or a digest; or one of both, or the task's TOML text, by field. A process task's module is in files, by the name that its TOML has.",
@@ -620,7 +620,11 @@ const char* const kOpenApiDocument = R"json({
      "candidate": {
       "type": "string",
       "maxLength": 1048576,
-      "description": "The kernel's text, front matter included."
+      "description": "The kernel's text, front matter included. This or an answer."
+     },
+     "answer": {
+      "type": "string",
+      "description": "What a language model said: the candidate is the last fenced block that has front matter."
      },
      "depth": {"enum": ["build", "verify", "screen", "final", "profile"], "default": "screen"},
      "priority": {

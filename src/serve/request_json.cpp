@@ -70,13 +70,22 @@ Result<TaskReference> task_from(const json& node) {
 
 Result<EvaluationItem> item_from(const json& node) {
   if (!node.is_object()) return invalid("an evaluation is no object");
-  LATHE_CHECK_OK(refuse_unknown(node, "the evaluation",
-                                {"task", "candidate", "depth", "priority", "deadline_seconds", "tag"}));
+  LATHE_CHECK_OK(
+      refuse_unknown(node, "the evaluation",
+                     {"task", "candidate", "answer", "depth", "priority", "deadline_seconds", "tag"}));
   EvaluationItem item;
   if (!node.contains("task")) return invalid("the evaluation has no task");
   LATHE_TRY(item.task, task_from(node["task"]));
   JsonReader reader(node, "evaluation");
-  reader.read("candidate", item.candidate);
+  if (node.contains("answer") && node.contains("candidate"))
+    return invalid("the evaluation has both a candidate and an answer");
+  if (node.contains("answer")) {
+    std::string answer;
+    reader.read("answer", answer);
+    item.candidate = candidate_in(answer);
+  } else {
+    reader.read("candidate", item.candidate);
+  }
   if (reader.has("depth")) reader.read_name("depth", item.depth, parse_depth);
   if (reader.has("priority")) reader.read("priority", item.priority);
   if (reader.has("deadline_seconds")) reader.read("deadline_seconds", item.deadline_seconds);

@@ -213,6 +213,14 @@ TEST_F(Export, WritesEvidenceAndAReadme) {
   EXPECT_EQ((*evidence)["schema"], "lathe.evidence/1");
   EXPECT_EQ((*evidence)["candidate_digest"], candidate_.digest.hex());
   EXPECT_TRUE(verdict_from_json((*evidence)["verdict"]).ok());
+  const auto& interface = (*evidence)["interface"];
+  EXPECT_EQ(interface["dims"], nlohmann::json({"n", "m"}));
+  EXPECT_EQ(interface["parameters"],
+            nlohmann::json::parse(R"([{"name": "alpha", "role": "scalar", "dtype": "fp32", "shape": []},
+                                      {"name": "x", "role": "input", "dtype": "fp32", "shape": ["n", "m"]},
+                                      {"name": "y", "role": "output", "dtype": "fp32", "shape": ["n", "m"]}])"));
+  EXPECT_THAT(*read_file(folder_ + "/lathe_shiftConfig.cmake"),
+              HasSubstr(interface["flags"].get<std::string>()));
   const std::string readme = *read_file(folder_ + "/README.md");
   EXPECT_THAT(readme, HasSubstr("compiled for m=8 or m=16"));
   EXPECT_THAT(readme, HasSubstr("| naive | 2.00 | 1.90 to 2.10 |"));

@@ -120,6 +120,16 @@ TEST(RequestJson, ABatchIsBounded) {
   EXPECT_EQ(parse_batch(nlohmann::json({{"items", items}}).dump())->size(), kMaxBatch);
 }
 
+TEST(Request, AnAnswerOfAModelHasACandidate) {
+  const std::string answer = "First:\n```\nint x;\n```\nBetter:\n```cpp\n/*lathe\n*/\nint y;\n```\nDone.";
+  const auto item = parse_evaluation(nlohmann::json({{"task", "softmax"}, {"answer", answer}}).dump());
+  ASSERT_TRUE(item.ok()) << item.error().to_string();
+  EXPECT_EQ(item->candidate, "/*lathe\n*/\nint y;\n");
+  EXPECT_EQ(parse_evaluation(R"({"task": "softmax", "answer": "I cannot."})")->candidate, "I cannot.");
+  EXPECT_FALSE(parse_evaluation(R"({"task": "softmax", "answer": "x", "candidate": "x"})").ok());
+  EXPECT_FALSE(parse_evaluation(R"({"task": "softmax", "answer": 3})").ok());
+}
+
 Report report_of(const Verdict& verdict) {
   return {.id = digest_of("id"), .state = State::kDone, .verdict = json_text(to_json(verdict))};
 }

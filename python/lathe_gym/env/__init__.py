@@ -1,0 +1,7 @@
+"""Environments for trainers over a running Lathe service. Each adapter is a module here that needs its
+trainer's package: `trl`, `verifiers`, `openenv`, `nemo_gym`; what they share needs none."""
+
+from ..records import Scoring
+from .episode import Episode, Observation, opening
+
+__all__ = ["Episode", "Observation", "Scoring", "opening"]

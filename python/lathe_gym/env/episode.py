@@ -1,0 +1,83 @@
+"""A conversation about one task: what every environment here is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ..client import AsyncClient, Client
+from ..records import Graded, Scoring, Submission, Task, Verdict
+
+@dataclass(frozen=True)
+class Observation:
+    """What follows an answer."""
+
+    feedback: str
+    reward: Optional[float]
+    """Of this answer; None: nothing is known."""
+    done: bool
+    verdict: Optional[Verdict]
+
+    @property
+    def retry(self) -> bool:
+        """The machine failed: the same answer may be given again, and the turn does not count."""
+        return self.reward is None
+
+
+@dataclass
+class Episode:
+    """Of `max_turns` answers each may improve on the last: the observation is the feedback of its verdict. It ends
+    after the last one, or at the first whose reward is `good_enough`."""
+
+    task: Task
+    scoring: Scoring = Scoring()
+    max_turns: int = 1
+    good_enough: Optional[float] = None
+    tag: str = ""
+    history: list[Observation] = field(default_factory=list)
+    """Of the answers that count."""
+    done: bool = False
+
+    def step(self, client: Client, answer: str) -> Observation:
+        (graded,) = client.grade([self._submission(answer)], self.scoring)
+        return self._after(graded)
+
+    async def step_async(self, client: AsyncClient, answer: str) -> Observation:
+        (graded,) = await client.grade([self._submission(answer)], self.scoring)
+        return self._after(graded)
+
+    @property
+    def turns(self) -> int:
+        return len(self.history)
+
+    @property
+    def best(self) -> Optional[float]:
+        """The largest reward so far."""
+        return max((one.reward for one in self.history if one.reward is not None), default=None)
+
+    def _submission(self, answer: str) -> Submission:
+        if self.done:
+            raise ValueError("the episode is over")
+        return Submission(self.task, answer, tag=self.tag, is_answer=True)
+
+    def _after(self, graded: Graded) -> Observation:
+        verdict = graded.evaluation.verdict
+        if graded.reward is None:
+            return Observation(graded.feedback, None, False, verdict)
+        good = self.good_enough is not None and graded.reward >= self.good_enough
+        self.done = good or self.turns + 1 >= self.max_turns
+        observation = Observation(graded.feedback, graded.reward, self.done, verdict)
+        self.history.append(observation)
+        return observation
+
+
+def opening(task: Task) -> str:
+    """The first message of a conversation for which there is no better prompt. Lathe's own, with the device and the
+    format explained, are in the data sets that `lathe data` writes."""
+    text = task.get("toml") if not isinstance(task, str) else None
+    what = f"this task of Lathe:\n\n```toml\n{text.strip()}\n```" if text else f"Lathe's task {_name_of(task)}."
+    return f"Write a fast kernel for {what}\n\nAnswer with the candidate, its /*lathe front matter included, in one fenced block."
+
+
+def _name_of(task: Task) -> str:
+    return task if isinstance(task, str) else next(iter(task.values()))
