@@ -1,8 +1,16 @@
 """Verdicts on compute kernels from a Lathe service, and the service itself where the wheel carries it."""
 
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Union
+
 from .client import AsyncClient, Client, LatheError
 from .records import Evaluation, Graded, Interval, Scoring, Submission, Verdict
 from .service import LocalService, program
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
 
 __all__ = [
     "AsyncClient",
@@ -15,6 +23,14 @@ __all__ = [
     "Scoring",
     "Submission",
     "Verdict",
+    "load",
     "program",
 ]
 __version__ = "0.1.0"
+
+
+def load(package: Union[str, "os.PathLike[str]"]) -> Kernel:
+    """An exported kernel as a function of PyTorch tensors (lathe_gym.kernel.load). Needs PyTorch."""
+    from .kernel import load
+
+    return load(package)

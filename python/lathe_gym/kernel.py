@@ -348,7 +348,7 @@ def _value(text: str, dims: Mapping[str, int]) -> int:
     """Of an extent: integer arithmetic over dims, which are positive."""
 
     def of(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
         if isinstance(node, ast.Name) and node.id in dims:
             return dims[node.id]
@@ -361,4 +361,7 @@ def _value(text: str, dims: Mapping[str, int]) -> int:
             return _FUNCTIONS[node.func.id](of(a), of(b))
         raise KernelError(f"the extent {text} is more than this version can evaluate")
 
-    return of(ast.parse(text, mode="eval").body)
+    try:
+        return of(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        raise KernelError(f"the extent {text} is more than this version can evaluate") from None

@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 mkdir -p "$PARITY_FOLDER"
-python=$("$root/scripts/parity_python.sh" "$PARITY_FOLDER/python")
+python=$("$root/scripts/python_env.sh" "$PARITY_FOLDER/python" "$root/scripts/parity_requirements.txt")
 models=$("$root/scripts/fetch_models.sh") || exit 77
 cd "$PARITY_FOLDER"
 # shellcheck disable=SC2086

@@ -2,7 +2,6 @@
 
 import asyncio
 import http.server
-import os
 import signal
 import socket
 import subprocess
@@ -12,36 +11,9 @@ import time
 import unittest
 from pathlib import Path
 
-from lathe_gym import AsyncClient, Client, LatheError, LocalService, Submission, program
-
-FAKE_WORKER = os.environ["LATHE_FAKE_WORKER"]
-TASK = {
-    "toml": """
-name = "tiny"
-dims = { n = [1, 4096] }
-tensor = [{ name = "x", shape = ["n"] }]
-graph = "y = add(x, x)"
-baselines = ["naive"]
-shape = [{ name = "small", n = 2048 }]
-"""
-}
-RIGHT = """/*lathe
-[[launch]]
-kernel = "twice"
-items = "n"
-args = ["x", "y"]
-*/
-#include <lathe/cpu.h>
-
-extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
-}
-"""
-
-
-def fake_service(*more: str) -> LocalService:
-    return LocalService(device="cpu", more=["--worker-program", FAKE_WORKER, "--workers", "2", *more])
-
+from common import FAKE_WORKER, RIGHT, TASK, WRONG, fake_service
+from lathe_gym import AsyncClient, Client, LatheError, LocalService, Scoring, Submission, program
+from lathe_gym.env import Episode, opening
 
 def submissions(count: int, text: str = "candidate") -> "list[Submission]":
     return [Submission(TASK, f"{text} {i} sleep=0.001", tag=f"tag {i}") for i in range(count)]
@@ -189,7 +161,7 @@ class Verdicts(unittest.TestCase):
         with LocalService(device="cpu") as service, Client(service.url) as client:
             right, wrong, broken = client.evaluate_all([
                 Submission(TASK, RIGHT),
-                Submission(TASK, RIGHT.replace("x[i] + x[i]", "x[i]")),
+                Submission(TASK, WRONG),
                 Submission(TASK, "no kernel")])
             self.assertTrue(right.verdict.passed, right)
             self.assertGreater(right.verdict.median_ns, 0)
@@ -197,6 +169,65 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(wrong.verdict.outcome, "WRONG")
             self.assertEqual(broken.verdict.outcome, "BUILD_FAILED")
             self.assertIn("feedback", client.evidence(wrong.id))
+
+
+class Rewards(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = LocalService(device="cpu")
+        cls.service.__enter__()
+        cls.addClassCleanup(cls.service.__exit__)
+        cls.client = Client(cls.service.url)
+        cls.addClassCleanup(cls.client.close)
+
+    def test_are_the_services(self):
+        answers = [Submission(TASK, f"So:\n```cpp\n{text}```\n", is_answer=True) for text in (RIGHT, WRONG, "?")]
+        for scoring in (Scoring(), Scoring("correct", depth="verify"), Scoring("fast_1", peer="naive")):
+            right, wrong, broken = self.client.grade(answers, scoring)
+            self.assertGreater(right.reward, 0)
+            self.assertEqual((wrong.reward, broken.reward), (0, 0))
+            self.assertIn("cases are wrong", wrong.feedback)
+        speedup = self.client.grade(answers[:1])[0]
+        low = speedup.evaluation.verdict.speedups["naive"].low
+        self.assertAlmostEqual(speedup.reward, 1 + min(low, 3), places=6)
+
+    def test_that_do_not_exist_are_refused_with_those_that_do(self):
+        with self.assertRaisesRegex(LatheError, "unknown reward 'best'; one of: .*log_speedup"):
+            self.client.grade([Submission(TASK, RIGHT)], Scoring("best", depth="build"))
+
+    def test_an_episode_goes_on_with_the_feedback(self):
+        episode = Episode(TASK, Scoring("correct", depth="verify"), max_turns=3, good_enough=1)
+        first = episode.step(self.client, WRONG)
+        self.assertEqual((first.reward, first.done), (0, False))
+        self.assertIn("cases are wrong", first.feedback)
+        second = episode.step(self.client, RIGHT)
+        self.assertEqual((second.reward, second.done), (1, True))
+        self.assertEqual((episode.best, episode.turns), (1, 2))
+        with self.assertRaisesRegex(ValueError, "over"):
+            episode.step(self.client, RIGHT)
+
+    def test_an_episode_ends_after_its_last_turn(self):
+        async def last():
+            async with AsyncClient(self.service.url) as client:
+                return await Episode(TASK, Scoring("correct", depth="verify")).step_async(client, WRONG)
+
+        self.assertTrue(asyncio.run(last()).done)
+
+    def test_the_opening_shows_the_task(self):
+        self.assertIn('graph = "y = add(x, x)"', opening(TASK))
+        self.assertIn("softmax_rows", opening("softmax_rows"))
+
+
+class MachinesThatFail(unittest.TestCase):
+    def test_are_no_reward_and_no_turn(self):
+        with fake_service() as service, Client(service.url) as client:
+            (graded,) = client.grade([Submission(TASK, "machine_fails")])
+            self.assertTrue(graded.retry)
+            self.assertIsNone(graded.reward)
+            episode = Episode(TASK)
+            after = episode.step(client, "machine_fails")
+            self.assertEqual((after.reward, after.retry, after.done), (None, True, False))
+            self.assertEqual((episode.turns, episode.best), (0, None))
 
 
 if __name__ == "__main__":

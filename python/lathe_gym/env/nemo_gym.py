@@ -96,7 +96,7 @@ class KernelResourcesServer(SimpleResourcesServer):
         session = request.session[SESSION_ID_KEY]
         episode = self._episodes.get(session) or self._new_episode(body.task)
         answer = body.response.output_text
-        if not episode.done and ("/*lathe" in answer or not episode.history):
+        if not episode.done and ("```" in answer or not episode.history):
             after = await episode.step_async(self._lathe(), answer)
             if after.retry:
                 raise HTTPException(503, f"retry: {after.feedback}", headers={"Retry-After": "5"})

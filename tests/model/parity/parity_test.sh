@@ -5,7 +5,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
-python=$("$root/scripts/parity_python.sh" "$PARITY_PYTHON")
+python=$("$root/scripts/python_env.sh" "$PARITY_PYTHON" "$root/scripts/parity_requirements.txt")
 models=$("$root/scripts/fetch_models.sh")
 export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error
 

@@ -1,0 +1,37 @@
+"""What the tests here share."""
+
+import os
+
+from lathe_gym import LocalService
+
+FAKE_WORKER = os.environ["LATHE_FAKE_WORKER"]
+TASK = {
+    "toml": """
+name = "tiny"
+dims = { n = [1, 4096] }
+tensor = [{ name = "x", shape = ["n"] }]
+graph = "y = add(x, x)"
+baselines = ["naive"]
+shape = [{ name = "small", n = 2048 }]
+"""
+}
+RIGHT = """/*lathe
+[[launch]]
+kernel = "twice"
+items = "n"
+args = ["x", "y"]
+*/
+#include <lathe/cpu.h>
+
+extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
+}
+"""
+
+
+WRONG = RIGHT.replace("x[i] + x[i]", "x[i]")
+
+
+def fake_service(*more: str) -> LocalService:
+    """Of workers whose verdicts follow from the text; "machine_fails" in it is INFRA."""
+    return LocalService(device="cpu", more=["--worker-program", FAKE_WORKER, "--workers", "2", *more])
