@@ -56,8 +56,8 @@ struct RewardQuestion {
 Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, std::string>& query);
 
 /// The whole verdict, what a kernel's author should know of it, and "reward" where one is asked
-/// for. Of INFRA there is none but "retry". Errors: kInvalid where the verdict lacks what the reward
-/// needs.
+/// for. Of INFRA there is none but "retry". Errors: kInvalid where the verdict lacks what the
+/// reward needs.
 Result<nlohmann::json> evidence_json(const Report& report,
                                      const std::optional<RewardQuestion>& question = {});
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from common import FAKE_WORKER, RIGHT, TASK, WRONG, fake_service
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, Scoring, Submission, program
 from lathe_gym.env import Episode, opening
+from lathe_gym.env.verl import MachineFailed, compute_score
 
 def submissions(count: int, text: str = "candidate") -> "list[Submission]":
     return [Submission(TASK, f"{text} {i} sleep=0.001", tag=f"tag {i}") for i in range(count)]
@@ -213,6 +214,16 @@ class Rewards(unittest.TestCase):
 
         self.assertTrue(asyncio.run(last()).done)
 
+    def test_what_verl_calls_has_a_score(self):
+        async def scored():
+            row = {"data_source": "lathe", "ground_truth": "", "extra_info": {"task": TASK}}
+            options = {"url": self.service.url, "reward": "correct", "depth": "verify"}
+            return await asyncio.gather(*(compute_score(solution_str=text, **row, **options) for text in (RIGHT, WRONG)))
+
+        right, wrong = asyncio.run(scored())
+        self.assertEqual(right, {"score": 1, "passed": 1, "outcome": "PASS"})
+        self.assertEqual(wrong, {"score": 0, "passed": 0, "outcome": "WRONG"})
+
     def test_the_opening_shows_the_task(self):
         self.assertIn('graph = "y = add(x, x)"', opening(TASK))
         self.assertIn("softmax_rows", opening("softmax_rows"))
@@ -228,6 +239,8 @@ class MachinesThatFail(unittest.TestCase):
             after = episode.step(client, "machine_fails")
             self.assertEqual((after.reward, after.retry, after.done), (None, True, False))
             self.assertEqual((episode.turns, episode.best), (0, None))
+            with self.assertRaises(MachineFailed):
+                asyncio.run(compute_score("", "machine_fails", "", {"task": TASK}, url=service.url, tries=2))
 
 
 if __name__ == "__main__":
