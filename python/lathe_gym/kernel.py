@@ -17,6 +17,9 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
 
+from .errors import KernelError
+from .gemm import Gemm
+
 _DTYPES = {
     "fp64": torch.float64,
     "fp32": torch.float32,
@@ -53,10 +56,6 @@ extern "C" void lathe_torch_run(void* context, int64_t items, void (*body)(void*
   }
 }
 """
-
-
-class KernelError(RuntimeError):
-    """A package that cannot be loaded, or a call that the kernel was not made for."""
 
 
 class _Parallel(ctypes.Structure):
@@ -242,10 +241,13 @@ class Kernel:
         return getattr(getattr(torch.ops, namespace), self.name)
 
 
-def load(package: Union[str, "os.PathLike[str]"]) -> Kernel:
-    """The kernel of a package that `lathe export` wrote. Its first load on a machine compiles it with $CXX (else
-    c++), into $XDG_CACHE_HOME/lathe: a package's code is run, so load what you trust. Raises KernelError."""
+def load(package: Union[str, "os.PathLike[str]"]) -> Union[Kernel, Gemm]:
+    """The kernel of a package that `lathe export` wrote, or the matrix product of one that `lathe gemm export` did. Its
+    first load on a machine compiles a kernel with $CXX (else c++), into $XDG_CACHE_HOME/lathe: a package's code is
+    run, so load what you trust. Raises KernelError."""
     folder = Path(package).resolve()
+    if (folder / "lib" / "liblathe_gemm.so").exists():
+        return Gemm(folder / "lib" / "liblathe_gemm.so")
     try:
         document = json.loads((folder / "evidence.json").read_text())
     except (OSError, ValueError) as error:
