@@ -8,6 +8,8 @@ import sys
 import tempfile
 from collections import defaultdict
 
+NVIDIAS = re.compile("nccl|nvshmem|cudnn|cublas|cusparse|cufft|cusolver|curand|cuFile")
+
 
 def lines(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -69,7 +71,7 @@ def main(site):
         for name, version, file in undefined_symbols(library):
             if file in missing:
                 wanted[file].add((name, version))
-            elif not version and re.match(r"(nccl|nvshmem|nvshmemx|cudnn|cublas|cusparse|cufft|cusolver|curand|cuFile|nvml)", name):
+            elif not version and NVIDIAS.match(name):
                 loose.add((name, ""))
     for at, soname in enumerate(sorted(missing)):
         make(folder, soname, wanted[soname] | (loose if at == 0 else set()))

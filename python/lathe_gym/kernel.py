@@ -164,7 +164,7 @@ class Kernel:
         if value.dim() != len(parameter.shape):
             raise ValueError(f"{what} has {value.dim()} dims, and the kernel takes [{', '.join(parameter.shape)}]")
         if value.requires_grad and torch.is_grad_enabled():
-            raise KernelError(f"{what} requires a gradient, and {self.name} has none: detach it, or use torch.no_grad()")
+            raise KernelError(f"{what} requires a gradient, and the kernel has none: detach it, or use torch.no_grad()")
         return value
 
     def _dims_of(self, values: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, int]:

@@ -69,7 +69,8 @@ class NeMoGym(unittest.TestCase):
             self.assertEqual([one["reward"] for one in (right, wrong, broken)], [1, 0, 0])
             self.assertEqual([one["outcome"] for one in (right, wrong, broken)], ["PASS", "WRONG", "BUILD_FAILED"])
             self.assertFalse(any(one["mask_sample"] for one in (right, wrong, broken)))
-            rows = [one | {"_ng_task_index": 0, "_ng_rollout_index": at} for at, one in enumerate((right, wrong, broken))]
+            rows = [
+                one | {"_ng_task_index": 0, "_ng_rollout_index": at} for at, one in enumerate((right, wrong, broken))]
             answered = await client.post("lathe", "/aggregate_metrics", json={"verify_responses": rows})
             self.assertEqual(answered.status, 200, await answered.text())
             metrics = (await answered.json())["agent_metrics"]

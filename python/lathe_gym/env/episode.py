@@ -76,7 +76,8 @@ def opening(task: Task) -> str:
     format explained, are in the data sets that `lathe data` writes."""
     text = task.get("toml") if not isinstance(task, str) else None
     what = f"this task of Lathe:\n\n```toml\n{text.strip()}\n```" if text else f"Lathe's task {_name_of(task)}."
-    return f"Write a fast kernel for {what}\n\nAnswer with the candidate, its /*lathe front matter included, in one fenced block."
+    how = "Answer with the candidate, its /*lathe front matter included, in one fenced block."
+    return f"Write a fast kernel for {what}\n\n{how}"
 
 
 def _name_of(task: Task) -> str:

@@ -49,7 +49,8 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
     def load(self) -> Iterator[KernelTask]:
         for row in self._rows():
             task = row["task"]
-            data = KernelData(name=str(row.get("name", "")) or None, prompt=row.get("prompt") or opening(task), task=task)
+            prompt = row.get("prompt") or opening(task)
+            data = KernelData(name=str(row.get("name", "")) or None, prompt=prompt, task=task)
             yield KernelTask(data, self.config.task)
 
     def _rows(self) -> list[dict[str, Any]]:
