@@ -15,7 +15,8 @@ fi
 cd "$folder"
 env/bin/lathe tasks list | grep -q '^softmax_rows '
 env/bin/python - <<'END'
-from lathe_gym import Client, LocalService, Submission
+from lathe_gym import Client, LocalService, Scoring, Submission
+from lathe_gym.env.trl import reward_function
 
 KERNEL = """/*lathe
 [[launch]]
@@ -33,6 +34,8 @@ with LocalService(device="cpu") as service, Client(service.url) as client:
     right, wrong = client.evaluate_all([
         Submission("relu", KERNEL, depth="verify"),
         Submission("relu", KERNEL.replace("x[i] > 0", "x[i] > 1"), depth="verify")])
+    reward = reward_function(client, Scoring("correct", depth="verify"), "relu")
+    assert reward(completions=[KERNEL, "no kernel"]) == [1, 0]
 print(right.verdict, wrong.verdict, sep="\n")
 assert right.verdict.outcome == "PASS" and wrong.verdict.outcome == "WRONG"
 END

@@ -62,9 +62,10 @@ class Verifiers(unittest.TestCase):
     def play(self, url: str, model: Model, **fields):
         rows = Path(self.enterContext(tempfile.TemporaryDirectory())) / "rows.jsonl"
         rows.write_text(json.dumps({"task": TASK, "name": "tiny", "prompt": "Write it."}) + "\n")
-        config_type = vf.env_config_type("", "lathe_kernels")
+        config_type = vf.env_config_type("lathe-kernels")
         env = vf.load_environment(config_type.model_validate({
-            "taskset": {"id": "lathe-kernels", "rows": str(rows)}, "url": url, **fields}))
+            "taskset": {"id": "lathe-kernels", "rows": str(rows)}, "author": {"harness": {"id": "chat-harness"}},
+            "url": url, **fields}))
         context = vf.ModelContext(
             client=vf.EvalClientConfig(base_url=model.url, api_key_var="NONE"), model="scripted",
             sampling=vf.SamplingConfig())
