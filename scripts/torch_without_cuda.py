@@ -16,13 +16,13 @@ def lines(*command):
 
 
 def missing_libraries(libraries):
-    """Names that something needs and nothing provides."""
+    """NVIDIA's, that something needs and the packages do not have. What the machine has is left alone: it may be
+    another version."""
     here = {one.name for one in libraries}
-    known = " ".join(lines("/sbin/ldconfig", "-p"))
     needed = set()
     for one in libraries:
         needed |= set(re.findall(r"\(NEEDED\).*\[(.+?)\]", "\n".join(lines("readelf", "-dW", str(one)))))
-    return {name for name in needed if name not in here and f"{name} " not in known}
+    return {name for name in needed if re.match("libcu|libnccl|libnv", name) and name not in here}
 
 
 def undefined_symbols(library):
@@ -73,8 +73,8 @@ def main(site):
                 wanted[file].add((name, version))
             elif not version and NVIDIAS.match(name):
                 loose.add((name, ""))
-    for at, soname in enumerate(sorted(missing)):
-        make(folder, soname, wanted[soname] | (loose if at == 0 else set()))
+    for soname in missing:
+        make(folder, soname, wanted[soname] | loose)
     print(f"torch_without_cuda: {', '.join(sorted(missing))}", file=sys.stderr)
 
 

@@ -4,5 +4,11 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-python=$("$here/../../scripts/python_env.sh" "$TRAINERS/$1" "$here/requirements/$1.txt")
+scripts=$here/../../scripts
+folder=$TRAINERS/$1
+python=$("$scripts/python_env.sh" "$folder" "$here/requirements/$1.txt")
+if [ -d "$folder/lib/python3.11/site-packages/torch" ] && [ ! -e "$folder/without-cuda" ]; then
+  "$python" "$scripts/torch_without_cuda.py" "$folder/lib/python3.11/site-packages"
+  : >"$folder/without-cuda"
+fi
 exec "$python" -B "$here/$1_test.py" -v
