@@ -64,7 +64,7 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
 
 
 class KernelEnvConfig(vf.EnvConfig):
-    author: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"})
+    author: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
     url: str | None = None
     reward: str = "speedup"
     peer: str = ""
