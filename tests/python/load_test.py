@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-from lathe_gym import load, program
+from lathe_gym import load
 from lathe_gym.kernel import KernelError, _value
 
+SOURCE = Path(os.environ["LATHE_SOURCE"])
 UPDATE = """
 name = "update"
 dims = { n = [1, 64], m = [2, 512] }
@@ -28,7 +29,7 @@ shape = [{ name = "small", n = 16, m = 256 }]
 
 
 def shipped(name: str) -> str:
-    return (Path(os.environ["LATHE_TASKS"]) / f"{name}.toml").read_text()
+    return (SOURCE / "tasks" / f"{name}.toml").read_text()
 
 
 class Exported(unittest.TestCase):
@@ -38,18 +39,29 @@ class Exported(unittest.TestCase):
         os.environ["XDG_CACHE_HOME"] = str(cls.folder / "cache")
         cls.packages = {}
 
-    def package(self, name: str, task: str) -> Path:
-        """The better of two kernels that Lathe finds."""
+    def package(self, name: str, task: str, candidate: str = "") -> Path:
+        """The candidate, with the naive build where it does not serve; without one the naive build."""
         if name not in self.packages:
             file = self.folder / f"{name}.toml"
             file.write_text(task)
             out = self.folder / name
-            store = ["--store", str(self.folder / "store")]
-            for command in (["optimize", str(file), "--evals", "2"], ["export", "last", "--out", str(out)]):
-                ran = subprocess.run([str(program()), *command, *store], capture_output=True, text=True)
-                self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+            arguments = [str(file), str(SOURCE / "device"), str(out)]
+            if candidate:
+                kernel = self.folder / f"{name}.cpp"
+                kernel.write_text(candidate)
+                arguments.append(str(kernel))
+            subprocess.run([os.environ["LATHE_EXPORT_KERNEL"], *arguments], check=True)
             self.packages[name] = out
         return self.packages[name]
+
+    def test_dims_that_the_kernel_does_not_serve_go_to_the_fallback(self):
+        text = (SOURCE / "tests" / "library" / "softmax_rows.lathe.cpp").read_text()
+        narrow = text.replace('requires = "cols <= 65536"', 'requires = "cols % 8 == 0"')
+        self.assertNotEqual(text, narrow)
+        kernel = load(self.package("softmax_rows", shipped("softmax_rows"), narrow))
+        for rows, cols in ((64, 512), (64, 511), (1, 1)):
+            x = torch.randn(rows, cols)
+            torch.testing.assert_close(kernel(x), torch.softmax(x, -1))
 
     def test_layer_norm_is_pytorchs(self):
         kernel = load(self.package("layer_norm", shipped("layer_norm")))

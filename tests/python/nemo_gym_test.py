@@ -41,15 +41,19 @@ class NeMoGym(unittest.TestCase):
             head_server_config=head,
             global_config_dict=OmegaConf.create({"lathe": {"resources_servers": {"lathe": place}}}))
 
-    def run_with(self, conversation):
-        async def all_of_it():
-            session = set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
-            try:
-                await conversation()
-            finally:
-                await session.close()
+    @classmethod
+    def setUpClass(cls):
+        """The client has one session for a whole process."""
+        cls.runner = cls.enterClassContext(asyncio.Runner())
 
-        asyncio.run(all_of_it())
+        async def opened():
+            return set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
+
+        session = cls.runner.run(opened())
+        cls.addClassCleanup(lambda: cls.runner.run(session.close()))
+
+    def run_with(self, conversation):
+        self.runner.run(conversation())
 
     def test_rollouts_of_a_real_gym(self):
         service = self.enterContext(LocalService(device="cpu"))
