@@ -10,6 +10,7 @@ from .records import Evaluation, Graded, Interval, Scoring, Submission, Verdict
 from .service import LocalService, program
 
 if TYPE_CHECKING:
+    from .gemm import Gemm
     from .kernel import Kernel
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def load(package: Union[str, "os.PathLike[str]"]) -> Kernel:
+def load(package: Union[str, "os.PathLike[str]"]) -> Union[Kernel, Gemm]:
     """An exported kernel as a function of PyTorch tensors (lathe_gym.kernel.load). Needs PyTorch."""
     from .kernel import load
 

@@ -48,7 +48,9 @@ Exchange = Generator[_Call, dict[str, Any], Value]
 """Yields calls, is sent their answers, and returns a value: it neither blocks nor awaits."""
 
 
-def _call(method: str, path: str, query: Mapping[str, Any] = {}, body: Optional[Mapping[str, Any]] = None) -> Exchange:
+def _call(
+    method: str, path: str, query: Mapping[str, Any] = {}, body: Optional[Mapping[str, Any]] = None
+) -> Exchange[dict[str, Any]]:
     return (yield _Call(method, path, query, body))
 
 
@@ -221,9 +223,10 @@ def _arguments_of(call: _Call) -> dict[str, Any]:
 
 def _content(response: httpx.Response) -> dict[str, Any]:
     try:
-        return response.json()
+        document: dict[str, Any] = response.json()
     except ValueError:
         raise LatheError(response.status_code, "answer", "the answer is not JSON") from None
+    return document
 
 
 class Client:
@@ -292,7 +295,8 @@ class Client:
             while True:
                 call = exchange.send(self._answer(call))
         except StopIteration as end:
-            return end.value
+            value: Value = end.value
+            return value
 
     def _answer(self, call: _Call) -> dict[str, Any]:
         attempts = _Attempts(self._settings)
@@ -304,6 +308,7 @@ class Client:
                 error = raised
             pause = attempts.pause_after(response, error)
             if pause is None:
+                assert response is not None
                 return _content(response)
             time.sleep(pause)
 
@@ -368,7 +373,8 @@ class AsyncClient:
             while True:
                 call = exchange.send(await self._answer(call))
         except StopIteration as end:
-            return end.value
+            value: Value = end.value
+            return value
 
     async def _answer(self, call: _Call) -> dict[str, Any]:
         attempts = _Attempts(self._settings)
@@ -380,5 +386,6 @@ class AsyncClient:
                 error = raised
             pause = attempts.pause_after(response, error)
             if pause is None:
+                assert response is not None
                 return _content(response)
             await asyncio.sleep(pause)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
+import torch.utils.dlpack
 
 from .errors import KernelError
 from .gemm import Gemm
@@ -101,12 +102,12 @@ class Kernel:
         self._inputs = tuple(one for one in self._parameters if one.given)
         self._results = tuple(one for one in self._parameters if one.role in ("inout", "output"))
         handle = ctypes.CDLL(str(library))
-        dims = [ctypes.c_int64] * len(self._dims)
+        dims: list[Any] = [ctypes.c_int64] * len(self._dims)
         self._bytes = handle[f"lathe_{self.name}_workspace_bytes"]
         self._bytes.argtypes = [*dims, ctypes.c_void_p]
         self._bytes.restype = ctypes.c_int64
         self._function = handle[f"lathe_{self.name}"]
-        data = [_SCALARS[one.dtype] if one.role == "scalar" else ctypes.c_void_p for one in self._parameters]
+        data: list[Any] = [_SCALARS[one.dtype] if one.role == "scalar" else ctypes.c_void_p for one in self._parameters]
         self._function.argtypes = [*data, *dims, ctypes.c_void_p, ctypes.c_void_p]
         self._function.restype = ctypes.c_int
         self._run = ctypes.cast(handle.lathe_torch_run, ctypes.c_void_p).value
@@ -156,7 +157,7 @@ class Kernel:
         if not isinstance(value, torch.Tensor):
             if not hasattr(value, "__dlpack__"):
                 raise TypeError(f"{what} is no tensor but {type(value).__name__}")
-            value = torch.from_dlpack(value)
+            value = torch.utils.dlpack.from_dlpack(value)
         if value.device.type != "cpu":
             raise TypeError(f"{what} is on {value.device}, and this kernel is the CPU's")
         if value.dtype != _DTYPES[parameter.dtype]:

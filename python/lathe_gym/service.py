@@ -50,12 +50,13 @@ class LocalService:
     def __enter__(self) -> "LocalService":
         if self._store is None:
             self._folder = tempfile.TemporaryDirectory(prefix="lathe-")
-        store = self._store or self._folder.name
+        store = self._folder.name if self._folder else str(self._store)
         log = Path(store) / "serve.log"
         Path(store).mkdir(parents=True, exist_ok=True)
         command = [str(program()), "serve", "--port", "0", "--device", self._device, "--store", store, *self._more]
         with open(log, "w") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert self._process.stdout
         for line in self._process.stdout:
             found = re.search(r"http://\S+", line)
             if found:
@@ -74,7 +75,8 @@ class LocalService:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            self._process.stdout.close()
+            if self._process.stdout:
+                self._process.stdout.close()
             self._process = None
         if self._folder:
             self._folder.cleanup()

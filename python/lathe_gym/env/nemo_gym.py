@@ -79,7 +79,7 @@ class KernelResourcesServer(SimpleResourcesServer):
         app.post("/submit_kernel")(self.submit_kernel)
         return app
 
-    async def seed_session(  # type: ignore[override]
+    async def seed_session(
         self, request: Request, body: KernelSeedRequest
     ) -> BaseSeedSessionResponse:
         self._episodes[request.session[SESSION_ID_KEY]] = self._new_episode(body.task)
@@ -94,7 +94,7 @@ class KernelResourcesServer(SimpleResourcesServer):
         after = await episode.step_async(self._lathe(), body.candidate)
         return SubmitKernelResponse(feedback=after.feedback, reward=after.reward, retry=after.retry, done=after.done)
 
-    async def verify(  # type: ignore[override]
+    async def verify(
         self, request: Request, body: KernelVerifyRequest
     ) -> KernelVerifyResponse:
         session = request.session[SESSION_ID_KEY]
