@@ -1,5 +1,5 @@
 #!/bin/sh
-# trainer_test.sh TRAINER: runs TRAINER_test.py with the packages that requirements/TRAINER.txt pins. 77, with the
+# trainer_test.sh TRAINER TEST: runs TEST_test.py with the packages that requirements/TRAINER.txt pins. 77, with the
 # reason, where they cannot be had.
 set -eu
 
@@ -11,4 +11,4 @@ if [ -d "$folder/lib/python3.11/site-packages/torch" ] && [ ! -e "$folder/withou
   "$python" "$scripts/torch_without_cuda.py" "$folder/lib/python3.11/site-packages"
   : >"$folder/without-cuda"
 fi
-exec "$python" -B "$here/$1_test.py" -v
+exec "$python" -B "$here/$2_test.py" -v
