@@ -4,8 +4,8 @@
 #include "baseline/baseline.h"
 #include "library/export.h"
 
-// export_kernel TASK DEVICE_HEADERS OUT [CANDIDATE]: exports the candidate, with the naive build for
-// what it does not serve; without one the naive build. The verdict is only said to have passed.
+// export_kernel TASK DEVICE_HEADERS OUT [CANDIDATE]: exports the candidate, with the naive build
+// for what it does not serve; without one the naive build. The verdict is only said to have passed.
 namespace lathe {
 namespace {
 
