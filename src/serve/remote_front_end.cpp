@@ -268,6 +268,7 @@ class Bridge {
       note_answer();
       session_ = std::move(session);
       outbox_.clear();
+      if (draining_) outbox_.emplace_back(WorkerLeaves{});
       leases_.clear();
       said_ = received_ = 0;
       next_beat_ns_ = 0;

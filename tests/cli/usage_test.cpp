@@ -93,7 +93,6 @@ const std::vector<WrongUse> kWrongUses = {
      {"build", "tiny.toml", "tiny.toml", "--out", "o", "--arch", "sm_90"},
      3,
      {"there is no architecture 'sm_90'", "sm_90a"}},
-    {"WorkerWithoutAFrontEnd", {"worker", "--device", "cpu"}, 3, {"--front-end http://HOST:8320"}},
     {"WorkerOfNoFrontEnd", {"worker", "--front-end", "box"}, 3, {"'box' is no URL", "http://HOST:PORT"}},
     {"WorkerWithAQueue",
      {"worker", "--queue", "redis://:secret@q", "--store", "postgres://u:secret@d/lathe"},

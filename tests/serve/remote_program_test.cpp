@@ -180,6 +180,7 @@ TEST_F(RemoteProgramTest, AWorkerCutOffBeyondItsLeaseDoesNoHarm) {
   const auto first = worker();
   const std::string id = submit("text sleep=2");
   ASSERT_TRUE(eventually(20, [&] { return state(id) == "running"; }));
+  ASSERT_TRUE(eventually(5, [&] { return first->err().find("worker.joined") != std::string::npos; }));
   first->signal(SIGSTOP);  // its process goes on, and has its answer soon
   const auto second = worker();
   EXPECT_EQ(until_done(id, 20)["verdict"]["reason"], digest_of("text sleep=2").short_hex());
@@ -233,6 +234,7 @@ TEST_F(RemoteProgramTest, SigtermFinishesWhatIsInHand) {
   const auto remote = worker();
   const std::string id = submit("slow sleep=1");
   ASSERT_TRUE(eventually(20, [&] { return state(id) == "running"; }));
+  ASSERT_TRUE(eventually(5, [&] { return remote->err().find("worker.joined") != std::string::npos; }));
   remote->signal(SIGTERM);
   EXPECT_EQ(remote->wait(20), 0) << remote->err();
   EXPECT_EQ(state(id), "done");
