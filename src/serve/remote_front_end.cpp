@@ -199,7 +199,8 @@ class Bridge {
 
   bool is_idle() const {
     const std::lock_guard lock(mutex_);
-    return session_.empty() || (has_looked_ && leases_.empty() && outbox_.empty());
+    const bool has_left = left_ns_ > 0 && steady_clock().now_ns() >= left_ns_;
+    return session_.empty() || (has_left && leases_.empty() && outbox_.empty());
   }
 
   /// The process has ended.
@@ -306,10 +307,7 @@ class Bridge {
     if (session_ != session) return {Said::Kind::kSessionOver};
     if (said.kind == Said::Kind::kDone) {
       for (std::size_t i = 0; i < count; ++i)
-        if (std::holds_alternative<WorkerLeaves>(outbox_[i])) {
-          last_look_ns_ = after_seconds(kLeaveSeconds);
-          listening_cancel_.cancel();
-        }
+        if (std::holds_alternative<WorkerLeaves>(outbox_[i])) left_ns_ = after_seconds(kLeaveSeconds);
       outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(count));
       said_ += static_cast<std::int64_t>(count);
       note_answer();
@@ -335,11 +333,6 @@ class Bridge {
     for (;;) {
       changed_.wait(lock, [&] { return end_ || !session_.empty(); });
       if (end_) break;
-      // Orders that were under way when it left.
-      const bool is_last_look = last_look_ns_ > 0 && !has_looked_;
-      while (is_last_look && !end_ && steady_clock().now_ns() < last_look_ns_)
-        changed_.wait_for(lock, std::chrono::milliseconds(50));
-      if (end_ || session_.empty()) continue;
       const std::string session = session_;
       listening_cancel_ = {};
       FrontEnd::Ask ask{
@@ -357,7 +350,6 @@ class Bridge {
       if (session_ != session) continue;
       if (batch.ok()) {
         backoff.reset();
-        has_looked_ = has_looked_ || is_last_look;
         for (std::size_t i = 0; i < batch->messages.size(); ++i)
           if (batch->first + static_cast<std::int64_t>(i) == received_ + 1) {
             ++received_;
@@ -435,8 +427,8 @@ class Bridge {
   std::int64_t heard_ns_ = steady_clock().now_ns(), watched_ns_ = heard_ns_;
   std::int64_t next_beat_ns_ = 0, farewell_until_ns_ = 0;
   CancelToken listening_cancel_;
-  std::int64_t last_look_ns_ = 0;  // once the front end knows that this worker leaves
-  bool is_cut_off_ = false, draining_ = false, has_looked_ = false;
+  std::int64_t left_ns_ = 0;  // from then on nothing more comes; 0: the front end does not know yet
+  bool is_cut_off_ = false, draining_ = false;
   std::optional<WorkerEnd> end_;
   std::atomic<int> finished_{0};
   std::thread talking_, listening_;  // last, for they use the rest
