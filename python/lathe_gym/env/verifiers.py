@@ -1,6 +1,6 @@
 """verifiers (v1): a taskset of Lathe's tasks, and the environment that plays them over several turns.
 
-    eval lathe-kernels --env.taskset.tasks '["softmax_rows"]' --env.max_turns 4
+    vf-eval lathe-kernels --env.taskset.tasks softmax_rows --env.max-turns 4
 
 The model is the kernel's author, and the user is the gym: each answer is judged, and the feedback is the next turn.
 The episode's reward is the best of its answers'. Where a machine failed the episode is an error and no reward, which
