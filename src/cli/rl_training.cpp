@@ -5,16 +5,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/fd.h"
-#include "base/output.h"
 #include "cli/console.h"
 #include "cli/run_plan.h"
 #include "cli/session.h"
-#include "contest/standing.h"
-#include "record/json.h"
+#include "rl/choice_actor.h"
 #include "rl/contenders.h"
 #include "rl/run.h"
 
@@ -37,9 +34,7 @@ class StepLines {
     const auto now = std::chrono::steady_clock::now();
     if (step.step > 1 && step.step < step.steps && now < next_) return;
     next_ = now + std::chrono::seconds(1);
-    print_error("step {}/{}  reward {:.4f}  pass {:.1f}%  speedup {:.3f}  entropy {:.3f}  mismatch {:.1e}\n",
-                step.step, step.steps, step.reward, 100 * step.pass_rate, std::exp(step.log_speedup_low),
-                step.entropy, step.mismatch);
+    print_error("{}\n", rl::progress_text(step));
   }
 
  private:
@@ -53,11 +48,7 @@ Status examine(const rl::TableExam& exam, rl::ChoiceActor& actor, const std::str
   LATHE_TRY(const auto drawn, rl::contend(exam, actor, "learned_samples"));
   LATHE_TRY(const auto together, rl::contend_in_evolution(exam, actor, "learned_in_evolve"));
   for (const auto& some : {alone, drawn, together}) samples.insert(samples.end(), some.begin(), some.end());
-  std::string lines;
-  for (const ContestSample& sample : samples) lines += json_text(to_json(sample)) + "\n";
-  LATHE_CHECK_OK(write_output(folder + "/exam.jsonl", lines));
-  LATHE_TRY(const std::string table, Standing(samples).table(kLearned));
-  LATHE_CHECK_OK(write_output(folder + "/table.md", table));
+  LATHE_TRY(const std::string table, rl::write_standing(samples, kLearned, folder));
   print_block("", table);
   return Ok{};
 }
@@ -116,11 +107,11 @@ Result<int> train(const RlOptions& options) {
 
 }  // namespace
 
-bool asks_for_rl(const std::vector<std::string>& arguments) {
+bool trains_choices(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (argument.starts_with('-')) continue;
     const auto text = read_file(argument, kMostRecipeBytes);
-    return text.ok() && rl::is_rl_recipe(*text);
+    return text.ok() && rl::is_rl_recipe(*text) && !rl::names_language_model(*text);
   }
   return false;
 }

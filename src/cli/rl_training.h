@@ -8,8 +8,8 @@
 namespace lathe::cli {
 
 /// Whether the first of `lathe train`'s arguments that is no option names a recipe of reinforcement
-/// learning.
-bool asks_for_rl(const std::vector<std::string>& arguments);
+/// learning that trains no language model.
+bool trains_choices(const std::vector<std::string>& arguments);
 
 /// Trains a network that chooses schedules on a table of measured ones, and examines it on tasks
 /// that were held out. Returns the exit code.

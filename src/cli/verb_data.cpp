@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <set>
 
+#include "base/fd.h"
 #include "base/output.h"
 #include "cli/console.h"
 #include "cli/options.h"
@@ -17,10 +20,13 @@
 #include "policy/catalog/catalog.h"
 #include "policy/catalog/choice_space.h"
 #include "policy/catalog/schedule_language.h"
+#include "rl/contenders.h"
 #include "rl/table.h"
 
 namespace lathe::cli {
 namespace {
+
+constexpr std::size_t kMostExamTableBytes = std::size_t{1} << 30;
 
 struct DataVerbOptions {
   CommonOptions common;
@@ -29,6 +35,9 @@ struct DataVerbOptions {
   std::vector<std::string> stores;   ///< to read data sets from
   std::vector<std::uint64_t> seeds;  ///< of data sets to read; empty: all
   std::string out;
+  std::string language;      ///< of a table: "schedule" to tell prompts and schedules' texts too
+  std::string exam;          ///< a table whose held-out tasks examples leave out
+  double exam_share = 0.25;  ///< of its tasks
 };
 
 /// "3 tasks were made, 97 known before; 12 s of preparation, 340 s of evaluations".
@@ -106,10 +115,30 @@ Result<OpenedData> open_data(const DataVerbOptions& options) {
   return opened;
 }
 
+Result<rl::ScheduleTable> read_table(const std::string& path) {
+  LATHE_TRY(const std::string text, read_file(path, kMostExamTableBytes));
+  auto table = rl::parse_table(text);
+  if (!table.ok()) return invalid(path + ": " + table.error().message, table.error().hint);
+  return table;
+}
+
+/// Drops the tasks that an exam on the table will hold out, with all of their compositions.
+Status leave_out_exam(const std::string& path, double share, std::vector<DataTask>& tasks) {
+  LATHE_TRY(const rl::ScheduleTable table, read_table(path));
+  std::set<std::string> compositions;
+  for (const std::size_t task : rl::held_out_tasks(table, share))
+    compositions.insert(table.tasks[task].id().composition);
+  const auto dropped =
+      std::erase_if(tasks, [&](const DataTask& task) { return compositions.contains(task.composition); });
+  print("{} tasks are left out for the exam\n", dropped);
+  return Ok{};
+}
+
 Result<int> write(const DataVerbOptions& options) {
   LATHE_CHECK_OK(make_directories(options.out));
   LATHE_CHECK_OK(check_output(options.out + "/card.md"));
-  LATHE_TRY(const OpenedData opened, open_data(options));
+  LATHE_TRY(OpenedData opened, open_data(options));
+  if (!options.exam.empty()) LATHE_CHECK_OK(leave_out_exam(options.exam, options.exam_share, opened.tasks));
   LATHE_CHECK_OK(write_all_data(opened.tasks, options));
   print("{}\n", options.out + "/card.md");
   return static_cast<int>(kSuccess);
@@ -135,6 +164,33 @@ Result<int> write_exam(const DataVerbOptions& options) {
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 
+/// A task's rows, with prompt and texts as a model in the loop has them where `prompter` is given.
+Result<rl::TableTask> tabulate_task(const DataTask& task, const std::vector<Experience>& experiences,
+                                    const Prompter* prompter) {
+  const PolicyContext context{task.task, task.device.device, task.device.peaks};
+  LATHE_TRY(const auto space, make_schedule_space(context));
+  rl::TableTaskId id{.name = task.task->name,
+                     .composition = task.composition,
+                     .task = task.task->digest,
+                     .peer = task.best_peer};
+  if (prompter == nullptr) return rl::tabulate(std::move(id), *space, experiences);
+  const auto language = make_schedule_language();
+  LATHE_TRY(const auto wording, language->wording(context));
+  LATHE_TRY(const Prompt prompt,
+            prompter->render({*context.task, context.device, context.peaks, {}, HistoryUse::kBest, &*wording},
+                             PairOptions().prompt));
+  id.system = prompt.messages.front().content;
+  id.prompt = prompt.messages.back().content;
+  return rl::tabulate(
+      std::move(id), *space, experiences, [&](const Experience& experience) -> Result<std::string> {
+        std::string text = wording->shown(experience);
+        LATHE_TRY(const std::string meant, language->candidate(context, text));
+        if (meant == experience.candidate_text) return text;
+        return invalid(
+            fmt::format("{}: no schedule says {}", experience.task_name, experience.candidate.short_hex()));
+      });
+}
+
 Result<int> write_table(const DataVerbOptions& options) {
   LATHE_CHECK_OK(check_output(options.out));
   LATHE_TRY(const OpenedData opened, open_data(options));
@@ -157,14 +213,15 @@ Result<int> write_table(const DataVerbOptions& options) {
     LATHE_TRY(auto experiences, task.store->experiences(task.run.id));
     std::ranges::move(experiences, std::back_inserter(all[place->second].experiences));
   }
+  std::optional<Prompter> prompter;
+  if (!options.language.empty()) {
+    LATHE_TRY(prompter, Prompter::load());
+  }
   std::size_t rows = 0;
   for (const auto& [task, experiences] : all) {
-    LATHE_TRY(const auto space, make_schedule_space({task->task, task->device.device, task->device.peaks}));
-    auto made = rl::tabulate({.name = task->task->name,
-                              .composition = task->composition,
-                              .task = task->task->digest,
-                              .peer = task->best_peer},
-                             *space, experiences);
+    auto made = tabulate_task(*task, experiences, prompter ? &*prompter : nullptr);
+    if (!made.ok() && !options.language.empty())
+      print_error("{} is left out: {}\n", task->task->name, made.error().message);
     if (!made.ok() || made->rows().size() < 2) continue;  // nothing to choose
     rows += made->rows().size();
     table.tasks.push_back(*std::move(made));
@@ -239,6 +296,12 @@ void add_data(CLI::App& app, Run& run) {
   writes->add_option("--out", options->out, "A folder for examples, tasks and the card")->required();
   add_stores(*writes, *options);
   add_pairs(*writes, options->pairs);
+  writes->add_option(
+      "--exam", options->exam,
+      "A table of `lathe data table`: leave out the compositions that lathe train holds out of it");
+  writes->add_option("--exam-share", options->exam_share, "The recipe's held_out of the [exam]")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
   on_run(*writes, run, options, write);
 
   CLI::App* exams = verb->add_subcommand(
@@ -253,6 +316,10 @@ void add_data(CLI::App& app, Run& run) {
   CLI::App* tables = verb->add_subcommand(
       "table", "Write the schedules that data sets measured as a gym that replays them: lathe train --table");
   tables->add_option("--out", options->out, "A file of JSON Lines")->required();
+  tables
+      ->add_option("--language", options->language,
+                   "Also tell prompts and schedules as a language model reads and writes them")
+      ->check(CLI::IsMember({"schedule"}));
   add_stores(*tables, *options);
   on_run(*tables, run, options, write_table);
 

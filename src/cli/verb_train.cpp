@@ -30,7 +30,7 @@ void add_train(CLI::App& app, Run& run) {
   verb->set_help_flag();
   verb->callback([verb, &run] {
     run = [arguments = verb->remaining()] {
-      const auto code = asks_for_rl(arguments) ? train_choices(arguments) : become_trainer(arguments);
+      const auto code = trains_choices(arguments) ? train_choices(arguments) : become_trainer(arguments);
       return code.ok() ? *code : fail(code.error());
     };
   });

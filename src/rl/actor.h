@@ -50,12 +50,16 @@ class Actor {
   /// Takes an optimiser's step and clears the gradient. Returns its norm before it was clipped to
   /// `clip_norm` (0: it is not).
   virtual double update(double learning_rate, double clip_norm) = 0;
+  /// The answer of the most likely tokens.
+  virtual Result<Answer> greedy(const Prompt& prompt) = 0;
 
-  /// Weights and the optimiser's state: restored, a run goes on bit by bit.
-  virtual std::string save() const = 0;
-  virtual Status restore(const std::string& state) = 0;
-  /// What a policy loads.
-  virtual std::string weights() const = 0;
+  /// Weights and the optimiser's state: restored, a run goes on bit by bit. Many numbers are put
+  /// into a file of `folder`, which the state names and which stays until the save after the next
+  /// one, so that the state before is whole until this one is kept.
+  virtual Result<std::string> save(const std::string& folder) = 0;
+  virtual Status restore(const std::string& state, const std::string& folder) = 0;
+  /// Leaves what a policy loads in `folder`.
+  virtual Status write_result(const std::string& folder) const = 0;
 };
 
 /// Judges answers.

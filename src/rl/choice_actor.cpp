@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/output.h"
 #include "record/json.h"
 
 namespace lathe::rl {
@@ -172,11 +173,12 @@ Result<std::vector<Answer>> ChoiceActor::sample(std::span<const Prompt> prompts,
   return answers;
 }
 
-Answer ChoiceActor::greedy(const Prompt& prompt) {
+Result<Answer> ChoiceActor::greedy(const Prompt& prompt) {
   const Scored& scores = scored(prompt);
   const TableTask& task = table_.tasks[prompt.task];
   const auto best = std::ranges::max_element(scores.rows) - scores.rows.begin();
-  return {.text = task.rows()[static_cast<std::size_t>(best)].text(), .tokens = {}, .log_probabilities = {}};
+  return Answer{
+      .text = task.rows()[static_cast<std::size_t>(best)].text(), .tokens = {}, .log_probabilities = {}};
 }
 
 Result<std::vector<std::vector<double>>> ChoiceActor::log_probabilities(
@@ -285,7 +287,7 @@ double ChoiceActor::update(double learning_rate, double clip_norm) {
   return norm;
 }
 
-std::string ChoiceActor::save() const {
+Result<std::string> ChoiceActor::save(const std::string&) {
   return nlohmann::json{{"net", net_.to_text()},
                         {"updates", updates_},
                         {"first_moment", first_moment_},
@@ -293,7 +295,7 @@ std::string ChoiceActor::save() const {
       .dump();
 }
 
-Status ChoiceActor::restore(const std::string& state) {
+Status ChoiceActor::restore(const std::string& state, const std::string&) {
   LATHE_TRY(const nlohmann::json json, parse_json(state, "the actor's state"));
   try {
     LATHE_TRY(ChoiceNet net, ChoiceNet::from_text(json.at("net").get<std::string>()));
@@ -310,6 +312,10 @@ Status ChoiceActor::restore(const std::string& state) {
   known_.clear();
   std::ranges::fill(gradient_, 0);
   return Ok{};
+}
+
+Status ChoiceActor::write_result(const std::string& folder) const {
+  return replace_file(folder + "/weights.json", weights());
 }
 
 }  // namespace lathe::rl

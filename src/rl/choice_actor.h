@@ -30,12 +30,14 @@ class ChoiceActor final : public Actor {
                               std::span<const std::vector<double>> by_log_probability,
                               double entropy) override;
   double update(double learning_rate, double clip_norm) override;
-  std::string save() const override;
-  Status restore(const std::string& state) override;
-  std::string weights() const override { return net_.to_text(); }
-
   /// The most likely row.
-  Answer greedy(const Prompt& prompt);
+  Result<Answer> greedy(const Prompt& prompt) override;
+  Result<std::string> save(const std::string& folder) override;
+  Status restore(const std::string& state, const std::string& folder) override;
+  /// As `folder`/weights.json.
+  Status write_result(const std::string& folder) const override;
+
+  std::string weights() const { return net_.to_text(); }
 
  private:
   using TaskInputs = std::vector<std::vector<ChoiceInput>>;  ///< [node][value]

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/output.h"
+#include "contest/standing.h"
+#include "record/json.h"
 #include "reward/reward.h"
 
 namespace lathe::rl {
@@ -18,6 +23,8 @@ class Candidacy {
       : exam_(exam), task_(task), entrant_(std::move(entrant)), ordered_(ordered), gym_(exam.table) {}
 
   Status evaluate(const std::string& text, std::int64_t number) {
+    const TableRow* const row = task().find(text);
+    if (row == nullptr) return invalid(entrant_ + " answered with what was not measured: " + text);
     const Gym::Question question{task_, text};
     const Seed seed = exam_.seed.derive(entrant_ + " " + std::string(gym_.task_name(task_)),
                                         static_cast<std::uint64_t>(number));
@@ -41,14 +48,15 @@ class Candidacy {
       sample.speedup_low = speedup_low(verdict, peer);
       sample.speedup = verdict.speedup(peer)->mid;
     }
-    if (number > 0) scores_.emplace_back(sample.speedup_low, text);
+    if (number > 0) scores_.emplace_back(sample.speedup_low, row->text());
     samples_.push_back(std::move(sample));
     return Ok{};
   }
 
   const TableTask& task() const { return exam_.table.tasks[task_]; }
   bool knows(const std::string& text) const {
-    return std::ranges::find(scores_, text, &Score::second) != scores_.end();
+    const TableRow* const row = task().find(text);
+    return row != nullptr && std::ranges::find(scores_, row->text(), &Score::second) != scores_.end();
   }
   /// One of the best so far.
   const TableRow& parent(Rng& rng) {
@@ -98,6 +106,35 @@ const TableRow& mutated(Candidacy& candidacy, Rng& rng) {
   return *row;
 }
 
+/// An actor's independent answers to a task, many drawn together: a language model writes them side
+/// by side.
+class Proposals {
+ public:
+  Proposals(const TableExam& exam, Actor& actor, const std::string& name, std::int64_t at_once)
+      : actor_(actor),
+        seed_(exam.seed.derive(name + " proposes")),
+        at_once_(static_cast<std::size_t>(std::max<std::int64_t>(1, at_once))) {}
+
+  Result<std::string> next(std::size_t task) {
+    if (task_ != task || given_ == answers_.size()) {
+      draws_ = task_ == task ? draws_ + 1 : 0;
+      task_ = task, given_ = 0;
+      const std::vector<Prompt> prompts(at_once_, {.task = task});
+      LATHE_TRY(answers_, actor_.sample(prompts, seed_.derive("task", task).derive("draw", draws_)));
+    }
+    return answers_[given_++].text;
+  }
+
+ private:
+  Actor& actor_;
+  Seed seed_;
+  std::size_t at_once_;
+  std::optional<std::size_t> task_;
+  std::uint64_t draws_ = 0;
+  std::vector<Answer> answers_;
+  std::size_t given_ = 0;
+};
+
 /// All tasks' evaluations by `propose(candidacy, number, rng)`, which names the row to measure.
 template <class Propose>
 Result<std::vector<ContestSample>> all_tasks(const TableExam& exam, const std::string& entrant, bool ordered,
@@ -137,50 +174,61 @@ std::vector<ContestSample> contend_controls(const TableExam& exam) {
   return all;
 }
 
-Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& actor,
-                                           const std::string& name) {
+Result<std::vector<ContestSample>> contend(const TableExam& exam, Actor& actor, const std::string& name) {
+  Proposals proposals(exam, actor, name, exam.samples);
   LATHE_TRY(std::vector<ContestSample> all,
-            all_tasks(exam, name, false, exam.samples,
-                      [&](Candidacy&, std::size_t task, std::int64_t, Rng& rng) -> Result<std::string> {
-                        const Prompt prompt{.task = task};
-                        LATHE_TRY(const auto answers,
-                                  actor.sample(std::span(&prompt, 1), Seed::from_number(rng.next())));
-                        return answers.front().text;
-                      }));
+            all_tasks(exam, name, false, exam.samples, [&](Candidacy&, std::size_t task, std::int64_t, Rng&) {
+              return proposals.next(task);
+            }));
   for (const std::size_t task : exam.tasks) {
     Candidacy candidacy(exam, task, name, false);
-    LATHE_CHECK_OK(candidacy.evaluate(actor.greedy({.task = task}).text, 0));
+    LATHE_TRY(const Answer answer, actor.greedy({.task = task}));
+    LATHE_CHECK_OK(candidacy.evaluate(answer.text, 0));
     for (ContestSample& sample : candidacy.take()) all.push_back(std::move(sample));
   }
   return all;
 }
 
-Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, ChoiceActor& actor,
+Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, Actor& actor,
                                                            const std::string& name) {
+  Proposals proposals(exam, actor, name, exam.samples);
   return all_tasks(
       exam, name, true, exam.samples,
-      [&](Candidacy& candidacy, std::size_t task, std::int64_t number, Rng& rng) -> Result<std::string> {
-        const Prompt prompt{.task = task};
-        if (number == 1) return actor.greedy(prompt).text;
-        const std::vector<Prompt> prompts(kMostTries, prompt);
-        LATHE_TRY(const auto answers, actor.sample(prompts, Seed::from_number(rng.next())));
-        const auto is_new = [&](const Answer& answer) { return !candidacy.knows(answer.text); };
-        const auto first_new = std::ranges::find_if(answers, is_new);
-        return first_new == answers.end() ? answers.back().text : first_new->text;
+      [&](Candidacy& candidacy, std::size_t task, std::int64_t number, Rng&) -> Result<std::string> {
+        if (number == 1) {
+          LATHE_TRY(Answer answer, actor.greedy({.task = task}));
+          return std::move(answer.text);
+        }
+        std::string text;
+        for (int tries = 0; tries < kMostTries; ++tries) {
+          LATHE_TRY(text, proposals.next(task));
+          if (!candidacy.knows(text)) break;
+        }
+        return text;
       });
 }
 
-Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,
+Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, Actor& actor,
                                                         const std::string& name) {
+  Proposals proposals(exam, actor, name, exam.samples / 2);
   return all_tasks(
       exam, name, true, exam.samples,
       [&](Candidacy& candidacy, std::size_t task, std::int64_t number, Rng& rng) -> Result<std::string> {
-        const Prompt prompt{.task = task};
-        if (number == 1) return actor.greedy(prompt).text;
         if (number % 2 == 0) return mutated(candidacy, rng).text();
-        LATHE_TRY(const auto answers, actor.sample(std::span(&prompt, 1), Seed::from_number(rng.next())));
-        return answers.front().text;
+        if (number > 1) return proposals.next(task);
+        LATHE_TRY(Answer answer, actor.greedy({.task = task}));
+        return std::move(answer.text);
       });
+}
+
+Result<std::string> write_standing(std::span<const ContestSample> samples, const std::string& subject,
+                                   const std::string& folder) {
+  std::string lines;
+  for (const ContestSample& sample : samples) lines += json_text(to_json(sample)) + "\n";
+  LATHE_CHECK_OK(write_output(folder + "/exam.jsonl", lines));
+  LATHE_TRY(std::string table, Standing({samples.begin(), samples.end()}).table(subject));
+  LATHE_CHECK_OK(write_output(folder + "/table.md", table));
+  return table;
 }
 
 std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "contest/sample.h"
-#include "rl/choice_actor.h"
+#include "rl/actor.h"
 #include "rl/table.h"
 
 namespace lathe::rl {
@@ -24,18 +24,22 @@ struct TableExam {
 std::vector<ContestSample> contend_controls(const TableExam& exam);
 
 /// Independent samples of a learned actor and its greedy answer, as entrant `name`.
-Result<std::vector<ContestSample>> contend(const TableExam& exam, ChoiceActor& actor,
-                                           const std::string& name);
+Result<std::vector<ContestSample>> contend(const TableExam& exam, Actor& actor, const std::string& name);
 
 /// The actor's likeliest row, then draws from it, each new as far as one is found soon: what a
 /// search with the policy asks for.
-Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, ChoiceActor& actor,
+Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, Actor& actor,
                                                            const std::string& name);
 
 /// The actor proposes inside evolution: half of the evaluations, in turn with changes of the best
 /// so far.
-Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, ChoiceActor& actor,
+Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, Actor& actor,
                                                         const std::string& name);
+
+/// Leaves `folder`/exam.jsonl, a line for each evaluation, and `folder`/table.md: where `subject`
+/// stands among all entrants. Returns the table.
+Result<std::string> write_standing(std::span<const ContestSample> samples, const std::string& subject,
+                                   const std::string& folder);
 
 /// Which tasks are held out: a share of all at most, by whole compositions, chosen by their names,
 /// so that it is the same for all seeds.

@@ -75,6 +75,11 @@ Status read_loss(const TomlTable& root, RlRecipe& recipe) {
   return Ok{};
 }
 
+bool has_table(std::string_view text, const char* table) {
+  const auto document = TomlDocument::parse(text, {});
+  return document.ok() && document->root().has(table);
+}
+
 Status read_rest(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection optimizer,
             TomlSection::open(root, "optimizer", {"learning_rate", "clip_norm"}));
@@ -95,17 +100,16 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
 Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file) {
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
   const TomlTable root = document.root();
-  LATHE_CHECK_OK(
-      root.allow_only({"rl", "filters", "loss", "optimizer", "actor", "exam", "output"}, "a recipe"));
+  LATHE_CHECK_OK(root.allow_only(
+      {"rl", "filters", "loss", "optimizer", "actor", "exam", "output", "model", "adapter"}, "a recipe"));
   RlRecipe recipe;
   for (const auto read : {read_rl, read_filters, read_loss, read_rest}) LATHE_CHECK_OK(read(root, recipe));
   recipe.digest = digest_of(text);
   return recipe;
 }
 
-bool is_rl_recipe(std::string_view text) {
-  const auto document = TomlDocument::parse(text, {});
-  return document.ok() && document->root().has("rl");
-}
+bool is_rl_recipe(std::string_view text) { return has_table(text, "rl"); }
+
+bool names_language_model(std::string_view text) { return has_table(text, "model"); }
 
 }  // namespace lathe::rl

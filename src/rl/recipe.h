@@ -56,5 +56,8 @@ Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file)
 
 /// Whether a recipe's text is one of reinforcement learning: it has a table [rl].
 bool is_rl_recipe(std::string_view text);
+/// Whether it trains a language model: it has a table [model]. What the tables [model] and
+/// [adapter] say is for lathe-torch (train/lm_recipe.h).
+bool names_language_model(std::string_view text);
 
 }  // namespace lathe::rl

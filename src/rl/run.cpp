@@ -118,7 +118,7 @@ class Loop {
         LATHE_CHECK_OK(save(metrics.bytes(), samples.bytes()));
       if (outcome.cancelled) return outcome;
     }
-    LATHE_CHECK_OK(replace_file(run_.folder + "/weights.json", actor_.weights()));
+    LATHE_CHECK_OK(actor_.write_result(run_.folder));
     return outcome;
   }
 
@@ -340,7 +340,8 @@ class Loop {
 
   std::string checkpoint() const { return run_.folder + "/checkpoint.json"; }
 
-  Status save(std::int64_t metrics_bytes, std::int64_t samples_bytes) const {
+  Status save(std::int64_t metrics_bytes, std::int64_t samples_bytes) {
+    LATHE_TRY(const std::string actor, actor_.save(run_.folder));
     return replace_file(checkpoint(), json_text({{"steps_done", steps_done_},
                                                  {"recipe", recipe_.digest.hex()},
                                                  {"gym", run_.gym.hex()},
@@ -348,7 +349,7 @@ class Loop {
                                                  {"samples_bytes", samples_bytes},
                                                  {"rewards", smoother_.latest()},
                                                  {"exemplars", exemplars_.save()},
-                                                 {"actor", actor_.save()}}) +
+                                                 {"actor", actor}}) +
                                           "\n");
   }
 
@@ -360,7 +361,7 @@ class Loop {
         if (state.at(key).get<std::string>() != digest.hex())
           return invalid(fmt::format("{} was made with another {}", checkpoint(), key),
                          "resume with the same, or begin in a new folder");
-      LATHE_CHECK_OK(actor_.restore(state.at("actor").get<std::string>()));
+      LATHE_CHECK_OK(actor_.restore(state.at("actor").get<std::string>(), run_.folder));
       smoother_.restore(state.at("rewards").get<std::deque<double>>());
       exemplars_.restore(state.at("exemplars"));
       steps_done_ = state.at("steps_done").get<std::int64_t>();
@@ -382,6 +383,13 @@ class Loop {
 };
 
 }  // namespace
+
+std::string progress_text(const StepMetrics& step) {
+  return fmt::format(
+      "step {}/{}  reward {:.4f}  pass {:.1f}%  speedup {:.3f}  entropy {:.3f}  mismatch {:.1e}", step.step,
+      step.steps, step.reward, 100 * step.pass_rate, std::exp(step.log_speedup_low), step.entropy,
+      step.mismatch);
+}
 
 Result<RlOutcome> run_rl(const RlRun& run, Actor& actor, Gym& gym) {
   if (run.tasks.empty()) return invalid("there is no task to train on", "hold fewer out");

@@ -31,6 +31,7 @@ json to_json(const TableRow& row) {
     line["speedup"] = {row.speedup.low, row.speedup.mid, row.speedup.high};
   else
     line["reason"] = row.reason;
+  if (!row.schedule.empty()) line["schedule"] = row.schedule;
   return line;
 }
 
@@ -50,6 +51,7 @@ Result<TableRow> row_from(const json& line) {
   for (const json& choice : line.at("choices"))
     row.choices.push_back({choice.at(0).get<std::size_t>(), choice.at(1).get<std::size_t>()});
   LATHE_TRY(row.outcome, parse_outcome(line.at("outcome").get<std::string>()));
+  row.schedule = line.value("schedule", "");
   if (row.outcome != Outcome::kPass) {
     row.reason = line.value("reason", "");
     return row;
@@ -78,7 +80,9 @@ Result<TableTask> task_from(const json& line) {
   TableTaskId id{.name = line.at("task").get<std::string>(),
                  .composition = line.at("composition").get<std::string>(),
                  .task = {},
-                 .peer = line.at("peer").get<std::string>()};
+                 .peer = line.at("peer").get<std::string>(),
+                 .system = line.value("system", ""),
+                 .prompt = line.value("prompt", "")};
   LATHE_TRY(id.task, Digest::from_hex(line.at("digest").get<std::string>()));
   return TableTask::make(std::move(id), std::move(sites), std::move(rows));
 }
@@ -104,6 +108,11 @@ Result<TableTask> TableTask::make(TableTaskId id, std::vector<ChoiceSite> sites,
     const TableRow& row = made.rows_[r];
     if (!made.by_text_.emplace(row.text(), r).second)
       return invalid(fmt::format("row {} stands twice", row.text()));
+    if (row.schedule.empty() != made.id_.prompt.empty())
+      return invalid(fmt::format("row {} has {} schedule", row.text(), row.schedule.empty() ? "no" : "a"),
+                     "a prompt and all rows' schedules, or none of both");
+    if (!row.schedule.empty() && !made.by_text_.emplace(row.schedule, r).second)
+      return invalid(fmt::format("row {} has another row's schedule", row.text()));
     for (std::size_t i = 0, at = 0; i < row.choices.size(); ++i) {
       const auto& [site, value] = row.choices[i];
       if (site >= made.sites_.size() || value >= made.sites_[site].allowed.size())
@@ -150,8 +159,8 @@ bool TableTask::has_default() const {
   });
 }
 
-Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space,
-                           std::span<const Experience> experiences) {
+Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space, std::span<const Experience> experiences,
+                           const std::function<Result<std::string>(const Experience&)>& schedule_of) {
   std::vector<ChoiceSite> sites;
   std::vector<TableRow> rows;
   std::set<std::string> seen;
@@ -171,7 +180,11 @@ Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space,
       const auto value = std::ranges::find(site.allowed, chosen) - site.allowed.begin();
       row.choices.push_back({index, static_cast<std::size_t>(value)});
     }
-    if (seen.insert(row.text()).second) rows.push_back(std::move(row));
+    if (!seen.insert(row.text()).second) continue;
+    if (!id.prompt.empty()) {
+      LATHE_TRY(row.schedule, schedule_of(experience));
+    }
+    rows.push_back(std::move(row));
   }
   return TableTask::make(std::move(id), std::move(sites), std::move(rows));
 }
@@ -182,11 +195,12 @@ std::string to_text(const ScheduleTable& table) {
     json sites = json::array(), rows = json::array();
     for (const ChoiceSite& site : task.sites()) sites.push_back(to_json(site));
     for (const TableRow& row : task.rows()) rows.push_back(to_json(row));
-    text += json{{"task", task.id().name},         {"composition", task.id().composition},
+    json line = {{"task", task.id().name},         {"composition", task.id().composition},
                  {"digest", task.id().task.hex()}, {"peer", task.id().peer},
-                 {"sites", std::move(sites)},      {"rows", std::move(rows)}}
-                .dump() +
-            "\n";
+                 {"sites", std::move(sites)},      {"rows", std::move(rows)}};
+    if (task.is_written()) line["prompt"] = task.id().prompt;
+    if (!task.id().system.empty()) line["system"] = task.id().system;
+    text += line.dump() + "\n";
   }
   return text;
 }

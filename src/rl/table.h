@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ struct TableRow {
   Outcome outcome = Outcome::kInfra;
   std::string reason = {};
   Interval speedup = {};  ///< over the task's fastest peer, over all scored shapes; 0 for what did not pass
+  std::string schedule = {};  ///< as a language model writes it; empty: the table does not say
 
   std::string text() const;  ///< "0:2 1:0 4:3": names the row in its task
 };
@@ -35,13 +37,17 @@ struct TableTaskId {
   std::string composition;  ///< its operations: tasks of one composition are held out together
   Digest task;
   std::string peer;  ///< the fastest, which speedups are over
+  /// What a language model is asked, where the rows have their schedules' texts: the system's
+  /// message and the user's.
+  std::string system = {}, prompt = {};
 };
 
 /// All measured schedules of a task, and the tree of decisions that they span.
 class TableTask {
  public:
   /// Errors: kInvalid for rows that decide different things after the same choices, that are the
-  /// same, or that name sites or values which do not exist.
+  /// same, or that name sites or values which do not exist; for a prompt without all rows'
+  /// schedules, or schedules without a prompt.
   static Result<TableTask> make(TableTaskId id, std::vector<ChoiceSite> sites, std::vector<TableRow> rows);
 
   struct Node {
@@ -57,7 +63,10 @@ class TableTask {
   const std::vector<Node>& nodes() const {
     return nodes_;
   }  ///< the first is the root; none: one row, no choice
+  /// By a row's text() or its schedule.
   const TableRow* find(std::string_view text) const;
+  /// Whether a language model can be asked.
+  bool is_written() const { return !id_.prompt.empty(); }
   /// The row that usual values lead to, as far as they were measured.
   const TableRow& usual() const;
   bool has_default() const;  ///< usual() is what the catalogue writes first
@@ -77,8 +86,10 @@ struct ScheduleTable {
 };
 
 /// The rows that these experiences of one task give: what the catalogue wrote, each schedule once,
-/// failures of the machine left out. Experiences of other policies are passed over.
-Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space, std::span<const Experience> experiences);
+/// failures of the machine left out. Experiences of other policies are passed over. `schedule_of`
+/// gives rows' schedules where the id has a prompt.
+Result<TableTask> tabulate(TableTaskId id, const ChoiceSpace& space, std::span<const Experience> experiences,
+                           const std::function<Result<std::string>(const Experience&)>& schedule_of = {});
 
 /// JSON Lines: the device, then a task a line.
 std::string to_text(const ScheduleTable& table);

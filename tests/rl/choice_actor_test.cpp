@@ -26,7 +26,7 @@ ScheduleTable sparse_table() {
 class ChoiceActors : public testing::Test {
  protected:
   ChoiceActors() {
-    const std::string fresh = actor_.save();
+    const std::string fresh = *actor_.save("");
     auto json = nlohmann::json::parse(fresh);
     auto net = *ChoiceNet::from_text(json["net"].get<std::string>());
     Rng rng(Seed::from_number(3));
@@ -35,9 +35,9 @@ class ChoiceActors : public testing::Test {
   }
 
   void set(const ChoiceNet& net) {
-    auto json = nlohmann::json::parse(actor_.save());
+    auto json = nlohmann::json::parse(*actor_.save(""));
     json["net"] = net.to_text();
-    ASSERT_TRUE(actor_.restore(json.dump()).ok());
+    ASSERT_TRUE(actor_.restore(json.dump(), "").ok());
   }
   ChoiceNet net() { return *ChoiceNet::from_text(actor_.weights()); }
 
@@ -121,7 +121,7 @@ TEST_F(ChoiceActors, HaveTheGradientOfTheirLogProbabilities) {
 }
 
 TEST_F(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
-  const std::string best = actor_.greedy(prompt_).text;
+  const std::string best = actor_.greedy(prompt_)->text;
   const auto answers = actor_.sample(std::vector<Prompt>(500, prompt_), Seed::from_number(5));
   double of_best = -INFINITY, most = -INFINITY;
   for (const Answer& answer : *answers) {
@@ -132,10 +132,10 @@ TEST_F(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
 }
 
 TEST_F(ChoiceActors, RefuseTheStateOfAnotherNetwork) {
-  const ChoiceActor other(table_, Seed::from_number(1), {.hidden = 7});
-  EXPECT_FALSE(actor_.restore(other.save()).ok());
-  EXPECT_FALSE(actor_.restore("{}").ok());
-  EXPECT_FALSE(actor_.restore("no JSON").ok());
+  ChoiceActor other(table_, Seed::from_number(1), {.hidden = 7});
+  EXPECT_FALSE(actor_.restore(*other.save(""), "").ok());
+  EXPECT_FALSE(actor_.restore("{}", "").ok());
+  EXPECT_FALSE(actor_.restore("no JSON", "").ok());
 }
 
 }  // namespace

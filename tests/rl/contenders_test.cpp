@@ -6,6 +6,7 @@
 #include <set>
 
 #include "contest/standing.h"
+#include "rl/choice_actor.h"
 #include "tests/rl/made_up_table.h"
 
 namespace lathe::rl {
@@ -65,7 +66,7 @@ TEST(ContendWithoutRepeats, MeasuresEachRowOnceFromTheLikeliestOn) {
   const auto samples = contend_without_repeats(
       {.table = table, .tasks = {0}, .samples = 40, .seed = Seed::from_number(3)}, actor, "learned");
   ASSERT_TRUE(samples.ok());
-  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0}).text));
+  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0})->text));
   std::set<Digest> distinct;
   for (const ContestSample& sample : *samples) distinct.insert(sample.candidate);
   EXPECT_THAT(distinct, SizeIs(40));
@@ -78,7 +79,7 @@ TEST(ContendInEvolution, BeginsWithTheGreedyAnswer) {
       {.table = table, .tasks = {0}, .samples = 10, .seed = Seed::from_number(3)}, actor, "both");
   ASSERT_TRUE(samples.ok());
   EXPECT_THAT(*samples, SizeIs(10));
-  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0}).text));
+  EXPECT_EQ(samples->front().candidate, digest_of(actor.greedy({.task = 0})->text));
 }
 
 TEST(HeldOutTasks, AreTheSameShareWhateverTheOrder) {

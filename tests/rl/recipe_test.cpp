@@ -57,6 +57,12 @@ TEST(IsRlRecipe, TellsItFromASupervisedOne) {
   EXPECT_FALSE(is_rl_recipe("[rl"));
 }
 
+TEST(NamesLanguageModel, TellsWhoseTheRecipeIs) {
+  EXPECT_TRUE(names_language_model("[rl]\n[model]\npath = \"m\"\n"));
+  EXPECT_FALSE(names_language_model("[rl]\n[actor]\n"));
+  EXPECT_TRUE(parse_rl_recipe("[rl]\n[model]\npath = \"m\"\n[adapter]\n", "r.toml").ok());
+}
+
 TEST(ShippedRecipes, AreReadable) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/recipes/rl")) {

@@ -59,6 +59,42 @@ TEST(ParseTable, ReadsWhatWasWritten) {
   EXPECT_EQ(read->tasks[1].sites(), table.tasks[1].sites());
 }
 
+/// Two rows with the texts that a language model would write.
+Result<TableTask> written(const std::string& prompt, const std::string& first, const std::string& second) {
+  std::vector<TableRow> rows = {row({{0, 0}}), row({{0, 1}})};
+  rows[0].schedule = first, rows[1].schedule = second;
+  TableTaskId id{"t", "map", digest_of("t"), "naive"};
+  id.system = "You choose.", id.prompt = prompt;
+  return TableTask::make(std::move(id), {kUnroll}, std::move(rows));
+}
+
+TEST(TableTask, FindsARowByItsSchedule) {
+  const auto task = written("Which?", "unroll=1", "unroll=2");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  EXPECT_TRUE(task->is_written());
+  EXPECT_EQ(task->find("unroll=2"), &task->rows()[1]);
+  EXPECT_EQ(task->find("0:1"), &task->rows()[1]);
+  EXPECT_EQ(task->find("unroll=4"), nullptr);
+  EXPECT_FALSE(task_of({row({{0, 0}})})->is_written());
+}
+
+TEST(TableTask, HasPromptAndAllSchedulesOrNoneOfBoth) {
+  EXPECT_FALSE(written("Which?", "unroll=1", "").ok());
+  EXPECT_FALSE(written("", "unroll=1", "unroll=2").ok());
+  EXPECT_FALSE(written("Which?", "unroll=1", "unroll=1").ok());
+}
+
+TEST(ParseTable, ReadsPromptsAndSchedules) {
+  ScheduleTable table{.device = "d", .tasks = {}};
+  table.tasks.push_back(*written("Which\none?", "unroll=1\nstream=0", "unroll=2\nstream=0"));
+  const auto read = parse_table(to_text(table));
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ(to_text(*read), to_text(table));
+  EXPECT_EQ(read->tasks[0].id().system, "You choose.");
+  EXPECT_EQ(read->tasks[0].id().prompt, "Which\none?");
+  EXPECT_EQ(read->tasks[0].rows()[1].schedule, "unroll=2\nstream=0");
+}
+
 TEST(ParseTable, NamesTheLineThatIsWrong) {
   const std::string good = to_text(made_up_table(1));
   const auto error_of = [](const std::string& text) {
@@ -142,6 +178,16 @@ TEST(Tabulate, TakesEachKernelOfTheCatalogueOnce) {
   EXPECT_THAT(task->rows(), SizeIs(distinct));
   EXPECT_EQ(task->rows()[0].speedup.mid, first->allowed[0] + 2);
   EXPECT_EQ(task->id().task, context.task->digest);
+
+  TableTaskId id{"layer_norm", "layer_norm", context.task->digest, "naive"};
+  id.prompt = "Which?";
+  int asked = 0;
+  const auto schedule_of = [&](const Experience&) -> Result<std::string> {
+    if (++asked > 1) return invalid("it is no schedule");
+    return std::to_string(asked);
+  };
+  const auto failed = tabulate(id, **space, experiences, schedule_of);
+  EXPECT_EQ(failed.ok() ? "" : failed.error().message, "it is no schedule");
 }
 
 }  // namespace
