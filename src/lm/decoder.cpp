@@ -2,10 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <cmath>
-#include <functional>
+#include <utility>
 
 #include "lm/cpu/packed_matrix.h"
 
@@ -42,16 +43,11 @@ at::ScalarType scalar_type(Precision precision) {
   return precision == Precision::kF32 ? at::kFloat : at::kBFloat16;
 }
 
-/// Where weights come from: fp32 on the CPU by name.
-struct Decoder::Source {
-  std::function<Result<at::Tensor>(const std::string&)> read;
-};
-
-Result<Linear> Decoder::linear(Source& source, const std::vector<std::string>& names, bool bias) {
+Result<Linear> Decoder::linear(const WeightReader& read, const std::vector<std::string>& names, bool bias) {
   const auto join = [&](std::string_view suffix) -> Result<at::Tensor> {
     std::vector<at::Tensor> parts;
     for (const auto& name : names) {
-      LATHE_TRY(at::Tensor part, source.read(fmt::format("{}.{}", name, suffix)));
+      LATHE_TRY(at::Tensor part, read(fmt::format("{}.{}", name, suffix)));
       parts.push_back(part.to(scalar_type(options_.precision)));
     }
     return (parts.size() == 1 ? parts[0] : at::cat(parts)).to(options_.device);
@@ -70,32 +66,33 @@ Result<Linear> Decoder::linear(Source& source, const std::vector<std::string>& n
   return made;
 }
 
-Result<Decoder> Decoder::build(const ModelConfig& config, const DecoderOptions& options, Source& source) {
+Result<Decoder> Decoder::build(const ModelConfig& config, const DecoderOptions& options,
+                               const WeightReader& read) {
   Decoder decoder(config, options);
   const auto vector = [&](const std::string& name) -> Result<at::Tensor> {
-    LATHE_TRY(const at::Tensor read, source.read(name));
-    decoder.weight_bytes_ += bytes_of(read);
-    return read.to(options.device);
+    LATHE_TRY(const at::Tensor values, read(name));
+    decoder.weight_bytes_ += bytes_of(values);
+    return values.to(options.device);
   };
-  LATHE_TRY(const at::Tensor embedding, source.read(kEmbedding));
+  LATHE_TRY(const at::Tensor embedding, read(kEmbedding));
   decoder.embedding_ = embedding.to(scalar_type(options.precision)).to(options.device);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     LayerWeights layer;
     LATHE_TRY(layer.attention_norm, vector(layer_name(i, "input_layernorm.weight")));
-    LATHE_TRY(layer.qkv, decoder.linear(source, attention_parts(i), config.qkv_bias));
+    LATHE_TRY(layer.qkv, decoder.linear(read, attention_parts(i), config.qkv_bias));
     if (config.qk_norm) {
       LATHE_TRY(layer.q_norm, vector(layer_name(i, "self_attn.q_norm.weight")));
       LATHE_TRY(layer.k_norm, vector(layer_name(i, "self_attn.k_norm.weight")));
     }
-    LATHE_TRY(layer.attention_out, decoder.linear(source, {layer_name(i, "self_attn.o_proj")}, false));
+    LATHE_TRY(layer.attention_out, decoder.linear(read, {layer_name(i, "self_attn.o_proj")}, false));
     LATHE_TRY(layer.ffn_norm, vector(layer_name(i, "post_attention_layernorm.weight")));
-    LATHE_TRY(layer.gate_up, decoder.linear(source, ffn_parts(i), false));
-    LATHE_TRY(layer.down, decoder.linear(source, {layer_name(i, "mlp.down_proj")}, false));
+    LATHE_TRY(layer.gate_up, decoder.linear(read, ffn_parts(i), false));
+    LATHE_TRY(layer.down, decoder.linear(read, {layer_name(i, "mlp.down_proj")}, false));
     decoder.layers_.push_back(std::move(layer));
   }
   LATHE_TRY(decoder.norm_, vector(kNorm));
   if (!config.tied_embeddings) {
-    LATHE_TRY(decoder.head_, decoder.linear(source, {"lm_head"}, false));
+    LATHE_TRY(decoder.head_, decoder.linear(read, {"lm_head"}, false));
   } else {
     decoder.head_.weight = decoder.embedding_;
     decoder.weight_bytes_ += bytes_of(decoder.embedding_);
@@ -110,8 +107,7 @@ Result<Decoder> Decoder::build(const ModelConfig& config, const DecoderOptions& 
 Result<Decoder> Decoder::load(const Checkpoint& checkpoint, const DecoderOptions& options,
                               const Adapter* adapter) {
   if (adapter) LATHE_CHECK_OK(check_fits(*adapter, checkpoint.config()));
-  Source source;
-  source.read = [&](const std::string& name) -> Result<at::Tensor> {
+  const WeightReader read = [&](const std::string& name) -> Result<at::Tensor> {
     const WeightInfo* info = checkpoint.find(name);
     if (!info) return Error{ErrorCode::kNotFound, "the model has no weight " + name};
     at::Tensor values = at::empty(info->shape, at::kFloat);
@@ -121,7 +117,27 @@ Result<Decoder> Decoder::load(const Checkpoint& checkpoint, const DecoderOptions
       values.add_(addition);
     return values;
   };
-  return build(checkpoint.config(), options, source);
+  return build(checkpoint.config(), options, read);
+}
+
+Result<Decoder> Decoder::assemble(const ModelConfig& config, const DecoderOptions& options,
+                                  const WeightReader& read) {
+  const at::NoGradGuard no_grad;
+  return build(config, options, read);
+}
+
+Status Decoder::replace_weights(const WeightReader& read) {
+  const at::NoGradGuard no_grad;
+  LATHE_TRY(Decoder fresh, build(config_, options_, read));
+  if (options_.packed) {
+    embedding_ = std::move(fresh.embedding_), norm_ = std::move(fresh.norm_);
+    layers_ = std::move(fresh.layers_), head_ = std::move(fresh.head_);
+    return Ok{};
+  }
+  // Recorded graphs of a GPU know these by address.
+  const auto named = named_weights(), others = fresh.named_weights();
+  for (std::size_t i = 0; i < named.size(); ++i) at::Tensor(named[i].second).copy_(others[i].second);
+  return Ok{};
 }
 
 Decoder Decoder::random(const ModelConfig& config, const DecoderOptions& options, std::uint64_t seed) {
@@ -142,12 +158,11 @@ Decoder Decoder::random(const ModelConfig& config, const DecoderOptions& options
     if (has("down_proj")) return matrix(config.hidden, config.ffn);
     return matrix(config.ffn, config.hidden);
   };
-  Source source;
-  source.read = [&](const std::string& name) -> Result<at::Tensor> {
+  const WeightReader read = [&](const std::string& name) -> Result<at::Tensor> {
     const at::Tensor noise = at::randn(shape_of(name), generator, at::kFloat) * kInitialDeviation;
     return name.find("norm") != std::string::npos ? noise + 1 : noise;
   };
-  return build(config, options, source).value();
+  return build(config, options, read).value();
 }
 
 at::Tensor Decoder::hidden(const at::Tensor& tokens, LayerOps& ops) const {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct DecoderOptions {
   bool packed = false;
 };
 
+/// Gives a weight by Hugging Face's name: fp32, on any device, and of nobody else's memory.
+using WeightReader = std::function<Result<at::Tensor>(const std::string& name)>;
+
 /// The weights of a Llama, Qwen2 or Qwen3 model and the order of its operations. The same code
 /// computes with a gradient (PlainOps), and with a cache (the runners' operations).
 class Decoder {
@@ -34,6 +38,11 @@ class Decoder {
   /// With an adapter, of the sums: W + alpha / rank * up down.
   static Result<Decoder> load(const Checkpoint& checkpoint, const DecoderOptions& options,
                               const Adapter* adapter = nullptr);
+  static Result<Decoder> assemble(const ModelConfig& config, const DecoderOptions& options,
+                                  const WeightReader& read);
+  /// Takes other weights of the same model, where the device reads these: a runner of this decoder
+  /// computes with them from then on. None of its steps may be under way.
+  Status replace_weights(const WeightReader& read);
   /// Weights as at the start of a training, for measurements and tests.
   static Decoder random(const ModelConfig& config, const DecoderOptions& options, std::uint64_t seed);
 
@@ -57,10 +66,10 @@ class Decoder {
   std::pair<at::Tensor, at::Tensor> rotary_tables(std::int64_t positions) const;
 
  private:
-  struct Source;
   Decoder(ModelConfig config, DecoderOptions options) : config_(std::move(config)), options_(options) {}
-  static Result<Decoder> build(const ModelConfig& config, const DecoderOptions& options, Source& source);
-  Result<Linear> linear(Source& source, const std::vector<std::string>& names, bool bias);
+  static Result<Decoder> build(const ModelConfig& config, const DecoderOptions& options,
+                               const WeightReader& read);
+  Result<Linear> linear(const WeightReader& read, const std::vector<std::string>& names, bool bias);
 
   ModelConfig config_;
   DecoderOptions options_;

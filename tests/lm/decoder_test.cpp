@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "lm/cpu/packed_matrix.h"
 #include "lm/plain_ops.h"
 #include "tests/lm/tiny_model.h"
@@ -53,6 +55,30 @@ TEST(Decoder, NamesAreHuggingFaces) {
   EXPECT_THAT(names, testing::Contains("model.layers.2.self_attn.k_proj.bias"));
   EXPECT_THAT(names, testing::Contains("model.layers.0.mlp.up_proj.weight"));
   EXPECT_EQ(names.back(), "model.norm.weight");
+}
+
+TEST(Decoder, TakesOtherWeightsInPlace) {
+  const ModelConfig config = tiny_config(Architecture::kLlama);
+  const Decoder other = Decoder::random(config, {}, 8);
+  const auto named = other.named_weights();
+  const WeightReader read = [&](const std::string& name) -> Result<at::Tensor> {
+    const auto found = std::ranges::find(named, name, &std::pair<std::string, at::Tensor>::first);
+    if (found == named.end()) return invalid("there is no " + name);
+    return found->second.clone();
+  };
+  Decoder decoder = Decoder::random(config, {}, 7);
+  const void* const place = decoder.layers()[0].qkv.weight.const_data_ptr();
+  const auto tokens = some_tokens(9);
+  const at::Tensor wanted = full_logits(other, tokens);
+  EXPECT_FALSE(at::allclose(full_logits(decoder, tokens), wanted));
+  ASSERT_TRUE(decoder.replace_weights(read).ok());
+  EXPECT_TRUE(at::equal(full_logits(decoder, tokens), wanted));
+  EXPECT_EQ(decoder.layers()[0].qkv.weight.const_data_ptr(), place);
+  const auto assembled = Decoder::assemble(config, {}, read);
+  ASSERT_TRUE(assembled.ok());
+  EXPECT_TRUE(at::equal(full_logits(*assembled, tokens), wanted));
+  const WeightReader none = [](const std::string&) -> Result<at::Tensor> { return invalid("none"); };
+  EXPECT_FALSE(decoder.replace_weights(none).ok());
 }
 
 TEST(PackedMatrix, MultipliesAsAtenDoesForAnyShape) {
