@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -64,12 +65,24 @@ NamedTensors trainable_weights(const lm::Decoder& decoder) {
 
 Result<Learner> Learner::create(lm::Decoder decoder, const std::optional<LowRankOptions>& adapter,
                                 std::uint64_t seed) {
+  auto kept = std::make_unique<lm::Decoder>(std::move(decoder));
+  if (!adapter) return make(std::move(kept), nullptr);
+  LATHE_TRY(LowRank low_rank, LowRank::create(*kept, *adapter, seed));
+  return make(std::move(kept), std::make_unique<LowRank>(std::move(low_rank)));
+}
+
+Result<Learner> Learner::create(lm::Decoder decoder, const lm::Adapter& adapter) {
+  auto kept = std::make_unique<lm::Decoder>(std::move(decoder));
+  LATHE_TRY(LowRank low_rank, LowRank::create(*kept, adapter));
+  return make(std::move(kept), std::make_unique<LowRank>(std::move(low_rank)));
+}
+
+Learner Learner::make(std::unique_ptr<lm::Decoder> decoder, std::unique_ptr<LowRank> low_rank) {
   Learner learner;
-  learner.decoder_ = std::make_unique<lm::Decoder>(std::move(decoder));
+  learner.decoder_ = std::move(decoder);
+  learner.low_rank_ = std::move(low_rank);
   NamedTensors leaves;
-  if (adapter) {
-    LATHE_TRY(LowRank low_rank, LowRank::create(*learner.decoder_, *adapter, seed));
-    learner.low_rank_ = std::make_unique<LowRank>(std::move(low_rank));
+  if (learner.low_rank_) {
     leaves = learner.low_rank_->named_parameters();
   } else {
     leaves = trainable_weights(*learner.decoder_);
@@ -81,14 +94,39 @@ Result<Learner> Learner::create(lm::Decoder decoder, const std::optional<LowRank
   return learner;
 }
 
-at::Tensor Learner::log_probs(const Batch& batch, std::optional<at::Generator> generator) const {
+/// Of the places behind which something is predicted.
+at::Tensor Learner::hidden(const Batch& batch, std::optional<at::Generator> generator) const {
   const at::Device device = decoder_->options().device;
   const PackedLayout layout = PackedLayout::of(*decoder_, batch);
   const PackedOptions options{low_rank_.get(), std::move(generator), kernels_};
   PackedOps ops(*decoder_, layout, options);
-  const at::Tensor hidden = decoder_->hidden(to_tensor(batch.tokens, device), ops);
-  return token_log_probs(*kernels_, hidden.index_select(0, to_tensor(batch.places, device)), head_,
-                         to_tensor(batch.targets, device));
+  return decoder_->hidden(to_tensor(batch.tokens, device), ops)
+      .index_select(0, to_tensor(batch.places, device));
+}
+
+at::Tensor Learner::log_probs(const Batch& batch, std::optional<at::Generator> generator) const {
+  return token_log_probs(*kernels_, hidden(batch, std::move(generator)), head_,
+                         to_tensor(batch.targets, decoder_->options().device));
+}
+
+at::Tensor Learner::logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const {
+  const at::Tensor rows = head_.index_select(0, to_tensor(tokens, decoder_->options().device));
+  return at::linear(hidden(batch, std::nullopt).to(at::kFloat), rows.to(at::kFloat));
+}
+
+lm::WeightReader Learner::weights() const {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> named;
+  for (const auto& [name, tensor] : decoder_->named_weights()) named.emplace(name, tensor);
+  return [this, named = std::move(named)](const std::string& name) -> Result<at::Tensor> {
+    const at::NoGradGuard none;
+    const auto found = named.find(name);
+    if (found == named.end()) return Error{ErrorCode::kNotFound, "the model has no weight " + name};
+    at::Tensor values =
+        parameters_->master_of(found->second).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    const at::Tensor addition = low_rank_ ? low_rank_->addition_to(name) : at::Tensor();
+    return addition.defined() ? values.add_(addition) : values;
+  };
 }
 
 void Learner::backward(const at::Tensor& loss) {

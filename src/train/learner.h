@@ -19,6 +19,8 @@ class Learner {
   /// The decoder must not be packed.
   static Result<Learner> create(lm::Decoder decoder, const std::optional<LowRankOptions>& adapter,
                                 std::uint64_t seed);
+  /// Goes on with an adapter.
+  static Result<Learner> create(lm::Decoder decoder, const lm::Adapter& adapter);
 
   const lm::Decoder& decoder() const { return *decoder_; }
   const LowRank* low_rank() const { return low_rank_.get(); }
@@ -28,8 +30,15 @@ class Learner {
 
   /// log p of each of batch's targets, fp32, with a gradient. A generator makes dropout drop.
   at::Tensor log_probs(const Batch& batch, std::optional<at::Generator> generator) const;
+  /// The logits of some tokens at each of batch's places, [places, tokens] in fp32, with a
+  /// gradient.
+  at::Tensor logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const;
   /// Adds to the gradients of the next update.
   void backward(const at::Tensor& loss);
+
+  /// What an engine computes with: the weights as they are now, with the adapter added. Only as
+  /// long as the learner lives where it is.
+  lm::WeightReader weights() const;
 
   /// What an exact continuation needs.
   Status save_state(const std::string& path) const;
@@ -42,6 +51,8 @@ class Learner {
 
  private:
   Learner() = default;
+  static Learner make(std::unique_ptr<lm::Decoder> decoder, std::unique_ptr<LowRank> low_rank);
+  at::Tensor hidden(const Batch& batch, std::optional<at::Generator> generator) const;
 
   std::unique_ptr<lm::Decoder> decoder_;
   std::unique_ptr<LowRank> low_rank_;

@@ -114,6 +114,15 @@ at::Tensor LowRank::addition(const at::Tensor& x, const lm::Linear& matrix,
   return (added.size() == 1 ? added[0] : at::cat(added, 1)) * scale;
 }
 
+at::Tensor LowRank::addition_to(const std::string& weight) const {
+  const double scale = options_.alpha / static_cast<double>(options_.rank);
+  for (const auto& [matrix, parts] : parts_)
+    for (const Part& part : parts)
+      if (part.weight == weight && part.pair.down.defined())
+        return at::matmul(part.pair.up.detach(), part.pair.down.detach()) * scale;
+  return {};
+}
+
 lm::Adapter LowRank::to_adapter(const std::string& base_model) const {
   lm::Adapter adapter{base_model, options_.rank, options_.alpha, options_.dropout, options_.targets, {}};
   for (const auto& [matrix, parts] : parts_)

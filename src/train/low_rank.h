@@ -42,6 +42,10 @@ class LowRank {
   at::Tensor addition(const at::Tensor& x, const lm::Linear& matrix,
                       std::optional<at::Generator> generator) const;
 
+  /// What is added to a part's weight, [out, in] in fp32; undefined where nothing is. For use
+  /// outside of gradients.
+  at::Tensor addition_to(const std::string& weight) const;
+
   lm::Adapter to_adapter(const std::string& base_model) const;
 
  private:

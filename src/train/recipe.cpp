@@ -15,15 +15,7 @@ constexpr std::int64_t kMostCount = 1'000'000'000;
 Status read_model(const TomlTable& root, SftRecipe& recipe) {
   LATHE_TRY(const TomlSection model, TomlSection::open(root, "model", {"path", "precision"}));
   LATHE_CHECK_OK(model.read("path", recipe.model));
-  std::string precision;
-  LATHE_CHECK_OK(model.read("precision", precision));
-  if (precision == "f32")
-    recipe.precision = lm::Precision::kF32;
-  else if (precision == "bf16")
-    recipe.precision = lm::Precision::kBF16;
-  else if (!precision.empty())
-    return invalid(fmt::format("'precision' is '{}', not f32 or bf16", precision), {},
-                   model.table().where("precision"));
+  LATHE_TRY(recipe.precision, read_precision(model));
   return Ok{};
 }
 
@@ -36,23 +28,7 @@ Status read_data(const TomlTable& root, SftRecipe& recipe) {
 }
 
 Status read_adapter_options(const TomlTable& root, SftRecipe& recipe) {
-  LATHE_TRY(const TomlSection adapter,
-            TomlSection::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
-  if (!adapter.present()) return Ok{};
-  LowRankOptions options;
-  LATHE_CHECK_OK(adapter.read("rank", options.rank, 1, 4096));
-  LATHE_CHECK_OK(adapter.read("alpha", options.alpha, 1e-6, 1e6));
-  LATHE_CHECK_OK(adapter.read("dropout", options.dropout, 0, 0.99));
-  LATHE_TRY(options.targets, adapter.table().texts("targets"));
-  const auto matrices = lm::adaptable_matrices({});
-  if (options.targets.empty())
-    for (const auto& matrix : matrices) options.targets.emplace_back(matrix.name);
-  for (const std::string& target : options.targets)
-    if (std::ranges::find(matrices, target, &lm::AdaptableMatrix::name) == matrices.end())
-      return invalid(fmt::format("there is no matrix '{}' to adapt", target),
-                     "there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
-                     adapter.table().where("targets"));
-  recipe.adapter = std::move(options);
+  LATHE_TRY(recipe.adapter, read_adapter_table(root));
   return Ok{};
 }
 
@@ -92,6 +68,36 @@ Status read_optimizer(const TomlTable& root, SftRecipe& recipe) {
 }
 
 }  // namespace
+
+Result<std::optional<lm::Precision>> read_precision(const TomlSection& section) {
+  std::string precision;
+  LATHE_CHECK_OK(section.read("precision", precision));
+  if (precision.empty()) return std::optional<lm::Precision>();
+  if (precision == "f32") return std::optional(lm::Precision::kF32);
+  if (precision == "bf16") return std::optional(lm::Precision::kBF16);
+  return invalid(fmt::format("'precision' is '{}', not f32 or bf16", precision), {},
+                 section.table().where("precision"));
+}
+
+Result<std::optional<LowRankOptions>> read_adapter_table(const TomlTable& root) {
+  LATHE_TRY(const TomlSection adapter,
+            TomlSection::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
+  if (!adapter.present()) return std::optional<LowRankOptions>();
+  LowRankOptions options;
+  LATHE_CHECK_OK(adapter.read("rank", options.rank, 1, 4096));
+  LATHE_CHECK_OK(adapter.read("alpha", options.alpha, 1e-6, 1e6));
+  LATHE_CHECK_OK(adapter.read("dropout", options.dropout, 0, 0.99));
+  LATHE_TRY(options.targets, adapter.table().texts("targets"));
+  const auto matrices = lm::adaptable_matrices({});
+  if (options.targets.empty())
+    for (const auto& matrix : matrices) options.targets.emplace_back(matrix.name);
+  for (const std::string& target : options.targets)
+    if (std::ranges::find(matrices, target, &lm::AdaptableMatrix::name) == matrices.end())
+      return invalid(fmt::format("there is no matrix '{}' to adapt", target),
+                     "there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+                     adapter.table().where("targets"));
+  return std::optional(std::move(options));
+}
 
 Digest SftRecipe::digest() const {
   const std::string adapted = adapter ? fmt::format("{} {} {} {}", adapter->rank, adapter->alpha,

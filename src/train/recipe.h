@@ -11,6 +11,11 @@
 #include "train/parameters.h"
 #include "train/schedule.h"
 
+namespace lathe {
+class TomlSection;
+class TomlTable;
+}  // namespace lathe
+
 namespace lathe::train {
 
 /// What a supervised run does: recipes/sft/*.toml (docs/training.md).
@@ -44,6 +49,11 @@ struct SftRecipe {
   /// Of all that decides the weights that come out, data and model apart.
   Digest digest() const;
 };
+
+/// Of a recipe's table [adapter]; nothing where there is none.
+Result<std::optional<LowRankOptions>> read_adapter_table(const TomlTable& root);
+/// 'precision' of a table.
+Result<std::optional<lm::Precision>> read_precision(const TomlSection& section);
 
 /// Errors: kInvalid, with line and column.
 Result<SftRecipe> parse_sft_recipe(std::string_view text, const std::string& file);

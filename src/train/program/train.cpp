@@ -1,10 +1,4 @@
-// lathe-torch train: supervised fine-tuning by a recipe.
-
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/file.h>
+// lathe-torch train: supervised fine-tuning or reinforcement learning by a recipe.
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -13,97 +7,18 @@
 
 #include "base/fd.h"
 #include "base/guard.h"
-#include "base/processors.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
-#include "lm/known_shapes.h"
-#include "train/gpu.h"
+#include "rl/recipe.h"
 #include "train/program/bench.h"
+#include "train/program/reinforce.h"
+#include "train/program/setup.h"
 #include "train/sft.h"
 
 namespace lathe::train {
 namespace {
 
-constexpr std::string_view kRandom = "random:";
 constexpr std::size_t kMostRecipeBytes = 1 << 20;
-
-struct TrainOptions {
-  std::string recipe, model, data, held_out, out;
-  std::string device = "auto", precision;
-  int threads = 0;
-  std::int64_t steps = 0;
-  bool resume = false, bench = false;
-  BenchOptions measured;
-};
-
-struct Placement {
-  lm::DecoderOptions decoder;
-  const TokenKernels* kernels = &aten_kernels();
-};
-
-/// Held by the process that works on a run: two would write over each other's checkpoints. The
-/// system gives it back when the process ends, however it ends.
-Result<UniqueFd> lock_run(const std::string& folder) {
-  LATHE_CHECK_OK(make_directories(folder));
-  const std::string path = folder + "/run.lock";
-  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!lock.valid()) return errno_error("cannot open " + path);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  return Error{ErrorCode::kUnavailable, "another process works on the run in " + folder,
-               "wait until it ends, or stop it with Ctrl-C"};
-}
-
-Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted) {
-  at::set_num_threads(options.threads > 0 ? options.threads : static_cast<int>(usable_processors().size()));
-  const TokenKernels* gpu = nullptr;
-  if (options.device != "cpu") {
-    std::error_code ignored;
-    const bool may = options.device == "cuda" || std::filesystem::exists("/dev/nvidiactl", ignored);
-    const auto usable = may ? load_gpu() : Result<const TokenKernels*>(nullptr);
-    if (!usable.ok() && options.device == "cuda") return usable.error();
-    if (usable.ok()) gpu = *usable;
-  }
-  if (!options.precision.empty())
-    wanted = options.precision == "bf16" ? lm::Precision::kBF16 : lm::Precision::kF32;
-  const lm::Precision precision = wanted.value_or(gpu ? lm::Precision::kBF16 : lm::Precision::kF32);
-  if (gpu && precision == lm::Precision::kF32)
-    return invalid("training on a GPU computes in bf16 only", "use --precision bf16 or --device cpu");
-  Placement placement{{.precision = precision, .device = gpu ? at::Device(at::kCUDA, 0) : at::kCPU}};
-  if (gpu) placement.kernels = gpu;
-  return placement;
-}
-
-struct OpenedModel {
-  lm::Decoder decoder;
-  TextCoding coding;
-};
-
-Result<OpenedModel> open_model(const SftRecipe& recipe, const lm::DecoderOptions& placement) {
-  if (recipe.model.starts_with(kRandom)) {
-    LATHE_TRY(const ModelConfig config, lm::known_shape(recipe.model.substr(kRandom.size())));
-    return OpenedModel{lm::Decoder::random(config, placement, recipe.seed), {}};
-  }
-  LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(recipe.model));
-  LATHE_TRY(lm::Decoder decoder, lm::Decoder::load(checkpoint, placement));
-  OpenedModel opened{std::move(decoder), {.system = recipe.system}};
-  const auto tokenizer = Tokenizer::open(recipe.model);
-  if (!tokenizer.ok() && tokenizer.error().code != ErrorCode::kNotFound) return tokenizer.error();
-  if (tokenizer.ok()) opened.coding.tokenizer = *tokenizer;
-  if (!recipe.chat) return opened;
-  auto chat = ChatTemplate::open(recipe.model);
-  if (!chat.ok() && chat.error().code != ErrorCode::kNotFound) return chat.error();
-  if (chat.ok()) opened.coding.chat = *chat;
-  return opened;
-}
-
-CancelToken interrupted;
-
-void cancel_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted.cancel(); };
-  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-}
 
 /// A line a second, and those of the first and the last step.
 class Progress {
@@ -130,6 +45,7 @@ Result<int> train(const TrainOptions& options) {
   if (options.recipe.empty() || options.out.empty())
     return invalid("a run needs a recipe and a folder", "lathe-torch train RECIPE.toml --out FOLDER");
   LATHE_TRY(const std::string text, read_file(options.recipe, kMostRecipeBytes));
+  if (rl::is_rl_recipe(text)) return reinforce(options, text);
   LATHE_TRY(SftRecipe recipe, parse_sft_recipe(text, options.recipe));
   if (!options.model.empty()) recipe.model = options.model;
   if (!options.data.empty()) recipe.train_data = options.data;
@@ -144,7 +60,8 @@ Result<int> train(const TrainOptions& options) {
 
   LATHE_TRY(const UniqueFd lock, lock_run(options.out));
   LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
-  LATHE_TRY(OpenedModel opened, open_model(recipe, placement.decoder));
+  LATHE_TRY(OpenedModel opened,
+            open_model({recipe.model, recipe.system, recipe.chat, recipe.seed}, placement.decoder));
   const DataLimits limits{.vocab = opened.decoder.config().vocab, .most_tokens = recipe.row_tokens};
   LATHE_TRY(const Dataset data, read_dataset(recipe.train_data, opened.coding, limits));
   std::optional<Dataset> held_out;
@@ -157,7 +74,6 @@ Result<int> train(const TrainOptions& options) {
       data.examples.size(), data.too_long, data.uncounted, learner.parameters().count(),
       name_of(placement.decoder.precision), placement.decoder.device.str());
   learner.use(*placement.kernels);
-  cancel_on_signals();
   Progress progress;
   SoloReducer alone;
   const SftRun run{.recipe = recipe,
@@ -166,7 +82,7 @@ Result<int> train(const TrainOptions& options) {
                    .folder = options.out,
                    .base_name = recipe.model,
                    .resume = options.resume,
-                   .cancel = interrupted,
+                   .cancel = cancelled_by_signals(),
                    .on_step = [&](const StepMetrics& step) { progress.step(step); },
                    .on_evaluation =
                        [](std::int64_t step, double loss) {
@@ -190,6 +106,12 @@ void add_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--held-out", options.held_out, "in place of the recipe's: JSON Lines");
   app.add_option("--steps", options.steps, "in place of the recipe's epochs or steps")
       ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--table", options.table,
+                 "for reinforcement learning: what lathe data table --language schedule wrote");
+  app.add_option("--adapter", options.adapter,
+                 "for reinforcement learning: the adapter to begin from, in place of the recipe's");
+  app.add_option("--seed", options.seed, "for reinforcement learning: in place of the recipe's")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
   app.add_option("--device", options.device, "auto (a GPU where there is one), cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
@@ -215,7 +137,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
 }
 
 int run_program(int argc, char** argv) {
-  CLI::App app{"Fine-tunes a language model on pairs of prompts and answers."};
+  CLI::App app{"Fine-tunes a language model: on pairs of prompts and answers, or by reinforcement learning."};
   app.name("lathe-torch train");
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("lathe-torch train: ") + error.what() + "\n  hint: lathe-torch train --help\n";

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lm/local_engine.h"
+#include "rl/actor.h"
+#include "rl/table.h"
+#include "train/example.h"
+#include "train/learner.h"
+
+namespace lathe::train {
+
+struct LmActorOptions {
+  std::int64_t tokens_at_once = 16384;  ///< of a forward and backward pass
+  std::int32_t answers_at_once = 64;    ///< that the engine draws side by side
+  AdamW optimizer = {.beta2 = 0.999};
+  std::string base_name = {};  ///< of the model, for the adapter's card
+};
+
+/// A language model that answers with schedules of a table. Its engine draws tokens at temperature
+/// 1 under a grammar of the task's rows, so every answer is one of these, and with the weights as
+/// they are trained; the learner finds the same tokens' probabilities under the same grammar. The
+/// entropy is that of the distributions from which the tokens were drawn, summed over an answer:
+/// its mean over answers is the entropy of answers, its gradient leaves out that other beginnings
+/// become likelier. `table` must outlive it.
+class LmActor final : public rl::Actor {
+ public:
+  /// Errors: kInvalid for a model without a tokenizer, for tasks without prompts, and for prompts
+  /// that are longer than the model's context or a pass.
+  static Result<std::unique_ptr<LmActor>> create(const rl::ScheduleTable& table, Learner learner,
+                                                 TextCoding coding, const LmActorOptions& options);
+
+  /// Prompts that show earlier kernels are refused: a table has none such.
+  Result<std::vector<rl::Answer>> sample(std::span<const rl::Prompt> prompts, const Seed& seed) override;
+  Result<std::vector<std::vector<double>>> log_probabilities(
+      std::span<const rl::PromptedAnswer> answers) override;
+  Result<double> add_gradient(std::span<const rl::PromptedAnswer> answers,
+                              std::span<const std::vector<double>> by_log_probability,
+                              double entropy) override;
+  double update(double learning_rate, double clip_norm) override;
+  Result<rl::Answer> greedy(const rl::Prompt& prompt) override;
+  Result<std::string> save(const std::string& folder) override;
+  Status restore(const std::string& state, const std::string& folder) override;
+  /// As `folder`/adapter or `folder`/model.
+  Status write_result(const std::string& folder) const override;
+
+  Learner& learner() { return learner_; }
+
+ private:
+  /// A task as the model reads and writes it.
+  struct Written {
+    std::vector<TokenId> prompt;
+    std::shared_ptr<const TokenAutomaton> grammar;
+    std::int32_t most_tokens = 0;  ///< of an answer
+  };
+  /// Equal answers to a task are computed once.
+  using Key = std::pair<std::size_t, std::vector<TokenId>>;
+  /// What the weights make of an answer's tokens.
+  struct Known {
+    std::vector<double> log_probabilities, entropies;
+  };
+
+  LmActor(const rl::ScheduleTable& table, Learner learner, TextCoding coding, const LmActorOptions& options)
+      : table_(table), learner_(std::move(learner)), coding_(std::move(coding)), options_(options) {}
+  Status write_tasks();
+  Result<Written> write(const rl::TableTask& task, TokenId end) const;
+
+  Status follow();  ///< the engine takes the learner's weights
+  GenerationRequest request_of(std::size_t task) const;
+  Result<rl::Answer> answer_of(std::size_t task, const Sample& sample) const;
+
+  /// Keys by passes of at most tokens_at_once.
+  std::vector<std::vector<const Key*>> passes(const std::vector<const Key*>& keys) const;
+  struct Forward {
+    at::Tensor log_probabilities, entropies;  ///< of all tokens of the answers, one after the other
+  };
+  Forward forward(std::span<const Key* const> keys) const;
+  void find_out(std::span<const Key> keys);
+
+  const rl::ScheduleTable& table_;
+  Learner learner_;
+  TextCoding coding_;
+  LmActorOptions options_;
+  std::vector<Written> written_;  ///< [task]
+  TokenId end_ = 0;
+
+  std::shared_ptr<lm::Decoder> drawing_;  ///< the engine's weights
+  std::unique_ptr<Engine> engine_;
+  bool engine_is_behind_ = true;
+  std::map<Key, Known> known_;  ///< until the weights change
+  std::int64_t updates_ = 0;
+  std::string kept_;  ///< the file of the state that was saved or restored last
+};
+
+}  // namespace lathe::train

@@ -1,0 +1,34 @@
+#include "train/lm_recipe.h"
+
+#include "task/toml_section.h"
+#include "train/recipe.h"
+
+namespace lathe::train {
+
+Result<LmRecipe> parse_lm_recipe(std::string_view text, const std::string& file) {
+  LmRecipe recipe;
+  LATHE_TRY(recipe.rl, rl::parse_rl_recipe(text, file));
+  LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
+  const TomlTable root = document.root();
+  if (root.has("actor"))
+    return invalid("a language model has no table 'actor'", "that is of a network of choices: leave it out",
+                   root.where("actor"));
+  if (recipe.rl.turns > 1 || recipe.rl.exemplars > 0)
+    return invalid("a table has no prompts that show earlier kernels", "take turns = 1 and exemplars = 0",
+                   root.where("rl"));
+  LATHE_TRY(
+      const TomlSection model,
+      TomlSection::open(root, "model", {"path", "precision", "begin", "tokens_at_once", "answers_at_once"}));
+  LATHE_CHECK_OK(model.read("path", recipe.model));
+  LATHE_TRY(recipe.precision, read_precision(model));
+  LATHE_CHECK_OK(model.read("begin", recipe.begin));
+  LATHE_CHECK_OK(model.read("tokens_at_once", recipe.tokens_at_once, 2, 1 << 24));
+  LATHE_CHECK_OK(model.read("answers_at_once", recipe.answers_at_once, 1, 4096));
+  LATHE_TRY(recipe.adapter, read_adapter_table(root));
+  if (recipe.adapter && recipe.adapter->dropout > 0)
+    return invalid("'dropout' would part the probabilities of drawing and of training", "leave it out",
+                   root.where("adapter"));
+  return recipe;
+}
+
+}  // namespace lathe::train

@@ -1,0 +1,80 @@
+#include "train/program/setup.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+
+#include <filesystem>
+
+#include "base/processors.h"
+#include "lm/known_shapes.h"
+#include "train/gpu.h"
+
+namespace lathe::train {
+namespace {
+
+constexpr std::string_view kRandom = "random:";
+
+CancelToken interrupted;
+
+}  // namespace
+
+Result<UniqueFd> lock_run(const std::string& folder) {
+  LATHE_CHECK_OK(make_directories(folder));
+  const std::string path = folder + "/run.lock";
+  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!lock.valid()) return errno_error("cannot open " + path);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return Error{ErrorCode::kUnavailable, "another process works on the run in " + folder,
+               "wait until it ends, or stop it with Ctrl-C"};
+}
+
+Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted) {
+  at::set_num_threads(options.threads > 0 ? options.threads : static_cast<int>(usable_processors().size()));
+  const TokenKernels* gpu = nullptr;
+  if (options.device != "cpu") {
+    std::error_code ignored;
+    const bool may = options.device == "cuda" || std::filesystem::exists("/dev/nvidiactl", ignored);
+    const auto usable = may ? load_gpu() : Result<const TokenKernels*>(nullptr);
+    if (!usable.ok() && options.device == "cuda") return usable.error();
+    if (usable.ok()) gpu = *usable;
+  }
+  if (!options.precision.empty())
+    wanted = options.precision == "bf16" ? lm::Precision::kBF16 : lm::Precision::kF32;
+  const lm::Precision precision = wanted.value_or(gpu ? lm::Precision::kBF16 : lm::Precision::kF32);
+  if (gpu && precision == lm::Precision::kF32)
+    return invalid("training on a GPU computes in bf16 only", "use --precision bf16 or --device cpu");
+  Placement placement{{.precision = precision, .device = gpu ? at::Device(at::kCUDA, 0) : at::kCPU}};
+  if (gpu) placement.kernels = gpu;
+  return placement;
+}
+
+Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement) {
+  if (source.model.starts_with(kRandom)) {
+    LATHE_TRY(const ModelConfig config, lm::known_shape(source.model.substr(kRandom.size())));
+    return OpenedModel{lm::Decoder::random(config, placement, source.seed), {}};
+  }
+  LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(source.model));
+  LATHE_TRY(lm::Decoder decoder, lm::Decoder::load(checkpoint, placement));
+  OpenedModel opened{std::move(decoder), {.system = source.system}};
+  const auto tokenizer = Tokenizer::open(source.model);
+  if (!tokenizer.ok() && tokenizer.error().code != ErrorCode::kNotFound) return tokenizer.error();
+  if (tokenizer.ok()) opened.coding.tokenizer = *tokenizer;
+  if (!source.chat) return opened;
+  auto chat = ChatTemplate::open(source.model);
+  if (!chat.ok() && chat.error().code != ErrorCode::kNotFound) return chat.error();
+  if (chat.ok()) opened.coding.chat = *chat;
+  return opened;
+}
+
+CancelToken cancelled_by_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted.cancel(); };
+  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  return interrupted;
+}
+
+}  // namespace lathe::train

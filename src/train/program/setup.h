@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/cancel.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "lm/decoder.h"
+#include "train/example.h"
+#include "train/program/bench.h"
+#include "train/token_kernels.h"
+
+namespace lathe::train {
+
+/// The options of `lathe-torch train`.
+struct TrainOptions {
+  std::string recipe, model, data, held_out, out;
+  std::string table, adapter;  ///< of reinforcement learning
+  std::string device = "auto", precision;
+  int threads = 0;
+  std::int64_t steps = 0, seed = -1;
+  bool resume = false, bench = false;
+  BenchOptions measured = {};
+};
+
+struct Placement {
+  lm::DecoderOptions decoder;
+  const TokenKernels* kernels = &aten_kernels();
+};
+/// `wanted` is the recipe's precision.
+Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted);
+
+/// Held by the process that works on a run: two would write over each other's checkpoints. The
+/// system gives it back when the process ends, however it ends.
+Result<UniqueFd> lock_run(const std::string& folder);
+
+struct ModelSource {
+  std::string model;  ///< a file, a folder, or "random:tiny"
+  std::string system;
+  bool chat = true;
+  std::uint64_t seed = 1;  ///< of random weights
+};
+struct OpenedModel {
+  lm::Decoder decoder;
+  TextCoding coding;
+};
+Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement);
+
+/// Cancelled by a first Ctrl-C; a second one ends at once.
+CancelToken cancelled_by_signals();
+
+}  // namespace lathe::train

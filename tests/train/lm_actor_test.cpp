@@ -1,0 +1,275 @@
+#include "train/lm_actor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/fd.h"
+#include "rl/run.h"
+#include "tests/train/tiny.h"
+#include "tests/train/written_table.h"
+
+namespace lathe::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::unique_ptr<LmActor> actor_of(const rl::ScheduleTable& table, bool adapter, std::uint64_t seed = 1,
+                                  const LmActorOptions& options = {}) {
+  ModelConfig config = tiny_config();
+  config.vocab = kByteModelVocab;
+  std::optional<LowRankOptions> pairs;
+  if (adapter) {
+    pairs = {.rank = 8, .alpha = 32};
+    for (const auto& matrix : lm::adaptable_matrices(config)) pairs->targets.emplace_back(matrix.name);
+  }
+  lm::Decoder decoder = lm::Decoder::random(config, {}, seed);
+  // An adapter leaves embeddings as they are, and small ones bound the logits.
+  for (const auto& [name, tensor] : decoder.named_weights())
+    if (name == "model.embed_tokens.weight") at::Tensor(tensor).mul_(8);
+  auto learner = Learner::create(std::move(decoder), pairs, seed);
+  return *LmActor::create(table, *std::move(learner), byte_coding(), options);
+}
+
+std::vector<rl::PromptedAnswer> prompted(const std::vector<rl::Prompt>& prompts,
+                                         const std::vector<rl::Answer>& answers) {
+  std::vector<rl::PromptedAnswer> all;
+  for (std::size_t i = 0; i < answers.size(); ++i) all.push_back({&prompts[i], &answers[i]});
+  return all;
+}
+
+std::vector<rl::Prompt> some_prompts() {
+  std::vector<rl::Prompt> prompts(24, {.task = 0});
+  prompts.resize(40, {.task = 1});
+  return prompts;
+}
+
+std::string fresh_folder_of(const std::string& name) {
+  const std::string folder = testing::TempDir() + "lm_actor_" + std::to_string(::getpid()) + "_" + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+rl::RlRecipe recipe_of(std::int64_t steps, std::uint64_t seed = 1) {
+  rl::RlRecipe recipe;
+  recipe.steps = steps;
+  recipe.prompts = 4;
+  recipe.samples = 8;
+  recipe.learning_rate = 3e-3;
+  recipe.seed = seed;
+  return recipe;
+}
+
+struct Ended {
+  std::vector<rl::StepMetrics> steps;
+  rl::RlOutcome outcome;
+
+  double gain() const {  ///< mean reward of the last ten steps over that of the first five
+    double first = 0, last = 0;
+    for (std::size_t i = 0; i < 5; ++i) first += steps[i].reward / 5;
+    for (std::size_t i = steps.size() - 10; i < steps.size(); ++i) last += steps[i].reward / 10;
+    return last - first;
+  }
+};
+Ended run(const rl::RlRecipe& recipe, const rl::ScheduleTable& table, LmActor& actor,
+          const std::string& where, bool resume = false, std::int64_t cancel_after = -1) {
+  rl::TableGym gym(table);
+  Ended ended;
+  const CancelToken cancel;
+  rl::RlRun options{.recipe = recipe, .tasks = {}, .folder = where, .resume = resume, .cancel = cancel};
+  options.tasks.resize(table.tasks.size());
+  std::iota(options.tasks.begin(), options.tasks.end(), std::size_t{0});
+  options.on_step = [&](const rl::StepMetrics& step) {
+    ended.steps.push_back(step);
+    if (step.step == cancel_after) cancel.cancel();
+  };
+  const auto outcome = rl::run_rl(options, actor, gym);
+  EXPECT_TRUE(outcome.ok()) << outcome.error().to_string();
+  if (outcome.ok()) ended.outcome = *outcome;
+  return ended;
+}
+
+class LmActors : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, LmActors, testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "adapter" : "whole"; });
+
+TEST_P(LmActors, DrawRowsWithTheProbabilitiesThatTheyLearnWithBeforeAndAfterUpdates) {
+  const rl::ScheduleTable table = written_table(2);
+  const auto actor = actor_of(table, GetParam());
+  const auto prompts = some_prompts();
+  std::vector<std::vector<double>> before;
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    const auto answers = actor->sample(prompts, Seed::from_number(round));
+    ASSERT_TRUE(answers.ok()) << answers.error().to_string();
+    const auto pairs = prompted(prompts, *answers);
+    const auto learned = actor->log_probabilities(pairs);
+    ASSERT_TRUE(learned.ok());
+    for (std::size_t i = 0; i < answers->size(); ++i) {
+      const rl::Answer& answer = (*answers)[i];
+      EXPECT_NE(table.tasks[prompts[i].task].find(answer.text), nullptr);
+      ASSERT_EQ(answer.log_probabilities.size(), (*learned)[i].size());
+      for (std::size_t t = 0; t < answer.tokens.size(); ++t)
+        EXPECT_NEAR(answer.log_probabilities[t], (*learned)[i][t], 2e-5);
+    }
+    EXPECT_NE(*learned, before);
+    before = *learned;
+    std::vector<std::vector<double>> gradient = *learned;
+    for (auto& one : gradient) std::ranges::fill(one, -0.05);
+    ASSERT_TRUE(actor->add_gradient(pairs, gradient, 0).ok());
+    EXPECT_GT(actor->update(0.02, 0), 0);
+  }
+}
+
+TEST(LmActor, RowsShareAllProbability) {
+  const rl::ScheduleTable table = written_table(1);
+  const auto actor = actor_of(table, false);
+  const TextCoding coding = byte_coding();
+  const std::vector<rl::Prompt> prompts(table.tasks[0].rows().size());
+  std::vector<rl::Answer> answers;
+  for (const rl::TableRow& row : table.tasks[0].rows()) {
+    rl::Answer& answer = answers.emplace_back();
+    answer.tokens = coding.tokenizer->encode(row.schedule, SpecialTokens::kAsText);
+    answer.tokens.push_back(256);
+  }
+  const auto known = *actor->log_probabilities(prompted(prompts, answers));
+  double sum = 0;
+  for (const auto& tokens : known) sum += std::exp(std::accumulate(tokens.begin(), tokens.end(), 0.0));
+  EXPECT_NEAR(sum, 1, 1e-5);
+}
+
+/// Along the gradient a loss rises by the gradient's length.
+TEST_P(LmActors, HaveTheGradientOfTheLoss) {
+  const rl::ScheduleTable table = written_table(2);
+  const auto actor = actor_of(table, GetParam(), 1, {.tokens_at_once = 300});  // several passes
+  const auto prompts = some_prompts();
+  const auto answers = *actor->sample(prompts, Seed::from_number(1));
+  const auto pairs = prompted(prompts, answers);
+  Rng rng(Seed::from_number(2));
+  std::vector<std::vector<double>> weights;
+  for (const rl::Answer& answer : answers)
+    for (weights.emplace_back(); weights.back().size() < answer.tokens.size();)
+      weights.back().push_back(rng.normal());
+  constexpr double kEntropy = 20, kStep = 1e-3;
+  // An adapter's second half starts at zero, where the first one has no gradient: leave that place.
+  for (const auto& [name, tensor] : actor->learner().parameters().state())
+    if (name.ends_with("master")) {
+      const at::NoGradGuard no_grad;
+      at::Tensor(tensor).add_(at::ones_like(tensor), 0.02);
+    }
+  ASSERT_TRUE(actor->add_gradient(pairs, weights, kEntropy).ok());
+  std::vector<at::Tensor> slopes;
+  double squares = 0;
+  for (const at::Tensor& gradient : actor->learner().parameters().gradients()) {
+    slopes.push_back(gradient.clone());
+    squares += gradient.square().sum().item<double>();
+  }
+  const double norm = std::sqrt(squares);
+  ASSERT_GT(norm, 0.1);
+  const auto loss_at = [&](double distance) {
+    const at::NoGradGuard no_grad;
+    std::size_t i = 0;
+    for (const auto& [name, tensor] : actor->learner().parameters().state())
+      if (name.ends_with("master")) at::Tensor(tensor).add_(slopes[i++], distance / norm);
+    actor->update(0, 0);  // forgets what was computed, and moves nothing
+    const auto logs = *actor->log_probabilities(pairs);
+    double loss = 0;
+    for (std::size_t a = 0; a < logs.size(); ++a)
+      loss += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
+    const std::vector<std::vector<double>> nothing = [&] {
+      auto zeros = weights;
+      for (auto& one : zeros) std::ranges::fill(one, 0);
+      return zeros;
+    }();
+    return loss - kEntropy * *actor->add_gradient(pairs, nothing, 0);
+  };
+  const double above = loss_at(kStep), below = loss_at(-2 * kStep);
+  EXPECT_NEAR((above - below) / (2 * kStep), norm, 0.02 * norm);
+}
+
+TEST(LmActor, AnAnswerThatStandsTwiceCountsTwice) {
+  const rl::ScheduleTable table = written_table(1);
+  const auto actor = actor_of(table, false);
+  const std::vector<rl::Prompt> prompts(3, {.task = 0});
+  auto answers = *actor->sample(prompts, Seed::from_number(1));
+  answers[1] = answers[0];
+  const auto gradient_of = [&](const std::vector<double>& weights) {
+    std::vector<std::vector<double>> all;
+    for (std::size_t i = 0; i < answers.size(); ++i) all.emplace_back(answers[i].tokens.size(), weights[i]);
+    EXPECT_TRUE(actor->add_gradient(prompted(prompts, answers), all, 0).ok());
+    const at::Tensor gradient = actor->learner().parameters().gradients()[0].clone();
+    actor->update(0, 0);
+    return gradient;
+  };
+  EXPECT_LT(largest_difference(gradient_of({0.5, 1.5, 0}), gradient_of({2, 0, 0})), 1e-6);
+  EXPECT_GT(largest_difference(gradient_of({0.5, 1.5, 0}), gradient_of({1.5, 0, 0})), 1e-3);
+}
+
+TEST_P(LmActors, RaiseTheRewardAndDoNotWhereRewardsAreShuffled) {
+  const rl::ScheduleTable table = written_table(4);
+  std::vector<double> gains[2];
+  for (const bool shuffled : {false, true})
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      rl::RlRecipe recipe = recipe_of(40, seed);
+      recipe.learning_rate = GetParam() ? 5e-3 : 3e-3;
+      recipe.shuffle_rewards = shuffled;
+      const auto actor = actor_of(table, GetParam(), seed);
+      const Ended ended = run(recipe, table, *actor, fresh_folder_of(GetParam() ? "learn_a" : "learn_w"));
+      gains[shuffled].push_back(ended.gain());
+      for (const rl::StepMetrics& step : ended.steps) EXPECT_LT(step.mismatch, 1e-4);
+    }
+  EXPECT_GT(*std::ranges::min_element(gains[0]), 0.1) << testing::PrintToString(gains[0]);
+  EXPECT_LT(mean(gains[1]), 0.05) << testing::PrintToString(gains[1]);
+}
+
+TEST_P(LmActors, GoOnBitByBit) {
+  const rl::ScheduleTable table = written_table(3);
+  rl::RlRecipe recipe = recipe_of(6);
+  recipe.updates = 2;
+  recipe.entropy = 0.01;
+  const std::string kind = GetParam() ? "a" : "w";
+  const std::string whole = fresh_folder_of("whole" + kind), parts = fresh_folder_of("parts" + kind);
+  const auto once = actor_of(table, GetParam());
+  run(recipe, table, *once, whole);
+  for (const std::int64_t stop_after : {2, 3, -1}) {
+    const auto part = actor_of(table, GetParam());
+    const Ended ended = run(recipe, table, *part, parts, stop_after != 2, stop_after);
+    EXPECT_EQ(ended.outcome.cancelled, stop_after > 0);
+    if (stop_after > 0) continue;
+    EXPECT_THAT(ended.steps, SizeIs(3));
+    const auto a = once->learner().parameters().state(), b = part->learner().parameters().state();
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
+  }
+  EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(parts + (GetParam() ? "/adapter" : "/model")));
+}
+
+TEST(LmActor, ItsGreedyAnswerIsARow) {
+  const rl::ScheduleTable table = written_table(1);
+  const auto actor = actor_of(table, false);
+  const auto answer = actor->greedy({.task = 0});
+  ASSERT_TRUE(answer.ok()) << answer.error().to_string();
+  EXPECT_NE(table.tasks[0].find(answer->text), nullptr);
+  EXPECT_EQ(answer->text, actor->greedy({.task = 0})->text);
+}
+
+TEST(LmActor, RefusesWhatItCannotDo) {
+  const rl::ScheduleTable silent = rl::made_up_table(1), table = written_table(1);
+  auto learner = Learner::create(lm::Decoder::random(tiny_config(), {}, 1), std::nullopt, 1);
+  const auto made = LmActor::create(silent, *std::move(learner), byte_coding(), {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.error().message, HasSubstr("no prompts"));
+  const auto actor = actor_of(table, false);
+  const std::vector<rl::Prompt> prompts = {{.task = 0, .shown = {std::make_shared<const Attempt>()}}};
+  EXPECT_FALSE(actor->sample(prompts, {}).ok());
+  EXPECT_FALSE(actor->restore(*actor_of(table, true)->save(fresh_folder_of("other")), "").ok());
+  EXPECT_FALSE(actor->restore("no JSON", "").ok());
+}
+
+}  // namespace
+}  // namespace lathe::train

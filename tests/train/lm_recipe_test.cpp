@@ -1,0 +1,46 @@
+#include "train/lm_recipe.h"
+
+#include <gmock/gmock.h>
+
+#include "base/fd.h"
+
+namespace lathe::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::string refusal_of(const std::string& text) {
+  const auto recipe = parse_lm_recipe(text, "rl.toml");
+  return recipe.ok() ? "none" : recipe.error().to_string();
+}
+
+TEST(LmRecipe, ReadsTheOneThatIsShipped) {
+  const std::string path = LATHE_SOURCE_DIR "/recipes/rl/lm_schedule.toml";
+  const std::string text = *read_file(path);
+  EXPECT_TRUE(rl::names_language_model(text));
+  const auto recipe = parse_lm_recipe(text, path);
+  ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
+  EXPECT_EQ(recipe->rl.samples, 16);
+  ASSERT_TRUE(recipe->adapter);
+  EXPECT_THAT(recipe->adapter->targets, SizeIs(7));
+}
+
+TEST(LmRecipe, WithoutAnAdapterAllWeightsAreTrained) {
+  const auto recipe = parse_lm_recipe("[rl]\n[model]\nprecision = \"bf16\"\nbegin = \"a\"\n", "rl.toml");
+  ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
+  EXPECT_FALSE(recipe->adapter);
+  EXPECT_EQ(recipe->precision, lm::Precision::kBF16);
+  EXPECT_EQ(recipe->begin, "a");
+}
+
+TEST(LmRecipe, NamesWhatALanguageModelCannotDo) {
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[actor]\nhidden = 3\n"), HasSubstr("rl.toml:3"));
+  EXPECT_THAT(refusal_of("[rl]\nturns = 2\n[model]\n"), HasSubstr("turns = 1"));
+  EXPECT_THAT(refusal_of("[rl]\nexemplars = 2\n[model]\n"), HasSubstr("exemplars"));
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[adapter]\ndropout = 0.1\n"), HasSubstr("dropout"));
+  EXPECT_THAT(refusal_of("[rl]\n[model]\ntemperature = 2\n"), HasSubstr("temperature"));
+}
+
+}  // namespace
+}  // namespace lathe::train
