@@ -19,6 +19,20 @@ baselines = ["naive"]
 shape = [{ name = "small", n = 2048 }]
 )toml";
 
+/// Right for it.
+inline constexpr const char* kTinyKernel = R"kernel(/*lathe
+[[launch]]
+kernel = "twice"
+items = "n"
+args = ["x", "y"]
+*/
+#include <lathe/cpu.h>
+
+extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
+}
+)kernel";
+
 /// A running `lathe` of the build tree. Killed by the destructor.
 class Program {
  public:

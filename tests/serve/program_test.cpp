@@ -18,21 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-/// A kernel that is right for kTinyTask.
-constexpr const char* kRight =
-    R"cpp(/*lathe
-[[launch]]
-kernel = "twice"
-items = "n"
-args = ["x", "y"]
-*/
-#include <lathe/cpu.h>
-
-          extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
-          }
-    )cpp";
-
 std::string submission(const std::string& candidate, const std::string& task = kTinyTask) {
   return json({{"task", {{"toml", task}}}, {"candidate", candidate}}).dump();
 }
@@ -85,7 +70,7 @@ class ServeProgramTest : public ProgramTest {
 TEST_F(ServeProgramTest, OneRealVerdictWithAWorkerKilledInTheMiddle) {
   start({});
   HttpClient client(port_);
-  const auto posted = client.post("/v1/evaluations", submission(kRight));
+  const auto posted = client.post("/v1/evaluations", submission(kTinyKernel));
   ASSERT_TRUE(posted.ok());
   const std::string id = json::parse(posted->body)["id"];
   ASSERT_TRUE(eventually(

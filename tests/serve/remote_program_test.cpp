@@ -19,21 +19,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A kernel that is right for kTinyTask.
-constexpr const char* kRight =
-    R"cpp(/*lathe
-[[launch]]
-kernel = "twice"
-items = "n"
-args = ["x", "y"]
-*/
-#include <lathe/cpu.h>
-
-          extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
-          }
-    )cpp";
-
 std::string submission(const std::string& candidate) {
   return json({{"task", {{"toml", kTinyTask}}}, {"candidate", candidate}}).dump();
 }
@@ -120,7 +105,7 @@ class RemoteProgramTest : public ProgramTest {
 TEST_F(RemoteProgramTest, OneRealVerdictFromAWorkerThatSeesTheFrontEndAlone) {
   start();
   const auto remote = worker({});
-  const json done = until_done(submit(kRight), 120);
+  const json done = until_done(submit(kTinyKernel), 120);
   EXPECT_EQ(done["verdict"]["outcome"], "PASS") << done << remote->err();
   EXPECT_EQ(until_done(submit("no kernel"), 60)["verdict"]["outcome"], "BUILD_FAILED");
   remote->signal(SIGTERM);
