@@ -234,6 +234,8 @@ def make_reference(load):
     json.dumps(init)  # they must cross to another process as plain values
     torch.manual_seed(load["seed"])
     model = find_entry(module, load["entry"])(*init)
+    if not isinstance(model, torch.nn.Module):
+        raise Ended(EXCEPTION, f"'{load['entry']}' is no torch.nn.Module")
     return model.eval(), init, module
 
 

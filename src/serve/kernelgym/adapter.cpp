@@ -238,9 +238,9 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     return {refusal(response.status, message_in(response), task_id), {.task_id = task_id}};
   }
 
-  /// Submits and waits for the end, however long it takes.
+  /// Submits and waits for the end, however long it takes; others can ask for it by name meanwhile.
   void submit(const CallPtr& call, const Request& request, int tries, Done done) {
-    ask(call, "POST", "/v1/evaluations?wait=60", request.evaluation,
+    ask(call, "POST", "/v1/evaluations", request.evaluation,
         [self = shared_from_this(), call, request, tries, done](const HttpResponse& response) {
           if (response.status != 200 && response.status != 202)
             return done(refused(response, request.task_id));

@@ -197,7 +197,8 @@ TEST_F(KernelGymTest, AReferenceThatCannotBeUsedIsAnErrorWithoutNumbers) {
   std::string structured = kReference;
   structured.replace(structured.find("torch.randn(64, 512)"), 20, "torch.tril(torch.randn(64, 64))");
   EXPECT_THAT(answer_to(structured), HasSubstr("zeros by design"));
-  EXPECT_THAT(answer_to("import torch\nclass Model: pass  # not much\n"), HasSubstr("get_inputs"));
+  EXPECT_THAT(answer_to("import torch\nclass Model: pass  # not much\n"), HasSubstr("no torch.nn.Module"));
+  EXPECT_THAT(answer_to("import torch\nclass Model(torch.nn.Module): pass\n"), HasSubstr("get_inputs"));
   EXPECT_THAT(answer_to("import torch\nimport os\nos.fork()\n"), HasSubstr("forbidden system call"));
   EXPECT_EQ(post("/evaluate", request("after", kRight))["correctness"], true) << "others go on";
 }
