@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -205,6 +206,21 @@ TEST_F(AdapterTest, TheLastEvaluationOfATaskIdCountsAlsoAfterARestart) {
   EXPECT_EQ(json::parse(get(path).body)["correctness"], true) << "it is in the ledger";
   EXPECT_EQ(json::parse(get("/status/a%2Fb%20%C3%A9").body)["status"], "completed");
   EXPECT_EQ(get("/results/unknown").status, 404);
+}
+
+TEST_F(AdapterTest, ATaskIsKnownWhileItIsEvaluated) {
+  std::thread client([&] { post("/evaluate", request("slow", "wait")); });
+  bool known = false;
+  for (int i = 0; i < 500 && !known; ++i) {
+    known = get("/status/slow").status == 200;
+    if (!known) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(known) << "within seconds, not at the end of a long poll";
+  EXPECT_EQ(json::parse(get("/status/slow").body)["status"], "processing");
+  EXPECT_EQ(get("/results/slow").status, 404) << "no result yet";
+  EXPECT_EQ(HttpClient(server_->port()).remove("/tasks/slow")->status, 200);
+  client.join();
+  EXPECT_EQ(json::parse(get("/status/slow").body)["status"], "failed");
 }
 
 TEST_F(AdapterTest, FullMeansTooManyRequests) {

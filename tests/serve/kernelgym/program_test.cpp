@@ -90,6 +90,13 @@ class KernelGymTest : public ProgramTest {
     if (!has_torch()) GTEST_SKIP() << "no PyTorch: apt-get install python3-torch";
     start();
   }
+  /// Workers clear what they leave: the folder goes after them.
+  void TearDown() override {
+    if (!program_) return;
+    program_->signal(SIGTERM);
+    program_->wait(60);
+    helpers_are_gone();
+  }
   void start() {
     program_ =
         std::make_unique<Program>(folder_, std::vector<std::string>{"serve", "--port", std::to_string(port_),
