@@ -12,6 +12,7 @@
 #include "base/output.h"
 #include "gemm/sizes.h"
 #include "record/json.h"
+#include "record/json_integer.h"
 
 namespace lathe::gemm {
 namespace {
@@ -21,7 +22,8 @@ using nlohmann::json;
 json size_json(const Size& size) { return {size.m, size.n, size.k}; }
 Size size_of(const json& entry) {
   const json& size = entry.at("size");
-  return {size.at(0).get<std::int64_t>(), size.at(1).get<std::int64_t>(), size.at(2).get<std::int64_t>()};
+  return {json_integer<std::int64_t>(size.at(0)), json_integer<std::int64_t>(size.at(1)),
+          json_integer<std::int64_t>(size.at(2))};
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ Status Journal::read(const std::string& text) {
       if (what == "choice")
         keep({size_of(entry), entry.at("kernel").get<std::string>(), entry.at("ns").get<double>(),
               entry.at("lt").get<std::string>(), entry.at("lt_ns").get<double>(),
-              entry.at("tried").get<int>(), entry.at("seconds").get<double>()});
+              json_integer<int>(entry.at("tried")), entry.at("seconds").get<double>()});
     } catch (const json::exception&) {
       return Error{ErrorCode::kCorrupt,
                    "this line is no entry of a tuning journal",

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "record/json_integer.h"
+
 namespace lathe {
 namespace {
 
@@ -152,8 +154,9 @@ Result<ChoiceNet> ChoiceNet::from_text(std::string_view text) {
   if (!json.is_object()) return bad("this is no network of choices");
   try {
     if (json.at("format").get<std::string>() != kFormat) return bad("this is no network of choices");
-    if (json.at("version").get<int>() != kVersion) return bad("a network of choices of another version");
-    const auto hidden = json.at("hidden").get<std::int64_t>();
+    if (json_integer<int>(json.at("version")) != kVersion)
+      return bad("a network of choices of another version");
+    const auto hidden = json_integer<std::int64_t>(json.at("hidden"));
     if (hidden < 1 || hidden > kMostHidden) return bad("a network of choices of an impossible width");
     ChoiceNet net(Seed::from_number(0), static_cast<int>(hidden));
     auto weights = json.at("weights").get<std::vector<double>>();

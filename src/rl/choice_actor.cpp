@@ -8,6 +8,7 @@
 
 #include "base/output.h"
 #include "record/json.h"
+#include "record/json_integer.h"
 
 namespace lathe::rl {
 namespace {
@@ -304,7 +305,7 @@ Status ChoiceActor::restore(const std::string& state, const std::string&) {
     if (net.weights().size() != net_.weights().size() || first.size() != first_moment_.size() ||
         second.size() != second_moment_.size())
       return invalid("the actor's state is of another network", "resume with the recipe it was made by");
-    updates_ = json.at("updates").get<std::int64_t>();
+    updates_ = json_integer<std::int64_t>(json.at("updates"));
     net_ = std::move(net), first_moment_ = std::move(first), second_moment_ = std::move(second);
   } catch (const nlohmann::json::exception& error) {
     return invalid(error.what());

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/output.h"
 #include "record/json.h"
+#include "record/json_integer.h"
 #include "record/json_lines_file.h"
 #include "search/contrast.h"
 
@@ -364,9 +365,9 @@ class Loop {
       LATHE_CHECK_OK(actor_.restore(state.at("actor").get<std::string>(), run_.folder));
       smoother_.restore(state.at("rewards").get<std::deque<double>>());
       exemplars_.restore(state.at("exemplars"));
-      steps_done_ = state.at("steps_done").get<std::int64_t>();
-      metrics_bytes = state.at("metrics_bytes").get<std::int64_t>();
-      samples_bytes = state.at("samples_bytes").get<std::int64_t>();
+      steps_done_ = json_integer<std::int64_t>(state.at("steps_done"));
+      metrics_bytes = json_integer<std::int64_t>(state.at("metrics_bytes"));
+      samples_bytes = json_integer<std::int64_t>(state.at("samples_bytes"));
     } catch (const json::exception& error) {
       return invalid(checkpoint() + ": " + error.what(), "begin in a new folder");
     }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "record/json.h"
+#include "record/json_integer.h"
 
 namespace lathe::rl {
 namespace {
@@ -49,7 +50,7 @@ auto guarded(Read read) -> decltype(read()) {
 Result<TableRow> row_from(const json& line) {
   TableRow row;
   for (const json& choice : line.at("choices"))
-    row.choices.push_back({choice.at(0).get<std::size_t>(), choice.at(1).get<std::size_t>()});
+    row.choices.push_back({json_integer<std::size_t>(choice.at(0)), json_integer<std::size_t>(choice.at(1))});
   LATHE_TRY(row.outcome, parse_outcome(line.at("outcome").get<std::string>()));
   row.schedule = line.value("schedule", "");
   if (row.outcome != Outcome::kPass) {
@@ -67,12 +68,12 @@ Result<TableRow> row_from(const json& line) {
 Result<TableTask> task_from(const json& line) {
   std::vector<ChoiceSite> sites;
   for (const json& site : line.at("sites"))
-    sites.push_back({.kernel = site.at("kernel").get<int>(),
+    sites.push_back({.kernel = json_integer<int>(site.at("kernel")),
                      .pattern = site.at("pattern").get<std::string>(),
                      .traits = site.at("traits").get<KernelTraits>(),
                      .knob = site.at("knob").get<std::string>(),
-                     .allowed = site.at("allowed").get<std::vector<int>>(),
-                     .usual = site.at("usual").get<int>()});
+                     .allowed = json_integers<int>(site.at("allowed")),
+                     .usual = json_integer<int>(site.at("usual"))});
   std::vector<TableRow> rows;
   for (const json& row : line.at("rows")) {
     LATHE_TRY(rows.emplace_back(), row_from(row));
@@ -218,7 +219,8 @@ Result<ScheduleTable> parse_table(std::string_view text) {
         table.tasks.push_back(std::move(task));
         return Ok{};
       }
-      if (value.at("format").get<std::string>() != kFormat || value.at("version").get<int>() != kVersion)
+      if (value.at("format").get<std::string>() != kFormat ||
+          json_integer<int>(value.at("version")) != kVersion)
         return invalid("this is no schedule table of this version");
       table.device = value.at("device").get<std::string>();
       return Ok{};

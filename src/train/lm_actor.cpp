@@ -14,6 +14,7 @@
 #include "model/chat_tokens.h"
 #include "model/text_grammar.h"
 #include "record/json.h"
+#include "record/json_integer.h"
 #include "train/to_tensor.h"
 
 namespace lathe::train {
@@ -334,7 +335,7 @@ Status LmActor::restore(const std::string& state, const std::string& folder) {
         numbers.find('/') != std::string::npos)
       return invalid("the state is of another model or adapter", "resume with those that it was begun with");
     LATHE_CHECK_OK(learner_.load_state(folder + "/" + numbers));
-    updates_ = json.at("updates").get<std::int64_t>();
+    updates_ = json_integer<std::int64_t>(json.at("updates"));
     kept_ = numbers;
     known_.clear();
     engine_is_behind_ = true;

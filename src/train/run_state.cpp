@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/guard.h"
 #include "record/json.h"
+#include "record/json_integer.h"
 
 namespace lathe::train {
 namespace {
@@ -74,8 +75,8 @@ Result<std::optional<RunState>> resume_run(const std::string& folder, const RunI
     const auto numbers = json.at("numbers").get<std::string>();
     if (numbers.find('/') != std::string::npos) return invalid("'numbers' is no file's name", {}, {path});
     LATHE_CHECK_OK(learner.load_state(folder + "/" + numbers));
-    return std::optional(RunState{json.at("steps_done").get<std::int64_t>(),
-                                  json.at("metrics_bytes").get<std::int64_t>(), expected});
+    return std::optional(RunState{json_integer<std::int64_t>(json.at("steps_done")),
+                                  json_integer<std::int64_t>(json.at("metrics_bytes")), expected});
   });
 }
 

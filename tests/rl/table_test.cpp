@@ -111,6 +111,20 @@ TEST(ParseTable, NamesTheLineThatIsWrong) {
   EXPECT_THAT(error_of(negative), HasSubstr("interval"));
 }
 
+TEST(ParseTable, TakesWholeNumbersInRangeAlone) {
+  const std::string good = to_text(made_up_table(1));
+  const auto error_with = [&](const std::string& field, const std::string& number) {
+    std::string text = good;
+    const std::size_t from = text.find(field) + field.size();
+    text.replace(from, text.find_first_of(",]}", from) - from, number);
+    const auto read = parse_table(text);
+    return read.ok() ? "none" : read.error().message;
+  };
+  for (const char* field : {"\"version\":", "\"kernel\":", "\"usual\":", "\"allowed\":[", "\"choices\":[["})
+    for (const char* number : {"4.4e45", "1.5", "18446744073709551616", "-9223372036854775808", "true"})
+      EXPECT_THAT(error_with(field, number), HasSubstr("whole number")) << field << number;
+}
+
 TEST(TableGym, ReplaysVerdictsWithTheirLuck) {
   const ScheduleTable table = made_up_table(2, 0.05);
   TableGym gym(table);

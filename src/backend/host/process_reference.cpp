@@ -20,7 +20,7 @@ constexpr double kEvaluateSeconds = 300;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
-constexpr std::size_t kMostDescription = 1 << 20;
+constexpr std::size_t kMostDescription = 1 << 20, kMostStateBytes = std::size_t{16} << 30;
 constexpr std::size_t kMostRank = 8, kMostArguments = 64;
 
 Error module_failed(const BoundTask& task, const std::string& what) {
@@ -38,6 +38,16 @@ Error module_failed(const BoundTask& task, const ChildReply& reply, const Zygote
   return module_failed(task, signal == SIGSYS    ? "it made a forbidden system call"
                              : signal == SIGKILL ? "it took too long"
                                                  : fmt::format("signal {}", signal));
+}
+
+/// The module shares the process that wrote its description, so that anything may stand there.
+Result<std::size_t> state_bytes_of(const BoundTask& task, const nlohmann::json& description) {
+  if (!description.is_object()) return module_failed(task, "its description is no object");
+  const auto bytes = description.find("state_bytes");
+  if (bytes == description.end()) return std::size_t{0};
+  if (!bytes->is_number_unsigned() || *bytes > kMostStateBytes)
+    return module_failed(task, fmt::format("its state has no size up to {} bytes", kMostStateBytes));
+  return bytes->get<std::size_t>();
 }
 
 ProgramText text_of_reference(const TaskSpec& spec, std::uint64_t seed) {
@@ -164,7 +174,7 @@ std::uint64_t ReferenceRoom::seed_of(const BoundTask& task) const {
 Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& state) {
   const ProgramText program = text_of_reference(*task.spec, seed_of(task));
   nlohmann::json description;
-  for (std::size_t bytes = 0;;) {
+  for (std::size_t bytes = 0, tries = 0; tries < 2; ++tries) {
     LATHE_TRY(Zygote::Rooms rooms, Zygote::make_rooms({.outputs = bytes, .text = kMostDescription}));
     LATHE_TRY(auto zygote, zygotes_.take());
     Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
@@ -173,7 +183,7 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     if (!reply.ok()) return zygote.drop(), reply.error();
     if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
     LATHE_TRY(description, parse_json(raw_text_of(rooms, kMostDescription), "a module's description"));
-    const auto needed = description.value("state_bytes", std::size_t{0});
+    LATHE_TRY(const std::size_t needed, state_bytes_of(task, description));
     if (needed == 0) return description;
     if (bytes >= needed) {
       LATHE_TRY(state, reopen_read_only(rooms.outputs_fd));
@@ -181,6 +191,7 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     }
     bytes = needed;
   }
+  return module_failed(task, "its state grows each time that it is made");
 }
 
 Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
