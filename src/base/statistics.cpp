@@ -101,6 +101,13 @@ Interval signed_rank_interval(std::span<const double> xs, double alpha) {
   return interval;
 }
 
+double interquartile_mean(std::span<const double> xs) {
+  assert(!xs.empty());
+  const std::vector<double> ordered = sorted(xs);
+  const std::size_t tail = ordered.size() / 4;
+  return mean(std::span(ordered).subspan(tail, ordered.size() - 2 * tail));
+}
+
 TrimmedMean trimmed_mean(std::span<const double> xs) {
   assert(xs.size() >= 4);
   std::vector<double> ordered = sorted(xs);

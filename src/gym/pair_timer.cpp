@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace lathe {
@@ -16,6 +17,8 @@ constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kTiePairs = 4;
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
+constexpr int kOwnDisturbances = 4;  // of a candidate, beyond twice its anchor's
+constexpr double kSlowInMany = 0.1;  // in logarithms, beyond the anchor's: not what the machine does
 constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more of it does not hide in it
 
 /// What a rule's blocks draw from, in a secret order.
@@ -77,6 +80,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Pair {
   double anchor_ns = kNever;
   double candidate_ns = kNever;
+  std::vector<double> anchor_logs = {}, candidate_logs = {};  ///< of a call's mean time, one a block
   double slowest_mhz = kNever;  ///< of the blocks that say how fast the device ran
   double fastest_mhz = 0;
 
@@ -119,6 +123,7 @@ class PairTimer {
       examine(result.estimate);
       if (result.estimate.converged) break;
     }
+    count_slow_blocks(result.estimate);
     result.finding = meet_unseen(result.estimate);
     result.estimate.dropped = dropped_;
     summarise(result.estimate);
@@ -128,6 +133,14 @@ class PairTimer {
  private:
   /// Of blocks and pairs; a machine that disturbs all of them is measured as it is.
   bool may_drop() const { return dropped_ < kMaxDroppedShare * (static_cast<int>(anchor_calls_.size()) + 4); }
+
+  /// A kernel can have itself disturbed (it may yield its processor), and would choose with that
+  /// which of its blocks count. The machine disturbs the anchor as often.
+  bool may_drop_block(bool anchor) const {
+    const bool by_itself =
+        !anchor && candidate_blocks_.disturbed > 2 * anchor_blocks_.disturbed + kOwnDisturbances;
+    return may_drop() && !by_itself;
+  }
 
   /// Else a disturbed block must serve: there may be no other.
   bool mostly_undisturbed(bool anchor) const {
@@ -153,7 +166,7 @@ class PairTimer {
   }
 
   void run_one(bool anchor, const std::vector<int>& trials, PairRun& result) {
-    run_one(anchor, trials, result, may_drop());
+    run_one(anchor, trials, result, may_drop_block(anchor));
   }
 
   void run_one(bool anchor, const std::vector<int>& trials, PairRun& result, bool drop_disturbed) {
@@ -175,8 +188,10 @@ class PairTimer {
       return;
     }
     result.pair.take_clock(outcome.clock_mhz);
+    const double mean_ns = outcome.wall_ns / static_cast<double>(own.size());
+    (anchor ? result.pair.anchor_logs : result.pair.candidate_logs).push_back(std::log(mean_ns));
     double& call_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
-    call_ns = std::min(call_ns, outcome.wall_ns / static_cast<double>(own.size()));
+    call_ns = std::min(call_ns, mean_ns);
   }
 
   Finding meet_unseen(RatioEstimate& estimate) {
@@ -202,9 +217,26 @@ class PairTimer {
       ++dropped_;
       return;
     }
+    anchor_logs_.insert(anchor_logs_.end(), pair.anchor_logs.begin(), pair.anchor_logs.end());
+    candidate_logs_.insert(candidate_logs_.end(), pair.candidate_logs.begin(), pair.candidate_logs.end());
     anchor_calls_.push_back(pair.anchor_ns);
     candidate_calls_.push_back(pair.candidate_ns);
     estimate.samples.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
+  }
+
+  /// The better block of a pair, and ranks of pairs, forget what the machine does now and then. A
+  /// kernel that is itself slow in many of its blocks is as slow as they are.
+  void count_slow_blocks(RatioEstimate& estimate) const {
+    const double uneven = slowness(candidate_logs_, candidate_calls_) - slowness(anchor_logs_, anchor_calls_);
+    if (uneven <= kSlowInMany) return;
+    for (double& sample : estimate.samples) sample -= uneven;
+    for (double* log : {&estimate.log_ratio.low, &estimate.log_ratio.mid, &estimate.log_ratio.high})
+      *log -= uneven;
+  }
+
+  /// Of a typical block beside a typical pair's better one, in logarithms.
+  static double slowness(std::span<const double> log_calls, std::span<const double> better_calls) {
+    return interquartile_mean(log_calls) - std::log(median(better_calls));
   }
 
   void examine(RatioEstimate& estimate) const {
@@ -233,6 +265,7 @@ class PairTimer {
   };
   Blocks anchor_blocks_, candidate_blocks_;
   std::vector<double> anchor_calls_, candidate_calls_;  ///< one a pair
+  std::vector<double> anchor_logs_, candidate_logs_;    ///< one a block of these pairs
 };
 
 }  // namespace

@@ -12,6 +12,12 @@
 namespace lathe {
 namespace {
 
+TEST(InterquartileMean, ForgetsTheTailsAndSharesOutTwoModes) {
+  EXPECT_EQ(interquartile_mean(std::vector{5.0}), 5);
+  EXPECT_EQ(interquartile_mean(std::vector{1.0, 2.0, 4.0, 1e9}), 3);
+  EXPECT_EQ(interquartile_mean(std::vector{0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0}), 0.5);
+}
+
 TEST(Statistics, DescribesASample) {
   const std::vector<double> xs = {4, 1, 3, 2};
   EXPECT_DOUBLE_EQ(mean(xs), 2.5);

@@ -354,6 +354,36 @@ TEST(PairTimer, AKernelThatFeignsDisturbancesGainsItsOwnNoiseAtMost) {
   }
 }
 
+TEST(PairTimer, AKernelThatIsSlowInHalfOfItsBlocksIsAsSlowAsTheyAre) {
+  for (const bool feigns_disturbance : {false, true}) {
+    FakeKernel kernel = timed(1000, 0.01);
+    kernel.spike_chance = 0.5;
+    kernel.reports_spikes = feigns_disturbance;
+    const Duel duel(kernel, 4, timed(1000, 0.01));
+    TimingRule rule = screen_rule();
+    rule.looks = {60};
+    const PairOutcome pair =
+        time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, Seed::from_number(6));
+    ASSERT_TRUE(pair.finding.passed());
+    EXPECT_NEAR(pair.estimate.log_ratio.mid, -std::log(3) / 2, 0.2) << feigns_disturbance;
+  }
+}
+
+TEST(PairTimer, SpikesThatBothKernelsMeetAccuseNeither) {
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    FakeKernel kernel = timed(1000, 0.01);
+    kernel.spike_chance = 0.15;
+    kernel.reports_spikes = false;
+    const Duel duel(kernel, 4, kernel, seed);
+    const PairOutcome pair =
+        time_pair(*duel.anchor, *duel.candidate, *duel.workload, screen_rule(), Seed::from_number(seed));
+    ASSERT_TRUE(pair.finding.passed());
+    sum += pair.estimate.log_ratio.mid;
+  }
+  EXPECT_NEAR(sum / 40, 0, 0.01);
+}
+
 TEST(PairTimer, ABlockThatTheMachineDisturbedRunsAgain) {
   for (const double chance : {0.2, 0.35}) {
     FakeKernel kernel = timed(500, 0.002), anchor = timed(1000, 0.002);
