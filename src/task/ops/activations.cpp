@@ -16,7 +16,9 @@ struct Sigmoid : UnaryDefaults {
   explicit Sigmoid(const Attrs&) {}
   double f(double x) const { return logistic(x); }
   double slope(double, double y) const { return y * (1 - y); }
-  double own(double x, double y) const { return (kTranscendental + 3 + std::fabs(x) * (1 - y)) * y; }
+  double own(double x, double y) const {
+    return (kTranscendental + 3 + kScaledArgument * std::fabs(x) * (1 - y)) * y;
+  }
   double textbook(double x) const { return textbook_sigmoid(x); }
   std::string c(const std::string& x) const { return "lathe::sigmoid(" + x + ")"; }
 };
@@ -87,7 +89,7 @@ struct Silu : UnaryDefaults {
   }
   /// x multiplies the error of a sigmoid that is flushed below kFlush.
   double own(double x, double y) const {
-    return (kTranscendental + 4 + std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
+    return (kTranscendental + 4 + kScaledArgument * std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
            std::fabs(x) * kFlush / 0x1p-24;
   }
   double textbook(double x) const { return x * textbook_sigmoid(x); }

@@ -21,13 +21,13 @@ struct Transcendental : UnaryDefaults {
   static constexpr double kFloor = kFlush;
 };
 
-/// Covers implementations that first scale the argument by log2(e), which rounds it.
+/// Covers implementations that compute 2^(x log2(e)).
 struct Exp : Transcendental {
   static constexpr std::string_view kName = "exp";
   explicit Exp(const Attrs&) {}
   double f(double x) const { return std::exp(x); }
   double slope(double, double y) const { return y; }
-  double own(double x, double y) const { return (kTranscendental + std::fabs(x)) * y; }
+  double own(double x, double y) const { return (kTranscendental + kScaledArgument * std::fabs(x)) * y; }
   std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
 };
 

@@ -185,6 +185,40 @@ TEST(Gemm, EqualsTheDefinitionAtEveryRemainder) {
   }
 }
 
+/// log2(e) in fp32 has an error of its own, so that the product's one rounding is not all.
+TEST(ExponentialBound, AllowsPowersOfTwoOfAScaledArgument) {
+  const auto exponential = [](float x) { return std::exp2(x * 1.44269504f); };
+  const auto largest_share = [](const char* op, const auto& kernel, Attrs given = {}) {
+    OpCase op_case;
+    op_case.op = op;
+    op_case.in = {{200000}};
+    op_case.attrs = std::move(given);
+    op_case.draws = {Draw{-80, 80}};
+    Rng rng(Seed::from_number(6));
+    const std::vector<Value> in = draw_inputs(op_case, rng);
+    const Value out = evaluate(op_case, in, Numerics{});
+    double share = 0;
+    for (std::size_t i = 0; i < out.data.size(); ++i) {
+      const double y = double{kernel(static_cast<float>(in[0].data[i]))};
+      share = std::max(share, std::fabs(y - out.data[i]) / out.err[i]);
+    }
+    return share;
+  };
+  const double share = largest_share("exp", exponential);
+  EXPECT_LE(share, 1);
+  EXPECT_GT(share, 0.8) << "no looser than it must be";
+  EXPECT_LE(largest_share("sigmoid", [&](float x) { return 1 / (1 + exponential(-x)); }), 1);
+  EXPECT_LE(largest_share("silu", [&](float x) { return x / (1 + exponential(-x)); }), 1);
+  EXPECT_LE(largest_share("elu", [&](float x) { return x > 0 ? x : exponential(x) - 1; }), 1);
+  EXPECT_LE(largest_share("softplus", [&](float x) { return std::log1p(exponential(x)); }), 1);
+  EXPECT_LE(largest_share("mish", [&](float x) { return x * std::tanh(std::log1p(exponential(x))); }), 1);
+  EXPECT_LE(largest_share("tanh", [&](float x) { return 1 - 2 / (1 + exponential(2 * x)); }), 1);
+  const auto by_sigmoid = [&](float x) {
+    return x / (1 + exponential(-1.59576912f * (x + 0.044715f * x * x * x)));
+  };
+  EXPECT_LE(largest_share("gelu", by_sigmoid, attrs({{"approximate", "tanh"}})), 1);
+}
+
 TEST(OneSidedFunctions, StayFiniteOrSayInfinityAtTheirEdge) {
   OpCase op_case;
   op_case.op = "sqrt";

@@ -16,6 +16,9 @@ namespace lathe::ops {
 
 /// Relative error of exp, log, erf, ... in units of u: 2 ulp.
 inline constexpr double kTranscendental = 4;
+/// Relative error of 2^(x log2(e)) in units of u for each unit of |x|: the product's rounding, and
+/// 0.224 u of log2(e) in fp32.
+inline constexpr double kScaledArgument = 1.25;
 /// Vectorised exp and similar functions flush denormal results to zero; those that build 2^n in two
 /// steps (oneDNN) also lose half of the last normal binade.
 inline constexpr double kFlush = 0x1p-125;
