@@ -130,17 +130,28 @@ void fill_denormal(const Request& request, HostTensor& out) {
   write_elements(request, out, [&](std::size_t i) { return 2 * unit * request.random.normal(i); });
 }
 
-/// How far the tensor's own dtype lets inputs reach, with room for a few standard deviations.
+/// Whether values are only selected, not computed with.
+bool is_wide(const Request& request) { return request.reach > kLongestReach; }
+
+/// How far the tensor's own dtype lets inputs reach, with room for a few standard deviations, and
+/// for sums of a few.
 double reach_of(const Request& request) {
-  return std::clamp(info(request.decl.dtype).largest / (16 * request.decl.generator.scale), 1.0,
+  const double room = is_wide(request) ? 4 : 16;
+  return std::clamp(info(request.decl.dtype).largest / (room * request.decl.generator.scale), 1.0,
                     request.reach);
 }
 
 /// A row's magnitude, drawn between the ordinary scale and the reach, more often close to the
-/// reach.
+/// reach unless that is very far.
 double large_magnitude(const Request& request, std::uint64_t draw) {
+  const double least = is_wide(request) ? 0 : 0.3;
   return request.decl.generator.scale *
-         std::pow(reach_of(request), 0.3 + 0.7 * request.row_random.uniform(draw));
+         std::pow(reach_of(request), least + (1 - least) * request.row_random.uniform(draw));
+}
+
+/// The spread around a mean of this magnitude: the ordinary one, unless dtypes could not hold it.
+double spread_around(const Request& request, double magnitude) {
+  return std::max(request.decl.generator.scale, magnitude / kLongestReach);
 }
 
 /// Half of the rows of large magnitude, a quarter of equal values, and a quarter whose mean is far
@@ -154,7 +165,7 @@ void fill_large(const Request& request, HostTensor& out) {
         const std::uint64_t kind = request.row_random.bits(2 * row + 1) & 3;
         if (kind < 2) return RowScale{gen.mean, magnitude};
         const double shift = gen.mean + magnitude * request.row_random.sign(2 * row + 1);
-        return RowScale{shift, kind == 2 ? 0 : gen.scale};
+        return RowScale{shift, kind == 2 ? 0 : spread_around(request, magnitude)};
       },
       [&](const RowScale& row, std::size_t i, std::size_t, std::size_t) {
         return row.shift + row.scale * request.random.normal(i);
@@ -166,10 +177,12 @@ void fill_large(const Request& request, HostTensor& out) {
 void fill_offset(const Request& request, HostTensor& out) {
   const Generator& gen = request.decl.generator;
   const double share = 0.5 + 0.5 * request.row_random.uniform(0);
-  const double shift = gen.mean + request.row_random.sign(0) * share * reach_of(request) * gen.scale;
+  const double magnitude = share * reach_of(request) * gen.scale;
+  const double shift = gen.mean + request.row_random.sign(0) * magnitude;
+  const double spread = spread_around(request, magnitude);
   write_rows(
       request, out, rows_of(request.shape, kMinRow),
-      [&](std::size_t row) { return (request.row_random.bits(row + 1) & 3) == 0 ? 0 : gen.scale; },
+      [&](std::size_t row) { return (request.row_random.bits(row + 1) & 3) == 0 ? 0 : spread; },
       [&](double scale, std::size_t i, std::size_t, std::size_t) {
         return shift + scale * request.random.normal(i);
       });
@@ -287,7 +300,8 @@ void fill_positive(const Request& request, HostTensor& out) {
           [&](double large, std::size_t i, std::size_t, std::size_t) { return large * magnitude(i); });
     case Distribution::kOffset:
       return write_elements(request, out, [&](std::size_t i) {
-        return scale * (reach_of(request) + request.random.uniform(i));
+        const double mean = scale * reach_of(request);
+        return mean + spread_around(request, mean) * request.random.uniform(i);
       });
     default:
       return write_elements(request, out, [&](std::size_t i) { return scale * magnitude(i); });

@@ -28,7 +28,7 @@ std::span<const Distribution> all_distributions();
 constexpr bool is_extreme(Distribution distribution) {
   return distribution == Distribution::kLarge || distribution == Distribution::kOffset;
 }
-/// How many times their ordinary scale extreme inputs reach, at most.
+/// How many times their scale inputs reach at most, unless a task only selects among them.
 inline constexpr double kLongestReach = 512;
 
 /// One tensor for each of the task's inputs, in order. Bounded, positive and index generators keep

@@ -5,11 +5,20 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace lathe {
 namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
+/// Ordinary values times this stay below 1e30, which kernels use for infinity.
+constexpr double kWideReach = 0x1p96;
+/// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
+/// a rounding to another dtype, or constants.
+constexpr std::array<std::string_view, 16> kSelections = {
+    "relu",  "abs",        "neg",        "clamp",      "hardtanh",   "cast",       "max",    "min",
+    "where", "reduce_max", "reduce_min", "max_pool1d", "max_pool2d", "max_pool3d", "argmax", "argmin"};
 
 /// Whether every value is a number that the output's dtype holds, with a tolerance that means
 /// something.
@@ -45,6 +54,13 @@ std::set<std::string> nodes_of_own_sums(const TaskSpec& spec) {
   return own;
 }
 
+/// Whether no node computes with the values, so that their size can hurt no honest kernel.
+bool only_selects(const TaskSpec& spec) {
+  return std::ranges::all_of(spec.nodes, [](const NodeDecl& node) {
+    return node.op->op_class() == OpClass::kMove || std::ranges::count(kSelections, node.op->name()) > 0;
+  });
+}
+
 }  // namespace
 
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
@@ -54,7 +70,9 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   sample.numerics.sparse_sums = distribution == Distribution::kProbe;
   const bool extreme = is_extreme(distribution);
   if (extreme && task.spec->nodes.empty()) return std::optional<Sample>();
-  for (const double reach : kReaches) {
+  std::vector<double> reaches(kReaches.begin(), kReaches.end());
+  if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);
+  for (const double reach : reaches) {
     sample.inputs = generate_inputs(task, distribution, seed, reach);
     if (options.part) {
       LATHE_TRY(sample.expected,

@@ -21,7 +21,8 @@ struct SampleOptions {
   std::optional<Part> part = {};  ///< of the outputs that is known; all by default
 };
 
-/// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows:
+/// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows
+/// (to 1e29, or a quarter of what the dtype holds, where values are only moved and compared):
 /// where a kernel's values could leave their dtypes' range on the way, smaller inputs are tried,
 /// and where these could as well there is no sample. Nor is there one where a native reference says
 /// nothing about errors.

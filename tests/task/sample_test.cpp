@@ -11,10 +11,11 @@
 namespace lathe {
 namespace {
 
-std::optional<Sample> draw(std::string_view graph, Distribution distribution) {
-  const TaskSpec spec = task_of(
-      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"] }]\ngraph = '''\n" +
-      std::string(graph) + "\n'''\nshape = [{ n = 64 }]\n");
+std::optional<Sample> draw(std::string_view graph, Distribution distribution,
+                           const std::string& tensor = "") {
+  const TaskSpec spec =
+      task_of("name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"]" + tensor +
+              " }]\ngraph = '''\n" + std::string(graph) + "\n'''\nshape = [{ n = 64 }]\n");
   const auto reference = make_reference(spec);
   auto sample = draw_sample(**reference, bind_first(spec), distribution, Seed::from_number(1));
   EXPECT_TRUE(sample.ok());
@@ -46,7 +47,47 @@ TEST(Sample, OffsetInputsHaveOneMeanFarAboveTheSpread) {
   ASSERT_TRUE(sample);
   const auto [low, high] = std::ranges::minmax(sample->inputs[0].decode());
   EXPECT_GT(std::min(std::fabs(low), std::fabs(high)), 200);
-  EXPECT_LT(high - low, 10);
+  EXPECT_LT(high - low, 0.02 * std::fabs(low));
+}
+
+TEST(Sample, InputsThatAreOnlySelectedReachFarther) {
+  for (const char* graph : {"y = reduce_max(x, axis = 1)", "a = abs(x)\nt = transpose(a)\ny = relu(t)",
+                            "y = argmax(x, axis = 1)", "y = clamp(x, low = -1.0)"})
+    for (const Distribution distribution : {Distribution::kLarge, Distribution::kOffset}) {
+      const auto wide = draw(graph, distribution);
+      ASSERT_TRUE(wide) << graph;
+      EXPECT_GT(largest_input(*wide), 1e20) << graph;
+      EXPECT_LT(largest_input(*wide), 1e30) << graph << ": a usual stand-in for infinity";
+    }
+  EXPECT_LT(largest_input(
+                *draw("m = reduce_max(x, axis = 1, keepdims = true)\ny = sub(x, m)", Distribution::kOffset)),
+            2000)
+      << "sums round";
+}
+
+TEST(Sample, SelectedInputsOfNarrowDtypesAreFarFromTheMiddle) {
+  const char* kMaxima = "y = reduce_max(x, axis = 1)";
+  const double half = largest_input(*draw(kMaxima, Distribution::kOffset, ", dtype = \"fp16\""));
+  EXPECT_GT(half, 8000);
+  EXPECT_LT(half, 0.75 * 65504);
+  EXPECT_GT(largest_input(*draw(kMaxima, Distribution::kOffset, ", dtype = \"bf16\"")), 1e20);
+  EXPECT_GT(largest_input(*draw(kMaxima, Distribution::kOffset, ", gen = { kind = \"positive\" }")), 1e20);
+  EXPECT_LT(largest_input(*draw("h = cast(x, dtype = \"fp16\")\ny = relu(h)", Distribution::kLarge)), 65504)
+      << "what the cast's dtype holds";
+}
+
+TEST(Sample, SomeRowsOfSelectedInputsAreFarBelowZeroAndDiffer) {
+  const auto sample = draw("y = reduce_max(x, axis = 1)", Distribution::kLarge);
+  ASSERT_TRUE(sample);
+  const std::vector<double> x = sample->inputs[0].decode();
+  int below = 0, different = 0;
+  for (auto row = x.begin(); row != x.end(); row += 64) {
+    const std::set<double> values(row, row + 64);
+    below += *values.rbegin() < -1e4;
+    different += *values.rbegin() < -1e4 && values.size() > 30;
+  }
+  EXPECT_GT(below, 3);
+  EXPECT_GT(different, 0);
 }
 
 TEST(Sample, InputsReachNoFartherThanAKernelsValuesCan) {
