@@ -15,7 +15,8 @@ double mean(std::span<const double> xs);
 /// Sample standard deviation (n - 1); 0 for fewer than two values.
 double stddev(std::span<const double> xs);
 double median(std::span<const double> xs);
-/// The mean of the middle half: robust like a median, but of two modes it shows how frequent each is.
+/// The mean of the middle half: robust like a median, but of two modes it shows how frequent each
+/// is.
 double interquartile_mean(std::span<const double> xs);
 /// Linear-interpolation quantile, q in [0, 1].
 double quantile(std::span<const double> xs, double q);
