@@ -1,59 +1,41 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <exception>
-#include <sstream>
+#include <cstring>
+#include <string_view>
 
-#include "base/guard.h"
 #include "cli/console.h"
-#include "cli/options.h"
-#include "cli/session.h"
-#include "cli/verbs.h"
+#include "cli/exit_code.h"
+#include "cli/program.h"
+#include "sandbox/process.h"
 
 namespace lathe::cli {
 namespace {
 
-/// For an exception that nobody could turn into an Error, as in a thread of a library.
-[[noreturn]] void end_at_once() {
-  const auto thrown = without_exceptions([]() -> Status {
-    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
-    return Error{ErrorCode::kInternal, "an assumption of the program does not hold"};
-  });
-  ::_exit(fail(thrown.error()));
+// Listed here; lathe-serve, a program of its own, does them.
+void list_serve(CLI::App& app, Run&) { app.add_subcommand(kServe.name, kServe.about); }
+void list_worker(CLI::App& app, Run&) { app.add_subcommand(kWorker.name, kWorker.about); }
+
+/// Returns only where lathe-serve cannot be started.
+int become_lathe_serve(char** argv) {
+  const auto program = sibling_program("lathe-serve");
+  if (!program.ok()) return fail(program.error());
+  ::execv(program->c_str(), argv);
+  return fail({ErrorCode::kUnavailable,
+               fmt::format("cannot start {}, which has this verb: {}", *program, std::strerror(errno)),
+               "in a checkout, ./run lathe serve builds it"});
 }
 
-int run_program(int argc, char** argv) {
-  CLI::App app{"Lathe returns the fastest kernel that it can prove correct."};
-  app.name("lathe");
-  app.set_version_flag("--version", LATHE_VERSION);
-  app.require_subcommand(1);
-  app.failure_message(usage_message);
-  Run run;
-  for (const auto add :
-       {add_optimize, add_eval, add_tasks, add_report, add_doctor, add_export, add_runs, add_propose,
-        add_build, add_gemm, add_data, add_train, add_policy, add_serve, add_worker})
-    add(app, run);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    write_standard_output(out.str());
-    write_standard_error(err.str());
-    return code == 0 ? kSuccess : kUsage;
-  }
-  install_signal_handlers();
-  return run();
-}
+bool is_of_lathe_serve(std::string_view verb) { return verb == kServe.name || verb == kWorker.name; }
 
 }  // namespace
 }  // namespace lathe::cli
 
 int main(int argc, char** argv) {
   using namespace lathe::cli;
-  if (!open_standard_streams()) return kMachine;
-  std::set_terminate(end_at_once);
-  const auto code =
-      lathe::without_exceptions([&]() -> lathe::Result<int> { return run_program(argc, argv); });
-  return finish_output(code.ok() ? *code : fail(code.error()));
+  if (argc > 1 && is_of_lathe_serve(argv[1])) return become_lathe_serve(argv);
+  constexpr AddVerb kVerbs[] = {add_optimize, add_eval,  add_tasks,   add_report, add_doctor,
+                                add_export,   add_runs,  add_propose, add_build,  add_gemm,
+                                add_data,     add_train, add_policy,  list_serve, list_worker};
+  return run_program(argc, argv, kVerbs);
 }

@@ -222,7 +222,7 @@ void add_tokens(CLI::App& serve, Run& run) {
 
 void add_serve(CLI::App& app, Run& run) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* verb = app.add_subcommand("serve", "Evaluate for clients over HTTP");
+  CLI::App* verb = app.add_subcommand(kServe.name, kServe.about);
   verb->add_option("--address", options->address, "Where to listen; others than 127.0.0.1 need tokens")
       ->capture_default_str();
   verb->add_option("--port", options->port, "0 takes a free one")

@@ -104,7 +104,7 @@ Result<int> work_elsewhere(const WorkerOptions& options) {
 
 void add_worker(CLI::App& app, Run& run) {
   auto options = std::make_shared<WorkerOptions>();
-  CLI::App* verb = app.add_subcommand("worker", "Evaluate for a lathe serve on another machine");
+  CLI::App* verb = app.add_subcommand(kWorker.name, kWorker.about);
   verb->add_option("--front-end", options->front_end,
                    "http://HOST:8320, a lathe serve; its token for workers comes from LATHE_TOKEN");
   verb->add_option("--drain-seconds", options->drain_seconds, "For what is in hand, after SIGTERM")

@@ -5,6 +5,13 @@
 
 namespace lathe::cli {
 
+struct VerbName {
+  const char* name;
+  const char* about;
+};
+inline constexpr VerbName kServe{"serve", "Evaluate for clients over HTTP"};
+inline constexpr VerbName kWorker{"worker", "Evaluate for a lathe serve on another machine"};
+
 /// Each verb adds its subcommand and says, through `run`, what to do when it was chosen.
 using Run = std::function<int()>;
 void add_optimize(CLI::App& app, Run& run);

@@ -50,7 +50,7 @@ Result<std::vector<serve::WorkerProgram>> worker_programs(const CommonOptions& o
                                                           const WorkerChoice& choice) {
   std::string program = choice.program;
   if (program.empty()) {
-    LATHE_TRY(program, sibling_program("lathe"));
+    LATHE_TRY(program, sibling_program("lathe-serve"));
   }
   std::vector<serve::WorkerProgram> programs;
   for (const std::string& device : devices)

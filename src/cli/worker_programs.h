@@ -15,7 +15,7 @@ Result<std::vector<std::string>> worker_devices(const std::string& device);
 std::string kind_of_device(const std::string& device);
 
 struct WorkerChoice {
-  std::string program;  ///< empty: this one
+  std::string program;  ///< empty: lathe-serve
   int for_each = 1;     ///< device
 };
 
