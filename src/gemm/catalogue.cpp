@@ -107,69 +107,94 @@ class Enumeration {
   void add_wgmma() {
     constexpr WgmmaTile kTiles[] = {
         {1, 64, 32, false},   {1, 64, 64, false},   {1, 64, 96, false},   {1, 64, 128, false},
-        {1, 64, 256, false},  {1, 128, 64, false},  {2, 128, 64, false},  {2, 128, 96, false},
-        {2, 128, 128, false}, {2, 128, 192, false}, {2, 128, 256, false}, {2, 256, 64, false},
+        {1, 64, 160, false},  {1, 64, 192, false},  {1, 64, 256, false},  {1, 128, 64, false},
+        {2, 128, 32, false},  {2, 128, 64, false},  {2, 128, 96, false},  {2, 128, 128, false},
+        {2, 128, 160, false}, {2, 128, 192, false}, {2, 128, 256, false}, {2, 256, 64, false},
         {2, 256, 128, false}, {2, 256, 96, false},  {2, 128, 128, true},  {2, 128, 160, true},
         {2, 128, 192, true},  {2, 192, 128, true},  {2, 128, 96, true},   {2, 64, 256, true},
         {2, 64, 192, true},   {2, 64, 128, true}};
     for (const WgmmaTile& tile : kTiles)
-      for (const int stages : {3, 4, 5, 6, 7, 8, 10, 12}) {
-        for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
-          for (const int split : {1, 2, 4, 8, 16}) add_wgmma(tile, stages, split, share_a, share_b, false);
-        for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}})
-          for (const int split : {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32})
-            add_wgmma(tile, stages, split, share_a, share_b, true);
+      for (const int depth : {64, 128}) {
+        // Long steps are for products that few instructions make.
+        if (depth > 64 && (tile.in_turn || tile.rows * tile.columns > 128 * 128)) continue;
+        for (const int stages : {2, 3, 4, 5, 6, 7, 8, 10, 12}) {
+          if (stages < (depth > 64 ? 2 : 3)) continue;
+          add_wgmma(tile, depth, stages);
+        }
       }
   }
 
-  void add_wgmma(const WgmmaTile& tile, int stages, int split, int share_a, int share_b, bool gathers) {
-    if (!gathers && split * share_a * share_b > 16) return;
-    if (tile.in_turn && split > 1) return;
-    const std::int64_t steps = problem_.k / 64 / split;
-    if (stages > std::max<std::int64_t>(3, tile.in_turn ? 2 * steps : steps)) return;
+  void add_wgmma(const WgmmaTile& tile, int depth, int stages) {
     Plan plan;
     plan.skeleton = Skeleton::kWgmma;
     plan.edges = Edges::kVectors;
     plan.rows = static_cast<std::uint16_t>(tile.rows);
     plan.columns = static_cast<std::uint16_t>(tile.columns);
+    plan.depth = static_cast<std::uint16_t>(depth);
     plan.down = static_cast<std::uint8_t>(tile.consumers);
-    plan.stages = static_cast<std::uint8_t>(stages), plan.split = static_cast<std::uint8_t>(split);
-    plan.share_a = static_cast<std::uint8_t>(share_a), plan.share_b = static_cast<std::uint8_t>(share_b);
-    plan.band = 8;
-    plan.gathers = gathers;
+    plan.stages = static_cast<std::uint8_t>(stages);
     plan.in_turn = tile.in_turn, plan.persistent = tile.in_turn;
-    if (tile.consumers == 1 && tile.rows * tile.columns <= 8192 &&
+    for (const bool transposed : {false, true}) {
+      // Else the other orientation has the same tiles.
+      if (transposed && (problem_.m == problem_.n || tile.rows == tile.columns)) continue;
+      plan.transposed = transposed;
+      for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
+        for (const int split : {1, 2, 4, 8, 16}) add_wgmma(plan, split, share_a, share_b, false);
+      for (const auto& [share_a, share_b] : {std::pair{1, 1}, {2, 1}, {1, 2}})
+        for (const int split : {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32})
+          add_wgmma(plan, split, share_a, share_b, true);
+    }
+  }
+
+  void add_wgmma(Plan plan, int split, int share_a, int share_b, bool gathers) {
+    if (!gathers && split * share_a * share_b > 16) return;
+    if (plan.in_turn && split > 1) return;
+    // Units of 128 sums, of which blocks of a cluster own as many each; those that gather transpose
+    // them in pairs of lanes.
+    if ((!gathers || plan.transposed) && plan.rows * plan.columns / 128 % split != 0) return;
+    const std::int64_t steps = problem_.k / plan.depth / split;
+    if (plan.stages > std::max<std::int64_t>(plan.depth > 64 ? 2 : 3, plan.in_turn ? 2 * steps : steps))
+      return;
+    plan.split = static_cast<std::uint8_t>(split);
+    plan.share_a = static_cast<std::uint8_t>(share_a), plan.share_b = static_cast<std::uint8_t>(share_b);
+    plan.gathers = gathers;
+    plan.band = 8;
+    if (plan.down == 1 && plan.rows * plan.columns <= 8192 &&
         2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
       plan.blocks = 2;
     add_if_sharing_pays(plan);
-    if (tile.consumers * tile.rows * tile.columns > 64 * 64) return;
+    if (plan.down * plan.rows * plan.columns > 64 * 64) return;
     plan.slices = 2;
     add_if_sharing_pays(plan);
   }
 
   /// Blocks share loads of tiles that there are, and only where the loads are long.
   void add_if_sharing_pays(Plan plan) {
-    const std::int64_t down = (problem_.m + plan.rows - 1) / plan.rows;
-    const std::int64_t across = (problem_.n + plan.columns - 1) / plan.columns;
+    const auto cdiv = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+    const std::int64_t down = cdiv(plan.transposed ? problem_.n : problem_.m, plan.rows);
+    const std::int64_t across = cdiv(plan.transposed ? problem_.m : problem_.n, plan.columns);
     if (down % plan.share_b != 0 || across % plan.share_a != 0) return;
     const int share = plan.share_a * plan.share_b;
     if (share > 1 && problem_.k < 512) return;
-    if (!b_along_k(problem_.layout) && (plan.columns % 64 != 0 || plan.columns / 64 % plan.share_b != 0))
-      return;
-    if (!a_along_k(problem_.layout) && plan.rows / 64 % plan.share_a != 0) return;
+    const bool a = a_along_k(problem_.layout), b = b_along_k(problem_.layout);
+    const bool rows_along_k = plan.transposed ? b : a, columns_along_k = plan.transposed ? a : b;
+    if (!columns_along_k && (plan.columns % 64 != 0 || plan.columns / 64 % plan.share_b != 0)) return;
+    if (!rows_along_k && plan.rows / 64 % plan.share_a != 0) return;
     const std::int64_t tiles = down * across;
     if (plan.gathers && tiles * plan.split > 2 * sm_count_) return;
     if (plan.in_turn && tiles <= sm_count_) return;
     const bool is_large = tiles > 8 * sm_count_;
     if (!plan.in_turn) {
+      // So few need no order in which they share the L2.
+      if (tiles * plan.split <= 2 * sm_count_) plan.band = 0;
       add(plan);
       if (plan.split > 1) return;
-      if (plan.down == 1 && !plan.plain_store && share == 1 && tiles <= sm_count_) {
+      if (plan.down == 1 && !plan.transposed && share == 1 && tiles <= sm_count_) {
         Plan plain = plan;
         plain.plain_store = true;
         add(plain);
       }
-      if (plan.down == 1 || plan.plain_store || plan.columns * plan.rows < 128 * 128 || tiles <= sm_count_)
+      if (plan.down == 1 || plan.columns * plan.rows < 128 * 128 || plan.depth > 64 || tiles <= sm_count_)
         return;
     }
     plan.persistent = true;
@@ -191,24 +216,33 @@ std::vector<Plan> ranked_plans(const Problem& problem, int sm_count) {
 }
 
 std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count) {
-  std::map<std::tuple<Skeleton, int, int, int, int, int, bool, bool, bool>, std::size_t> of_a_kind;
-  std::map<Skeleton, std::size_t> of_skeleton;
+  std::map<std::tuple<Skeleton, int, int, int, int, int, int, bool, bool, bool, bool>, std::size_t> of_a_kind;
+  // Of a skeleton and a way to share K: none may fill the list.
+  std::map<std::tuple<Skeleton, bool, bool>, std::size_t> of_a_way;
   std::vector<Plan> chosen;
   const std::vector<Plan> ranked = ranked_plans(problem, sm_count);
   if (ranked.empty()) return chosen;
   // So wrong is the model of what fits the size at all.
-  const double far_ns = 2 * model_ns(ranked.front(), problem, sm_count);
-  for (const Plan& plan : ranked) {
-    if (chosen.size() == count || (chosen.size() >= count / 3 && model_ns(plan, problem, sm_count) > far_ns))
-      break;
-    auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.split, plan.share_a, plan.share_b,
-                             plan.gathers, plan.in_turn, plan.plain_store}];
-    auto& same = of_skeleton[plan.skeleton];
-    if (alike >= std::max<std::size_t>(2, count / 15) || same >= std::max<std::size_t>(1, 7 * count / 10))
-      continue;
-    ++alike, ++same;
-    chosen.push_back(plan);
-  }
+  const double far_ns = 1.6 * model_ns(ranked.front(), problem, sm_count);
+  std::vector<bool> taken(ranked.size());
+  // More of a kind where there are few kinds.
+  for (const std::size_t most : {std::max<std::size_t>(1, count / 30), std::max<std::size_t>(3, count / 15)})
+    for (std::size_t i = 0; i < ranked.size(); ++i) {
+      const Plan& plan = ranked[i];
+      if (chosen.size() == count ||
+          (chosen.size() >= count / 3 && model_ns(plan, problem, sm_count) > far_ns))
+        break;
+      auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.down, plan.depth, plan.split,
+                               plan.share_a * plan.share_b, plan.gathers, plan.in_turn, plan.plain_store,
+                               plan.transposed}];
+      const bool shares_k = plan.skeleton == Skeleton::kWgmma && plan.split > 1;
+      auto& same = of_a_way[{plan.skeleton, shares_k, plan.gathers}];
+      if (taken[i] || alike >= most || same >= std::max<std::size_t>(1, (shares_k ? 4 : 7) * count / 10))
+        continue;
+      ++alike, ++same;
+      taken[i] = true;
+      chosen.push_back(plan);
+    }
   return chosen;
 }
 

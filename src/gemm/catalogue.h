@@ -10,8 +10,9 @@ namespace lathe::gemm {
 /// skeletons: all that serve it and fit a multiprocessor, by the model's time, the fastest first.
 std::vector<Plan> ranked_plans(const Problem& problem, int sm_count);
 
-/// The best `count` of them that are not too much alike: two (of many: a fifteenth) of a tile that
-/// is shared in one way. Fewer if the others are far slower by the model.
+/// The best `count` of them that are not too much alike: one (of many: a thirtieth) of a tile that
+/// is shared in one way, and not all of one skeleton or one way to share K. Fewer if the others are
+/// far slower by the model.
 std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t count);
 
 /// What serves every product of a layout, whatever its alignment: for sm_80 too. The last serves

@@ -19,6 +19,7 @@ const char* text_of(Edges edges) {
 
 std::string skeleton_of(const Plan& p, const char* type) {
   const bool a = a_along_k(p.layout), b = b_along_k(p.layout);
+  const bool rows = p.transposed ? b : a, columns = p.transposed ? a : b;
   const auto major = [](bool along_k) { return along_k ? "kAlongK" : "kAlongMN"; };
   switch (p.skeleton) {
     case Skeleton::kDirect:
@@ -30,11 +31,14 @@ std::string skeleton_of(const Plan& p, const char* type) {
                          text_of(p.edges));
     case Skeleton::kWgmma:
       return fmt::format(
-          "WgmmaGemm<{}, {}, {},\n    WgmmaKnobs{{.consumers = {}, .tall = {}, .columns = {}, .stages = {}, "
-          ".share_a = {}, .share_b = {}, .split = {}, .chains = {},\n    .band = {}, .blocks = {}, "
-          ".persistent = {}, .in_turn = {}, .gathers = {}, .plain_store = {}}}>",
-          type, major(a), major(b), p.down, tall_of(p), p.columns, p.stages, p.share_a, p.share_b, p.split,
-          p.slices, p.band, p.blocks, p.persistent, p.in_turn, p.gathers, p.plain_store);
+          "WgmmaGemm<{}, {}, {},\n    WgmmaKnobs{{.consumers = {}, .tall = {}, .columns = {}, .depth = {}, "
+          ".stages = {}, .share_a = {}, .share_b = {}, .split = {},\n    .chains = {}, .band = {}, .blocks = "
+          "{}, "
+          ".persistent = {}, .in_turn = {}, .gathers = {}, .plain_store = {}, .transposed = {}, .half_sums = "
+          "{}}}>",
+          type, major(rows), major(columns), p.down, tall_of(p), p.columns, p.depth, p.stages, p.share_a,
+          p.share_b, p.split, p.slices, p.band, p.blocks, p.persistent, p.in_turn, p.gathers, p.plain_store,
+          p.transposed, p.half_sums);
   }
   return {};
 }

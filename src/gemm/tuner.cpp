@@ -33,6 +33,8 @@ std::string objection_to(const Build& build, const Plan& plan) {
   if (fact(build, "wgmma_serialised") > 0) return "the products of wgmma wait for one another";
   if (fact(build, "setmaxnreg_ignored") > 0) return "setmaxnreg has no effect";
   if (!build.facts.contains("instructions")) return {};
+  if (plan.half_sums)
+    return fact(build, "hgmma_f16") > 0 ? "" : "there are no tensor-core products with fp16 sums";
   if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0) return "the tensor cores sum in fp16";
   const char* const products = plan.skeleton == Skeleton::kWgmma ? "hgmma_f32" : "hmma_f32";
   return fact(build, products) > 0 ? "" : "there are no tensor-core products with fp32 sums";
@@ -44,7 +46,8 @@ int distance(const Plan& a, const Plan& b) {
          (a.down != b.down || a.across != b.across) + (a.slices != b.slices) + (a.split != b.split) +
          (a.share_a != b.share_a) + (a.share_b != b.share_b) + (a.band != b.band) +
          (a.persistent != b.persistent) + (a.plain_store != b.plain_store) + (a.blocks != b.blocks) +
-         (a.in_turn != b.in_turn) + (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
+         (a.in_turn != b.in_turn) + (a.transposed != b.transposed) + (a.half_sums != b.half_sums) +
+         (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
 }
 
 Status Tuner::build(const std::vector<Plan>& plans) {

@@ -11,8 +11,8 @@ namespace lathe::gemm {
 struct TuneOptions {
   std::vector<Size> sizes;
   double seconds = 0;           ///< no new size is begun after that; 0: no limit
-  std::size_t screened = 30;    ///< kernels that the model proposes for a size
-  std::size_t neighbours = 14;  ///< kernels near the best of those
+  std::size_t screened = 36;    ///< kernels that the model proposes for a size
+  std::size_t neighbours = 20;  ///< kernels near the best of those
   std::size_t finals = 4;
   int repeats = 200;    ///< runs of the winner whose bits are compared
   bool vendors = true;  ///< choose among cuBLASLt's candidates too, in the same rounds

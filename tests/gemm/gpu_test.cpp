@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "base/parallel.h"
 #include "gemm/catalogue.h"
@@ -95,6 +97,33 @@ TEST_F(GemmOnGpu, KernelsThatTakeTurnsOrHaveTwoChainsAreRight) {
           std::count_if(cases.begin(), cases.end(), [&](const Case& one) { return one.size == size; }) < 8)
         cases.push_back({plan, size});
   EXPECT_GE(expect_right(cases, 50), 20);
+}
+
+/// Long steps, transposed tiles, and sums that blocks of a cluster exchange, apart and together.
+TEST_F(GemmOnGpu, EveryKnobOfTheLoopsAndTheSumsIsRight) {
+  std::vector<Case> cases;
+  for (const Size& size : {Size{1024, 256, 2048}, {200, 1096, 4160}, {4096, 136, 1024}, {128, 1000, 16384}}) {
+    std::set<std::tuple<int, int, bool, bool, int, int>> kinds;
+    for (const Plan& plan : ranked_plans({Layout::kTN, size.m, size.n, size.k}, device_->facts().sm_count))
+      if (plan.skeleton == Skeleton::kWgmma &&
+          kinds.insert({plan.depth, plan.split, plan.gathers, plan.transposed, plan.share_a, plan.share_b})
+              .second)
+        cases.push_back({plan, size});
+  }
+  EXPECT_GE(expect_right(cases, 20), 100);
+}
+
+TEST_F(GemmOnGpu, TransposedTilesAndLongStepsAreRightInEveryLayout) {
+  std::vector<Case> cases;
+  for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT})
+    for (const Size& size : {Size{328, 1032, 2112}, {1024, 512, 1024}}) {
+      std::set<std::tuple<int, bool, bool, bool>> kinds;
+      for (const Plan& plan : ranked_plans({layout, size.m, size.n, size.k}, device_->facts().sm_count))
+        if (plan.skeleton == Skeleton::kWgmma &&
+            kinds.insert({plan.depth, plan.split > 1, plan.gathers, plan.transposed}).second)
+          cases.push_back({plan, size});
+    }
+  EXPECT_GE(expect_right(cases, 20), 60);
 }
 
 }  // namespace

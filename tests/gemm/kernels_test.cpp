@@ -19,26 +19,35 @@ Plan plan_named(const std::string& name) {
 /// One kernel of each kind.
 std::vector<Plan> samples() {
   std::vector<Plan> plans;
-  for (const char* name : {"direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors",
-                           "direct_tn_32x32x32_w1x1_g8_s2_c8_m1_n1_b1_o1_k4_vectors",
-                           "mma_tn_64x64x64_w2x2_g1_s4_c8_m1_n1_b1_o1_k4_whole",
-                           "mma_tn_32x64x128_w2x2_g2_s3_c16_m1_n1_b1_o1_k0_whole",
-                           "mma_nt_128x128x32_w2x2_g1_s4_c1_m1_n1_b1_o1_k0_vectors",
-                           "mma_nn_64x64x32_w2x2_g1_s3_c1_m1_n1_b1_o1_k0_any",
-                           "wgmma_tn_128x256x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_vectors",
-                           "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
-                           "wgmma_tt_64x64x64_w1x1_g1_s6_c8_m1_n1_b8_o2_k0_vectors",
-                           "wgmma_tn_128x128x64_w2x1_g1_s4_c4_m1_n2_b8_o1_k0_vectors",
-                           "wgmma_nt_128x128x64_w2x1_g1_s3_c1_m2_n2_b8_o1_k0_vectors",
-                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b8_o2_k0_plain_vectors",
-                           "wgmma_tn_128x128x64_w2x1_g1_s7_c5_m1_n1_b8_o1_k0_gathers_vectors",
-                           "wgmma_tn_64x64x64_w1x1_g2_s5_c16_m1_n1_b8_o2_k0_gathers_vectors",
-                           "wgmma_tn_128x64x64_w1x1_g1_s6_c4_m1_n2_b8_o1_k0_gathers_vectors",
-                           "wgmma_tn_256x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
-                           "wgmma_nt_128x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_turns_vectors",
-                           "wgmma_tn_128x160x64_w2x1_g1_s5_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
-                           "wgmma_tn_128x192x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
-                           "wgmma_tn_192x128x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors"})
+  for (const char* name :
+       {"direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors",
+        "direct_tn_32x32x32_w1x1_g8_s2_c8_m1_n1_b1_o1_k4_vectors",
+        "mma_tn_64x64x64_w2x2_g1_s4_c8_m1_n1_b1_o1_k4_whole",
+        "mma_tn_32x64x128_w2x2_g2_s3_c16_m1_n1_b1_o1_k0_whole",
+        "mma_nt_128x128x32_w2x2_g1_s4_c1_m1_n1_b1_o1_k0_vectors",
+        "mma_nn_64x64x32_w2x2_g1_s3_c1_m1_n1_b1_o1_k0_any",
+        "wgmma_tn_128x256x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_vectors",
+        "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
+        "wgmma_tt_64x64x64_w1x1_g1_s6_c8_m1_n1_b8_o2_k0_vectors",
+        "wgmma_tn_128x128x64_w2x1_g1_s4_c4_m1_n2_b8_o1_k0_vectors",
+        "wgmma_nt_128x128x64_w2x1_g1_s3_c1_m2_n2_b8_o1_k0_vectors",
+        "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b8_o2_k0_plain_vectors",
+        "wgmma_tn_128x128x64_w2x1_g1_s7_c5_m1_n1_b8_o1_k0_gathers_vectors",
+        "wgmma_tn_64x64x64_w1x1_g2_s5_c16_m1_n1_b8_o2_k0_gathers_vectors",
+        "wgmma_tn_128x64x64_w1x1_g1_s6_c4_m1_n2_b8_o1_k0_gathers_vectors",
+        "wgmma_tn_256x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_vectors",
+        "wgmma_nt_128x128x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_turns_vectors",
+        "wgmma_tn_128x160x64_w2x1_g1_s5_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
+        "wgmma_tn_128x192x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
+        "wgmma_tn_192x128x64_w2x1_g1_s4_c1_m2_n1_b8_o1_k0_persistent_turns_vectors",
+        "wgmma_tn_64x32x128_w1x1_g2_s7_c1_m1_n1_b0_o1_k0_vectors",
+        "wgmma_tn_64x192x128_w1x1_g1_s3_c1_m1_n1_b0_o1_k0_transposed_vectors",
+        "wgmma_tn_128x32x128_w2x1_g1_s4_c8_m1_n1_b0_o1_k0_transposed_vectors",
+        "wgmma_tn_128x128x128_w2x1_g1_s2_c2_m2_n2_b0_o1_k0_vectors",
+        "wgmma_tn_64x96x128_w1x1_g1_s4_c8_m1_n2_b0_o1_k0_gathers_transposed_vectors",
+        "wgmma_nn_64x64x128_w1x1_g1_s6_c4_m1_n1_b0_o1_k0_vectors",
+        "wgmma_nt_128x64x128_w1x1_g1_s4_c1_m1_n1_b0_o1_k0_transposed_vectors",
+        "wgmma_nn_64x128x64_w2x1_g1_s8_c1_m1_n1_b8_o1_k0_persistent_turns_transposed_vectors"})
     plans.push_back(plan_named(name));
   return plans;
 }
@@ -81,13 +90,34 @@ void expect_good(const GemmCompiler& compile, const std::vector<Plan>& plans,
     SCOPED_TRACE(name_of(plans[i]));
     EXPECT_EQ(objection_to(builds[i], plans[i]), "");
     EXPECT_TRUE(builds[i].facts.contains("registers"));
-    const char* const products = plans[i].skeleton == Skeleton::kWgmma ? "hgmma_f32" : "hmma_f32";
+    const char* const products = plans[i].skeleton != Skeleton::kWgmma ? "hmma_f32"
+                                 : plans[i].half_sums                  ? "hgmma_f16"
+                                                                       : "hgmma_f32";
     EXPECT_EQ(builds[i].facts.contains(products), compile.has_disassembler());
   }
 }
 
 TEST(GemmKernels, EveryKindCompilesForHopperWithoutSpillsAndSumsInFp32) {
   expect_good(GemmCompiler("sm_90a"), samples());
+}
+
+TEST(GemmKernels, SumsInFp16AreWhatTheirNameSaysAndNothingElse) {
+  const GemmCompiler compile("sm_90a");
+  std::vector<Plan> plans;
+  for (const char* name : {"wgmma_tn_256x256x64_w2x1_g1_s3_c1_m1_n1_b8_o1_k0_persistent_half_vectors",
+                           "wgmma_tn_64x96x128_w1x1_g1_s4_c1_m1_n1_b0_o1_k0_transposed_half_vectors",
+                           "wgmma_nt_128x128x64_w2x1_g1_s4_c4_m1_n1_b0_o1_k0_half_vectors",
+                           "wgmma_tn_64x64x64_w1x1_g1_s5_c6_m1_n1_b0_o1_k0_gathers_half_vectors",
+                           "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_turns_half_vectors",
+                           "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b0_o2_k0_plain_half_vectors"})
+    plans.push_back(plan_named(name));
+  expect_good(compile, plans);
+  if (!compile.has_disassembler()) GTEST_SKIP() << "no nvdisasm";
+  Plan claims_fp32 = plans[1];
+  claims_fp32.half_sums = false;
+  EXPECT_EQ(objection_to(build_all(compile, {plans[1]})[0], claims_fp32), "the tensor cores sum in fp16");
+  EXPECT_EQ(objection_to(build_all(compile, {claims_fp32})[0], plans[1]),
+            "there are no tensor-core products with fp16 sums");
 }
 
 TEST(GemmKernels, ThePortableOnesCompileForAmpere) {

@@ -85,6 +85,45 @@ TEST(GemmPlan, APersistentGridIsNoLargerThanTheGpu) {
   EXPECT_EQ(grid_of(plan, {Layout::kTN, 128, 256, 64}, kSmCount).x, 1u);
 }
 
+TEST(GemmPlan, TransposedTilesLieAcrossC) {
+  Plan plan = broad_plans(Layout::kTN)[3];
+  ASSERT_EQ(plan.rows, 64);
+  ASSERT_EQ(plan.columns, 128);
+  const Problem problem{Layout::kTN, 4096, 64, 1024};
+  plan.band = 0;
+  EXPECT_EQ(grid_of(plan, problem, kSmCount).x, 64u);
+  EXPECT_EQ(grid_of(plan, problem, kSmCount).y, 1u);
+  plan.transposed = true;
+  EXPECT_EQ(grid_of(plan, problem, kSmCount).x, 1u);
+  EXPECT_EQ(grid_of(plan, problem, kSmCount).y, 32u);
+  plan.band = 8;
+  EXPECT_EQ(grid_of(plan, problem, kSmCount).x, 32u);
+}
+
+TEST(GemmPlan, LongStepsNeedKIn64s) {
+  Plan plan = broad_plans(Layout::kTN)[3];
+  EXPECT_TRUE(serves(plan, {Layout::kTN, 64, 128, 72}));
+  plan.depth = 128, plan.stages = 4;
+  EXPECT_FALSE(serves(plan, {Layout::kTN, 64, 128, 72}));
+  EXPECT_TRUE(serves(plan, {Layout::kTN, 64, 128, 192}));
+}
+
+/// What few tiles and long K are tuned among.
+TEST(GemmPlan, FewTilesOfLongProductsAreTriedInEveryWay) {
+  for (const Size& size : {Size{1024, 256, 2048}, {4096, 128, 4096}, {128, 1024, 4096}, {1024, 512, 1024}}) {
+    bool long_steps = false, transposed = false, shared = false, exchanged = false, gathered = false;
+    for (const Plan& plan : shortlist({Layout::kTN, size.m, size.n, size.k}, kSmCount, 36)) {
+      if (plan.skeleton != Skeleton::kWgmma) continue;
+      long_steps |= plan.depth == 128, transposed |= plan.transposed;
+      shared |= plan.share_a * plan.share_b > 1;
+      exchanged |= plan.split > 1 && !plan.gathers, gathered |= plan.gathers;
+    }
+    EXPECT_TRUE(long_steps && transposed && shared) << name_of(size);
+    EXPECT_TRUE(exchanged || size.k < 2048) << name_of(size);
+    EXPECT_TRUE(gathered || size.k < 4096) << name_of(size);
+  }
+}
+
 TEST(GemmModel, SplitsLongProductsOfFewTilesAndNotOthers) {
   EXPECT_GT(ranked_plans({Layout::kTN, 128, 128, 16384}, kSmCount)[0].split, 1);
   EXPECT_EQ(ranked_plans({Layout::kTN, 8192, 8192, 8192}, kSmCount)[0].split, 1);

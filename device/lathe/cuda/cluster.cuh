@@ -37,14 +37,14 @@ __device__ inline void cluster_sync() {
   cluster_wait();
 }
 
-/// The address of `pointer`'s counterpart in another block's shared memory, for the functions
-/// below.
-__device__ inline uint32_t remote_address(const void* pointer, uint32_t rank) {
+/// The counterpart in another block of an address in shared memory, for the functions below.
+__device__ inline uint32_t remote_address(uint32_t own, uint32_t rank) {
   uint32_t address;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-               : "=r"(address)
-               : "r"(shared_address(pointer)), "r"(rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
   return address;
+}
+__device__ inline uint32_t remote_address(const void* pointer, uint32_t rank) {
+  return remote_address(shared_address(pointer), rank);
 }
 
 __device__ inline float load_remote(uint32_t address) {

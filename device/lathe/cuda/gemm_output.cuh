@@ -89,9 +89,7 @@ struct GemmPartials {
 
   float* staging;   ///< may have been used for something else before the first put()
   float* received;  ///< others write here at any time
-  int rank;         ///< of this block among those that share K
-  int first = 0;    ///< their ranks in the cluster: first + i * distance
-  int distance = 1;
+  int rank;         ///< of this block in the cluster
 
   __device__ Barrier& arrived() const { return *reinterpret_cast<Barrier*>(received + kSlice); }
 
@@ -116,8 +114,8 @@ struct GemmPartials {
     *reinterpret_cast<float2*>(staging + slice * kSlice + row * kPitch + column) = make_float2(x, y);
   }
 
-  /// Called by all threads after the last put(). kWaited: cluster_wait() has followed begin().
-  template <bool kWaited = false, class Type>
+  /// Called by all threads after the last put().
+  template <class Type>
   __device__ void finish(const GemmOutput<Type>& output, int row0, int column0) const {
     if constexpr (kSplit == 1) {
       __syncthreads();
@@ -135,9 +133,9 @@ struct GemmPartials {
       }
       fence_writes();
       __syncthreads();
-      if constexpr (!kWaited) cluster_wait();  // every block has started
+      cluster_wait();  // every block has started
       if (threadIdx.x < kSplit) {
-        const int owner = first + static_cast<int>(threadIdx.x) * distance;
+        const int owner = static_cast<int>(threadIdx.x);
         copy_to_remote(remote_address(received + rank * kBand, owner), staging + threadIdx.x * kBand, 4 * kBand,
                        remote_address(&arrived(), owner));
       }

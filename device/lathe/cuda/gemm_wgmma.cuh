@@ -12,16 +12,29 @@ template <class Type>
 struct WgmmaOperand;
 template <>
 struct WgmmaOperand<half> {
-  using Kind = Fp16;
+  template <bool kHalfSums, int kN, Major kA, Major kB>
+  struct Multiply : Wgmma<Fp16, kN, kA, kB> {
+    using Sum = float;
+  };
+  template <int kN, Major kA, Major kB>
+  struct Multiply<true, kN, kA, kB> : WgmmaFp16Sums<kN, kA, kB> {
+    using Sum = uint32_t;
+  };
 };
 template <>
 struct WgmmaOperand<bfloat16> {
-  using Kind = Bf16;
+  template <bool kHalfSums, int kN, Major kA, Major kB>
+  struct Multiply : Wgmma<Bf16, kN, kA, kB> {
+    static_assert(!kHalfSums, "bf16 is added in fp32");
+    using Sum = float;
+  };
 };
 
 /// Maps of the operands in boxes of 64 along the contiguous axis with 128-byte swizzle; the other
-/// extent is a block's part of the tile for operands along K, 64 for others. C has boxes of 64 x
-/// 64, or of 64 rows of 32 with 64-byte swizzle where 64 does not divide the tile's columns.
+/// extent is a block's part of the tile for operands along K, a step's depth for others. For steps
+/// of 128 terms, operands along K have a third axis, of K in 64s, of which a box that no blocks
+/// share has two. C has boxes of 64 x 64, or of 64 rows of 32 with 64-byte swizzle where 64 does
+/// not divide the tile's columns (transposed: of 32 rows of 64).
 struct GemmMaps {
   TensorMap a, b, c;
 };
@@ -30,17 +43,19 @@ struct WgmmaKnobs {
   int consumers = 1;  ///< warpgroups that multiply
   int tall = 1;       ///< a warpgroup's rows of the tile, in 64s
   int columns = 128;
+  int depth = 64;  ///< terms of a step: 64 or 128
   int stages = 4;
   int share_a = 1, share_b = 1;
   int split = 1;
   int chains = 1;  ///< 2: every other product adds to sums of its own, so that it need not wait for the last one's
   int band = 8;
   int blocks = 1;
-  bool persistent = false, in_turn = false, gathers = false, plain_store = false;
+  bool persistent = false, in_turn = false, gathers = false, plain_store = false, transposed = false,
+       half_sums = false;
 };
 
 /// A product by wgmma from shared memory. One warp loads by TMA, `consumers` warpgroups multiply,
-/// each 64 tall rows of the block's tile by `columns`; a ring of `stages` steps of 64 terms
+/// each 64 tall rows of the block's tile by `columns`; a ring of `stages` steps of `depth` terms
 /// connects them.
 ///
 /// A cluster has share_b blocks one above the other, which load a part of B each for all of them,
@@ -49,8 +64,12 @@ struct WgmmaKnobs {
 /// persistent: blocks take tile after tile, and load the next while they store one. in_turn: two
 /// warpgroups take whole tiles alternately, so that one multiplies while the other stores. band:
 /// tiles are taken in bands of this many rows of clusters, so that concurrent ones share operands
-/// in the L2. blocks: so many fit a multiprocessor; the kernel's launch bounds must say the same.
-/// plain_store: results go from registers to memory, for tiles whose latency counts; others by TMA.
+/// in the L2; 0: the grid's x and y are a tile's row and column, which need no divisions. blocks:
+/// so many fit a multiprocessor; the kernel's launch bounds must say the same. plain_store: results
+/// go from registers to memory, for tiles whose latency counts; others by TMA. transposed: the
+/// operands change places, and so do a tile's rows and columns: its rows lie along N. B's map is
+/// then maps.a, and the majors are in that order too. half_sums: the tensor cores add in fp16; what
+/// blocks add of each other is fp32 all the same.
 template <class Type, Major kMajorA, Major kMajorB, WgmmaKnobs knobs>
 struct WgmmaGemm {
   enum {
@@ -65,22 +84,29 @@ struct WgmmaGemm {
     kGathers = knobs.gathers,
     kOwnRows = 64 * kTall,  ///< of a warpgroup
     kRows = kOwnRows * (kInTurn ? 1 : kConsumers),
-    kDepth = 64,
+    kDepth = knobs.depth,
+    kUnits = kDepth / 64,
     kMovesRegisters = kConsumers > 1,  ///< from the loader, which is then a warpgroup, to the others
     kWorkers = 128 * kConsumers,
     kThreads = kWorkers + (kMovesRegisters ? 128 : 32),
-    kChunk = 64 * 128,  ///< bytes of 64 rows
-    kBytesA = kRows * 128,
-    kBytesB = kColumns * 128,
+    kChunk = 64 * 128,           ///< bytes of 64 rows
+    kWideChunk = kDepth * 128,   ///< of a step of 64 along M or N
+    kBytesA = kRows * kDepth * 2,
+    kBytesB = kColumns * kDepth * 2,
     kStage = kBytesA + kBytesB,
     kPartA = kBytesA / kShareA,
     kPartB = kBytesB / kShareB,
     kGroup = kShareA * kShareB,  ///< blocks that load for each other
     kClusterSplit = kGathers ? 1 : kSplit,
+    kWarps = kWorkers / 32,
+    kUnitsOfSums = kTall * kColumns / 8 * kWarps,  ///< of four sums of each lane of a warp
+    kOwnUnits = kUnitsOfSums / kClusterSplit,      ///< that a block of the cluster adds up
     kChains = knobs.chains,
     kStored = kColumns % 64 == 0 ? 64 : 32,  ///< columns of a store by TMA
     kStores = kColumns / kStored,            ///< of 64 rows
     kStoredBytes = 64 * kStored * 2,
+    kTransposed = knobs.transposed,
+    kHalfSums = knobs.half_sums,
     kResult = kSplit > 1 || knobs.plain_store ? 0 : 2 * kConsumers * kStoredBytes
   };
   static_assert(kConsumers == 1 || (kConsumers == 2 && knobs.blocks == 1));
@@ -88,23 +114,37 @@ struct WgmmaGemm {
   static_assert(kSplit == 1 || !knobs.persistent);
   static_assert(!kInTurn || (kConsumers == 2 && knobs.persistent));
   static_assert(!kGathers || kSplit > 1);
-  static_assert(kChains == 1 || (kChains == 2 && kTall == 1));
+  static_assert(kChains == 1 || (kChains == 2 && kTall == 1 && !kHalfSums));
+  static_assert(kDepth == 64 || kDepth == 128);
+  static_assert(!kTransposed || !knobs.plain_store);
+  static_assert(kUnitsOfSums % kClusterSplit == 0);
+  static_assert(!kTransposed || !kGathers || kRows * kColumns / 4 % (kSplit * 32) == 0, "whole warps gather");
+  static_assert(knobs.band > 0 || !knobs.persistent);
   static_assert(kMajorB == kAlongK ? kColumns / kShareB % 8 == 0 : kColumns / 64 % kShareB == 0);
   static_assert(kMajorA == kAlongK || kRows / 64 % kShareA == 0);
-  using Multiply = Wgmma<typename WgmmaOperand<Type>::Kind, kColumns, kMajorA, kMajorB>;
-  using Partials = GemmPartials<kRows, kColumns, 1, kClusterSplit, kThreads>;
+  using Multiply = typename WgmmaOperand<Type>::template Multiply<kHalfSums, kColumns, kMajorA, kMajorB>;
   using Gather = GemmGather<kSplit, kWorkers, kTall * kColumns / 8>;
-  using Sums = float[kTall][kColumns / 2];
-  static_assert(int{Partials::kStagingBytes} <= kStages * kStage, "the ring becomes the staging of partial sums");
+  using Sum = typename Multiply::Sum;  ///< a register: one sum of fp32, or two of fp16
+  enum { kSums = kHalfSums ? kColumns / 4 : kColumns / 2 };
+  using Sums = Sum[kTall][kSums];
 
   struct Shared {
     unsigned char stages[kStages][kStage];
     unsigned char result[kResult > 0 ? kResult : 16];
-    float received[Partials::kReceivedBytes > 0 ? Partials::kReceivedBytes / 4 : 4];
+    float4 received[kClusterSplit > 1 ? kOwnUnits : 1][kClusterSplit][kClusterSplit > 1 ? 32 : 1];
     Barrier full[kStages], empty[kStages];
-    Barrier turns[2];
+    Barrier turns[2], all_received;
     GatherNotes notes;
   };
+  /// Where that lies; NVRTC has no offsetof.
+  enum {
+    kBarrier = sizeof(Barrier),
+    kReceivedAt = kStages * kStage + sizeof(Shared::result),
+    kFullAt = kReceivedAt + sizeof(Shared::received),
+    kEmptyAt = kFullAt + kStages * kBarrier,
+    kAllReceivedAt = kEmptyAt + (kStages + 2) * kBarrier
+  };
+  static_assert(sizeof(Shared) == (kAllReceivedAt + kBarrier + sizeof(GatherNotes) + 15) / 16 * 16);
 
   /// A stage of the ring and its parity.
   struct Place {
@@ -151,16 +191,24 @@ struct WgmmaGemm {
     Own own;
 
     __device__ explicit Tiles(const GemmCall& call)
-        : down((call.m + kRows * kShareB - 1) / (kRows * kShareB)),
-          across((call.n + kColumns * kShareA - 1) / (kColumns * kShareA)),
+        : down(((kTransposed ? call.n : call.m) + kRows * kShareB - 1) / (kRows * kShareB)),
+          across(((kTransposed ? call.m : call.n) + kColumns * kShareA - 1) / (kColumns * kShareA)),
           next(static_cast<int>(blockIdx.x / (kGroup * kSplit))),
-          step(knobs.persistent ? static_cast<int>(gridDim.x / kGroup) : down * across) {}
+          step(knobs.persistent ? static_cast<int>(gridDim.x / kGroup) : down * across) {
+      if constexpr (knobs.band == 0) next += down * static_cast<int>(blockIdx.y);
+    }
     __device__ int count() const {
       if constexpr (!knobs.persistent) return 1;
       return (down * across - next + step - 1) / step;
     }
     __device__ bool take(int& row, int& column) {
       if (next >= down * across) return false;
+      if constexpr (knobs.band == 0) {
+        row = (static_cast<int>(blockIdx.x / (kGroup * kSplit)) * kShareB + own.row) * kRows;
+        column = (static_cast<int>(blockIdx.y) * kShareA + own.column) * kColumns;
+        next = down * across;
+        return true;
+      }
       const int band = next / (knobs.band * across), inside = next % (knobs.band * across);
       const int height = ::min(int{knobs.band}, down - band * knobs.band);
       row = ((band * knobs.band + inside % height) * kShareB + own.row) * kRows;
@@ -184,6 +232,7 @@ struct WgmmaGemm {
   Shared& shared;
   const GemmCall& call;
   const GemmMaps& maps;
+  const uint32_t base;  ///< the address of `shared`, which the compiler would compute again in loops
 
   /// Whether this thread is the one that loads. By all threads of a warp.
   __device__ static bool is_loader() {
@@ -201,17 +250,23 @@ struct WgmmaGemm {
       tma_load(to, map, x, y, full);
   }
   /// This block's part of an operand's tile, from `start` along M or N.
-  template <Major kMajor, int kPart, bool kShared>
+  template <Major kMajor, int kPart, int kWhole, bool kShared>
   __device__ static void load_part(unsigned char* to, const TensorMap& map, int part, int start, int k, Barrier& full,
                                    uint16_t readers) {
-    to += part * kPart;
-    start += part * (kPart / 128);
-    if constexpr (kMajor == kAlongK) {
-      load<kShared>(to, map, k, start, full, readers);
+    start += part * (kPart / (2 * kDepth));
+    if constexpr (kMajor == kAlongK && kUnits == 1) {
+      load<kShared>(to + part * kPart, map, k, start, full, readers);
+    } else if constexpr (kMajor == kAlongK && kShared) {
+#pragma unroll
+      for (int unit = 0; unit < kUnits; ++unit)
+        tma_multicast(to + unit * (kWhole / kUnits) + part * (kPart / kUnits), map, 0, start, k / 64 + unit, full,
+                      readers);
+    } else if constexpr (kMajor == kAlongK) {
+      tma_load(to, map, 0, start, k / 64, full);
     } else {
 #pragma unroll
-      for (int chunk = 0; chunk < kPart / kChunk; ++chunk)
-        load<kShared>(to + chunk * kChunk, map, start + 64 * chunk, k, full, readers);
+      for (int chunk = 0; chunk < kPart / kWideChunk; ++chunk)
+        load<kShared>(to + part * kPart + chunk * kWideChunk, map, start + 64 * chunk, k, full, readers);
     }
   }
 
@@ -229,8 +284,9 @@ struct WgmmaGemm {
         Barrier& full = shared.full[at.stage];
         wait(shared.empty[at.stage], at.parity ^ 1);
         arrive_expecting(full, kStage);
-        load_part<kMajorA, kPartA, (kShareA > 1)>(stage, maps.a, tiles.own.column, row, k, full, to_row);
-        load_part<kMajorB, kPartB, (kShareB > 1)>(stage + kBytesA, maps.b, tiles.own.row, column, k, full, to_column);
+        load_part<kMajorA, kPartA, kBytesA, (kShareA > 1)>(stage, maps.a, tiles.own.column, row, k, full, to_row);
+        load_part<kMajorB, kPartB, kBytesB, (kShareB > 1)>(stage + kBytesA, maps.b, tiles.own.row, column, k, full,
+                                                           to_column);
         at.advance();
       }
     }
@@ -242,23 +298,26 @@ struct WgmmaGemm {
     if constexpr (kGroup > 1) {
       if (behind.left > 0 && thread < kGroup) arrive_remote(shared.empty[behind.stage], Own().first_of_group() + thread);
     } else {
-      if (thread == 0) arrive(shared.empty[behind.stage]);
+      if (thread == 0) arrive(base + kEmptyAt + behind.stage * kBarrier);
     }
     behind.advance();
   }
 
-  template <int kCount>
-  __device__ static void clear(float (&sums)[kCount]) {
+  __device__ static void clear(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
+  __device__ static void clear(uint32_t& sum) { asm volatile("mov.b32 %0, 0;" : "=r"(sum)); }
+  template <class Part, int kCount>
+  __device__ static void clear(Part (&sums)[kCount]) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sums[i]));
+    for (int i = 0; i < kCount; ++i) clear(sums[i]);
   }
-  __device__ static void clear(Sums& sums) {
-#pragma unroll
-    for (int t = 0; t < kTall; ++t) clear(sums[t]);
+  /// Of 64 rows number `t`, and of 16 terms number `i` of a step.
+  template <Major kMajor, int kExtent>
+  __device__ static constexpr uint32_t offset(int t, int i) {
+    return kMajor == kAlongK ? t * kChunk + i / 4 * (kExtent * 128) + i % 4 * 32 : t * kWideChunk + i * 2048;
   }
   /// The sums of a step's product number `i`.
   template <int kOthers>
-  __device__ static float (&chain(float (&sums)[kColumns / 2], float (&others)[kOthers], int i))[kColumns / 2] {
+  __device__ static Sum (&chain(Sum (&sums)[kSums], Sum (&others)[kOthers], int i))[kSums] {
     if constexpr (kChains > 1) {
       if (i % 2 == 1) return others;
     }
@@ -273,23 +332,26 @@ struct WgmmaGemm {
     // The compiler would serialise several products whose first steps define their sums.
     constexpr bool kZeroed = kTall * kChains > 1;
     if constexpr (kZeroed) clear(sums);
-    float others[kChains > 1 ? kColumns / 2 : 1];
+    Sum others[kChains > 1 ? kSums : 1];
     if constexpr (kChains > 1) clear(others);
     if constexpr (kInTurn) wait(shared.turns[threadIdx.x / 128], turn);
+    const uint64_t own_a = swizzled_tile(base + part * (kMajorA == kAlongK ? kTall * kChunk : kTall * kWideChunk),
+                                         kWideChunk);
+    const uint64_t own_b = swizzled_tile(base + kBytesA, kWideChunk);
+    bool ready = false;  // known before the last products were waited for
     for (int step = 0; step < steps; ++step) {
-      wait(shared.full[at.stage], at.parity);
-      const unsigned char* const stage = shared.stages[at.stage];
-      const uint64_t a = swizzled_tile(stage + part * (kTall * kChunk));
-      const uint64_t b = swizzled_tile(stage + kBytesA, kChunk);
+      if (!ready) wait(base + kFullAt + at.stage * kBarrier, at.parity);
+      const uint64_t a = advance(own_a, at.stage * kStage), b = advance(own_b, at.stage * kStage);
       wgmma_begin();
 #pragma unroll
       for (int t = 0; t < kTall; ++t)
 #pragma unroll
         for (int i = 0; i < kDepth / 16; ++i)
-          Multiply::run(chain(sums[t], others, i), advance(a, t * kChunk + (kMajorA == kAlongK ? 32 * i : 2048 * i)),
-                        advance(b, kMajorB == kAlongK ? 32 * i : 2048 * i), kZeroed || step + i > 0);
+          Multiply::run(chain(sums[t], others, i), advance(a, offset<kMajorA, kRows>(t, i)),
+                        advance(b, offset<kMajorB, kColumns>(0, i)), kZeroed || step + i > 0);
       wgmma_commit();
       at.advance();
+      ready = test_wait(base + kFullAt + at.stage * kBarrier, at.parity);
       if (step == 0) continue;
       wgmma_wait<1>();
       release(behind);
@@ -302,7 +364,7 @@ struct WgmmaGemm {
     if constexpr (kChains > 1) {
       wgmma_wait<0>(others);
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) sums[0][i] += others[i];
+      for (int i = 0; i < kSums; ++i) sums[0][i] += others[i];
     }
     release(behind);
   }
@@ -318,26 +380,56 @@ struct WgmmaGemm {
       sync_consumer<1>();
   }
 
+  /// Neighbours number `i` of a thread, and how results have them.
+  __device__ static float2 pair_of(const float (&sums)[kSums], int i) { return make_float2(sums[2 * i], sums[2 * i + 1]); }
+  __device__ static float2 pair_of(const uint32_t (&sums)[kSums], int i) {
+    float2 pair;
+    unpack_fp16(sums[i], pair.x, pair.y);
+    return pair;
+  }
+  __device__ static void set_pair(float (&sums)[kSums], int i, float2 pair) {
+    sums[2 * i] = pair.x, sums[2 * i + 1] = pair.y;
+  }
+  __device__ static void set_pair(uint32_t (&sums)[kSums], int i, float2 pair) { sums[i] = pack_fp16(pair.x, pair.y); }
+  __device__ static uint32_t packed_pair(const float (&sums)[kSums], int i) {
+    return pack(Type(), sums[2 * i], sums[2 * i + 1]);
+  }
+  __device__ static uint32_t packed_pair(const uint32_t (&sums)[kSums], int i) { return sums[i]; }
+
+  /// alpha and beta, for an element that may lie outside C.
+  __device__ void scale(const GemmOutput<Type>& output, int y, int x, float& sum) const {
+    if constexpr (kTransposed) {
+      if (x < call.m && y < call.n) sum = output.value(x, y, sum);
+    } else {
+      if (y < call.m && x < call.n) sum = output.value(y, x, sum);
+    }
+  }
+
   /// Stores 64 rows of sums; by TMA through two alternating buffers. before: how many times this
   /// consumer has been here.
-  __device__ void store(float (&sums)[kColumns / 2], int consumer, int before, int row, int column) const {
+  __device__ void store(Sum (&sums)[kSums], int consumer, int before, int row, int column) const {
     const GemmOutput<Type> output(call);
     const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32, warp = thread / 32;
+    const int first_y = row + 16 * warp + lane / 4, first_x = column + lane % 4 * 2;
     if constexpr (knobs.plain_store) {
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; i += 2)
-        output.put(row + 16 * warp + lane / 4 + i / 2 % 2 * 8, column + i / 4 * 8 + lane % 4 * 2,
-                   {sums[i], sums[i + 1]});
+      for (int i = 0; i < kColumns / 4; ++i) {
+        const float2 pair = pair_of(sums, i);
+        output.put(first_y + i % 2 * 8, first_x + i / 2 * 8, {pair.x, pair.y});
+      }
       return;
     }
     if (!output.is_plain()) {
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        const int y = row + 16 * warp + lane / 4 + i / 2 % 2 * 8, x = column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (y < call.m && x < call.n) sums[i] = output.value(y, x, sums[i]);
+      for (int i = 0; i < kColumns / 4; ++i) {
+        float2 pair = pair_of(sums, i);
+        scale(output, first_y + i % 2 * 8, first_x + i / 2 * 8, pair.x);
+        scale(output, first_y + i % 2 * 8, first_x + i / 2 * 8 + 1, pair.y);
+        set_pair(sums, i, pair);
       }
     }
-    const uint32_t y = lane % 16, right = lane / 16;  // of the 8 x 8 matrix whose row this thread addresses
+    // Of the 8 x 8 matrix whose row this thread addresses.
+    const uint32_t y = lane % 16, right = lane / 16;
 #pragma unroll
     for (int chunk = 0; chunk < kStores; ++chunk) {
       const int turn = (kStores * before + chunk) % 2;
@@ -346,17 +438,25 @@ struct WgmmaGemm {
       sync_own(consumer);
       const uint32_t line = shared_address(buffer) + (16 * warp + y) * (2 * kStored);
       const uint32_t swizzle = kStored == 64 ? y % 8 : y / 2 % 4;
+      // A row of the transposed tile is 128 bytes of one column.
+      const uint32_t across = shared_address(buffer) + (8 * right + y % 8) * 128 + ((2 * warp + y / 8) ^ y % 8) * 16;
 #pragma unroll
       for (int pair = 0; pair < kStored / 16; ++pair) {
-        const float* const d = sums + kStored / 2 * chunk + 8 * pair;
-        const uint32_t values[4] = {pack(Type(), d[0], d[1]), pack(Type(), d[2], d[3]), pack(Type(), d[4], d[5]),
-                                    pack(Type(), d[6], d[7])};
-        store_matrices(line + ((2 * pair + right) ^ swizzle) * 16, values);
+        const int first = kStored / 4 * chunk + 4 * pair;
+        const uint32_t values[4] = {packed_pair(sums, first), packed_pair(sums, first + 1),
+                                    packed_pair(sums, first + 2), packed_pair(sums, first + 3)};
+        if constexpr (kTransposed)
+          store_matrices_transposed(across + pair * 2048, values);
+        else
+          store_matrices(line + ((2 * pair + right) ^ swizzle) * 16, values);
       }
       fence_async_copies();
       sync_own(consumer);
       if (thread == 0) {
-        tma_store(maps.c, column + kStored * chunk, row, buffer);
+        if constexpr (kTransposed)
+          tma_store(maps.c, row, column + kStored * chunk, buffer);
+        else
+          tma_store(maps.c, column + kStored * chunk, row, buffer);
         commit_stores();
       }
     }
@@ -390,30 +490,70 @@ struct WgmmaGemm {
     behind.advance(steps);
   }
 
-  __device__ void send(const Sums& sums, const Partials& partials, int consumer) const {
-    const int thread = static_cast<int>(threadIdx.x % 128);
-    const int row = kOwnRows * consumer + thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+  /// Four sums of a worker's that lie in the tile at row and column.
+  __device__ static float4 four_of(const Sums& sums, int vector) {
+    const int first = vector % (kColumns / 8) * 2;
+    const float2 above = pair_of(sums[vector / (kColumns / 8)], first),
+                 below = pair_of(sums[vector / (kColumns / 8)], first + 1);
+    return make_float4(above.x, above.y, below.x, below.y);
+  }
+  __device__ static void put_four(const GemmOutput<Type>& output, int row, int column, int vector, int worker,
+                                  const float (&sum)[4]) {
+    const int lane = worker % 32, warp = worker / 32 % 4, part = vector / (kColumns / 8);
+    const int y = row + kOwnRows * (worker / 128) + 64 * part + 16 * warp + lane / 4;
+    const int x = column + vector % (kColumns / 8) * 8 + lane % 4 * 2;
+    if constexpr (kTransposed) {
+      put_transposed(output, x, y, sum[0], sum[1]);
+      put_transposed(output, x, y + 8, sum[2], sum[3]);
+    } else {
+      output.put(y, x, {sum[0], sum[1]});
+      output.put(y + 8, x, {sum[2], sum[3]});
+    }
+  }
+
+  /// Adds the sums of the cluster's blocks that share K: each owns a part of the tile, which the
+  /// others send from their registers to its shared memory; it adds them in the order of blocks.
+  /// Every block has started.
+  __device__ void exchange(const Sums& sums, const Own& own, int row, int column) const {
+    const int lane = static_cast<int>(threadIdx.x % 32), warp = uniform(static_cast<int>(threadIdx.x / 32));
+    const uint32_t slots = base + kReceivedAt + static_cast<uint32_t>(own.split * 32 + lane) * 16;
 #pragma unroll
-    for (int t = 0; t < kTall; ++t)
+    for (int vector = 0; vector < kTall * kColumns / 8; ++vector) {
+      const int unit = vector * kWarps + warp;
+      const uint32_t owner = own.column * kShareB + own.row + unit / kOwnUnits * kGroup;
+      store_remote_async(remote_address(slots + unit % kOwnUnits * (kSplit * 512), owner), four_of(sums, vector),
+                         remote_address(base + kAllReceivedAt, owner));
+    }
+    wait_cluster(shared.all_received, 0);
+    const GemmOutput<Type> output(call);
+    for (int i = warp; i < kOwnUnits; i += kWarps) {
+      float sum[4] = {};
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; i += 2)
-        partials.put(0, row + 64 * t + i / 2 % 2 * 8, column + i / 4 * 8, sums[t][i], sums[t][i + 1]);
+      for (int part = 0; part < kClusterSplit; ++part) {
+        const float4 x = shared.received[i][part][lane];
+        sum[0] += x.x, sum[1] += x.y, sum[2] += x.z, sum[3] += x.w;
+      }
+      const int unit = own.split * kOwnUnits + i;
+      put_four(output, row, column, unit / kWarps, unit % kWarps * 32 + lane, sum);
+    }
   }
 
   /// Sums of the tile's blocks, through memory.
   __device__ void gather(const Sums& sums, const Gather& sharers, int row, int column) const {
     const GemmOutput<Type> output(call);
-    const auto get = [&](int vector) {
-      const float* const four = sums[vector / (kColumns / 8)] + vector % (kColumns / 8) * 4;
-      return make_float4(four[0], four[1], four[2], four[3]);
-    };
-    sharers.add(shared.notes, get, [&](int vector, int worker, const float (&sum)[4]) {
-      const int lane = worker % 32, warp = worker / 32 % 4, part = vector / (kColumns / 8);
-      const int y = row + kOwnRows * (worker / 128) + 64 * part + 16 * warp + lane / 4;
-      const int x = column + vector % (kColumns / 8) * 8 + lane % 4 * 2;
-      output.put(y, x, {sum[0], sum[1]});
-      output.put(y + 8, x, {sum[2], sum[3]});
-    });
+    sharers.add(
+        shared.notes, [&](int vector) { return four_of(sums, vector); },
+        [&](int vector, int worker, const float (&sum)[4]) { put_four(output, row, column, vector, worker, sum); });
+  }
+  /// Of the neighbours first and second along M in two lanes that are neighbours along N, each puts
+  /// two along N. By whole warps.
+  __device__ static void put_transposed(const GemmOutput<Type>& output, int x, int y, float first, float second) {
+    const bool odd = threadIdx.x / 4 % 2 != 0;
+    const float other = __shfl_xor_sync(0xffffffff, odd ? first : second, 4);
+    if (odd)
+      output.put(x + 1, y - 1, {other, second});
+    else
+      output.put(x, y, {first, other});
   }
 
   /// The others wait until the barriers are there; the loader, which made them, goes on.
@@ -443,18 +583,17 @@ struct WgmmaGemm {
       }
       if constexpr (kGathers) init(shared.notes.decided, 1);
       if constexpr (kInTurn) init(shared.turns[0], 1), init(shared.turns[1], 1);
+      if constexpr (kClusterSplit > 1) init(shared.all_received, 1);
       fence_barriers();
+      if constexpr (kClusterSplit > 1) arrive_expecting(shared.all_received, sizeof shared.received);
     }
     __syncwarp();
-    const Partials partials{reinterpret_cast<float*>(shared.stages), shared.received, own.split,
-                            own.column * kShareB + own.row, kGroup};
-    partials.begin();
     // Loads for other blocks wait until all have their barriers; what they bring tells the
     // consumers.
-    if constexpr (kGroup > 1 && kClusterSplit == 1) cluster_arrive();
+    if constexpr (kGroup * kClusterSplit > 1) cluster_arrive();
     meet_loader(warpgroup);
     if constexpr (kGroup > 1) {
-      if (kClusterSplit > 1 || warpgroup == kConsumers) cluster_wait();
+      if (warpgroup == kConsumers) cluster_wait();
     }
     if constexpr (kSplit == 1) {
       if (warpgroup == kConsumers) {
@@ -490,15 +629,18 @@ struct WgmmaGemm {
         if (warpgroup == kConsumers) {
           give_registers();
           if (is_loader()) load_tiles();
-          __syncwarp();
         } else {
           take_registers();
           Sums sums;
           multiply(sums, warpgroup, Steps(call, own).count, at, behind);
-          sync_threads<1, kWorkers>();
-          send(sums, partials, warpgroup);
+          cluster_wait();
+          exchange(sums, own, row, column);
         }
-        partials.template finish<(kGroup > 1)>(GemmOutput<Type>(call), row, column);
+        // The loader's warps have waited if they load for others.
+        if (kGroup == 1 && warpgroup == kConsumers) {
+          __syncwarp();
+          cluster_wait();
+        }
       }
     }
     if constexpr (kGroup > 1 && kClusterSplit == 1) {
@@ -510,7 +652,8 @@ struct WgmmaGemm {
   /// Requires sizeof(Shared) bytes of dynamic shared memory.
   __device__ static void run(const GemmCall& call, const GemmMaps& maps) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    WgmmaGemm{*reinterpret_cast<Shared*>(memory), call, maps}.run();
+    const uint32_t base = uniform(static_cast<int>(shared_address(memory)));
+    WgmmaGemm{*reinterpret_cast<Shared*>(memory), call, maps, base}.run();
   }
 };
 

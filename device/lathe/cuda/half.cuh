@@ -34,6 +34,11 @@ __device__ inline uint32_t pack_fp16(float first, float second) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
   return both;
 }
+__device__ inline void unpack_fp16(uint32_t pair, float& first, float& second) {
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
+      : "=f"(first), "=f"(second)
+      : "r"(pair));
+}
 __device__ inline uint32_t pack_bf16(float first, float second) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));

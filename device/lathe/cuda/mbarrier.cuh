@@ -20,11 +20,12 @@ __device__ inline void init(Barrier& barrier, uint32_t arrivals) {
                : "memory");
 }
 
-__device__ inline void arrive(Barrier& barrier) {
-  asm volatile(
-      "{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(shared_address(&barrier))
-      : "memory");
+// Barriers are named by reference, or by their address in shared memory, which loops compute once.
+
+__device__ inline void arrive(uint32_t address) {
+  asm volatile("{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(address) : "memory");
 }
+__device__ inline void arrive(Barrier& barrier) { arrive(shared_address(&barrier)); }
 
 #if __CUDA_ARCH__ >= 900
 
@@ -68,11 +69,23 @@ __device__ inline void release_remote(Barrier& barrier, uint32_t rank) {
 }
 
 /// Whether the phase of this parity has completed; may wait for a limited time.
-__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+__device__ inline bool try_wait(uint32_t address, uint32_t parity) {
   uint32_t done;
   asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
                : "=r"(done)
-               : "r"(shared_address(&barrier)), "r"(parity)
+               : "r"(address), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+  return try_wait(shared_address(&barrier), parity);
+}
+/// The same, without waiting.
+__device__ inline bool test_wait(uint32_t address, uint32_t parity) {
+  uint32_t done;
+  asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(address), "r"(parity)
                : "memory");
   return done != 0;
 }
@@ -91,20 +104,24 @@ __device__ inline void wait_cluster(Barrier& barrier, uint32_t parity) {
 
 #else
 
-__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+__device__ inline bool try_wait(uint32_t address, uint32_t parity) {
   uint32_t done;
   asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
                : "=r"(done)
-               : "r"(shared_address(&barrier)), "r"(parity)
+               : "r"(address), "r"(parity)
                : "memory");
   return done != 0;
+}
+__device__ inline bool try_wait(Barrier& barrier, uint32_t parity) {
+  return try_wait(shared_address(&barrier), parity);
 }
 
 #endif
 
-__device__ inline void wait(Barrier& barrier, uint32_t parity) {
-  while (!try_wait(barrier, parity)) {
+__device__ inline void wait(uint32_t address, uint32_t parity) {
+  while (!try_wait(address, parity)) {
   }
 }
+__device__ inline void wait(Barrier& barrier, uint32_t parity) { wait(shared_address(&barrier), parity); }
 
 }  // namespace lathe

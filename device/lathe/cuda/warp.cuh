@@ -28,6 +28,12 @@ __device__ inline void store_matrices(uint32_t row, const uint32_t (&from)[4]) {
                "r"(from[1]), "r"(from[2]), "r"(from[3])
                : "memory");
 }
+/// The same, each matrix transposed.
+__device__ inline void store_matrices_transposed(uint32_t row, const uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
 #endif
 
 // d += a * b on a warp's tensor cores: 16x16 times 16x8 (tf32: 16x8 times 8x8), fp32 accumulators.

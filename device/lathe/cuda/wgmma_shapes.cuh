@@ -45,6 +45,17 @@ namespace lathe {
 #define LATHE_TEXT_256 LATHE_TEXT_240 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define LATHE_REGS_256 LATHE_REGS_240, LATHE_F4(120), LATHE_F4(124)
 
+// Sums of fp16 lie in pairs in half as many registers.
+#define LATHE_R4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define LATHE_WORDS_8 LATHE_R4(0)
+#define LATHE_WORDS_16 LATHE_WORDS_8, LATHE_R4(4)
+#define LATHE_WORDS_32 LATHE_WORDS_16, LATHE_R4(8), LATHE_R4(12)
+#define LATHE_WORDS_48 LATHE_WORDS_32, LATHE_R4(16), LATHE_R4(20)
+#define LATHE_WORDS_64 LATHE_WORDS_48, LATHE_R4(24), LATHE_R4(28)
+#define LATHE_WORDS_80 LATHE_WORDS_64, LATHE_R4(32), LATHE_R4(36)
+#define LATHE_WORDS_96 LATHE_WORDS_80, LATHE_R4(40), LATHE_R4(44)
+#define LATHE_WORDS_128 LATHE_WORDS_96, LATHE_R4(48), LATHE_R4(52), LATHE_R4(56), LATHE_R4(60)
+
 // After the accumulators come two descriptors, the predicate and the operands' orders; their
 // numbers are arguments.
 #define LATHE_WGMMA_HEAD(n, k, type, a, b, p)                                                            \
@@ -89,6 +100,26 @@ LATHE_WGMMA(208, "%104", "%105", "%106", "%107", "%108")
 LATHE_WGMMA(224, "%112", "%113", "%114", "%115", "%116")
 LATHE_WGMMA(240, "%120", "%121", "%122", "%123", "%124")
 LATHE_WGMMA(256, "%128", "%129", "%130", "%131", "%132")
+
+#define LATHE_WGMMA_FP16(n, half_n, a, b, p, order_a, order_b)                                              \
+  template <Major kA, Major kB>                                                                             \
+  struct WgmmaFp16Sums<n, kA, kB> {                                                                         \
+    __device__ static inline void run(uint32_t (&d)[n / 4], uint64_t left, uint64_t right, bool keep) {     \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, " p ", 0; wgmma.mma_async.sync.aligned.m64n" #n           \
+                   "k16.f16.f16.f16 {" LATHE_TEXT_##half_n "}, " a ", " b ", p, 1, 1, " order_a ", " order_b \
+                   ";}"                                                                                     \
+                   : LATHE_WORDS_##half_n                                                                   \
+                   : "l"(left), "l"(right), "r"(static_cast<int>(keep)), "n"(static_cast<int>(kA)),         \
+                     "n"(static_cast<int>(kB)));                                                            \
+    }                                                                                                       \
+  };
+LATHE_WGMMA_FP16(32, 16, "%8", "%9", "%10", "%11", "%12")
+LATHE_WGMMA_FP16(64, 32, "%16", "%17", "%18", "%19", "%20")
+LATHE_WGMMA_FP16(96, 48, "%24", "%25", "%26", "%27", "%28")
+LATHE_WGMMA_FP16(128, 64, "%32", "%33", "%34", "%35", "%36")
+LATHE_WGMMA_FP16(160, 80, "%40", "%41", "%42", "%43", "%44")
+LATHE_WGMMA_FP16(192, 96, "%48", "%49", "%50", "%51", "%52")
+LATHE_WGMMA_FP16(256, 128, "%64", "%65", "%66", "%67", "%68")
 
 }  // namespace lathe
 

@@ -1,6 +1,6 @@
 #include "gemm/runtime/launch.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace lathe::gemm {
 namespace {
@@ -13,11 +13,12 @@ struct Maps {
   Map a, b, c;
 };
 
+constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;
+
 /// A matrix of `outer` rows of `inner` elements, in boxes of 64 (or 32) elements of `box_rows`
 /// rows.
 Code encode(Map& map, DevicePointer base, std::int64_t inner, std::int64_t outer, std::int64_t lead,
             int box_rows, int box_columns = 64) {
-  constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;
   const std::uint64_t dims[] = {static_cast<std::uint64_t>(inner), static_cast<std::uint64_t>(outer)};
   const std::uint64_t strides[] = {static_cast<std::uint64_t>(lead) * 2};
   const std::uint32_t box[] = {static_cast<std::uint32_t>(box_columns), static_cast<std::uint32_t>(box_rows)};
@@ -26,17 +27,41 @@ Code encode(Map& map, DevicePointer base, std::int64_t inner, std::int64_t outer
                               box_columns == 64 ? kSwizzle128 : kSwizzle64, kPromoteTo256, kZeros);
 }
 
+/// A matrix of `rows` rows of k elements, k in 64s as a third axis.
+Code encode_in_64s(Map& map, DevicePointer base, std::int64_t k, std::int64_t rows, std::int64_t lead,
+                   int box_rows, int box_64s) {
+  const std::uint64_t dims[] = {64, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(k / 64)};
+  const std::uint64_t strides[] = {static_cast<std::uint64_t>(lead) * 2, 128};
+  const std::uint32_t box[] = {64, static_cast<std::uint32_t>(box_rows), static_cast<std::uint32_t>(box_64s)};
+  const std::uint32_t ones[] = {1, 1, 1};
+  return driver()->tensor_map(&map, kFp16, 3, base, dims, strides, box, ones, kNoInterleave, kSwizzle128,
+                              kPromoteTo256, kZeros);
+}
+
+/// An operand, of which `share` blocks load a part each of the `extent` along M or N of a tile.
+struct Operand {
+  DevicePointer base;
+  std::int64_t lead;
+  int length;  ///< of M or N
+  bool along_k;
+};
+Code encode(Map& map, const Plan& plan, const Operand& x, int k, int extent, int share) {
+  if (!x.along_k) return encode(map, x.base, x.length, k, x.lead, plan.depth);
+  if (maps_k_in_64s(plan))
+    return encode_in_64s(map, x.base, k, x.length, x.lead, extent / share, share > 1 ? 1 : plan.depth / 64);
+  return encode(map, x.base, k, x.length, x.lead, extent / share);
+}
+
 Code encode_all(Maps& maps, const Plan& plan, const Call& call) {
-  Code code = a_along_k(plan.layout)
-                  ? encode(maps.a, call.a, call.k, call.m, call.lda, plan.rows / plan.share_a)
-                  : encode(maps.a, call.a, call.m, call.k, call.lda, 64);
-  if (code == 0)
-    code = b_along_k(plan.layout)
-               ? encode(maps.b, call.b, call.k, call.n, call.ldb, plan.columns / plan.share_b)
-               : encode(maps.b, call.b, call.n, call.k, call.ldb, 64);
-  return code == 0 && maps_c(plan)
-             ? encode(maps.c, call.c, call.n, call.m, call.ldc, 64, stored_columns_of(plan))
-             : code;
+  Operand a = {call.a, call.lda, call.m, a_along_k(plan.layout)};
+  Operand b = {call.b, call.ldb, call.n, b_along_k(plan.layout)};
+  if (plan.transposed) std::swap(a, b);
+  Code code = encode(maps.a, plan, a, call.k, plan.rows, plan.share_a);
+  if (code == 0) code = encode(maps.b, plan, b, call.k, plan.columns, plan.share_b);
+  if (code != 0 || !maps_c(plan)) return code;
+  const int stored = stored_columns_of(plan);
+  return plan.transposed ? encode(maps.c, call.c, call.n, call.m, call.ldc, stored)
+                         : encode(maps.c, call.c, call.n, call.m, call.ldc, 64, stored);
 }
 
 bool is_aligned(DevicePointer base, std::int64_t lead) { return base % 16 == 0 && lead % 8 == 0; }

@@ -10,18 +10,26 @@ namespace {
 
 constexpr std::array kLayouts = {"nn", "tn", "nt", "tt"};
 constexpr std::array kSkeletons = {"direct", "mma", "wgmma"};
+constexpr std::int64_t kMaxGridY = 65535;
 constexpr std::array kEdges = {"whole", "vectors", "any"};
 
 std::int64_t cdiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t tiles_down(const Plan& plan, const Problem& p) { return cdiv(p.m, plan.rows); }
-std::int64_t tiles_across(const Plan& plan, const Problem& p) { return cdiv(p.n, plan.columns); }
+std::int64_t tiles_down(const Plan& plan, const Problem& p) {
+  return cdiv(plan.transposed ? p.n : p.m, plan.rows);
+}
+std::int64_t tiles_across(const Plan& plan, const Problem& p) {
+  return cdiv(plan.transposed ? p.m : p.n, plan.columns);
+}
 
 /// As in GemmPartials.
 int slice_bytes(const Plan& plan) { return 4 * plan.rows * (plan.columns + 8); }
 int staging_bytes(const Plan& plan) {
   return plan.slices * plan.split > 1 ? plan.slices * slice_bytes(plan) : 0;
 }
-int received_bytes(const Plan& plan) { return plan.split > 1 && !plan.gathers ? slice_bytes(plan) + 16 : 0; }
+int received_bytes(const Plan& plan) {
+  if (plan.split == 1 || plan.gathers) return 0;
+  return plan.skeleton == Skeleton::kWgmma ? 4 * plan.rows * plan.columns : slice_bytes(plan) + 16;
+}
 
 template <std::size_t kCount>
 int index_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -56,17 +64,21 @@ double overlapped(std::initializer_list<double> times_ns) {
   return std::sqrt(std::sqrt(sum));
 }
 
-/// wgmma: a block's time for a step of 64 terms, `together` blocks sharing a multiprocessor:
-/// arithmetic, what arrives at a multiprocessor, the latency of a ring's loads, and issuing them.
-/// far: the operands fill more than the half of the L2 that is near. The numbers here and below
-/// were fitted to 2850 times on an H200.
+/// wgmma: a block's time for 64 terms, `together` blocks sharing a multiprocessor: arithmetic, what
+/// arrives at a multiprocessor, the latency of a ring's loads, and issuing the products, of which
+/// the beginning of a step is a part. far: the operands fill more than the half of the L2 that is
+/// near. The numbers here and below were fitted to 2850 times on an H200, those of issuing and of
+/// clusters that share K estimated since.
 double wgmma_step_ns(const Plan& plan, double together, bool far) {
-  constexpr double kToOne = 224, kLatency = 320, kFarLatency = 1350, kIssue = 137, kIssueOfTwo = 116;
+  constexpr double kToOne = 224, kLatency = 320, kFarLatency = 1350, kBegin = 50, kIssue = 55,
+                   kIssueOfTwo = 45;
+  const double units = plan.depth / 64.0;
   const double share_of_peak = tall_of(plan) * plan.columns >= 64 ? 0.87 : 0.5;
   const double math = 2.0 * 64 * plan.rows * plan.columns / 4096 / kGhz / share_of_peak;
   const double arriving = 128.0 * (plan.rows + plan.columns);
   return overlapped({together * math, together * arriving / kToOne,
-                     (far ? kFarLatency : kLatency) / plan.stages, plan.slices > 1 ? kIssueOfTwo : kIssue});
+                     (far ? kFarLatency : kLatency) / (plan.stages * units),
+                     kBegin / units + (plan.slices > 1 ? kIssueOfTwo : kIssue)});
 }
 
 /// Of adding the sums of blocks that share K.
@@ -74,7 +86,7 @@ double split_ns(const Plan& plan, double blocks) {
   const double tile_bytes = 4.0 * plan.rows * plan.columns;
   if (plan.split == 1) return 0;
   if (plan.skeleton != Skeleton::kWgmma) return 1100 + tile_bytes / 20;
-  return plan.gathers ? 1800 + tile_bytes * blocks / 1480 : tile_bytes / 6.1;
+  return plan.gathers ? 1800 + tile_bytes * blocks / 1480 : 900 + tile_bytes / 16;
 }
 
 }  // namespace
@@ -93,13 +105,15 @@ std::string name_of(const Plan& p) {
   if (p.plain_store) name += "_plain";
   if (p.in_turn) name += "_turns";
   if (p.gathers) name += "_gathers";
+  if (p.transposed) name += "_transposed";
+  if (p.half_sums) name += "_half";
   return name + "_" + kEdges[static_cast<std::size_t>(p.edges)];
 }
 
 bool plan_of(const std::string& name, Plan& plan) {
-  char skeleton[8], layout[8], rest[32];
+  char skeleton[8], layout[8], rest[64];
   unsigned rows, columns, depth, down, across, slices, stages, split, share_b, share_a, band, blocks, steps;
-  if (std::sscanf(name.c_str(), "%7[a-z]_%7[a-z]_%ux%ux%u_w%ux%u_g%u_s%u_c%u_m%u_n%u_b%u_o%u_k%u_%31s",
+  if (std::sscanf(name.c_str(), "%7[a-z]_%7[a-z]_%ux%ux%u_w%ux%u_g%u_s%u_c%u_m%u_n%u_b%u_o%u_k%u_%63s",
                   skeleton, layout, &rows, &columns, &depth, &down, &across, &slices, &stages, &split,
                   &share_b, &share_a, &band, &blocks, &steps, rest) != 16)
     return false;
@@ -114,6 +128,8 @@ bool plan_of(const std::string& name, Plan& plan) {
   plan.plain_store = take("plain_");
   plan.in_turn = take("turns_");
   plan.gathers = take("gathers_");
+  plan.transposed = take("transposed_");
+  plan.half_sums = take("half_");
   const int of_skeleton = index_of(kSkeletons, skeleton), of_layout = index_of(kLayouts, layout),
             of_edges = index_of(kEdges, edges);
   if (of_skeleton < 0 || of_layout < 0 || of_edges < 0) return false;
@@ -156,16 +172,16 @@ int shared_bytes_of(const Plan& p) {
       return std::max(ring, staging_bytes(p)) + received_bytes(p);
     }
     case Skeleton::kWgmma: {
-      const int ring = p.stages * 128 * (p.rows + p.columns),
+      const int ring = p.stages * 2 * p.depth * (p.rows + p.columns),
                 result = p.split > 1 || p.plain_store ? 16 : 2 * p.down * 64 * 2 * stored_columns_of(p);
-      return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages + 32;
+      return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages + 48;
     }
   }
   return 0;
 }
 
 bool serves(const Plan& plan, const Problem& p) {
-  if (plan.layout != p.layout) return false;
+  if (plan.layout != p.layout || (plan.half_sums && !p.half_sums)) return false;
   if (plan.edges != Edges::kAny && (!p.aligned || p.k == 0)) return false;
   const std::int64_t terms = std::int64_t{plan.steps} * plan.depth * plan.split;
   switch (plan.skeleton) {
@@ -177,7 +193,8 @@ bool serves(const Plan& plan, const Problem& p) {
                                              p.k % (std::int64_t{plan.depth} * plan.split) == 0);
     case Skeleton::kWgmma: {
       const std::int64_t tiles = tiles_down(plan, p) * tiles_across(plan, p);
-      if (cdiv(p.k, plan.depth) < plan.split) return false;
+      if (cdiv(p.k, plan.depth) < plan.split || (maps_k_in_64s(plan) && p.k % 64 != 0)) return false;
+      if (plan.band == 0 && tiles_across(plan, p) / plan.share_a > kMaxGridY) return false;
       if (plan.gathers &&
           (!p.workspace || tiles > kCounterBytes / 8 || workspace_bytes_of(plan, p) > kWorkspaceBytes))
         return false;
@@ -195,13 +212,16 @@ std::int64_t workspace_bytes_of(const Plan& plan, const Problem& p) {
 Grid grid_of(const Plan& plan, const Problem& p, int sm_count) {
   const std::int64_t down = tiles_down(plan, p), across = tiles_across(plan, p);
   if (plan.skeleton == Skeleton::kWgmma) {
-    std::int64_t clusters = cdiv(down, plan.share_b) * cdiv(across, plan.share_a);
+    const std::int64_t clusters_down = cdiv(down, plan.share_b), clusters_across = cdiv(across, plan.share_a);
+    if (plan.band == 0)
+      return {static_cast<unsigned>(clusters_down * plan.share_a * plan.share_b * plan.split),
+              static_cast<unsigned>(clusters_across), 1};
+    std::int64_t clusters = clusters_down * clusters_across;
     if (plan.persistent)
       clusters = std::min<std::int64_t>(clusters, sm_count * plan.blocks / (plan.share_b * plan.share_a));
     return {static_cast<unsigned>(clusters * plan.share_a * plan.share_b * plan.split), 1, 1};
   }
-  constexpr std::int64_t kMaxY = 65535;
-  const std::int64_t z = std::max<std::int64_t>(1, cdiv(across, kMaxY));
+  const std::int64_t z = std::max<std::int64_t>(1, cdiv(across, kMaxGridY));
   return {static_cast<unsigned>(down * plan.split), static_cast<unsigned>(cdiv(across, z)),
           static_cast<unsigned>(z)};
 }
@@ -232,7 +252,7 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
     const double steps = terms / 64;
     work_ns = steps * full * wgmma_step_ns(plan, together, far);
     if (rest > 0) work_ns += steps * wgmma_step_ns(plan, std::ceil(rest / sm_count), far);
-    latency_ns = plan.plain_store ? 2770 : 2170;
+    latency_ns = (plan.plain_store ? 2770 : 2170) - (plan.band == 0 ? 100 : 0);
     if (!plan.persistent) latency_ns += std::min(1280 * (waves - 1), work_ns + 700);
     if (plan.share_a * plan.share_b > 1) share_ns = 160 + 0.08 * work_ns;
     if (far) work_ns = overlapped({work_ns, operand_bytes / 7850});

@@ -29,6 +29,8 @@ struct Plan {
   bool plain_store = false;  ///< wgmma: without TMA
   bool in_turn = false;      ///< wgmma: two warpgroups take tiles alternately
   bool gathers = false;      ///< wgmma: blocks that share K add through a workspace, and are no cluster
+  bool transposed = false;   ///< wgmma: computes the transpose of C: a tile's rows lie along N
+  bool half_sums = false;    ///< wgmma: the tensor cores sum in fp16
   std::uint16_t rows = 64;   ///< of a block's tile
   std::uint16_t columns = 64;
   std::uint16_t depth = 64;  ///< terms of a step
@@ -39,7 +41,7 @@ struct Plan {
   std::uint8_t split = 1;    ///< blocks, of a cluster unless it gathers, that share K
   std::uint8_t share_b = 1;  ///< blocks of a cluster, one above the other, that share their loads of B
   std::uint8_t share_a = 1;  ///< blocks of a cluster, side by side, that share their loads of A
-  std::uint8_t band = 1;     ///< wgmma: rows of clusters that are taken together
+  std::uint8_t band = 1;     ///< wgmma: rows of clusters that are taken together; 0: the grid is the tiles
   std::uint8_t blocks = 1;   ///< that fit a multiprocessor, at least
   std::uint32_t steps = 0;   ///< of a block (direct: of a warp), compiled in; 0: any
 
@@ -58,6 +60,8 @@ inline int cluster_of(const Plan& p) { return (p.gathers ? 1 : p.split) * p.shar
 inline int tall_of(const Plan& p) { return p.rows / 64 / (p.in_turn ? 1 : p.down); }
 /// wgmma: columns that are stored at once.
 inline int stored_columns_of(const Plan& p) { return p.columns % 64 == 0 ? 64 : 32; }
+/// wgmma: whether operands that are contiguous along K are mapped with K in 64s, as a third axis.
+inline bool maps_k_in_64s(const Plan& p) { return p.depth > 64; }
 
 /// wgmma: C goes through a tensor map, which wants its rows aligned.
 inline bool maps_c(const Plan& p) { return p.split == 1 && !p.plain_store; }
@@ -69,9 +73,10 @@ inline constexpr std::int64_t kCounterBytes = 4096 * 8, kWorkspaceBytes = std::i
 struct Problem {
   Layout layout = Layout::kTN;
   std::int64_t m = 0, n = 0, k = 0;
-  bool aligned = true;    ///< A and B and their rows, to 16 bytes
-  bool aligned_c = true;  ///< C and its rows, to 16 bytes
-  bool workspace = true;  ///< there is one of kWorkspaceBytes
+  bool aligned = true;     ///< A and B and their rows, to 16 bytes
+  bool aligned_c = true;   ///< C and its rows, to 16 bytes
+  bool workspace = true;   ///< there is one of kWorkspaceBytes
+  bool half_sums = false;  ///< sums in fp16 will do
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };
