@@ -1,0 +1,73 @@
+#!/bin/sh
+# Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]... (default: kernels
+# losses spread report). BIN has the programs (default: beside this folder, or build/ci/bin), OUT gets the journals,
+# tables and logs (default: build/measured). SECONDS_LOSSES and SECONDS_SPREAD bound the tuning. The last lines are a
+# short table.
+set -u
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+bin=${BIN:-$root/bin}
+[ -x "$bin/lathe" ] || bin=$root/build/ci/bin
+out=${OUT:-$root/build/measured}
+mkdir -p "$out"
+LATHE_CACHE=${LATHE_CACHE:-$(mktemp -d)}
+export LATHE_CACHE
+chmod 755 "$LATHE_CACHE"
+
+# What families E, D and A lost, and some that they did not.
+losses=1024x256x2048,4096x128x2048,4096x128x4096,512x512x1024,1024x512x1024,256x128x12288,128x1024x4096,128x1024x8192
+losses=$losses,128x1024x16384,256x1024x8192,1024x256x8192,1024x256x4096,128x512x8192,128x512x16384,512x1024x4096
+losses=$losses,512x1024x12288,2048x256x8192,2048x128x1024,2048x128x4096,4096x64x12288,12288x64x8192,16384x64x2048
+losses=$losses,64x1024x4096,64x2048x2048,2048x64x1024,1024x128x1024,1024x128x4096,256x2048x1024,256x2048x512
+losses=$losses,128x4096x2048,1024x1024x1024,1024x1024x4096,1024x4096x512,2048x2048x512,2048x2048x2048,512x8192x1024
+
+# tune NAME SIZES SECONDS [OPTION...]: a kernel that hangs or takes the process down is left out by the next call.
+tune() {
+  name=$1 sizes=$2 seconds=$3
+  shift 3
+  for attempt in 1 2 3 4; do
+    timeout $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$seconds" "$@" \
+      >>"$out/$name.log" 2>&1 && break
+    echo "tuning $name, attempt $attempt ended with $?" | tee -a "$out/$name.log"
+  done
+  tail -1 "$out/$name.log"
+  grep -c 'wrong elements\|other bits\|not zero' "$out/$name.log" | sed "s/^/$name: kernels found wrong: /"
+}
+
+# A second run of what the first one chose.
+bench() {
+  name=$1 sizes=$2
+  shift 2
+  timeout 150 "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
+    --summary "$out/$name.md" "$@" >"$out/$name.bench.log" 2>&1 || tail -3 "$out/$name.bench.log"
+}
+
+kernels() {
+  if [ -x "$bin/gemm_gpu_test" ]; then
+    timeout 200 "$bin/gemm_gpu_test" --gtest_brief=1 >"$out/gemm_gpu_test.log" 2>&1
+    echo "gemm_gpu_test ended with $?"
+    tail -4 "$out/gemm_gpu_test.log"
+  fi
+}
+losses() {
+  tune losses "$losses" "${SECONDS_LOSSES:-110}"
+  bench losses "$losses" --verify 20
+}
+spread() {
+  tune spread "${SIZES_SPREAD:-even:100}" "${SECONDS_SPREAD:-150}"
+  bench spread "${SIZES_SPREAD:-even:100}" --warm-only
+}
+report() {
+  for name in losses spread; do
+    [ ! -s "$out/$name.md" ] || { echo "== $name" && sed -n '1,60p' "$out/$name.md"; }
+  done
+  # Each size: ours and cuBLASLt autotuned in us, the ratio, the kernel.
+  for name in losses spread; do
+    [ ! -s "$out/$name.csv" ] ||
+      awk -F, 'NR > 1 && $6 > 0 { printf "%sx%sx%s %.2f %.2f %.3f %s\n", $1, $2, $3, $6 / 1e3, $10 / 1e3, $10 / $6, $4 }' \
+        "$out/$name.csv" | sort -k4 -n | head -70
+  done
+}
+
+[ $# -gt 0 ] || set -- kernels losses spread report
+for step; do "$step"; done
