@@ -76,7 +76,7 @@ Result<std::vector<LearnedTask>> read_learned_tasks(const std::string& folder,
     begin = end + 1;
     const SourcePos where{path, ++number, 0};
     if (!line.ok()) return invalid(line.error().message, "", where);
-    if (line->value("kind", "") != "first") continue;
+    if (const std::string kind = line->value("kind", ""); kind != "first" && kind != "draft") continue;
     const std::string name = line->value("task_name", ""), answer = line->value("answer", "");
     if (name.empty() || name.find('/') != std::string::npos || answer.empty())
       return invalid("an example without its task's name or answer", "", where);

@@ -14,7 +14,7 @@ struct LearnedTask {
   std::vector<std::string> answers;
 };
 
-/// The examples of kind "first" in a folder that `lathe data` wrote, with their tasks.
+/// The examples of kinds "first" and "draft" in a folder that `lathe data` wrote, with their tasks.
 Result<std::vector<LearnedTask>> read_learned_tasks(const std::string& folder,
                                                     const ActionLanguage& language);
 

@@ -147,14 +147,16 @@ Result<Adapter> read_adapter(const std::string& folder) {
 
 Status write_adapter(const Adapter& adapter, const std::string& folder) {
   LATHE_CHECK_OK(make_directories(folder));
+  const bool half = adapter.bits == 16;
   std::vector<at::Tensor> kept;
   std::vector<SafetensorsEntry> entries;
   for (const auto& [weight, pair] : adapter.pairs)
-    for (const auto& [half, tensor] : {std::pair("lora_A", pair.down), std::pair("lora_B", pair.up)}) {
-      const at::Tensor& plain = kept.emplace_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
-      entries.push_back({.name = fmt::format("{}{}.{}.weight", kPrefix, stem(weight), half),
+    for (const auto& [part, tensor] : {std::pair("lora_A", pair.down), std::pair("lora_B", pair.up)}) {
+      const at::Tensor& plain =
+          kept.emplace_back(tensor.detach().to(at::kCPU, half ? at::kBFloat16 : at::kFloat).contiguous());
+      entries.push_back({.name = fmt::format("{}{}.{}.weight", kPrefix, stem(weight), part),
                          .shape = plain.sizes().vec(),
-                         .format = WeightFormat::kF32,
+                         .format = half ? WeightFormat::kBF16 : WeightFormat::kF32,
                          .bytes = {static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()}});
     }
   LATHE_CHECK_OK(write_safetensors(folder + kWeightsFile, entries, {{"format", "pt"}}));

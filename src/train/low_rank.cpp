@@ -124,7 +124,13 @@ at::Tensor LowRank::addition_to(const std::string& weight) const {
 }
 
 lm::Adapter LowRank::to_adapter(const std::string& base_model) const {
-  lm::Adapter adapter{base_model, options_.rank, options_.alpha, options_.dropout, options_.targets, {}};
+  lm::Adapter adapter{.base_model = base_model,
+                      .rank = options_.rank,
+                      .alpha = options_.alpha,
+                      .dropout = options_.dropout,
+                      .bits = options_.bits,
+                      .targets = options_.targets,
+                      .pairs = {}};
   for (const auto& [matrix, parts] : parts_)
     for (const Part& part : parts)
       if (part.pair.down.defined())

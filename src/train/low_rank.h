@@ -19,6 +19,7 @@ struct LowRankOptions {
   std::int64_t rank = 16;
   double alpha = 32;
   double dropout = 0;
+  std::int64_t bits = 32;            ///< as lm::Adapter::bits
   std::vector<std::string> targets;  ///< lm::AdaptableMatrix names
 };
 

@@ -81,12 +81,16 @@ Result<std::optional<lm::Precision>> read_precision(const TomlSection& section) 
 
 Result<std::optional<LowRankOptions>> read_adapter_table(const TomlTable& root) {
   LATHE_TRY(const TomlSection adapter,
-            TomlSection::open(root, "adapter", {"rank", "alpha", "dropout", "targets"}));
+            TomlSection::open(root, "adapter", {"rank", "alpha", "dropout", "targets", "bits"}));
   if (!adapter.present()) return std::optional<LowRankOptions>();
   LowRankOptions options;
   LATHE_CHECK_OK(adapter.read("rank", options.rank, 1, 4096));
   LATHE_CHECK_OK(adapter.read("alpha", options.alpha, 1e-6, 1e6));
   LATHE_CHECK_OK(adapter.read("dropout", options.dropout, 0, 0.99));
+  LATHE_CHECK_OK(adapter.read("bits", options.bits, 16, 32));
+  if (options.bits != 16 && options.bits != 32)
+    return invalid(fmt::format("'bits' is {}, not 16 or 32", options.bits), {},
+                   adapter.table().where("bits"));
   LATHE_TRY(options.targets, adapter.table().texts("targets"));
   const auto matrices = lm::adaptable_matrices({});
   if (options.targets.empty())

@@ -94,6 +94,19 @@ TEST(Adapter, SurvivesItsFilesAndFitsItsModelOnly) {
   EXPECT_FALSE(lm::check_fits(*read, other).ok());
 }
 
+TEST(Adapter, WrittenIn16BitsIsRoundedToBf16) {
+  const lm::Decoder decoder = tiny_decoder();
+  LowRankOptions options = kSome;
+  options.bits = 16;
+  const lm::Adapter adapter = filled(decoder, options).to_adapter("base");
+  const std::string folder = testing::TempDir() + "adapter16";
+  ASSERT_TRUE(lm::write_adapter(adapter, folder).ok());
+  const auto read = lm::read_adapter(folder);
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  for (const auto& [weight, pair] : adapter.pairs)
+    EXPECT_TRUE(at::equal(read->pairs.at(weight).up, pair.up.to(at::kBFloat16).to(at::kFloat))) << weight;
+}
+
 TEST(Adapter, MergedIntoTheWeightsComputesTheSame) {
   const at::NoGradGuard no_grad;
   Rng rng(Seed::from_number(1));
