@@ -1,6 +1,6 @@
 # What `./run package` packs: the component `lathe`, and for `--bench` the component `bench` besides. All paths lie
 # as in the source tree, so that commands of the documents work in the unpacked folder.
-install(TARGETS lathe lathe-serve lathe-runner lathe-cuda-runner lathe-host-runner RUNTIME DESTINATION bin COMPONENT lathe)
+install(TARGETS lathe lathe-lab lathe-serve lathe-runner lathe-cuda-runner lathe-host-runner RUNTIME DESTINATION bin COMPONENT lathe)
 install(TARGETS lathe_vendor lathe_vendor_cuda lathe_host_jail LIBRARY DESTINATION lib COMPONENT lathe)
 install(DIRECTORY device tasks examples prompts DESTINATION . COMPONENT lathe)
 install(DIRECTORY tests/conformance DESTINATION tests COMPONENT lathe

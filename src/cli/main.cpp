@@ -12,30 +12,37 @@
 namespace lathe::cli {
 namespace {
 
-// Listed here; lathe-serve, a program of its own, does them.
-void list_serve(CLI::App& app, Run&) { app.add_subcommand(kServe.name, kServe.about); }
-void list_worker(CLI::App& app, Run&) { app.add_subcommand(kWorker.name, kWorker.about); }
+struct OfAnotherProgram {
+  VerbName verb;
+  const char* program;
+};
 
-/// Returns only where lathe-serve cannot be started.
-int become_lathe_serve(char** argv) {
-  const auto program = sibling_program("lathe-serve");
-  if (!program.ok()) return fail(program.error());
-  ::execv(program->c_str(), argv);
-  return fail({ErrorCode::kUnavailable,
-               fmt::format("cannot start {}, which has this verb: {}", *program, std::strerror(errno)),
-               "in a checkout, ./run lathe serve builds it"});
+// So that who optimises a kernel need not wait until the service and the laboratory are built.
+constexpr OfAnotherProgram kElsewhere[] = {{kGemm, "lathe-lab"},    {kData, "lathe-lab"},
+                                           {kTrain, "lathe-lab"},   {kPolicy, "lathe-lab"},
+                                           {kServe, "lathe-serve"}, {kWorker, "lathe-serve"}};
+
+void list_elsewhere(CLI::App& app, Run&) {
+  for (const OfAnotherProgram& one : kElsewhere) app.add_subcommand(one.verb.name, one.verb.about);
 }
 
-bool is_of_lathe_serve(std::string_view verb) { return verb == kServe.name || verb == kWorker.name; }
+/// Returns only where the program cannot be started.
+int become(const OfAnotherProgram& one, char** argv) {
+  const auto program = sibling_program(one.program);
+  if (!program.ok()) return fail(program.error());
+  ::execv(program->c_str(), argv);
+  return fail({ErrorCode::kUnavailable, fmt::format("cannot start {}: {}", *program, std::strerror(errno)),
+               fmt::format("in a checkout, ./run lathe {} builds it", one.verb.name)});
+}
 
 }  // namespace
 }  // namespace lathe::cli
 
 int main(int argc, char** argv) {
   using namespace lathe::cli;
-  if (argc > 1 && is_of_lathe_serve(argv[1])) return become_lathe_serve(argv);
-  constexpr AddVerb kVerbs[] = {add_optimize, add_eval,  add_tasks,   add_report, add_doctor,
-                                add_export,   add_runs,  add_propose, add_build,  add_gemm,
-                                add_data,     add_train, add_policy,  list_serve, list_worker};
+  for (const OfAnotherProgram& one : kElsewhere)
+    if (argc > 1 && one.verb.name == std::string_view(argv[1])) return become(one, argv);
+  constexpr AddVerb kVerbs[] = {add_optimize, add_eval, add_tasks,   add_report, add_doctor,
+                                add_export,   add_runs, add_propose, add_build,  list_elsewhere};
   return run_program(argc, argv, kVerbs);
 }

@@ -15,6 +15,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "data/card.h"
+#include "data/drafts.h"
 #include "data/factory.h"
 #include "gym/gym.h"
 #include "policy/catalog/catalog.h"
@@ -32,6 +33,7 @@ struct DataVerbOptions {
   CommonOptions common;
   DataOptions data;
   PairOptions pairs;
+  DraftOptions drafts;
   std::vector<std::string> stores;   ///< to read data sets from
   std::vector<std::uint64_t> seeds;  ///< of data sets to read; empty: all
   std::string out;
@@ -164,6 +166,26 @@ Result<int> write_exam(const DataVerbOptions& options) {
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 
+Result<int> draft(const DataVerbOptions& options) {
+  const std::string tasks = options.out + "/tasks/train";
+  LATHE_CHECK_OK(make_directories(tasks));
+  LATHE_CHECK_OK(check_output(options.out + "/train.jsonl"));
+  LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
+  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+  LATHE_TRY(const Prompter prompter, Prompter::load());
+  DraftOptions drafts = options.drafts;
+  drafts.seed = options.data.seed;
+  drafts.tasks = options.data.tasks;
+  LATHE_TRY(const Drafts made,
+            draft_examples({backend->device(), peaks, prompter, make_catalog_policy, stop_token()}, drafts));
+  for (const auto& task : made.tasks)
+    LATHE_CHECK_OK(write_output(fmt::format("{}/{}.toml", tasks, task->name), task->text));
+  LATHE_CHECK_OK(write_output(options.out + "/train.jsonl", made.lines));
+  print("{} examples of {} tasks, untried; held out: {} tasks, without a kernel: {}\n", made.examples,
+        made.tasks.size(), made.held_out, made.without);
+  return static_cast<int>(kSuccess);
+}
+
 /// A task's rows, with prompt and texts as a model in the loop has them where `prompter` is given.
 Result<rl::TableTask> tabulate_task(const DataTask& task, const std::vector<Experience>& experiences,
                                     const Prompter* prompter) {
@@ -262,7 +284,7 @@ void on_run(CLI::App& verb, Run& run, const std::shared_ptr<DataVerbOptions>& op
 
 void add_data(CLI::App& app, Run& run) {
   const auto options = std::make_shared<DataVerbOptions>();
-  CLI::App* verb = app.add_subcommand("data", "Make verified data to train models on");
+  CLI::App* verb = app.add_subcommand(kData.name, kData.about);
   verb->require_subcommand(1);
 
   CLI::App* makes = verb->add_subcommand("make", "Evaluate kernels of generated tasks, and write examples");
@@ -303,6 +325,18 @@ void add_data(CLI::App& app, Run& run) {
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
   on_run(*writes, run, options, write);
+
+  CLI::App* drafts = verb->add_subcommand(
+      "draft", "Write examples of the catalogue's first kernels for generated tasks, untried");
+  drafts->add_option("--out", options->out, "A folder for train.jsonl and tasks")->required();
+  drafts->add_option("--tasks", options->data.tasks, "How many")->check(one_or_more())->capture_default_str();
+  drafts->add_option("--kernels", options->drafts.kernels, "Of a task, most promising first")
+      ->check(one_or_more())
+      ->capture_default_str();
+  drafts->add_option("--seed", options->data.seed, "The first task's seed, as of data make")
+      ->capture_default_str();
+  add_device(*drafts, options->common);
+  on_run(*drafts, run, options, draft);
 
   CLI::App* exams = verb->add_subcommand(
       "exam", "Write tasks that training on a data set has not seen, for lathe policy eval");

@@ -169,8 +169,7 @@ void add_sizes(CLI::App& verb, GemmOptions& options) {
 }  // namespace
 
 void add_gemm(CLI::App& app, Run& run) {
-  CLI::App* const verb =
-      app.add_subcommand("gemm", "Half-precision matrix products: tune, measure and export a library");
+  CLI::App* const verb = app.add_subcommand(kGemm.name, kGemm.about);
   verb->require_subcommand(1);
   {
     auto options = std::make_shared<GemmOptions>();

@@ -282,7 +282,7 @@ void add_keep_verb(CLI::App& verb, Run& run) {
 }  // namespace
 
 void add_policy(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("policy", "Examine policies");
+  CLI::App* verb = app.add_subcommand(kPolicy.name, kPolicy.about);
   verb->require_subcommand(1);
   add_eval_verb(*verb, run);
   add_table_verb(*verb, run);

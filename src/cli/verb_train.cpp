@@ -24,8 +24,7 @@ Result<int> become_trainer(const std::vector<std::string>& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand(
-      "train", "Train a policy by a recipe: by reinforcement learning, or a language model by examples");
+  CLI::App* verb = app.add_subcommand(kTrain.name, kTrain.about);
   verb->prefix_command();
   verb->set_help_flag();
   verb->callback([verb, &run] {

@@ -9,6 +9,12 @@ struct VerbName {
   const char* name;
   const char* about;
 };
+// Verbs of programs beside `lathe`, which lists them and becomes the program.
+inline constexpr VerbName kGemm{"gemm", "Half-precision matrix products: tune, measure and export a library"};
+inline constexpr VerbName kData{"data", "Make verified data to train models on"};
+inline constexpr VerbName kTrain{
+    "train", "Train a policy by a recipe: by reinforcement learning, or a language model by examples"};
+inline constexpr VerbName kPolicy{"policy", "Examine policies"};
 inline constexpr VerbName kServe{"serve", "Evaluate for clients over HTTP"};
 inline constexpr VerbName kWorker{"worker", "Evaluate for a lathe serve on another machine"};
 
