@@ -25,6 +25,8 @@ namespace {
 
 struct GemmOptions {
   std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary, torch;
+  std::string layout = "tn", accumulate = "fp32";
+  std::vector<std::string> journals;
   int device = 0, sm_count = 132;
   gemm::TuneOptions tune;
   gemm::BenchOptions bench;
@@ -87,6 +89,8 @@ Result<gemm::Journal> open_tuned(const std::string& path) {
 Result<int> tune(const GemmOptions& given) {
   gemm::TuneOptions options = given.tune;
   LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
+  gemm::layout_of(given.layout, options.track.layout);
+  options.track.half_sums = given.accumulate == "fp16";
   LATHE_TRY(gemm::Journal journal, gemm::Journal::open(given.journal));
   LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
   if (!compiler->has_disassembler())
@@ -132,11 +136,15 @@ Result<int> bench(const GemmOptions& given) {
 }
 
 Result<int> export_gemm(const GemmOptions& given) {
-  LATHE_TRY(const gemm::Journal journal, open_tuned(given.journal));
+  std::vector<gemm::Journal> journals;
+  for (const std::string& path : given.journals) {
+    LATHE_TRY(gemm::Journal journal, open_tuned(path));
+    journals.push_back(std::move(journal));
+  }
   LATHE_TRY(const auto sm90, Compiler::open("sm_90a"));
   LATHE_TRY(const auto sm80, Compiler::open("sm_80"));
   LATHE_TRY(const gemm::ExportReport report,
-            gemm::export_library(journal, {Compiler::function(sm90), Compiler::function(sm80)}, given.out));
+            gemm::export_library(journals, {Compiler::function(sm90), Compiler::function(sm80)}, given.out));
   print("{}/lib/liblathe_gemm.so: {} kernels, {} tuned sizes, {:.1f} MB of machine code\n", given.out,
         report.kernels, report.tuned_sizes, static_cast<double>(report.cubin_bytes) * 1e-6);
   return static_cast<int>(kSuccess);
@@ -151,13 +159,16 @@ Result<int> explain_gemm(const GemmOptions& given) {
 using GemmAction = Result<int> (*)(const GemmOptions&);
 
 void set_action(CLI::App& verb, const std::shared_ptr<GemmOptions>& options, Run& run, GemmAction action) {
-  verb.add_option("--journal", options->journal, "The tuner's file (default: gemm.jsonl)");
   verb.callback([options, &run, action] {
     run = [options, action] {
       const auto code = action(*options);
       return code.ok() ? *code : fail(code.error());
     };
   });
+}
+
+void add_journal(CLI::App& verb, GemmOptions& options) {
+  verb.add_option("--journal", options.journal, "The tuner's file (default: gemm.jsonl)");
 }
 
 void add_sizes(CLI::App& verb, GemmOptions& options) {
@@ -175,6 +186,12 @@ void add_gemm(CLI::App& app, Run& run) {
     auto options = std::make_shared<GemmOptions>();
     CLI::App* const tune_verb = verb->add_subcommand("tune", "Find the fastest verified kernel of each size");
     add_sizes(*tune_verb, *options);
+    add_journal(*tune_verb, *options);
+    tune_verb->add_option("--layout", options->layout, "How A and B lie: nn, tn, nt or tt (default: tn)")
+        ->check(CLI::IsMember({"nn", "tn", "nt", "tt"}));
+    tune_verb
+        ->add_option("--accumulate", options->accumulate, "Sums: fp32, or fp16 if it will do (default: fp32)")
+        ->check(CLI::IsMember({"fp32", "fp16"}));
     tune_verb->add_option("--seconds", options->tune.seconds, "Begin no size after that (default: no limit)")
         ->check(CLI::PositiveNumber);
     tune_verb->add_option("--screened", options->tune.screened, "Kernels that the model proposes for a size")
@@ -189,6 +206,7 @@ void add_gemm(CLI::App& app, Run& run) {
     CLI::App* const bench_verb =
         verb->add_subcommand("bench", "Time the chosen kernels against cuBLAS and cuBLASLt");
     add_sizes(*bench_verb, *options);
+    add_journal(*bench_verb, *options);
     bench_verb
         ->add_option("--rounds", options->bench.rounds, "Rounds in which all contenders of a size take turns")
         ->check(one_or_more());
@@ -208,6 +226,9 @@ void add_gemm(CLI::App& app, Run& run) {
     auto options = std::make_shared<GemmOptions>();
     CLI::App* const export_verb =
         verb->add_subcommand("export", "Write liblathe_gemm.so with its header and CMake package");
+    options->journals = {options->journal};
+    export_verb->add_option("--journal", options->journals,
+                            "The tuner's files, one a layout and accumulator (default: gemm.jsonl)");
     export_verb->add_option("--out", options->out, "The package's folder")->required();
     set_action(*export_verb, options, run, export_gemm);
   }
@@ -215,6 +236,7 @@ void add_gemm(CLI::App& app, Run& run) {
     auto options = std::make_shared<GemmOptions>();
     CLI::App* const explain_verb =
         verb->add_subcommand("explain", "Say what the search found, from the journal");
+    add_journal(*explain_verb, *options);
     explain_verb->add_option("--sm-count", options->sm_count,
                              "Multiprocessors of the GPU that was tuned (default: 132)");
     set_action(*explain_verb, options, run, explain_gemm);

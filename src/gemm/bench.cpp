@@ -20,7 +20,7 @@ struct Field {
   void add(Contender id, std::string name) { ids.push_back(id), names.push_back(std::move(name)); }
 };
 
-bool is_first_choice(const std::string& name) { return name == "lt_nn_0" || name == "lt_tn_0"; }
+bool is_first_choice(const std::string& name) { return name.starts_with("lt_") && name.ends_with("_0"); }
 
 void lower(double& to, double ns) { to = to == 0 ? ns : std::min(to, ns); }
 
@@ -38,11 +38,11 @@ ContenderTimes times_of(const Field& field, const std::vector<RoundTimes>& times
   return result;
 }
 
-Result<Field> field_of(Device& device, const Size& size, Contender ours, const Choice& choice,
+Result<Field> field_of(Device& device, const Track& track, Contender ours, const Choice& choice,
                        bool all_vendors) {
   Field field;
   field.add(ours, "ours");
-  LATHE_TRY(const auto vendors, device.add_vendors(size));
+  LATHE_TRY(const auto vendors, device.add_vendors(choice.size, track));
   for (const VendorContender& one : vendors)
     if (one.name == choice.lt ||
         (all_vendors && (is_first_choice(one.name) || one.name.rfind("cublas", 0) == 0)))
@@ -52,12 +52,12 @@ Result<Field> field_of(Device& device, const Size& size, Contender ours, const C
 
 class Bench {
  public:
-  Bench(Device& device, const Compile& compile, const BenchOptions& options)
-      : device_(device), compile_(compile), options_(options) {}
+  Bench(Device& device, const Compile& compile, const Track& track, const BenchOptions& options)
+      : device_(device), compile_(compile), track_(track), options_(options) {}
 
   Result<Row> run(const Choice& choice) {
     LATHE_TRY(const Contender ours, load(choice.kernel));
-    LATHE_TRY(const Field field, field_of(device_, choice.size, ours, choice, options_.all_vendors));
+    LATHE_TRY(const Field field, field_of(device_, track_, ours, choice, options_.all_vendors));
     Row row{.size = choice.size, .kernel = choice.kernel, .lt_choice = choice.lt};
     LATHE_TRY(const auto warm, device_.time(choice.size, field.ids, {.rounds = options_.rounds}));
     row.warm = times_of(field, warm, choice.lt);
@@ -79,6 +79,8 @@ class Bench {
     if (const auto found = loaded_.find(name); found != loaded_.end()) return found->second;
     Plan plan;
     if (!plan_of(name, plan)) return invalid("'" + name + "' is no kernel of this version", "tune again");
+    if (plan.layout != track_.layout || (plan.half_sums && !track_.half_sums))
+      return invalid("'" + name + "' is no kernel for " + name_of(track_), "tune again");
     LATHE_TRY(const Build build, compile_(kernel_source(plan), Inspect::kNo));
     if (const std::string why = objection_to(build, plan); !why.empty()) return invalid(name + ": " + why);
     LATHE_TRY(const Contender id, device_.add_kernel(plan, build.cubin));
@@ -99,6 +101,7 @@ class Bench {
 
   Device& device_;
   const Compile& compile_;
+  const Track track_;
   const BenchOptions& options_;
   std::map<std::string, Contender> loaded_;
 };
@@ -116,7 +119,7 @@ Result<BenchReport> bench(Device& device, const Compile& compile, const Journal&
                           const BenchOptions& options, EventSink& events, const CancelToken& cancel) {
   const auto begin_ns = steady_clock().now_ns();
   BenchReport report;
-  Bench one(device, compile, options);
+  Bench one(device, compile, journal.track(), options);
   for (const Size& size : options.sizes) {
     if (cancel.cancelled()) break;
     const Choice* const choice = journal.choice(size);

@@ -33,6 +33,8 @@ class Enumeration {
     const double blocks =
         static_cast<double>(problem_.m / plan.rows + 1) * static_cast<double>(problem_.n / plan.columns + 1);
     if (plan.split > 1 && blocks > sm_count_) return;
+    // Sums in fp16 take no longer, and less power.
+    plan.half_sums = problem_.half_sums && plan.skeleton == Skeleton::kWgmma && plan.slices == 1;
     found_.emplace_back(model_ns(plan, problem_, sm_count_), plan);
   }
 
@@ -113,6 +115,9 @@ class Enumeration {
         {2, 256, 128, false}, {2, 256, 96, false},  {2, 128, 128, true},  {2, 128, 160, true},
         {2, 128, 192, true},  {2, 192, 128, true},  {2, 128, 96, true},   {2, 64, 256, true},
         {2, 64, 192, true},   {2, 64, 128, true}};
+    // More sums than registers in fp32.
+    if (problem_.half_sums)
+      for (const int stages : {2, 3}) add_wgmma(WgmmaTile{2, 256, 256, false}, 64, stages);
     for (const WgmmaTile& tile : kTiles)
       for (const int depth : {64, 128}) {
         // Long steps are for products that few instructions make.

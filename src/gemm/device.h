@@ -23,6 +23,12 @@ inline double flop_of(const Size& size) {
   return 2.0 * static_cast<double>(size.m) * static_cast<double>(size.n) * static_cast<double>(size.k);
 }
 
+inline Problem problem_of(const Track& track, const Size& size) {
+  Problem problem{track.layout, size.m, size.n, size.k};
+  problem.half_sums = track.half_sums;
+  return problem;
+}
+
 /// A compiled kernel. The facts are those of the build (registers, stack_bytes, spill_bytes) and,
 /// if it was inspected, of its machine code (instructions, hmma_f32, hgmma_f32, ...).
 struct Build {
@@ -63,8 +69,9 @@ class Device {
   virtual const DeviceFacts& facts() const = 0;
 
   virtual Result<Contender> add_kernel(const Plan& plan, std::string_view cubin) = 0;
-  /// cuBLAS by layout, then all of cuBLASLt's candidates, the heuristic's first choice first.
-  virtual Result<std::vector<VendorContender>> add_vendors(const Size& size) = 0;
+  /// cuBLAS by layout, then all of cuBLASLt's candidates, the heuristic's first choice first. For
+  /// TN also those for NN: who keeps B may choose.
+  virtual Result<std::vector<VendorContender>> add_vendors(const Size& size, const Track& track) = 0;
   /// Forgets the vendor's contenders.
   virtual void drop_vendors() = 0;
 

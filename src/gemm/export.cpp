@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "backend/installation.h"
 #include "base/fd.h"
@@ -64,7 +65,7 @@ unset(_lathe_gemm)
 /// What the library is made of: each kernel once.
 struct Contents {
   std::vector<Plan> plans;
-  std::vector<std::pair<Size, std::size_t>> entries;
+  std::vector<TunedSize> entries;
 
   std::size_t add(const Plan& plan) {
     const auto found = std::find(plans.begin(), plans.end(), plan);
@@ -74,16 +75,26 @@ struct Contents {
   }
 };
 
-Result<Contents> contents_of(const Journal& journal) {
+Result<Contents> contents_of(const std::vector<Journal>& journals) {
   Contents contents;
-  for (const Choice& choice : journal.choices()) {
-    Plan plan;
-    if (!plan_of(choice.kernel, plan))
-      return invalid("'" + choice.kernel + "' is no kernel of this version",
-                     "tune " + choice.kernel + " again");
-    contents.entries.emplace_back(choice.size, contents.add(plan));
-  }
-  std::sort(contents.entries.begin(), contents.entries.end());
+  for (const Journal& journal : journals)
+    for (const Choice& choice : journal.choices()) {
+      Plan plan;
+      if (!plan_of(choice.kernel, plan))
+        return invalid("'" + choice.kernel + "' is no kernel of this version",
+                       "tune " + choice.kernel + " again");
+      contents.entries.push_back({journal.track(), choice.size, contents.add(plan)});
+    }
+  // Of two journals of a track the last counts.
+  std::stable_sort(contents.entries.begin(), contents.entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.track, a.size) < std::tie(b.track, b.size);
+  });
+  std::reverse(contents.entries.begin(), contents.entries.end());
+  const auto twice =
+      std::unique(contents.entries.begin(), contents.entries.end(),
+                  [](const auto& a, const auto& b) { return a.track == b.track && a.size == b.size; });
+  contents.entries.erase(twice, contents.entries.end());
+  std::reverse(contents.entries.begin(), contents.entries.end());
   for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT})
     for (const auto& plans : {general_plans(layout), broad_plans(layout)})
       for (const Plan& plan : plans) contents.add(plan);
@@ -167,7 +178,7 @@ Status link_library(const std::string& folder) {
 
 std::string table_source(const std::vector<Plan>& plans,
                          const std::vector<std::pair<std::size_t, std::size_t>>& offsets,
-                         const std::vector<std::pair<Size, std::size_t>>& entries) {
+                         const std::vector<TunedSize>& entries) {
   std::string text =
       "#include \"gemm/runtime/library.h\"\n\nextern \"C\" const unsigned char lathe_gemm_cubins[];\n\n"
       "namespace lathe::gemm {\nnamespace {\n\nconst unsigned char* const kCubins = lathe_gemm_cubins;\n\n"
@@ -189,8 +200,9 @@ std::string table_source(const std::vector<Plan>& plans,
   text += "};\n\n";
   if (!entries.empty()) {
     text += "constexpr Entry kEntries[] = {\n";
-    for (const auto& [size, image] : entries)
-      text += fmt::format("    {{Layout::kTN, {}, {}, {}, {}}},\n", size.m, size.n, size.k, image);
+    for (const auto& [track, size, image] : entries)
+      text += fmt::format("    {{{{Layout{{{}}}, {}}}, {}, {}, {}, {}}},\n", int(track.layout),
+                          track.half_sums, size.m, size.n, size.k, image);
     text += "};\n\n";
   }
   text += fmt::format("const Library kLibrary = {{kImages, {}, {}, {}}};\n\n", plans.size(),
@@ -199,9 +211,9 @@ std::string table_source(const std::vector<Plan>& plans,
          "}  // namespace\n\nconst Library& library() { return kLibrary; }\n\n}  // namespace lathe::gemm\n";
 }
 
-Result<ExportReport> export_library(const Journal& journal, const ExportTargets& targets,
+Result<ExportReport> export_library(const std::vector<Journal>& journals, const ExportTargets& targets,
                                     const std::string& folder) {
-  LATHE_TRY(const Contents contents, contents_of(journal));
+  LATHE_TRY(const Contents contents, contents_of(journals));
   LATHE_TRY(const auto sm90, build_all(targets.sm90, contents.plans, [](const Plan&) { return true; }));
   std::vector<std::string> sm80(contents.plans.size());
   if (targets.sm80) {

@@ -51,7 +51,15 @@ Status Journal::read(const std::string& text) {
                                    text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     try {
       const std::string what = entry.at("what").get<std::string>();
-      if (what == "device") device_ = entry.at("name").get<std::string>();
+      if (what == "device") {
+        device_ = entry.at("name").get<std::string>();
+        track_.half_sums = entry.value("accumulate", "fp32") == "fp16";
+        if (!layout_of(entry.value("layout", "tn"), track_.layout))
+          return Error{ErrorCode::kCorrupt,
+                       "this journal is of an unknown layout",
+                       "name another file",
+                       {path_, number, 0}};
+      }
       if (what == "bad") bad_.insert(entry.at("kernel").get<std::string>());
       if (what == "start") running_ = entry.at("kernel").get<std::string>();
       if (what == "end") running_.clear();
@@ -86,13 +94,19 @@ void Journal::keep(const Choice& choice) {
     choices_[at->second] = choice;
 }
 
-Status Journal::begin(const DeviceFacts& device) {
+Status Journal::begin(const DeviceFacts& device, const Track& track) {
   if (!device_.empty() && device_ != device.name)
     return invalid(fmt::format("{} was tuned on a {}, this is a {}", path_, device_, device.name),
                    "name another journal");
+  if (!device_.empty() && track_ != track)
+    return invalid(fmt::format("{} was tuned for {}, not for {}", path_, name_of(track_), name_of(track)),
+                   "name another journal");
   if (!device_.empty()) return Ok{};
-  device_ = device.name;
-  return write(json_text({{"what", "device"}, {"name", device.name}}));
+  device_ = device.name, track_ = track;
+  return write(json_text({{"what", "device"},
+                          {"name", device.name},
+                          {"layout", name_of(track.layout)},
+                          {"accumulate", track.half_sums ? "fp16" : "fp32"}}));
 }
 
 Status Journal::add(const Choice& c) {

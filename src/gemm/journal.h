@@ -28,9 +28,9 @@ struct Trial {
   double ns = 0;
 };
 
-/// The tuner's memory: one file of JSON lines, which grows and is flushed line by line, so that a
-/// session that is killed goes on where it was. It may be copied to another machine of the same
-/// GPU.
+/// The tuner's memory of one track: one file of JSON lines, which grows and is flushed line by
+/// line, so that a session that is killed goes on where it was. It may be copied to another machine
+/// of the same GPU.
 class Journal {
  public:
   /// Reads what is there; a last line that was cut off is dropped. kCorrupt names the line of any
@@ -40,12 +40,13 @@ class Journal {
   const std::vector<Choice>& choices() const { return choices_; }  ///< the last of each size
   const std::vector<Trial>& trials() const { return trials_; }
   const std::string& device() const { return device_; }
+  const Track& track() const { return track_; }
   const Choice* choice(const Size& size) const;
   /// Kernels that were wrong, or that were begun and never ended: not tried again.
   bool is_bad(const std::string& kernel) const { return bad_.contains(kernel); }
 
-  /// Errors: the journal belongs to another GPU.
-  Status begin(const DeviceFacts& device);
+  /// Errors: the journal belongs to another GPU, or to another layout or accumulator.
+  Status begin(const DeviceFacts& device, const Track& track);
   Status add(const Choice& choice);
   Status add(const Trial& trial);
   Status add_bad(const std::string& kernel, const std::string& why);
@@ -61,6 +62,7 @@ class Journal {
   void keep(const Choice& choice);
 
   std::string path_, device_, running_;
+  Track track_;
   std::vector<Choice> choices_;
   std::map<Size, std::size_t> by_size_;
   std::vector<Trial> trials_;

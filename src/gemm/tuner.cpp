@@ -127,7 +127,7 @@ Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::v
 
 Result<Choice> Tuner::tune(const Size& size, const TuneOptions& options) {
   const auto begin_ns = steady_clock().now_ns();
-  const Problem problem{Layout::kTN, size.m, size.n, size.k};
+  const Problem problem = problem_of(options.track, size);
   const int sm_count = device_.facts().sm_count;
   std::vector<Plan> first = shortlist(problem, sm_count, options.screened);
   for (const Plan& plan : general_plans(problem.layout)) first.push_back(plan);
@@ -157,7 +157,7 @@ Result<Choice> Tuner::tune(const Size& size, const TuneOptions& options) {
   for (const Entrant& one : entrants) ids.push_back(one.id);
   std::vector<VendorContender> vendors;
   if (options.vendors) {
-    LATHE_TRY(vendors, device_.add_vendors(size));
+    LATHE_TRY(vendors, device_.add_vendors(size, options.track));
     std::erase_if(vendors, [](const VendorContender& one) { return one.name.rfind("lt_", 0) != 0; });
     for (const VendorContender& one : vendors) ids.push_back(one.id);
   }
@@ -196,7 +196,7 @@ Status Tuner::verify(const Size& size, const Entrant& one, int repeats) {
 Result<TuneReport> Tuner::run(const TuneOptions& options, const CancelToken& cancel) {
   const auto begin_ns = steady_clock().now_ns();
   report_ = {};
-  LATHE_CHECK_OK(journal_.begin(device_.facts()));
+  LATHE_CHECK_OK(journal_.begin(device_.facts(), options.track));
   std::vector<Size> sizes;
   std::vector<Plan> plans;
   for (const Size& size : options.sizes) {
@@ -206,7 +206,7 @@ Result<TuneReport> Tuner::run(const TuneOptions& options, const CancelToken& can
     }
     sizes.push_back(size);
     for (const Plan& plan :
-         shortlist({Layout::kTN, size.m, size.n, size.k}, device_.facts().sm_count, options.screened))
+         shortlist(problem_of(options.track, size), device_.facts().sm_count, options.screened))
       plans.push_back(plan);
   }
   // All at once: the processors are idle while the GPU measures, and the GPU while they compile.

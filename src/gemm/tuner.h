@@ -10,6 +10,7 @@ namespace lathe::gemm {
 
 struct TuneOptions {
   std::vector<Size> sizes;
+  Track track;
   double seconds = 0;           ///< no new size is begun after that; 0: no limit
   std::size_t screened = 36;    ///< kernels that the model proposes for a size
   std::size_t neighbours = 20;  ///< kernels near the best of those

@@ -41,7 +41,7 @@ class GemmExport : public testing::Test {
     auto journal = Journal::open(folder_ + "/journal.jsonl");
     ASSERT_TRUE(journal.ok());
     ASSERT_TRUE(journal->add(Choice{.size = {64, 64, 64}, .kernel = kTuned}).ok());
-    const auto report = export_library(*journal, {compile_, compile_}, folder_ + "/package");
+    const auto report = export_library({*journal}, {compile_, compile_}, folder_ + "/package");
     ASSERT_TRUE(report.ok()) << report.error().to_string();
     EXPECT_EQ(report->tuned_sizes, 1);
     EXPECT_GT(report->kernels, 40);
@@ -84,10 +84,33 @@ TEST_F(GemmExport, ACProgramFindsAndUsesThePackage) {
       "/build >/dev/null && CUDA_VISIBLE_DEVICES= " + folder_ + "/build/user");
 }
 
+TEST_F(GemmExport, AJournalOfEachTrackGoesIntoOneTable) {
+  const DeviceFacts gpu{"a GPU", 132};
+  std::vector<Journal> journals;
+  for (const Track& track : {Track{Layout::kTN, true}, Track{Layout::kNT, false}, Track{Layout::kTN, true}}) {
+    auto journal = Journal::open(folder_ + "/" + std::to_string(journals.size()) + ".jsonl");
+    ASSERT_TRUE(journal->begin(gpu, track).ok());
+    const std::string stages = journals.size() == 2 ? "s8" : "s6";
+    const std::string kernel = std::string("wgmma_") + name_of(track.layout) + "_64x64x64_w1x1_g1_" + stages +
+                               "_c1_m1_n1_b0_o1_k0_" + (track.half_sums ? "half_vectors" : "vectors");
+    ASSERT_TRUE(journal->add(Choice{.size = {64, 64, 512}, .kernel = kernel}).ok());
+    journals.push_back(*std::move(journal));
+  }
+  const auto report = export_library(journals, {compile_, {}}, folder_ + "/tracks");
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  EXPECT_EQ(report->tuned_sizes, 2);
+  const std::string table = read_file(folder_ + "/tracks/src/table.cpp").value();
+  const auto fp16 = table.find("{{Layout{1}, true}, 64, 64, 512, 2}"),
+             nt = table.find("{{Layout{2}, false}, 64, 64, 512, 1}");
+  ASSERT_NE(fp16, table.npos) << "the last journal's choice, " << table.substr(table.find("kEntries"));
+  ASSERT_NE(nt, table.npos);
+  EXPECT_LT(fp16, nt);
+}
+
 TEST_F(GemmExport, AKernelThatNoLongerExistsIsNamed) {
   auto journal = Journal::open(folder_ + "/other.jsonl");
   ASSERT_TRUE(journal->add(Choice{.size = {64, 64, 64}, .kernel = "magic"}).ok());
-  EXPECT_THAT(export_library(*journal, {compile_, {}}, folder_ + "/none").error().message,
+  EXPECT_THAT(export_library({*journal}, {compile_, {}}, folder_ + "/none").error().message,
               HasSubstr("magic"));
   EXPECT_FALSE(fs::exists(folder_ + "/none"));
 }

@@ -16,7 +16,8 @@ class FakeGemmDevice final : public Device {
     plans_.push_back(plan);
     return static_cast<Contender>(plans_.size() - 1);
   }
-  Result<std::vector<VendorContender>> add_vendors(const Size&) override {
+  Result<std::vector<VendorContender>> add_vendors(const Size&, const Track& track) override {
+    vendors_of = track;
     return std::vector<VendorContender>{
         {-1, "cublas_nn"}, {-2, "cublas_tn"}, {-3, "lt_nn_0"}, {-4, "lt_tn_0"}, {-5, "lt_tn_1"}};
   }
@@ -58,6 +59,7 @@ class FakeGemmDevice final : public Device {
   std::set<std::string> wrong, faulty, unlaunchable;
   std::map<std::string, double> changed;  ///< factors of the model's time
   bool lost = false;
+  Track vendors_of;
   int timings = 0;
 
  private:

@@ -113,6 +113,27 @@ TEST_F(GemmOnGpu, EveryKnobOfTheLoopsAndTheSumsIsRight) {
   EXPECT_GE(expect_right(cases, 20), 100);
 }
 
+TEST_F(GemmOnGpu, SumsInFp16AreRightAsSuchAndNotAsFp32) {
+  std::vector<Case> cases;
+  for (const Layout layout : {Layout::kTN, Layout::kNT})
+    for (const Size& size : {Size{512, 1032, 4096}, {4096, 2048, 512}}) {
+      Problem problem{layout, size.m, size.n, size.k};
+      problem.half_sums = true;
+      for (const Plan& plan : shortlist(problem, device_->facts().sm_count, 8))
+        if (plan.half_sums) cases.push_back({plan, size});
+    }
+  EXPECT_GE(expect_right(cases, 20), 20);
+  Plan claims_fp32 = cases.front().plan;
+  const auto build = compile_(kernel_source(claims_fp32), Inspect::kNo);
+  ASSERT_TRUE(build.ok());
+  claims_fp32.half_sums = false;
+  const auto kernel = device_->add_kernel(claims_fp32, build->cubin);
+  ASSERT_TRUE(kernel.ok());
+  const Status wrong = device_->verify(cases.front().size, *kernel, 1);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().reason, "wrong_result");
+}
+
 TEST_F(GemmOnGpu, TransposedTilesAndLongStepsAreRightInEveryLayout) {
   std::vector<Case> cases;
   for (const Layout layout : {Layout::kNN, Layout::kTN, Layout::kNT, Layout::kTT})

@@ -26,10 +26,13 @@ struct Table {
     Plan tuned;
     plan_of("direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors", tuned);
     images.push_back({tuned, kCode, nullptr});
-    entries.push_back({Layout::kTN, 64, 64, 64, static_cast<std::uint32_t>(images.size() - 1)});
+    entries.push_back({{Layout::kTN, false}, 64, 64, 64, static_cast<std::uint32_t>(images.size() - 1)});
     plan_of("mma_tn_64x64x64_w2x2_g1_s2_c4_m1_n1_b1_o1_k0_whole", tuned);
     images.push_back({tuned, kCode, nullptr});
-    entries.push_back({Layout::kTN, 64, 64, 8192, static_cast<std::uint32_t>(images.size() - 1)});
+    entries.push_back({{Layout::kTN, false}, 64, 64, 8192, static_cast<std::uint32_t>(images.size() - 1)});
+    plan_of("wgmma_tn_64x64x64_w1x1_g1_s6_c4_m1_n1_b0_o1_k0_half_vectors", tuned);
+    images.push_back({tuned, kCode, nullptr});
+    entries.push_back({{Layout::kTN, true}, 64, 64, 8192, static_cast<std::uint32_t>(images.size() - 1)});
   }
 };
 const Table& table() {
@@ -117,6 +120,19 @@ TEST(GemmLibrary, OtherSizesGetTheModelsChoice) {
   EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_NN, 8000, 8000, 4000, 0), StartsWith("wgmma_nn_128x"));
   EXPECT_THAT(lathe_gemm_kernel(LATHE_GEMM_TT, 7, 5, 3, 0), testing::EndsWith("_any"));
   EXPECT_EQ(lathe_gemm_kernel(LATHE_GEMM_TN, 0, 1, 1, 0), nullptr);
+}
+
+TEST(GemmLibrary, SumsInFp16OnlyWhereTheyWillDo) {
+  Problem problem{Layout::kTN, 64, 64, 8192};
+  EXPECT_THAT(name_of(choose(library(), problem, 132, true)->plan), StartsWith("mma_tn_64x64x64"));
+  problem.half_sums = true;
+  EXPECT_TRUE(choose(library(), problem, 132, true)->plan.half_sums);
+  EXPECT_FALSE(choose(library(), problem, 108, false)->plan.half_sums) << "an older GPU has no wgmma";
+  // What was tuned for fp32 alone serves both.
+  problem.k = 64;
+  EXPECT_THAT(name_of(choose(library(), problem, 132, true)->plan), StartsWith("direct_tn_16x16"));
+  for (const std::int64_t extent : {64, 100, 1000, 4096})
+    EXPECT_FALSE(choose(library(), {Layout::kTN, extent, extent, 8192}, 132, true)->plan.half_sums);
 }
 
 TEST(GemmLibrary, SharesALongKThroughMemoryWhereThereIsSome) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/fd.h"
+#include "gemm/bench.h"
 #include "gemm/catalogue.h"
 #include "gemm/explain.h"
 #include "gemm/sizes.h"
@@ -30,10 +31,10 @@ class GemmTuner : public testing::Test {
     EXPECT_TRUE(journal.ok()) << journal.error().to_string();
     return *std::move(journal);
   }
-  Result<TuneReport> tune(std::vector<Size> sizes, FakeGemmDevice& device) {
+  Result<TuneReport> tune(std::vector<Size> sizes, FakeGemmDevice& device, const Track& track = {}) {
     Journal own = journal();
     Tuner tuner(device, compile_, own, sink_);
-    return tuner.run({.sizes = std::move(sizes)}, {});
+    return tuner.run({.sizes = std::move(sizes), .track = track}, {});
   }
 
   std::string path_ = testing::TempDir() + "gemm_tuner_test" + std::to_string(::getpid());
@@ -113,6 +114,40 @@ TEST_F(GemmTuner, UsesNoKernelThatSpillsOrSumsInFp16) {
   ASSERT_TRUE(report.ok());
   EXPECT_GT(report->kernels_refused, 0);
   EXPECT_THAT(journal().choice(kSize)->kernel, testing::StartsWith("mma_"));
+}
+
+TEST_F(GemmTuner, EachLayoutAndAccumulatorHasAJournalOfItsOwn) {
+  const Track track{Layout::kNT, true};
+  const Size size{1024, 1024, 1024};
+  FakeGemmDevice device;
+  ASSERT_EQ(tune({size}, device, track)->tuned, 1);
+  EXPECT_EQ(device.vendors_of, track);
+  EXPECT_EQ(journal().track(), track);
+  Plan plan;
+  ASSERT_TRUE(plan_of(journal().choice(size)->kernel, plan));
+  EXPECT_EQ(plan.layout, Layout::kNT);
+  EXPECT_TRUE(plan.half_sums);
+  EXPECT_THAT(tune({size}, device).error().message, HasSubstr("nt_fp16, not for tn_fp32"));
+  const auto rows = bench(device, compile_, journal(), {.sizes = {size}}, sink_, {});
+  ASSERT_TRUE(rows.ok()) << rows.error().to_string();
+  EXPECT_GT(rows->rows[0].warm.lt_heuristic, 0);
+}
+
+TEST_F(GemmTuner, NothingThatSumsInFp16IsTriedOrMeasuredForFp32) {
+  for (const Layout layout : {Layout::kTN, Layout::kNN})
+    for (const Plan& plan : ranked_plans({layout, 1024, 1024, 1024}, 132)) ASSERT_FALSE(plan.half_sums);
+  FakeGemmDevice device;
+  {
+    Journal own = journal();
+    ASSERT_TRUE(own.begin(device.facts(), {}).ok());
+    ASSERT_TRUE(own.add(Choice{.size = kSize,
+                               .kernel = "wgmma_tn_64x64x64_w1x1_g1_s6_c4_m1_n1_b0_o1_k0_half_vectors",
+                               .lt = "lt_nn_0"})
+                    .ok());
+  }
+  const auto rows = bench(device, compile_, journal(), {.sizes = {kSize}}, sink_, {});
+  ASSERT_FALSE(rows.ok());
+  EXPECT_THAT(rows.error().message, HasSubstr("no kernel for tn_fp32"));
 }
 
 TEST_F(GemmTuner, AJournalOfAnotherGpuIsRefused) {

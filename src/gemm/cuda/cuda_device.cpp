@@ -93,7 +93,9 @@ struct Check {
   int offset;  ///< elements by which each matrix is off its alignment
 };
 
-enum Fill { kUniform, kWhole, kAccumulators, kOneHot };
+enum Fill { kUniform, kWhole, kAccumulators, kOneHot, kOnes };
+/// How near to the fp64 product an element must be.
+enum Tolerance { kFp32Sums = 0, kExact = 1, kFp16Sums = 2 };
 
 class CudaDevice final : public Device {
  public:
@@ -139,12 +141,12 @@ class CudaDevice final : public Device {
     return static_cast<Contender>(kernels_.size() - 1);
   }
 
-  Result<std::vector<VendorContender>> add_vendors(const Size& size) override {
+  Result<std::vector<VendorContender>> add_vendors(const Size& size, const Track& track) override {
     if (!vendors_)
       return Error{ErrorCode::kUnavailable, "cuBLAS is not installed",
                    "install the CUDA toolkit's libraries"};
-    LATHE_TRY(vendor_calls_,
-              vendors_->calls(static_cast<int>(size.m), static_cast<int>(size.n), static_cast<int>(size.k)));
+    LATHE_TRY(vendor_calls_, vendors_->calls(static_cast<int>(size.m), static_cast<int>(size.n),
+                                             static_cast<int>(size.k), track));
     std::vector<VendorContender> added;
     for (std::size_t i = 0; i < vendor_calls_.size(); ++i)
       added.push_back({-1 - static_cast<Contender>(i), vendor_calls_[i]->name()});
@@ -190,7 +192,13 @@ class CudaDevice final : public Device {
          {"alpha and beta of whole numbers", kWhole, true, 2, -1, any ? 2 : 0, any ? 2 : 0, any ? 3 : 0},
          {"rows aligned to four bytes", kWhole, true, 1, 0, any ? 2 : 8, odd, 0},
          {"rows aligned to eight bytes", kUniform, false, 1, 0, any ? 4 : 8, 8, 0}}};
-    for (const Check& one : checks) LATHE_CHECK_OK(verify_one(size, kernel, one));
+    for (Check one : checks) {
+      if (kernel.plan.half_sums) {
+        if (one.fill == kAccumulators) continue;
+        if (one.fill == kWhole) one.fill = kOnes;  // whose sums fp16 has exactly
+      }
+      LATHE_CHECK_OK(verify_one(size, kernel, one));
+    }
     return repeat(size, kernel, repeats);
   }
 
@@ -346,7 +354,10 @@ class CudaDevice final : public Device {
     }
     LATHE_CHECK_OK(poison_workspace(kernel));
     LATHE_CHECK_OK(check(launch(kernel, call, facts_.sm_count, stream_), "launching a kernel"));
-    LATHE_TRY(const std::uint64_t wrong, count_wrong(call, layout, before, one.exact));
+    LATHE_TRY(const std::uint64_t wrong, count_wrong(call, layout, before,
+                                                     one.exact               ? kExact
+                                                     : kernel.plan.half_sums ? kFp16Sums
+                                                                             : kFp32Sums));
     LATHE_TRY(const std::uint64_t touched, count_touched(call, memory, region));
     if (wrong + touched == 0) return Ok{};
     return refused("wrong_result",
@@ -380,7 +391,8 @@ class CudaDevice final : public Device {
     return count;
   }
 
-  Result<std::uint64_t> count_wrong(const Call& call, Layout layout, DevicePointer before, bool exact) {
+  Result<std::uint64_t> count_wrong(const Call& call, Layout layout, DevicePointer before,
+                                    Tolerance tolerance) {
     const std::vector<int> rows = sample_rows(call);
     DevicePointer rows_at = small_.at() + 64;
     LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), "running a kernel"));
@@ -393,9 +405,9 @@ class CudaDevice final : public Device {
       float alpha, beta;
     } operands = {call.a, call.b,   call.c, before, s.a_row, s.a_k,      s.b_column,
                   s.b_k,  call.ldc, call.m, call.n, call.k,  call.alpha, call.beta};
-    int is_exact = exact ? 1 : 0;
+    int how = tolerance;
     return counter_after([&](DevicePointer counter) {
-      void* arguments[] = {&operands, &rows_at, &is_exact, &counter};
+      void* arguments[] = {&operands, &rows_at, &how, &counter};
       return launch_check(compare_, static_cast<unsigned>((call.n + 127) / 128),
                           static_cast<unsigned>(rows.size()), 128, arguments);
     });

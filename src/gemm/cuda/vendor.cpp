@@ -28,7 +28,8 @@ struct LtChoice {
 static_assert(sizeof(LtChoice) == 96);
 
 enum Operation : int { kPlain = 0, kTransposed = 1 };
-constexpr int kTypeFp32 = 0, kTypeFp16 = 2, kComputeFp32 = 68, kDefaultAlgorithm = -1;
+constexpr int kTypeFp32 = 0, kTypeFp16 = 2, kComputeFp16 = 64, kComputeFp32 = 68, kDefaultAlgorithm = -1;
+constexpr int kUnsupported = 15;
 constexpr int kTransposeA = 3, kTransposeB = 4, kMaxWorkspace = 1;
 
 struct Functions {
@@ -62,13 +63,30 @@ constexpr std::array kLtNames = {"libcublasLt.so.13", "libcublasLt.so.12",
 
 /// The libraries are column-major: they compute the transposed product, so that B comes first.
 Operation operation_b(Layout layout) { return b_along_k(layout) ? kTransposed : kPlain; }
+Operation operation_a(Layout layout) { return a_along_k(layout) ? kPlain : kTransposed; }
+
+/// Scales, which have the type of the sums.
+struct Scales {
+  std::uint16_t half_alpha = 0x3c00, half_beta = 0;
+  const void *alpha, *beta;
+  bool ok;
+
+  Scales(const Call& call, bool half) : alpha(&call.alpha), beta(&call.beta), ok(true) {
+    if (!half) return;
+    alpha = &half_alpha, beta = &half_beta;
+    ok = call.alpha == 1 && call.beta == 0;
+  }
+  Scales(const Scales&) = delete;
+  Scales& operator=(const Scales&) = delete;
+};
 
 class BlasCall final : public VendorCall {
  public:
-  BlasCall(const Functions& functions, BlasHandle handle, Layout layout)
+  BlasCall(const Functions& functions, BlasHandle handle, Layout layout, bool half_sums)
       : functions_(functions),
         handle_(handle),
         layout_(layout),
+        half_sums_(half_sums),
         name_(fmt::format("cublas_{}", name_of(layout))) {}
   Layout layout() const override { return layout_; }
   const std::string& name() const override { return name_; }
@@ -78,10 +96,12 @@ class BlasCall final : public VendorCall {
     if (const int code = functions_.blas_set_workspace(handle_, workspace, VendorLibraries::kWorkspaceBytes);
         code != 0)
       return code;
-    return functions_.blas_multiply(handle_, operation_b(layout_), kPlain, c.n, c.m, c.k, &c.alpha, c.b,
-                                    kTypeFp16, static_cast<int>(c.ldb), c.a, kTypeFp16,
-                                    static_cast<int>(c.lda), &c.beta, c.c, kTypeFp16, static_cast<int>(c.ldc),
-                                    kComputeFp32, kDefaultAlgorithm);
+    const Scales scales(c, half_sums_);
+    if (!scales.ok) return kUnsupported;
+    return functions_.blas_multiply(
+        handle_, operation_b(layout_), operation_a(layout_), c.n, c.m, c.k, scales.alpha, c.b, kTypeFp16,
+        static_cast<int>(c.ldb), c.a, kTypeFp16, static_cast<int>(c.lda), scales.beta, c.c, kTypeFp16,
+        static_cast<int>(c.ldc), half_sums_ ? kComputeFp16 : kComputeFp32, kDefaultAlgorithm);
   }
   DevicePointer workspace = 0;
 
@@ -89,22 +109,24 @@ class BlasCall final : public VendorCall {
   const Functions& functions_;
   BlasHandle handle_;
   Layout layout_;
+  bool half_sums_;
   std::string name_;
 };
 
 /// The descriptors of a packed product in one layout.
 class LtShape {
  public:
-  LtShape(const Functions& functions, Layout layout, int m, int n, int k)
-      : functions_(functions), layout_(layout) {
-    const Operation b = operation_b(layout), a = kPlain;
-    const bool along_k = b == kTransposed;
+  LtShape(const Functions& functions, const Track& track, int m, int n, int k)
+      : functions_(functions), track_(track) {
+    const Operation b = operation_b(track.layout), a = operation_a(track.layout);
+    const bool along_k = b_along_k(track.layout), a_too = a_along_k(track.layout);
     ok_ =
-        functions.product_create(&product, kComputeFp32, kTypeFp32) == 0 &&
+        functions.product_create(&product, track.half_sums ? kComputeFp16 : kComputeFp32,
+                                 track.half_sums ? kTypeFp16 : kTypeFp32) == 0 &&
         functions.product_set(product, kTransposeA, &b, sizeof b) == 0 &&
         functions.product_set(product, kTransposeB, &a, sizeof a) == 0 &&
         functions.matrix_create(&first, kTypeFp16, along_k ? k : n, along_k ? n : k, along_k ? k : n) == 0 &&
-        functions.matrix_create(&second, kTypeFp16, k, m, k) == 0 &&
+        functions.matrix_create(&second, kTypeFp16, a_too ? k : m, a_too ? m : k, a_too ? k : m) == 0 &&
         functions.matrix_create(&result, kTypeFp16, n, m, n) == 0;
   }
   ~LtShape() {
@@ -115,14 +137,14 @@ class LtShape {
   LtShape(const LtShape&) = delete;
   LtShape& operator=(const LtShape&) = delete;
   bool ok() const { return ok_; }
-  Layout layout() const { return layout_; }
+  const Track& track() const { return track_; }
 
   LtProduct product = nullptr;
   LtMatrix first = nullptr, second = nullptr, result = nullptr;
 
  private:
   const Functions& functions_;
-  Layout layout_;
+  Track track_;
   bool ok_ = false;
 };
 
@@ -135,13 +157,15 @@ class LtCall final : public VendorCall {
         shape_(std::move(shape)),
         choice_(choice),
         workspace_(workspace),
-        name_(fmt::format("lt_{}_{}", name_of(shape_->layout()), rank)) {}
-  Layout layout() const override { return shape_->layout(); }
+        name_(fmt::format("lt_{}_{}", name_of(shape_->track().layout), rank)) {}
+  Layout layout() const override { return shape_->track().layout; }
   const std::string& name() const override { return name_; }
   int enqueue(const Call& c, Stream stream) override {
-    return functions_.lt_multiply(handle_, shape_->product, &c.alpha, c.b, shape_->first, c.a, shape_->second,
-                                  &c.beta, c.c, shape_->result, c.c, shape_->result, &choice_.algorithm,
-                                  workspace_, VendorLibraries::kWorkspaceBytes, stream);
+    const Scales scales(c, shape_->track().half_sums);
+    if (!scales.ok) return kUnsupported;
+    return functions_.lt_multiply(handle_, shape_->product, scales.alpha, c.b, shape_->first, c.a,
+                                  shape_->second, scales.beta, c.c, shape_->result, c.c, shape_->result,
+                                  &choice_.algorithm, workspace_, VendorLibraries::kWorkspaceBytes, stream);
   }
 
  private:
@@ -161,15 +185,17 @@ class Libraries final : public VendorLibraries {
   LtPreference preference = nullptr;
   DevicePointer workspace = 0;
 
-  Result<std::vector<std::unique_ptr<VendorCall>>> calls(int m, int n, int k) override {
+  Result<std::vector<std::unique_ptr<VendorCall>>> calls(int m, int n, int k, const Track& track) override {
     std::vector<std::unique_ptr<VendorCall>> all;
-    for (const Layout layout : {Layout::kNN, Layout::kTN}) {
-      auto call = std::make_unique<BlasCall>(functions, blas, layout);
+    std::vector<Layout> layouts = {track.layout};
+    if (track.layout == Layout::kTN) layouts = {Layout::kNN, Layout::kTN};
+    for (const Layout layout : layouts) {
+      auto call = std::make_unique<BlasCall>(functions, blas, layout, track.half_sums);
       call->workspace = workspace;
       all.push_back(std::move(call));
     }
-    for (const Layout layout : {Layout::kNN, Layout::kTN}) {
-      const auto shape = std::make_shared<LtShape>(functions, layout, m, n, k);
+    for (const Layout layout : layouts) {
+      const auto shape = std::make_shared<LtShape>(functions, Track{layout, track.half_sums}, m, n, k);
       std::array<LtChoice, 100> choices;
       int got = 0;
       if (!shape->ok() ||

@@ -9,7 +9,8 @@
 
 namespace lathe::gemm {
 
-/// One way in which NVIDIA's libraries compute a product: fp16 in and out, fp32 sums and scales.
+/// One way in which NVIDIA's libraries compute a product: fp16 in and out, sums and scales of a
+/// track.
 class VendorCall {
  public:
   virtual ~VendorCall() = default;
@@ -27,9 +28,10 @@ class VendorLibraries {
   virtual ~VendorLibraries() = default;
   static constexpr std::size_t kWorkspaceBytes = 64 << 20;
 
-  /// For packed products of `call`'s size: cuBLAS with B as rows of N (NN) and as rows of K (TN),
-  /// then for each of the two all candidates of cuBLASLt's heuristic, its first choice first.
-  virtual Result<std::vector<std::unique_ptr<VendorCall>>> calls(int m, int n, int k) = 0;
+  /// For packed products of this size: cuBLAS in the track's layout (for TN also with B as rows of
+  /// N: NN), then in the same layouts all candidates of cuBLASLt's heuristic, its first choice
+  /// first. Sums in fp16 are those of COMPUTE_16F, which serve alpha = 1 and beta = 0 only.
+  virtual Result<std::vector<std::unique_ptr<VendorCall>>> calls(int m, int n, int k, const Track& track) = 0;
 };
 
 }  // namespace lathe::gemm

@@ -25,12 +25,8 @@ lathe_gemm_status fail(lathe_gemm_status status, std::string why) {
   return status;
 }
 
-struct KeyOf {
-  template <class T>
-  static auto of(const T& x) {
-    return std::tuple(x.layout, x.m, x.n, x.k);
-  }
-};
+auto key_of(const Entry& x) { return std::tuple(x.track, x.m, x.n, x.k); }
+auto key_of(const Problem& x) { return std::tuple(Track{x.layout, x.half_sums}, x.m, x.n, x.k); }
 
 /// What a call must fulfil before it reaches the device; empty: all of it.
 std::string objection(int layout, const Call& call, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -79,8 +75,8 @@ class ChosenImages {
     std::uint64_t hash = static_cast<std::uint64_t>(p.m) * 0x9e3779b97f4a7c15u;
     hash = (hash ^ static_cast<std::uint64_t>(p.n)) * 0xbf58476d1ce4e5b9u;
     hash = (hash ^ static_cast<std::uint64_t>(p.k)) * 0x94d049bb133111ebu;
-    hash += static_cast<std::uint64_t>(p.layout) * 8 + (p.aligned ? 4 : 0) + (p.aligned_c ? 2 : 0) +
-            (p.workspace ? 1 : 0);
+    hash += static_cast<std::uint64_t>(p.layout) * 16 + (p.half_sums ? 8 : 0) + (p.aligned ? 4 : 0) +
+            (p.aligned_c ? 2 : 0) + (p.workspace ? 1 : 0);
     return (hash ^ hash >> 29) % kSlots;
   }
   mutable std::shared_mutex mutex_;
@@ -89,13 +85,19 @@ class ChosenImages {
 
 const Image* choose(const Library& all, const Problem& problem, int sm_count, bool has_sm90) {
   const auto can_run = [&](const Image& image) { return (has_sm90 ? image.sm90 : image.sm80) != nullptr; };
-  const Entry* const end = all.entries + all.entry_count;
-  const Entry* const entry =
-      std::lower_bound(all.entries, end, problem,
-                       [](const Entry& a, const Problem& b) { return KeyOf::of(a) < KeyOf::of(b); });
-  if (entry != end && KeyOf::of(*entry) == KeyOf::of(problem)) {
+  const auto tuned = [&](const Problem& wanted) -> const Image* {
+    const Entry* const end = all.entries + all.entry_count;
+    const Entry* const entry = std::lower_bound(
+        all.entries, end, wanted, [](const Entry& a, const Problem& b) { return key_of(a) < key_of(b); });
+    if (entry == end || key_of(*entry) != key_of(wanted)) return nullptr;
     const Image& image = all.images[entry->image];
-    if (can_run(image) && serves(image.plan, problem)) return &image;
+    return can_run(image) && serves(image.plan, wanted) ? &image : nullptr;
+  };
+  if (const Image* const image = tuned(problem)) return image;
+  if (problem.half_sums) {
+    Problem in_fp32 = problem;
+    in_fp32.half_sums = false;
+    if (const Image* const image = tuned(in_fp32)) return image;
   }
   const Image* best = nullptr;
   double best_ns = 0;
@@ -199,6 +201,7 @@ lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout
   call.m = static_cast<int>(m), call.n = static_cast<int>(n), call.k = static_cast<int>(k);
   Problem problem = problem_of(static_cast<Layout>(layout), call);
   problem.workspace = true;
+  problem.half_sums = accumulator == LATHE_GEMM_FP16;
   const Image* image = handle->image_of(problem);
   if (image != nullptr && image->plan.gathers) {
     const auto bytes = static_cast<std::size_t>(workspace_bytes_of(image->plan, problem));

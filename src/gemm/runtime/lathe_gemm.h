@@ -1,7 +1,7 @@
 /* Half-precision matrix products on NVIDIA GPUs (sm_80 and later; the tuned kernels need sm_90).
  *
- * C = alpha A B + beta C for fp16 or bf16 matrices, rounded once from fp32 sums. Any M, N, K, leading
- * dimension and alignment. The order of sums is fixed: equal calls give equal bits. */
+ * C = alpha A B + beta C for fp16 matrices, rounded once from fp32 sums unless fp16 ones are asked for. Any
+ * M, N, K, leading dimension and alignment. The order of sums is fixed: equal calls give equal bits. */
 #ifndef LATHE_GEMM_H
 #define LATHE_GEMM_H
 
@@ -30,7 +30,8 @@ extern "C" {
  * lda, ldb and ldc are the distances between rows as they lie there, in elements. */
 typedef enum { LATHE_GEMM_NN = 0, LATHE_GEMM_TN = 1, LATHE_GEMM_NT = 2, LATHE_GEMM_TT = 3 } lathe_gemm_layout;
 
-/* The least precise sums that will do. Kernels may be more precise: today all sum in fp32. */
+/* The least precise sums that will do. With fp16 a kernel may sum in fp16, which loses whole numbers beyond
+ * 2048 and overflows beyond 65504, or in fp32, whichever was faster. */
 typedef enum { LATHE_GEMM_FP32 = 0, LATHE_GEMM_FP16 = 1 } lathe_gemm_accumulator;
 
 typedef enum {

@@ -15,12 +15,12 @@ struct Image {
 
 /// A size that was tuned, packed and aligned, and its kernel.
 struct Entry {
-  Layout layout;
+  Track track;
   std::int64_t m, n, k;
   std::uint32_t image;
 };
 
-/// All that the library was exported with. Entries are sorted by layout, m, n and k.
+/// All that the library was exported with. Entries are sorted by track, m, n and k.
 struct Library {
   const Image* images;
   std::size_t image_count;
@@ -31,8 +31,9 @@ struct Library {
 /// Defined by the exported table.
 const Library& library();
 
-/// The kernel of a product: the tuned one of its size, else the fastest by the model of those that
-/// serve it. nullptr where none serves, which a complete table never has.
+/// The kernel of a product: the tuned one of its size (where sums in fp16 will do, also one that
+/// was tuned for fp32), else the fastest by the model of those that serve it. nullptr where none
+/// serves, which a complete table never has.
 const Image* choose(const Library& library, const Problem& problem, int sm_count, bool has_sm90);
 
 }  // namespace lathe::gemm

@@ -93,6 +93,16 @@ double split_ns(const Plan& plan, double blocks) {
 
 const char* name_of(Layout layout) { return kLayouts[static_cast<std::size_t>(layout)]; }
 
+bool layout_of(const std::string& name, Layout& layout) {
+  const int index = index_of(kLayouts, name);
+  if (index >= 0) layout = static_cast<Layout>(index);
+  return index >= 0;
+}
+
+std::string name_of(const Track& track) {
+  return std::string(name_of(track.layout)) + (track.half_sums ? "_fp16" : "_fp32");
+}
+
 std::string name_of(const Plan& p) {
   std::string name = kSkeletons[static_cast<std::size_t>(p.skeleton)];
   const auto knob = [&](const char* prefix, unsigned value) { name += prefix + std::to_string(value); };

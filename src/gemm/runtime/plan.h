@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,18 @@ enum class Layout : std::uint8_t { kNN, kTN, kNT, kTT };
 inline bool a_along_k(Layout layout) { return layout == Layout::kNN || layout == Layout::kTN; }
 inline bool b_along_k(Layout layout) { return layout == Layout::kTN || layout == Layout::kTT; }
 const char* name_of(Layout layout);
+/// "nn", "tn", "nt" or "tt". False where it is none.
+bool layout_of(const std::string& name, Layout& layout);
+
+/// What is tuned and looked up apart: the operands' layout, and whether sums in fp16 will do.
+struct Track {
+  Layout layout = Layout::kTN;
+  bool half_sums = false;
+
+  friend auto operator<=>(const Track&, const Track&) = default;
+};
+/// "tn_fp32", "nt_fp16", ...
+std::string name_of(const Track& track);
 
 /// The skeletons of device/lathe/cuda: gemm_direct.cuh, gemm_mma.cuh, gemm_wgmma.cuh.
 enum class Skeleton : std::uint8_t { kDirect, kMma, kWgmma };
