@@ -1,8 +1,8 @@
 #!/bin/sh
 # Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]... (default: kernels
-# losses spread report). BIN has the programs (default: beside this folder, or build/ci/bin), OUT gets the journals,
-# tables and logs (default: build/measured). SECONDS_LOSSES and SECONDS_SPREAD bound the tuning. The last lines are a
-# short table.
+# losses spread report; others: half layouts wall). BIN has the programs (default: beside this folder, or build/ci/bin),
+# OUT gets the journals, tables and logs (default: build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF and
+# SECONDS_LAYOUT bound the tuning of each. The last lines are a short table.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -57,12 +57,32 @@ spread() {
   tune spread "${SIZES_SPREAD:-even:100}" "${SECONDS_SPREAD:-150}"
   bench spread "${SIZES_SPREAD:-even:100}" --warm-only
 }
+# Products that sum in fp16, against COMPUTE_16F.
+half() {
+  sizes=1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x8192x8192,4096x128x2048,128x1024x4096,16384x4096x1024,64x4096x64
+  tune half "$sizes" "${SECONDS_HALF:-40}" --accumulate fp16
+  bench half "$sizes" --verify 20
+}
+# Kernels for the other layouts, each against the vendor's of that layout.
+layouts() {
+  sizes=1024x1024x1024,2048x2048x2048,4096x4096x4096,1024x256x2048,128x1024x4096,256x4096x1024
+  for layout in nn nt tt; do
+    tune "$layout" "$sizes" "${SECONDS_LAYOUT:-25}" --layout "$layout"
+    bench "$layout" "$sizes" --verify 20
+  done
+}
+# The paper's protocols, with the choices of losses.
+wall() {
+  timeout 200 "$bin/lathe" gemm bench --journal "$out/losses.jsonl" --sizes "$losses" --out "$out/wall.csv" \
+    --summary "$out/wall.md" --warm-only --autotuned-only --wall 30 --gap-us 2000 >"$out/wall.bench.log" 2>&1
+  sed -n '1,12p' "$out/wall.md"
+}
 report() {
-  for name in losses spread; do
-    [ ! -s "$out/$name.md" ] || { echo "== $name" && sed -n '1,60p' "$out/$name.md"; }
+  for name in losses spread half nn nt tt; do
+    [ ! -s "$out/$name.md" ] || { echo "== $name" && sed -n '/^| [0-9]* sizes/,/^$/p; /^## By family/,/^## The/p' "$out/$name.md"; }
   done
   # Each size: ours and cuBLASLt autotuned in us, the ratio, the kernel.
-  for name in losses spread; do
+  for name in losses spread half nn nt tt; do
     [ ! -s "$out/$name.csv" ] ||
       awk -F, 'NR > 1 && $6 > 0 { printf "%sx%sx%s %.2f %.2f %.3f %s\n", $1, $2, $3, $6 / 1e3, $10 / 1e3, $10 / $6, $4 }' \
         "$out/$name.csv" | sort -k4 -n | head -70

@@ -213,6 +213,13 @@ void add_gemm(CLI::App& app, Run& run) {
     bench_verb->add_flag("--warm-only", options->warm_only, "Leave out the runs with cold caches");
     bench_verb->add_flag("!--autotuned-only", options->bench.all_vendors,
                          "Ours against cuBLASLt autotuned alone");
+    bench_verb
+        ->add_option("--wall", options->bench.wall_calls,
+                     "Time so many calls on the host's clock too, each waited for, with and without gaps")
+        ->check(one_or_more());
+    bench_verb
+        ->add_option("--gap-us", options->bench.gap_us, "Mean of the gaps between calls (default: 10000)")
+        ->check(CLI::NonNegativeNumber);
     bench_verb->add_option("--verify", options->bench.verify_repeats,
                            "Check each kernel again after it was timed, with so many runs");
     bench_verb->add_option("--torch", options->torch,

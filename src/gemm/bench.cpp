@@ -68,6 +68,7 @@ class Bench {
                 device_.time(choice.size, field.ids, {.cold = true, .rounds = (options_.rounds + 1) / 2}));
       row.cold = times_of(field, cold, choice.lt);
     }
+    if (options_.wall_calls > 0) LATHE_CHECK_OK(time_calls(row, field));
     device_.drop_vendors();
     if (options_.verify_repeats > 0)
       LATHE_CHECK_OK(device_.verify(choice.size, ours, options_.verify_repeats));
@@ -85,6 +86,22 @@ class Bench {
     if (const std::string why = objection_to(build, plan); !why.empty()) return invalid(name + ": " + why);
     LATHE_TRY(const Contender id, device_.add_kernel(plan, build.cubin));
     return loaded_[name] = id;
+  }
+
+  Status time_calls(Row& row, const Field& field) {
+    for (const bool server : {false, true}) {
+      LATHE_TRY(const auto calls,
+                device_.time_calls(row.size, field.ids,
+                                   {.calls = options_.wall_calls, .gap_us = server ? options_.gap_us : 0}));
+      std::vector<RoundTimes> times;
+      for (const CallTimes& one : calls) times.push_back(one.ns);
+      (server ? row.server : row.offline) = times_of(field, times, row.lt_choice);
+      if (server) break;
+      row.host_ours = median(calls[0].host_ns);
+      for (std::size_t i = 1; i < calls.size(); ++i)
+        if (field.names[i] == row.lt_choice) row.host_lt_autotuned = median(calls[i].host_ns);
+    }
+    return Ok{};
   }
 
   static void set_interval(Row& row, const Field& field, const std::vector<RoundTimes>& times) {

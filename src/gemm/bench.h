@@ -24,7 +24,9 @@ struct ContenderTimes {
 struct Row {
   Size size;
   std::string kernel, fallback;
-  ContenderTimes warm, cold;
+  ContenderTimes warm, cold;       ///< device time
+  ContenderTimes offline, server;  ///< wall clock around a call and its wait: call after call, and with gaps
+  double host_ours = 0, host_lt_autotuned = 0;  ///< of offline: until the call returned
   double ratio_low = 0,
          ratio_high = 0;  ///< of lt_autotuned over ours, warm: 95% interval of the paired rounds
   double sm_mhz = 0;
@@ -36,6 +38,8 @@ struct BenchOptions {
   int rounds = 11;
   bool cold = true;
   bool all_vendors = true;  ///< without: ours against the autotuned alone
+  int wall_calls = 0;       ///< calls on the host's clock, for offline and server each; 0: none
+  double gap_us = 10'000;   ///< mean of server's gaps
   int verify_repeats = 0;   ///< checks of the kernel after it was timed; 0: none
 };
 

@@ -62,6 +62,17 @@ struct TimeOptions {
 /// Times of one contender, one a round, in ns a call. Rounds are common: they pair.
 using RoundTimes = std::vector<double>;
 
+/// Calls as a program makes them that waits for each.
+struct CallOptions {
+  int calls = 30;     ///< of each contender
+  double gap_us = 0;  ///< mean of the exponential gaps in which the host sleeps; 0: call after call
+};
+/// On the host's clock, one number a call.
+struct CallTimes {
+  std::vector<double> ns;       ///< until the result was there
+  std::vector<double> host_ns;  ///< until the call returned
+};
+
 /// A GPU as the tuner sees it. Not thread-safe.
 class Device {
  public:
@@ -78,6 +89,10 @@ class Device {
   /// All within the same seconds: graphs of calls, in an order drawn anew each round.
   virtual Result<std::vector<RoundTimes>> time(const Size& size, std::span<const Contender> contenders,
                                                const TimeOptions& options) = 0;
+
+  /// In short blocks of calls of one contender, whose order is drawn anew each time.
+  virtual Result<std::vector<CallTimes>> time_calls(const Size& size, std::span<const Contender> contenders,
+                                                    const CallOptions& options) = 0;
 
   /// Every check of docs/gemm.md. An error with a reason: the kernel is wrong; without: the
   /// device's fault.

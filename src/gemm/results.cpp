@@ -17,11 +17,19 @@ namespace {
 constexpr const char* kTimes[] = {"ours_ns",         "dispatched_ns", "cublas_ns",     "lt_heuristic_ns",
                                   "lt_autotuned_ns", "torch_ns",      "vendor_best_ns"};
 
+/// How times were taken: a prefix of columns, and where they stand.
+struct Protocol {
+  const char* prefix;
+  ContenderTimes Row::*times;
+};
+constexpr Protocol kProtocols[] = {
+    {"", &Row::warm}, {"cold_", &Row::cold}, {"offline_", &Row::offline}, {"server_", &Row::server}};
+
 std::string header() {
   std::string text = "m,n,k,kernel,fallback";
-  for (const char* prefix : {"", "cold_"})
-    for (const char* time : kTimes) text += fmt::format(",{}{}", prefix, time);
-  return text + ",ratio_low,ratio_high,sm_mhz,lt_choice";
+  for (const Protocol& protocol : kProtocols)
+    for (const char* time : kTimes) text += fmt::format(",{}{}", protocol.prefix, time);
+  return text + ",host_ours_ns,host_lt_autotuned_ns,ratio_low,ratio_high,sm_mhz,lt_choice";
 }
 
 /// Empty for what was not measured.
@@ -42,14 +50,6 @@ bool parse(const std::string& text, double& value) {
   return code == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-bool parse(const std::vector<std::string>& cells, std::size_t first, ContenderTimes& t) {
-  double ignored = 0;
-  return parse(cells[first], t.ours) && parse(cells[first + 1], t.dispatched) &&
-         parse(cells[first + 2], t.cublas) && parse(cells[first + 3], t.lt_heuristic) &&
-         parse(cells[first + 4], t.lt_autotuned) && parse(cells[first + 5], t.torch) &&
-         parse(cells[first + 6], ignored);
-}
-
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> cells(1);
   for (const char c : line)
@@ -59,6 +59,30 @@ std::vector<std::string> split(const std::string& line) {
       cells.back() += c;
   return cells;
 }
+
+/// A line of a table, its cells by the names of their columns.
+class Cells {
+ public:
+  Cells(const std::map<std::string, std::size_t>& columns, const std::vector<std::string>& cells)
+      : columns_(columns), cells_(cells) {}
+  /// Empty where the table lacks the column, as older ones do.
+  std::string text(const std::string& column) const {
+    const auto found = columns_.find(column);
+    return found == columns_.end() ? "" : cells_[found->second];
+  }
+  bool number(const std::string& column, double& value) const { return parse(text(column), value); }
+  bool times(const std::string& prefix, ContenderTimes& t) const {
+    double ignored = 0;
+    return number(prefix + "ours_ns", t.ours) && number(prefix + "dispatched_ns", t.dispatched) &&
+           number(prefix + "cublas_ns", t.cublas) && number(prefix + "lt_heuristic_ns", t.lt_heuristic) &&
+           number(prefix + "lt_autotuned_ns", t.lt_autotuned) && number(prefix + "torch_ns", t.torch) &&
+           number(prefix + "vendor_best_ns", ignored);
+  }
+
+ private:
+  const std::map<std::string, std::size_t>& columns_;
+  const std::vector<std::string>& cells_;
+};
 
 double ratio(const Row& row) { return row.warm.lt_autotuned / row.warm.ours; }
 double cold_ratio(const Row& row) { return row.cold.lt_autotuned / row.cold.ours; }
@@ -114,10 +138,13 @@ std::string line_of(const Row& row) {
 
 std::string csv_of(const std::vector<Row>& rows) {
   std::string text = header() + "\n";
-  for (const Row& row : rows)
-    text += fmt::format("{},{},{},{},{}{}{},{},{},{},{}\n", row.size.m, row.size.n, row.size.k, row.kernel,
-                        row.fallback, fields(row.warm), fields(row.cold), field(row.ratio_low, 4),
-                        field(row.ratio_high, 4), field(row.sm_mhz, 0), row.lt_choice);
+  for (const Row& row : rows) {
+    text += fmt::format("{},{},{},{},{}", row.size.m, row.size.n, row.size.k, row.kernel, row.fallback);
+    for (const Protocol& protocol : kProtocols) text += fields(row.*protocol.times);
+    text +=
+        fmt::format(",{},{},{},{},{},{}\n", field(row.host_ours, 1), field(row.host_lt_autotuned, 1),
+                    field(row.ratio_low, 4), field(row.ratio_high, 4), field(row.sm_mhz, 0), row.lt_choice);
+  }
   return text;
 }
 
@@ -125,20 +152,29 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
-  if (line != header())
-    return invalid("not a table of lathe gemm bench", "its first line must be: " + header(), {path, 1, 0});
+  std::map<std::string, std::size_t> columns;
+  for (const std::string& name : split(line)) columns.emplace(name, columns.size());
+  for (const char* needed : {"m", "n", "k", "kernel", "ours_ns"})
+    if (!columns.contains(needed))
+      return invalid("not a table of lathe gemm bench", "its first line must be: " + header(), {path, 1, 0});
   std::vector<Row> rows;
   for (int number = 2; std::getline(lines, line); ++number) {
-    const std::vector<std::string> cells = split(line);
+    const std::vector<std::string> all = split(line);
+    const Cells cells(columns, all);
     Row row;
     double m = 0, n = 0, k = 0;
-    if (cells.size() != split(header()).size() || !parse(cells[0], m) || !parse(cells[1], n) ||
-        !parse(cells[2], k) || !parse(cells, 5, row.warm) || !parse(cells, 12, row.cold) ||
-        !parse(cells[19], row.ratio_low) || !parse(cells[20], row.ratio_high) ||
-        !parse(cells[21], row.sm_mhz) || row.warm.ours <= 0)
-      return invalid("this line is no row of the table", {}, {path, number, 0});
+    bool right = all.size() == columns.size();
+    right = right && cells.number("m", m) && cells.number("n", n) && cells.number("k", k);
+    for (const Protocol& protocol : kProtocols)
+      right = right && cells.times(protocol.prefix, row.*protocol.times);
+    right = right && cells.number("host_ours_ns", row.host_ours) &&
+            cells.number("host_lt_autotuned_ns", row.host_lt_autotuned) &&
+            cells.number("ratio_low", row.ratio_low) && cells.number("ratio_high", row.ratio_high) &&
+            cells.number("sm_mhz", row.sm_mhz) && row.warm.ours > 0;
+    if (!right) return invalid("this line is no row of the table", {}, {path, number, 0});
     row.size = {static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
-    row.kernel = cells[3], row.fallback = cells[4], row.lt_choice = cells[22];
+    row.kernel = cells.text("kernel"), row.fallback = cells.text("fallback");
+    row.lt_choice = cells.text("lt_choice");
     rows.push_back(std::move(row));
   }
   return rows;
@@ -179,6 +215,15 @@ std::string summary_of(const std::vector<Row>& all, int sm_count) {
   total("cuBLAS", [](const Row& r) { return r.warm.cublas / r.warm.ours; });
   total("torch.matmul", [](const Row& r) { return r.warm.torch / r.warm.ours; });
   total("cuBLASLt autotuned, cold", cold_ratio);
+  if (std::any_of(rows.begin(), rows.end(), [](const Row* row) { return row->offline.ours > 0; })) {
+    total("cuBLASLt autotuned, offline",
+          [](const Row& r) { return r.offline.lt_autotuned / r.offline.ours; });
+    total("cuBLASLt autotuned, server", [](const Row& r) { return r.server.lt_autotuned / r.server.ours; });
+    std::vector<double> ours, theirs;
+    for (const Row* row : rows) ours.push_back(row->host_ours), theirs.push_back(row->host_lt_autotuned);
+    text += fmt::format("\nOf offline calls the host's part, medians: {:.2f} us, cuBLASLt's {:.2f} us.\n",
+                        median(ours) / 1e3, median(theirs) / 1e3);
+  }
 
   Rows by_ratio = rows;
   std::stable_sort(by_ratio.begin(), by_ratio.end(),

@@ -40,6 +40,19 @@ class FakeGemmDevice final : public Device {
     }
     return times;
   }
+  /// The host's part is 1000 ns of ours, 2000 of a vendor's; a gap makes a call twice as long.
+  Result<std::vector<CallTimes>> time_calls(const Size& size, std::span<const Contender> contenders,
+                                            const CallOptions& options) override {
+    std::vector<CallTimes> times;
+    for (const Contender id : contenders) {
+      const double host_ns = id < 0 ? 2000 : 1000;
+      const double ns =
+          host_ns + (id < 0 ? 4000 - 100 * id : time_of(size, plans_.at(static_cast<std::size_t>(id))));
+      const auto calls = static_cast<std::size_t>(options.calls);
+      times.push_back({RoundTimes(calls, options.gap_us > 0 ? 2 * ns : ns), RoundTimes(calls, host_ns)});
+    }
+    return times;
+  }
   Status verify(const Size&, Contender kernel, int) override {
     const std::string name = name_of(plans_.at(static_cast<std::size_t>(kernel)));
     if (wrong.contains(name)) return refused("wrong_result", name + ": 3 wrong elements");

@@ -18,6 +18,8 @@ Row row(Size size, double ours_ns, double autotuned_ns) {
                .cublas = 2 * autotuned_ns,
                .lt_heuristic = autotuned_ns,
                .lt_autotuned = autotuned_ns};
+  made.offline = {.ours = 5 * ours_ns, .lt_autotuned = 6 * autotuned_ns};
+  made.host_ours = 700;
   made.ratio_low = 0.9, made.ratio_high = 1.5;
   return made;
 }
@@ -31,10 +33,22 @@ TEST(GemmResults, ATableIsReadAsItWasWritten) {
   EXPECT_EQ((*read)[0].cold.ours, 0);
 }
 
+TEST(GemmResults, ATableOfFewerColumnsIsReadToo) {
+  const auto read = rows_of_csv("m,n,k,kernel,ours_ns,lt_autotuned_ns\n64,128,256,a,1000,1500.5\n", "t.csv");
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ((*read)[0].size, (Size{64, 128, 256}));
+  EXPECT_EQ((*read)[0].warm.lt_autotuned, 1500.5);
+  EXPECT_EQ((*read)[0].server.ours, 0);
+}
+
 TEST(GemmResults, AWrongLineOfATableIsNamed) {
   const std::string good = csv_of({row({64, 64, 64}, 2000, 2600)});
   EXPECT_FALSE(rows_of_csv("m,n\n", "t.csv").ok());
-  for (const char* bad : {"1,2,3\n", "64,64,64,k,,x,,,,,,,,,,,,,,,,,\n", "64,64,64,k,,,,,,,,,,,,,,,,,,,\n"}) {
+  const auto commas =
+      std::count(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(good.find('\n')), ',');
+  const std::string blank(static_cast<std::size_t>(commas) - 5, ',');
+  for (const std::string& bad :
+       {std::string("1,2,3\n"), "64,64,64,k,,x" + blank + "\n", "64,64,64,k,," + blank + "\n"}) {
     const auto read = rows_of_csv(good + bad, "t.csv");
     ASSERT_FALSE(read.ok()) << bad;
     EXPECT_EQ(read.error().where.line, 3);
@@ -88,6 +102,17 @@ TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
   EXPECT_EQ(row.warm.vendor_best(), 4100);
   EXPECT_EQ(row.cold.ours, 1.5 * row.warm.ours);
   EXPECT_EQ(row.sm_mhz, 1980);
+  EXPECT_EQ(row.offline.ours, 0) << "not asked for";
+  const auto timed = bench(device, compile, *journal, {.sizes = {size}, .wall_calls = 7}, sink, {});
+  ASSERT_TRUE(timed.ok());
+  const Row& wall = timed->rows[0];
+  EXPECT_EQ(wall.offline.ours, wall.warm.ours + 1000);
+  EXPECT_EQ(wall.offline.lt_autotuned, 6500);
+  EXPECT_EQ(wall.server.lt_autotuned, 2 * 6500);
+  EXPECT_EQ(wall.host_ours, 1000);
+  EXPECT_EQ(wall.host_lt_autotuned, 2000);
+  EXPECT_THAT(summary_of({wall}, 132), HasSubstr("the host's part, medians: 1.00 us, cuBLASLt's 2.00 us"));
+  EXPECT_THAT(summary_of({row}, 132), testing::Not(HasSubstr("offline")));
   device.wrong = {kernel};
   EXPECT_FALSE(bench(device, compile, *journal, {.sizes = {size}, .verify_repeats = 1}, sink, {}).ok());
   std::remove(path.c_str());

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <numeric>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "gemm/cuda/api.h"
 #include "gemm/cuda/check_kernels.h"
@@ -178,6 +182,28 @@ class CudaDevice final : public Device {
     return times;
   }
 
+  Result<std::vector<CallTimes>> time_calls(const Size& size, std::span<const Contender> contenders,
+                                            const CallOptions& options) override {
+    constexpr int kBlocks = 5;
+    LATHE_CHECK_OK(prepare(size, false));
+    std::vector<CallTimes> times(contenders.size());
+    std::vector<std::size_t> order(contenders.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (int block = 0; block < kBlocks; ++block) {
+      rng_.shuffle(order);
+      const int calls = options.calls * (block + 1) / kBlocks - options.calls * block / kBlocks;
+      for (const std::size_t at : order) {
+        // The first one of a block finds what its predecessor left.
+        LATHE_CHECK_OK(call_and_wait(contenders[at], nullptr));
+        for (int i = 0; i < calls; ++i) {
+          sleep_about(options.gap_us);
+          LATHE_CHECK_OK(call_and_wait(contenders[at], &times[at]));
+        }
+      }
+    }
+    return times;
+  }
+
   Status verify(const Size& size, Contender contender, int repeats) override {
     const Kernel& kernel = kernels_.at(static_cast<std::size_t>(contender));
     const bool any = kernel.plan.edges == Edges::kAny;
@@ -300,6 +326,22 @@ class CudaDevice final : public Device {
     float ms = 0;
     LATHE_CHECK_OK(check(driver_.event_elapsed_ms(&ms, begin_, end_), "timing"));
     return static_cast<double>(ms) * 1e6 / calls;
+  }
+  Status call_and_wait(Contender contender, CallTimes* times) {
+    const auto begin_ns = steady_clock().now_ns();
+    LATHE_CHECK_OK(enqueue(contender, sets_[0]));
+    const auto returned_ns = steady_clock().now_ns();
+    LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), "running a kernel"));
+    if (times == nullptr) return Ok{};
+    times->ns.push_back(static_cast<double>(steady_clock().now_ns() - begin_ns));
+    times->host_ns.push_back(static_cast<double>(returned_ns - begin_ns));
+    return Ok{};
+  }
+  /// An exponential time of this mean, and no longer than five of them.
+  void sleep_about(double mean_us) {
+    if (mean_us <= 0) return;
+    const double us = std::min(5.0, -std::log(1 - rng_.uniform())) * mean_us;
+    std::this_thread::sleep_for(std::chrono::microseconds(static_cast<std::int64_t>(us)));
   }
   /// A first, rough time.
   Result<double> probe(Contender contender) {
