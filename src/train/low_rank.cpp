@@ -64,7 +64,7 @@ Result<LowRank> LowRank::create(const lm::Decoder& decoder, const LowRankOptions
 
 Result<LowRank> LowRank::create(const lm::Decoder& decoder, const lm::Adapter& adapter) {
   LATHE_CHECK_OK(check_fits(adapter, decoder.config()));
-  LowRank made({adapter.rank, adapter.alpha, adapter.dropout, adapter.targets});
+  LowRank made({adapter.rank, adapter.alpha, adapter.dropout, adapter.bits, adapter.targets});
   made.add_parts(decoder, [&](const lm::AdaptableMatrix&, const std::string& weight) -> lm::Adapter::Pair {
     const auto found = adapter.pairs.find(weight);
     if (found == adapter.pairs.end()) return {};
