@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times torch.matmul and an exported liblathe_gemm.so in the same rounds, and what a call costs the host.
 
-    gemm.py PACKAGE [--sizes 64x64x64,...] [--rounds 11] [--out FILE.csv]
+    gemm.py PACKAGE [--sizes 64x64x64,...] [--rounds 11] [--wall 30 [--gap-ms 10]] [--out FILE.csv]
 
 fp16, B as rows of K (as torch.nn.Linear keeps its weights). Device time: CUDA graphs of at least 20 calls, warm. The
-library is used as it is, through ctypes: no build step. Results are compared before they are timed.
+library is used as it is, through ctypes: no build step. Results are compared before they are timed. --wall: also
+wall clock around a call and a synchronisation, call after call (offline) and with exponential gaps (server).
 """
 
 import argparse
@@ -83,7 +84,23 @@ def host_us(call, calls=200):
     return spent / calls * 1e6
 
 
-def measure(lathe, m, n, k, rounds):
+def wall_ns(calls, count, gap_ms):
+    """Medians of `count` calls of each, in five blocks whose order is drawn anew."""
+    times = {name: [] for name in calls}
+    for _ in range(5):
+        for name in random.sample(sorted(calls), len(calls)):
+            for i in range(-(-count // 5) + 1):
+                if gap_ms > 0:
+                    time.sleep(min(5, random.expovariate(1)) * gap_ms / 1e3)
+                begin = time.perf_counter_ns()
+                calls[name]()
+                torch.cuda.synchronize()
+                if i > 0:  # the first finds what the other left
+                    times[name].append(time.perf_counter_ns() - begin)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def measure(lathe, m, n, k, options):
     a = torch.randn(m, k, device="cuda", dtype=torch.float16)
     b = torch.randn(n, k, device="cuda", dtype=torch.float16)
     out, expected = (torch.empty(m, n, device="cuda", dtype=torch.float16) for _ in range(2))
@@ -96,13 +113,14 @@ def measure(lathe, m, n, k, rounds):
     count = max(20, min(400, int(2e-4 / (2.0 * m * n * k / 5e14 + 2e-6))))
     graphs = {name: record(call, count) for name, call in calls.items()}
     times = {name: [] for name in graphs}
-    for round_ in range(rounds + 1):
+    for round_ in range(options.rounds + 1):
         for name in random.sample(sorted(graphs), len(graphs)):
             ns = device_ns(graphs[name], count)
             if round_ > 0:
                 times[name].append(ns)
+    walls = [wall_ns(calls, options.wall, gap_ms) for gap_ms in (0, options.gap_ms)] if options.wall else []
     return {name: statistics.median(values) for name, values in times.items()}, {
-        name: host_us(call) for name, call in calls.items()}
+        name: host_us(call) for name, call in calls.items()}, walls
 
 
 def main():
@@ -110,19 +128,26 @@ def main():
     parser.add_argument("package")
     parser.add_argument("--sizes", default="64x64x64,64x64x8192,512x512x512,1024x1024x1024,4096x4096x4096")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--wall", type=int, default=0, metavar="CALLS")
+    parser.add_argument("--gap-ms", type=float, default=10)
     parser.add_argument("--out")
     options = parser.parse_args()
     torch.manual_seed(16)
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     lathe = Lathe(options.package)
-    lines = ["m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us"]
+    protocols = ["offline", "server"] if options.wall else []
+    lines = ["m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us" +
+             "".join(f",{protocol}_dispatched_ns,{protocol}_torch_ns" for protocol in protocols)]
     for size in options.sizes.split(","):
         m, n, k = (int(extent) for extent in size.split("x"))
-        device, host = measure(lathe, m, n, k, options.rounds)
+        device, host, walls = measure(lathe, m, n, k, options)
         lines.append(f"{m},{n},{k},{lathe.kernel(m, n, k)},{device['lathe']:.1f},{device['torch']:.1f},"
-                     f"{host['lathe']:.2f},{host['torch']:.2f}")
+                     f"{host['lathe']:.2f},{host['torch']:.2f}" +
+                     "".join(f",{wall['lathe']:.0f},{wall['torch']:.0f}" for wall in walls))
         print(f"{size}: {device['torch'] / device['lathe']:.3f}x of torch.matmul, {device['lathe'] / 1e3:.2f} us; host "
-              f"{host['lathe']:.2f} against {host['torch']:.2f} us", flush=True)
+              f"{host['lathe']:.2f} against {host['torch']:.2f} us" +
+              "".join(f"; {protocol} {wall['torch'] / wall['lathe']:.3f}x" for protocol, wall in zip(protocols, walls)),
+              flush=True)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")

@@ -60,6 +60,12 @@ std::vector<std::string> split(const std::string& line) {
   return cells;
 }
 
+std::map<std::string, std::size_t> columns_of(const std::string& line) {
+  std::map<std::string, std::size_t> columns;
+  for (const std::string& name : split(line)) columns.emplace(name, columns.size());
+  return columns;
+}
+
 /// A line of a table, its cells by the names of their columns.
 class Cells {
  public:
@@ -71,6 +77,12 @@ class Cells {
     return found == columns_.end() ? "" : cells_[found->second];
   }
   bool number(const std::string& column, double& value) const { return parse(text(column), value); }
+  bool size(Size& size) const {
+    double m = 0, n = 0, k = 0;
+    if (!number("m", m) || !number("n", n) || !number("k", k)) return false;
+    size = {static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
+    return true;
+  }
   bool times(const std::string& prefix, ContenderTimes& t) const {
     double ignored = 0;
     return number(prefix + "ours_ns", t.ours) && number(prefix + "dispatched_ns", t.dispatched) &&
@@ -152,8 +164,7 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
-  std::map<std::string, std::size_t> columns;
-  for (const std::string& name : split(line)) columns.emplace(name, columns.size());
+  const auto columns = columns_of(line);
   for (const char* needed : {"m", "n", "k", "kernel", "ours_ns"})
     if (!columns.contains(needed))
       return invalid("not a table of lathe gemm bench", "its first line must be: " + header(), {path, 1, 0});
@@ -162,9 +173,7 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
     const std::vector<std::string> all = split(line);
     const Cells cells(columns, all);
     Row row;
-    double m = 0, n = 0, k = 0;
-    bool right = all.size() == columns.size();
-    right = right && cells.number("m", m) && cells.number("n", n) && cells.number("k", k);
+    bool right = all.size() == columns.size() && cells.size(row.size);
     for (const Protocol& protocol : kProtocols)
       right = right && cells.times(protocol.prefix, row.*protocol.times);
     right = right && cells.number("host_ours_ns", row.host_ours) &&
@@ -172,7 +181,6 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
             cells.number("ratio_low", row.ratio_low) && cells.number("ratio_high", row.ratio_high) &&
             cells.number("sm_mhz", row.sm_mhz) && row.warm.ours > 0;
     if (!right) return invalid("this line is no row of the table", {}, {path, number, 0});
-    row.size = {static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
     row.kernel = cells.text("kernel"), row.fallback = cells.text("fallback");
     row.lt_choice = cells.text("lt_choice");
     rows.push_back(std::move(row));
@@ -181,22 +189,33 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
 }
 
 Status add_torch_times(std::vector<Row>& rows, const std::string& text, const std::string& path) {
-  constexpr const char* kHeader = "m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us";
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
-  if (line != kHeader)
-    return invalid("not a table of bench/torch/gemm.py", std::string("its first line must be: ") + kHeader,
-                   {path, 1, 0});
+  const auto columns = columns_of(line);
+  for (const char* needed : {"m", "n", "k", "dispatched_ns", "torch_ns"})
+    if (!columns.contains(needed))
+      return invalid("not a table of bench/torch/gemm.py",
+                     "its first line must name m, n, k, dispatched_ns and torch_ns", {path, 1, 0});
   for (int number = 2; std::getline(lines, line); ++number) {
-    const std::vector<std::string> cells = split(line);
-    double m = 0, n = 0, k = 0, dispatched = 0, torch = 0;
-    if (cells.size() != 8 || !parse(cells[0], m) || !parse(cells[1], n) || !parse(cells[2], k) ||
-        !parse(cells[4], dispatched) || !parse(cells[5], torch))
-      return invalid("this line is no row of the table", {}, {path, number, 0});
-    const Size size{static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
-    for (Row& row : rows)
-      if (row.size == size) row.warm.dispatched = dispatched, row.warm.torch = torch;
+    const std::vector<std::string> all = split(line);
+    const Cells cells(columns, all);
+    Row found;
+    bool right = all.size() == columns.size() && cells.size(found.size);
+    for (const Protocol& protocol : kProtocols) {
+      ContenderTimes& times = found.*protocol.times;
+      right = right && cells.number(std::string(protocol.prefix) + "dispatched_ns", times.dispatched) &&
+              cells.number(std::string(protocol.prefix) + "torch_ns", times.torch);
+    }
+    if (!right) return invalid("this line is no row of the table", {}, {path, number, 0});
+    for (Row& row : rows) {
+      if (row.size != found.size) continue;
+      for (const Protocol& protocol : kProtocols) {
+        const ContenderTimes& times = found.*protocol.times;
+        if (times.dispatched > 0) (row.*protocol.times).dispatched = times.dispatched;
+        if (times.torch > 0) (row.*protocol.times).torch = times.torch;
+      }
+    }
   }
   return Ok{};
 }
@@ -218,7 +237,9 @@ std::string summary_of(const std::vector<Row>& all, int sm_count) {
   if (std::any_of(rows.begin(), rows.end(), [](const Row* row) { return row->offline.ours > 0; })) {
     total("cuBLASLt autotuned, offline",
           [](const Row& r) { return r.offline.lt_autotuned / r.offline.ours; });
+    total("torch.matmul, offline", [](const Row& r) { return r.offline.torch / r.offline.ours; });
     total("cuBLASLt autotuned, server", [](const Row& r) { return r.server.lt_autotuned / r.server.ours; });
+    total("torch.matmul, server", [](const Row& r) { return r.server.torch / r.server.ours; });
     std::vector<double> ours, theirs;
     for (const Row* row : rows) ours.push_back(row->host_ours), theirs.push_back(row->host_lt_autotuned);
     text += fmt::format("\nOf offline calls the host's part, medians: {:.2f} us, cuBLASLt's {:.2f} us.\n",

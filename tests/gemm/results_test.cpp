@@ -62,6 +62,11 @@ TEST(GemmResults, TorchsTimesAreFilledIn) {
   EXPECT_EQ(rows[0].warm.dispatched, 1100);
   EXPECT_EQ(rows[0].warm.vendor_best(), 500);
   EXPECT_EQ(rows[1].warm.torch, 0);
+  EXPECT_EQ(rows[0].offline.torch, 0);
+  const std::string wall = "m,n,k,kernel,dispatched_ns,torch_ns,offline_dispatched_ns,offline_torch_ns\n";
+  ASSERT_TRUE(add_torch_times(rows, wall + "64,64,64,k,1100,500,9000,9500\n", "t.csv").ok());
+  EXPECT_EQ(rows[0].offline.torch, 9500);
+  EXPECT_EQ(rows[0].offline.dispatched, 9000);
   EXPECT_EQ(add_torch_times(rows, header + "64,64\n", "t.csv").error().where.line, 2);
   EXPECT_FALSE(add_torch_times(rows, "m,n\n", "t.csv").ok());
 }
