@@ -1,5 +1,5 @@
 # The small libraries as static ones under the names that their packages give the shared ones. Debian has no static
-# fmt and toml++: each is compiled from its own headers.
+# fmt: it is compiled from its own headers.
 function(lathe_static_library target archive header)
   find_library(${target}_ARCHIVE ${archive} REQUIRED)
   find_path(${target}_HEADERS ${header} REQUIRED)
@@ -14,9 +14,6 @@ lathe_static_library(PkgConfig::UTF8PROC libutf8proc.a utf8proc.h)
 
 add_library(fmt_static STATIC ${CMAKE_CURRENT_LIST_DIR}/static/fmt.cpp)
 add_library(fmt::fmt ALIAS fmt_static)
-add_library(tomlplusplus_static STATIC ${CMAKE_CURRENT_LIST_DIR}/static/tomlplusplus.cpp)
-target_compile_definitions(tomlplusplus_static PUBLIC TOML_HEADER_ONLY=0)
-add_library(PkgConfig::TOMLPLUSPLUS ALIAS tomlplusplus_static)
 
 if(NOT LATHE_WITH_TORCH)  # LibTorch's exceptions and strings cross into Lathe: both use one C++ library
   add_link_options(-static-libstdc++ -static-libgcc)

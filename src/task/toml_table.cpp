@@ -1,9 +1,15 @@
 #include "task/toml_table.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
+#include <stdexcept>
+
+// Where text is no TOML, toml++ may assert what the text does not keep: here that throws, in every build.
+#undef NDEBUG
+#define TOML_ASSERT(condition) ((condition) ? void() : throw std::logic_error("toml++ expects " #condition))
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
 
 #include "task/names.h"
 
@@ -19,16 +25,22 @@ SourcePos place_in(const SourcePos& origin, int line, int column) {
   return {origin.file, first_line + line - 1, line == 1 ? first_column + column - 1 : column};
 }
 
-/// Bounds what toml++ recurses on, in parsing and in destroying its tables: nested brackets and
-/// dotted keys. It skips strings and comments as TOML defines them and leaves every other error to
-/// toml++.
-class NestingCheck {
+/// Refuses what toml++ does not survive. It recurses, in parsing and in destroying its tables, on
+/// nested brackets and dotted keys, asserts that the name in a table's header begins as names do, and
+/// takes some letters beyond ASCII to be impossible. The check skips strings and comments as TOML defines
+/// them and leaves every other error to toml++.
+class SafetyCheck {
  public:
-  NestingCheck(std::string_view text, const SourcePos& origin) : text_(text), origin_(origin) {}
+  SafetyCheck(std::string_view text, const SourcePos& origin) : text_(text), origin_(origin) {}
 
   Status run() {
+    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte order mark
     while (at_ < text_.size()) {
       const char c = text_[at_];
+      if (static_cast<unsigned char>(c) > 0x7f)
+        return fail("a character beyond ASCII outside of strings and comments", "quote it", at_);
+      if (c == '[' && depth_ == 0 && !value_follows_) LATHE_CHECK_OK(check_header());
+      value_follows_ = c == '=' || (value_follows_ && is_blank(c));
       if (c == '"' || c == '\'') {
         skip_string(c);
         LATHE_CHECK_OK(count_part());
@@ -45,8 +57,20 @@ class NestingCheck {
 
  private:
   static bool is_bare(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || (static_cast<unsigned char>(c) & 0x80) != 0;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  }
+
+  static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+  /// What follows the brackets of a header is a name, or what toml++ refuses itself.
+  Status check_header() const {
+    const bool twice = text_.substr(at_).starts_with("[[");
+    std::size_t next = at_ + (twice ? 2 : 1);
+    while (next < text_.size() && is_blank(text_[next])) ++next;
+    if (next == text_.size()) return Ok{};
+    const char c = text_[next];
+    if (is_bare(c) || c == '"' || c == '\'' || c == ']' || (c == '[' && !twice)) return Ok{};
+    return fail("a table's name begins with none of A-Z, a-z, 0-9, _, - and quotes", "write [name]", next);
   }
 
   Status punctuation(char c) {
@@ -63,7 +87,7 @@ class NestingCheck {
       case '[':
       case '{':
         if (++depth_ > kMaxNesting)
-          return fail(fmt::format("brackets are nested more than {} deep", kMaxNesting));
+          return too_deep(fmt::format("brackets are nested more than {} deep", kMaxNesting));
         break;
       case ']':
       case '}':
@@ -80,7 +104,8 @@ class NestingCheck {
   Status count_part() {
     parts_ = after_dot_ ? parts_ + 1 : 1;
     after_dot_ = false;
-    if (parts_ > kMaxKeyParts) return fail(fmt::format("a key has more than {} dotted parts", kMaxKeyParts));
+    if (parts_ > kMaxKeyParts)
+      return too_deep(fmt::format("a key has more than {} dotted parts", kMaxKeyParts));
     return Ok{};
   }
 
@@ -105,12 +130,16 @@ class NestingCheck {
     }
   }
 
-  Error fail(std::string message) const {
-    const std::string_view before = text_.substr(0, at_);
+  Error too_deep(std::string message) const {
+    return fail(std::move(message), "write flatter tables", at_ - 1);
+  }
+
+  Error fail(std::string message, std::string hint, std::size_t at) const {
+    const std::string_view before = text_.substr(0, at);
     const int line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
     const std::size_t line_start = before.find_last_of('\n') + 1;  // npos + 1 is 0
-    return invalid(std::move(message), "write flatter tables",
-                   place_in(origin_, line, static_cast<int>(at_ - line_start)));
+    return invalid(std::move(message), std::move(hint),
+                   place_in(origin_, line, static_cast<int>(at - line_start) + 1));
   }
 
   std::string_view text_;
@@ -119,6 +148,7 @@ class NestingCheck {
   int depth_ = 0;
   int parts_ = 0;
   bool after_dot_ = false;
+  bool value_follows_ = false;  ///< nothing but blanks since an equals sign
 };
 
 TomlValue converted(const toml::node& node) {
@@ -159,7 +189,7 @@ TomlValue converted(const toml::node& node) {
 Result<TomlDocument> TomlDocument::parse(std::string_view text, SourcePos origin) {
   if (text.size() > kMaxBytes)
     return invalid(fmt::format("{} bytes of TOML are too many", text.size()), "at most 1 MiB", origin);
-  LATHE_CHECK_OK(NestingCheck(text, origin).run());
+  LATHE_CHECK_OK(SafetyCheck(text, origin).run());
   try {
     TomlValue root = converted(toml::parse(text));
     return TomlDocument(std::move(root), std::move(origin));

@@ -46,6 +46,44 @@ INSTANTIATE_TEST_SUITE_P(TomlDocument, TooDeep,
                                          "y = [ '''x''''', " + repeated("[", 40000),
                                          "y = [ \"\"\"x\\\"\"\"\"\", " + repeated("[", 40000)));
 
+/// toml++ asserts that a header's name begins as names do.
+TEST(TomlDocument, HeadersWithoutANameAreRefused) {
+  for (const char* text : {"[*]",          "[ =]",
+                           "[.a]",         "[[[a]]]",
+                           "[[ ,a]]",      "[\xc3\xa9]",
+                           "[\n",          "[\r\n]",
+                           "[#]",          "\xef\xbb\xbf[*]",
+                           "\xc2\xa0[*]",  "x = 1\n\t[$]",
+                           "x = 1 [*]",    "x = [1]\n[*]",
+                           "x = '['\n[*]", "[a]\n# [\n[*]",
+                           "[a]\v[*]",     "[",
+                           "[[",           "[ [a]]",
+                           "[]",           "[[]]"}) {
+    const Error error = error_of(text);
+    EXPECT_EQ(error.code, ErrorCode::kInvalid) << text;
+  }
+  expect_place(error_of("x = 1\n[ *]"), 2, 3);
+}
+
+TEST(TomlDocument, CharactersBeyondAsciiNeedQuotes) {
+  for (const char* text :
+       {"\xd1\x9e = 1", "a\xcd\x9e\xd1\x9e = 1", "x = {a\xc3\xa9.b = 1}", "x = \xc2\xa0 1"})
+    EXPECT_EQ(error_of(text).code, ErrorCode::kInvalid) << text;
+  for (const char* text : {"'\xd1\x9e' = 1", "x = \"\xd1\x9e\"", "x = 1 # \xd1\x9e", "\xef\xbb\xbfx = 1",
+                           "x = '''\n\xd1\x9e'''"}) {
+    const auto document = TomlDocument::parse(text, {"t.toml"});
+    EXPECT_TRUE(document.ok()) << text << ": " << document.error().to_string();
+  }
+}
+
+TEST(TomlDocument, HeadersWithNamesAndListsParse) {
+  for (const char* text : {"[a]", "[ a . b ]", "[[a]]", "[[ 'a' ]]", "[\"a b\".c]", "x = [1]\n[a]",
+                           "x = [\n[1],\n[2]]\n[a]", "x=[[1]]"}) {
+    const auto document = TomlDocument::parse(text, {"t.toml"});
+    EXPECT_TRUE(document.ok()) << text << ": " << document.error().to_string();
+  }
+}
+
 TEST(TomlDocument, NestingInsideStringsAndCommentsIsText) {
   const std::string deep = repeated("[a.", 1000);
   for (const std::string& text :
