@@ -8,8 +8,8 @@
 
 namespace lathe::serve {
 
-/// What is to be found out, whoever asks. Equal keys have one evaluation and one verdict; whatever
-/// may change a verdict is in the key, so no answer is ever stale.
+/// Identifies an evaluation, whichever client asks for it. Equal keys share one evaluation and one
+/// verdict; everything that may change a verdict is in the key, so no answer is ever stale.
 struct EvaluationKey {
   Digest task;
   Digest candidate;
@@ -17,18 +17,18 @@ struct EvaluationKey {
   std::string device_kind;  ///< "cpu", "cuda", "fake"
   std::string gym_version;
 
-  /// The evaluation's name everywhere: in URLs, logs, on workers.
+  /// Names the evaluation in URLs, in logs and on workers.
   Digest id() const;
 };
 
-/// One client's wish to know.
+/// One client's request for a verdict.
 struct Submission {
   EvaluationKey key;
   std::string candidate;  ///< its text
   std::string client;
-  std::string tag;                     ///< the client's own, given back with the answer
-  std::string trace;                   ///< of the HTTP request, in the logs of every process
-  int priority = 0;                    ///< higher first, among the client's own
+  std::string tag;                     ///< chosen by the client, returned with the answer
+  std::string trace;                   ///< id of the HTTP request, logged by every process
+  int priority = 0;                    ///< higher first, among the same client's requests
   std::int64_t deadline_unix_ms = 0;   ///< 0: none
   std::int64_t submitted_unix_ms = 0;  ///< for display and ages
 };
@@ -37,14 +37,14 @@ enum class State { kQueued, kRunning, kDone, kFailed, kCancelled, kExpired };
 std::string_view name(State state);  ///< "queued", ...
 inline bool is_final(State state) { return state != State::kQueued && state != State::kRunning; }
 
-/// How an evaluation ended: with a verdict (kDone), or with an error that is not the candidate's
-/// (kFailed).
+/// How an evaluation ended: with a verdict (kDone), or with an error that the candidate did not
+/// cause (kFailed).
 struct Conclusion {
   State state = State::kDone;
-  Verdict verdict = {};    ///< of kDone
-  std::string error = {};  ///< of kFailed: one sentence, without paths
+  Verdict verdict = {};    ///< if kDone
+  std::string error = {};  ///< if kFailed: one sentence, without paths
 
-  /// Whether the next client that asks gets this answer; else the work is done again.
+  /// Whether later requests get this answer; otherwise the work is done again.
   bool lasting() const { return state == State::kDone && verdict.outcome != Outcome::kInfra; }
 };
 

@@ -14,16 +14,16 @@ namespace lathe::serve {
 
 /// What became of a submission.
 enum class Admission {
-  kNew,      ///< nobody has asked before, or the last answer did not last: it is to be queued
-  kJoined,   ///< it is on its way already: the client waits with the others, or with itself
-  kKnown,    ///< its verdict is there
-  kRefused,  ///< it would be new, and there are too many unfinished ones
+  kNew,      ///< not asked before, or the last answer was not lasting: it is to be queued
+  kJoined,   ///< already queued or running: the client waits for the same evaluation
+  kKnown,    ///< its verdict is known
+  kRefused,  ///< it would be new, but there are too many unfinished ones
 };
 
 /// What became of a withdrawal.
 struct Withdrawal {
   bool withdrawn = false;  ///< the client had an unfinished request
-  bool unwanted = false;   ///< and no other client has one: the work may stop
+  bool unwanted = false;   ///< and no other client waits for it: the work may stop
 };
 
 /// An unfinished request: what a queue is built from.
@@ -34,9 +34,9 @@ struct Pending {
 
 /// An unfinished evaluation as a worker needs it.
 struct Wanted {
-  Submission submission;  ///< of the client that asked first
+  Submission submission;  ///< that of the first client
   int lost_workers = 0;
-  /// Every client that waits, with its deadline or 0.
+  /// Every waiting client, with its deadline or 0.
   std::vector<std::pair<std::string, std::int64_t>> deadlines_unix_ms;
 };
 
@@ -46,31 +46,31 @@ struct StoredTask {
   std::string text;
 };
 
-/// The changes of one transaction, made in the order of the members.
+/// The changes of one transaction, applied in the order of the members.
 struct LedgerChanges {
-  std::vector<StoredTask> tasks;  ///< known ones change nothing
-  /// Evaluations each of which has lost a worker.
+  std::vector<StoredTask> tasks;  ///< those already stored are ignored
+  /// Evaluations whose worker was lost, once for each loss.
   std::vector<Digest> lost_workers;
-  /// Each ends its evaluation and every unfinished request for it, which get the next number in the
+  /// Ends an evaluation and every unfinished request for it, which get the next numbers in the
   /// order of completion. Of several answers the first counts.
   struct End {
     Digest id;
     Conclusion conclusion;
   };
   std::vector<End> ends;
-  /// Each ends one client's unfinished request as kCancelled or kExpired.
+  /// Ends one client's unfinished request as kCancelled or kExpired.
   struct Withdraw {
     std::string client;
     Digest id;
     State state = State::kCancelled;
   };
   std::vector<Withdraw> withdrawals;
-  /// Clients' requests. One of the same client and key that is there is not entered again:
-  /// unfinished ones are kJoined, answered ones kKnown; one that was withdrawn, or whose answer did
-  /// not last, starts afresh.
+  /// A client's request. An equal one of the same client is not entered twice: while unfinished it
+  /// is kJoined, once answered kKnown; if it was withdrawn or its answer was not lasting, it starts
+  /// afresh.
   struct Entry {
     Submission submission;
-    std::int64_t max_own = 0;  ///< unfinished requests of this client, beyond which nothing new is wanted
+    std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefused
   };
   std::vector<Entry> submissions;
   std::int64_t max_all = 0;  ///< the same for all clients together
@@ -82,9 +82,9 @@ struct LedgerChanges {
   }
 };
 
-/// What became of them, each at its place.
+/// The outcome of each change, in the same order.
 struct LedgerOutcome {
-  std::vector<int> lost_workers;  ///< counted so far; 0 for an unknown evaluation
+  std::vector<int> lost_workers;  ///< total so far; 0 for an unknown evaluation
   struct Ended {
     bool first = false;
     std::vector<std::string> clients;  ///< whose requests this has ended
@@ -101,27 +101,27 @@ struct FinishedQuery {
   int limit = 0;
 };
 
-/// The service's durable truth: who asked for what, and each evaluation's one answer. Everything
-/// else (queue, leases, waiting clients) can be lost and is built again from pending(). Calls come
-/// from one thread at a time, and each costs a server one or two round trips, however much it asks.
+/// The service's durable state: who asked for what, and each evaluation's single answer. Everything
+/// else (queue, leases, waiting clients) may be lost and is rebuilt from pending(). Called by one
+/// thread at a time; each call costs one or two round trips to a server, however much it asks for.
 /// docs/service.md has the contract; tests/serve/ledger_contract.h has it as tests for every
 /// implementation.
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  /// One transaction: when this returns Ok everything in it survives kill -9 and a power cut, else
-  /// nothing of it has happened, or where a connection was lost all of it may have: then it may be
-  /// asked for again.
+  /// One transaction. Once this returns Ok, all of it survives kill -9 and a power cut. After an
+  /// error none of it has happened, except that after a lost connection all of it may have;
+  /// repeating it is safe.
   virtual Result<LedgerOutcome> write(const LedgerChanges& changes) = 0;
 
-  using Name = std::pair<std::string, Digest>;  ///< of a request: client and evaluation
+  using Name = std::pair<std::string, Digest>;  ///< identifies a request: client and evaluation
   virtual Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) = 0;
   virtual Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) = 0;
   virtual Result<std::vector<Pending>> pending() = 0;
-  /// Those of the evaluations that are unfinished and wanted.
+  /// The evaluations among `ids` that are unfinished and that some client waits for.
   virtual Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) = 0;
-  /// Unfinished requests whose deadline is over by more than `grace_ms`, by the ledger's clock,
-  /// some at a time.
+  /// Unfinished requests whose deadline passed more than `grace_ms` ago by the ledger's clock, a
+  /// limited number at a time.
   virtual Result<std::vector<Name>> overdue(std::int64_t grace_ms) = 0;
   virtual Result<std::vector<std::string>> candidates(std::span<const Digest> ids) = 0;  ///< kNotFound
   virtual Result<std::optional<StoredTask>> task(const Digest& digest) = 0;

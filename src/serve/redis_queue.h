@@ -11,16 +11,16 @@ namespace lathe::serve {
 
 struct RedisQueueOptions {
   RedisUrl url;
-  std::string gym_version;   ///< that this front end has
-  double lease_seconds = 4;  ///< of a front end's silence, before others take what it holds
+  std::string gym_version;   ///< this front end's
+  double lease_seconds = 4;  ///< how long a front end may be silent before others take what it holds
   double beat_seconds = 0.5;
 };
 
-/// A queue in Redis 6 or later: Streams with a consumer group, one stream for each client and
-/// priority. Front ends are the consumers; they know each other's silence by their own clocks, so
-/// that no jump of a wall clock ends a lease. A lost connection is made again by the next exchange.
-/// Warns of what would lose it: no append-only file, and eviction. Errors: those of
-/// RedisConnection::open.
+/// A queue in Redis 6 or later: streams with a consumer group, one stream for each client and
+/// priority. Front ends are the consumers; each measures the others' silence by its own monotonic
+/// clock, so that no jump of a wall clock ends a lease. The next exchange reopens a lost
+/// connection. Warns of settings that may lose the queue: no append-only file, or eviction. Errors:
+/// those of RedisConnection::open.
 Result<std::unique_ptr<SharedQueue>> open_redis_queue(const RedisQueueOptions& options, const Clock& clock,
                                                       EventSink& events);
 

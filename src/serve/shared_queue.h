@@ -11,10 +11,10 @@
 
 namespace lathe::serve {
 
-/// What front ends have in common: evaluations that wait for one of them. A front end holds what it
-/// was given until it says that it is done, or is silent for a while; its own WorkQueue says which
-/// worker has what. It may be lost at any time: the ledger has everything. Calls come from one
-/// thread at a time.
+/// The queue that front ends share: evaluations that wait for one of them. A front end holds what
+/// it was given until it reports it over or falls silent; its own WorkQueue says which worker has
+/// what. The queue may be lost at any time, because the ledger has everything. Called by one thread
+/// at a time.
 class SharedQueue {
  public:
   virtual ~SharedQueue() = default;
@@ -26,44 +26,43 @@ class SharedQueue {
     int priority = 0;
     std::int64_t since_unix_ms = 0;  ///< for the order within a client
   };
-  /// Requests of clients that have ended, and where `gone` the evaluation with them: nobody is to
-  /// work on it.
+  /// Requests that have ended, and if `gone` the evaluation too: nobody should work on it any more.
   struct Over {
     Digest id;
     bool gone = true;
     std::vector<std::string> clients = {};  ///< whose requests ended
-    double seconds = 0;                     ///< what it cost, for the fair share
+    double seconds = 0;                     ///< its cost, for the fair share
   };
-  /// How many of a kind a front end can use: `now` for workers that are idle, `ahead` more where
-  /// others do not need them.
+  /// How many evaluations of a kind a front end can use: `now` for idle workers, and `ahead` more
+  /// if no other front end needs them.
   struct Wish {
     int now = 0;
     int ahead = 0;
   };
   struct Turn {
-    std::vector<Item> added;       ///< known ones change nothing
+    std::vector<Item> added;       ///< those already there are ignored
     std::vector<Over> over;        ///< held or not; every front end is told
-    std::vector<Digest> returned;  ///< held ones that others may have
+    std::vector<Digest> returned;  ///< held ones given back for others
     std::map<WorkerKind, Wish> wishes;
   };
   struct News {
     std::vector<Digest> given;
     std::vector<Over> over;  ///< by other front ends
-    /// Something may have been lost: what the ledger has pending is to be added again, and
-    /// everything that one waits for looked up.
+    /// Something may have been lost: add again what the ledger has pending, and look up everything
+    /// that somebody waits for.
     bool rebuild = false;
-    /// Others took this front end for gone and have what it held.
+    /// This front end was presumed dead, and others have what it held.
     bool expelled = false;
-    /// Versions of the gym that front ends have workers for; with `rebuild`.
+    /// Gym versions that some front end has workers for; filled in with `rebuild`.
     std::vector<std::string> live_versions = {};
   };
-  /// One round trip with everything that has gathered since the last one. Errors: kIo; what the
-  /// turn had is to be said again, other than `added`: a rebuild follows.
+  /// One round trip with everything that has accumulated since the last one. After kIo, repeat the
+  /// turn without `added`, because a rebuild follows.
   virtual Result<News> exchange(const Turn& turn) = 0;
   /// Gives back everything that is held, before this front end ends.
   virtual void leave() = 0;
   virtual Result<QueueCounts> counts() = 0;
-  /// Called from any thread when another front end has had something to say.
+  /// Sets what to call, on any thread, when another front end has news.
   virtual void on_news(std::function<void()> wake) = 0;
 };
 

@@ -17,17 +17,17 @@ struct WorkerProgram {
   Command command;
 };
 
-/// Keeps worker processes running: one that ends is started again at once, one that can't begin
-/// after a pause that grows to half a minute. A crash of one costs what it had in hand some
+/// Keeps worker processes running: one that ends is restarted at once, one that fails to start
+/// after a pause that grows to half a minute. A crash delays the worker's evaluations by
 /// milliseconds.
 class WorkerPool {
  public:
   /// `sink` and `events` must outlive it.
   static std::unique_ptr<WorkerPool> start(WorkerSink& sink, std::vector<WorkerProgram> programs,
                                            EventSink& events);
-  /// Kills the workers. What they have in hand has not lost them.
+  /// Kills the workers; this does not count against the evaluations that they have.
   virtual ~WorkerPool() = default;
-  /// Workers that have failed to begin several times in a row.
+  /// Workers that have failed to start several times in a row.
   virtual int quarantined() const = 0;
 };
 
