@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/statistics.h"
-
 namespace lathe {
 
 double fast_p(std::span<const TaskResult> results, double p) {
@@ -45,23 +43,6 @@ double efficiency_at_k(std::span<const double> speedups, std::span<const double>
   std::transform(speedups.begin(), speedups.end(), resources.begin(), per_resource.begin(),
                  [](double speedup, double count) { return speedup / count; });
   return speedup_at_k(std::move(per_resource), k);
-}
-
-double win_rate(std::span<const double> speedups) {
-  if (speedups.empty()) return 0;
-  const auto wins = std::count_if(speedups.begin(), speedups.end(), [](double s) { return s > 1; });
-  return static_cast<double>(wins) / static_cast<double>(speedups.size());
-}
-
-double worst_decile(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  values.resize(std::max<std::size_t>(1, values.size() / 10));
-  return mean(values);
-}
-
-double speed_of_light_score(double time, double baseline, double floor) {
-  return 1 / (1 + (time - floor) / (baseline - floor));
 }
 
 }  // namespace lathe

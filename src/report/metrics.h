@@ -28,13 +28,4 @@ double speedup_at_k(std::vector<double> speedups, std::int64_t k);
 /// speedup_at_k of speedups that are each divided by the resources (threads, GPUs) the sample used.
 double efficiency_at_k(std::span<const double> speedups, std::span<const double> resources, std::int64_t k);
 
-/// Share of values strictly over 1.
-double win_rate(std::span<const double> speedups);
-
-/// Mean of the lowest tenth of the values (at least one).
-double worst_decile(std::vector<double> values);
-
-/// 1 / (1 + (t - t_floor) / (t_baseline - t_floor)): 1 at the floor, 0.5 at the baseline.
-double speed_of_light_score(double time, double baseline, double floor);
-
 }  // namespace lathe

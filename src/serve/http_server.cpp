@@ -151,12 +151,6 @@ class BeastServer final : public HttpServer {
 
   int port() const override { return port_; }
   std::int64_t connections() const override { return connections_; }
-  void stop_listening() override {
-    asio::post(context_, [this] {
-      beast::error_code ignored;
-      acceptor_.close(ignored);
-    });
-  }
 
  private:
   asio::awaitable<void> accept() {

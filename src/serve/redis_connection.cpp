@@ -76,7 +76,6 @@ Result<RedisUrl> parse_redis_url(std::string_view text) {
   return url;
 }
 
-bool RedisReply::is_nil() const { return reply_->type == REDIS_REPLY_NIL; }
 bool RedisReply::is_error() const { return reply_->type == REDIS_REPLY_ERROR; }
 std::size_t RedisReply::size() const { return reply_->type == REDIS_REPLY_ARRAY ? reply_->elements : 0; }
 RedisReply RedisReply::operator[](std::size_t index) const { return {owner_, reply_->element[index]}; }

@@ -34,7 +34,6 @@ using RedisCommand = std::vector<std::string>;
 class RedisReply {
  public:
   explicit RedisReply(redisReply* reply) : owner_(reply, &release), reply_(reply) {}
-  bool is_nil() const;
   bool is_error() const;
   std::size_t size() const;  ///< of an array; 0 for others
   RedisReply operator[](std::size_t index) const;

@@ -49,7 +49,6 @@ class SqliteStore final : public Store {
   Result<std::int64_t> append(const Experience& experience) override;
   Result<std::vector<Experience>> experiences(const std::string& run) override;
   Result<std::vector<Experience>> read(const Query& query) override;
-  Result<Digest> put_blob(std::string_view bytes) override { return blobs_.put(bytes); }
   Result<std::string> get_blob(const Digest& digest) override { return blobs_.get(digest); }
   Status put_fact(const std::string& key, const std::string& value) override;
   Result<std::optional<std::string>> get_fact(const std::string& key) override;

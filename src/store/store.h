@@ -55,8 +55,7 @@ class Store {
   virtual Result<std::vector<Experience>> experiences(const std::string& run) = 0;  ///< by sequence
   virtual Result<std::vector<Experience>> read(const Query& query) = 0;             ///< by id
 
-  /// Content-addressed bytes, published by atomic rename and synced.
-  virtual Result<Digest> put_blob(std::string_view bytes) = 0;
+  /// Errors: kNotFound; kCorrupt, which names the file.
   virtual Result<std::string> get_blob(const Digest& digest) = 0;
 
   /// Small facts of this machine (measured peaks), keyed by text.

@@ -85,22 +85,5 @@ TEST(EfficiencyAtK, DividesEachTermByItsResources) {
   EXPECT_NEAR(efficiency_at_k(speedups, threads, 2), brute_force_speedup_at_k({1, 2, 2}, 2), 1e-12);
 }
 
-TEST(WinRate, CountsStrictWins) {
-  EXPECT_EQ(win_rate(std::array{0.5, 1.0, 1.01, 3.0}), 0.5);
-  EXPECT_EQ(win_rate({}), 0);
-}
-
-TEST(WorstDecile, IsTheMeanOfTheLowestTenth) {
-  std::vector<double> values;
-  for (int i = 40; i >= 1; --i) values.push_back(i);
-  EXPECT_NEAR(worst_decile(values), 2.5, 1e-12);
-  EXPECT_EQ(worst_decile({7, 3}), 3);
-}
-
-TEST(SpeedOfLightScore, IsOneAtTheFloorAndHalfAtTheBaseline) {
-  EXPECT_EQ(speed_of_light_score(2, 10, 2), 1);
-  EXPECT_EQ(speed_of_light_score(10, 10, 2), 0.5);
-}
-
 }  // namespace
 }  // namespace lathe

@@ -69,7 +69,6 @@ class KilledAfter final : public Store {
     return store_.experiences(run);
   }
   Result<std::vector<Experience>> read(const Query& query) override { return store_.read(query); }
-  Result<Digest> put_blob(std::string_view bytes) override { return store_.put_blob(bytes); }
   Result<std::string> get_blob(const Digest& digest) override { return store_.get_blob(digest); }
   Status put_fact(const std::string& key, const std::string& value) override {
     return store_.put_fact(key, value);

@@ -95,7 +95,7 @@ TEST(DamagedBlob, IsNamedAndReplacedByTheNextWriter) {
   const TemporaryFolder folder;
   const auto store = open_or_fail(folder.path());
   const std::string bytes = "artefact";
-  const Digest digest = *store->put_blob(bytes);
+  const Digest digest = *blobs_of(folder.path()).put(bytes);
   const std::string path =
       folder.path() + "/blobs/" + digest.hex().substr(0, 2) + "/" + digest.hex().substr(2);
   overwrite(path, 0, "X");
@@ -103,7 +103,7 @@ TEST(DamagedBlob, IsNamedAndReplacedByTheNextWriter) {
   ASSERT_FALSE(damaged.ok());
   EXPECT_EQ(damaged.error().code, ErrorCode::kCorrupt);
   EXPECT_THAT(damaged.error().message, HasSubstr(path));
-  ASSERT_TRUE(store->put_blob(bytes).ok());
+  ASSERT_TRUE(blobs_of(folder.path()).put(bytes).ok());
   EXPECT_EQ(*store->get_blob(digest), bytes);
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "store/blob_folder.h"
 #include "store/store.h"
 
 namespace lathe {
@@ -28,6 +29,9 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// Where a store in `folder` keeps its blobs.
+inline BlobFolder blobs_of(const std::string& folder) { return BlobFolder(folder + "/blobs"); }
 
 inline RunRecord make_run(const std::string& id, std::int64_t created_unix = 1'700'000'000) {
   return {.id = id,

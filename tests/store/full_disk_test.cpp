@@ -60,7 +60,7 @@ int fill_small_disk(const std::string& folder) {
       break;
     }
     if (stored == 0) return 3;
-    const auto blob = (*store)->put_blob(std::string(1 << 20, 'b'));
+    const auto blob = blobs_of(folder).put(std::string(1 << 20, 'b'));
     if (blob.ok() || blob.error().code != ErrorCode::kIo) return 4;
   }
   ::mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT, "size=4m");

@@ -17,7 +17,7 @@ int write_history(const std::string& folder, int acknowledge, int appends) {
   const auto done = [&](const char* what) { return ::write(acknowledge, what, 1) == 1; };
   if (!(*store)->create_run(make_run("r")).ok() || !done("r")) return 2;
   for (int i = 0; i < appends; ++i) {
-    if (!(*store)->put_blob("blob " + std::to_string(i)).ok() || !done("b")) return 3;
+    if (!blobs_of(folder).put("blob " + std::to_string(i)).ok() || !done("b")) return 3;
     if (!(*store)->append(make_experience("r", i)).ok() || !done("a")) return 4;
   }
   store = Result<std::unique_ptr<Store>>(std::unique_ptr<Store>());

@@ -14,7 +14,7 @@ int append_all(const std::string& folder, int writer) {
   if (!(*store)->create_run(make_run(run)).ok()) return 2;
   for (int i = 0; i < kEach; ++i) {
     if (!(*store)->append(make_experience(run, i)).ok()) return 3;
-    if (!(*store)->put_blob("shared " + std::to_string(i)).ok()) return 4;
+    if (!blobs_of(folder).put("shared " + std::to_string(i)).ok()) return 4;
   }
   return 0;
 }

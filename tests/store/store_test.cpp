@@ -183,10 +183,10 @@ TEST_F(StoreTest, KeepsFactsAcrossProcesses) {
 
 TEST_F(StoreTest, BlobsAreNamedByTheirBytes) {
   const std::string bytes(100'000, '\0');
-  const auto digest = store_->put_blob(bytes);
+  const auto digest = blobs_of(folder_.path()).put(bytes);
   ASSERT_TRUE(digest.ok());
   EXPECT_EQ(*digest, digest_of(bytes));
-  EXPECT_EQ(*store_->put_blob(bytes), *digest);
+  EXPECT_EQ(*blobs_of(folder_.path()).put(bytes), *digest);
   EXPECT_EQ(*store_->get_blob(*digest), bytes);
 }
 

@@ -114,16 +114,6 @@ class UnaryOp final : public NamedOp {
   }
 };
 
-/// A mutant that evaluates another formula.
-template <class F>
-OpMutant formula_mutant(std::string_view name) {
-  return {name, [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-            const F formula(site.attrs);
-            prepare(site.out, false, out);
-            for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = formula.f(in[0]->data[i]);
-          }};
-}
-
 template <class... Formulas>
 void add_unary(OpList& list) {
   (list.push_back(std::make_unique<UnaryOp<Formulas>>()), ...);

@@ -37,11 +37,4 @@ std::vector<std::size_t> broadcast_strides(const Shape& operand, const Shape& ou
   return strides;
 }
 
-Shape along_axis(const Shape& vector, std::size_t axis, std::size_t rank) {
-  assert(vector.size() == 1);
-  Shape shape(rank, 1);
-  shape[axis] = vector[0];
-  return shape;
-}
-
 }  // namespace lathe::ops

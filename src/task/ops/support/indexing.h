@@ -23,9 +23,6 @@ inline Lines lines_along(const Shape& shape, std::size_t axis) { return lines_al
 std::vector<std::size_t> row_major_strides(const Shape& shape);
 /// The strides for reading an operand broadcast over `out`: 0 along broadcast axes (numpy's rules).
 std::vector<std::size_t> broadcast_strides(const Shape& operand, const Shape& out);
-/// The shape of a vector placed along `axis` of a tensor of this rank, with ones for the other
-/// axes.
-Shape along_axis(const Shape& vector, std::size_t axis, std::size_t rank);
 
 /// The innermost loop of a broadcast: element i of operand k is at `in[k] + i * step[k]`.
 template <std::size_t kOperands>
