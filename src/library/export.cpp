@@ -39,12 +39,12 @@ Status check(const ExportRequest& request, const std::string& package) {
   return check_exportable(*request.candidate, *request.task);
 }
 
-Status prepare_folder(const std::string& folder) {
+Status check_folder(const std::string& folder) {
   std::error_code ignored;
   if (fs::exists(folder, ignored) && !fs::is_empty(folder, ignored) &&
       !fs::exists(folder + "/evidence.json", ignored))
     return invalid("'" + folder + "' is not empty and holds no earlier export", "name a new folder");
-  return make_directories(folder);
+  return Ok{};
 }
 
 Status copy_headers(const std::string& from, const std::string& to) {
@@ -61,6 +61,28 @@ Status copy_headers(const std::string& from, const std::string& to) {
   if (code)
     return Error{ErrorCode::kIo, "cannot read the device headers in '" + from + "': " + code.message(),
                  "check the installation"};
+  return Ok{};
+}
+
+Status write_package(const ExportRequest& request, const std::string& package, const std::string& out_dir) {
+  const std::vector<KernelVariant> variants = kernel_variants(request);
+  LATHE_TRY(const std::string dispatcher, dispatcher_source(request, package, variants));
+  for (const char* folder : {"/include", "/src", "/device"})
+    LATHE_CHECK_OK(make_directories(out_dir + folder));
+  LATHE_CHECK_OK(copy_headers(request.device_headers, out_dir + "/device"));
+  std::map<std::string, std::string> files = {
+      {"include/lathe_" + package + ".h", header_source(request, package)},
+      {"src/dispatch.cpp", dispatcher},
+      {"CMakeLists.txt", cmake_lists(package)},
+      {"lathe_" + package + "Config.cmake", cmake_config(package, variants)},
+      {"README.md", readme(request, package, variants)},
+      {"evidence.json", evidence_json(request, package)},
+  };
+  for (const KernelVariant& variant : variants) {
+    files["src/kernel" + variant.suffix + ".cpp"] = variant_source(package, variant);
+    files["src/" + text_file(package, variant)] = variant.candidate->text;
+  }
+  for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_output(out_dir + "/" + path, bytes));
   return Ok{};
 }
 
@@ -90,27 +112,13 @@ Status check_exportable(const Candidate& candidate, const TaskSpec& task) {
 Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
   const std::string package = request.name.empty() ? request.task->name : request.name;
   LATHE_CHECK_OK(check(request, package));
-  const std::vector<KernelVariant> variants = kernel_variants(request);
-  LATHE_TRY(const std::string dispatcher, dispatcher_source(request, package, variants));
-
-  LATHE_CHECK_OK(prepare_folder(out_dir));
-  for (const char* folder : {"/include", "/src", "/device"})
-    LATHE_CHECK_OK(make_directories(out_dir + folder));
-  LATHE_CHECK_OK(copy_headers(request.device_headers, out_dir + "/device"));
-  std::map<std::string, std::string> files = {
-      {"include/lathe_" + package + ".h", header_source(request, package)},
-      {"src/dispatch.cpp", dispatcher},
-      {"CMakeLists.txt", cmake_lists(package)},
-      {"lathe_" + package + "Config.cmake", cmake_config(package, variants)},
-      {"README.md", readme(request, package, variants)},
-      {"evidence.json", evidence_json(request, package)},
-  };
-  for (const KernelVariant& variant : variants) {
-    files["src/kernel" + variant.suffix + ".cpp"] = variant_source(package, variant);
-    files["src/" + text_file(package, variant)] = variant.candidate->text;
-  }
-  for (const auto& [path, bytes] : files) LATHE_CHECK_OK(write_output(out_dir + "/" + path, bytes));
-  return Ok{};
+  std::error_code ignored;
+  const bool is_new = !fs::exists(out_dir, ignored);
+  LATHE_CHECK_OK(check_folder(out_dir));
+  Status written = write_package(request, package, out_dir);
+  // Half a package would only keep the next export from its place.
+  if (!written.ok() && is_new) fs::remove_all(out_dir, ignored);
+  return written;
 }
 
 }  // namespace lathe

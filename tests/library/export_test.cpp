@@ -235,6 +235,16 @@ TEST_F(Export, MayBeRepeatedButNeverIntoAFolderOfSomethingElse) {
   EXPECT_THAT(refusal().message, HasSubstr("not empty"));
 }
 
+TEST_F(Export, LeavesNothingWhereItCouldNotBeWrittenWhole) {
+  ExportRequest incomplete = request();
+  incomplete.device_headers = folder_ + "-missing";
+  EXPECT_FALSE(export_kernel(incomplete, folder_ + "/new").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/new"));
+  ASSERT_TRUE(export_kernel(request(), folder_ + "/new").ok());
+  EXPECT_FALSE(export_kernel(incomplete, folder_ + "/new").ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/new/evidence.json")) << "an earlier export stays";
+}
+
 TEST_F(Export, RefusesAKernelThatDidNotPassOrAnothersVerdict) {
   verdict_.outcome = Outcome::kSuspect;
   EXPECT_THAT(refusal().message, HasSubstr("SUSPECT"));
