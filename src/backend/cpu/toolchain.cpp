@@ -42,10 +42,16 @@ const std::vector<std::string> kLinkFlags = {
 
 constexpr double kToolSeconds = 60;
 
+/// The same as in the jail: what the user's variables say (CPATH, GCC_EXEC_PREFIX, a PATH without
+/// the assembler) must neither break nor change headers that later runs find precompiled.
+const std::vector<std::string> kEnvironment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
+
 /// Standard output of the trusted compiler.
 Result<std::string> run_compiler(std::vector<std::string> flags, std::string folder = {}) {
   flags.insert(flags.begin(), "/usr/bin/g++");
-  LATHE_TRY(Completed run, run_command({.argv = flags, .folder = std::move(folder)}, {}, kToolSeconds));
+  LATHE_TRY(Completed run,
+            run_command({.argv = flags, .environment = kEnvironment, .folder = std::move(folder)}, {},
+                        kToolSeconds));
   if (!run.status.ok())
     return Error{ErrorCode::kUnavailable, fmt::format("'{}' failed: {}", fmt::join(flags, " "), run.errors),
                  "install g++ (Debian: apt-get install g++)"};

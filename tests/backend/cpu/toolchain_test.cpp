@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "backend/installation.h"
@@ -52,6 +53,16 @@ class ToolchainTest : public testing::Test {
 };
 std::string ToolchainTest::folder_;
 Toolchain* ToolchainTest::toolchain_ = nullptr;
+
+TEST_F(ToolchainTest, VariablesOfTheUserChangeNothing) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nonexistent", 1);
+  ::setenv("GCC_EXEC_PREFIX", "/nonexistent/", 1);
+  const auto made = Toolchain::create({*find_program("", "lathe-runner"), *device_header_folder(), cache()});
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("GCC_EXEC_PREFIX");
+  ASSERT_TRUE(made.ok()) << made.error().to_string();
+}
 
 TEST_F(ToolchainTest, ACacheThatIsDeletedIsMadeAnew) {
   EXPECT_EQ(build(1), "built");
