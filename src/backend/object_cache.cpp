@@ -47,7 +47,8 @@ void remove_abandoned(const std::string& parent) {
 /// Whoever may write to the cache chooses what is run in the name of a candidate.
 Status make_private(const std::string& path) {
   constexpr const char* kRemedy = "set LATHE_CACHE to a folder of your own that nobody else may write to";
-  LATHE_CHECK_OK(make_directories(path));
+  if (const auto made = make_directories(path); !made.ok())
+    return Error{made.error().code, made.error().message, kRemedy};
   const UniqueFd folder = open_folder(path);
   struct stat meta {};
   if (!folder.valid() || ::fstat(folder.get(), &meta) != 0)
@@ -109,7 +110,9 @@ Digest folder_digest(const std::string& folder) {
 Status copy_folder(const std::string& from, const std::string& to) {
   std::error_code code;
   fs::copy(from, to, fs::copy_options::recursive, code);
-  if (code) return Error{ErrorCode::kIo, "cannot copy '" + from + "': " + code.message(), "reinstall Lathe"};
+  if (code)
+    return Error{ErrorCode::kIo, "cannot copy '" + from + "' to '" + to + "': " + code.message(),
+                 "free some disk space, or set LATHE_CACHE; where the first is missing, reinstall Lathe"};
   return Ok{};
 }
 

@@ -102,6 +102,13 @@ TEST_F(ObjectCacheTest, AFolderThatOthersMayWriteToIsRefused) {
   EXPECT_NE(refused.error().hint.find("LATHE_CACHE"), std::string::npos);
 }
 
+TEST_F(ObjectCacheTest, APlaceWhereNoFolderCanBeNamesTheVariable) {
+  std::ofstream(cache_) << "a file";
+  const auto refused = ObjectCache::open(cache_ + "/deeper");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().hint.find("LATHE_CACHE"), std::string::npos) << refused.error().hint;
+}
+
 TEST_F(ObjectCacheTest, AnotherUsersFolderIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
   ASSERT_EQ(::mkdir(cache_.c_str(), 0755), 0);
