@@ -186,10 +186,12 @@ void add_doctor(CLI::App& app, Run& run) {
       app.add_subcommand("doctor", "Say what works on this machine, and what each missing part costs");
   add_threads(*verb, options->common);
   add_device(*verb, options->common);
-  verb->add_flag("--conformance", options->conformance,
-                 "Try every known exploit and honest kernel on this machine");
-  verb->add_option("--only", options->only, "These files of the suite, without suffix")->delimiter(',');
-  verb->add_option("--folder", options->folder, "Where the conformance suite is");
+  CLI::Option* suite = verb->add_flag("--conformance", options->conformance,
+                                      "Try every known exploit and honest kernel on this machine");
+  verb->add_option("--only", options->only, "These files of the suite, without suffix")
+      ->delimiter(',')
+      ->needs(suite);
+  verb->add_option("--folder", options->folder, "Where the conformance suite is")->needs(suite);
   verb->callback([options, &run] {
     run = [options] {
       const auto code = options->conformance ? conformance(*options) : doctor(*options);

@@ -15,6 +15,7 @@
 #include "conformance/naive_grader.h"
 #include "gym/gym.h"
 #include "gym/verify.h"
+#include "task/names.h"
 #include "task/toml_table.h"
 
 namespace lathe {
@@ -126,10 +127,26 @@ class Suite {
   }
 
  private:
+  static std::string stem_of(const ConformanceCase& spec) {
+    return spec.file.substr(0, spec.file.rfind('.'));
+  }
+
+  /// A misspelt name must not pass for a suite without failures.
+  Status check_chosen(const std::vector<ConformanceCase>& cases) const {
+    std::vector<std::string> stems;
+    for (const ConformanceCase& spec : cases) stems.push_back(stem_of(spec));
+    for (const std::string& name : options_.only)
+      if (!contains(stems, name))
+        return Error{ErrorCode::kNotFound, "there is no '" + name + "' in " + folder_ + "/expected.toml",
+                     did_you_mean(name, stems)};
+    return Ok{};
+  }
+
   Status load() {
     LATHE_TRY(const auto cases, read_conformance_table(folder_));
+    LATHE_CHECK_OK(check_chosen(cases));
     for (const ConformanceCase& spec : cases) {
-      const std::string stem = spec.file.substr(0, spec.file.rfind('.'));
+      const std::string stem = stem_of(spec);
       if (!options_.only.empty() && !contains(options_.only, stem)) continue;
       Entry entry;
       entry.result.spec = spec;

@@ -89,6 +89,18 @@ TEST(Conformance, TwoThreadsAreJudgedAsOneIs) {
   expect_all(*report, true);
 }
 
+TEST(Conformance, ANameThatTheTableLacksIsAnError) {
+  const auto backend = backend_with(1);
+  ASSERT_TRUE(backend);
+  ConformanceOptions options;
+  options.only = {"zeros", "zeroes"};
+  const auto report = run_conformance(kFolder, *backend, null_sink(), options);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(report.error().message.find("'zeroes'"), std::string::npos) << report.error().message;
+  EXPECT_NE(report.error().hint.find("'zeros'"), std::string::npos) << report.error().hint;
+}
+
 TEST(Conformance, TheTableListsEveryCandidate) {
   const auto cases = read_conformance_table(kFolder);
   ASSERT_TRUE(cases.ok()) << cases.error().to_string();
