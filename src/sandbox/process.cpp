@@ -58,9 +58,10 @@ void close_standard_error() {
 int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec, JailKind kind) {
   const Status entered = kind == JailKind::kFull ? enter_namespaces(spec) : drop_privileges();
   if (!entered.ok()) return fail_to_start(entered.error());
-  close_standard_error();
   const pid_t inner = ::fork();
-  if (inner < 0) return 2;
+  if (inner < 0)
+    return fail_to_start(errno_error("cannot start a process", "raise the limit on processes: ulimit -u"));
+  close_standard_error();
   if (inner == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::_exit(serve());

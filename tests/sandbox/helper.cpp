@@ -2,6 +2,7 @@
 // helper.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <string>
@@ -12,6 +13,11 @@ int main(int argc, char** argv) {
   const lathe::Channel channel{lathe::UniqueFd(lathe::kHelperChannelFd)};
   if (argc == 3 && argv[1] == std::string("fail"))
     return lathe::fail_to_start({lathe::ErrorCode::kUnavailable, argv[2]});
+  if (argc == 2 && argv[1] == std::string("crowded")) {
+    const rlimit none{};
+    ::setrlimit(RLIMIT_NPROC, &none);
+    return lathe::serve_in_namespaces([] { return 0; }, {}, lathe::JailKind::kReduced);
+  }
   const auto question = channel.receive(5000);
   if (!question.ok()) return 1;
   std::string answer;

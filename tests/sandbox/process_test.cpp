@@ -96,6 +96,13 @@ TEST(HelperProcess, WhatFailsBeforeTheFirstFrameIsOneBoundedPrintableLine) {
   EXPECT_LT(first_error(program, {"fail", std::string(100'000, 'x')}).message.size(), 1000u);
 }
 
+TEST(HelperProcess, OneThatMayStartNoProcessNamesTheLimit) {
+  const Error error = first_error(*sibling_program("sandbox_test_helper"), {"crowded"});
+  EXPECT_NE(error.message.find("cannot start a process: Resource temporarily unavailable"), std::string::npos)
+      << error.message;
+  EXPECT_NE(error.message.find("ulimit -u"), std::string::npos) << error.message;
+}
+
 TEST(HelperProcess, NothingIsQuotedAfterTheFirstFrame) {
   const auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {});
   ASSERT_TRUE(helper.ok());
