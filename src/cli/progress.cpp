@@ -51,7 +51,9 @@ void ProgressLine::on_event(const Event& event) {
   if (event.severity >= Severity::kWarning) {
     end_line();
     const auto task = event.fields.find("task");
-    print_error("{}: {}\n", task == event.fields.end() ? title_ : task->second, event.text);
+    write_standard_error(fmt::format("{}: {}\n",
+                                     visible_line(task == event.fields.end() ? title_ : task->second),
+                                     visible_lines(event.text, "  ")));
     return;
   }
   if (event.kind == "search.progress") {

@@ -13,7 +13,7 @@ namespace lathe::cli {
 /// results. Events belong to the title, but for those whose field "task" names another.
 class ProgressLine final : public EventSink {
  public:
-  explicit ProgressLine(std::string title = {});
+  explicit ProgressLine(std::string title = "lathe");
   ~ProgressLine() override;
   void on_event(const Event& event) override;
   /// Ends the line, so that what follows stays below it, and goes on under another title.
