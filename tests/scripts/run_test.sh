@@ -8,6 +8,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/stubs" "$folder/scripts" "$folder/build/run/bin"
 cp "$source/run" "$folder/run"
 echo missing-package >"$folder/scripts/packages.txt"
+echo "project(lathe VERSION 0.1.0" >"$folder/CMakeLists.txt"
 stub() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
 stub "$folder/stubs/apt-get" "echo \"apt-get \$*\" >>$folder/calls"
 stub "$folder/stubs/dpkg-query" 'exit 1'
@@ -63,4 +64,22 @@ said=$("$folder/run" tets 2>&1)
 expect "a wrong argument is named" "'tets'" "$said"
 expect "and what there is is listed" './run test' "$said"
 refuse "and nothing is installed for it" apt-get "$(calls)"
+for wrong in "test --gpu fast" "package fast" "asan fast" "wheel fast"; do
+  # shellcheck disable=SC2086
+  said=$("$folder/run" $wrong 2>&1)
+  [ $? = 64 ] || { echo "FAILED: '$wrong' exits with 64"; failed=1; }
+  expect "'$wrong' names what is wrong" "'fast'" "$said"
+done
+
+afresh
+mkdir -p "$folder/bin"
+ln -s "$folder/run" "$folder/bin/lathe-run"
+"$folder/bin/lathe-run" lathe doctor >/dev/null 2>&1 </dev/null
+expect "a link to it finds its tree" '^lathe doctor$' "$(calls)"
+
+afresh
+: >"$folder/build/.run"
+said=$("$folder/run" lathe doctor 2>&1 </dev/null)
+expect "a tree that cannot be written to is said to be one" "cannot write to '$folder/build'" "$said"
+refuse "and nothing runs in it" 'lathe doctor' "$(calls)"
 exit $failed
