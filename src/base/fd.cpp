@@ -30,6 +30,7 @@ Result<std::string> read_file(const std::string& path, std::size_t most_bytes) {
     const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
     if (got == 0) return bytes;
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EISDIR) return invalid("'" + path + "' is a folder", "name a file in it");
     if (got < 0) return errno_error("cannot read '" + path + "'");
     if (bytes.size() + static_cast<std::size_t>(got) > most_bytes)
       return invalid("'" + path + "' has more than " + std::to_string(most_bytes) + " bytes",
@@ -50,6 +51,9 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
 Status make_directories(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);
+  if (code == std::errc::not_a_directory || code == std::errc::file_exists)
+    return Error{ErrorCode::kIo, "cannot create folder '" + path + "': there is a file of that name",
+                 "name another folder"};
   if (code)
     return Error{ErrorCode::kIo, "cannot create folder '" + path + "': " + code.message(),
                  "check permissions and free disk space"};

@@ -33,8 +33,8 @@ class UniqueFd {
 };
 
 /// The whole file as bytes; the error names the path. Files from users have a bound, for /dev/zero
-/// has no end. Errors: kNotFound, kIo, kInvalid beyond `most_bytes`, kUnavailable where memory does
-/// not suffice.
+/// has no end. Errors: kNotFound, kIo, kInvalid for a folder and beyond `most_bytes`, kUnavailable
+/// where memory does not suffice.
 Result<std::string> read_file(const std::string& path,
                               std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
 /// Writes a temporary file beside `path`, syncs it and renames it over `path`: readers see either

@@ -144,7 +144,7 @@ std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& option
       ->check(one_or_more())
       ->group(kGroup);
   verb.add_option("--money-budget", options.money_budget, "USD to spend a task")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(kGroup);
   add("--model", options.model,
       "local: a GGUF file, a folder of safetensors, or the name of a fetched one. openai: the model's name "
@@ -158,10 +158,8 @@ std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& option
       "What a model writes: a kernel's whole text, or a schedule of which the catalogue makes one")
       ->check(CLI::IsMember({"kernel", "schedule"}))
       ->capture_default_str();
-  add("--temperature", options.temperature, "Of sampling")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  add("--top-p", options.top_p, "Of sampling")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  add("--temperature", options.temperature, "Of sampling")->check(number(0.0, 10.0))->capture_default_str();
+  add("--top-p", options.top_p, "Of sampling")->check(number(0.0, 1.0))->capture_default_str();
   add("--answer-tokens", options.answer_tokens, "At most, of one answer")
       ->check(one_or_more())
       ->capture_default_str();
@@ -169,17 +167,17 @@ std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& option
       ->check(one_or_more())
       ->capture_default_str();
   add("--concurrency", options.concurrency, "Requests under way at once")
-      ->check(CLI::Range(1, 256))
+      ->check(whole_number(1, 256))
       ->capture_default_str();
   add("--request-seconds", options.request_seconds, "At most, for one request")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   kept.push_back(verb.add_flag("--no-stream", options.whole_replies, "Ask for whole replies")->group(kGroup));
   kept.push_back(
       verb.add_flag("--no-logprobs", options.no_logprobs, "Do not ask for log-probabilities")->group(kGroup));
   add("--prompts", options.prompts, "A folder of prompt templates (default: Lathe's own)");
-  add("--prompt-price", options.prompt_price, "USD a million prompt tokens")->check(CLI::NonNegativeNumber);
-  add("--answer-price", options.answer_price, "USD a million answer tokens")->check(CLI::NonNegativeNumber);
+  add("--prompt-price", options.prompt_price, "USD a million prompt tokens")->check(number(0, 1e9));
+  add("--answer-price", options.answer_price, "USD a million answer tokens")->check(number(0, 1e9));
   add("--turns", options.turns, "refine: turns of a conversation")
       ->check(one_or_more())
       ->capture_default_str();
@@ -194,7 +192,7 @@ std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& option
       ->check(one_or_more())
       ->capture_default_str();
   add("--tau", options.tau, "contrast: temperature of the choice of scores")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   return kept;
 }
@@ -231,8 +229,9 @@ Result<std::unique_ptr<Policy>> make_named_policy(const std::string& name, const
   if (name == "catalog") return make_catalog_policy();
   if (name == "choices") {
     LATHE_TRY(const std::string text, read_file(options.model));
-    LATHE_TRY(ChoiceNet net, ChoiceNet::from_text(text));
-    return make_choice_policy(std::move(net));
+    auto net = ChoiceNet::from_text(text);
+    if (!net.ok()) return invalid(net.error().message, net.error().hint, {options.model});
+    return make_choice_policy(*std::move(net));
   }
   const bool local = name == "local" || (name == "mix" && options.endpoint.empty());
   LATHE_TRY(auto model, local ? make_local(options, place) : make_openai(options, place));

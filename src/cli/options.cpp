@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "base/processors.h"
 #include "cli/device_choice.h"
@@ -11,6 +14,18 @@
 #include "task/names.h"
 
 namespace lathe::cli {
+namespace {
+
+constexpr int kMostOfAnything = 999'999'999;
+
+std::optional<double> finite_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
+  return value;
+}
+
+}  // namespace
 
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string command = "lathe", text = error.what();
@@ -32,13 +47,39 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   return fmt::format("{}: {}\n  hint: {} --help\n", command, text, command);
 }
 
-CLI::Validator one_or_more() {
-  return {[](std::string& text) {
-            const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            const bool good = digits && text.size() < 10 && text.find_first_not_of('0') != std::string::npos;
-            return good ? "" : fmt::format("'{}' is not a whole number from 1 to 999999999", text);
+CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
+  return {[low, high](std::string& text) -> std::string {
+            std::uint64_t value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high &&
+                (text.size() == 1 || text.front() != '0'))
+              return {};
+            return fmt::format("'{}' is not a whole number from {} to {}", text, low, high);
           },
-          "N"};
+          fmt::format("{}..{}", low, high)};
+}
+
+CLI::Validator one_or_more() { return whole_number(1, kMostOfAnything).description("N"); }
+CLI::Validator zero_or_more() { return whole_number(0, kMostOfAnything).description("0.."); }
+CLI::Validator any_seed() {
+  return whole_number(0, std::numeric_limits<std::uint64_t>::max()).description("0..");
+}
+
+CLI::Validator number(double low, double high) {
+  return {[low, high](std::string& text) -> std::string {
+            if (const auto value = finite_number(text); value && *value >= low && *value <= high) return {};
+            return fmt::format("'{}' is not a number from {} to {}", text, low, high);
+          },
+          fmt::format("{}..{}", low, high)};
+}
+
+CLI::Validator above_zero() {
+  return {[](std::string& text) -> std::string {
+            const auto value = finite_number(text);
+            if (value && *value > 0 && *value <= kMostOfAnything) return {};
+            return fmt::format("'{}' is not a number above 0 and up to {}", text, kMostOfAnything);
+          },
+          "POSITIVE"};
 }
 
 CLI::Option* add_store(CLI::App& verb, CommonOptions& options) {
@@ -52,7 +93,7 @@ CLI::Option* add_json(CLI::App& verb, CommonOptions& options, const std::string&
 
 CLI::Option* add_threads(CLI::App& verb, CommonOptions& options) {
   return verb.add_option("--threads", options.threads, "Threads for candidates and baselines")
-      ->check(CLI::Range(1, static_cast<int>(usable_processors().size())));
+      ->check(whole_number(1, usable_processors().size()));
 }
 
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
@@ -85,7 +126,8 @@ Result<Dims> parse_numbers(const std::string& text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (equals == 0 || digits.empty() || error != std::errc{} || end != digits.data() + digits.size())
       return invalid(fmt::format("'{}' is not NAME=NUMBER", entry), "write them as rows=1024,cols=512");
-    numbers.insert_or_assign(std::string(entry.substr(0, equals)), value);
+    if (!numbers.emplace(entry.substr(0, equals), value).second)
+      return invalid(fmt::format("'{}' gives '{}' twice", text, entry.substr(0, equals)), "leave one out");
   }
   return numbers;
 }

@@ -8,8 +8,14 @@ namespace lathe::cli {
 
 /// What to say of wrong arguments: the error and where to look, instead of the whole help.
 std::string usage_message(const CLI::App* app, const CLI::Error& error);
-/// Whole numbers from 1.
+/// Numbers as people write them, in decimal. CLI11 alone reads 010 as 8, wraps -1 where a number
+/// has no sign, and lets nan pass every range.
+CLI::Validator whole_number(std::uint64_t low, std::uint64_t high);
 CLI::Validator one_or_more();
+CLI::Validator zero_or_more();
+CLI::Validator any_seed();
+CLI::Validator number(double low, double high);
+CLI::Validator above_zero();
 CLI::Option* add_store(CLI::App& verb, CommonOptions& options);
 CLI::Option* add_json(CLI::App& verb, CommonOptions& options, const std::string& what);
 /// As many threads as this process may use processors, at most.

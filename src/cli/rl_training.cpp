@@ -1,14 +1,18 @@
 #include "cli/rl_training.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <sstream>
 
 #include "base/fd.h"
 #include "cli/console.h"
+#include "cli/options.h"
 #include "cli/run_plan.h"
 #include "cli/session.h"
 #include "rl/choice_actor.h"
@@ -108,12 +112,11 @@ Result<int> train(const RlOptions& options) {
 }  // namespace
 
 bool trains_choices(const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    if (argument.starts_with('-')) continue;
+  return std::ranges::any_of(arguments, [](const std::string& argument) {
+    if (argument.starts_with('-')) return false;
     const auto text = read_file(argument, kMostRecipeBytes);
     return text.ok() && rl::is_rl_recipe(*text) && !rl::names_language_model(*text);
-  }
-  return false;
+  });
 }
 
 Result<int> train_choices(const std::vector<std::string>& arguments) {
@@ -121,11 +124,16 @@ Result<int> train_choices(const std::vector<std::string>& arguments) {
   CLI::App app{
       "Train a network that chooses schedules, by reinforcement learning on a table of measured ones."};
   app.name("lathe train");
+  app.footer("Recipes that train a language model have more options: lathe-torch train --help\n");
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("lathe train: {}\n  hint: lathe train --help\n", error.what());
+  });
   app.add_option("RECIPE", options.recipe, "A TOML file with a table [rl]: docs/rl.md")->required();
   app.add_option("--table", options.table, "What `lathe data table` wrote")->required();
   app.add_option("--out", options.out, "A folder for weights, metrics, samples and the exam")->required();
-  app.add_option("--steps", options.steps, "In place of the recipe's")->check(CLI::Range(1, 1'000'000'000));
-  app.add_option("--seed", options.seed, "In place of the recipe's")->check(CLI::NonNegativeNumber);
+  app.add_option("--steps", options.steps, "In place of the recipe's")->check(one_or_more());
+  app.add_option("--seed", options.seed, "In place of the recipe's")
+      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()).description("0.."));
   app.add_flag("--resume", options.resume, "Go on from the last checkpoint, if there is one");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

@@ -7,8 +7,8 @@
 
 namespace lathe::cli {
 
-/// Whether the first of `lathe train`'s arguments that is no option names a recipe of reinforcement
-/// learning that trains no language model.
+/// Whether one of `lathe train`'s arguments names a recipe of reinforcement learning that trains no
+/// language model.
 bool trains_choices(const std::vector<std::string>& arguments);
 
 /// Trains a network that chooses schedules on a table of measured ones, and examines it on tasks

@@ -137,9 +137,9 @@ Status leave_out_exam(const std::string& path, double share, std::vector<DataTas
 }
 
 Result<int> write(const DataVerbOptions& options) {
+  LATHE_TRY(OpenedData opened, open_data(options));
   LATHE_CHECK_OK(make_directories(options.out));
   LATHE_CHECK_OK(check_output(options.out + "/card.md"));
-  LATHE_TRY(OpenedData opened, open_data(options));
   if (!options.exam.empty()) LATHE_CHECK_OK(leave_out_exam(options.exam, options.exam_share, opened.tasks));
   LATHE_CHECK_OK(write_all_data(opened.tasks, options));
   print("{}\n", options.out + "/card.md");
@@ -258,7 +258,7 @@ Result<int> write_table(const DataVerbOptions& options) {
 
 void add_stores(CLI::App& verb, DataVerbOptions& options) {
   verb.add_option("--store", options.stores, "Stores with data sets (default: $LATHE_STORE, else .lathe)");
-  verb.add_option("--seed", options.seeds, "Only the data sets with these seeds");
+  verb.add_option("--seed", options.seeds, "Only the data sets with these seeds")->check(any_seed());
 }
 
 void add_pairs(CLI::App& verb, PairOptions& options) {
@@ -266,7 +266,7 @@ void add_pairs(CLI::App& verb, PairOptions& options) {
       ->check(one_or_more())
       ->capture_default_str();
   verb.add_option("--better", options.better, "Improvements of kernels of a task, at most")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zero_or_more())
       ->capture_default_str();
 }
 
@@ -299,13 +299,14 @@ void add_data(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"evolve", "survey"}))
       ->capture_default_str();
   makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zero_or_more())
       ->capture_default_str();
   makes->add_option("--seconds", options->data.max_seconds, "Begin no further task after so long")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   makes
       ->add_option("--seed", options->data.seed,
                    "The first task's seed, which also names the data set; those of others must lie far apart")
+      ->check(any_seed())
       ->capture_default_str();
   add_threads(*makes, options->common);
   add_device(*makes, options->common);
@@ -322,7 +323,7 @@ void add_data(CLI::App& app, Run& run) {
       "--exam", options->exam,
       "A table of `lathe data table`: leave out the compositions that lathe train holds out of it");
   writes->add_option("--exam-share", options->exam_share, "The recipe's held_out of the [exam]")
-      ->check(CLI::Range(0.0, 0.9))
+      ->check(number(0.0, 0.9))
       ->capture_default_str();
   on_run(*writes, run, options, write);
 
@@ -341,7 +342,9 @@ void add_data(CLI::App& app, Run& run) {
   CLI::App* exams = verb->add_subcommand(
       "exam", "Write tasks that training on a data set has not seen, for lathe policy eval");
   exams->add_option("--out", options->out, "A folder for shapes/ and compositions/")->required();
-  exams->add_option("--seed", options->data.seed, "Of the data set")->capture_default_str();
+  exams->add_option("--seed", options->data.seed, "Of the data set")
+      ->check(any_seed())
+      ->capture_default_str();
   exams->add_option("--tasks", options->data.tasks, "Of the data set")
       ->check(one_or_more())
       ->capture_default_str();

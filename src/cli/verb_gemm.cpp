@@ -174,7 +174,8 @@ void add_journal(CLI::App& verb, GemmOptions& options) {
 void add_sizes(CLI::App& verb, GemmOptions& options) {
   verb.add_option("--sizes", options.sizes,
                   "all, slice, even:100, or \"64x64x8192,...\" as M x N x K (default: all 1000)");
-  verb.add_option("--gpu", options.device, "The GPU's number among the visible ones (default: 0)");
+  verb.add_option("--gpu", options.device, "The GPU's number among the visible ones (default: 0)")
+      ->check(zero_or_more());
 }
 
 }  // namespace
@@ -193,10 +194,11 @@ void add_gemm(CLI::App& app, Run& run) {
         ->add_option("--accumulate", options->accumulate, "Sums: fp32, or fp16 if it will do (default: fp32)")
         ->check(CLI::IsMember({"fp32", "fp16"}));
     tune_verb->add_option("--seconds", options->tune.seconds, "Begin no size after that (default: no limit)")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     tune_verb->add_option("--screened", options->tune.screened, "Kernels that the model proposes for a size")
         ->check(one_or_more());
-    tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those");
+    tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those")
+        ->check(zero_or_more());
     tune_verb->add_option("--repeats", options->tune.repeats, "Runs of a winner whose bits must agree")
         ->check(one_or_more());
     set_action(*tune_verb, options, run, tune);
@@ -219,9 +221,11 @@ void add_gemm(CLI::App& app, Run& run) {
         ->check(one_or_more());
     bench_verb
         ->add_option("--gap-us", options->bench.gap_us, "Mean of the gaps between calls (default: 10000)")
-        ->check(CLI::NonNegativeNumber);
-    bench_verb->add_option("--verify", options->bench.verify_repeats,
-                           "Check each kernel again after it was timed, with so many runs");
+        ->check(number(0, 1e9));
+    bench_verb
+        ->add_option("--verify", options->bench.verify_repeats,
+                     "Check each kernel again after it was timed, with so many runs")
+        ->check(zero_or_more());
     bench_verb->add_option("--torch", options->torch,
                            "Times of torch.matmul to include, as bench/torch/gemm.py writes");
     bench_verb->add_option("--out", options->out, "A CSV file");
@@ -244,8 +248,10 @@ void add_gemm(CLI::App& app, Run& run) {
     CLI::App* const explain_verb =
         verb->add_subcommand("explain", "Say what the search found, from the journal");
     add_journal(*explain_verb, *options);
-    explain_verb->add_option("--sm-count", options->sm_count,
-                             "Multiprocessors of the GPU that was tuned (default: 132)");
+    explain_verb
+        ->add_option("--sm-count", options->sm_count,
+                     "Multiprocessors of the GPU that was tuned (default: 132)")
+        ->check(one_or_more());
     set_action(*explain_verb, options, run, explain_gemm);
   }
 }

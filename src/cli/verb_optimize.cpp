@@ -256,13 +256,14 @@ void add_optimize(CLI::App& app, Run& run) {
                                  "Evaluations to spend a task (default 100)")
                     ->check(one_or_more());
   auto* seconds = verb->add_option("--seconds", options->budget.max_seconds, "Seconds to search each task")
-                      ->check(CLI::PositiveNumber)
+                      ->check(above_zero())
                       ->excludes(evals);
   verb->add_option("--total-seconds", options->budget.total_seconds,
                    "Seconds for all tasks together, preparation and confirmation included")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->excludes(seconds);
-  auto* seed = verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable");
+  auto* seed =
+      verb->add_option("--seed", options->budget.seed, "Makes proposals repeatable")->check(any_seed());
   auto* threads = add_threads(*verb, options->common);
   auto* device = add_device(*verb, options->common);
   auto* resume =

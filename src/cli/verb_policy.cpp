@@ -71,6 +71,10 @@ Open open_catalog() {
   return [] { return Result<std::unique_ptr<Policy>>(make_catalog_policy()); };
 }
 
+bool names_none(const std::vector<std::string>& controls) {
+  return std::ranges::all_of(controls, [](const auto& one) { return one == "none" || one == "base"; });
+}
+
 /// Who takes part: the controls first, which need no model.
 Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, const PolicyPlace& place) {
   const auto wants = [&](const char* control) {
@@ -94,6 +98,8 @@ Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, cons
                           return Result<std::unique_ptr<Policy>>(make_retrieval_policy(learned, language));
                         }});
   }
+  if (options.policy == "catalog" && entrants.empty())
+    return invalid("nobody is examined", "name controls of the catalogue with --controls");
   if (options.policy == "catalog") return entrants;
   if (wants("base") && !options.model.adapter.empty()) {
     ModelOptions base = options.model;
@@ -226,12 +232,22 @@ void add_eval_verb(CLI::App& verb, Run& run) {
   evals->add_option("--name", options->contest.name, "Of the contest in the store: the same name goes on")
       ->check(plain_name())
       ->capture_default_str();
-  evals->add_option("--seed", options->contest.seed, "Of all draws")->capture_default_str();
+  evals->add_option("--seed", options->contest.seed, "Of all draws")
+      ->check(any_seed())
+      ->capture_default_str();
   add_threads(*evals, options->common);
   add_device(*evals, options->common);
   add_store(*evals, options->common);
   add_model_options(*evals, options->model);
   evals->callback([options, &run] {
+    if (options->policy == "openai" && options->model.endpoint.empty())
+      throw CLI::ParseError("--policy openai needs --endpoint URL", kUsage);
+    if ((options->policy == "local" || options->policy == "choices") && options->model.model.empty())
+      throw CLI::ParseError(
+          "--policy " + options->policy + " needs --model FILE; --policy catalog examines the controls alone",
+          kUsage);
+    if (options->policy == "catalog" && names_none(options->controls))
+      throw CLI::ParseError("--policy catalog examines the controls: name some with --controls", kUsage);
     run = [options] {
       options->contest.language = options->model.language;
       const auto key = take_api_key(options->model);
@@ -266,7 +282,7 @@ void add_keep_verb(CLI::App& verb, Run& run) {
   keeps
       ->add_option("--near-best", options->keep.near_best,
                    "Least share of its best speed at a task; 0: all that are correct")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number(0.0, 1.0))
       ->capture_default_str();
   keeps->add_option("--most", options->keep.most, "Of a task")->check(one_or_more())->capture_default_str();
   keeps->add_option("--also", options->also, "Files of examples to add, such as those of the round before");

@@ -54,7 +54,7 @@ void add_propose(CLI::App& app, Run& run) {
   verb->add_option("TASK", options->task, "The task's TOML file")->required();
   verb->add_option("--out", options->out, "The folder for candidate files")->required();
   verb->add_option("--count", options->count, "How many, most promising first")->check(one_or_more());
-  verb->add_option("--seed", options->seed, "Draws the last quarter's knobs");
+  verb->add_option("--seed", options->seed, "Draws the last quarter's knobs")->check(any_seed());
   verb->add_option("--shape", options->shape, "\"rows=1024,cols=512\": the shape to choose for");
   add_device(*verb, options->common);
   verb->callback([options, &run] {

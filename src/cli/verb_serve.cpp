@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -46,6 +47,16 @@ struct TokenOptions {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
+CLI::Validator ip_address() {
+  return {[](std::string& text) -> std::string {
+            in6_addr parsed;
+            if (::inet_pton(AF_INET, text.c_str(), &parsed) == 1) return {};
+            if (::inet_pton(AF_INET6, text.c_str(), &parsed) == 1) return {};
+            return fmt::format("'{}' is no IP address", text);
+          },
+          "IP"};
+}
+
 /// The kind of evaluations that clients ask for. Without workers here, the device need not be here.
 Result<std::string> device_kind_of(const ServeOptions& options, const std::vector<std::string>& devices) {
   if (!devices.empty()) return kind_of_device(devices.front());
@@ -66,6 +77,9 @@ Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, b
     if ((task.reference == ReferenceKind::kProcess) != on_host) continue;
     tasks.push_back({task.digest, task.name, text_of(task).joined()});
   }
+  if (code)
+    return Error{ErrorCode::kNotFound, "cannot read the folder '" + folder + "': " + code.message(),
+                 "name one of tasks with --tasks"};
   LATHE_CHECK_OK(ledger.write({.tasks = tasks}));
   return tasks;
 }
@@ -224,15 +238,16 @@ void add_serve(CLI::App& app, Run& run) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* verb = app.add_subcommand(kServe.name, kServe.about);
   verb->add_option("--address", options->address, "Where to listen; others than 127.0.0.1 need tokens")
+      ->check(ip_address())
       ->capture_default_str();
   verb->add_option("--port", options->port, "0 takes a free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(whole_number(0, 65535))
       ->capture_default_str();
   verb->add_option("--max-unfinished", options->max_unfinished, "Requests of all clients, before it is busy")
       ->check(one_or_more())
       ->capture_default_str();
   verb->add_option("--drain-seconds", options->drain_seconds, "For what is under way, after SIGTERM")
-      ->check(CLI::Range(0, 86400))
+      ->check(whole_number(0, 86400))
       ->capture_default_str();
   verb->add_option("--tasks", options->task_folder, "Tasks that clients may name (default: Lathe's own)");
   verb->add_option(
@@ -243,7 +258,7 @@ void add_serve(CLI::App& app, Run& run) {
                  "Also answer clients of KernelGYM's (/evaluate, ...), with --device host:cpu");
   verb->add_option("--workers", options->workers,
                    "A number a device; none: others have them, which lathe worker brings here")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_number(0, 1024))
       ->transform(CLI::Transformer(std::map<std::string, int>{{"none", 0}}))
       ->capture_default_str();
   verb->add_option("--worker-program", options->worker_program, "")->group("");

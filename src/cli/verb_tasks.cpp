@@ -77,6 +77,7 @@ Result<int> show(const TasksOptions& options) {
 Result<int> lint_all(const TasksOptions& options) {
   bool sound = true;
   for (const std::string& path : options.lint_tasks) {
+    if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
     LATHE_TRY(const TaskSpec task, load_task(path));
     LATHE_TRY(const LintReport report, lint(task, Seed::from_number(options.seed)));
     sound = sound && report.sound();
@@ -90,6 +91,7 @@ Result<int> lint_all(const TasksOptions& options) {
 
 Result<int> generate(const TasksOptions& options) {
   for (int i = 0; i < options.count; ++i) {
+    if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
     LATHE_TRY(const std::string text, generate_task(options.seed + static_cast<std::uint64_t>(i)));
     if (options.out.empty()) {
       print_block("", text);
@@ -131,9 +133,9 @@ void add_tasks(CLI::App& app, Run& run) {
   CLI::App* check =
       add_action(*verb, run, options, "lint", "Refuse tasks that a wrong kernel could pass", lint_all);
   check->add_option("TASK", options->lint_tasks, "Task files")->required();
-  check->add_option("--seed", options->seed, "Draws the inputs");
+  check->add_option("--seed", options->seed, "Draws the inputs")->check(any_seed());
   CLI::App* make = add_action(*verb, run, options, "generate", "Sample sound tasks", generate);
-  make->add_option("--seed", options->seed, "The first task's seed");
+  make->add_option("--seed", options->seed, "The first task's seed")->check(any_seed());
   make->add_option("--count", options->count, "How many")->check(one_or_more());
   make->add_option("--out", options->out, "A folder to write to (default: standard output)");
 }

@@ -1,5 +1,10 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <string_view>
+
 #include "cli/console.h"
 #include "cli/rl_training.h"
 #include "cli/session.h"
@@ -21,6 +26,25 @@ Result<int> become_trainer(const std::vector<std::string>& arguments) {
   return errno_error("cannot start " + program);
 }
 
+bool has_any(const std::vector<std::string>& arguments, std::initializer_list<std::string_view> words) {
+  return std::ranges::find_first_of(arguments, words) != arguments.end();
+}
+
+bool names_file(const std::string& argument) {
+  std::error_code ignored;
+  return !argument.starts_with('-') && std::filesystem::exists(argument, ignored);
+}
+
+Result<int> train(const std::vector<std::string>& arguments) {
+  if (trains_choices(arguments) || arguments.empty()) return train_choices(arguments);
+  const bool asks = has_any(arguments, {"-h", "--help"});
+  if (!asks && !has_any(arguments, {"--bench"}) && std::ranges::none_of(arguments, names_file))
+    return Error{ErrorCode::kNotFound, "none of the arguments is a recipe that exists",
+                 "name a TOML file as in recipes/; lathe train --help lists the options"};
+  if (asks && !find_engine_program().ok()) return train_choices(arguments);
+  return become_trainer(arguments);
+}
+
 }  // namespace
 
 void add_train(CLI::App& app, Run& run) {
@@ -29,7 +53,7 @@ void add_train(CLI::App& app, Run& run) {
   verb->set_help_flag();
   verb->callback([verb, &run] {
     run = [arguments = verb->remaining()] {
-      const auto code = trains_choices(arguments) ? train_choices(arguments) : become_trainer(arguments);
+      const auto code = train(arguments);
       return code.ok() ? *code : fail(code.error());
     };
   });

@@ -108,7 +108,7 @@ void add_worker(CLI::App& app, Run& run) {
   verb->add_option("--front-end", options->front_end,
                    "http://HOST:8320, a lathe serve; its token for workers comes from LATHE_TOKEN");
   verb->add_option("--drain-seconds", options->drain_seconds, "For what is in hand, after SIGTERM")
-      ->check(CLI::Range(0, 86400))
+      ->check(whole_number(0, 86400))
       ->capture_default_str();
   verb->add_option("--queue", options->queue, "")->group("");
   verb->add_option("--store", options->store, "")->group("");

@@ -132,7 +132,8 @@ Result<std::string> Standing::table(const std::string& subject) const {
     std::vector<std::string> names;
     for (const auto& [name, tasks] : entrants_) names.push_back(name);
     return invalid(fmt::format("no samples are of '{}'", subject),
-                   fmt::format("there are: {}", fmt::join(names, ", ")));
+                   names.empty() ? "make some with: lathe policy eval"
+                                 : fmt::format("there are: {}", fmt::join(names, ", ")));
   }
   if (groups_.front().tasks.empty()) return invalid("no task has samples of every entrant");
   std::string text = fmt::format(

@@ -1,5 +1,7 @@
 #include "record/json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "record/json_reader.h"
@@ -255,7 +257,9 @@ Result<json> parse_json(std::string_view text, std::string_view what) {
   try {
     return json::parse(text);
   } catch (const json::exception& e) {
-    return invalid(std::string(what) + ": " + e.what());
+    std::string_view why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    if (const auto end = why.find("] "); end != why.npos) why.remove_prefix(end + 2);
+    return invalid(fmt::format("{} is no JSON: {}", what, why));
   }
 }
 

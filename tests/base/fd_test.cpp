@@ -66,7 +66,13 @@ TEST_F(FileTest, AMissingFileIsNotFoundAndNamed) {
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_NE(missing.error().message.find(path("none")), std::string::npos);
-  EXPECT_EQ(read_file(folder_).error().code, ErrorCode::kIo);
+}
+
+TEST_F(FileTest, AFolderIsNoFileToRead) {
+  const auto folder = read_file(folder_);
+  ASSERT_FALSE(folder.ok());
+  EXPECT_EQ(folder.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(folder.error().hint, "name a file in it");
 }
 
 TEST_F(FileTest, AFailedWriteLeavesNothingBehind) {

@@ -51,6 +51,7 @@ TEST(Result, CarriesValuesThatOnlyMove) {
 TEST(Error, PrintsPlaceMessageAndHint) {
   EXPECT_EQ(half_of(1).error().to_string(), "numbers.txt:3:7: odd\n  hint: give an even number");
   EXPECT_EQ(invalid("bad", "", {"a.toml"}).to_string(), "a.toml: bad");
+  EXPECT_EQ(invalid("bad", "", {"a.jsonl", 3, 0}).to_string(), "a.jsonl:3: bad");
   EXPECT_EQ(invalid("bad").to_string(), "bad");
 }
 
