@@ -109,8 +109,18 @@ Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options) {
   return plans;
 }
 
+Result<RunRecord> find_run(Store& store, const std::string& id_or_prefix) {
+  LATHE_TRY(RunRecord record, store.run(id_or_prefix));
+  const json config = json::parse(record.config, nullptr, false);
+  for (const auto& [field, verb] : {std::pair{"data_seed", "data make"}, {"contest", "policy eval"}})
+    if (config.is_object() && config.contains(field))
+      return invalid(fmt::format("run {} is one of lathe {}, not of lathe optimize", record.id, verb),
+                     "`lathe runs list` names the others");
+  return record;
+}
+
 Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store) {
-  LATHE_TRY(RunRecord record, store.run(options.resume));
+  LATHE_TRY(RunRecord record, find_run(store, options.resume));
   LATHE_TRY(RunConfig config, read_config(record, options));
   LATHE_TRY(TaskSpec task, parse_task(record.task_text, config.task_path));
   options = std::move(config.options);

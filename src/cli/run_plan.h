@@ -24,6 +24,9 @@ struct RunPlan {
   bool resumed = false;
 };
 
+/// A run of lathe optimize. Errors: kNotFound; kInvalid for one of a data set or a contest, which
+/// are runs of the store too.
+Result<RunRecord> find_run(Store& store, const std::string& id_or_prefix);
 /// One new run a task.
 Result<std::vector<RunPlan>> plan_new_runs(const OptimizeOptions& options);
 /// Says what "auto" has become: a resumed run goes on where it began.

@@ -7,6 +7,7 @@
 #include "baseline/baseline.h"
 #include "cli/console.h"
 #include "cli/options.h"
+#include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "library/export.h"
 #include "report/documents.h"
@@ -58,7 +59,7 @@ Status export_best(const std::vector<const Experience*>& ranked, ExportRequest r
 
 Result<int> export_run(const ExportOptions& options) {
   LATHE_TRY(auto store, open_existing_store(options.common));
-  LATHE_TRY(const RunRecord record, store->run(options.run));
+  LATHE_TRY(const RunRecord record, find_run(*store, options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
   LATHE_TRY(const TaskSpec task, parse_task(record.task_text, record.task_name + ".toml"));
   LATHE_TRY(auto backend, open_backend(options.common, store.get()));

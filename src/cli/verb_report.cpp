@@ -7,6 +7,7 @@
 #include "base/output.h"
 #include "cli/console.h"
 #include "cli/options.h"
+#include "cli/run_plan.h"
 #include "cli/verbs.h"
 #include "record/json.h"
 #include "report/documents.h"
@@ -21,13 +22,19 @@ struct ReportOptions {
   std::string html;
 };
 
+Status write_page(const std::string& path, const std::string& text, bool tells_path) {
+  if (path == "-") return write_standard_output(text), Ok{};
+  LATHE_CHECK_OK(write_output(path, text));
+  if (tells_path) print("{}\n", path);
+  return Ok{};
+}
+
 /// Of a folder that `lathe train` wrote.
 Result<int> report_training(const ReportOptions& options) {
   LATHE_TRY(const std::string metrics, read_file(options.run + "/metrics.jsonl"));
   LATHE_TRY(const std::string chart, training_chart(metrics, options.run));
   const std::string path = options.html.empty() ? options.run + "/curves.svg" : options.html;
-  LATHE_CHECK_OK(write_output(path, chart));
-  print("{}\n", path);
+  LATHE_CHECK_OK(write_page(path, chart, true));
   return static_cast<int>(kSuccess);
 }
 
@@ -35,7 +42,7 @@ Result<int> report(const ReportOptions& options) {
   std::error_code code;
   if (std::filesystem::exists(options.run + "/metrics.jsonl", code)) return report_training(options);
   LATHE_TRY(auto store, open_existing_store(options.common));
-  LATHE_TRY(const RunRecord record, store->run(options.run));
+  LATHE_TRY(const RunRecord record, find_run(*store, options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
   const auto document = nlohmann::json::parse(record.summary, nullptr, false);
   if (document.is_discarded())
@@ -44,9 +51,8 @@ Result<int> report(const ReportOptions& options) {
   LATHE_TRY(const ReportExtras extras, extras_from_document(document));
   LATHE_TRY(const std::string page, render_report(record, experiences, extras));
   const std::string path = options.html.empty() ? record.id + ".html" : options.html;
-  LATHE_CHECK_OK(write_output(path, page));
+  LATHE_CHECK_OK(write_page(path, page, options.common.json_file != "-"));
   LATHE_CHECK_OK(write_json(options.common.json_file, document));
-  if (options.common.json_file != "-") print("{}\n", path);
   return static_cast<int>(kSuccess);
 }
 
@@ -58,8 +64,9 @@ void add_report(CLI::App& app, Run& run) {
   verb->add_option("RUN", options->run,
                    "A run's id, the start of it, or 'last'; or the folder of a training run")
       ->required();
-  verb->add_option("--html", options->html,
-                   "The page's file (default: RUN.html; of a training run: curves.svg)");
+  verb->add_option(
+      "--html", options->html,
+      "The page's file; - is standard output (default: RUN.html; of a training run: curves.svg)");
   add_json(*verb, options->common, "the run's document");
   add_store(*verb, options->common);
   verb->callback([options, &run] {

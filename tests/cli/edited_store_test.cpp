@@ -57,6 +57,30 @@ TEST_P(EditedStoreTest, IsReadOrRefusedByEveryVerb) {
   }
 }
 
+using OtherRunTest = ProgramTest;
+
+TEST_F(OtherRunTest, ARunOfAnotherVerbIsSaidToBeOne) {
+  {
+    const auto store = Store::open(path(".lathe"));
+    ASSERT_TRUE(store.ok());
+    ASSERT_TRUE((*store)
+                    ->create_run({.id = "data-1-0",
+                                  .task_name = "tiny",
+                                  .task_text = kTinyTask,
+                                  .config = R"({"data_seed":1,"index":0})",
+                                  .status = "running"})
+                    .ok());
+  }
+  const std::vector<std::vector<std::string>> verbs = {
+      {"report", "last"}, {"export", "last", "--out", "o"}, {"optimize", "--resume", "last"}};
+  for (const auto& verb : verbs) {
+    Program program(folder_, verb);
+    EXPECT_EQ(WEXITSTATUS(program.wait(60)), 3) << verb[0];
+    EXPECT_NE(program.err().find("run data-1-0 is one of lathe data make"), std::string::npos)
+        << program.err();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, EditedStoreTest, testing::ValuesIn(kEdits),
                          [](const auto& instance) { return instance.param.name; });
 

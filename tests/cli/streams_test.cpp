@@ -69,6 +69,15 @@ TEST_F(StreamsTest, AnOutputThatIsADeviceStaysOne) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
+TEST_F(StreamsTest, ADashIsStandardOutputForPagesToo) {
+  const Completed drawn =
+      sh("mkdir learned; for step in 1 2; do echo '{\"step\":'$step',\"loss\":'$step'}'; done > "
+         "learned/metrics.jsonl; $LATHE report learned --html -");
+  EXPECT_EQ(drawn.status.code, 0) << drawn.errors;
+  EXPECT_TRUE(drawn.output.starts_with("<svg")) << drawn.output;
+  EXPECT_FALSE(std::filesystem::exists(path("-")));
+}
+
 TEST_F(StreamsTest, AFileLimitIsAnError) {
   const Completed limited =
       sh("ulimit -f 0; $LATHE tasks generate --out made 2>&1 | cat; exit ${PIPESTATUS[0]}");
