@@ -112,6 +112,10 @@ void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  // A terminal that closes ends a run as Ctrl-C does, but for one that nohup keeps.
+  struct sigaction hang_up {};
+  if (::sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
+    ::sigaction(SIGHUP, &action, nullptr);
   // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the
   // program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);

@@ -105,6 +105,7 @@ Result<int> doctor(const DoctorOptions& options) {
                                : "other programs may time on it at the same time: " + unshared,
               "none");
   LATHE_TRY(const DevicePeaks peaks, measure_peaks(**backend));
+  if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
   print_check(true, "fp32 peak", fmt::format("{:.1f} GFLOP/s", peaks.flops_per_second * 1e-9));
   if (peaks.tensor_flops_per_second > 0)
     print_check(
@@ -168,6 +169,7 @@ Result<int> conformance(const DoctorOptions& options) {
                                        "expected.toml"));
   }
   suite.only = options.only;
+  suite.cancel = stop_token();
   CaseSink progress;
   LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));
   for (const ConformanceResult& result : report.results) print_case(result);

@@ -167,8 +167,8 @@ class Suite {
       Entry& entry = entries_[static_cast<std::size_t>(i)];
       const TaskSpec& task = tasks_.at(entry.result.spec.task);
       const auto bound = lathe::bind(task, task.shapes.front().dims);
-      if (!bound.ok() || entry.result.skipped) return Ok{};
-      auto built = backend_.build(entry.candidate, *bound);
+      if (!bound.ok() || entry.result.skipped || options_.cancel.cancelled()) return Ok{};
+      auto built = backend_.build(entry.candidate, *bound, options_.cancel);
       if (built.ok()) entry.object = std::move(built->artifact.bytes);
       return Ok{};
     });
@@ -183,6 +183,7 @@ class Suite {
   /// The grader may fork, so this runs while the suite has no other threads.
   Status ask_naive_grader() {
     for (const auto& [name, task] : tasks_) {
+      LATHE_CHECK_OK(check_stop());
       NaiveJob job;
       LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
       job.task = &bound;
@@ -190,8 +191,10 @@ class Suite {
       LATHE_TRY(const Candidate honest, honest_peer(name, task));
       LATHE_TRY(const BuildResult built, backend_.build(honest, bound));
       LATHE_TRY(job.honest, naive_kernel(honest, built.artifact.bytes, bound));
-      for (Entry& entry : entries_)
+      for (Entry& entry : entries_) {
+        LATHE_CHECK_OK(check_stop());
         if (entry.result.spec.task == name && !entry.result.skipped) grade(job, bound, entry);
+      }
     }
     return Ok{};
   }
@@ -231,8 +234,15 @@ class Suite {
     return wanted == "any" || wanted == name(answer.kind) || (wanted == "faster" && faster);
   }
 
+  Status check_stop() const {
+    if (!options_.cancel.cancelled()) return Ok{};
+    return Error{ErrorCode::kCancelled, "stopped before the suite's end"};
+  }
+
   Status evaluate(const std::string& name, const TaskSpec& task) {
+    LATHE_CHECK_OK(check_stop());
     GymOptions options;
+    options.cancel = options_.cancel;
     options.secret = options_.secret.derive(name);
     options.block_timeout_seconds = options_.block_timeout_seconds;
     const auto gym = Gym::start(backend_, options, events_);

@@ -59,6 +59,7 @@ struct ConformanceOptions {
   NaiveGrader* grader = nullptr;      ///< for the backend's device; null: the CPU's
   double block_timeout_seconds = 3;
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
+  CancelToken cancel = {};             ///< once raised, the suite ends soon with kCancelled
 };
 
 /// Evaluates every candidate listed in `folder`/expected.toml and reports an event

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -54,6 +55,14 @@ class StopTest : public ProgramTest {
 
   nlohmann::json document() const { return nlohmann::json::parse(*read_file(path("out.json"))); }
 
+  /// Whether the program has compiled something.
+  bool has_objects() const {
+    std::error_code ignored;
+    for (std::filesystem::directory_iterator it(path("cache"), ignored), end; it != end; ++it)
+      if (it->path().filename().string().starts_with("object-")) return true;
+    return false;
+  }
+
   void expect_no_temporaries() const {
     for (const std::string& name : files()) EXPECT_FALSE(name.starts_with("cache/work-")) << name;
   }
@@ -80,6 +89,47 @@ TEST_F(StopTest, CtrlCKeepsWhatIsDoneAndResumeGoesOn) {
   check_run(stopped.id);
   EXPECT_EQ(document()["status"], "done");
   expect_no_temporaries();
+}
+
+TEST_F(StopTest, ATerminalThatClosesStopsCleanlyToo) {
+  Program program(folder_, optimize());
+  ASSERT_TRUE(grows_to(program, 1));
+  program.signal(SIGHUP);
+  const int status = program.wait(2);
+  ASSERT_TRUE(WIFEXITED(status)) << program.err();
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(newest().status, "interrupted");
+  EXPECT_TRUE(helpers_are_gone());
+}
+
+TEST_F(StopTest, VerbsThatKeepNothingStopTheSame) {
+  Program generates(folder_, {"tasks", "generate", "--count", "999999", "--out", "made"});
+  ASSERT_TRUE(eventually(kLong, [&] { return ::access(path("made/generated_1.toml").c_str(), F_OK) == 0; }));
+  generates.signal(SIGINT);
+  EXPECT_EQ(WEXITSTATUS(generates.wait(5)), 130);
+  EXPECT_FALSE(generates.running());
+
+  Program examines(folder_, {"doctor", "--conformance", "--device", "cpu", "--only", "spin_forever,zeros"});
+  ASSERT_TRUE(eventually(kLong, [&] { return has_objects() || !examines.running(); }));
+  examines.signal(SIGINT);
+  const int status = examines.wait(5);
+  ASSERT_TRUE(WIFEXITED(status)) << examines.err();
+  EXPECT_EQ(WEXITSTATUS(status), 130) << examines.err();
+  EXPECT_EQ(examines.out(), "");
+  EXPECT_TRUE(helpers_are_gone());
+}
+
+TEST_F(StopTest, AWarningHasAnOwnerAndItsHintALine) {
+  ASSERT_EQ(::setenv("LATHE_LOCKS", "/proc/nowhere", 1), 0);
+  Program program(folder_, {"optimize", "tiny.toml", "--device", "cpu"});
+  ::unsetenv("LATHE_LOCKS");
+  ASSERT_TRUE(eventually(kLong, [&] { return program.err().find("LATHE_LOCKS") != std::string::npos; }))
+      << program.err();
+  program.signal(SIGINT);
+  program.wait(5);
+  EXPECT_EQ(program.err().find(": other programs may time"), program.err().find("other programs") - 2);
+  EXPECT_NE(program.err().find("other programs"), 2u) << "nobody's: " << program.err();
+  EXPECT_NE(program.err().find("\n    hint: set LATHE_LOCKS"), std::string::npos) << program.err();
 }
 
 TEST_F(StopTest, CtrlCWhileItPreparesLeavesNoRun) {
