@@ -335,6 +335,7 @@ void add_data(CLI::App& app, Run& run) {
       ->check(one_or_more())
       ->capture_default_str();
   drafts->add_option("--seed", options->data.seed, "The first task's seed, as of data make")
+      ->check(any_seed())
       ->capture_default_str();
   add_device(*drafts, options->common);
   on_run(*drafts, run, options, draft);
