@@ -21,7 +21,7 @@
 namespace lathe {
 
 struct DeviceInfo {
-  std::string kind;  ///< "cpu", "cuda", "fake"
+  std::string kind;  ///< "cpu", "cuda", "host:cpu", "fake"
   Dialect dialect = Dialect::kCpu;
   std::string name;
   std::string uuid = {};      ///< of the device, or of the machine whose processor it is

@@ -49,7 +49,7 @@ struct TaskBaselines {
   std::string best;  ///< the fastest peer's name: the speedup over it is what a search maximises
 };
 
-/// A client's connection to a gym, whether it runs in this process or behind a wire: submit
+/// A client's connection to a gym of this process (docs/service.md has the same over HTTP): submit
 /// candidates of any number of tasks, take verdicts in the order in which they finish. A candidate
 /// that dies, hangs, forks or floods costs only its own verdict. All members are thread-safe; what
 /// is under way when a client is destroyed is cancelled.

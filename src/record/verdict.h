@@ -83,18 +83,18 @@ struct ShapeProfile {
   std::vector<std::string> notes;          ///< what could not be had, and what would help
 };
 
-/// What a verdict was reached with. Empty where nobody said: in records of older versions, above
-/// all.
+/// What a verdict was reached with. Fields that are not known are empty, as in records of older
+/// versions.
 struct Provenance {
-  std::string device_kind;  ///< "cpu", "cuda", "fake"
+  std::string device_kind;  ///< "cpu", "cuda", "host:cpu", "fake"
   std::string device_name;
   std::string device_uuid;  ///< of one GPU; empty for a device that has none
   std::string driver;
   std::string compiler;
   std::string gym_version;
-  std::string jail;  ///< "full", or "reduced": without namespaces; empty in verdicts of old
-  std::string tier =
-      {};  ///< "DEV", or "HOST": the candidate brought its own host code; empty in verdicts of old
+  std::string jail;  ///< "full", or "reduced": without namespaces; empty in older verdicts
+  /// "DEV", or "HOST": the candidate brought its own host code; empty in older verdicts.
+  std::string tier = {};
 
   bool operator==(const Provenance&) const = default;
 };

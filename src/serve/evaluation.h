@@ -14,7 +14,7 @@ struct EvaluationKey {
   Digest task;
   Digest candidate;
   Depth depth = Depth::kScreen;
-  std::string device_kind;  ///< "cpu", "cuda", "fake"
+  std::string device_kind;  ///< "cpu", "cuda", "host:cpu", "fake"
   std::string gym_version;
 
   /// Names the evaluation in URLs, in logs and on workers.
