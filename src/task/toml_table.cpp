@@ -4,10 +4,17 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
-// Where text is no TOML, toml++ may assert what the text does not keep: here that throws, in every build.
+// Where text is no TOML, toml++ may assert what the text does not keep: here that throws, in every
+// build.
+namespace {
+[[noreturn]] void refuse_toml(const char* expected) {
+  throw std::logic_error(std::string("toml++ expects ") + expected);
+}
+}  // namespace
 #undef NDEBUG
-#define TOML_ASSERT(condition) ((condition) ? void() : throw std::logic_error("toml++ expects " #condition))
+#define TOML_ASSERT(condition) ((condition) ? void() : refuse_toml(#condition))
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
@@ -26,9 +33,9 @@ SourcePos place_in(const SourcePos& origin, int line, int column) {
 }
 
 /// Refuses what toml++ does not survive. It recurses, in parsing and in destroying its tables, on
-/// nested brackets and dotted keys, asserts that the name in a table's header begins as names do, and
-/// takes some letters beyond ASCII to be impossible. The check skips strings and comments as TOML defines
-/// them and leaves every other error to toml++.
+/// nested brackets and dotted keys, asserts that the name in a table's header begins as names do,
+/// and takes some letters beyond ASCII to be impossible. The check skips strings and comments as
+/// TOML defines them and leaves every other error to toml++.
 class SafetyCheck {
  public:
   SafetyCheck(std::string_view text, const SourcePos& origin) : text_(text), origin_(origin) {}
