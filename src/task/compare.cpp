@@ -19,17 +19,41 @@ using Masks = std::int64_t __attribute__((vector_size(kLanes * sizeof(std::int64
 
 /// A candidate's RMS error may be this many times the naive build's.
 constexpr double kRmsFactor = 8;
-/// Smaller tiles are too noisy for an RMS check.
+/// Smaller tiles are too noisy for an RMS check, but for elements whose errors are independent.
 constexpr std::size_t kMinRmsCount = 512;
+constexpr std::size_t kMinIndependentCount = 64;
 /// The naive build's RMS counts as at least this share of the bound's RMS, because it may be
 /// accurate by luck where elements share a sum or values have a structure. On single rows a running
 /// sum in another order reaches a third of the bound where the naive build reaches a hundredth, so
 /// half of the bound is allowed there.
 constexpr double kBoundShare = 1.0 / 16;
+
 /// Elements with sums of their own leave nothing to luck, and of long sums half of the bound would
 /// be far above what TF32 or bf16 cost: there the RMS counts as at least this many unit roundoffs
-/// of the values, eight times which products of split numbers (3xTF32) may lose.
-constexpr double kOwnSumsRoundoffs = 2;
+/// of the values. Eight times the first is what products of split numbers (3xTF32) may lose, of the
+/// second what Winograd's F(4x4, 3x3) does. Where elements share a sum of what products gave, it
+/// counts as no more than the third: a softmax's serial sum may lose 100 roundoffs, TF32 loses
+/// thousands.
+constexpr double kOwnRoundoffs = 2;
+constexpr double kConvolutionRoundoffs = 4;
+constexpr double kSharedRoundoffs = 32;
+
+double roundoffs_of(Sums sums) {
+  switch (sums) {
+    case Sums::kUnknown:
+    case Sums::kNone:
+      return 0;
+    case Sums::kShared:
+      return kSharedRoundoffs;
+    case Sums::kConvolution:
+      return kConvolutionRoundoffs;
+    case Sums::kOwn:
+      return kOwnRoundoffs;
+  }
+  return 0;
+}
+
+std::size_t least_count(Sums sums) { return roundoffs_of(sums) > 0 ? kMinIndependentCount : kMinRmsCount; }
 
 /// One tile's elements, decoded.
 struct Tile {
@@ -83,7 +107,10 @@ double square_sum(const Tile& tile, const ErrorSummary& summary) {
 class BoundCheck {
  public:
   BoundCheck(const Expected& expected, const RmsLimit* limit, bool whole)
-      : largest_(info(expected.dtype).largest), limit_(limit), whole_(whole) {}
+      : largest_(info(expected.dtype).largest),
+        limit_(limit),
+        whole_(whole),
+        least_count_(least_count(expected.sums)) {}
 
   void visit(const Tile& tile) {
     const ErrorSummary summary = summarize_errors(tile, result_.worst_ratio);
@@ -92,7 +119,7 @@ class BoundCheck {
     const double sum = square_sum(tile, summary);
     total_ += sum;
     count_ += tile.want.size();
-    if (limit_ == nullptr || tile.want.size() < kMinRmsCount) return;
+    if (limit_ == nullptr || tile.want.size() < least_count_) return;
     const std::size_t index = tile.begin / kRmsTile;
     const double rms = std::sqrt(sum / static_cast<double>(tile.want.size()));
     if (index < limit_->tiles.size() && rms > kRmsFactor * limit_->tiles[index] && bad_tile_ < 0) {
@@ -103,7 +130,7 @@ class BoundCheck {
   Comparison finish() {
     result_.rms_error = count_ == 0 ? 0 : std::sqrt(total_ / static_cast<double>(count_));
     if (result_.bad_count > 0) return fail(masks_differ_ ? "nan_mask" : "bound");
-    if (limit_ != nullptr && whole_ && count_ >= kMinRmsCount &&
+    if (limit_ != nullptr && whole_ && count_ >= least_count_ &&
         result_.rms_error > kRmsFactor * limit_->global) {
       return fail("rms");
     }
@@ -154,6 +181,7 @@ class BoundCheck {
   double largest_;
   const RmsLimit* limit_;
   bool whole_;  ///< a sample has no global RMS
+  std::size_t least_count_;
   Comparison result_;
   bool masks_differ_ = false;
   std::int64_t bad_tile_ = -1;
@@ -276,27 +304,26 @@ Comparison compare_sample(const Expected& expected, std::span<const std::byte> g
 }
 
 RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
-  struct Sums {
+  struct Squares {
     double errors = 0;
-    double roundings = 0;  // of the output format
+    double values = 0;
     double bounds = 0;
     double count = 0;
   };
-  std::vector<Sums> tiles;
-  Sums all;
+  std::vector<Squares> tiles;
+  Squares all;
   const double rounding = info(expected.dtype).unit_roundoff;
   const double accumulator = expected.dtype == DType::kF64 ? rounding : info(DType::kF32).unit_roundoff;
-  const double least =
-      expected.independent_sums ? std::max(rounding, kOwnSumsRoundoffs * accumulator) : rounding;
+  const double of_values = std::max(rounding, roundoffs_of(expected.sums) * accumulator);
   for_tiles(expected, got, [&](const Tile& tile) {
-    Sums sums{square_sum(tile, summarize_errors(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
+    Squares sums{square_sum(tile, summarize_errors(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       if (!std::isfinite(tile.want[i])) continue;
-      sums.roundings += least * least * tile.want[i] * tile.want[i];
+      sums.values += tile.want[i] * tile.want[i];
       if (std::isfinite(tile.err[i])) sums.bounds += tile.err[i] * tile.err[i];
     }
     all.errors += sums.errors;
-    all.roundings += sums.roundings;
+    all.values += sums.values;
     all.bounds += sums.bounds;
     all.count += sums.count;
     tiles.push_back(sums);
@@ -305,13 +332,28 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   // in a tile by luck. Each tile's limit is therefore at least the share of its bound that the
   // naive build reaches over the whole output.
   const double reached = all.bounds > 0 ? all.errors / all.bounds : 0;
-  const double share = expected.independent_sums ? reached : std::max(kBoundShare * kBoundShare, reached);
-  const auto limit_of = [&](const Sums& sums) {
-    return std::sqrt(std::max({sums.errors, sums.roundings, share * sums.bounds}) /
+  const auto least_of = [&](const Squares& sums) {
+    const double by_value = of_values * of_values * sums.values;
+    const double by_bound = kBoundShare * kBoundShare * sums.bounds;
+    switch (expected.sums) {
+      case Sums::kUnknown:
+        return std::max(by_bound, by_value);
+      case Sums::kNone:
+        return std::max(sums.bounds / (kRmsFactor * kRmsFactor), by_value);
+      case Sums::kShared:
+        return std::max(std::min(by_bound, by_value), rounding * rounding * sums.values);
+      case Sums::kConvolution:
+      case Sums::kOwn:
+        break;
+    }
+    return by_value;
+  };
+  const auto limit_of = [&](const Squares& sums) {
+    return std::sqrt(std::max({sums.errors, reached * sums.bounds, least_of(sums)}) /
                      std::max(1.0, sums.count));
   };
   RmsLimit limit;
-  for (const Sums& sums : tiles) limit.tiles.push_back(limit_of(sums));
+  for (const Squares& sums : tiles) limit.tiles.push_back(limit_of(sums));
   limit.global = limit_of(all);
   return limit;
 }

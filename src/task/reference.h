@@ -10,6 +10,15 @@
 
 namespace lathe {
 
+/// What sums elements are made of, which says how small their RMS error must be.
+enum class Sums {
+  kUnknown,      ///< their errors may have a structure, or few may have nearly all of the error
+  kNone,         ///< they are computed one by one: the bound is all
+  kShared,       ///< of inputs without a structure: they share sums of what products gave
+  kConvolution,  ///< and each has a sum of its own, which Winograd's algorithms compute less exactly
+  kOwn,          ///< and each has a sum of its own
+};
+
 /// The expected values of one output, or of a contiguous part of it. For kArgmax, `source` holds
 /// the compared values with the reduced axis last, and `value` the index.
 struct Expected {
@@ -21,9 +30,7 @@ struct Expected {
   std::size_t before = 0;     ///< elements of the output before the known part
   std::size_t behind = 0;     ///< elements of the output after it
   bool may_overflow = false;  ///< a finite value on the way may leave its dtype's range
-  /// Elements are sums of their own of values without a structure, so that their RMS error tells
-  /// the precision.
-  bool independent_sums = false;
+  Sums sums = Sums::kUnknown;
 
   std::size_t elements() const { return before + value.data.size() + behind; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,22 +36,48 @@ bool is_in_range(const std::vector<Expected>& outputs) {
       outputs, [](const Expected& expected) { return !expected.may_overflow && is_in_range(expected); });
 }
 
-/// The nodes whose elements are products' sums, each of its own, and what is done to these one by
-/// one.
-std::set<std::string> nodes_of_own_sums(const TaskSpec& spec) {
-  std::set<std::string> own, shared;
-  for (const NodeDecl& node : spec.nodes) {
-    const OpClass kind = node.op->op_class();
-    const auto is_in = [&](const std::set<std::string>& nodes) {
-      return std::ranges::any_of(node.in, [&](const std::string& in) { return nodes.contains(in); });
-    };
-    const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
-    if (is_in(shared) || (!one_by_one && kind != OpClass::kContraction))
-      shared.insert(node.out);
-    else if (kind == OpClass::kContraction || is_in(own))
-      own.insert(node.out);
+/// Ops that may make a few elements and their errors far larger than the others, so that luck
+/// decides the RMS.
+constexpr std::array<std::string_view, 10> kAmplifying = {"div", "exp",  "log",        "log1p", "reciprocal",
+                                                          "pow", "prod", "pow_scalar", "rsqrt", "cumprod"};
+
+/// What a node's elements are made of.
+struct Origin {
+  bool products = false;
+  bool convolutions = false;
+  bool shared_sums = false;
+  bool amplified = false;
+
+  Sums sums(Distribution distribution) const {
+    if (!products && !shared_sums) return Sums::kNone;
+    if (!products || amplified || distribution != Distribution::kNormal) return Sums::kUnknown;
+    if (shared_sums) return Sums::kShared;
+    return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
-  return own;
+};
+
+std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
+  std::map<std::string, Origin> origins;
+  for (const NodeDecl& node : spec.nodes) {
+    Origin origin;
+    for (const std::string& in : node.in) {
+      const Origin& from = origins[in];
+      origin.products |= from.products;
+      origin.convolutions |= from.convolutions;
+      origin.shared_sums |= from.shared_sums;
+      origin.amplified |= from.amplified;
+    }
+    const OpClass kind = node.op->op_class();
+    const bool contracts = kind == OpClass::kContraction;
+    const bool convolves = kind == OpClass::kStencil && node.in.size() > 1;
+    const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
+    origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
+    origin.products |= contracts || convolves || node.op->name() == "attention";
+    origin.convolutions |= convolves;
+    origin.shared_sums |= !one_by_one && !contracts && !convolves;
+    origins[node.out] = origin;
+  }
+  return origins;
 }
 
 /// Whether no node computes with the values, so that their size can hurt no honest kernel.
@@ -70,6 +96,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   sample.numerics.sparse_sums = distribution == Distribution::kProbe;
   const bool extreme = is_extreme(distribution);
   if (extreme && task.spec->nodes.empty()) return std::optional<Sample>();
+  const std::map<std::string, Origin> origins = origins_of_nodes(*task.spec);
   std::vector<double> reaches(kReaches.begin(), kReaches.end());
   if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);
   for (const double reach : reaches) {
@@ -80,10 +107,9 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
     } else {
       LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
     }
-    if (distribution == Distribution::kNormal) {
-      const std::set<std::string> own = nodes_of_own_sums(*task.spec);
-      for (Expected& expected : sample.expected) expected.independent_sums = own.contains(expected.name);
-    }
+    for (Expected& expected : sample.expected)
+      if (const auto it = origins.find(expected.name); it != origins.end())
+        expected.sums = it->second.sums(distribution);
     if (!extreme || is_in_range(sample.expected)) return std::optional(std::move(sample));
   }
   return std::optional<Sample>();

@@ -103,7 +103,7 @@ TEST(Compare, HalfOfTheBoundIsNoLimitForElementsWithSumsOfTheirOwn) {
   };
   const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, noisy(1e-6));
   const RmsLimit lenient = measure_rms(expected, naive.bytes);
-  expected.independent_sums = true;
+  expected.sums = Sums::kOwn;
   const RmsLimit strict = measure_rms(expected, naive.bytes);
   EXPECT_TRUE(check(expected, noisy(5e-5), &lenient).pass);
   EXPECT_EQ(check(expected, noisy(5e-5), &strict).reason, "rms");
@@ -112,6 +112,59 @@ TEST(Compare, HalfOfTheBoundIsNoLimitForElementsWithSumsOfTheirOwn) {
   const RmsLimit lucky = measure_rms(expected, exact.bytes);
   EXPECT_TRUE(check(expected, noisy(12 * 0x1p-24), &lucky).pass) << "what products of split numbers lose";
   EXPECT_EQ(check(expected, noisy(0x1p-18), &lucky).reason, "rms");
+}
+
+TEST(Compare, SumsOfProductsThatElementsShareTellLowPrecisionToo) {
+  std::vector<double> want(5000);
+  Rng rng(Seed::from_number(1));
+  for (double& x : want) x = rng.normal();
+  const HostTensor naive = HostTensor::encode(DType::kF32, {5000}, want);
+  const auto passes = [&](Sums sums, double bound, double relative_error) {
+    Expected expected = expected_of(want, bound);
+    expected.sums = sums;
+    const RmsLimit limit = measure_rms(expected, naive.bytes);
+    std::vector<double> got = want;
+    for (double& x : got) x *= 1 + relative_error;
+    return check(expected, got, &limit).pass;
+  };
+  constexpr double kTf32 = 3e-4;  // of products of ordinary values
+  EXPECT_TRUE(passes(Sums::kUnknown, 2e-3, kTf32));
+  EXPECT_FALSE(passes(Sums::kShared, 2e-3, kTf32));
+  EXPECT_TRUE(passes(Sums::kShared, 2e-3, 150 * 0x1p-24)) << "what a serial sum may lose";
+  EXPECT_FALSE(passes(Sums::kShared, 1e-5, 150 * 0x1p-24)) << "half of the bound";
+  EXPECT_TRUE(passes(Sums::kConvolution, 2e-3, 25 * 0x1p-24)) << "what Winograd's F(4x4, 3x3) loses";
+  EXPECT_FALSE(passes(Sums::kOwn, 2e-3, 25 * 0x1p-24));
+}
+
+TEST(Compare, AFewSumsOfProductsTellLowPrecision) {
+  const std::vector<double> want(100, 1.5);
+  const HostTensor naive = HostTensor::encode(DType::kF32, {100}, want);
+  const auto passes = [&](Sums sums) {
+    Expected expected = expected_of(want, 2e-3);
+    expected.sums = sums;
+    const RmsLimit limit = measure_rms(expected, naive.bytes);
+    return check(expected, std::vector<double>(100, 1.5 + 1.5e-3), &limit).pass;
+  };
+  EXPECT_TRUE(passes(Sums::kUnknown)) << "they may share one error";
+  EXPECT_FALSE(passes(Sums::kOwn));
+  EXPECT_FALSE(passes(Sums::kShared));
+}
+
+/// The largest exponentials have nearly all of the error.
+TEST(Compare, WhatIsComputedOneByOneMayReachItsBound) {
+  std::vector<double> want(5000, 1e-3);
+  want[17] = 1e6;
+  Expected expected = expected_of(want, 0);
+  for (std::size_t i = 0; i < want.size(); ++i) expected.value.err[i] = 30 * 0x1p-24 * want[i];
+  std::vector<double> got = want;
+  got[17] *= 1 + 26 * 0x1p-24;
+  const HostTensor naive = HostTensor::encode(DType::kF32, {5000}, want);
+  expected.sums = Sums::kNone;
+  RmsLimit limit = measure_rms(expected, naive.bytes);
+  EXPECT_TRUE(check(expected, got, &limit).pass);
+  expected.sums = Sums::kUnknown;
+  limit = measure_rms(expected, naive.bytes);
+  EXPECT_EQ(check(expected, got, &limit).reason, "rms");
 }
 
 TEST(Compare, ExactMeansEveryElement) {

@@ -101,17 +101,27 @@ TEST(Sample, ThereIsNoneWhereEvenSmallOnesReachTooFar) {
   EXPECT_TRUE(draw("y = exp(x)", Distribution::kNormal));
 }
 
-TEST(Sample, SaysWhichElementsAreSumsOfTheirOwn) {
-  const auto own = [](std::string_view graph, Distribution distribution = Distribution::kNormal) {
-    return draw(graph, distribution)->expected[0].independent_sums;
+TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
+  const auto sums = [](std::string_view graph, Distribution distribution = Distribution::kNormal) {
+    return draw(graph, distribution)->expected[0].sums;
   };
-  EXPECT_TRUE(own("y = matmul(x, x)"));
-  EXPECT_TRUE(own("p = matmul(x, x)\nt = transpose(p)\nq = matmul(t, x)\ny = gelu(q)"));
-  EXPECT_FALSE(own("y = relu(x)")) << "not sums";
-  EXPECT_FALSE(own("y = softmax(x)")) << "a row shares one";
-  EXPECT_FALSE(own("s = softmax(x)\ny = matmul(s, x)"));
-  EXPECT_FALSE(own("p = matmul(x, x)\ns = sum(x, axis = 1, keepdims = true)\ny = add(p, s)"));
-  EXPECT_FALSE(own("y = matmul(x, x)", Distribution::kCancellation)) << "values with a structure";
+  EXPECT_EQ(sums("y = matmul(x, x)"), Sums::kOwn);
+  EXPECT_EQ(sums("p = matmul(x, x)\nt = transpose(p)\nq = matmul(t, x)\ny = gelu(q)"), Sums::kOwn);
+  EXPECT_EQ(
+      sums("a = reshape(x, shape = [1, \"n\", 1, \"n\"])\nb = reshape(x, shape = [\"n\", \"n\", 1, 1])\n"
+           "c = conv2d(a, b)\ny = relu(c)"),
+      Sums::kConvolution);
+  EXPECT_EQ(sums("y = relu(x)"), Sums::kNone);
+  EXPECT_EQ(sums("t = transpose(x)\ny = exp(t)", Distribution::kHeavyTail), Sums::kNone);
+  EXPECT_EQ(sums("y = softmax(x)"), Sums::kUnknown) << "a row shares one";
+  EXPECT_EQ(sums("s = softmax(x)\ny = matmul(s, x)"), Sums::kShared);
+  EXPECT_EQ(sums("p = matmul(x, x)\ns = softmax(p)\ny = matmul(s, x)"), Sums::kShared);
+  EXPECT_EQ(sums("y = attention(x, x, x)"), Sums::kShared);
+  EXPECT_EQ(sums("p = matmul(x, x)\ns = sum(x, axis = 1, keepdims = true)\ny = add(p, s)"), Sums::kShared);
+  EXPECT_EQ(sums("p = matmul(x, x)\ny = reciprocal(p)"), Sums::kUnknown)
+      << "few elements have all of the error";
+  EXPECT_EQ(sums("y = matmul(x, x)", Distribution::kCancellation), Sums::kUnknown)
+      << "values with a structure";
 }
 
 TEST(Sample, OfANativeReferenceIsNeverExtreme) {
