@@ -9,6 +9,7 @@ namespace {
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
+/// Covers 1 / (1 + exp(-x)) and (1 + tanh(x / 2)) / 2, whose error is absolute.
 struct Sigmoid : UnaryDefaults {
   static constexpr std::string_view kName = "sigmoid";
   static constexpr double kFlops = 4;
@@ -17,7 +18,7 @@ struct Sigmoid : UnaryDefaults {
   double f(double x) const { return logistic(x); }
   double slope(double, double y) const { return y * (1 - y); }
   double own(double x, double y) const {
-    return (kTranscendental + 3 + kScaledArgument * std::fabs(x) * (1 - y)) * y;
+    return (kTranscendental + 3 + kScaledArgument * std::fabs(x) * (1 - y)) * y + kTranscendental;
   }
   double textbook(double x) const { return textbook_sigmoid(x); }
   std::string c(const std::string& x) const { return "lathe::sigmoid(" + x + ")"; }
@@ -58,7 +59,10 @@ struct Gelu : UnaryDefaults {
     const double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
   }
-  double own(double x, double y) const { return kTranscendental * (std::fabs(x) + std::fabs(y)); }
+  double own(double x, double y) const {
+    const double factor = by_tanh ? kTranscendental : kRationalErf / 2;
+    return factor * std::fabs(x) + kTranscendental * std::fabs(y);
+  }
   double textbook(double x) const {
     return by_tanh ? 0.5 * x * (1 + textbook_tanh(kRootTwoOverPi * (x + kCubic * x * x * x))) : f(x);
   }
@@ -87,10 +91,10 @@ struct Silu : UnaryDefaults {
     const double s = logistic(x);
     return s + y * (1 - s);
   }
-  /// x multiplies the error of a sigmoid that is flushed below kFlush.
+  /// x multiplies the sigmoid's error.
   double own(double x, double y) const {
     return (kTranscendental + 4 + kScaledArgument * std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
-           std::fabs(x) * kFlush / 0x1p-24;
+           kTranscendental * std::fabs(x);
   }
   double textbook(double x) const { return x * textbook_sigmoid(x); }
   std::string c(const std::string& x) const { return x + " * lathe::sigmoid(" + x + ")"; }
@@ -106,9 +110,10 @@ struct Elu : UnaryDefaults {
   double slope(double x, double y) const {
     return x < 0 ? std::fabs(y + alpha) : std::max(1.0, std::fabs(alpha));
   }
-  /// Cancellation in exp(x) - 1.
+  /// Cancellation in exp(x) - 1, which some add to max(x, 0).
   double own(double x, double y) const {
-    return x < 0 ? (kTranscendental + 1) * std::fabs(y + alpha) + 3 * std::fabs(y) : 0;
+    return x < 0 ? (kTranscendental + 1) * std::fabs(y + alpha) + 3 * std::fabs(y)
+                 : std::fabs(alpha) + std::fabs(y);
   }
   std::string c(const std::string& x) const {
     return "lathe::select(lathe::gt(" + x + ", 0.0f), " + x + ", " + float_literal(alpha) +

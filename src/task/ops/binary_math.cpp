@@ -43,7 +43,8 @@ struct Div : BinaryDefaults {
   static constexpr std::string_view kName = "div";
   static constexpr bool kFloatOnly = true;
   static double f(double a, double b) { return a / b; }
-  static double own(double, double, double y) { return 2 * std::fabs(y); }
+  /// Covers products with a refined reciprocal.
+  static double own(double, double, double y) { return (kRefined + 1) * std::fabs(y); }
   static double propagated(double, double b, double ea, double eb, double y) {
     if (ea == 0 && eb == 0) return 0;
     const double nearest = std::fabs(b) - eb;

@@ -209,6 +209,8 @@ TEST(ExponentialBound, AllowsPowersOfTwoOfAScaledArgument) {
   EXPECT_GT(share, 0.8) << "no looser than it must be";
   EXPECT_LE(largest_share("sigmoid", [&](float x) { return 1 / (1 + exponential(-x)); }), 1);
   EXPECT_LE(largest_share("silu", [&](float x) { return x / (1 + exponential(-x)); }), 1);
+  EXPECT_LE(largest_share("sigmoid", [](float x) { return 0.5f + 0.5f * std::tanh(0.5f * x); }), 1);
+  EXPECT_LE(largest_share("silu", [](float x) { return 0.5f * x * (1 + std::tanh(0.5f * x)); }), 1);
   EXPECT_LE(largest_share("elu", [&](float x) { return x > 0 ? x : exponential(x) - 1; }), 1);
   EXPECT_LE(largest_share("softplus", [&](float x) { return std::log1p(exponential(x)); }), 1);
   EXPECT_LE(largest_share("mish", [&](float x) { return x * std::tanh(std::log1p(exponential(x))); }), 1);
@@ -217,6 +219,43 @@ TEST(ExponentialBound, AllowsPowersOfTwoOfAScaledArgument) {
     return x / (1 + exponential(-1.59576912f * (x + 0.044715f * x * x * x)));
   };
   EXPECT_LE(largest_share("gelu", by_sigmoid, attrs({{"approximate", "tanh"}})), 1);
+}
+
+TEST(ElementwiseBound, AllowsOtherUsualFormulas) {
+  const auto largest_share = [](const char* op, double low, double high, const auto& kernel) {
+    OpCase op_case;
+    op_case.op = op;
+    op_case.in = {{200000}};
+    op_case.draws = {Draw{low, high}};
+    Rng rng(Seed::from_number(7));
+    const std::vector<Value> in = draw_inputs(op_case, rng);
+    const Value out = evaluate(op_case, in, Numerics{});
+    double share = 0;
+    for (std::size_t i = 0; i < out.data.size(); ++i) {
+      const double y = double{kernel(static_cast<float>(in[0].data[i]))};
+      share = std::max(share, std::fabs(y - out.data[i]) / out.err[i]);
+    }
+    return share;
+  };
+  const auto rational_erf = [](float x) {
+    const float a = std::fabs(x), t = 1 / (1 + 0.3275911f * a);
+    const float sum = (((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t;
+    return std::copysign(1 - (sum + 0.254829592f) * t * std::exp(-a * a), x);
+  };
+  EXPECT_LE(largest_share("erf", -5, 5, rational_erf), 1);
+  EXPECT_LE(
+      largest_share("gelu", -8, 8, [&](float x) { return 0.5f * x * (1 + rational_erf(x * 0.70710678f)); }),
+      1);
+  EXPECT_LE(largest_share("elu", -8, 8,
+                          [](float x) { return std::max(x, 0.0f) + std::exp(std::min(x, 0.0f)) - 1; }),
+            1);
+  const auto refined = [](float x) {  // an estimate of 12 bits, then Newton's step
+    const float estimate =
+        std::ldexp(std::round(std::ldexp(1 / x, 12 - std::ilogb(1 / x))), std::ilogb(1 / x) - 12);
+    return estimate * (2 - x * estimate);
+  };
+  EXPECT_LE(largest_share("reciprocal", 0.5, 90, refined), 1);
+  EXPECT_LE(largest_share("sqrt", 0.5, 90, [](float x) { return x * (1 / std::sqrt(x)); }), 1);
 }
 
 TEST(OneSidedFunctions, StayFiniteOrSayInfinityAtTheirEdge) {

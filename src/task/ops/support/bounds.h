@@ -16,6 +16,11 @@ namespace lathe::ops {
 
 /// Relative error of exp, log, erf, ... in units of u: 2 ulp.
 inline constexpr double kTranscendental = 4;
+/// Relative error of square roots and reciprocals in units of u: an instruction's estimate and a
+/// step of Newton's.
+inline constexpr double kRefined = 4;
+/// Absolute error of Abramowitz and Stegun 7.1.26 in units of u, computed in that precision.
+inline constexpr double kRationalErf = 12;
 /// Relative error of 2^(x log2(e)) in units of u for each unit of |x|: the product's rounding, and
 /// 0.224 u of log2(e) in fp32.
 inline constexpr double kScaledArgument = 1.25;
