@@ -122,12 +122,22 @@ void fill_cancellation(const Request& request, HostTensor& out) {
       });
 }
 
-/// Denormals of the tensor's own dtype; parameters stay ordinary, so that products stay near the
-/// denormals.
+/// Denormals of the tensor's own dtype, and in half of the rows values of any magnitude above them,
+/// so that some are about as large as what a norm is kept from zero by. Parameters stay ordinary,
+/// so that products stay near the denormals.
 void fill_denormal(const Request& request, HostTensor& out) {
   if (request.decl.role == Role::kParameter) return fill_normal(request, out);
-  const double unit = info(request.decl.dtype).smallest_normal;
-  write_elements(request, out, [&](std::size_t i) { return 2 * unit * request.random.normal(i); });
+  const double least = 2 * info(request.decl.dtype).smallest_normal;
+  const double range = std::max(1.0, request.decl.generator.scale / least);
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow),
+      [&](std::size_t row) {
+        const bool above = (request.row_random.bits(2 * row) & 1) != 0;
+        return above ? least * std::pow(range, request.row_random.uniform(2 * row + 1)) : least;
+      },
+      [&](double magnitude, std::size_t i, std::size_t, std::size_t) {
+        return magnitude * request.random.normal(i);
+      });
 }
 
 /// Whether values are only selected, not computed with.
@@ -336,7 +346,7 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
       return fill_heavy_tail(request, out);
     case Distribution::kOneHot:
       if (request.decl.role == Role::kParameter) return fill_normal(request, out);
-      return fill_one_hot(request, out, 0, request.decl.generator.scale);
+      return fill_one_hot(request, out, 0, request.decl.generator.scale * (1 + request.random.uniform(0)));
     case Distribution::kCancellation:
       return fill_cancellation(request, out);
     case Distribution::kDenormal:

@@ -1,5 +1,6 @@
 #include "task/generate_inputs.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -68,7 +69,17 @@ TEST(GenerateInputs, EachDistributionIsWhatItSays) {
   }
   const std::vector<double> cancelling = values(Distribution::kCancellation);
   EXPECT_LT(std::fabs(mean(std::span(cancelling).first(64))), 1e-3);
-  for (const double x : values(Distribution::kDenormal)) EXPECT_LT(std::fabs(x), 1e-36);
+  const double spike = *std::ranges::max_element(one_hot);
+  EXPECT_TRUE(spike >= 1 && spike < 2);
+  EXPECT_NE(std::fmod(spike * 0x1p12, 1.0), 0) << "narrower formats round it";
+  int denormal = 0, between = 0;
+  for (const double x : values(Distribution::kDenormal)) {
+    EXPECT_LT(std::fabs(x), 5);
+    denormal += std::fabs(x) < 1e-36;
+    between += std::fabs(x) > 1e-30 && std::fabs(x) < 1e-3;
+  }
+  EXPECT_GT(denormal, 64 * 64 / 5);
+  EXPECT_GT(between, 64 * 64 / 8) << "where a norm is as small as what keeps it from zero";
   for (const double x : values(Distribution::kIntegers)) EXPECT_EQ(x, std::floor(x));
 }
 
