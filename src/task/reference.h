@@ -12,8 +12,8 @@ namespace lathe {
 
 /// What sums elements are made of, which says how small their RMS error must be.
 enum class Sums {
-  kUnknown,      ///< their errors may have a structure, or few may have nearly all of the error
-  kNone,         ///< they are computed one by one: the bound is all
+  kUnknown,      ///< they may share a sum, or few may have nearly all of the error
+  kNone,         ///< none, or of inputs with a structure, which may bias every rounding: the bound is all
   kShared,       ///< of inputs without a structure: they share sums of what products gave
   kConvolution,  ///< and each has a sum of its own, which Winograd's algorithms compute less exactly
   kOwn,          ///< and each has a sum of its own

@@ -47,10 +47,12 @@ struct Origin {
   bool convolutions = false;
   bool shared_sums = false;
   bool amplified = false;
+  double unit_roundoff =
+      0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
 
-  Sums sums(Distribution distribution) const {
-    if (!products && !shared_sums) return Sums::kNone;
-    if (!products || amplified || distribution != Distribution::kNormal) return Sums::kUnknown;
+  Sums sums(Distribution distribution, DType dtype) const {
+    if (distribution != Distribution::kNormal || (!products && !shared_sums)) return Sums::kNone;
+    if (!products || amplified || unit_roundoff > info(dtype).unit_roundoff) return Sums::kUnknown;
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
@@ -66,7 +68,9 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
       origin.convolutions |= from.convolutions;
       origin.shared_sums |= from.shared_sums;
       origin.amplified |= from.amplified;
+      origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
     }
+    origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
     const OpClass kind = node.op->op_class();
     const bool contracts = kind == OpClass::kContraction;
     const bool convolves = kind == OpClass::kStencil && node.in.size() > 1;
@@ -109,7 +113,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
     }
     for (Expected& expected : sample.expected)
       if (const auto it = origins.find(expected.name); it != origins.end())
-        expected.sums = it->second.sums(distribution);
+        expected.sums = it->second.sums(distribution, expected.dtype);
     if (!extreme || is_in_range(sample.expected)) return std::optional(std::move(sample));
   }
   return std::optional<Sample>();
