@@ -1,9 +1,8 @@
 #!/bin/sh
-# Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]...
-# (default: kernels losses spread report; others: half layouts wall). BIN has the programs (default:
-# beside this folder, or build/ci/bin), OUT gets the journals, tables and logs (default:
-# build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF and SECONDS_LAYOUT bound the tuning of
-# each. The last lines are a short table.
+# Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]... (default: kernels
+# losses spread report; others: half layouts wall). BIN has the programs (default: beside this folder, or build/ci/bin),
+# OUT gets the journals, tables and logs (default: build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF and
+# SECONDS_LAYOUT bound the tuning of each. The last lines are a short table.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -27,8 +26,8 @@ tune() {
   name=$1 sizes=$2 seconds=$3
   shift 3
   for attempt in 1 2 3 4; do
-    timeout $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" \
-      --seconds "$seconds" "$@" >>"$out/$name.log" 2>&1 && break
+    timeout $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$seconds" "$@" \
+      >>"$out/$name.log" 2>&1 && break
     echo "tuning $name, attempt $attempt ended with $?" | tee -a "$out/$name.log"
   done
   tail -1 "$out/$name.log"
@@ -60,8 +59,7 @@ spread() {
 }
 # Products that sum in fp16, against COMPUTE_16F.
 half() {
-  sizes=1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x8192x8192,4096x128x2048,128x1024x4096
-  sizes=$sizes,16384x4096x1024,64x4096x64
+  sizes=1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x8192x8192,4096x128x2048,128x1024x4096,16384x4096x1024,64x4096x64
   tune half "$sizes" "${SECONDS_HALF:-40}" --accumulate fp16
   bench half "$sizes" --verify 20
 }
@@ -81,16 +79,13 @@ wall() {
 }
 report() {
   for name in losses spread half nn nt tt; do
-    [ -s "$out/$name.md" ] || continue
-    echo "== $name"
-    sed -n '/^| [0-9]* sizes/,/^$/p; /^## By family/,/^## The/p' "$out/$name.md"
+    [ ! -s "$out/$name.md" ] || { echo "== $name" && sed -n '/^| [0-9]* sizes/,/^$/p; /^## By family/,/^## The/p' "$out/$name.md"; }
   done
   # Each size: ours and cuBLASLt autotuned in us, the ratio, the kernel.
   for name in losses spread half nn nt tt; do
     [ ! -s "$out/$name.csv" ] ||
-      awk -F, 'NR > 1 && $6 > 0 {
-        printf "%sx%sx%s %.2f %.2f %.3f %s\n", $1, $2, $3, $6 / 1e3, $10 / 1e3, $10 / $6, $4
-      }' "$out/$name.csv" | sort -k4 -n | head -70
+      awk -F, 'NR > 1 && $6 > 0 { printf "%sx%sx%s %.2f %.2f %.3f %s\n", $1, $2, $3, $6 / 1e3, $10 / 1e3, $10 / $6, $4 }' \
+        "$out/$name.csv" | sort -k4 -n | head -70
   done
 }
 

@@ -103,22 +103,18 @@ class Enumeration {
 
   struct WgmmaTile {
     int consumers, rows, columns;
-    bool in_turn, alternate = false;
+    bool in_turn;
   };
 
   void add_wgmma() {
     constexpr WgmmaTile kTiles[] = {
-        {1, 64, 32, false},       {1, 64, 64, false},       {1, 64, 96, false},
-        {1, 64, 128, false},      {1, 64, 160, false},      {1, 64, 192, false},
-        {1, 64, 256, false},      {1, 128, 64, false},      {2, 128, 32, false},
-        {2, 128, 64, false},      {2, 128, 96, false},      {2, 128, 128, false},
-        {2, 128, 160, false},     {2, 128, 192, false},     {2, 128, 256, false},
-        {2, 256, 64, false},      {2, 256, 128, false},     {2, 256, 96, false},
-        {2, 128, 128, true},      {2, 128, 160, true},      {2, 128, 192, true},
-        {2, 192, 128, true},      {2, 128, 96, true},       {2, 64, 256, true},
-        {2, 64, 192, true},       {2, 64, 128, true},       {2, 64, 32, false, true},
-        {2, 64, 64, false, true}, {2, 64, 96, false, true}, {2, 64, 128, false, true},
-        {2, 128, 64, false, true}};
+        {1, 64, 32, false},   {1, 64, 64, false},   {1, 64, 96, false},   {1, 64, 128, false},
+        {1, 64, 160, false},  {1, 64, 192, false},  {1, 64, 256, false},  {1, 128, 64, false},
+        {2, 128, 32, false},  {2, 128, 64, false},  {2, 128, 96, false},  {2, 128, 128, false},
+        {2, 128, 160, false}, {2, 128, 192, false}, {2, 128, 256, false}, {2, 256, 64, false},
+        {2, 256, 128, false}, {2, 256, 96, false},  {2, 128, 128, true},  {2, 128, 160, true},
+        {2, 128, 192, true},  {2, 192, 128, true},  {2, 128, 96, true},   {2, 64, 256, true},
+        {2, 64, 192, true},   {2, 64, 128, true}};
     // More sums than registers in fp32.
     if (problem_.half_sums)
       for (const int stages : {2, 3}) add_wgmma(WgmmaTile{2, 256, 256, false}, 64, stages);
@@ -143,7 +139,6 @@ class Enumeration {
     plan.down = static_cast<std::uint8_t>(tile.consumers);
     plan.stages = static_cast<std::uint8_t>(stages);
     plan.in_turn = tile.in_turn, plan.persistent = tile.in_turn;
-    plan.alternate = tile.alternate;
     for (const bool transposed : {false, true}) {
       // Else the other orientation has the same tiles.
       if (transposed && (problem_.m == problem_.n || tile.rows == tile.columns)) continue;
@@ -169,11 +164,11 @@ class Enumeration {
     plan.share_a = static_cast<std::uint8_t>(share_a), plan.share_b = static_cast<std::uint8_t>(share_b);
     plan.gathers = gathers;
     plan.band = 8;
-    const bool small = plan.alternate ? plan.columns <= 64 : plan.down == 1;
-    if (small && plan.rows * plan.columns <= 8192 && 2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
+    if (plan.down == 1 && plan.rows * plan.columns <= 8192 &&
+        2 * (shared_bytes_of(plan) + 1024) <= kMaxShared + 1024)
       plan.blocks = 2;
     add_if_sharing_pays(plan);
-    if (plan.alternate || plan.down * plan.rows * plan.columns > 64 * 64) return;
+    if (plan.down * plan.rows * plan.columns > 64 * 64) return;
     plan.slices = 2;
     add_if_sharing_pays(plan);
   }
@@ -204,8 +199,7 @@ class Enumeration {
         plain.plain_store = true;
         add(plain);
       }
-      if (plan.down == 1 || plan.alternate || plan.columns * plan.rows < 128 * 128 || plan.depth > 64 ||
-          tiles <= sm_count_)
+      if (plan.down == 1 || plan.columns * plan.rows < 128 * 128 || plan.depth > 64 || tiles <= sm_count_)
         return;
     }
     plan.persistent = true;
@@ -236,27 +230,24 @@ std::vector<Plan> shortlist(const Problem& problem, int sm_count, std::size_t co
   // So wrong is the model of what fits the size at all.
   const double far_ns = 1.6 * model_ns(ranked.front(), problem, sm_count);
   std::vector<bool> taken(ranked.size());
-  // More of a kind and of a way where there are few.
-  for (const bool again : {false, true}) {
-    const std::size_t most =
-        again ? std::max<std::size_t>(3, count / 15) : std::max<std::size_t>(1, count / 30);
+  // More of a kind where there are few kinds.
+  for (const std::size_t most : {std::max<std::size_t>(1, count / 30), std::max<std::size_t>(3, count / 15)})
     for (std::size_t i = 0; i < ranked.size(); ++i) {
       const Plan& plan = ranked[i];
       if (chosen.size() == count ||
           (chosen.size() >= count / 3 && model_ns(plan, problem, sm_count) > far_ns))
         break;
       auto& alike = of_a_kind[{plan.skeleton, plan.rows, plan.columns, plan.down, plan.depth, plan.split,
-                               plan.share_a * plan.share_b, plan.gathers, plan.in_turn || plan.alternate,
-                               plan.plain_store, plan.transposed}];
+                               plan.share_a * plan.share_b, plan.gathers, plan.in_turn, plan.plain_store,
+                               plan.transposed}];
       const bool shares_k = plan.skeleton == Skeleton::kWgmma && plan.split > 1;
       auto& same = of_a_way[{plan.skeleton, shares_k, plan.gathers}];
-      const std::size_t tenths = again ? 7 : shares_k ? 3 : 5;
-      if (taken[i] || alike >= most || same >= std::max<std::size_t>(1, tenths * count / 10)) continue;
+      if (taken[i] || alike >= most || same >= std::max<std::size_t>(1, (shares_k ? 4 : 7) * count / 10))
+        continue;
       ++alike, ++same;
       taken[i] = true;
       chosen.push_back(plan);
     }
-  }
   return chosen;
 }
 

@@ -188,10 +188,10 @@ std::string table_source(const std::vector<Plan>& plans,
   };
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan& p = plans[i];
-    text += fmt::format(
-        "    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, {}, {}, {}, {}, {}, ",
-        name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store, p.in_turn,
-        p.gathers, p.transposed, p.half_sums, p.alternate);
+    text +=
+        fmt::format("    // {}\n    {{{{Skeleton{{{}}}, Layout{{{}}}, Edges{{{}}}, {}, {}, {}, {}, {}, {}, ",
+                    name_of(p), int(p.skeleton), int(p.layout), int(p.edges), p.persistent, p.plain_store,
+                    p.in_turn, p.gathers, p.transposed, p.half_sums);
     text += fmt::format("{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", p.rows, p.columns, p.depth,
                         p.stages, p.down, p.across, p.slices, p.split, p.share_b, p.share_a, p.band, p.blocks,
                         p.steps);

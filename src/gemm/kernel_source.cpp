@@ -35,10 +35,10 @@ std::string skeleton_of(const Plan& p, const char* type) {
           ".stages = {}, .share_a = {}, .share_b = {}, .split = {},\n    .chains = {}, .band = {}, .blocks = "
           "{}, "
           ".persistent = {}, .in_turn = {}, .gathers = {}, .plain_store = {}, .transposed = {}, .half_sums = "
-          "{}, .alternate = {}}}>",
+          "{}}}>",
           type, major(rows), major(columns), p.down, tall_of(p), p.columns, p.depth, p.stages, p.share_a,
           p.share_b, p.split, p.slices, p.band, p.blocks, p.persistent, p.in_turn, p.gathers, p.plain_store,
-          p.transposed, p.half_sums, p.alternate);
+          p.transposed, p.half_sums);
   }
   return {};
 }

@@ -47,7 +47,7 @@ int distance(const Plan& a, const Plan& b) {
          (a.share_a != b.share_a) + (a.share_b != b.share_b) + (a.band != b.band) +
          (a.persistent != b.persistent) + (a.plain_store != b.plain_store) + (a.blocks != b.blocks) +
          (a.in_turn != b.in_turn) + (a.transposed != b.transposed) + (a.half_sums != b.half_sums) +
-         (a.alternate != b.alternate) + (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
+         (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
 }
 
 Status Tuner::build(const std::vector<Plan>& plans) {

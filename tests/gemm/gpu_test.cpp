@@ -105,12 +105,12 @@ TEST_F(GemmOnGpu, KernelsThatTakeTurnsOrHaveTwoChainsAreRight) {
 TEST_F(GemmOnGpu, EveryKnobOfTheLoopsAndTheSumsIsRight) {
   std::vector<Case> cases;
   for (const Size& size : {Size{1024, 256, 2048}, {200, 1096, 4160}, {4096, 136, 1024}, {128, 1000, 16384}}) {
-    std::set<std::tuple<int, int, bool, bool, int, bool>> kinds;
+    std::set<std::tuple<int, int, bool, bool, int>> kinds;
     for (const Plan& plan : ranked_plans({Layout::kTN, size.m, size.n, size.k}, device_->facts().sm_count))
       if (plan.skeleton == Skeleton::kWgmma &&
           kinds
               .insert({plan.depth, std::min<int>(plan.split, 3), plan.gathers, plan.transposed,
-                       plan.share_a * plan.share_b, plan.alternate})
+                       plan.share_a * plan.share_b})
               .second)
         cases.push_back({plan, size});
   }

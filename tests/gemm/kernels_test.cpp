@@ -46,10 +46,6 @@ std::vector<Plan> samples() {
         "wgmma_tn_128x128x128_w2x1_g1_s2_c2_m2_n2_b0_o1_k0_vectors",
         "wgmma_tn_64x96x128_w1x1_g1_s4_c8_m1_n2_b0_o1_k0_gathers_transposed_vectors",
         "wgmma_nn_64x64x128_w1x1_g1_s6_c4_m1_n1_b0_o1_k0_vectors",
-        "wgmma_tn_64x32x128_w2x1_g1_s4_c1_m1_n1_b0_o2_k0_alternate_vectors",
-        "wgmma_nt_128x64x64_w2x1_g1_s5_c4_m1_n1_b0_o1_k0_alternate_vectors",
-        "wgmma_tn_64x128x64_w2x1_g1_s5_c6_m1_n2_b0_o1_k0_gathers_alternate_vectors",
-        "wgmma_tn_64x96x64_w2x1_g1_s7_c1_m2_n1_b0_o1_k0_transposed_alternate_vectors",
         "wgmma_nt_128x64x128_w1x1_g1_s4_c1_m1_n1_b0_o1_k0_transposed_vectors",
         "wgmma_nn_64x128x64_w2x1_g1_s8_c1_m1_n1_b8_o1_k0_persistent_turns_transposed_vectors"})
     plans.push_back(plan_named(name));
@@ -113,7 +109,6 @@ TEST(GemmKernels, SumsInFp16AreWhatTheirNameSaysAndNothingElse) {
                            "wgmma_nt_128x128x64_w2x1_g1_s4_c4_m1_n1_b0_o1_k0_half_vectors",
                            "wgmma_tn_64x64x64_w1x1_g1_s5_c6_m1_n1_b0_o1_k0_gathers_half_vectors",
                            "wgmma_nn_128x192x64_w2x1_g1_s4_c1_m1_n1_b8_o1_k0_persistent_turns_half_vectors",
-                           "wgmma_tn_64x64x128_w2x1_g1_s6_c1_m1_n1_b0_o1_k0_half_alternate_vectors",
                            "wgmma_tn_64x32x64_w1x1_g1_s6_c1_m1_n1_b0_o2_k0_plain_half_vectors"})
     plans.push_back(plan_named(name));
   expect_good(compile, plans);

@@ -51,7 +51,7 @@ struct WgmmaKnobs {
   int band = 8;
   int blocks = 1;
   bool persistent = false, in_turn = false, gathers = false, plain_store = false, transposed = false,
-       half_sums = false, alternate = false;
+       half_sums = false;
 };
 
 /// A product by wgmma from shared memory. One warp loads by TMA, `consumers` warpgroups multiply,
@@ -68,9 +68,8 @@ struct WgmmaKnobs {
 /// so many fit a multiprocessor; the kernel's launch bounds must say the same. plain_store: results
 /// go from registers to memory, for tiles whose latency counts; others by TMA. transposed: the
 /// operands change places, and so do a tile's rows and columns: its rows lie along N. B's map is
-/// then maps.a, and the majors are in that order too. alternate: two warpgroups have the whole tile
-/// each, for every other step, and add up what they have. half_sums: the tensor cores add in fp16;
-/// what blocks add of each other is fp32 all the same.
+/// then maps.a, and the majors are in that order too. half_sums: the tensor cores add in fp16; what
+/// blocks add of each other is fp32 all the same.
 template <class Type, Major kMajorA, Major kMajorB, WgmmaKnobs knobs>
 struct WgmmaGemm {
   enum {
@@ -82,16 +81,14 @@ struct WgmmaGemm {
     kShareB = knobs.share_b,
     kSplit = knobs.split,
     kInTurn = knobs.in_turn,
-    kAlternate = knobs.alternate,
-    kWholeTile = kInTurn || kAlternate,  ///< a warpgroup has all rows
     kGathers = knobs.gathers,
     kOwnRows = 64 * kTall,  ///< of a warpgroup
-    kRows = kOwnRows * (kWholeTile ? 1 : kConsumers),
+    kRows = kOwnRows * (kInTurn ? 1 : kConsumers),
     kDepth = knobs.depth,
     kUnits = kDepth / 64,
-    kMovesRegisters = kConsumers > 1 && !kAlternate,  ///< from the loader, then a warpgroup, to the others
-    kWorkers = 128 * (kAlternate ? 1 : kConsumers),   ///< threads that have sums in the end
-    kThreads = 128 * kConsumers + (kMovesRegisters ? 128 : 32),
+    kMovesRegisters = kConsumers > 1,  ///< from the loader, which is then a warpgroup, to the others
+    kWorkers = 128 * kConsumers,
+    kThreads = kWorkers + (kMovesRegisters ? 128 : 32),
     kChunk = 64 * 128,           ///< bytes of 64 rows
     kWideChunk = kDepth * 128,   ///< of a step of 64 along M or N
     kBytesA = kRows * kDepth * 2,
@@ -110,11 +107,9 @@ struct WgmmaGemm {
     kStoredBytes = 64 * kStored * 2,
     kTransposed = knobs.transposed,
     kHalfSums = knobs.half_sums,
-    kResult = kSplit > 1 || knobs.plain_store ? 0 : 2 * (kAlternate ? 1 : kConsumers) * kStoredBytes
+    kResult = kSplit > 1 || knobs.plain_store ? 0 : 2 * kConsumers * kStoredBytes
   };
-  static_assert(kConsumers == 1 || (kConsumers == 2 && (knobs.blocks == 1 || kAlternate)));
-  static_assert(!kAlternate || (kConsumers == 2 && kChains == 1 && !kInTurn && !knobs.persistent));
-  static_assert(!kAlternate || kStages * kStage >= kRows * kColumns * 4, "the ring takes the sums of one warpgroup");
+  static_assert(kConsumers == 1 || (kConsumers == 2 && knobs.blocks == 1));
   static_assert(kColumns % 64 == 0 || (kColumns % 32 == 0 && kMajorB == kAlongK));
   static_assert(kSplit == 1 || !knobs.persistent);
   static_assert(!kInTurn || (kConsumers == 2 && knobs.persistent));
@@ -160,11 +155,6 @@ struct WgmmaGemm {
     __device__ void advance() {
       if (++stage == kStages) stage = 0, parity ^= 1;
       --left;
-    }
-    /// By two of a ring of two or more.
-    __device__ void advance_two() {
-      stage += 2, left -= 2;
-      if (stage >= kStages) stage -= kStages, parity ^= 1;
     }
     __device__ void advance(int steps) {
       stage += steps;
@@ -306,19 +296,11 @@ struct WgmmaGemm {
   __device__ void release(Place& behind) const {
     const int thread = static_cast<int>(threadIdx.x % 128);
     if constexpr (kGroup > 1) {
-      if (behind.left > 0 && thread < kGroup)
-        arrive_remote(shared.empty[behind.stage], Own().first_of_group() + thread);
+      if (behind.left > 0 && thread < kGroup) arrive_remote(shared.empty[behind.stage], Own().first_of_group() + thread);
     } else {
       if (thread == 0) arrive(base + kEmptyAt + behind.stage * kBarrier);
     }
-    advance_own(behind);
-  }
-  /// To the warpgroup's next step.
-  __device__ static void advance_own(Place& at) {
-    if constexpr (kAlternate)
-      at.advance_two();
-    else
-      at.advance();
+    behind.advance();
   }
 
   __device__ static void clear(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
@@ -345,16 +327,10 @@ struct WgmmaGemm {
   /// Adds the products of all steps, the last still under way while the next are issued. in_turn:
   /// begins when the other has got all that it needs, as a barrier's parity tells only two phases
   /// apart; `turn` is the parity of that.
-  __device__ void multiply(Sums& sums, int consumer, int steps, Place& at, Place& behind,
+  __device__ void multiply(Sums& sums, int part, int steps, Place& at, Place& behind,
                            [[maybe_unused]] uint32_t turn = 0) const {
-    const int part = kWholeTile ? 0 : consumer;
-    if constexpr (kAlternate) {
-      if (consumer == 1) at.advance(), behind.advance();
-      steps = (steps + 1 - consumer) / 2;
-    }
-    // The compiler would serialise several products whose first steps define their sums. Of one
-    // step the second warpgroup has none.
-    constexpr bool kZeroed = kTall * kChains > 1 || kAlternate;
+    // The compiler would serialise several products whose first steps define their sums.
+    constexpr bool kZeroed = kTall * kChains > 1;
     if constexpr (kZeroed) clear(sums);
     Sum others[kChains > 1 ? kSums : 1];
     if constexpr (kChains > 1) clear(others);
@@ -374,7 +350,7 @@ struct WgmmaGemm {
           Multiply::run(chain(sums[t], others, i), advance(a, offset<kMajorA, kRows>(t, i)),
                         advance(b, offset<kMajorB, kColumns>(0, i)), kZeroed || step + i > 0);
       wgmma_commit();
-      advance_own(at);
+      at.advance();
       ready = test_wait(base + kFullAt + at.stage * kBarrier, at.parity);
       if (step == 0) continue;
       wgmma_wait<1>();
@@ -390,28 +366,7 @@ struct WgmmaGemm {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[0][i] += others[i];
     }
-    if (!kAlternate || steps > 0) release(behind);
-    if constexpr (kAlternate) add_others(sums, consumer);
-  }
-
-  /// Of warpgroups that took steps alternately the first gets the sums of both.
-  __device__ void add_others(Sums& sums, int consumer) const {
-    float4* const places = reinterpret_cast<float4*>(shared.stages) + threadIdx.x % 128;
-    sync_threads<1, 256>();  // nobody reads the ring any more
-    if (consumer == 1) {
-#pragma unroll
-      for (int vector = 0; vector < kTall * kColumns / 8; ++vector) places[128 * vector] = four_of(sums, vector);
-    }
-    sync_threads<1, 256>();
-    if (consumer == 1) return;
-#pragma unroll
-    for (int vector = 0; vector < kTall * kColumns / 8; ++vector) {
-      const float4 own = four_of(sums, vector), other = places[128 * vector];
-      Sum(&row)[kSums] = sums[vector / (kColumns / 8)];
-      const int first = vector % (kColumns / 8) * 2;
-      set_pair(row, first, make_float2(own.x + other.x, own.y + other.y));
-      set_pair(row, first + 1, make_float2(own.z + other.z, own.w + other.w));
-    }
+    release(behind);
   }
 
   template <int kConsumer>
@@ -426,9 +381,7 @@ struct WgmmaGemm {
   }
 
   /// Neighbours number `i` of a thread, and how results have them.
-  __device__ static float2 pair_of(const float (&sums)[kSums], int i) {
-    return make_float2(sums[2 * i], sums[2 * i + 1]);
-  }
+  __device__ static float2 pair_of(const float (&sums)[kSums], int i) { return make_float2(sums[2 * i], sums[2 * i + 1]); }
   __device__ static float2 pair_of(const uint32_t (&sums)[kSums], int i) {
     float2 pair;
     unpack_fp16(sums[i], pair.x, pair.y);
@@ -511,7 +464,7 @@ struct WgmmaGemm {
 
   /// Tile after tile of a consumer.
   __device__ void consume(int consumer) const {
-    const int steps = Steps(call, Own()).count, part = kWholeTile ? 0 : consumer;
+    const int steps = Steps(call, Own()).count, part = kInTurn ? 0 : consumer;
     Place at, behind;
     int row, column, stored = 0;
     Tiles tiles(call);
@@ -521,8 +474,7 @@ struct WgmmaGemm {
     }
     for (uint32_t turn = consumer ^ 1; tiles.take(row, column); turn ^= 1) {
       Sums sums;
-      multiply(sums, consumer, steps, at, behind, turn);
-      if (kAlternate && consumer == 1) return;
+      multiply(sums, part, steps, at, behind, turn);
 #pragma unroll
       for (int t = 0; t < kTall; ++t)
         store(sums[t], consumer, stored + t, row + kOwnRows * part + 64 * t, column);
@@ -627,7 +579,7 @@ struct WgmmaGemm {
 #pragma unroll
       for (int i = 0; i < kStages; ++i) {
         init(shared.full[i], 1);
-        init(shared.empty[i], (kWholeTile ? 1 : kConsumers) * kGroup);
+        init(shared.empty[i], (kInTurn ? 1 : kConsumers) * kGroup);
       }
       if constexpr (kGathers) init(shared.notes.decided, 1);
       if constexpr (kInTurn) init(shared.turns[0], 1), init(shared.turns[1], 1);
@@ -671,7 +623,7 @@ struct WgmmaGemm {
           take_registers();
           Sums sums;
           multiply(sums, warpgroup, Steps(call, own).count, at, behind);
-          if (!kAlternate || warpgroup == 0) gather(sums, sharers, row, column);
+          gather(sums, sharers, row, column);
         }
       } else {
         if (warpgroup == kConsumers) {
@@ -682,7 +634,7 @@ struct WgmmaGemm {
           Sums sums;
           multiply(sums, warpgroup, Steps(call, own).count, at, behind);
           cluster_wait();
-          if (!kAlternate || warpgroup == 0) exchange(sums, own, row, column);
+          exchange(sums, own, row, column);
         }
         // The loader's warps have waited if they load for others.
         if (kGroup == 1 && warpgroup == kConsumers) {

@@ -78,7 +78,7 @@ double wgmma_step_ns(const Plan& plan, double together, bool far) {
   const double arriving = 128.0 * (plan.rows + plan.columns);
   return overlapped({together * math, together * arriving / kToOne,
                      (far ? kFarLatency : kLatency) / (plan.stages * units),
-                     (kBegin / units + (plan.slices > 1 ? kIssueOfTwo : kIssue)) / (plan.alternate ? 2 : 1)});
+                     kBegin / units + (plan.slices > 1 ? kIssueOfTwo : kIssue)});
 }
 
 /// Of adding the sums of blocks that share K.
@@ -117,7 +117,6 @@ std::string name_of(const Plan& p) {
   if (p.gathers) name += "_gathers";
   if (p.transposed) name += "_transposed";
   if (p.half_sums) name += "_half";
-  if (p.alternate) name += "_alternate";
   return name + "_" + kEdges[static_cast<std::size_t>(p.edges)];
 }
 
@@ -141,7 +140,6 @@ bool plan_of(const std::string& name, Plan& plan) {
   plan.gathers = take("gathers_");
   plan.transposed = take("transposed_");
   plan.half_sums = take("half_");
-  plan.alternate = take("alternate_");
   const int of_skeleton = index_of(kSkeletons, skeleton), of_layout = index_of(kLayouts, layout),
             of_edges = index_of(kEdges, edges);
   if (of_skeleton < 0 || of_layout < 0 || of_edges < 0) return false;
@@ -166,7 +164,7 @@ int threads_of(const Plan& p) {
     case Skeleton::kMma:
       return 32 * p.down * p.across * p.slices;
     case Skeleton::kWgmma:
-      return 128 * p.down + (p.down > 1 && !p.alternate ? 128 : 32);
+      return 128 * p.down + (p.down > 1 ? 128 : 32);
   }
   return 0;
 }
@@ -185,9 +183,7 @@ int shared_bytes_of(const Plan& p) {
     }
     case Skeleton::kWgmma: {
       const int ring = p.stages * 2 * p.depth * (p.rows + p.columns),
-                result = p.split > 1 || p.plain_store
-                             ? 16
-                             : 2 * (p.alternate ? 1 : p.down) * 64 * 2 * stored_columns_of(p);
+                result = p.split > 1 || p.plain_store ? 16 : 2 * p.down * 64 * 2 * stored_columns_of(p);
       return ring + result + std::max(16, received_bytes(p)) + 16 * p.stages + 48;
     }
   }
@@ -268,7 +264,6 @@ double model_ns(const Plan& plan, const Problem& p, int sm_count) {
     if (rest > 0) work_ns += steps * wgmma_step_ns(plan, std::ceil(rest / sm_count), far);
     latency_ns = (plan.plain_store ? 2770 : 2170) - (plan.band == 0 ? 100 : 0);
     if (!plan.persistent) latency_ns += std::min(1280 * (waves - 1), work_ns + 700);
-    if (plan.alternate) latency_ns += 150 + 4.0 * plan.rows * plan.columns / 100;
     if (plan.share_a * plan.share_b > 1) share_ns = 160 + 0.08 * work_ns;
     if (far) work_ns = overlapped({work_ns, operand_bytes / 7850});
     store_ns = stored_bytes / 4400 * (plan.in_turn ? 0.6 : plan.persistent ? 0.87 : 1);

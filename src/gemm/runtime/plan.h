@@ -44,7 +44,6 @@ struct Plan {
   bool gathers = false;      ///< wgmma: blocks that share K add through a workspace, and are no cluster
   bool transposed = false;   ///< wgmma: computes the transpose of C: a tile's rows lie along N
   bool half_sums = false;    ///< wgmma: the tensor cores sum in fp16
-  bool alternate = false;    ///< wgmma: two warpgroups have the whole tile each, for every other step
   std::uint16_t rows = 64;   ///< of a block's tile
   std::uint16_t columns = 64;
   std::uint16_t depth = 64;  ///< terms of a step
@@ -71,7 +70,7 @@ int threads_of(const Plan& plan);
 int shared_bytes_of(const Plan& plan);
 inline int cluster_of(const Plan& p) { return (p.gathers ? 1 : p.split) * p.share_b * p.share_a; }
 /// wgmma: rows of a warpgroup, in 64s.
-inline int tall_of(const Plan& p) { return p.rows / 64 / (p.in_turn || p.alternate ? 1 : p.down); }
+inline int tall_of(const Plan& p) { return p.rows / 64 / (p.in_turn ? 1 : p.down); }
 /// wgmma: columns that are stored at once.
 inline int stored_columns_of(const Plan& p) { return p.columns % 64 == 0 ? 64 : 32; }
 /// wgmma: whether operands that are contiguous along K are mapped with K in 64s, as a third axis.
