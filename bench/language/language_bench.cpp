@@ -43,12 +43,12 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-struct Sums {
+struct Tally {
   std::int64_t samples = 0, well_formed = 0;
 };
 
 void measure(const Options& options, const std::string& path, Engine& engine, const Tokenizer& tokenizer,
-             const ChatTemplate* chat, Sums& sums) {
+             const ChatTemplate* chat, Tally& tally) {
   const PolicyContext context{std::make_shared<const TaskSpec>(need(load_task(path))), {}, {}};
   const auto language = make_schedule_language();
   std::shared_ptr<const TextGrammar> texts;
@@ -113,8 +113,8 @@ void measure(const Options& options, const std::string& path, Engine& engine, co
              arrows, build_seconds * 1e3, drawn.size(), well_formed, distinct.size(), per_answer,
              log_prob / static_cast<double>(tokens), bound_ms, free_ms);
   std::fflush(stdout);
-  sums.samples += static_cast<std::int64_t>(drawn.size());
-  sums.well_formed += well_formed;
+  tally.samples += static_cast<std::int64_t>(drawn.size());
+  tally.well_formed += well_formed;
 }
 
 }  // namespace
@@ -142,9 +142,9 @@ int main(int count, char** arguments) {
       "tokens "
       "each | model's log p a token | ms a token | ms without grammar |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-  Sums sums;
+  Tally tally;
   for (const std::string& task : options.tasks)
-    measure(options, task, *engine, tokenizer, chat.ok() ? &*chat : nullptr, sums);
-  fmt::print("\n{} of {} samples are well-formed\n", sums.well_formed, sums.samples);
-  return sums.well_formed == sums.samples ? 0 : 1;
+    measure(options, task, *engine, tokenizer, chat.ok() ? &*chat : nullptr, tally);
+  fmt::print("\n{} of {} samples are well-formed\n", tally.well_formed, tally.samples);
+  return tally.well_formed == tally.samples ? 0 : 1;
 }
