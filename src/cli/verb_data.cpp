@@ -173,11 +173,9 @@ Result<int> draft(const DataVerbOptions& options) {
   LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
   LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   LATHE_TRY(const Prompter prompter, Prompter::load());
-  DraftOptions drafts = options.drafts;
-  drafts.seed = options.data.seed;
-  drafts.tasks = options.data.tasks;
   LATHE_TRY(const Drafts made,
-            draft_examples({backend->device(), peaks, prompter, make_catalog_policy, stop_token()}, drafts));
+            draft_examples({backend->device(), peaks, prompter, make_catalog_policy, stop_token()},
+                           options.drafts));
   for (const auto& task : made.tasks)
     LATHE_CHECK_OK(write_output(fmt::format("{}/{}.toml", tasks, task->name), task->text));
   LATHE_CHECK_OK(write_output(options.out + "/train.jsonl", made.lines));
@@ -330,11 +328,13 @@ void add_data(CLI::App& app, Run& run) {
   CLI::App* drafts = verb->add_subcommand(
       "draft", "Write examples of the catalogue's first kernels for generated tasks, untried");
   drafts->add_option("--out", options->out, "A folder for train.jsonl and tasks")->required();
-  drafts->add_option("--tasks", options->data.tasks, "How many")->check(one_or_more())->capture_default_str();
+  drafts->add_option("--tasks", options->drafts.tasks, "How many")
+      ->check(one_or_more())
+      ->capture_default_str();
   drafts->add_option("--kernels", options->drafts.kernels, "Of a task, most promising first")
       ->check(one_or_more())
       ->capture_default_str();
-  drafts->add_option("--seed", options->data.seed, "The first task's seed, as of data make")
+  drafts->add_option("--seed", options->drafts.seed, "The first task's seed, as of data make")
       ->check(any_seed())
       ->capture_default_str();
   add_device(*drafts, options->common);
