@@ -26,17 +26,7 @@ pack() {
 trap pack EXIT
 begin=$(date +%s)
 
-# phase NAME COMMAND...: its output goes to OUT/NAME.log too, its time to OUT/seconds.txt.
-phase() {
-  name=$1
-  shift
-  from=$(date +%s)
-  code=0
-  "$@" >"$out/$name.log" 2>&1 || code=$?
-  echo "$name $(($(date +%s) - from)) s, exit code $code" | tee -a "$out/seconds.txt"
-  tail -n 3 "$out/$name.log"
-  [ "$code" -eq 0 ] || exit "$code"
-}
+. "$root/bench/phase.sh"
 
 phase sft "$bin/lathe-torch" train "$root/recipes/sft/schedule.toml" --device cuda --model "$model" --data "$pairs" \
   --out "$work/sft"

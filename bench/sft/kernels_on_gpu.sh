@@ -16,17 +16,7 @@ mkdir -p "$out" "$work"
 export LATHE_ENGINE="$bin/lathe-torch" LATHE_CACHE="$work/cache"
 mkdir -p "$LATHE_CACHE" && chmod 755 "$LATHE_CACHE"
 
-# phase NAME COMMAND...: its output goes to OUT/NAME.log, its time to OUT/seconds.txt.
-phase() {
-  name=$1
-  shift
-  from=$(date +%s)
-  code=0
-  "$@" >"$out/$name.log" 2>&1 || code=$?
-  echo "$name $(($(date +%s) - from)) s, exit code $code" | tee -a "$out/seconds.txt"
-  tail -n 3 "$out/$name.log"
-  [ "$code" -eq 0 ] || exit "$code"
-}
+. "$root/bench/phase.sh"
 
 draft() {
   phase draft "$bin/lathe" data draft --device cuda --seed "$seed" --tasks "$tasks" --kernels "$kernels" --out "$work/data"
