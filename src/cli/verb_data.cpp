@@ -168,11 +168,11 @@ Result<int> write_exam(const DataVerbOptions& options) {
 
 Result<int> draft(const DataVerbOptions& options) {
   const std::string tasks = options.out + "/tasks/train";
-  LATHE_CHECK_OK(make_directories(tasks));
-  LATHE_CHECK_OK(check_output(options.out + "/train.jsonl"));
   LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
   LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   LATHE_TRY(const Prompter prompter, Prompter::load());
+  LATHE_CHECK_OK(make_directories(tasks));
+  LATHE_CHECK_OK(check_output(options.out + "/train.jsonl"));
   LATHE_TRY(const Drafts made,
             draft_examples({backend->device(), peaks, prompter, make_catalog_policy, stop_token()},
                            options.drafts));
