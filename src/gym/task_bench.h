@@ -1,8 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,17 +71,16 @@ class TaskBench {
   Result<std::vector<BuiltBaseline>> list_baselines(const Scope& scope) const;
   Status bind_shapes();
   Status make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines);
-  /// Calls `then` with each shape whose verification data are there, on several threads.
-  Status make_data(const Scope& scope, const std::function<Status(std::size_t)>& then);
-  void build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines,
-                 std::promise<void>& naive_built) const;
+  Status make_data(const Scope& scope);
+  void build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const;
   /// The naive build's own errors, and timing data where its size depends on how fast the naive
   /// build is.
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
   Status make_timing_data(const Scope& scope, std::size_t shape, int trials, const WorkloadOptions& limits);
-  /// Verifies the peers and ties all baselines at every scored shape; leaves out a peer that fails.
   Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines);
+  /// Verifies a baseline and ties it to the naive build at every scored shape.
+  Finding verify_and_tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
   Finding verify_baseline(const Scope& scope, const BuiltBaseline& baseline) const;
   /// The naive build is tied first.
   Finding tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <future>
 #include <thread>
 
 #include "base/clock.h"
@@ -78,32 +77,24 @@ Status TaskBench::bind_shapes() {
   return Ok{};
 }
 
-/// Compilers and references keep different processors busy. Where the device is steady, the naive
-/// build's errors at a shape are measured while data of other shapes are still being made.
+/// Compilers and references keep different processors busy.
 Status TaskBench::make_data_and_build(const Scope& scope, std::vector<BuiltBaseline>& baselines) {
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
-  naive_ = baselines.front().built.candidate;
   Status built = Ok{}, made = Ok{};
   {
-    std::promise<void> naive_built;
-    const std::shared_future<void> naive_ended = naive_built.get_future();
-    const std::jthread builder([&, promise = std::move(naive_built)]() mutable {
-      built = without_exceptions([&]() -> Status { return build_all(scope, baselines, promise), Ok{}; });
-    });
-    const BuiltCandidate& naive = baselines.front().built;
-    made = make_data(scope, [&](std::size_t s) -> Status {
-      if (!scope.backend.device().steady) return Ok{};
-      naive_ended.wait();
-      return naive.artifacts.empty() ? Status(Ok{}) : measure_rms(scope, naive.artifacts[s], shapes_[s]);
-    });
+    const std::jthread builder(
+        [&] { built = without_exceptions([&]() -> Status { return build_all(scope, baselines), Ok{}; }); });
+    made = make_data(scope);
   }
   LATHE_CHECK_OK(std::move(built));
   LATHE_CHECK_OK(std::move(made));
   const BuiltCandidate& naive = baselines.front().built;
-  return naive.finding.passed() ? Status(Ok{}) : naive_fails(*spec_, naive.finding);
+  if (!naive.finding.passed()) return naive_fails(*spec_, naive.finding);
+  naive_ = naive.candidate;
+  return Ok{};
 }
 
-Status TaskBench::make_data(const Scope& scope, const std::function<Status(std::size_t)>& then) {
+Status TaskBench::make_data(const Scope& scope) {
   const Seed seed = options_.secret.derive("shapes");
   // How many trials a steady device is timed on does not depend on the naive build's speed.
   const std::size_t timed = scope.backend.device().steady ? spec_->shapes.size() : 0;
@@ -115,9 +106,8 @@ Status TaskBench::make_data(const Scope& scope, const std::function<Status(std::
     }
     const std::size_t s = job - timed;
     BenchShape& shape = shapes_[s];
-    LATHE_CHECK_OK(make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
-                                    shape.hidden || shape.task.flops < kSmallFlops, shape));
-    return then(s);
+    return make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
+                            shape.hidden || shape.task.flops < kSmallFlops, shape);
   });
 }
 
@@ -125,7 +115,7 @@ Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive)
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   return for_each_index(static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
-    if (!scope.backend.device().steady) LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
+    LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
     return shapes_[s].hidden ? Status(Ok{}) : measure_naive_timing(scope, naive, s);
   });
 }
@@ -156,14 +146,22 @@ Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate&
   return Ok{};
 }
 
-void TaskBench::build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines,
-                          std::promise<void>& naive_built) const {
+void TaskBench::build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const {
   (void)for_each_index(static_cast<int>(baselines.size()), [&](int i) -> Status {
     BuiltBaseline& one = baselines[static_cast<std::size_t>(i)];
     one.built = build_for_shapes(scope.backend, one.built.candidate, shapes_);
-    if (i == 0) naive_built.set_value();
     return Ok{};
   });
+}
+
+Finding TaskBench::verify_and_tie(const Scope& scope, const BuiltBaseline& baseline,
+                                  std::vector<Anchor>& tied) const {
+  {
+    const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
+    if (Finding finding = verify_baseline(scope, baseline); !finding.passed()) return finding;
+  }
+  const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
+  return tie(scope, baseline, tied);
 }
 
 Finding TaskBench::verify_baseline(const Scope& scope, const BuiltBaseline& baseline) const {
@@ -202,34 +200,17 @@ Status TaskBench::tie_all(const Scope& scope, const std::vector<BuiltBaseline>& 
   anchors_.resize(spec_->shapes.size());
   std::vector<Finding> findings(baselines.size());
   std::vector<std::vector<Anchor>> tied(baselines.size());
-  const int lanes = scope.backend.device().lanes, peers = static_cast<int>(baselines.size()) - 1;
-  const auto tie_one = [&](std::size_t b) {
-    const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
-    findings[b] = tie(scope, baselines[b], tied[b]);
-  };
-  Status verified = Ok{};
+  const auto tie_one = [&](std::size_t b) { findings[b] = verify_and_tie(scope, baselines[b], tied[b]); };
   {
-    const std::jthread verifier([&] {
-      verified = without_exceptions([&] {
-        return for_each_index(peers, lanes, [&](int i) -> Status {
-          const auto b = static_cast<std::size_t>(i) + 1;
-          const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
-          findings[b] = verify_baseline(scope, baselines[b]);
-          return Ok{};
-        });
-      });
-    });
-    tie_one(0);  // all its outputs have been compared when its errors were measured
+    // All its outputs have been compared when its errors were measured.
+    const DeviceLane::Lease lease = scope.backend.lease(Use::kTiming, Grain::kStage);
+    findings[0] = tie(scope, baselines[0], tied[0]);
   }
   if (scope.cancel.cancelled()) return cancelled_error();
-  LATHE_CHECK_OK(std::move(verified));
   if (!findings[0].passed()) return naive_fails(*spec_, findings[0]);
   for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[0][s]));
-  (void)for_each_index(peers, lanes, [&](int i) -> Status {
-    const auto b = static_cast<std::size_t>(i) + 1;
-    if (findings[b].passed()) tie_one(b);
-    return Ok{};
-  });
+  (void)for_each_index(static_cast<int>(baselines.size()) - 1, scope.backend.device().lanes,
+                       [&](int i) -> Status { return tie_one(static_cast<std::size_t>(i) + 1), Ok{}; });
   if (scope.cancel.cancelled()) return cancelled_error();
   for (std::size_t b = 1; b < baselines.size(); ++b) {
     if (!findings[b].passed()) {
