@@ -3,6 +3,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/http/client.h"
+
 namespace lathe::cli {
 
 Result<DeviceChoice> parse_device(const std::string& text) {
@@ -13,14 +15,23 @@ Result<DeviceChoice> parse_device(const std::string& text) {
   if (text == "host:cpu" || text == "host") return DeviceChoice{Kind::kHostCpu};
   if (text == "cuda") return DeviceChoice{Kind::kCuda};
   if (text == "cuda:all") return DeviceChoice{Kind::kEveryCuda};
-  const Error unknown =
-      invalid("'" + text + "' is no device", "one of auto, cpu, cuda, cuda:N, cuda:all, host:cpu");
+  if (text.find("://") != std::string::npos) {
+    LATHE_CHECK_OK(http::check_url(text));
+    return DeviceChoice{.kind = Kind::kService, .url = text};
+  }
+  const Error unknown = invalid("'" + text + "' is no device",
+                                "one of auto, cpu, cuda, cuda:N, cuda:all, host:cpu, http://HOST:8320");
   if (!text.starts_with(kNumbered)) return unknown;
   const std::string_view digits = std::string_view(text).substr(kNumbered.size());
   DeviceChoice choice{Kind::kCuda};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), choice.index);
   if (error != std::errc{} || end != digits.data() + digits.size() || choice.index < 0) return unknown;
   return choice;
+}
+
+Error needs_own_device() {
+  return invalid("this takes a device of this machine, not a service",
+                 "lathe eval, optimize, data make and policy eval have candidates judged elsewhere");
 }
 
 }  // namespace lathe::cli

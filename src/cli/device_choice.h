@@ -8,15 +8,19 @@ namespace lathe::cli {
 
 /// What --device says.
 struct DeviceChoice {
-  enum class Kind { kAuto, kCpu, kCuda, kEveryCuda, kHostCpu };
+  enum class Kind { kAuto, kCpu, kCuda, kEveryCuda, kHostCpu, kService };
   Kind kind = Kind::kAuto;
-  int index = 0;  ///< of a GPU, among those that CUDA_VISIBLE_DEVICES leaves
+  int index = 0;         ///< of a GPU, among those that CUDA_VISIBLE_DEVICES leaves
+  std::string url = {};  ///< of a service
 
   bool wants_gpu() const { return kind == Kind::kCuda || kind == Kind::kEveryCuda; }
 };
 
 /// "auto", "cpu", "cuda" (the first visible GPU), "cuda:N", "cuda:all", "host:cpu" (Python
-/// candidates).
+/// candidates), or the URL of a lathe serve.
 Result<DeviceChoice> parse_device(const std::string& text);
+
+/// Why a verb that computes here does not take a service.
+Error needs_own_device();
 
 }  // namespace lathe::cli

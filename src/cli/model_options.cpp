@@ -115,8 +115,7 @@ Result<std::unique_ptr<Policy>> make_local(const ModelOptions& options, const Po
   local.budget = budget_of(options);
   local.spent_tokens = place.spent.tokens;
   local.patience_seconds = options.request_seconds;
-  const bool kernels_on_cpu = place.backend.device().dialect == Dialect::kCpu;
-  if (kernels_on_cpu || options.engine_device != "cpu") local.lane = &place.backend.lane();
+  if (place.dialect == Dialect::kCpu || options.engine_device != "cpu") local.lane = place.lane;
   return make_local_policy(std::move(local), place.events);
 }
 

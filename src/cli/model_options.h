@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device_lane.h"
 #include "base/events.h"
+#include "candidate/dialect.h"
 #include "policy/language.h"
 #include "policy/policy.h"
 #include "search/strategy.h"
@@ -66,7 +67,8 @@ struct Spent {
 struct PolicyPlace {
   const std::string& key;
   Spent spent;
-  Backend& backend;
+  Dialect dialect;   ///< of the kernels
+  DeviceLane* lane;  ///< of the device that they are timed on; null: not of this machine
   EventSink& events;
 };
 /// The policy of that name: "catalog", "choices" (a network that chooses schedules), "openai",

@@ -86,6 +86,7 @@ Result<std::unique_ptr<Backend>> open_host(const CommonOptions& options) {
 /// "auto" is the GPU where one works. One that is there and does not work is worth a word.
 Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
+  if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kEveryCuda) return not_on_every_gpu();
   if (choice.kind == DeviceChoice::Kind::kHostCpu) return open_host(options);
   if (choice.kind != DeviceChoice::Kind::kCpu) {
@@ -196,15 +197,13 @@ Status write_json(const std::string& json_file, const nlohmann::json& document) 
   return write_output(json_file, json_text(document, 2) + "\n");
 }
 
-ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines) {
+ReportExtras make_extras(const TaskSpec& task, const DeviceInfo& device, const DevicePeaks& peaks,
+                         const TaskBaselines& baselines) {
   ReportExtras extras;
-  extras.device = fmt::format("{}, {} thread{}", backend.device().name, backend.device().threads,
-                              backend.device().threads == 1 ? "" : "s");
-  if (backend.device().jail != name(JailKind::kFull)) extras.device += ", " + backend.device().jail + " jail";
-  if (const auto peaks = backend.peaks(); peaks.ok()) {
-    extras.peaks = *peaks;
-    extras.peaks.flops_per_second = peaks->flops_limit(task);
-  }
+  extras.device = fmt::format("{}, {} thread{}", device.name, device.threads, device.threads == 1 ? "" : "s");
+  if (device.jail != name(JailKind::kFull)) extras.device += ", " + device.jail + " jail";
+  extras.peaks = peaks;
+  extras.peaks.flops_per_second = peaks.flops_limit(task);
   for (const NamedShape& shape : task.shapes) {
     const auto bound = lathe::bind(task, shape.dims);
     if (!bound.ok()) continue;
@@ -214,10 +213,8 @@ ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBasel
     extras.work.push_back(
         {shape_name(shape.dims, task), bound->flops, bound->bytes_min, floor_seconds * 1e9});
   }
-  if (baselines) {
-    extras.baselines = baselines->times;
-    extras.best_baseline = baselines->best;
-  }
+  extras.baselines = baselines.times;
+  extras.best_baseline = baselines.best;
   return extras;
 }
 

@@ -55,7 +55,8 @@ Status check_json_file(const std::string& json_file);
 Status write_json(const std::string& json_file, const nlohmann::json& document);
 
 /// Facts about a task on a device that documents and reports need.
-ReportExtras make_extras(const TaskSpec& task, Backend& backend, const TaskBaselines* baselines);
+ReportExtras make_extras(const TaskSpec& task, const DeviceInfo& device, const DevicePeaks& peaks,
+                         const TaskBaselines& baselines);
 
 /// "1.23 ms".
 std::string format_ns(double ns);

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/output.h"
 #include "cli/console.h"
+#include "cli/judge.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
@@ -17,7 +18,6 @@
 #include "data/card.h"
 #include "data/drafts.h"
 #include "data/factory.h"
-#include "gym/gym.h"
 #include "policy/catalog/catalog.h"
 #include "policy/catalog/choice_space.h"
 #include "policy/catalog/schedule_language.h"
@@ -53,14 +53,12 @@ std::string summary_text(const DataSummary& summary) {
 Result<DataSummary> evaluate(const DataVerbOptions& options, Store& store) {
   LATHE_TRY(const RunLock lock,
             RunLock::take(store_folder(options.common), fmt::format("data-{}", options.data.seed)));
-  LATHE_TRY(const auto backend, open_backend(options.common, &store));
-  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   ProgressLine progress;
-  const auto gym = Gym::start(*backend, gym_options(*backend), progress);
-  const auto evaluator = gym->connect();
+  LATHE_TRY(const auto judge, Judge::open(options.common, &store, progress));
   const auto policy = make_catalog_policy();
-  return make_data({backend->device(), peaks, *policy, *evaluator, store, progress, stop_token()},
-                   options.data);
+  return make_data(
+      {judge->device(), judge->peaks(), *policy, judge->evaluator(), store, progress, stop_token()},
+      options.data);
 }
 
 /// Of tasks in each language.

@@ -81,13 +81,14 @@ void print_python() {
 }
 
 Result<int> doctor(const DoctorOptions& options) {
+  LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
+  if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   bool healthy = true;
   for (const SandboxFeature& feature : probe_sandbox()) {
     const bool accepted = feature.dispensable && wants_reduced_jail(options.common);
     print_check(feature.available, feature.name, feature.detail, accepted ? "none" : "MISSING");
     healthy = healthy && (feature.available || accepted);
   }
-  LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
   if (!print_gpu(choice)) return static_cast<int>(kMachine);
   auto backend = open_backend(options.common, nullptr);
   const bool is_gpu = backend.ok() ? (*backend)->device().dialect == Dialect::kCuda : choice.wants_gpu();

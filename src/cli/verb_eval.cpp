@@ -5,9 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "backend/host/host_backend.h"
 #include "base/fd.h"
 #include "cli/console.h"
+#include "cli/judge.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -89,18 +89,13 @@ Result<int> eval(EvalOptions options) {
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
-  LATHE_TRY(auto backend, open_backend(options.common, store.get()));
-  if (loaded.reference == ReferenceKind::kProcess && backend->device().kind == "host:cpu") {
-    LATHE_TRY(loaded, complete_task(*backend, std::move(loaded)));
-  }
+  ProgressLine progress(loaded.name);
+  LATHE_TRY(const auto judge, Judge::open(options.common, store.get(), progress, {.inspect_code = true}));
+  LATHE_TRY(loaded, judge->complete(std::move(loaded)));
   const auto task = std::make_shared<const TaskSpec>(std::move(loaded));
-  ProgressLine progress(task->name);
   progress.on_event({Severity::kInfo, "eval.prepare", "preparing inputs, references and baselines"});
-  GymOptions options_of_gym = gym_options(*backend);
-  options_of_gym.inspect_code = true;
-  const auto gym = Gym::start(*backend, options_of_gym, progress);
-  const auto evaluator = gym->connect();
-  LATHE_TRY(const TaskBaselines baselines, evaluator->baselines(task, stop_token()));
+  Evaluator& evaluator = judge->evaluator();
+  LATHE_TRY(const TaskBaselines baselines, evaluator.baselines(task, stop_token()));
   std::map<Ticket, std::size_t> numbers;
   std::vector<NamedVerdict> verdicts;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -108,11 +103,11 @@ Result<int> eval(EvalOptions options) {
     verdicts.push_back({path, texts[i].ok() ? Verdict{} : verdict_of(texts[i].error(), *task, depth)});
     if (!texts[i].ok()) continue;
     LATHE_TRY(const Ticket ticket,
-              evaluator->submit({.task = task, .text = *texts[i], .name = path, .depth = depth}));
+              evaluator.submit({.task = task, .text = *texts[i], .name = path, .depth = depth}));
     numbers[ticket] = i;
   }
-  while (evaluator->in_flight() > 0) {
-    auto evaluated = evaluator->poll(1);
+  while (evaluator.in_flight() > 0) {
+    auto evaluated = evaluator.poll(1);
     if (!evaluated) continue;
     NamedVerdict& named = verdicts[numbers.at(evaluated->ticket)];
     LATHE_TRY(named.verdict, std::move(evaluated->verdict));
@@ -120,8 +115,9 @@ Result<int> eval(EvalOptions options) {
     if (options.common.json_file != "-") print_verdict(named, baselines.best);
   }
   if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
-  LATHE_CHECK_OK(write_json(options.common.json_file,
-                            eval_document(task->name, verdicts, make_extras(*task, *backend, &baselines))));
+  LATHE_CHECK_OK(write_json(
+      options.common.json_file,
+      eval_document(task->name, verdicts, make_extras(*task, judge->device(), judge->peaks(), baselines))));
   return code;
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/output.h"
 #include "cli/console.h"
+#include "cli/judge.h"
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/run_plan.h"
@@ -31,19 +32,13 @@ struct TaskResult {
   bool interrupted = false;
 };
 
-/// Works on one run after another, all in one gym: while a task is searched the next one is
+/// Works on one run after another, all before one judge: while a task is searched the next one is
 /// prepared.
 class Optimizer {
  public:
-  Optimizer(const OptimizeOptions& options, const std::string& key, Store& store, Backend& backend,
-            const DevicePeaks& peaks)
-      : options_(options),
-        key_(key),
-        store_(store),
-        backend_(backend),
-        peaks_(peaks),
-        gym_(Gym::start(backend, gym_options(backend), progress_)),
-        evaluator_(gym_->connect()) {}
+  Optimizer(const OptimizeOptions& options, const std::string& key, Store& store, Judge& judge,
+            ProgressLine& progress)
+      : options_(options), key_(key), store_(store), judge_(judge), progress_(progress) {}
 
   /// `budget` is this run's own, preparation included; `next` may be nullptr.
   Result<TaskResult> work_on(const RunPlan& plan, SearchOptions budget, const RunPlan* next) {
@@ -53,15 +48,16 @@ class Optimizer {
     progress_.begin(plan.task->name);
     LATHE_TRY(const Spent spent, spent_on(plan));
     LATHE_TRY(const auto policy,
-              make_named_policy(options_.policy, options_.model, {key_, spent, backend_, progress_}));
+              make_named_policy(options_.policy, options_.model,
+                                {key_, spent, judge_.device().dialect, judge_.lane(), progress_}));
     progress_.on_event({Severity::kInfo, "optimize.prepare", "preparing inputs, references and baselines"});
-    LATHE_TRY(const TaskBaselines baselines, evaluator_->baselines(plan.task, stop_token()));
-    if (next) evaluator_->prepare(next->task);
+    LATHE_TRY(const TaskBaselines baselines, judge_.evaluator().baselines(plan.task, stop_token()));
+    if (next) judge_.evaluator().prepare(next->task);
     LATHE_TRY(auto strategy, make_named_strategy(options_.search, options_.model));
-    const SearchContext context{{plan.task, backend_.device(), peaks_},
+    const SearchContext context{{plan.task, judge_.device(), judge_.peaks()},
                                 *policy,
                                 *strategy,
-                                *evaluator_,
+                                judge_.evaluator(),
                                 store_,
                                 progress_,
                                 stop_token()};
@@ -90,7 +86,7 @@ class Optimizer {
     const std::string& run = plan.record.id;
     TaskResult result;
     result.interrupted = summary.interrupted;
-    ReportExtras extras = make_extras(*plan.task, backend_, &baselines);
+    ReportExtras extras = make_extras(*plan.task, judge_.device(), judge_.peaks(), baselines);
     extras.seconds = summary.seconds;
     LATHE_CHECK_OK(store_.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
     LATHE_TRY(const RunRecord record, store_.run(run));
@@ -109,11 +105,8 @@ class Optimizer {
   const OptimizeOptions& options_;
   const std::string& key_;
   Store& store_;
-  Backend& backend_;
-  const DevicePeaks peaks_;
-  ProgressLine progress_;
-  const std::unique_ptr<Gym> gym_;
-  const std::unique_ptr<Evaluator> evaluator_;
+  Judge& judge_;
+  ProgressLine& progress_;
 };
 
 /// One row of the final table, from the run's document. Peers' times are those beside the best
@@ -190,10 +183,7 @@ void say_how_to_go_on(const std::vector<RunPlan>& plans, std::size_t done, bool 
 /// What all runs gave, and the exit code. A task that cannot be done does not keep others from it.
 /// What one run leaves of its share of the total, which began at `begin_ns`, the others have.
 Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOptions& options,
-                         const std::string& key, std::int64_t begin_ns, Store& store, Backend& backend,
-                         std::vector<TaskResult>& results) {
-  LATHE_TRY(const DevicePeaks peaks, backend.peaks());
-  Optimizer optimizer(options, key, store, backend, peaks);
+                         std::int64_t begin_ns, Optimizer& optimizer, std::vector<TaskResult>& results) {
   int code = kSuccess;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     SearchOptions budget = options.budget;
@@ -226,12 +216,14 @@ Result<int> optimize(OptimizeOptions options) {
     budget.max_evaluations = kDefaultEvaluations;
   LATHE_TRY(const std::string key, take_api_key(options.model));
   if (options.policy != "catalog") budget.in_flight = std::max(budget.in_flight, options.model.concurrency);
-  LATHE_TRY(auto backend, open_backend(options.common, store.get()));
-  budget.in_flight = std::max(budget.in_flight, 2 * backend->device().lanes);
+  ProgressLine progress;
+  LATHE_TRY(const auto judge, Judge::open(options.common, store.get(), progress));
+  budget.in_flight = std::max(budget.in_flight, 2 * judge->device().lanes);
   for (RunPlan& plan : plans)
-    if (!plan.resumed && options.common.device == "auto") set_device(plan, backend->device().kind);
+    if (!plan.resumed && options.common.device == "auto") set_device(plan, judge->device().kind);
   std::vector<TaskResult> results;
-  LATHE_TRY(const int code, optimize_all(plans, options, key, begin_ns, *store, *backend, results));
+  Optimizer optimizer(options, key, *store, *judge, progress);
+  LATHE_TRY(const int code, optimize_all(plans, options, begin_ns, optimizer, results));
   if (results.empty()) return code;
   if (options.common.json_file != "-") print_table(results);
   json documents = json::array();

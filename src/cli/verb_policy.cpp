@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/output.h"
 #include "cli/console.h"
+#include "cli/judge.h"
 #include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -18,7 +19,6 @@
 #include "contest/kept.h"
 #include "contest/retrieval.h"
 #include "contest/standing.h"
-#include "gym/gym.h"
 #include "policy/catalog/catalog.h"
 #include "record/json.h"
 
@@ -131,14 +131,13 @@ Result<int> hold_contest(const ContestVerbOptions& options, const std::string& k
   LATHE_TRY(const auto store, open_store(options.common));
   LATHE_TRY(const RunLock lock,
             RunLock::take(store_folder(options.common), "contest-" + options.contest.name));
-  LATHE_TRY(const auto backend, open_backend(options.common, store.get()));
-  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
   ProgressLine progress(options.contest.name);
-  LATHE_TRY(const auto entrants, entrants_of(options, {key, {}, *backend, progress}));
-  const auto gym = Gym::start(*backend, gym_options(*backend), progress);
-  const auto evaluator = gym->connect();
-  const auto finished = run_contest({backend->device(), peaks, *evaluator, *store, progress, stop_token()},
-                                    entrants, tasks, options.contest);
+  LATHE_TRY(const auto judge, Judge::open(options.common, store.get(), progress));
+  LATHE_TRY(const auto entrants,
+            entrants_of(options, {key, {}, judge->device().dialect, judge->lane(), progress}));
+  const auto finished =
+      run_contest({judge->device(), judge->peaks(), judge->evaluator(), *store, progress, stop_token()},
+                  entrants, tasks, options.contest);
   LATHE_TRY(const auto samples, contest_samples(*store, options.contest.name));
   LATHE_CHECK_OK(write_samples(samples, options.out + "/samples.jsonl"));
   print("{}\n", options.out + "/samples.jsonl");

@@ -50,6 +50,10 @@ Result<int> work(const CommonOptions& options) {
   serve::WorkerSetup setup{
       .hello = {.kind = {device.kind, kGymVersion}, .device_name = device.name, .slots = slots_of(device)},
       .busy_seconds = [&] { return backend->usage().busy_seconds; },
+      .measure = [&]() -> Result<DeviceRecord> {
+        LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+        return DeviceRecord{device, peaks};
+      },
       .stop = stop_token()};
   if (device.kind == "host:cpu")
     setup.complete = [&](TaskSpec spec) { return complete_task(*backend, std::move(spec)); };

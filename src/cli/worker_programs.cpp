@@ -29,6 +29,7 @@ std::vector<std::string> environment_of_workers() {
 
 Result<std::vector<std::string>> worker_devices(const std::string& device) {
   LATHE_TRY(const DeviceChoice choice, parse_device(device));
+  if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
   if (choice.kind == DeviceChoice::Kind::kHostCpu) return std::vector<std::string>{"host:cpu"};
   if (choice.kind == DeviceChoice::Kind::kCuda)

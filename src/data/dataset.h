@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/device_record.h"
 #include "base/cancel.h"
-#include "data/device_record.h"
 #include "data/pairs.h"
 #include "data/split.h"
 #include "store/store.h"

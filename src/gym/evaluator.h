@@ -49,7 +49,7 @@ struct TaskBaselines {
   std::string best;  ///< the fastest peer's name: the speedup over it is what a search maximises
 };
 
-/// A client's connection to a gym of this process (docs/service.md has the same over HTTP): submit
+/// A client's connection to a gym, of this process or of a service (serve/client): submit
 /// candidates of any number of tasks, take verdicts in the order in which they finish. A candidate
 /// that dies, hangs, forks or floods costs only its own verdict. All members are thread-safe; what
 /// is under way when a client is destroyed is cancelled.
@@ -72,6 +72,9 @@ class Evaluator {
   virtual Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task,
                                           const CancelToken& cancel) = 0;
 };
+
+/// The verdict on a text that is no candidate, from why it is none: BUILD_FAILED, "bad_candidate".
+Verdict unreadable_verdict(const EvaluationRequest& request, const Error& why);
 
 /// Submits one request to a client that has no other in flight, and waits for what becomes of it.
 Result<Verdict> evaluate_alone(Evaluator& evaluator, EvaluationRequest request);

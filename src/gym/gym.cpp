@@ -87,10 +87,6 @@ Verdict without_evidence(const EvaluationRequest& request, Outcome outcome, std:
   return verdict;
 }
 
-Verdict unreadable(const EvaluationRequest& request, const Error& error) {
-  return without_evidence(request, Outcome::kBuildFailed, "bad_candidate", error);
-}
-
 /// What the machine could not do, out of memory perhaps, is not the candidate's fault.
 Verdict machine_failed(const EvaluationRequest& request, const Error& error) {
   return without_evidence(request, Outcome::kInfra, "gym_infra", error);
@@ -341,10 +337,10 @@ class LocalGym final : public Gym {
   /// The verdict if the text is no candidate; else its build goes on to be judged.
   Result<std::optional<Verdict>> build(Job& job) {
     const EvaluationRequest& request = job.request;
-    if (request.unreadable) return std::optional(unreadable(request, *request.unreadable));
+    if (request.unreadable) return std::optional(unreadable_verdict(request, *request.unreadable));
     const auto candidate = parse_candidate(
         request.text, request.name.empty() ? digest_of(request.text).short_hex() : request.name);
-    if (!candidate.ok()) return std::optional(unreadable(request, candidate.error()));
+    if (!candidate.ok()) return std::optional(unreadable_verdict(request, candidate.error()));
     const DeviceLane::Lease lease =
         backend_.device().quiet_compiles
             ? DeviceLane::Lease()
@@ -480,6 +476,10 @@ Result<TaskBaselines> LocalEvaluator::baselines(std::shared_ptr<const TaskSpec> 
 }
 
 }  // namespace
+
+Verdict unreadable_verdict(const EvaluationRequest& request, const Error& why) {
+  return without_evidence(request, Outcome::kBuildFailed, "bad_candidate", why);
+}
 
 Result<Verdict> evaluate_alone(Evaluator& evaluator, EvaluationRequest request) {
   LATHE_TRY(const Ticket ticket, evaluator.submit(std::move(request)));

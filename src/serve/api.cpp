@@ -166,6 +166,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
         {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
         {{"GET", "/v1/evaluations/{id}/evidence"}, Role::kRead, &TheApi::evidence},
         {{"GET", "/v1/events"}, Role::kRead, &TheApi::events},
+        {{"GET", "/v1/device"}, Role::kRead, &TheApi::device},
         {{"GET", "/v1/tasks"}, Role::kRead, &TheApi::list_tasks},
         {{"GET", "/metrics"}, Role::kRead, &TheApi::metrics},
         {{"POST", "/v1/workers"}, Role::kWorker, &TheApi::worker_joins},
@@ -493,6 +494,17 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       for (const auto& [task, digest] : own_) items.push_back({{"name", task}, {"digest", digest.hex()}});
     }
     call->respond(json_response(200, {{"items", std::move(items)}}));
+  }
+
+  void device(const CallPtr& call) {
+    service_.counts([self = shared_from_this(), call](const Result<ServiceCounts>& counts) {
+      if (!counts.ok()) return self->refuse(call, counts.error());
+      if (!counts->device)
+        return call->respond(fault_response(
+            503, "unavailable", "no worker of this front end has measured its device yet", call->trace));
+      call->respond(json_response(
+          200, {{"gym_version", self->options_.gym_version}, {"device", lathe::to_json(*counts->device)}}));
+    });
   }
 
   void metrics(const CallPtr& call) {

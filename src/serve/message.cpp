@@ -49,6 +49,9 @@ struct ToJson {
             {"device_name", hello.device_name},
             {"slots", hello.slots}};
   }
+  json operator()(const WorkerDevice& device) const {
+    return {{"type", "device"}, {"device", lathe::to_json(device.record)}};
+  }
   json operator()(const WorkerBeat& beat) const {
     return {{"type", "beat"}, {"busy_seconds", beat.busy_seconds}};
   }
@@ -121,6 +124,11 @@ Result<WorkerMessage> worker_message_from_json(const json& document) {
     reader.read("device_name", hello.device_name);
     reader.read("slots", hello.slots);
     return unless_wrong<WorkerMessage>(reader, hello);
+  }
+  if (type == "device") {
+    auto record = device_record_from_json(document.value("device", json::object()));
+    if (!record.ok()) return corrupt(record.error().message);
+    return WorkerMessage(WorkerDevice{*std::move(record)});
   }
   if (type == "beat") {
     WorkerBeat beat;

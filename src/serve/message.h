@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "backend/device_record.h"
 #include "base/fd.h"
 #include "serve/ledger.h"
 #include "serve/work_queue.h"
@@ -13,7 +14,7 @@
 namespace lathe::serve {
 
 /// Front ends and workers of other protocols do not work together; a worker says its own first.
-inline constexpr int kWorkerProtocol = 1;
+inline constexpr int kWorkerProtocol = 2;
 
 // From a worker to its front end.
 struct WorkerHello {
@@ -21,6 +22,10 @@ struct WorkerHello {
   WorkerKind kind;
   std::string device_name;
   int slots = 1;  ///< evaluations that it wants to have at once
+};
+/// What it measured its device to be: once, some time after its hello.
+struct WorkerDevice {
+  DeviceRecord record;
 };
 struct WorkerBeat {
   double busy_seconds = 0;  ///< of the device, since the worker's start
@@ -32,7 +37,7 @@ struct WorkerAnswer {
 };
 /// The worker takes no more work and gives back what it has.
 struct WorkerLeaves {};
-using WorkerMessage = std::variant<WorkerHello, WorkerBeat, WorkerAnswer, WorkerLeaves>;
+using WorkerMessage = std::variant<WorkerHello, WorkerDevice, WorkerBeat, WorkerAnswer, WorkerLeaves>;
 
 // From the front end to a worker.
 struct WorkOrder {

@@ -320,6 +320,26 @@ const char* const kOpenApiDocument = R"json({
     }
    }
   },
+  "/v1/device": {
+   "get": {
+    "operationId": "device",
+    "summary": "What a worker of this front end measured its device to be: for schedules and prompts. Every verdict has the device of its own evaluation.",
+    "responses": {
+     "200": {
+      "description": "The device.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Measured"}}}
+     },
+     "401": {
+      "description": "No valid token.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
+     "503": {
+      "description": "No worker has measured its device yet.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     }
+    }
+   }
+  },
   "/v1/tasks": {
    "get": {
     "operationId": "listTasks",
@@ -752,6 +772,39 @@ const char* const kOpenApiDocument = R"json({
      "retry": {"type": "boolean", "description": "INFRA: nothing is known of the candidate; submit it again."}
     }
    },
+   "Measured": {
+    "type": "object",
+    "required": ["gym_version", "device"],
+    "properties": {"gym_version": {"type": "string"}, "device": {"$ref": "#/components/schemas/Device"}}
+   },
+   "Device": {
+    "type": "object",
+    "required": ["kind", "cuda", "name", "threads", "facts", "flops_per_second", "tensor_flops_per_second", "levels"],
+    "properties": {
+     "kind": {"type": "string", "description": "cpu, cuda or host:cpu: of its evaluations."},
+     "cuda": {"type": "boolean", "description": "Kernels are CUDA."},
+     "name": {"type": "string"},
+     "jail": {"type": "string"},
+     "threads": {"type": "integer", "description": "That a candidate may use."},
+     "lanes": {"type": "integer", "description": "Evaluations that a worker is glad to have at once."},
+     "facts": {"type": "object", "description": "What plans may compute with: l2_bytes, ...", "additionalProperties": {"type": "number"}},
+     "flops_per_second": {"type": "number"},
+     "tensor_flops_per_second": {"type": "number"},
+     "levels": {
+      "type": "array",
+      "description": "Of memory, the fastest first.",
+      "items": {
+       "type": "object",
+       "required": ["name", "capacity_bytes", "bytes_per_second"],
+       "properties": {
+        "name": {"type": "string"},
+        "capacity_bytes": {"type": "number"},
+        "bytes_per_second": {"type": "number"}
+       }
+      }
+     }
+    }
+   },
    "Tasks": {
     "type": "object",
     "required": ["items"],
@@ -783,7 +836,7 @@ const char* const kOpenApiDocument = R"json({
     "required": ["type", "protocol", "device_kind", "gym_version", "device_name", "slots"],
     "properties": {
      "type": {"enum": ["hello"]},
-     "protocol": {"enum": [1]},
+     "protocol": {"enum": [2]},
      "device_kind": {"type": "string"},
      "gym_version": {"type": "string"},
      "device_name": {"type": "string"},
@@ -833,6 +886,12 @@ const char* const kOpenApiDocument = R"json({
            "properties": {"code": {"type": "string"}, "message": {"type": "string"}}
           }
          }
+        },
+        {
+         "type": "object",
+         "description": "What it measured its device to be; once in a session.",
+         "required": ["type", "device"],
+         "properties": {"type": {"enum": ["device"]}, "device": {"$ref": "#/components/schemas/Device"}}
         },
         {
          "type": "object",

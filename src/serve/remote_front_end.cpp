@@ -176,6 +176,7 @@ class Bridge {
         busy_seconds_ = beat->busy_seconds;
         return;
       }
+      if (const auto* device = std::get_if<WorkerDevice>(&message)) device_ = *device;
       if (auto* answer = std::get_if<WorkerAnswer>(&message)) {
         const auto lease = leases_.find(answer->lease);
         if (lease == leases_.end()) return;  // of a session that is over
@@ -269,6 +270,7 @@ class Bridge {
       note_answer();
       session_ = std::move(session);
       outbox_.clear();
+      if (device_) outbox_.emplace_back(*device_);
       if (draining_) outbox_.emplace_back(WorkerLeaves{});
       leases_.clear();
       said_ = received_ = 0;
@@ -424,6 +426,7 @@ class Bridge {
   std::map<std::int64_t, std::int64_t> leases_;  // by the number here, the front end's
   std::int64_t last_lease_ = 0;
   double busy_seconds_ = 0;
+  std::optional<WorkerDevice> device_;  // told in every session
   std::int64_t heard_ns_ = steady_clock().now_ns(), watched_ns_ = heard_ns_;
   std::int64_t next_beat_ns_ = 0, farewell_until_ns_ = 0;
   CancelToken listening_cancel_;

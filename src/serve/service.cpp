@@ -254,6 +254,7 @@ class TheService final : public Service {
             if (found == workers_.end()) return;
             Worker& worker = found->second;
             if (std::holds_alternative<WorkerLeaves>(message)) worker.leaves = true;
+            if (const auto* device = std::get_if<WorkerDevice>(&message)) counts_.device = device->record;
             if (const auto* beat = std::get_if<WorkerBeat>(&message)) {
               (void)queue_.renew(name);
               const double seconds = static_cast<double>(clock_.now_ns() - worker.beat_ns) * 1e-9;

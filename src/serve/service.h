@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,7 @@ struct WorkerState {
   double busy_share = 0;  ///< share of recent time that the device was busy
 };
 
-/// What /metrics shows of the service.
+/// What /metrics and /v1/device show of the service.
 struct ServiceCounts {
   QueueCounts queue;
   std::map<std::string, std::int64_t> verdicts;    ///< by outcome, since the start
@@ -84,7 +85,8 @@ struct ServiceCounts {
   };
   std::map<std::string, Histogram> stages;
   std::vector<WorkerState> workers;
-  bool ready = false;  ///< a worker is connected, and the last write to the ledger succeeded
+  std::optional<DeviceRecord> device;  ///< of the worker that has told it last
+  bool ready = false;                  ///< a worker is connected, and the last write to the ledger succeeded
 };
 inline constexpr double kStageBounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300};
 

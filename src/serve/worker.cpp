@@ -23,6 +23,7 @@ class WorkerLoop {
     LATHE_CHECK_OK(stream_.send(encode(WorkerMessage(setup_.hello))));
     std::thread answering([this] { answer_all(); });
     std::thread beating([this] { beat(); });
+    std::thread measuring([this] { tell_device(); });
     const Status status = take_orders();
     {
       std::lock_guard lock(mutex_);
@@ -33,6 +34,7 @@ class WorkerLoop {
     stream_.close();
     answering.join();
     beating.join();
+    measuring.join();
     return status;
   }
 
@@ -123,6 +125,13 @@ class WorkerLoop {
            {{"request", job->trace}, {"evaluation", job->id.hex()}}});
       (void)stream_.send(encode(WorkerMessage(std::move(answer))));
     }
+  }
+
+  void tell_device() {
+    if (!setup_.measure) return;
+    auto record = setup_.measure();
+    if (record.ok()) return (void)stream_.send(encode(WorkerMessage(WorkerDevice{*std::move(record)})));
+    events_.on_event({Severity::kWarning, "worker.unmeasured", record.error().to_string()});
   }
 
   void beat() {

@@ -15,6 +15,8 @@ struct WorkerSetup {
   std::function<double()> busy_seconds = [] { return 0.0; };  ///< of the device so far; called on any thread
   /// Adapts a task to the device before it is evaluated; kInvalid if the device cannot take it.
   std::function<Result<TaskSpec>(TaskSpec)> complete = [](TaskSpec spec) { return spec; };
+  /// Measures the device, on a thread of its own, while orders are taken; absent: nobody is told.
+  std::function<Result<DeviceRecord>()> measure = {};
   CancelToken stop = {};  ///< once raised, the worker announces that it leaves, and ends
 };
 

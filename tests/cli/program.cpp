@@ -77,7 +77,12 @@ ProgramTest::ProgramTest() {
   write("tiny.toml", kTinyTask);
 }
 
-ProgramTest::~ProgramTest() { std::filesystem::remove_all(folder_); }
+ProgramTest::~ProgramTest() {
+  // Processes of a program that was killed end a little later, and clear up after themselves.
+  std::error_code failed;
+  eventually(10, [&] { return std::filesystem::remove_all(folder_, failed), !failed; });
+  if (failed) ADD_FAILURE() << "cannot remove " << folder_ << ": " << failed.message();
+}
 
 void ProgramTest::write(const std::string& name, const std::string& text) const {
   if (!write_file_atomically(path(name), text).ok()) ADD_FAILURE() << "cannot write " << name;

@@ -8,13 +8,9 @@
 #include <thread>
 
 #include "bench/serve/http_client.h"
-#include "gym/gym.h"
 #include "record/json.h"
-#include "serve/memory_queue.h"
 #include "serve/remote_message.h"
-#include "serve/sqlite_ledger.h"
-#include "task/spec.h"
-#include "tests/store/fixtures.h"
+#include "tests/serve/service_here.h"
 
 namespace lathe::serve {
 namespace {
@@ -22,91 +18,14 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr const char* kTask = R"toml(
-name = "tiny"
-dims = { n = [1, 4096] }
-tensor = [{ name = "x", shape = ["n"] }]
-graph = "y = add(x, x)"
-shape = [{ name = "small", n = 2048 }]
-)toml";
-
-/// A worker inside the process: answers at once, but for candidates that are to wait.
-class InstantLink final : public WorkerLink {
- public:
-  explicit InstantLink(Service& service) : service_(service) {}
-  void send(const FrontMessage& message) override {
-    if (const auto* order = std::get_if<WorkOrder>(&message); order && order->candidate != "wait") {
-      WorkerAnswer answer{order->lease, Verdict{}, {}};
-      answer.verdict->outcome = Outcome::kPass;
-      answer.verdict->reason = "ok";
-      answer.verdict->task = order->task;
-      answer.verdict->candidate = digest_of(order->candidate);
-      answer.verdict->depth = order->depth;
-      service_.worker_said("w", answer);
-    }
-    if (const auto* cancel = std::get_if<CancelOrder>(&message))
-      service_.worker_said("w",
-                           WorkerAnswer{cancel->lease, std::nullopt, {ErrorCode::kCancelled, "cancelled"}});
-  }
-  void end() override {}
-
- private:
-  Service& service_;
-};
-
-class ApiTest : public testing::Test {
+class ApiTest : public testing::Test, public ServiceHere {
  protected:
-  ApiTest() { start({}); }
-  ~ApiTest() override { stop(); }
-
-  void start(HttpLimits limits, bool with_worker = true) {
-    stop();
-    ledger_ = *open_sqlite_ledger(folder_.path());
-    queue_ = make_memory_queue({}, steady_clock());
-    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
-    const TaskSpec task = parse_task(kTask, "tiny").value();
-    const StoredTask tiny{task.digest, "tiny", kTask};
-    ASSERT_TRUE(ledger_->write({.tasks = {tiny}}).ok());
-    api_ = Api::make(
-        *service_,
-        {.device_kind = "cpu", .gym_version = kGymVersion, .own_tasks = {tiny}, .max_unfinished = 500},
-        null_sink());
-    server_ = *HttpServer::start("127.0.0.1", 0, limits, api_->handler());
-    if (with_worker)
-      service_->worker_joined("w", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
-                              std::make_shared<InstantLink>(*service_));
-    stopping_ = false;
-    turning_ = std::thread([this] {
-      while (!stopping_) service_->turn(0.01);
-    });
-  }
-  void stop() {
-    if (!turning_.joinable()) return;
-    stopping_ = true;
-    turning_.join();
-    server_->stop();
-    service_.reset();
-    server_.reset();
-    api_.reset();
-    ledger_.reset();
-  }
-
-  int port() const { return server_->port(); }
   static json body(const Result<HttpAnswer>& answer) { return json::parse(answer->body); }
   static std::string submission(const std::string& candidate, json more = json::object()) {
     more["task"] = "tiny";
     more["candidate"] = candidate;
     return more.dump();
   }
-
-  const TemporaryFolder folder_;
-  std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<WorkQueue> queue_;
-  std::unique_ptr<Service> service_;
-  std::shared_ptr<Api> api_;
-  std::unique_ptr<HttpServer> server_;
-  std::atomic<bool> stopping_{false};
-  std::thread turning_;
 };
 
 TEST_F(ApiTest, OnePostOneVerdict) {
@@ -130,10 +49,10 @@ TEST_F(ApiTest, TasksComeByNameDigestOrText) {
   const json tasks = body(client.get("/v1/tasks"));
   ASSERT_EQ(tasks["items"].size(), 1u);
   const std::string digest = tasks["items"][0]["digest"];
-  std::string text = kTask;
+  std::string text = kTinyTask;
   text.replace(text.find("2048"), 4, "1024");
   for (const json& task : {json("tiny"), json(digest), json({{"name", "tiny"}}), json({{"digest", digest}}),
-                           json({{"toml", kTask}}), json({{"toml", text}})}) {
+                           json({{"toml", kTinyTask}}), json({{"toml", text}})}) {
     const auto answer =
         client.post("/v1/evaluations?wait=10", json({{"task", task}, {"candidate", "x"}}).dump());
     EXPECT_EQ(answer->status, 200) << answer->body;
@@ -195,7 +114,8 @@ TEST_F(ApiTest, AFullQueueIs429) {
   for (int i = 0; i < 600; ++i)
     items.push_back({{"task", "tiny"}, {"candidate", "wait"}, {"depth", i % 2 ? "screen" : "final"}});
   for (int i = 0; i < 600; ++i)
-    items[static_cast<std::size_t>(i)]["task"] = {{"toml", std::string(kTask) + "# " + std::to_string(i)}};
+    items[static_cast<std::size_t>(i)]["task"] = {
+        {"toml", std::string(kTinyTask) + "# " + std::to_string(i)}};
   const auto some = client.post("/v1/evaluations/batch", json({{"items", items}}).dump());
   EXPECT_EQ(some->status, 202);
   EXPECT_EQ(body(some)["items"][599]["error"]["code"], "busy");
@@ -444,6 +364,11 @@ TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
     check("GET", "/v1/evaluations/{id}/evidence", "/v1/evaluations/" + id + "/evidence" + query);
   check("DELETE", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
   check("GET", "/v1/tasks", "/v1/tasks");
+  check("GET", "/v1/device", "/v1/device");
+  service_->worker_said("w",
+                        WorkerDevice{{.device = {.kind = "cpu", .name = "box", .facts = {{"l2_bytes", 9}}},
+                                      .peaks = {.levels = {{"L1", 1, 2}}}}});
+  check("GET", "/v1/device", "/v1/device");
   check("GET", "/healthz", "/healthz");
   check("GET", "/readyz", "/readyz");
 

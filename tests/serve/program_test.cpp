@@ -86,6 +86,36 @@ TEST_F(ServeProgramTest, OneRealVerdictWithAWorkerKilledInTheMiddle) {
   EXPECT_TRUE(helpers_are_gone());
 }
 
+TEST_F(ServeProgramTest, OptimizeAsksAServiceAsItAsksThisMachineAndItsEndInTheMiddleCostsNothing) {
+  start({});
+  const std::string url = "http://127.0.0.1:" + std::to_string(port_);
+  Program optimize(folder_, {"optimize", "tiny.toml", "--evals", "4", "--device", url, "--json", "run.json"});
+  ASSERT_TRUE(eventually(120, [&] {
+    const auto done = HttpClient(port_).get("/v1/evaluations");
+    return done.ok() && json::parse(done->body)["items"].size() >= 2;
+  })) << optimize.err();
+  program_->signal(SIGKILL);
+  program_->wait(10);
+  start({});
+  EXPECT_EQ(optimize.wait(200), 0) << optimize.err();
+  const json run = json::parse(read_file(path("run.json")).value());
+  EXPECT_GE(run["evaluations"], 4) << run;
+  EXPECT_GT(run["best"]["speedup_best"], 0) << run;
+
+  write("kernel.cpp", kTinyKernel);
+  Program eval(folder_, {"eval", "tiny.toml", "kernel.cpp", "--device", url, "--depth", "verify"});
+  EXPECT_EQ(eval.wait(120), 0) << eval.err();
+  EXPECT_THAT(eval.out(), testing::StartsWith("PASS"));
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"eval", "tiny.toml", "kernel.cpp", "--device", url, "--threads", "2"},
+        {"doctor", "--device", url},
+        {"serve", "--device", url, "--store", "another"}}) {
+    Program refused(folder_, wrong);
+    EXPECT_EQ(WEXITSTATUS(refused.wait(20)), 3) << refused.err();
+    EXPECT_THAT(refused.err(), testing::HasSubstr("hint: "));
+  }
+}
+
 TEST_F(ServeProgramTest, EveryProcessKilledAtRandomTimesAndEveryAnswerOnce) {
   start();
   constexpr int kCount = 400;

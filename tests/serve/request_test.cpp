@@ -59,7 +59,9 @@ TEST(Message, WhateverComesIsAMessageOrAnError) {
   Verdict verdict;
   const std::vector<std::string> sound = {
       encode(FrontMessage(make_order())), encode(WorkerMessage(WorkerAnswer{3, verdict, {}})),
-      encode(WorkerMessage(WorkerBeat{1.5})), encode(WorkerMessage(WorkerLeaves{}))};
+      encode(WorkerMessage(WorkerBeat{1.5})), encode(WorkerMessage(WorkerLeaves{})),
+      encode(WorkerMessage(
+          WorkerDevice{{.device = {.kind = "cpu", .name = "box"}, .peaks = {.levels = {{"L1", 1, 2}}}}}))};
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes = sound[rng.below(sound.size())];
     for (std::uint64_t edits = 1 + rng.below(4); edits > 0; --edits) {

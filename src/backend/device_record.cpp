@@ -1,4 +1,6 @@
-#include "data/device_record.h"
+#include "backend/device_record.h"
+
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -7,6 +9,12 @@
 namespace lathe {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr int kMostLanes = 1024;
+
+}  // namespace
 
 json to_json(const DeviceRecord& record) {
   json levels = json::array();
@@ -19,7 +27,9 @@ json to_json(const DeviceRecord& record) {
   return {{"kind", record.device.kind},
           {"cuda", record.device.dialect == Dialect::kCuda},
           {"name", record.device.name},
+          {"jail", record.device.jail},
           {"threads", record.device.threads},
+          {"lanes", record.device.lanes},
           {"facts", facts},
           {"flops_per_second", record.peaks.flops_per_second},
           {"tensor_flops_per_second", record.peaks.tensor_flops_per_second},
@@ -34,7 +44,9 @@ Result<DeviceRecord> device_record_from_json(const json& object) {
   reader.read("kind", record.device.kind);
   reader.read("cuda", cuda);
   reader.read("name", record.device.name);
+  if (reader.has("jail")) reader.read("jail", record.device.jail);
   reader.read("threads", record.device.threads);
+  if (reader.has("lanes")) reader.read("lanes", record.device.lanes);
   reader.read("facts", facts);
   reader.read("flops_per_second", record.peaks.flops_per_second);
   reader.read("tensor_flops_per_second", record.peaks.tensor_flops_per_second);
@@ -44,6 +56,8 @@ Result<DeviceRecord> device_record_from_json(const json& object) {
     level.read("bytes_per_second", to.bytes_per_second);
   });
   LATHE_CHECK_OK(reader.status());
+  if (record.device.lanes < 1 || record.device.lanes > kMostLanes)
+    return invalid(fmt::format("device.lanes is not from 1 to {}", kMostLanes));
   record.device.dialect = cuda ? Dialect::kCuda : Dialect::kCpu;
   for (const auto& [name, value] : facts) record.device.facts[name] = static_cast<std::int64_t>(value);
   return record;

@@ -6,15 +6,15 @@
 
 namespace lathe {
 
-/// The device that a task's kernels were timed on, as far as prompts and schedules depend on it:
-/// with it, examples can be written again on a machine that has no such device.
+/// A device as far as prompts and schedules depend on it: with it they can be written on a machine
+/// that has no such device.
 struct DeviceRecord {
   DeviceInfo device;
   DevicePeaks peaks;
 };
 
 nlohmann::json to_json(const DeviceRecord& record);
-/// Errors name the field.
+/// Jail and lanes may be missing, as in older records. Errors: kInvalid, which names the field.
 Result<DeviceRecord> device_record_from_json(const nlohmann::json& json);
 
 }  // namespace lathe
