@@ -329,7 +329,10 @@ void add_data(CLI::App& app, Run& run) {
   drafts->add_option("--tasks", options->drafts.tasks, "How many")
       ->check(one_or_more())
       ->capture_default_str();
-  drafts->add_option("--kernels", options->drafts.kernels, "Of a task, most promising first")
+  drafts->add_option("--extents", options->drafts.extents, "Of a task: its own and others of its composition")
+      ->check(whole_number(1, 64))
+      ->capture_default_str();
+  drafts->add_option("--kernels", options->drafts.kernels, "Of each, most promising first")
       ->check(one_or_more())
       ->capture_default_str();
   drafts->add_option("--seed", options->drafts.seed, "The first task's seed, as of data make")

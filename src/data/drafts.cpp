@@ -1,6 +1,9 @@
 #include "data/drafts.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/parallel.h"
 #include "data/split.h"
@@ -13,21 +16,17 @@ namespace {
 using nlohmann::json;
 
 struct TaskDrafts {
-  std::shared_ptr<const TaskSpec> task;
+  std::vector<std::shared_ptr<const TaskSpec>> tasks;  // one for each of its extents that has examples
   bool held_out = false;
   std::vector<std::string> lines;
 };
 
-Result<TaskDrafts> drafts_of(const DraftContext& context, const DraftOptions& options, int index) {
-  TaskDrafts drafts;
-  const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(index);
-  LATHE_TRY(const std::string text, generate_task(seed, options.generate));
+Status add_examples(const DraftContext& context, const DraftOptions& options, std::uint64_t seed,
+                    const std::string& text, TaskDrafts& drafts) {
   LATHE_TRY(TaskSpec parsed, parse_task(text, "generated"));
-  const auto task = drafts.task = std::make_shared<const TaskSpec>(std::move(parsed));
-  drafts.held_out = is_held_out(composition_of(*task));
-  if (drafts.held_out) return drafts;
+  const auto task = std::make_shared<const TaskSpec>(std::move(parsed));
   const auto prompt = context.prompter.render({*task, context.device, context.peaks, {}}, options.prompt);
-  if (!prompt.ok()) return drafts;
+  if (!prompt.ok()) return Ok{};
   LATHE_TRY(const auto proposals,
             propose_now(*context.make_policy(), {.context = {task, context.device, context.peaks},
                                                  .count = options.kernels,
@@ -42,6 +41,40 @@ Result<TaskDrafts> drafts_of(const DraftContext& context, const DraftOptions& op
                                 {"candidate", digest_of(proposal.text).hex()}}
                                .dump() +
                            "\n");
+  if (!proposals.empty()) drafts.tasks.push_back(task);
+  return Ok{};
+}
+
+/// Forms of the task with other extents than its own, the exam's and each other's, as far as there
+/// are some.
+Result<std::vector<std::string>> other_extents(const TaskSpec& task, const DraftOptions& options, int index) {
+  std::set<Dims> taken = {task.shapes.front().dims};
+  if (const auto exam = reshape_for_exam(task, options.seed, index); exam.ok()) {
+    LATHE_TRY(const TaskSpec examined, parse_task(*exam, "exam"));
+    taken.insert(examined.shapes.front().dims);
+  }
+  Rng rng(Seed::from_number(options.seed).derive("data.draft", static_cast<std::uint64_t>(index)));
+  std::vector<std::string> texts;
+  for (int i = 1; i < options.extents; ++i) {
+    const auto text = reshape(task, rng, fmt::format("{}_{}", task.name, i));
+    if (!text.ok()) break;
+    LATHE_TRY(const TaskSpec other, parse_task(*text, "reshaped"));
+    if (taken.insert(other.shapes.front().dims).second) texts.push_back(*text);
+  }
+  return texts;
+}
+
+Result<TaskDrafts> drafts_of(const DraftContext& context, const DraftOptions& options, int index) {
+  TaskDrafts drafts;
+  const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(index);
+  LATHE_TRY(const std::string text, generate_task(seed, options.generate));
+  LATHE_TRY(const TaskSpec task, parse_task(text, "generated"));
+  drafts.held_out = is_held_out(composition_of(task));
+  if (drafts.held_out) return drafts;
+  LATHE_CHECK_OK(add_examples(context, options, seed, text, drafts));
+  if (options.extents == 1) return drafts;
+  LATHE_TRY(const auto others, other_extents(task, options, index));
+  for (const std::string& other : others) LATHE_CHECK_OK(add_examples(context, options, seed, other, drafts));
   return drafts;
 }
 
@@ -60,8 +93,7 @@ Result<Drafts> draft_examples(const DraftContext& context, const DraftOptions& o
       ++drafts.held_out;
     else if (one.lines.empty())
       ++drafts.without;
-    else
-      drafts.tasks.push_back(one.task);
+    drafts.tasks.insert(drafts.tasks.end(), one.tasks.begin(), one.tasks.end());
     for (const std::string& line : one.lines) drafts.lines += line;
     drafts.examples += static_cast<int>(one.lines.size());
   }

@@ -15,7 +15,8 @@ namespace lathe {
 struct DraftOptions {
   std::uint64_t seed = 1;  ///< as DataOptions::seed
   int tasks = 500;
-  int kernels = 2;  ///< of a task, the policy's most promising
+  int extents = 1;  ///< of a task: its own, and others that no exam of the data set has
+  int kernels = 2;  ///< of each, the policy's most promising
   GenerateOptions generate = {};
   PromptOptions prompt = {.max_tokens = 6000};
 };
@@ -31,7 +32,7 @@ struct DraftContext {
 struct Drafts {
   std::string lines;  ///< of a data file (docs/training.md), "kind": "draft"
   int examples = 0;
-  std::vector<std::shared_ptr<const TaskSpec>> tasks;  ///< of the examples
+  std::vector<std::shared_ptr<const TaskSpec>> tasks;  ///< of the examples, each with its extents
   int held_out = 0;                                    ///< for their compositions
   int without = 0;  ///< for which the policy has no kernel, or whose prompt exceeds the budget
 };

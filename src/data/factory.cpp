@@ -84,7 +84,9 @@ class Factory {
       Rng rng(
           Seed::from_number(options_.seed).derive("data.reshape", static_cast<std::uint64_t>(work.index)));
       const bool is_trained_on = !is_held_out(composition_of(trained));
-      if (const auto text = is_trained_on ? reshape(trained, rng) : Result<std::string>(Error{}); text.ok()) {
+      if (const auto text = is_trained_on ? reshape(trained, rng, trained.name + "_reshaped")
+                                          : Result<std::string>(Error{});
+          text.ok()) {
         LATHE_TRY(TaskSpec task, parse_task(*text, "reshaped"));
         work.task = std::make_shared<const TaskSpec>(std::move(task));
         work.split = Split::kShapes;
@@ -246,8 +248,7 @@ Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, cons
       tasks.push_back({std::make_shared<const TaskSpec>(std::move(task)), Split::kCompositions});
       continue;
     }
-    Rng rng(Seed::from_number(options.seed).derive("data.exam", static_cast<std::uint64_t>(index)));
-    const auto text = reshape(task, rng);
+    const auto text = reshape_for_exam(task, options.seed, index);
     if (!text.ok()) continue;  // too small for other extents
     LATHE_TRY(TaskSpec reshaped, parse_task(*text, "reshaped"));
     tasks.push_back({std::make_shared<const TaskSpec>(std::move(reshaped)), Split::kShapes});

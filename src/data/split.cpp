@@ -53,7 +53,7 @@ bool is_held_out(std::string_view composition) {
   return Rng(Seed{digest.bytes}).below(100) < kHeldOutPercent;
 }
 
-Result<std::string> reshape(const TaskSpec& task, Rng& rng) {
+Result<std::string> reshape(const TaskSpec& task, Rng& rng, const std::string& name) {
   for (int i = 0; i < kMaxTries; ++i) {
     std::string text;
     bool in_shape = false;
@@ -63,17 +63,22 @@ Result<std::string> reshape(const TaskSpec& task, Rng& rng) {
       at = end + 1;
       in_shape |= line == "[[shape]]";
       if (line.starts_with("name = ") && !in_shape)
-        text += fmt::format("name = \"{}_reshaped\"", task.name);
+        text += fmt::format("name = \"{}\"", name);
       else
         text += in_shape ? with_other_extent(line, task, rng) : std::string(line);
       text += '\n';
     }
-    const auto reshaped = parse_task(text, task.name + "_reshaped.toml");
+    const auto reshaped = parse_task(text, name + ".toml");
     if (!reshaped.ok() || reshaped->shapes.front().dims == task.shapes.front().dims) continue;
     const auto report = lint(*reshaped, Seed::from_number(rng.below(1u << 30)));
     if (report.ok() && report->sound()) return text;
   }
   return invalid("no other extents were found for task " + task.name);
+}
+
+Result<std::string> reshape_for_exam(const TaskSpec& task, std::uint64_t seed, int index) {
+  Rng rng(Seed::from_number(seed).derive("data.exam", static_cast<std::uint64_t>(index)));
+  return reshape(task, rng, task.name + "_reshaped");
 }
 
 }  // namespace lathe

@@ -28,6 +28,8 @@ bool is_held_out(std::string_view composition);
 
 /// A sound task like `task` with other extents: every scored one between its lowest and itself.
 /// Errors: the task is too small, or lint refuses what was drawn.
-Result<std::string> reshape(const TaskSpec& task, Rng& rng);
+Result<std::string> reshape(const TaskSpec& task, Rng& rng, const std::string& name);
+/// The one that examines what was learned of task `index` of a data set.
+Result<std::string> reshape_for_exam(const TaskSpec& task, std::uint64_t seed, int index);
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 
 #include "backend/fake/fake_backend.h"
 #include "candidate/candidate.h"
+#include "data/factory.h"
 #include "data/split.h"
 #include "policy/catalog/catalog.h"
 
@@ -67,6 +68,31 @@ TEST_F(DraftsTest, HeldOutCompositionsAreLeftOut) {
         *generate_task(options_.seed + static_cast<std::uint64_t>(i), options_.generate), "generated");
     EXPECT_FALSE(is_held_out(composition_of(*task)) && drafted.contains(task->name)) << task->name;
   }
+}
+
+TEST_F(DraftsTest, OtherExtentsAreOfTheSameCompositionAndNoneIsTheExams) {
+  options_.tasks = 12;
+  options_.kernels = 1;
+  const Drafts alone = drafts();
+  options_.extents = 3;
+  const Drafts made = drafts();
+  EXPECT_GT(made.tasks.size(), 2 * alone.tasks.size());
+  EXPECT_LE(made.tasks.size(), 3 * alone.tasks.size());
+  EXPECT_EQ(made.examples, static_cast<int>(made.tasks.size()));
+  std::set<std::pair<std::string, Dims>> seen;
+  for (const auto& task : made.tasks)
+    EXPECT_TRUE(seen.emplace(composition_of(*task) + task->name.substr(0, task->name.rfind('_')),
+                             task->shapes.front().dims)
+                    .second)
+        << task->name;
+  DataOptions exam{.seed = options_.seed, .tasks = options_.tasks, .generate = options_.generate};
+  const auto examined = held_out_tasks(exam, {});
+  ASSERT_TRUE(examined.ok());
+  for (const HeldOutTask& one : *examined)
+    for (const auto& task : made.tasks)
+      EXPECT_FALSE(one.task->name.starts_with(task->name + "_") &&
+                   one.task->shapes.front().dims == task->shapes.front().dims)
+          << one.task->name;
 }
 
 TEST_F(DraftsTest, EqualSeedsGiveEqualLines) { EXPECT_EQ(drafts().lines, drafts().lines); }

@@ -34,11 +34,11 @@ TEST(Composition, IsHeldOutOrNotForAllItsTasks) {
 TEST(Reshape, GivesASoundTaskOfTheSameCompositionWithOtherExtents) {
   const TaskSpec task = parsed(*generate_task(103));
   Rng rng(Seed::from_number(1));
-  const auto text = reshape(task, rng);
+  const auto text = reshape(task, rng, "other");
   ASSERT_TRUE(text.ok()) << text.error().to_string();
   const TaskSpec reshaped = parsed(*text);
   EXPECT_EQ(composition_of(reshaped), composition_of(task));
-  EXPECT_EQ(reshaped.name, task.name + "_reshaped");
+  EXPECT_EQ(reshaped.name, "other");
   EXPECT_NE(reshaped.shapes.front().dims, task.shapes.front().dims);
   for (const auto& [dim, extent] : reshaped.shapes.front().dims) {
     EXPECT_LE(extent, task.shapes.front().dims.at(dim));
