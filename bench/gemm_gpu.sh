@@ -21,12 +21,13 @@ losses=$losses,512x1024x12288,2048x256x8192,2048x128x1024,2048x128x4096,4096x64x
 losses=$losses,64x1024x4096,64x2048x2048,2048x64x1024,1024x128x1024,1024x128x4096,256x2048x1024,256x2048x512
 losses=$losses,128x4096x2048,1024x1024x1024,1024x1024x4096,1024x4096x512,2048x2048x512,2048x2048x2048,512x8192x1024
 
-# tune NAME SIZES SECONDS [OPTION...]: a kernel that hangs or takes the process down is left out by the next call.
+# tune NAME SIZES SECONDS [OPTION...]: a kernel that hangs or takes the process down is left out by the next call. SIGTERM
+# alone asks for an end between two kernels, which a kernel that hangs never reaches.
 tune() {
   name=$1 sizes=$2 seconds=$3
   shift 3
   for attempt in 1 2 3 4; do
-    timeout $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$seconds" "$@" \
+    timeout -k 5 $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$seconds" "$@" \
       >>"$out/$name.log" 2>&1 && break
     echo "tuning $name, attempt $attempt ended with $?" | tee -a "$out/$name.log"
   done
@@ -38,13 +39,13 @@ tune() {
 bench() {
   name=$1 sizes=$2
   shift 2
-  timeout 150 "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
+  timeout -k 5 150 "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
     --summary "$out/$name.md" "$@" >"$out/$name.bench.log" 2>&1 || tail -3 "$out/$name.bench.log"
 }
 
 kernels() {
   if [ -x "$bin/gemm_gpu_test" ]; then
-    timeout 200 "$bin/gemm_gpu_test" --gtest_brief=1 >"$out/gemm_gpu_test.log" 2>&1
+    timeout -k 5 200 "$bin/gemm_gpu_test" --gtest_brief=1 >"$out/gemm_gpu_test.log" 2>&1
     echo "gemm_gpu_test ended with $?"
     tail -4 "$out/gemm_gpu_test.log"
   fi
@@ -73,7 +74,7 @@ layouts() {
 }
 # The paper's protocols, with the choices of losses.
 wall() {
-  timeout 200 "$bin/lathe" gemm bench --journal "$out/losses.jsonl" --sizes "$losses" --out "$out/wall.csv" \
+  timeout -k 5 200 "$bin/lathe" gemm bench --journal "$out/losses.jsonl" --sizes "$losses" --out "$out/wall.csv" \
     --summary "$out/wall.md" --warm-only --autotuned-only --wall 30 --gap-us 2000 >"$out/wall.bench.log" 2>&1
   sed -n '1,12p' "$out/wall.md"
 }
