@@ -1,5 +1,7 @@
 #include "store/sqlite.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <thread>
 
@@ -17,6 +19,16 @@ std::string recovery_hint(const std::string& path) {
          quoted(path + ".damaged") + " && rm -f " + quoted(path + "-wal") + " " + quoted(path + "-shm") +
          " && sqlite3 " + quoted(path + ".damaged") + " .dump | sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 " +
          quoted(path);
+}
+
+std::string uri_path(const std::string& path) {
+  std::string encoded;
+  for (const char c : path)
+    encoded += c == '?' || c == '#' || c == '%' ? "%" + std::string(c == '?'   ? "3f"
+                                                                    : c == '#' ? "23"
+                                                                               : "25")
+                                                : std::string(1, c);
+  return encoded;
 }
 
 }  // namespace
@@ -49,15 +61,34 @@ Error Database::error(const std::string& action) const {
   }
 }
 
-Result<Database> Database::open(const std::string& path) {
+Result<Database> Database::connect(const std::string& path, const std::string& name, int flags) {
   Database database;
   database.path_ = path;
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &handle,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   database.handle_.reset(handle);
   if (code != SQLITE_OK) return database.error("cannot open");
   sqlite3_busy_timeout(handle, kBusyMilliseconds);
+  return database;
+}
+
+// Where no writer has left its -wal and -shm beside the file, SQLite would have to create them; then
+// nobody writes, and the file may be taken as it is.
+Result<Database> Database::open_to_read(const std::string& path) {
+  for (const bool immutable : {false, true}) {
+    const std::string name = immutable ? "file:" + uri_path(path) + "?immutable=1" : path;
+    LATHE_TRY(Database database, connect(path, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+    const Status readable = database.execute("SELECT count(*) FROM sqlite_schema");
+    if (readable.ok()) return database;
+    const int code = database.extended_code() & 0xff;
+    const bool lacks_files = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
+    if (immutable || !lacks_files || ::access((path + "-wal").c_str(), F_OK) == 0) return readable.error();
+  }
+  return Error{};
+}
+
+Result<Database> Database::open(const std::string& path) {
+  LATHE_TRY(Database database, connect(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
   LATHE_CHECK_OK(database.use_wal());
   LATHE_CHECK_OK(database.execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"));
   return database;

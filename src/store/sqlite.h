@@ -19,6 +19,9 @@ class Database {
  public:
   /// Opens or creates `path`, WAL, one fsync a commit, foreign keys on.
   static Result<Database> open(const std::string& path);
+  /// Without writing: for a file that this user may only read. While somebody else writes to it,
+  /// what is committed is seen.
+  static Result<Database> open_to_read(const std::string& path);
 
   Status execute(const char* sql);  ///< any number of statements, results dropped
   Result<Statement> prepare(std::string_view sql);
@@ -32,6 +35,7 @@ class Database {
   struct Close {
     void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
   };
+  static Result<Database> connect(const std::string& path, const std::string& name, int flags);
   Status use_wal();
 
   std::unique_ptr<sqlite3, Close> handle_;

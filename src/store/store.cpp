@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include <unistd.h>
+
 #include <mutex>
 
 #include "base/fd.h"
@@ -167,7 +169,10 @@ Result<std::optional<std::string>> SqliteStore::get_fact(const std::string& key)
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   LATHE_CHECK_OK(make_directories(folder));
-  LATHE_TRY(Database database, Database::open(folder + "/lathe.db"));
+  const std::string path = folder + "/lathe.db";
+  const bool only_readable = ::access(path.c_str(), R_OK) == 0 &&
+                             (::access(path.c_str(), W_OK) != 0 || ::access(folder.c_str(), W_OK) != 0);
+  LATHE_TRY(Database database, only_readable ? Database::open_to_read(path) : Database::open(path));
   LATHE_CHECK_OK(migrate(database, migrations()));
   return std::unique_ptr<Store>(std::make_unique<SqliteStore>(std::move(database), folder));
 }

@@ -38,7 +38,8 @@ struct Query {
 /// power cut costs only what had not returned, if the disk keeps its promises.
 class Store {
  public:
-  /// Opens or creates `folder`. Errors: a newer schema, a damaged database (kCorrupt; the hint says
+  /// Opens or creates `folder`; one that this user may not write to is opened to be read, and what
+  /// would write fails. Errors: a newer schema, a damaged database (kCorrupt; the hint says
   /// how to recover), a full disk, no permission.
   static Result<std::unique_ptr<Store>> open(const std::string& folder);
   virtual ~Store() = default;

@@ -1,6 +1,11 @@
 #include "store/store.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "record/json.h"
@@ -179,6 +184,39 @@ TEST_F(StoreTest, KeepsFactsAcrossProcesses) {
   ASSERT_TRUE(store_->put_fact("peak", "1").ok());
   ASSERT_TRUE(store_->put_fact("peak", "2").ok());
   EXPECT_EQ(**open_or_fail(folder_.path())->get_fact("peak"), "2");
+}
+
+/// What `check` returns in a process that may read the folder and not write to it.
+bool holds_for_a_reader(const std::string& folder, const std::function<bool()>& check) {
+  namespace fs = std::filesystem;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0555) : fs::perms(0444));
+  fs::permissions(folder, fs::perms(0555));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(2);
+    ::_exit(check() ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  fs::permissions(folder, fs::perms(0755));
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(StoreTest, WhoMayOnlyReadReads) {
+  ASSERT_TRUE(store_->create_run(make_run("a")).ok());
+  const auto reads = [&] {
+    const auto store = Store::open(folder_.path());
+    return store.ok() && (*store)->run("a").ok() &&
+           (*store)->create_run(make_run("b")).error().code == ErrorCode::kIo;
+  };
+  EXPECT_TRUE(holds_for_a_reader(folder_.path(), reads)) << "while another process has it open";
+  const TemporaryFolder closed;
+  ASSERT_TRUE(open_or_fail(closed.path())->create_run(make_run("a")).ok());
+  EXPECT_TRUE(holds_for_a_reader(closed.path(), [&] {
+    const auto store = Store::open(closed.path());
+    return store.ok() && (*store)->run("a").ok();
+  })) << "while nobody has it open";
 }
 
 TEST_F(StoreTest, BlobsAreNamedByTheirBytes) {
