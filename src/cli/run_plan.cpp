@@ -39,6 +39,10 @@ json config_of(const OptimizeOptions& options, const std::string& task_path) {
           {"task_path", task_path}};
 }
 
+bool has_limit(const SearchOptions& budget) {
+  return budget.max_evaluations > 0 || budget.max_seconds > 0 || budget.total_seconds > 0;
+}
+
 /// What a stored run was started with. Fields that are missing stay as they are.
 struct RunConfig {
   OptimizeOptions options;
@@ -77,8 +81,7 @@ Result<RunConfig> read_config(const RunRecord& record, const OptimizeOptions& gi
     return invalid(fmt::format("run {} has {} threads, and this machine has {} processors", record.id,
                                run.options.common.threads, processors),
                    "go on with it on the machine where it began, or start a new run");
-  if (given.budget.max_evaluations > 0 || given.budget.max_seconds > 0 || given.budget.total_seconds > 0)
-    return run;
+  if (has_limit(given.budget)) return run;
   run.options.budget.max_evaluations = budget.max_evaluations;
   run.options.budget.max_seconds = budget.max_seconds;
   run.options.budget.total_seconds = budget.total_seconds;
@@ -123,8 +126,9 @@ Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store) {
   LATHE_TRY(RunRecord record, find_run(store, options.resume));
   LATHE_TRY(RunConfig config, read_config(record, options));
   LATHE_TRY(TaskSpec task, parse_task(record.task_text, config.task_path));
+  const bool finished = record.status == "done" && !has_limit(options.budget);
   options = std::move(config.options);
-  return RunPlan{std::make_shared<const TaskSpec>(std::move(task)), std::move(record), true};
+  return RunPlan{std::make_shared<const TaskSpec>(std::move(task)), std::move(record), true, finished};
 }
 
 Status begin_run(const RunPlan& plan, Store& store) {

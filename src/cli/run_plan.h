@@ -22,6 +22,7 @@ struct RunPlan {
   std::shared_ptr<const TaskSpec> task;
   RunRecord record;
   bool resumed = false;
+  bool finished = false;  ///< a resumed one that is done, and no further budget was given
 };
 
 /// A run of lathe optimize. Errors: kNotFound; kInvalid for one of a data set or a contest, which

@@ -205,12 +205,25 @@ Result<int> optimize_all(const std::vector<RunPlan>& plans, const OptimizeOption
   return code;
 }
 
+/// A run that is done needs nothing: its result is what the store has.
+Result<int> show_finished(const RunPlan& plan, const OptimizeOptions& options) {
+  const std::string& run = plan.record.id;
+  LATHE_TRY(const json document, parse_json(plan.record.summary, "the result of run " + run));
+  LATHE_CHECK_OK(write_json(options.common.json_file, document));
+  if (options.common.json_file != "-")
+    print("run {} is done; --evals N or --seconds N goes on with it\nreport: {}/reports/{}.html\n", run,
+          options.common.store_folder, run);
+  const bool has_best = document.is_object() && !document.value("best", json()).is_null();
+  return static_cast<int>(has_best ? kSuccess : kNothingPassed);
+}
+
 Result<int> optimize(OptimizeOptions options) {
   const std::int64_t begin_ns = steady_clock().now_ns();
   options.common.store_folder = store_folder(options.common);
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   std::unique_ptr<Store> store;
   LATHE_TRY(auto plans, plan_runs(options, store));
+  if (plans.front().finished) return show_finished(plans.front(), options);
   SearchOptions& budget = options.budget;
   if (budget.max_evaluations == 0 && budget.max_seconds == 0 && budget.total_seconds == 0)
     budget.max_evaluations = kDefaultEvaluations;

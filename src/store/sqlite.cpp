@@ -72,8 +72,8 @@ Result<Database> Database::connect(const std::string& path, const std::string& n
   return database;
 }
 
-// Where no writer has left its -wal and -shm beside the file, SQLite would have to create them; then
-// nobody writes, and the file may be taken as it is.
+// Where no writer has left its -wal and -shm beside the file, SQLite would have to create them;
+// then nobody writes, and the file may be taken as it is.
 Result<Database> Database::open_to_read(const std::string& path) {
   for (const bool immutable : {false, true}) {
     const std::string name = immutable ? "file:" + uri_path(path) + "?immutable=1" : path;
