@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
 #include "task/ops/factories.h"
 #include "task/ops/support/bilinear.h"
 #include "task/ops/support/convolve.h"
@@ -12,6 +17,84 @@ std::vector<AttrRule> conv_rules() {
   std::vector<AttrRule> rules = window_rules();
   rules.push_back({"groups", AttrKind::kInteger});
   return rules;
+}
+
+// Winograd's F(6x6, 3x3) lost up to 430 roundoffs of the root of the sum of squares below in nearly
+// all of some thousand tiles of 1 to 128 channels, F(4x4, 3x3) 136; TF32 loses thousands.
+constexpr double kTiledRoundoffs = 512;
+constexpr std::int64_t kTileReach = 5;  // positions of a tile of six beside any of them
+
+/// Whether tiles of outputs have algorithms that share transformed inputs.
+bool has_tiled_algorithms(const Window& window) {
+  constexpr Window::Extents kOnes{1, 1, 1};
+  return window.stride == kOnes && window.dilation == kOnes && window.kernel != kOnes;
+}
+
+/// The largest value near each position of one axis: of what its taps read, and those of the
+/// positions in a tile with it. `step` is the distance of the axis's elements.
+void spread_maximum(const Window& window, std::size_t axis, std::size_t step, const double* from,
+                    double* to) {
+  const std::int64_t before = window.padding[axis] + kTileReach;
+  const std::int64_t behind = window.kernel[axis] - 1 - window.padding[axis] + kTileReach;
+  for (std::int64_t position = 0; position < window.out[axis]; ++position) {
+    const std::int64_t first = std::max<std::int64_t>(0, position - before);
+    const std::int64_t last = std::min(window.in[axis] - 1, position + behind);
+    double largest = 0;
+    for (std::int64_t i = first; i <= last; ++i)
+      largest = std::max(largest, from[static_cast<std::size_t>(i) * step]);
+    to[static_cast<std::size_t>(position) * step] = largest;
+  }
+}
+
+/// spread_maximum() along all axes of one channel.
+std::vector<double> spread_maxima(const Window& window, std::vector<double> values) {
+  Window::Extents extents = window.in;
+  std::vector<double> next;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const auto length = static_cast<std::size_t>(extents[axis]);
+    std::size_t step = 1;
+    for (std::size_t inner = axis + 1; inner < 3; ++inner) step *= static_cast<std::size_t>(extents[inner]);
+    const std::size_t lines = values.size() / length / step;
+    extents[axis] = window.out[axis];
+    next.assign(static_cast<std::size_t>(Window::volume(extents)), 0);
+    for (std::size_t line = 0; line < lines; ++line)
+      for (std::size_t i = 0; i < step; ++i)
+        spread_maximum(window, axis, step, values.data() + line * step * length + i,
+                       next.data() + line * step * static_cast<std::size_t>(extents[axis]) + i);
+    values.swap(next);
+  }
+  return values;
+}
+
+double finite_square(double value) { return std::isfinite(value) ? value * value : 0; }
+
+/// Adds what algorithms lose that compute whole tiles of outputs from transformed inputs, as
+/// Winograd's do: each output then has the roundings of all that its tile reads, those of channels
+/// being independent.
+void add_tile_error(const ConvSizes& sizes, const Value& x, const Value& w, const Numerics& numerics,
+                    Value& out) {
+  const auto plane = static_cast<std::size_t>(Window::volume(sizes.window.in));
+  const auto positions = static_cast<std::size_t>(Window::volume(sizes.window.out));
+  const auto taps = static_cast<std::size_t>(sizes.taps());
+  const std::size_t channels = x.data.size() / plane;
+  std::vector<double> near(channels * positions), weights(w.data.size() / taps);
+  for_each_job(static_cast<std::int64_t>(channels), static_cast<double>(near.size()) * 16,
+               [&](std::int64_t job) {
+                 const auto channel = static_cast<std::size_t>(job);
+                 std::vector<double> squares(plane);
+                 for (std::size_t i = 0; i < plane; ++i)
+                   squares[i] = finite_square(x.data[channel * plane + i]);
+                 std::ranges::copy(spread_maxima(sizes.window, std::move(squares)),
+                                   near.begin() + static_cast<std::ptrdiff_t>(channel * positions));
+               });
+  for (std::size_t i = 0; i < w.data.size(); ++i)
+    weights[i / taps] = std::max(weights[i / taps], finite_square(w.data[i]));
+  ConvSizes of_tiles = sizes;
+  of_tiles.window = {.in = sizes.window.out, .out = sizes.window.out};
+  std::vector<double> sums(out.err.size());
+  convolve(of_tiles, near.data(), weights.data(), sums.data());
+  const double factor = kTiledRoundoffs * numerics.unit_roundoff;
+  for (std::size_t i = 0; i < sums.size(); ++i) out.err[i] += factor * std::sqrt(sums[i]);
 }
 
 /// Convolves x [N, C, ...] with weight [O, C / groups, kernel...] and adds bias [O] if given;
@@ -53,6 +136,8 @@ class Conv final : public NamedOp {
     evaluate_bilinear(
         *in[0], *in[1], static_cast<double>(sizes.inputs * sizes.taps()), numerics,
         [&](const auto* x, const auto* w, auto* y) { convolve_fastest(sizes, site.products, x, w, y); }, out);
+    if (!out.err.empty() && numerics.unit_roundoff > 0 && has_tiled_algorithms(sizes.window))
+      add_tile_error(sizes, *in[0], *in[1], numerics, out);
     if (in.size() > 2) add_bias(*in[2], lines_along(site.out, 1).stride, numerics, out);
   }
 

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <span>
 
 #include "task/ops/support/gemm.h"
 #include "tests/task/ops/harness.h"
@@ -86,6 +88,71 @@ TEST(ContractionBound, AddsWhatTheOperandsCarry) {
   OpCase op_case = matmul_case(1, 1, 2);
   const Value out = evaluate(op_case, {a, b}, Numerics{.unit_roundoff = 0});
   EXPECT_NEAR(out.err[0], 0.5 * 10 + 4 * 0.25, 1e-5);
+}
+
+/// F(4, 3): four outputs from six inputs, in fp32.
+std::array<float, 4> winograd_tile(std::span<const std::array<float, 6>> inputs,
+                                   std::span<const std::array<float, 3>> weights) {
+  std::array<float, 6> m{};
+  for (std::size_t c = 0; c < inputs.size(); ++c) {
+    const auto& [d0, d1, d2, d3, d4, d5] = inputs[c];
+    const auto& [g0, g1, g2] = weights[c];
+    const std::array<float, 6> d = {4 * d0 - 5 * d2 + d4,      -4 * d1 - 4 * d2 + d3 + d4,
+                                    4 * d1 - 4 * d2 - d3 + d4, -2 * d1 - d2 + 2 * d3 + d4,
+                                    2 * d1 - d2 - 2 * d3 + d4, 4 * d1 - 5 * d3 + d5};
+    const std::array<float, 6> g = {g0 / 4,
+                                    -(g0 + g1 + g2) / 6,
+                                    -(g0 - g1 + g2) / 6,
+                                    g0 / 24 + g1 / 12 + g2 / 6,
+                                    g0 / 24 - g1 / 12 + g2 / 6,
+                                    g2};
+    for (std::size_t i = 0; i < 6; ++i) m[i] += d[i] * g[i];
+  }
+  return {m[0] + m[1] + m[2] + m[3] + m[4], m[1] - m[2] + 2 * m[3] - 2 * m[4],
+          m[1] + m[2] + 4 * m[3] + 4 * m[4], m[1] - m[2] + 8 * m[3] - 8 * m[4] + m[5]};
+}
+
+/// Of inputs of unlike magnitudes, a tile's small outputs have the roundings of its large ones.
+TEST(ConvolutionBound, HasRoomForAlgorithmsThatComputeWholeTiles) {
+  for (const std::size_t channels : {1, 3, 64}) {
+    Rng rng(Seed::from_number(channels));
+    constexpr std::size_t kTiles = 50;
+    OpCase op_case;
+    op_case.op = "conv1d";
+    op_case.in = {{1, static_cast<std::int64_t>(channels), 4 * kTiles + 2},
+                  {1, static_cast<std::int64_t>(channels), 3}};
+    std::vector<Value> in = draw_inputs(op_case, rng);
+    for (double& x : in[0].data) x = static_cast<float>(rng.chance(1.0 / 16) ? 64 * x : x / 64);
+    for (double& x : in[1].data) x = static_cast<float>(x);
+    const Value out = evaluate(op_case, in, Numerics{});
+    for (std::size_t tile = 0; tile < kTiles; ++tile) {
+      std::vector<std::array<float, 6>> inputs(channels);
+      std::vector<std::array<float, 3>> weights(channels);
+      for (std::size_t c = 0; c < channels; ++c) {
+        for (std::size_t i = 0; i < 6; ++i)
+          inputs[c][i] = static_cast<float>(in[0].data[c * (4 * kTiles + 2) + 4 * tile + i]);
+        for (std::size_t i = 0; i < 3; ++i) weights[c][i] = static_cast<float>(in[1].data[c * 3 + i]);
+      }
+      const auto got = winograd_tile(inputs, weights);
+      for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(double{got[i]}, out.data[4 * tile + i], out.err[4 * tile + i]) << channels << ' ' << tile;
+    }
+  }
+}
+
+TEST(ConvolutionBound, HasNoneForTheirsWhereStridesLeaveNoTiles) {
+  OpCase op_case;
+  op_case.op = "conv1d";
+  op_case.in = {{1, 1, 9}, {1, 1, 3}};
+  std::vector<Value> in = {Value{{1, 1, 9}, std::vector<double>(9), {}}, Value{{1, 1, 3}, {1, 1, 1}, {}}};
+  in[0].data[4] = 1;
+  const Value tiled = evaluate(op_case, in, Numerics{});
+  EXPECT_EQ(tiled.data[6], 0);
+  EXPECT_GT(tiled.err[6], 100 * 0x1p-24);
+  EXPECT_LT(tiled.err[6], 0x1p-13) << "far below what TF32 loses at its neighbours";
+  op_case.attrs.set("stride", std::vector<std::int64_t>{2});
+  const Value strided = evaluate(op_case, in, Numerics{});
+  EXPECT_LT(strided.err[3], 0x1p-24);
 }
 
 TEST(SumFactor, CountsEveryTermUntilASumIsToBeSplit) {
