@@ -35,7 +35,7 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) con
     hidden.push_back({std::move(dims)});
   const auto scored = std::span(shapes_).first(spec_->shapes.size());
   const SizeLimits limits = large_limits(*reference_, scored);
-  auto large = draw_large_shape(*spec_, seed, limits);
+  auto large = draw_large_shape(*spec_, seed, limits, kHiddenFlops);
   if (!large) large = draw_shape_beyond(*spec_, seed, limits);
   if (large) hidden.push_back({*std::move(large), true});
   return hidden;

@@ -34,18 +34,21 @@ struct BoundTask {
 Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 
 /// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each
-/// three, one whose extents are all multiples of 64, and two of tile sizes +- 1, primes, ones and
-/// odd extents. Deterministic in the seed. Empty for a fixed task.
+/// three, one whose extents are all multiples of 64, as far as ranges go, and two of tile sizes +-
+/// 1, primes, ones and odd extents. Most are long in one dim, each in another, first in dims that
+/// no scored shape takes to their end. Deterministic in the seed. Empty for a fixed task.
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops);
 
 struct SizeLimits {
   double flops = 0;
   double elements = 0;  ///< of all values together
 };
-/// A shape as large as the limits allow within a factor of about four, up to the domain's end. None
-/// where the domain ends before shapes are larger than draw_hidden_shapes() gives them, or for a
-/// fixed task.
-std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
+/// A shape as large as the limits allow within a factor of about four, up to the domain's end, most
+/// often long in a dim in which draw_hidden_shapes() of the same seed gives none that is. None
+/// where the domain ends before shapes have more values, or more arithmetic than `hidden_flops`,
+/// than draw_hidden_shapes() gives them, or for a fixed task.
+std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
+                                     double hidden_flops);
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits
 /// no shape does.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "task/bound_task.h"
 #include "task/spec_parse.h"
@@ -10,13 +11,19 @@
 namespace lathe {
 namespace {
 
-constexpr int kTriesPerShape = 400;
-constexpr double kSquares = 0.15, kThin = 0.15;  // of the awkward shapes
-constexpr double kMaxHiddenElements = 1 << 21;   ///< of all values together, to keep verification fast
+constexpr int kTriesPerShape = 400, kTriesToFit = 8;
+constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
+constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
+constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
+constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
 constexpr std::array<std::int64_t, 5> kAlignments = {2, 8, 16, 32, 64};
+constexpr std::array<std::int64_t, 4> kEdges = {-1, 0, 1, 1};  // a tail of one is the most awkward
+constexpr std::int64_t kMultiples = 5;                         // of a tile, of which an extent is at the edge
+constexpr std::int64_t kStepsOfSmall =
+    4;  // that a small range has, of which half of the extents are multiples
 
 enum class Style { kTileEdge, kPrime, kOdd, kTiny, kAligned, kAny, kCount };
 
@@ -27,14 +34,26 @@ std::int64_t log_uniform(Rng& rng, std::int64_t low, std::int64_t high) {
   return std::clamp(static_cast<std::int64_t>(std::exp(drawn)), low, high);
 }
 
+/// One of ascending numbers that is no larger than `most`, or the first.
+std::int64_t draw_up_to(Rng& rng, std::span<const std::int64_t> numbers, std::int64_t most) {
+  const auto end = std::ranges::upper_bound(numbers, most);
+  return numbers[rng.below(static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(1, end - numbers.begin())))];
+}
+
+/// One of the first multiples up to `most`.
+std::int64_t draw_multiple(Rng& rng, std::int64_t of, std::int64_t most) {
+  return of * rng.between(1, std::clamp<std::int64_t>(most / of, 1, kMultiples));
+}
+
 std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
   std::int64_t extent = log_uniform(rng, range.low, range.high);
   switch (style) {
     case Style::kTileEdge:
-      extent = kTiles[rng.below(kTiles.size())] * rng.between(1, 5) + rng.between(-1, 1);
+      extent = draw_multiple(rng, draw_up_to(rng, kTiles, range.high / 2), range.high) +
+               kEdges[rng.below(kEdges.size())];
       break;
     case Style::kPrime:
-      extent = kPrimes[rng.below(kPrimes.size())];
+      extent = draw_up_to(rng, kPrimes, range.high);
       break;
     case Style::kOdd:
       extent |= 1;
@@ -58,7 +77,7 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
 std::int64_t draw_high(Rng& rng, const DimRange& range) {
   std::int64_t extent = range.high;
   if (rng.chance(0.75)) extent = rng.between(std::max(range.low, range.high / 2), range.high);
-  if (rng.chance(0.5)) extent = std::max(range.low, extent / 64 * 64);
+  if (rng.chance(0.3)) extent = std::max(range.low, extent / 64 * 64);
   return extent;
 }
 
@@ -76,23 +95,6 @@ Dims draw_dims(const TaskSpec& spec, Rng& rng, Style main_style) {
   return dims;
 }
 
-/// The same, but some shapes are squares, as far as ranges allow, and some have one extent in the
-/// upper half of its range beside tiny ones.
-Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style) {
-  Dims dims = draw_dims(spec, rng, style);
-  const std::string& favoured = spec.dim_names[rng.below(spec.dim_names.size())];
-  const double kind = rng.uniform();
-  const bool square = kind < kSquares, thin = !square && kind < kSquares + kThin;
-  if (!square && !thin) return dims;
-  const std::int64_t side = dims.at(favoured);
-  for (auto& [name, extent] : dims) {
-    const DimRange& range = spec.dim_ranges.at(name);
-    if (square) extent = std::clamp(side, range.low, range.high);
-    if (thin) extent = name == favoured ? draw_high(rng, range) : draw_extent(rng, range, Style::kTiny);
-  }
-  return dims;
-}
-
 bool fits(const BoundTask& task, const SizeLimits& limits) {
   return task.flops <= limits.flops && task.value_elements() <= limits.elements;
 }
@@ -103,44 +105,145 @@ bool inside(const TaskSpec& spec, const Dims& dims) {
   return value.ok() && *value != 0;
 }
 
-/// Every extent a multiple of one tile, or of the largest power of two in its range.
-Dims draw_aligned(const TaskSpec& spec, Rng& rng, std::int64_t tile) {
-  Dims dims;
-  for (const std::string& name : spec.dim_names) {
-    const DimRange& range = spec.dim_ranges.at(name);
-    const auto step = std::min<std::int64_t>(
-        tile, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high))));
-    const std::int64_t least = (range.low + step - 1) / step;
-    dims[name] = std::min(range.high, step * log_uniform(rng, least, std::max(least, range.high / step)));
+bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
+  if (!inside(spec, dims)) return false;
+  const Result<BoundTask> bound = lathe::bind(spec, dims);
+  return bound.ok() && fits(*bound, limits);
+}
+
+/// Dims that a shape keeps as long as they are while the others shrink.
+using Kept = std::set<std::string>;
+
+/// In which order a verification's shapes are long in one dim after the other, so that each dim is
+/// so in one of them where they suffice.
+struct Rota {
+  std::vector<std::string> dims;
+  std::size_t open = 0;  ///< the first ones: no scored shape takes them to their range's end
+
+  /// Empty once each has had its turn.
+  std::string turn(int i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return at < dims.size() && dims.size() > 1 ? dims[at] : std::string();
+  }
+  const std::string& last() const { return dims[open > 0 ? open - 1 : dims.size() - 1]; }
+};
+
+Rota draw_rota(const TaskSpec& spec, const Seed& seed) {
+  Rota rota{spec.dim_names};
+  Rng(seed.derive("rota")).shuffle(rota.dims);
+  const auto closed = std::ranges::stable_partition(rota.dims, [&](const std::string& name) {
+    return std::ranges::none_of(spec.shapes, [&](const NamedShape& shape) {
+      return shape.dims.at(name) == spec.dim_ranges.at(name).high;
+    });
+  });
+  rota.open = rota.dims.size() - closed.size();
+  return rota;
+}
+
+/// A tile in large ranges, and in small ones what they have several multiples of.
+std::int64_t small_step(const DimRange& range, std::int64_t tile) {
+  const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high)));
+  return std::min(tile, std::max<std::int64_t>(1, most / kStepsOfSmall));
+}
+
+/// The dims that can shrink, to a step of a tile at least, and are about as long as the longest.
+std::vector<std::string> longest(const TaskSpec& spec, const Dims& dims, const Kept& kept,
+                                 std::int64_t tile) {
+  const auto can_shrink = [&](const auto& dim) {
+    const DimRange& range = spec.dim_ranges.at(dim.first);
+    return dim.second > std::max(range.low, small_step(range, tile)) && !kept.contains(dim.first);
+  };
+  std::int64_t length = 0;
+  for (const auto& dim : dims)
+    if (can_shrink(dim)) length = std::max(length, dim.second);
+  std::vector<std::string> names;
+  for (const auto& dim : dims)
+    if (can_shrink(dim) && 2 * dim.second > length) names.push_back(dim.first);
+  return names;
+}
+
+/// Halves long dims, to multiples of `tile`, until the shape is within the limits; those that are
+/// kept only where the others do not suffice.
+Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits, const Kept& kept,
+            std::int64_t tile) {
+  for (int round = 0; round < 64; ++round) {
+    const Result<BoundTask> bound = lathe::bind(spec, dims);
+    if (!bound.ok() || fits(*bound, limits)) return dims;
+    std::vector<std::string> names = longest(spec, dims, kept, tile);
+    if (names.empty()) names = longest(spec, dims, {}, tile);
+    if (names.empty()) names = longest(spec, dims, {}, 1);
+    if (names.empty()) return dims;
+    const std::string& name = names[rng.below(names.size())];
+    const std::int64_t half = dims.at(name) / 2;
+    dims[name] = std::max(spec.dim_ranges.at(name).low, half < tile ? half : half / tile * tile);
   }
   return dims;
+}
+
+/// Shapes that are long in one dim take no more time than others.
+SizeLimits limits_beside_long(const SizeLimits& limits) {
+  return {limits.flops, kStretchedElements * limits.elements};
+}
+
+/// The first of several draws that is within the limits, or what the last of them shrinks to: an
+/// extent that was halved is hardly ever a prime or at the edge of a tile.
+template <class Draw>
+Dims draw_within(const TaskSpec& spec, Rng& rng, const SizeLimits& limits, const Kept& kept,
+                 std::int64_t tile, Draw&& draw) {
+  Dims dims = draw();
+  for (int tries = 1; tries < kTriesToFit && !is_within(spec, dims, limits); ++tries) dims = draw();
+  return shrink(spec, rng, std::move(dims), limits, kept, tile);
+}
+
+/// Tile edges, primes, ones and odd extents; some shapes are squares, as far as ranges allow, and
+/// some have `favoured` in the upper half of its range.
+Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style, const std::string& favoured,
+                  const SizeLimits& limits) {
+  const double kind = rng.uniform();
+  const bool square = kind < kSquares;
+  const bool stretched = !square && !favoured.empty() && kind < kSquares + kStretched;
+  Kept kept;
+  if (stretched) kept.insert(favoured);
+  return draw_within(spec, rng, stretched ? limits_beside_long(limits) : limits, kept, 1, [&] {
+    Dims dims = draw_dims(spec, rng, style);
+    const std::int64_t side =
+        std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; })->second;
+    for (auto& [name, extent] : dims) {
+      const DimRange& range = spec.dim_ranges.at(name);
+      if (square) extent = std::clamp(side, range.low, range.high);
+      if (stretched && name == favoured) extent = draw_high(rng, range);
+    }
+    return dims;
+  });
+}
+
+/// Every extent a multiple of one tile; in small ranges of the largest power of two, or of one that
+/// has several multiples there.
+Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, const SizeLimits& limits) {
+  constexpr std::array<std::int64_t, 2> kSharedTiles = {64, 128};
+  const std::int64_t tile = kSharedTiles[rng.below(kSharedTiles.size())];
+  Kept kept;
+  if (!favoured.empty() && rng.chance(kStretched)) kept.insert(favoured);
+  return draw_within(spec, rng, kept.empty() ? limits : limits_beside_long(limits), kept, tile, [&] {
+    Dims dims;
+    for (const std::string& name : spec.dim_names) {
+      const DimRange& range = spec.dim_ranges.at(name);
+      const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high)));
+      const std::int64_t step = rng.chance(0.5) ? small_step(range, tile) : std::min(tile, most);
+      std::int64_t least = (range.low + step - 1) / step, last = std::max(least, range.high / step);
+      if (kept.contains(name)) least = std::max(least, (last + 1) / 2);
+      const bool few = last <= kStepsOfSmall;
+      dims[name] =
+          std::min(range.high, step * (few ? rng.between(least, last) : log_uniform(rng, least, last)));
+    }
+    return dims;
+  });
 }
 
 Dims draw_high(const TaskSpec& spec, Rng& rng) {
   Dims dims;
   for (const std::string& name : spec.dim_names) dims[name] = draw_high(rng, spec.dim_ranges.at(name));
   return dims;
-}
-
-/// Halves the largest dim, to multiples of `tile`, until the shape is within the limits.
-Dims shrink(const TaskSpec& spec, Dims dims, const SizeLimits& limits, std::int64_t tile = 1) {
-  for (int round = 0; round < 64; ++round) {
-    const Result<BoundTask> bound = lathe::bind(spec, dims);
-    if (!bound.ok() || fits(*bound, limits)) return dims;
-    const auto largest = std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; });
-    if (largest == dims.end()) return dims;
-    const std::int64_t low = spec.dim_ranges.at(largest->first).low;
-    if (largest->second <= low) return dims;
-    const std::int64_t half = largest->second / 2;
-    largest->second = std::max(low, half < tile ? half : half / tile * tile);
-  }
-  return dims;
-}
-
-bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
-  if (!inside(spec, dims)) return false;
-  const Result<BoundTask> bound = lathe::bind(spec, dims);
-  return bound.ok() && fits(*bound, limits);
 }
 
 }  // namespace
@@ -151,17 +254,17 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   std::set<Dims> seen;
   for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
   constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
-  constexpr std::array<std::int64_t, 2> kSharedTiles = {64, 128};
   const SizeLimits limits{max_flops, kMaxHiddenElements};
+  const Rota rota = draw_rota(spec, seed);
   Rng rng(seed.derive("hidden shapes"));
   for (int i = 0; i < count; ++i) {
+    const std::string favoured = rota.turn(i);
     for (int tries = 0; tries < kTriesPerShape; ++tries) {
       const bool desperate = tries >= kTriesPerShape / 4;
-      const std::int64_t tile = kSharedTiles[rng.below(kSharedTiles.size())];
       Style style = kAwkward[rng.below(kAwkward.size())];
       if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
-      const Dims dims = i % 3 == 1 && !desperate ? shrink(spec, draw_aligned(spec, rng, tile), limits, tile)
-                                                 : shrink(spec, draw_awkward(spec, rng, style), limits);
+      const Dims dims = i % 3 == 1 && !desperate ? draw_aligned(spec, rng, favoured, limits)
+                                                 : draw_awkward(spec, rng, style, favoured, limits);
       if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;
@@ -170,14 +273,19 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   return shapes;
 }
 
-std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
+std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
+                                     double hidden_flops) {
   if (spec.fixed || spec.dim_names.empty()) return std::nullopt;
+  const Rota rota = draw_rota(spec, seed);
   Rng rng(seed.derive("large shape"));
   for (int tries = 0; tries < kTriesPerShape; ++tries) {
+    Kept kept = {rota.last(), rota.dims[rng.below(rota.dims.size())]};
+    if (rota.open != 1 && rng.chance(kBalanced)) kept.clear();
     const Dims high = draw_high(spec, rng);
-    const Dims dims = shrink(spec, high, limits, rng.chance(0.5) ? 64 : 1);
-    if (is_within(spec, dims, limits) && lathe::bind(spec, dims)->value_elements() > kMaxHiddenElements)
-      return dims;
+    const Dims dims = shrink(spec, rng, high, limits, kept, rng.chance(0.3) ? 64 : 1);
+    if (!is_within(spec, dims, limits)) continue;
+    const BoundTask task = *lathe::bind(spec, dims);
+    if (task.value_elements() > kMaxHiddenElements || task.flops > hidden_flops) return dims;
   }
   return std::nullopt;
 }

@@ -92,7 +92,7 @@ TEST(HiddenShapes, StayInsideTheDomain) {
 TEST(HiddenShapes, AFixedTaskHasNone) {
   const TaskSpec spec = task_of("fixed = true\n" + std::string(kLinearTask));
   EXPECT_TRUE(draw_hidden_shapes(spec, Seed::from_number(1), 4, 1e9).empty());
-  EXPECT_FALSE(draw_large_shape(spec, Seed::from_number(1), {1e9, 1e9}));
+  EXPECT_FALSE(draw_large_shape(spec, Seed::from_number(1), {1e9, 1e9}, 2e7));
 }
 
 constexpr std::string_view kWideTask = R"toml(
@@ -161,17 +161,74 @@ TEST(HiddenShapes, EveryClassOfShapesHasItsChance) {
   for (const auto& [name, holds] : classes) EXPECT_GE(runs[name], kRuns / 10) << name;
 }
 
+constexpr std::string_view kHeadsTask = R"toml(
+name = "heads"
+dims = { B = [1, 8], H = [1, 16], S = [1, 512], D = [1, 128] }
+tensor = [{ name = "q", shape = ["B", "H", "S", "D"] }, { name = "k", shape = ["B", "H", "S", "D"] },
+          { name = "v", shape = ["B", "H", "S", "D"] }]
+graph = "y = attention(q, k, v)"
+shape = [{ name = "small", B = 1, H = 4, S = 192, D = 64 }]
+)toml";
+
+/// What one verification sees beside the scored shapes.
+std::vector<Dims> draw_unscored(const TaskSpec& spec, const Seed& seed) {
+  std::vector<Dims> shapes = draw_hidden_shapes(spec, seed, 3, 2e7);
+  if (auto large = draw_large_shape(spec, seed, {2e8, 1 << 23}, 2e7)) shapes.push_back(*std::move(large));
+  return shapes;
+}
+
+/// Where arithmetic grows with a power of one dim, that dim is not what all shapes save on.
+TEST(HiddenShapes, EveryDimIsLongerThanScoredInMostVerifications) {
+  for (const std::string_view text : {kHeadsTask, kWideTask}) {
+    const TaskSpec spec = task_of(text);
+    constexpr int kRuns = 200;
+    std::map<std::string, int> longer;
+    for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+      const std::vector<Dims> shapes = draw_unscored(spec, Seed::from_number(seed));
+      for (const auto& [name, scored] : spec.shapes.front().dims)
+        longer[name] += std::ranges::any_of(shapes, [&, &name = name, &scored = scored](const Dims& dims) {
+          return 10 * dims.at(name) > 13 * scored;
+        });
+    }
+    for (const auto& [name, runs] : longer) EXPECT_GE(runs, kRuns / 2) << spec.name << ' ' << name;
+  }
+}
+
+TEST(HiddenShapes, AlignedOnesDiffer) {
+  const TaskSpec spec = task_of(kHeadsTask);
+  std::set<Dims> seen;
+  int odd_multiples = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const std::vector<Dims> shapes = draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7);
+    ASSERT_EQ(shapes.size(), 3U);
+    seen.insert(shapes[1]);
+    odd_multiples += shapes[1].at("S") % 96 == 0 || shapes[1].at("D") % 96 == 0;
+  }
+  EXPECT_GE(seen.size(), 10U);
+  EXPECT_GE(odd_multiples, 2);
+}
+
+/// Nor need a large shape have many values: a product of three matrices has few.
+TEST(LargeShape, ExistsWhereOnlyArithmeticIsLarge) {
+  const TaskSpec spec = task_of(kHeadsTask);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {2e8, 1 << 21}, 2e7);
+    ASSERT_TRUE(dims) << seed;
+    EXPECT_GT(lathe::bind(spec, *dims)->flops, 2e7);
+  }
+}
+
 TEST(LargeShape, ComesCloseToItsLimits) {
   const TaskSpec spec = task_of(kWideTask);
   int aligned = 0;
   std::set<Dims> seen;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e11, 1 << 23});
+    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e11, 1 << 23}, 2e7);
     ASSERT_TRUE(dims);
     const auto task = lathe::bind(spec, *dims);
     ASSERT_TRUE(task.ok());
     EXPECT_LE(task->value_elements(), 1 << 23);
-    EXPECT_GT(task->value_elements(), 1 << 21);
+    EXPECT_TRUE(task->value_elements() > 1 << 21 || task->flops > 2e7);
     aligned += all_multiples_of(*dims, 64);
     seen.insert(*dims);
   }
@@ -184,7 +241,7 @@ TEST(LargeShape, ReachesTheDomainsEnd) {
   const TaskSpec spec = task_of(kWideTask);
   bool reached = false;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e12, 1e9});
+    const auto dims = draw_large_shape(spec, Seed::from_number(seed), {1e12, 1e9}, 2e7);
     ASSERT_TRUE(dims);
     for (const auto& [name, extent] : *dims) reached = reached || extent == 4096;
   }
@@ -206,7 +263,7 @@ TEST(ShapeBeyond, ExceedsWhatIsScoredInEveryExtentThatCan) {
 }
 
 TEST(LargeShape, IsNoneWhereTheDomainIsSmall) {
-  EXPECT_FALSE(draw_large_shape(task_of(kLinearTask), Seed::from_number(1), {1e12, 1e9}));
+  EXPECT_FALSE(draw_large_shape(task_of(kLinearTask), Seed::from_number(1), {1e12, 1e9}, 2e9));
 }
 
 }  // namespace
