@@ -124,7 +124,8 @@ struct MemoryUse {
 struct Workload {
   BoundTask task;
   std::vector<Trial> trials;
-  bool timed = false;  ///< blocks of it are timed: a trial's memory tells nothing of another's
+  bool timed = false;      ///< blocks of it are timed: a trial's memory tells nothing of another's
+  std::size_t guests = 0;  ///< the last trials, which no timed block draws: see time_quickly()
   virtual ~Workload() = default;
   /// Of the trials and what a backend keeps beside them.
   virtual MemoryUse memory() const;

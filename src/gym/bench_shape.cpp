@@ -154,6 +154,15 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
     if (trial) workload.trials[i] = *std::move(trial);
     return Ok{};
   }));
+  if (limits.with_guest) {
+    const Part part{elements, Rng(seed.derive("guest part")).uniform()};
+    LATHE_TRY(std::optional<Trial> guest,
+              make_trial(reference, task, Distribution::kMixed, seed.derive("guest"), part));
+    if (guest) {
+      workload.trials.push_back(*std::move(guest));
+      workload.guests = 1;
+    }
+  }
   return backend.prepare(std::move(workload));
 }
 

@@ -31,6 +31,7 @@ Numerics numerics_for(const TaskSpec& spec);
 struct WorkloadOptions {
   std::int64_t max_bytes = 256 << 20;  ///< of inputs, outputs and expectations together
   double max_reference_flops = 4e9;    ///< of all trials together
+  bool with_guest = false;             ///< one trial more, of mixed inputs: see time_quickly()
 };
 
 /// One trial a distribution that the task allows. `all` is for small shapes; otherwise the four

@@ -13,6 +13,7 @@ namespace {
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
 constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
+constexpr int kGuestRound = 2;             // the first that is sure to be as long as timed blocks
 constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kTiePairs = 4;
@@ -21,11 +22,13 @@ constexpr int kOwnDisturbances = 4;  // of a candidate, beyond twice its anchor'
 constexpr double kSlowInMany = 0.1;  // in logarithms, beyond the anchor's: not what the machine does
 constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more of it does not hide in it
 
+std::size_t timed_trials(const Workload& workload) { return workload.trials.size() - workload.guests; }
+
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
   std::vector<int> trials = rule.trials;
   if (trials.empty()) {
-    trials.resize(workload.trials.size());
+    trials.resize(timed_trials(workload));
     std::iota(trials.begin(), trials.end(), 0);
   }
   rng.shuffle(trials);
@@ -40,7 +43,7 @@ std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, i
 
 int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
-  std::size_t most = rule.trials.empty() ? workload.trials.size() : rule.trials.size();
+  std::size_t most = rule.trials.empty() ? timed_trials(workload) : rule.trials.size();
   if (!rule.unseen.empty()) most = std::min(most, rule.unseen.size());
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(most)));
 }
@@ -298,6 +301,19 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
   return PairTimer(anchor, candidate, workload, rule, secret).run();
 }
 
+namespace {
+
+/// Puts a guest into the last quarter of a block, where a kernel that takes what it meets first for
+/// all that will come has done so.
+void invite(const Workload& workload, std::vector<int>& trials, Rng& rng) {
+  if (workload.guests == 0) return;
+  const std::uint64_t from_end = rng.below(1 + trials.size() / 4);
+  const std::size_t guest = timed_trials(workload) + rng.below(workload.guests);
+  trials[trials.size() - 1 - from_end] = static_cast<int>(guest);
+}
+
+}  // namespace
+
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret) {
   Rng rng(secret);
@@ -306,7 +322,8 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
   int calls = 1;
   int quiet = 0;
   for (int round = 0; quiet < kQuickRounds && round < kMostQuickRounds; ++round) {
-    const std::vector<int> trials = draw_trials(workload, rule, calls, rng);
+    std::vector<int> trials = draw_trials(workload, rule, calls, rng);
+    if (round == kGuestRound) invite(workload, trials, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);
     if (!result.finding.passed()) return result;

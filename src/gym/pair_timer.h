@@ -61,7 +61,9 @@ struct QuickTime {
   double call_ns = 0;
   bool quiet = false;  ///< else the machine disturbed all blocks: a call may take much less
 };
-/// Of `rule`, only its trials and timeout count.
+/// Of `rule`, only its trials, timeout and limits count. One block has a guest of the workload
+/// among its calls and looks like a timed one otherwise: a kernel that keeps to what is right for
+/// all inputs only until it knows that it is timed is wrong there.
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret);
 

@@ -77,7 +77,7 @@ class TaskBench {
   /// build is.
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
-  Status make_timing_data(const Scope& scope, std::size_t shape, int trials, const WorkloadOptions& limits);
+  Status make_timing_data(const Scope& scope, std::size_t shape, int trials, WorkloadOptions limits);
   Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines);
   /// Verifies a baseline and ties it to the naive build at every scored shape.
   Finding verify_and_tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;

@@ -120,8 +120,8 @@ Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive)
   });
 }
 
-Status TaskBench::make_timing_data(const Scope& scope, std::size_t s, int trials,
-                                   const WorkloadOptions& limits) {
+Status TaskBench::make_timing_data(const Scope& scope, std::size_t s, int trials, WorkloadOptions limits) {
+  limits.with_guest = true;
   LATHE_TRY(shapes_[s].timing, make_timing_workload(scope.backend, scope.reference, shapes_[s].task,
                                                     options_.secret.derive("data", s), trials, limits));
   return Ok{};

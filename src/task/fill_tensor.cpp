@@ -198,6 +198,42 @@ void fill_offset(const Request& request, HostTensor& out) {
       });
 }
 
+/// One row in eight has one large value of each sign, and one a mean far above the spread: who
+/// looks at a few values of each row misses the first, and at a few rows both.
+void fill_mixed(const Request& request, HostTensor& out) {
+  struct Row {
+    RowScale ordinary;
+    double spike;  ///< 0 for none
+    std::size_t up, down;
+  };
+  constexpr std::size_t kStep = 4096;  // between spikes of a row
+  const Generator& gen = request.decl.generator;
+  const Rows rows = rows_of(request.shape, kMinRow);
+  const std::size_t step = std::min(rows.length, kStep), certain = request.random.bits(0) % rows.count;
+  write_rows(
+      request, out, rows,
+      [&](std::size_t row) {
+        const double scale = gen.scale * std::exp2(2 * request.row_random.uniform(4 * row) - 1);
+        const double shift = gen.mean + gen.scale * (request.row_random.uniform(4 * row + 1) - 0.5);
+        const std::uint64_t draw = request.row_random.bits(4 * row + 2), kind = draw & 7;
+        const double magnitude = large_magnitude(request, 4 * row + 3);
+        Row made{{shift, scale}, 0, (draw >> 8) % step, ((draw >> 8) + step / 2) % step};
+        if (row == certain)
+          made.spike = (0.5 + 0.5 * request.row_random.uniform(4 * row + 3)) * reach_of(request) * gen.scale;
+        else if (kind == 0)
+          made.spike = magnitude;
+        else if (kind == 1)
+          made.ordinary = {gen.mean + ((draw & 8) != 0 ? magnitude : -magnitude),
+                           spread_around(request, magnitude)};
+        return made;
+      },
+      [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+        if (row.spike != 0 && column % step == row.up) return gen.mean + row.spike;
+        if (row.spike != 0 && column % step == row.down) return gen.mean - row.spike;
+        return row.ordinary.shift + row.ordinary.scale * request.random.normal(i);
+      });
+}
+
 void fill_mantissas(const Request& request, HostTensor& out) {
   const double scale = request.decl.generator.scale;
   write_elements(request, out, [&](std::size_t i) {
@@ -362,6 +398,9 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
     case Distribution::kOffset:
       if (request.decl.role == Role::kParameter) return fill_normal(request, out);
       return fill_offset(request, out);
+    case Distribution::kMixed:
+      if (request.decl.role == Role::kParameter) return fill_normal(request, out);
+      return fill_mixed(request, out);
   }
 }
 

@@ -34,8 +34,9 @@ ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
 }  // namespace
 
 std::string_view name(Distribution distribution) {
-  static constexpr std::array<std::string_view, kDistributions.size()> kNames = {
-      "normal", "heavy_tail", "one_hot", "cancellation", "denormal", "integers", "probe", "large", "offset"};
+  static constexpr std::array<std::string_view, kDistributions.size() + 1> kNames = {
+      "normal",   "heavy_tail", "one_hot", "cancellation", "denormal",
+      "integers", "probe",      "large",   "offset",       "mixed"};
   return kNames[static_cast<std::size_t>(distribution)];
 }
 

@@ -20,13 +20,16 @@ enum class Distribution {
   kProbe,         ///< full mantissas times a permutation matrix: exposes reduced precision
   kLarge,         ///< rows of large magnitudes, of equal large values, and of means far above the spread
   kOffset,        ///< one mean far above the spread everywhere; rows of equal values; masks of one value
+  kMixed,         ///< as kNormal, but for some rows as of kLarge and some with one large value
 };
 std::string_view name(Distribution distribution);
+/// Those that a shape is verified on: all but kMixed, which is for calls that look like timed ones.
 std::span<const Distribution> all_distributions();
 /// Whether it goes as far as the task allows: it tells stable algorithms from those that overflow
 /// or cancel.
 constexpr bool is_extreme(Distribution distribution) {
-  return distribution == Distribution::kLarge || distribution == Distribution::kOffset;
+  return distribution == Distribution::kLarge || distribution == Distribution::kOffset ||
+         distribution == Distribution::kMixed;
 }
 /// How many times their scale inputs reach at most, unless a task only selects among them.
 inline constexpr double kLongestReach = 512;

@@ -20,8 +20,8 @@ class Bench {
     shape_.name = "n=16";
     shape_.task = *lathe::bind(task_, task_.shapes[0].dims);
     const Seed seed = Seed::from_number(number + 1'000'000);
-    shape_.timing = *make_timing_workload(backend_, *reference_, shape_.task, seed, 4, {});
-    shape_.timing_rms.assign(4, {RmsLimit{}});
+    shape_.timing = *make_timing_workload(backend_, *reference_, shape_.task, seed, 4, {.with_guest = true});
+    shape_.timing_rms.assign(5, {RmsLimit{}});
     backend_.script("naive", timed(9000, block_noise, session_noise));
     backend_.script("peer", timed(1000, block_noise, session_noise));
     secret_ = seed;
@@ -87,6 +87,27 @@ TEST(ShapeTiming, SpeedupsOverEveryBaselineAreComposedThroughTheAnchor) {
     EXPECT_NEAR(over(timing, "naive").mid, 9000 / call_ns, 1e-6 * 9000 / call_ns);
     EXPECT_NEAR(over(timing, "peer").mid, 1000 / call_ns, 1e-6 * 1000 / call_ns);
   }
+}
+
+TEST(ShapeTiming, AKernelThatIsRightOnlyOnInputsLikeTheTimedOnesMeetsOthersToo) {
+  Bench bench(1, 0, 0);
+  FakeKernel kernel = timed(1000);
+  kernel.wrong = "bound";
+  kernel.wrong_when_mixed = true;
+  bench.script(kernel);
+  EXPECT_EQ(bench.screen().finding.outcome, Outcome::kWrong);
+  EXPECT_EQ(bench.final().finding.outcome, Outcome::kWrong);
+}
+
+TEST(ShapeTiming, NoBlockWhoseTimeCountsHasOtherInputs) {
+  Bench bench(1, 0, 0);
+  FakeKernel naive = timed(9000);
+  naive.wrong = "bound";
+  naive.wrong_when_mixed = true;
+  bench.script_naive(naive);
+  bench.script(timed(9000));
+  EXPECT_TRUE(bench.screen().finding.passed()) << "its anchor draws the same trials";
+  EXPECT_TRUE(bench.final().finding.passed());
 }
 
 /// The share of screens that lie in the interval of another one.

@@ -83,6 +83,30 @@ TEST(GenerateInputs, EachDistributionIsWhatItSays) {
   for (const double x : values(Distribution::kIntegers)) EXPECT_EQ(x, std::floor(x));
 }
 
+/// Rows that look like the others unless all their values are read.
+TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const BoundTask task = bind_first(spec);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto inputs = generate_inputs(task, Distribution::kMixed, Seed::from_number(seed));
+    const std::vector<double> values = inputs[0].decode();
+    int ordinary = 0;
+    bool up = false, down = false;
+    for (std::size_t row = 0; row < 64; ++row) {
+      const auto own = std::span(values).subspan(row * 64, 64);
+      const auto [low, high] = std::ranges::minmax(own);
+      ordinary += low > -8 && high < 8;
+      const auto small = std::ranges::count_if(own, [](double x) { return std::fabs(x) < 8; });
+      up = up || (small == 62 && high > 200);
+      down = down || (small == 62 && low < -200);
+    }
+    EXPECT_TRUE(up && down) << seed;
+    EXPECT_GT(ordinary, 32) << seed;
+    for (const double x : inputs[1].decode()) EXPECT_TRUE(x >= 0.25 && x <= 0.75);
+    for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-4);
+  }
+}
+
 TEST(GenerateInputs, TheProbePairsFullMantissasWithAPermutation) {
   const TaskSpec spec = task_of(kLinearTask);
   const BoundTask task = bind_first(spec);

@@ -34,6 +34,7 @@ struct FakeKernel {
   std::string wrong_rms = {};  ///< if set: why outputs fail wherever limits of the RMS error are given
   std::map<std::string, double> counters = {};  ///< of a profile; empty: the device has none
   double delay_seconds = 0;                     ///< real duration of a block, for tests of cancellation
+  bool wrong_when_mixed = false;                ///< and on no other inputs
   std::int64_t wrong_rows = 0;  ///< if positive: wrong at shapes whose first dim has this value
 };
 
