@@ -111,6 +111,48 @@ bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits)
   return bound.ok() && fits(*bound, limits);
 }
 
+/// Extents of a dim that domains may tie to the others: multiples and parts of them, products and
+/// quotients of two, and multiples of powers of two near what it is.
+std::vector<std::int64_t> related_extents(const Dims& dims, const std::string& name) {
+  constexpr std::int64_t kFactors = 16, kLongestStep = 256;
+  std::vector<std::int64_t> extents;
+  for (const auto& [other, extent] : dims) {
+    if (other == name) continue;
+    for (std::int64_t factor = 1; factor <= kFactors; ++factor) {
+      extents.push_back(extent * factor);
+      if (extent % factor == 0) extents.push_back(extent / factor);
+    }
+    for (const auto& [third, length] : dims) {
+      if (third == name || third == other) continue;
+      extents.push_back(extent * length);
+      if (extent % length == 0) extents.push_back(extent / length);
+    }
+  }
+  for (std::int64_t step = 2; step <= kLongestStep; step *= 2)
+    for (const std::int64_t beyond : {0, 1}) extents.push_back((dims.at(name) / step + beyond) * step);
+  return extents;
+}
+
+/// Brings a shape into the domain by another extent of one dim, if it can; `fixed` keeps its own.
+void mend(const TaskSpec& spec, Rng& rng, Dims& dims, const std::string& fixed = {}) {
+  if (inside(spec, dims)) return;
+  std::vector<std::string> names = spec.dim_names;
+  rng.shuffle(names);
+  for (const std::string& name : names) {
+    if (name == fixed) continue;
+    const DimRange& range = spec.dim_ranges.at(name);
+    std::vector<std::int64_t> extents = related_extents(dims, name);
+    rng.shuffle(extents);
+    Dims mended = dims;
+    for (const std::int64_t extent : extents) {
+      mended[name] = extent;
+      if (extent < range.low || extent > range.high || !inside(spec, mended)) continue;
+      dims = std::move(mended);
+      return;
+    }
+  }
+}
+
 /// Dims that a shape keeps as long as they are while the others shrink.
 using Kept = std::set<std::string>;
 
@@ -176,6 +218,7 @@ Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits,
     const std::string& name = names[rng.below(names.size())];
     const std::int64_t half = dims.at(name) / 2;
     dims[name] = std::max(spec.dim_ranges.at(name).low, half < tile ? half : half / tile * tile);
+    mend(spec, rng, dims, name);
   }
   return dims;
 }
@@ -190,8 +233,11 @@ SizeLimits limits_beside_long(const SizeLimits& limits) {
 template <class Draw>
 Dims draw_within(const TaskSpec& spec, Rng& rng, const SizeLimits& limits, const Kept& kept,
                  std::int64_t tile, Draw&& draw) {
-  Dims dims = draw();
-  for (int tries = 1; tries < kTriesToFit && !is_within(spec, dims, limits); ++tries) dims = draw();
+  Dims dims;
+  for (int tries = 0; tries < kTriesToFit && !(tries > 0 && is_within(spec, dims, limits)); ++tries) {
+    dims = draw();
+    mend(spec, rng, dims);
+  }
   return shrink(spec, rng, std::move(dims), limits, kept, tile);
 }
 
@@ -281,7 +327,8 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
   for (int tries = 0; tries < kTriesPerShape; ++tries) {
     Kept kept = {rota.last(), rota.dims[rng.below(rota.dims.size())]};
     if (rota.open != 1 && rng.chance(kBalanced)) kept.clear();
-    const Dims high = draw_high(spec, rng);
+    Dims high = draw_high(spec, rng);
+    mend(spec, rng, high);
     const Dims dims = shrink(spec, rng, high, limits, kept, rng.chance(0.3) ? 64 : 1);
     if (!is_within(spec, dims, limits)) continue;
     const BoundTask task = *lathe::bind(spec, dims);

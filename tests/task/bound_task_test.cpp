@@ -208,6 +208,23 @@ TEST(HiddenShapes, AlignedOnesDiffer) {
   EXPECT_GE(odd_multiples, 2);
 }
 
+/// Of a domain that ties extents to each other, chance alone finds hardly a shape, and none whose
+/// extents shrink one by one.
+TEST(HiddenShapes, ThereAreAsManyInADomainThatTiesExtents) {
+  for (const auto& [where, shape] :
+       std::map<std::string, std::string>{{"N == 2 * M && K % 16 == 0", "M = 64, N = 128, K = 32"},
+                                          {"N == M", "M = 64, N = 64, K = 16"},
+                                          {"N == 4 * K && M % 16 == 0", "M = 64, N = 128, K = 32"}}) {
+    std::string text(kWideTask);
+    text.replace(text.find("M = 32, N = 48, K = 64"), 22, shape);
+    const TaskSpec spec = task_of("where = \"" + where + "\"\n" + text);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      EXPECT_EQ(draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7).size(), 3U) << where << seed;
+      EXPECT_TRUE(draw_large_shape(spec, Seed::from_number(seed), {2e8, 1 << 23}, 2e7)) << where << seed;
+    }
+  }
+}
+
 /// Nor need a large shape have many values: a product of three matrices has few.
 TEST(LargeShape, ExistsWhereOnlyArithmeticIsLarge) {
   const TaskSpec spec = task_of(kHeadsTask);
