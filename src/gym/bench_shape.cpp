@@ -94,9 +94,15 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   const double affordable = kPartFlops / std::max(1.0, task.flops / task.output_elements());
   Workload workload;
   workload.task = task;
-  LATHE_TRY(std::optional<Trial> trial,
-            make_trial(reference, task, Distribution::kNormal, seed,
-                       Part{std::min(affordable, kPartElements), Rng(seed.derive("part")).uniform()}));
+  const Part part{std::min(affordable, kPartElements), Rng(seed.derive("part")).uniform()};
+  const bool mixed = Rng(seed.derive("mixed")).chance(0.5);
+  std::optional<Trial> trial;
+  if (mixed) {
+    LATHE_TRY(trial, make_trial(reference, task, Distribution::kMixed, seed, part));
+  }
+  if (!trial) {
+    LATHE_TRY(trial, make_trial(reference, task, Distribution::kNormal, seed, part));
+  }
   if (trial) workload.trials.push_back(*std::move(trial));
   return backend.prepare(std::move(workload));
 }

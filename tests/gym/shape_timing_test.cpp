@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "task/slices.h"
@@ -472,6 +473,22 @@ shape = [{ name = "large", rows = 2048, cols = 1024 }]
     }
     EXPECT_TRUE(first && second);
   }
+}
+
+TEST(LargeWorkload, HasOrdinaryInputsOrMixedOnes) {
+  const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(1));
+  const auto bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto reference = *make_reference(task);
+  std::map<Distribution, int> drawn;
+  for (std::uint64_t secret = 0; secret < 100; ++secret) {
+    const auto workload = *make_large_workload(backend, *reference, bound, Seed::from_number(secret));
+    ASSERT_EQ(workload->trials.size(), 1u);
+    ++drawn[workload->trials.front().distribution];
+  }
+  EXPECT_GT(drawn[Distribution::kNormal], 30);
+  EXPECT_GT(drawn[Distribution::kMixed], 30);
+  EXPECT_EQ(drawn.size(), 2u);
 }
 
 TEST(SteadyScreenTrials, FillABlockOfUsualAndOneOfUnseenInputsForEightyMicroseconds) {
