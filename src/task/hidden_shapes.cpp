@@ -153,8 +153,8 @@ void mend(const TaskSpec& spec, Rng& rng, Dims& dims, const std::string& fixed =
   }
 }
 
-/// Dims that a shape keeps as long as they are while the others shrink.
-using Kept = std::set<std::string>;
+/// Dims that a shape keeps as long as they are while the others shrink, the dearest first.
+using Kept = std::vector<std::string>;
 
 /// In which order a verification's shapes are long in one dim after the other, so that each dim is
 /// so in one of them where they suffice.
@@ -193,7 +193,8 @@ std::vector<std::string> longest(const TaskSpec& spec, const Dims& dims, const K
                                  std::int64_t tile) {
   const auto can_shrink = [&](const auto& dim) {
     const DimRange& range = spec.dim_ranges.at(dim.first);
-    return dim.second > std::max(range.low, small_step(range, tile)) && !kept.contains(dim.first);
+    return dim.second > std::max(range.low, small_step(range, tile)) &&
+           std::ranges::count(kept, dim.first) == 0;
   };
   std::int64_t length = 0;
   for (const auto& dim : dims)
@@ -205,14 +206,14 @@ std::vector<std::string> longest(const TaskSpec& spec, const Dims& dims, const K
 }
 
 /// Halves long dims, to multiples of `tile`, until the shape is within the limits; those that are
-/// kept only where the others do not suffice.
-Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits, const Kept& kept,
+/// kept only where the others do not suffice, the dearest last.
+Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits, Kept kept,
             std::int64_t tile) {
   for (int round = 0; round < 64; ++round) {
     const Result<BoundTask> bound = lathe::bind(spec, dims);
     if (!bound.ok() || fits(*bound, limits)) return dims;
     std::vector<std::string> names = longest(spec, dims, kept, tile);
-    if (names.empty()) names = longest(spec, dims, {}, tile);
+    for (; names.empty() && !kept.empty(); names = longest(spec, dims, kept, tile)) kept.pop_back();
     if (names.empty()) names = longest(spec, dims, {}, 1);
     if (names.empty()) return dims;
     const std::string& name = names[rng.below(names.size())];
@@ -249,7 +250,7 @@ Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style, const std::string
   const bool square = kind < kSquares;
   const bool stretched = !square && !favoured.empty() && kind < kSquares + kStretched;
   Kept kept;
-  if (stretched) kept.insert(favoured);
+  if (stretched) kept.push_back(favoured);
   return draw_within(spec, rng, stretched ? limits_beside_long(limits) : limits, kept, 1, [&] {
     Dims dims = draw_dims(spec, rng, style);
     const std::int64_t side =
@@ -269,7 +270,7 @@ Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, c
   constexpr std::array<std::int64_t, 2> kSharedTiles = {64, 128};
   const std::int64_t tile = kSharedTiles[rng.below(kSharedTiles.size())];
   Kept kept;
-  if (!favoured.empty() && rng.chance(kStretched)) kept.insert(favoured);
+  if (!favoured.empty() && rng.chance(kStretched)) kept.push_back(favoured);
   return draw_within(spec, rng, kept.empty() ? limits : limits_beside_long(limits), kept, tile, [&] {
     Dims dims;
     for (const std::string& name : spec.dim_names) {
@@ -277,7 +278,7 @@ Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, c
       const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high)));
       const std::int64_t step = rng.chance(0.5) ? small_step(range, tile) : std::min(tile, most);
       std::int64_t least = (range.low + step - 1) / step, last = std::max(least, range.high / step);
-      if (kept.contains(name)) least = std::max(least, (last + 1) / 2);
+      if (std::ranges::count(kept, name) > 0) least = std::max(least, (last + 1) / 2);
       const bool few = last <= kStepsOfSmall;
       dims[name] =
           std::min(range.high, step * (few ? rng.between(least, last) : log_uniform(rng, least, last)));
