@@ -70,6 +70,8 @@ CREATE TABLE IF NOT EXISTS tokens (
 COMMIT;
 )sql";
 
+// An OFFSET 0 or LIMIT 1 below has its rows looked up one by one. PostgreSQL, which plans while the
+// tables are empty, would read all that waits instead.
 constexpr const char* kBegin = "BEGIN";
 constexpr const char* kCommit = "COMMIT";
 constexpr const char* kRollback = "ROLLBACK";
@@ -98,7 +100,9 @@ base AS (
     RETURNING last - (SELECT count(*) FROM ended) AS first),
 finished AS (
   UPDATE requests r SET state = n.state, finished_unix_ms = $6, sequence = b.first + n.number
-    FROM base b, numbered n WHERE r.evaluation = n.id AND r.state = 0 RETURNING n.place, r.client),
+    FROM base b, numbered n,
+    LATERAL (SELECT ctid AS row FROM requests WHERE evaluation = n.id AND state = 0 OFFSET 0) o
+    WHERE r.ctid = o.row RETURNING n.place, r.client),
 counted AS (
   UPDATE unfinished u SET requests = u.requests - c.finished
     FROM (SELECT client, count(*) AS finished FROM finished GROUP BY client) c WHERE u.client = c.client)
@@ -106,28 +110,28 @@ SELECT place, NULL FROM numbered UNION ALL SELECT place, client FROM finished)sq
 
 constexpr const char* kWithdraw = R"sql(
 WITH numbered AS (
-  SELECT i.*, row_number() OVER (ORDER BY i.place) AS number
-    FROM unnest($1::text[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS i (client, id, state, place)
-    JOIN requests r ON r.client = i.client AND r.evaluation = i.id WHERE r.state = 0),
+  SELECT i.*, r.row, row_number() OVER (ORDER BY i.place) AS number
+    FROM unnest($1::text[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS i (client, id, state, place),
+    LATERAL (SELECT ctid AS row FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0
+      OFFSET 0) r),
 base AS (
   UPDATE sequence SET last = last + (SELECT count(*) FROM numbered)
     RETURNING last - (SELECT count(*) FROM numbered) AS first),
 ended AS (
   UPDATE requests r SET state = n.state, finished_unix_ms = $4, sequence = b.first + n.number
-    FROM base b, numbered n WHERE r.client = n.client AND r.evaluation = n.id AND r.state = 0
-    RETURNING n.place, r.client),
+    FROM base b, numbered n WHERE r.ctid = n.row RETURNING n.place, r.client),
 counted AS (
   UPDATE unfinished u SET requests = u.requests - c.ended
     FROM (SELECT client, count(*) AS ended FROM ended GROUP BY client) c WHERE u.client = c.client)
 SELECT place FROM ended)sql";
 
 constexpr const char* kStillWanted =
-    "SELECT t.place FROM unnest($1::bytea[]) WITH ORDINALITY AS t (id, place) WHERE EXISTS "
-    "(SELECT FROM requests r WHERE r.evaluation = t.id AND r.state = 0)";
+    "SELECT t.place FROM unnest($1::bytea[]) WITH ORDINALITY AS t (id, place) WHERE "
+    "(SELECT 1 FROM requests r WHERE r.evaluation = t.id AND r.state = 0 LIMIT 1) = 1";
 
 constexpr const char* kStates =
     "SELECT t.place, e.state, e.lasting, r.state, "
-    "EXISTS (SELECT FROM requests q WHERE q.evaluation = t.id AND q.state = 0) "
+    "(SELECT 1::bigint FROM requests q WHERE q.evaluation = t.id AND q.state = 0 LIMIT 1) "
     "FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
     "LEFT JOIN evaluations e ON e.id = t.id "
     "LEFT JOIN requests r ON r.client = t.client AND r.evaluation = t.id";
@@ -191,8 +195,9 @@ constexpr const char* kPending =
 
 constexpr const char* kWanted =
     "SELECT " LATHE_POSTGRES_PENDING
-    ", e.text FROM unnest($1::bytea[]) AS t (id) JOIN evaluations e ON e.id = t.id JOIN requests r ON "
-    "r.evaluation = t.id AND r.state = 0 WHERE e.state = 0 ORDER BY e.id, r.submitted_unix_ms";
+    ", e.text FROM unnest($1::bytea[]) AS t (id) JOIN evaluations e ON e.id = t.id JOIN LATERAL "
+    "(SELECT * FROM requests WHERE evaluation = t.id AND state = 0 OFFSET 0) r ON true WHERE e.state = 0 "
+    "ORDER BY e.id, r.submitted_unix_ms";
 
 constexpr const char* kOverdue =
     "SELECT client, evaluation FROM requests WHERE state = 0 AND deadline_unix_ms > 0 AND deadline_unix_ms < "

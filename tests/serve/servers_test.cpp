@@ -83,6 +83,48 @@ TEST(PostgresLedger, AServerThatWasKilledAndCameBackHasWhatItHasSaid) {
   EXPECT_TRUE(ledger->write({.ends = {{x.key.id(), make_conclusion(x)}}})->ends.at(0).first);
 }
 
+/// Rows that the database's statements have read until now.
+std::int64_t rows_read(Ledger& ledger, const std::string& url) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // a session reports once a second
+  EXPECT_TRUE(ledger.unfinished().ok());
+  const auto connection = *PostgresConnection::open(url);
+  const PostgresConnection::Query query[] = {
+      {"SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)::bigint + "
+       "(SELECT sum(seq_tup_read) FROM pg_stat_user_tables)::bigint"}};
+  return connection->run(query).value().at(0).integer(0, 0);
+}
+
+TEST(PostgresLedger, WhatATurnReadsDoesNotGrowWithWhatWaits) {
+  constexpr int kWaiting = 3000, kOfATurn = 32;
+  const std::string url = fresh_database();
+  const auto ledger = *open_postgres_ledger(url);
+  const auto submissions = [](const std::string& name, int count) {
+    std::vector<LedgerChanges::Entry> entries;
+    for (int i = 0; i < count; ++i) entries.push_back({make_submission(name + std::to_string(i)), 1 << 20});
+    return entries;
+  };
+  ASSERT_TRUE(ledger->write({.submissions = submissions("waits", kWaiting), .max_all = 1 << 20}).ok());
+  const std::int64_t before = rows_read(*ledger, url);
+  const auto mine = submissions("mine", kOfATurn);
+  LedgerChanges ends;
+  std::vector<Digest> ids;
+  std::vector<Ledger::Name> names;
+  for (const auto& [submission, most] : mine) {
+    ids.push_back(submission.key.id());
+    names.emplace_back(submission.client, ids.back());
+    ends.ends.push_back({ids.back(), make_conclusion(submission)});
+  }
+  ASSERT_TRUE(ledger->write({.submissions = mine, .max_all = 1 << 20}).ok());
+  EXPECT_EQ(ledger->wanted(ids)->size(), ids.size());
+  for (int i = 0; i < kOfATurn; ++i)
+    ends.withdrawals.push_back(
+        {"a", make_submission("waits" + std::to_string(i)).key.id(), State::kCancelled});
+  EXPECT_TRUE(ledger->write(ends)->withdrawals.at(0).unwanted);
+  EXPECT_EQ(ledger->find(names)->size(), ids.size());
+  EXPECT_EQ(ledger->finished(std::vector<FinishedQuery>{{"a", 0, kOfATurn}})->at(0).size(), ids.size());
+  EXPECT_LT(rows_read(*ledger, url) - before, 20 * kOfATurn);
+}
+
 TEST(PostgresLedger, ErrorsSayWhereAndNeverThePassword) {
   std::string url = postgres().url();
   url.replace(url.find("p%40ss"), 6, "secret");
