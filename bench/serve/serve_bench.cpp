@@ -188,8 +188,11 @@ class Bench {
         continue;
       }
       const auto document = nlohmann::json::parse(answer->body);
-      for (const auto& item : document["items"]) {
+      if (!document["items"].empty()) {
+        longest_pause_ = std::max(longest_pause_, seconds_since(last_news));
         last_news = steady_clock().now_ns();
+      }
+      for (const auto& item : document["items"]) {
         if (item["sequence"].get<std::int64_t>() <= after) ++doubled_;
         after = item["sequence"].get<std::int64_t>();
         if (item["tag"] == "") continue;
@@ -268,6 +271,7 @@ class Bench {
                condemned_.load());
     fmt::print("front end killed {} times, ready again after {:.2f} s at most; retried posts {}\n",
                options_.front_kills, slowest_restart_, retries_.load());
+    fmt::print("longest time without an answer {:.2f} s\n", longest_pause_);
     if (options_.servers)
       fmt::print("front ends {}  Redis killed {}  wiped {}  PostgreSQL killed {}\n", fronts_.size(),
                  options_.redis_kills, options_.redis_wipes, options_.postgres_kills);
@@ -321,6 +325,7 @@ class Bench {
   std::vector<std::optional<Process>> fronts_;
   std::atomic<int> answered_{0}, doubled_{0}, forged_{0}, condemned_{0}, retries_{0};
   double slowest_restart_ = 0;
+  double longest_pause_ = 0;
   double quarter_kib_ = 0;
 };
 
