@@ -37,6 +37,7 @@ struct Written {
 struct Change {
   std::function<void(LedgerChanges&)> record;  ///< may be empty
   std::function<void(const Written&)> settle;
+  bool submits = false;
 };
 
 /// An unfinished evaluation that the queue has.
@@ -168,7 +169,8 @@ class TheService final : public Service {
               on_admitted(submission, admission);
             }
             done(std::move(receipts));
-          }});
+          },
+          true});
   }
 
   void find(std::string client, Digest id, std::function<void(Found)> done) override {
@@ -331,7 +333,10 @@ class TheService final : public Service {
       if (change.record) change.record(recorded);
     const Result<LedgerOutcome> outcome = write(recorded);
     const Written written{recorded, outcome};
-    for (const Change& change : changes) change.settle(written);
+    // As in the transaction: what ends first does not end what is asked for anew.
+    for (const bool submits : {false, true})
+      for (const Change& change : changes)
+        if (change.submits == submits) change.settle(written);
     const std::int64_t now = clock_.now_ns();
     if (now - ticked_ns_ >= static_cast<std::int64_t>(options_.tick_seconds * 1e9)) {
       ticked_ns_ = now;

@@ -312,6 +312,22 @@ TEST_F(ServiceTest, OneClientsCancellationIsNotAnothers) {
   EXPECT_EQ(find(other).state, State::kDone);
 }
 
+TEST_F(ServiceTest, WhatIsAskedForInTheTurnThatEndsItIsWorkedOnAnew) {
+  const auto worker = join("w");
+  const Submission theirs = make_submission("x", "b");
+  (void)submit(x_);
+  service_->submit({.submissions = {theirs}, .max_unfinished = 10}, [](const Service::Receipts&) {});
+  service_->cancel("a", x_.key.id(), [](const Result<bool>&) {});
+  turn();
+  ASSERT_EQ(worker->orders.size(), 2u);
+  service_->submit({.submissions = {x_}, .max_unfinished = 10}, [](const Service::Receipts&) {});
+  answer("w", worker->orders[1], Outcome::kInfra);
+  EXPECT_EQ(find(theirs).state, State::kDone);
+  ASSERT_EQ(worker->orders.size(), 3u);
+  answer("w", worker->orders[2]);
+  EXPECT_THAT(find(x_).verdict, testing::HasSubstr("PASS"));
+}
+
 TEST_F(ServiceTest, ADeadlineEndsWaitingAndRunningWork) {
   Submission urgent = x_, queued = make_submission("y");
   for (Submission* submission : {&urgent, &queued}) submission->deadline_unix_ms = unix_milliseconds() + 3000;
