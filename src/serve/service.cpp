@@ -182,6 +182,11 @@ class TheService final : public Service {
   std::int64_t wait_for(std::string client, Digest id, double seconds,
                         std::function<void(Found)> done) override {
     const std::int64_t number = ++last_waiter_;
+    if (settling_ == std::this_thread::get_id() && seconds > 0 && admitted_.contains({client, id})) {
+      waiters_of_[{client, id}].insert(number);
+      add_waiter(number, seconds, {.client = std::move(client), .id = id, .found = std::move(done)});
+      return number;
+    }
     post(
         {{}, [this, number, seconds, client = std::move(client), id, done = std::move(done)](const Written&) {
            asks_[{client, id}].push_back([this, number, seconds, client, id, done](Found report) {
@@ -333,10 +338,13 @@ class TheService final : public Service {
       if (change.record) change.record(recorded);
     const Result<LedgerOutcome> outcome = write(recorded);
     const Written written{recorded, outcome};
+    settling_ = std::this_thread::get_id();
     // As in the transaction: what ends first does not end what is asked for anew.
     for (const bool submits : {false, true})
       for (const Change& change : changes)
         if (change.submits == submits) change.settle(written);
+    settling_ = std::thread::id();
+    admitted_.clear();
     const std::int64_t now = clock_.now_ns();
     if (now - ticked_ns_ >= static_cast<std::int64_t>(options_.tick_seconds * 1e9)) {
       ticked_ns_ = now;
@@ -397,6 +405,7 @@ class TheService final : public Service {
   void on_admitted(Submission& submission, Admission admission) {
     const Digest id = submission.key.id();
     if (admission == Admission::kKnown) return notify(submission.client, id);
+    admitted_.emplace(submission.client, id);
     log(Severity::kDebug, "serve.queued", "",
         {{"request", submission.trace},
          {"evaluation", id.hex()},
@@ -959,6 +968,7 @@ class TheService final : public Service {
   bool news_ = false;
   std::atomic<std::int64_t> last_waiter_{0};
   std::atomic<std::size_t> in_hand_{0};
+  std::atomic<std::thread::id> settling_{};  // the thread that does, none between
 
   // Of the thread that calls turn():
   std::map<Digest, Active> active_;
@@ -974,6 +984,7 @@ class TheService final : public Service {
   std::map<std::string, std::set<std::int64_t>> listeners_of_;
   std::set<std::int64_t> due_listeners_, stopped_;
   std::map<Ledger::Name, std::vector<std::function<void(Found)>>> asks_;
+  std::set<Ledger::Name> admitted_;  // in this turn, and unfinished
   std::vector<std::function<void()>> unwritten_;
   std::map<Digest, StoredTask> tasks_;
   ServiceCounts counts_;

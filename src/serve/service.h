@@ -111,7 +111,8 @@ class Service : public WorkerSink {
   using Found = Result<std::optional<Report>>;
   virtual void find(std::string client, Digest id, std::function<void(Found)> done) = 0;
   /// Calls `done` once: immediately if the client has no such request or it is final, otherwise
-  /// when it becomes final or after `seconds`. The number is for stop_waiting().
+  /// when it becomes final or after `seconds`. The number is for stop_waiting(). In the `done` of a
+  /// submit(), what that has queued is waited for without another look into the ledger.
   virtual std::int64_t wait_for(std::string client, Digest id, double seconds,
                                 std::function<void(Found)> done) = 0;
   /// Calls `done` once: as soon as the client has requests that finished after `sequence`, or with

@@ -34,6 +34,7 @@ class FullLedger final : public Ledger {
     return ledger_.write(changes);
   }
   Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
+    ++looks;
     return ledger_.find(names);
   }
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
@@ -50,6 +51,7 @@ class FullLedger final : public Ledger {
   Result<std::int64_t> unfinished() override { return ledger_.unfinished(); }
 
   bool full = false;
+  int looks = 0;
 
  private:
   Ledger& ledger_;
@@ -374,6 +376,33 @@ TEST_F(ServiceTest, WaitersAreToldOnceAndTimeOut) {
   turn();
   EXPECT_EQ(told, 1);
   EXPECT_EQ(reports, 1);
+}
+
+TEST_F(ServiceTest, WhoSubmitsAndWaitsCostsTheLedgerOneLook) {
+  const auto worker = join("w");
+  std::vector<State> told;
+  const auto submit_and_wait = [&](const Submission& submission, double seconds) {
+    service_->submit(
+        {.submissions = {submission}, .tasks = {{digest_of("task"), "task", "task"}}, .max_unfinished = 10},
+        [&, submission, seconds](const Service::Receipts& receipts) {
+          service_->wait_for(submission.client, receipts->front()->id, seconds,
+                             [&](const Service::Found& found) { told.push_back((*found)->state); });
+        });
+    turn();
+  };
+  submit_and_wait(x_, 1e6);
+  submit_and_wait(make_submission("x", "b"), 3);
+  EXPECT_THAT(told, testing::IsEmpty());
+  EXPECT_EQ(ledger_->looks, 0);
+  pass(3.5);
+  EXPECT_THAT(told, testing::ElementsAre(State::kRunning)) << "b's time is over";
+  EXPECT_EQ(ledger_->looks, 1);
+  answer("w", worker->orders.at(0));
+  EXPECT_THAT(told, testing::ElementsAre(State::kRunning, State::kDone));
+  EXPECT_EQ(ledger_->looks, 2);
+  submit_and_wait(x_, 1e6);
+  turn();
+  EXPECT_THAT(told, testing::ElementsAre(State::kRunning, State::kDone, State::kDone)) << "known";
 }
 
 TEST_F(ServiceTest, WhatIsThereIsToldAlsoToThoseWhoDoNotWait) {
