@@ -48,7 +48,8 @@ struct StoredTask {
 
 /// The changes of one transaction, applied in the order of the members.
 struct LedgerChanges {
-  std::vector<StoredTask> tasks;  ///< those already stored are ignored
+  using Name = std::pair<std::string, Digest>;  ///< identifies a request: client and evaluation
+  std::vector<StoredTask> tasks;                ///< those already stored are ignored
   /// Evaluations whose worker was lost, once for each loss.
   std::vector<Digest> lost_workers;
   /// Ends an evaluation and every unfinished request for it, which get the next numbers in the
@@ -73,6 +74,8 @@ struct LedgerChanges {
     std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefused
   };
   std::vector<Entry> submissions;
+  /// Requests to read once all is done, which costs less than to ask for them later.
+  std::vector<Name> looks;
   std::int64_t max_all = 0;  ///< the same for all clients together
   std::int64_t unix_ms = 0;  ///< now
 
@@ -82,7 +85,7 @@ struct LedgerChanges {
   }
 };
 
-/// The outcome of each change, in the same order.
+/// The outcome of each change, in the same order. `looks` may be empty: then find() them.
 struct LedgerOutcome {
   std::vector<int> lost_workers;  ///< total so far; 0 for an unknown evaluation
   struct Ended {
@@ -92,6 +95,7 @@ struct LedgerOutcome {
   std::vector<Ended> ends;
   std::vector<Withdrawal> withdrawals;
   std::vector<Admission> submissions;
+  std::vector<std::optional<Report>> looks;
 };
 
 /// A client's finished requests numbered above `sequence`, in order of completion.
@@ -114,7 +118,7 @@ class Ledger {
   /// repeating it is safe.
   virtual Result<LedgerOutcome> write(const LedgerChanges& changes) = 0;
 
-  using Name = std::pair<std::string, Digest>;  ///< identifies a request: client and evaluation
+  using Name = LedgerChanges::Name;
   virtual Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) = 0;
   virtual Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) = 0;
   virtual Result<std::vector<Pending>> pending() = 0;

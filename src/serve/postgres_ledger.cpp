@@ -302,19 +302,9 @@ class PostgresLedger final : public Ledger {
   }
 
   Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
-    std::vector<std::string> clients, ids;
-    for (const auto& [client, id] : names) {
-      clients.push_back(client);
-      ids.push_back(raw(id));
-    }
-    LATHE_TRY(const PostgresRows rows,
-              session_.run(kFind, PostgresParameters().add_texts(clients).add_bytes(ids)));
-    std::vector<std::optional<Report>> reports(names.size());
-    for (int row = 0; row < rows.size(); ++row) {
-      LATHE_TRY(auto* const report, slot(reports, rows.integer(row, kReportColumns)));
-      LATHE_TRY(*report, report_from(rows, row));
-    }
-    return reports;
+    const Query queries[] = {find_query(names)};
+    LATHE_TRY(const auto rows, session_.run(queries));
+    return reports_from(rows[0], names.size());
   }
 
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
@@ -450,6 +440,24 @@ class PostgresLedger final : public Ledger {
     return report;
   }
 
+  static Query find_query(std::span<const Name> names) {
+    std::vector<std::string> clients, ids;
+    for (const auto& [client, id] : names) {
+      clients.push_back(client);
+      ids.push_back(raw(id));
+    }
+    return {kFind, PostgresParameters().add_texts(clients).add_bytes(ids)};
+  }
+
+  Result<std::vector<std::optional<Report>>> reports_from(const PostgresRows& rows, std::size_t names) const {
+    std::vector<std::optional<Report>> reports(names);
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(auto* const report, slot(reports, rows.integer(row, kReportColumns)));
+      LATHE_TRY(*report, report_from(rows, row));
+    }
+    return reports;
+  }
+
   Result<Pending> pending_from(const PostgresRows& rows, int row) const {
     Pending pending;
     Submission& submission = pending.submission;
@@ -485,10 +493,14 @@ class PostgresLedger final : public Ledger {
       queries.push_back({kUnfinished});
     } else {
       queries.push_back({kCommit});
+      if (!changes.looks.empty()) queries.push_back(find_query(changes.looks));
     }
     LATHE_TRY(const auto rows, session_.run(queries));
 
     LedgerOutcome outcome;
+    if (!states_at && !changes.looks.empty()) {
+      LATHE_TRY(outcome.looks, reports_from(rows.back(), changes.looks.size()));
+    }
     if (lost_at) {
       std::map<std::string, int> counts;
       for (int row = 0; row < rows[*lost_at].size(); ++row)
@@ -648,7 +660,11 @@ class PostgresLedger final : public Ledger {
       queries.push_back({kCount, PostgresParameters().add_texts(clients).add_numbers(more)});
     }
     queries.push_back({kCommit});
-    LATHE_CHECK_OK(session_.run(queries));
+    if (!changes.looks.empty()) queries.push_back(find_query(changes.looks));
+    LATHE_TRY(const auto rows, session_.run(queries));
+    if (!changes.looks.empty()) {
+      LATHE_TRY(outcome.looks, reports_from(rows.back(), changes.looks.size()));
+    }
     return Ok{};
   }
 

@@ -183,7 +183,7 @@ class TheService final : public Service {
                         std::function<void(Found)> done) override {
     const std::int64_t number = ++last_waiter_;
     if (settling_ == std::this_thread::get_id() && seconds > 0 && admitted_.contains({client, id})) {
-      waiters_of_[{client, id}].insert(number);
+      waiters_of_[id][client].insert(number);
       add_waiter(number, seconds, {.client = std::move(client), .id = id, .found = std::move(done)});
       return number;
     }
@@ -193,7 +193,7 @@ class TheService final : public Service {
              if (stopped_.contains(number)) return;
              const bool waits = report.ok() && *report && !is_final((*report)->state);
              if (!waits || seconds <= 0) return done(std::move(report));
-             waiters_of_[{client, id}].insert(number);
+             waiters_of_[id][client].insert(number);
              add_waiter(number, seconds, {.client = client, .id = id, .found = done});
            });
          }});
@@ -336,6 +336,9 @@ class TheService final : public Service {
     LedgerChanges recorded;
     for (const Change& change : changes)
       if (change.record) change.record(recorded);
+    for (const LedgerChanges::End& end : recorded.ends)
+      for (std::string& client : clients_waiting_for(end.id))
+        recorded.looks.emplace_back(std::move(client), end.id);
     const Result<LedgerOutcome> outcome = write(recorded);
     const Written written{recorded, outcome};
     settling_ = std::this_thread::get_id();
@@ -345,6 +348,7 @@ class TheService final : public Service {
         if (change.submits == submits) change.settle(written);
     settling_ = std::thread::id();
     admitted_.clear();
+    if (outcome.ok()) answer_looked(recorded.looks, outcome->looks);
     const std::int64_t now = clock_.now_ns();
     if (now - ticked_ns_ >= static_cast<std::int64_t>(options_.tick_seconds * 1e9)) {
       ticked_ns_ = now;
@@ -485,9 +489,11 @@ class TheService final : public Service {
     waiters_.erase(found);
     waits_.erase({waiter->until_ns, number});
     if (waiter->id) {
-      const auto group = waiters_of_.find({waiter->client, *waiter->id});
+      const auto of_id = waiters_of_.find(*waiter->id);
+      const auto group = of_id->second.find(waiter->client);
       group->second.erase(number);
-      if (group->second.empty()) waiters_of_.erase(group);
+      if (group->second.empty()) of_id->second.erase(group);
+      if (of_id->second.empty()) waiters_of_.erase(of_id);
     } else {
       const auto group = listeners_of_.find(waiter->client);
       group->second.erase(number);
@@ -496,15 +502,28 @@ class TheService final : public Service {
     return waiter;
   }
 
+  std::set<std::int64_t> waiting(const std::string& client, const Digest& id) const {
+    const auto of_id = waiters_of_.find(id);
+    if (of_id == waiters_of_.end()) return {};
+    const auto group = of_id->second.find(client);
+    return group == of_id->second.end() ? std::set<std::int64_t>() : group->second;
+  }
+
+  std::vector<std::string> clients_waiting_for(const Digest& id) const {
+    std::vector<std::string> clients;
+    if (const auto of_id = waiters_of_.find(id); of_id != waiters_of_.end())
+      for (const auto& [client, numbers] : of_id->second) clients.push_back(client);
+    return clients;
+  }
+
   /// Tells those who wait that a client's request is final, at the end of the turn.
   void notify(const std::string& client, const Digest& id) {
     end_deadline(client, id);
-    if (waiters_of_.contains({client, id}))
+    if (!waiting(client, id).empty())
       asks_[{client, id}].push_back([this, client, id](const Found& report) {
         const bool is_over = !report.ok() || !*report || is_final((*report)->state);
-        const auto group = waiters_of_.find({client, id});
-        if (!is_over || group == waiters_of_.end()) return;
-        for (const std::int64_t number : std::set(group->second))
+        if (!is_over) return;
+        for (const std::int64_t number : waiting(client, id))
           if (const auto waiter = take_waiter(number)) waiter->found(report);
       });
     if (const auto group = listeners_of_.find(client); group != listeners_of_.end())
@@ -512,8 +531,19 @@ class TheService final : public Service {
   }
 
   void notify_all() {
-    for (const auto& [name, numbers] : std::map(waiters_of_)) notify(name.first, name.second);
+    for (const auto& [id, clients] : waiters_of_)
+      for (const auto& [client, numbers] : clients) notify(client, id);
     for (const auto& [client, numbers] : listeners_of_) due_listeners_.insert(numbers.begin(), numbers.end());
+  }
+
+  /// What the transaction itself has told.
+  void answer_looked(const std::vector<Ledger::Name>& names,
+                     const std::vector<std::optional<Report>>& reports) {
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      if (!reports[i] || !is_final(reports[i]->state)) continue;
+      if (auto asked = asks_.extract(names[i]); !asked.empty())
+        for (const auto& continuation : asked.mapped()) continuation(reports[i]);
+    }
   }
 
   /// All questions of a turn are one to the ledger.
@@ -674,8 +704,7 @@ class TheService final : public Service {
             // Another front end's answer came first, or this one before a connection was lost.
             if (shared_) shared_turn_.over.push_back({work->id, true, {}, seconds});
             if (const auto active = active_.find(work->id); active != active_.end()) forget(active);
-            for (const auto& [request, numbers] : std::map(waiters_of_))
-              if (request.second == work->id) notify(request.first, request.second);
+            for (const std::string& client : clients_waiting_for(work->id)) notify(client, work->id);
           }});
   }
 
@@ -980,7 +1009,7 @@ class TheService final : public Service {
   std::map<Ledger::Name, std::int64_t> deadline_of_;
   std::map<std::int64_t, Waiter> waiters_;
   std::set<std::pair<std::int64_t, std::int64_t>> waits_;  // until when, number
-  std::map<std::pair<std::string, Digest>, std::set<std::int64_t>> waiters_of_;
+  std::map<Digest, std::map<std::string, std::set<std::int64_t>>> waiters_of_;
   std::map<std::string, std::set<std::int64_t>> listeners_of_;
   std::set<std::int64_t> due_listeners_, stopped_;
   std::map<Ledger::Name, std::vector<std::function<void(Found)>>> asks_;

@@ -190,6 +190,8 @@ class SqliteLedger final : public Ledger {
       LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all));
     }
     LATHE_CHECK_OK(transaction.commit());
+    if (!changes.looks.empty())
+      if (auto reports = find(changes.looks); reports.ok()) outcome.looks = *std::move(reports);
     return outcome;
   }
 

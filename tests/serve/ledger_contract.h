@@ -72,6 +72,28 @@ TEST_P(LedgerContract, WhatWasWrittenIsThereAfterReopening) {
   EXPECT_EQ(find(x_).state, State::kQueued);
 }
 
+TEST_P(LedgerContract, ATransactionTellsWhatItHasMadeOfRequests) {
+  const Submission y = make_submission("y");
+  const LedgerChanges::Name x_name = {"a", x_.key.id()}, y_name = {"a", y.key.id()},
+                            none = {"b", x_.key.id()};
+  (void)admit(x_);
+  const auto ended =
+      write({.ends = {{x_.key.id(), make_conclusion(x_)}}, .looks = {none, x_name}, .unix_ms = 5});
+  ASSERT_EQ(ended.looks.size(), 2u);
+  EXPECT_FALSE(ended.looks[0]);
+  ASSERT_TRUE(ended.looks[1]);
+  EXPECT_EQ(ended.looks[1]->state, State::kDone);
+  EXPECT_EQ(ended.looks[1]->sequence, find(x_).sequence);
+  EXPECT_EQ(ended.looks[1]->verdict, find(x_).verdict);
+  const auto both = write({.submissions = {{y, 10}}, .looks = {y_name, x_name}, .max_all = 10});
+  ASSERT_EQ(both.looks.size(), 2u);
+  EXPECT_EQ(both.looks[0]->state, State::kQueued);
+  EXPECT_EQ(both.looks[1]->state, State::kDone);
+  EXPECT_EQ(both.submissions.at(0), Admission::kNew);
+  reopen();
+  EXPECT_EQ(find(y).state, State::kQueued);
+}
+
 TEST_P(LedgerContract, ManyChangesOfOneTransactionAreLikeOneAfterTheOther) {
   Submission other = x_;
   other.client = "b";
