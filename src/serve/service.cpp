@@ -23,6 +23,8 @@ constexpr std::size_t kChangesOfATurn = 1024;
 constexpr std::size_t kKeptTextBytes = 64 << 20;
 constexpr std::int64_t kOverdueGraceMs = 2000;  // for the front end that has the deadline itself
 constexpr double kPauseAfterFailureSeconds = 0.2;
+constexpr double kGatherShare = 0.25;  // of a transaction's time, for what comes right behind a turn's first
+constexpr double kLongestGatherSeconds = 0.001;
 constexpr double kLookAgainSeconds = 5;   // for what other front ends' news should have told
 constexpr double kWorkerlessSeconds = 2;  // before what is held goes to another front end
 
@@ -321,8 +323,10 @@ class TheService final : public Service {
     std::deque<Change> changes;
     {
       std::unique_lock lock(mutex_);
+      const bool was_idle = inbox_.empty();
       arrived_.wait_for(lock, std::chrono::duration<double>(wait_seconds),
                         [&] { return !inbox_.empty() || news_; });
+      if (was_idle && !inbox_.empty() && inbox_.front().record) gather(lock);
       news_ = false;
       if (inbox_.size() <= kChangesOfATurn) {
         changes.swap(inbox_);
@@ -339,7 +343,9 @@ class TheService final : public Service {
     for (const LedgerChanges::End& end : recorded.ends)
       for (std::string& client : clients_waiting_for(end.id))
         recorded.looks.emplace_back(std::move(client), end.id);
+    const std::int64_t begin_ns = clock_.now_ns();
     const Result<LedgerOutcome> outcome = write(recorded);
+    if (!recorded.empty()) learn_from(changes, static_cast<double>(clock_.now_ns() - begin_ns) * 1e-9);
     const Written written{recorded, outcome};
     settling_ = std::this_thread::get_id();
     // As in the transaction: what ends first does not end what is asked for anew.
@@ -371,6 +377,26 @@ class TheService final : public Service {
       inbox_.push_back(std::move(change));
     }
     arrived_.notify_one();
+  }
+
+  /// Requests and answers often come several at once. Where those before did, waiting a little for
+  /// the next makes one transaction of them instead of one for the first and another for the rest.
+  void gather(std::unique_lock<std::mutex>& lock) {
+    constexpr double kSeveral = 1.5;
+    const double seconds = std::min(kLongestGatherSeconds, kGatherShare * write_seconds_);
+    if (crowd_ < kSeveral || seconds <= 0) return;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    lock.lock();
+  }
+
+  /// Of a transaction, for the next ones' gather(): the means of the last ones.
+  void learn_from(const std::deque<Change>& changes, double seconds) {
+    constexpr double kNewest = 0.1;
+    const auto records = std::count_if(changes.begin(), changes.end(),
+                                       [](const Change& change) { return change.record != nullptr; });
+    crowd_ += kNewest * (static_cast<double>(records) - crowd_);
+    write_seconds_ += kNewest * (seconds - write_seconds_);
   }
 
   Result<LedgerOutcome> write(LedgerChanges& changes) {
@@ -1017,6 +1043,8 @@ class TheService final : public Service {
   std::vector<std::function<void()>> unwritten_;
   std::map<Digest, StoredTask> tasks_;
   ServiceCounts counts_;
+  double crowd_ = 0;  // requests and answers of a transaction
+  double write_seconds_ = 0;
   std::int64_t ticked_ns_ = 0;
   std::int64_t paused_until_ns_ = 0;
 
