@@ -129,9 +129,13 @@ Status PostgresServer::restart() {
                        "-c shared_buffers=128MB -c max_wal_size=4GB >>log 2>&1",
                        folder_, programs, port_)}),
       .own_group = true};
-  LATHE_TRY(Process process, Process::start(command, {}));
-  process_.emplace(std::move(process));
-  const bool is_up = soon(60, [&] { return PostgresConnection::open(url()).ok(); });
+  process_.reset();
+  const bool is_up = soon(60, [&] {
+    // While children of a killed server still end, the next one refuses to begin.
+    if (!process_ || process_->has_ended())
+      if (auto process = Process::start(command, {}); process.ok()) process_.emplace(*std::move(process));
+    return PostgresConnection::open(url()).ok();
+  });
   return is_up ? Status(Ok{}) : Error{ErrorCode::kUnavailable, "PostgreSQL does not start in " + folder_};
 }
 
