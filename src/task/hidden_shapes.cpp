@@ -173,12 +173,13 @@ struct Rota {
 Rota draw_rota(const TaskSpec& spec, const Seed& seed) {
   Rota rota{spec.dim_names};
   Rng(seed.derive("rota")).shuffle(rota.dims);
-  const auto closed = std::ranges::stable_partition(rota.dims, [&](const std::string& name) {
+  // With iterators: clang 14 does not know libstdc++'s subranges.
+  const auto closed = std::stable_partition(rota.dims.begin(), rota.dims.end(), [&](const std::string& name) {
     return std::ranges::none_of(spec.shapes, [&](const NamedShape& shape) {
       return shape.dims.at(name) == spec.dim_ranges.at(name).high;
     });
   });
-  rota.open = rota.dims.size() - closed.size();
+  rota.open = static_cast<std::size_t>(closed - rota.dims.begin());
   return rota;
 }
 
