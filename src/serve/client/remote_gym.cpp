@@ -165,7 +165,10 @@ class RemoteEvaluator final : public Evaluator {
         listening_([this] { listen(); }) {}
 
   ~RemoteEvaluator() override {
-    stop_.cancel();
+    {
+      const std::lock_guard lock(mutex_);  // else a thread that is about to wait misses it
+      stop_.cancel();
+    }
     changed_.notify_all();
     sending_.join();
     listening_.join();
