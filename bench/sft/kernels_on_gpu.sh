@@ -11,7 +11,8 @@ bin=$1 model=$2 out=$3
 shift 3
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-/tmp/lathe-sft}
-seed=${SEED:-31000000} tasks=${TASKS:-4000} extents=${EXTENTS:-3} kernels=${KERNELS:-1} compositions=${COMPOSITIONS:-60} shapes=${SHAPES:-40}
+seed=${SEED:-31000000} tasks=${TASKS:-4000} extents=${EXTENTS:-3} kernels=${KERNELS:-1}
+compositions=${COMPOSITIONS:-60} shapes=${SHAPES:-40}
 mkdir -p "$out" "$work"
 export LATHE_ENGINE="$bin/lathe-torch" LATHE_CACHE="$work/cache"
 mkdir -p "$LATHE_CACHE" && chmod 755 "$LATHE_CACHE"
@@ -19,7 +20,8 @@ mkdir -p "$LATHE_CACHE" && chmod 755 "$LATHE_CACHE"
 . "$root/bench/phase.sh"
 
 draft() {
-  phase draft "$bin/lathe" data draft --device cuda --seed "$seed" --tasks "$tasks" --extents "$extents" --kernels "$kernels" --out "$work/data"
+  phase draft "$bin/lathe" data draft --device cuda --seed "$seed" --tasks "$tasks" --extents "$extents" \
+    --kernels "$kernels" --out "$work/data"
 }
 train() {
   phase train "$bin/lathe" train "$root/recipes/sft/kernels.toml" --device cuda --model "$model" \
@@ -36,7 +38,8 @@ exam() {
     done
   done
   phase exam "$bin/lathe" policy eval "$work/chosen" --device cuda --policy local --language kernel --model "$model" \
-    --adapter "$work/sft/adapter" --label tuned --samples "${SAMPLES:-16}" --answer-tokens "${ANSWER_TOKENS:-8000}" --controls "${CONTROLS:-base,default,retrieval}" \
+    --adapter "$work/sft/adapter" --label tuned --samples "${SAMPLES:-16}" --answer-tokens "${ANSWER_TOKENS:-8000}" \
+    --controls "${CONTROLS:-base,default,retrieval}" \
     --learned "$work/data" --store "$work/store" --out "$out" --window 16
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "candidate/candidate.h"
 #include "record/verdict.h"
 #include "task/spec.h"
 
@@ -73,6 +74,8 @@ class Evaluator {
                                           const CancelToken& cancel) = 0;
 };
 
+/// The request's text, parsed. Errors: why it is no candidate.
+Result<Candidate> candidate_of(const EvaluationRequest& request);
 /// The verdict on a text that is no candidate, from why it is none: BUILD_FAILED, "bad_candidate".
 Verdict unreadable_verdict(const EvaluationRequest& request, const Error& why);
 

@@ -337,9 +337,7 @@ class LocalGym final : public Gym {
   /// The verdict if the text is no candidate; else its build goes on to be judged.
   Result<std::optional<Verdict>> build(Job& job) {
     const EvaluationRequest& request = job.request;
-    if (request.unreadable) return std::optional(unreadable_verdict(request, *request.unreadable));
-    const auto candidate = parse_candidate(
-        request.text, request.name.empty() ? digest_of(request.text).short_hex() : request.name);
+    const auto candidate = candidate_of(request);
     if (!candidate.ok()) return std::optional(unreadable_verdict(request, candidate.error()));
     const DeviceLane::Lease lease =
         backend_.device().quiet_compiles
@@ -476,6 +474,12 @@ Result<TaskBaselines> LocalEvaluator::baselines(std::shared_ptr<const TaskSpec> 
 }
 
 }  // namespace
+
+Result<Candidate> candidate_of(const EvaluationRequest& request) {
+  if (request.unreadable) return *request.unreadable;
+  return parse_candidate(request.text,
+                         request.name.empty() ? digest_of(request.text).short_hex() : request.name);
+}
 
 Verdict unreadable_verdict(const EvaluationRequest& request, const Error& why) {
   return without_evidence(request, Outcome::kBuildFailed, "bad_candidate", why);

@@ -19,7 +19,6 @@
 #include "base/random.h"
 #include "base/statistics.h"
 #include "baseline/baseline.h"
-#include "candidate/candidate.h"
 #include "record/json.h"
 #include "record/json_reader.h"
 #include "task/task_text.h"
@@ -181,11 +180,7 @@ class RemoteEvaluator final : public Evaluator {
   }
 
   Result<Ticket> submit(EvaluationRequest request) override {
-    auto candidate =
-        request.unreadable
-            ? Result<Candidate>(*request.unreadable)
-            : parse_candidate(request.text,
-                              request.name.empty() ? digest_of(request.text).short_hex() : request.name);
+    const auto candidate = candidate_of(request);
     const std::lock_guard lock(mutex_);
     if (static_cast<int>(requests_.size()) >= options_.most_unfinished)
       return Error{ErrorCode::kBusy, fmt::format("{} requests are unfinished", requests_.size())};
