@@ -25,38 +25,10 @@ graph = "y = add(x, x)"
 shape = [{ name = "small", n = 2048 }]
 )toml";
 
-/// A front end that listens, with its ledger in a folder and a worker inside the process.
-class ServiceHere {
+/// A front end that listens, with its ledger in a folder.
+class ListeningService {
  public:
-  /// What the worker says at once of an order; nullopt: nothing, until the order is cancelled.
-  using Judge = std::function<std::optional<Verdict>(const WorkOrder&)>;
-
-  ServiceHere() { start({}); }
-  ~ServiceHere() { stop(); }
-
-  void start(HttpLimits limits, bool with_worker = true, int port = 0) {
-    stop();
-    ledger_ = *open_sqlite_ledger(folder_.path());
-    queue_ = make_memory_queue({}, steady_clock());
-    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
-    const TaskSpec task = parse_task(kTinyTask, "tiny").value();
-    const StoredTask tiny{task.digest, "tiny", kTinyTask};
-    ASSERT_TRUE(ledger_->write({.tasks = {tiny}}).ok());
-    api_ = Api::make(*service_,
-                     {.device_kind = "cpu",
-                      .gym_version = kGymVersion,
-                      .own_tasks = {tiny},
-                      .max_unfinished = max_unfinished_},
-                     null_sink());
-    server_ = *HttpServer::start("127.0.0.1", port, limits, api_->handler());
-    if (with_worker)
-      service_->worker_joined("w", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
-                              std::make_shared<Link>(*this));
-    stopping_ = false;
-    turning_ = std::thread([this] {
-      while (!stopping_) service_->turn(0.01);
-    });
-  }
+  ~ListeningService() { stop(); }
   void stop() {
     if (!turning_.joinable()) return;
     stopping_ = true;
@@ -68,6 +40,59 @@ class ServiceHere {
     ledger_.reset();
   }
   int port() const { return server_->port(); }
+
+ protected:
+  void open() {
+    stop();
+    ledger_ = *open_sqlite_ledger(folder_.path());
+    queue_ = make_memory_queue({}, steady_clock());
+    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
+  }
+  /// Behind open(); `adapted` may put another interface before the API's own.
+  void listen(
+      ApiOptions options, HttpLimits limits = {}, int port = 0,
+      const std::function<HttpHandler(HttpHandler)>& adapted = [](HttpHandler own) { return own; }) {
+    api_ = Api::make(*service_, std::move(options), null_sink());
+    server_ = *HttpServer::start("127.0.0.1", port, limits, adapted(api_->handler()));
+    stopping_ = false;
+    turning_ = std::thread([this] {
+      while (!stopping_) service_->turn(0.01);
+    });
+  }
+
+  const TemporaryFolder folder_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<WorkQueue> queue_;
+  std::unique_ptr<Service> service_;
+  std::shared_ptr<Api> api_;
+  std::unique_ptr<HttpServer> server_;
+  std::atomic<bool> stopping_{false};
+  std::thread turning_;
+};
+
+/// One that knows the tiny task, with a worker inside the process.
+class ServiceHere : public ListeningService {
+ public:
+  /// What the worker says at once of an order; nullopt: nothing, until the order is cancelled.
+  using Judge = std::function<std::optional<Verdict>(const WorkOrder&)>;
+
+  ServiceHere() { start({}); }
+  ~ServiceHere() { stop(); }
+
+  void start(HttpLimits limits, bool with_worker = true, int port = 0) {
+    open();
+    const TaskSpec task = parse_task(kTinyTask, "tiny").value();
+    const StoredTask tiny{task.digest, "tiny", kTinyTask};
+    ASSERT_TRUE(ledger_->write({.tasks = {tiny}}).ok());
+    listen({.device_kind = "cpu",
+            .gym_version = kGymVersion,
+            .own_tasks = {tiny},
+            .max_unfinished = max_unfinished_},
+           limits, port);
+    if (with_worker)
+      service_->worker_joined("w", {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
+                              std::make_shared<Link>(*this));
+  }
 
  protected:
   class Link final : public WorkerLink {
@@ -106,14 +131,6 @@ class ServiceHere {
   Judge judge_ = pass_unless_told_to_wait;
   std::int64_t max_unfinished_ = 500;
   std::atomic<int> orders_{0}, cancels_{0};
-  const TemporaryFolder folder_;
-  std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<WorkQueue> queue_;
-  std::unique_ptr<Service> service_;
-  std::shared_ptr<Api> api_;
-  std::unique_ptr<HttpServer> server_;
-  std::atomic<bool> stopping_{false};
-  std::thread turning_;
 };
 
 }  // namespace lathe::serve

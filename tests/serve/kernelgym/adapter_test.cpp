@@ -6,17 +6,12 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "bench/serve/http_client.h"
 #include "candidate/candidate.h"
-#include "gym/gym.h"
-#include "serve/api.h"
 #include "serve/kernelgym/request.h"
-#include "serve/memory_queue.h"
-#include "serve/sqlite_ledger.h"
 #include "task/task_text.h"
-#include "tests/store/fixtures.h"
+#include "tests/serve/service_here.h"
 
 namespace lathe::serve::kernelgym {
 namespace {
@@ -70,37 +65,18 @@ class ScriptedLink final : public WorkerLink {
   Service& service_;
 };
 
-class AdapterTest : public testing::Test {
+class AdapterTest : public testing::Test, public ListeningService {
  protected:
   AdapterTest() { start(500); }
-  ~AdapterTest() override { stop(); }
+  ~AdapterTest() override { stop(); }  // before the link, which the service calls
 
   void start(std::int64_t max_unfinished) {
-    stop();
-    ledger_ = *open_sqlite_ledger(folder_.path());
-    queue_ = make_memory_queue({}, steady_clock());
-    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
-    api_ = Api::make(
-        *service_, {.device_kind = "host:cpu", .gym_version = kGymVersion, .max_unfinished = max_unfinished},
-        null_sink());
-    server_ = *HttpServer::start("127.0.0.1", 0, {}, adapt(*service_, api_->handler()));
+    open();
+    listen({.device_kind = "host:cpu", .gym_version = kGymVersion, .max_unfinished = max_unfinished}, {}, 0,
+           [this](HttpHandler own) { return adapt(*service_, std::move(own)); });
     link_ = std::make_shared<ScriptedLink>(*service_);
     service_->worker_joined("w", {.kind = {"host:cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
                             link_);
-    stopping_ = false;
-    turning_ = std::thread([this] {
-      while (!stopping_) service_->turn(0.01);
-    });
-  }
-  void stop() {
-    if (!turning_.joinable()) return;
-    stopping_ = true;
-    turning_.join();
-    server_->stop();
-    service_.reset();
-    server_.reset();
-    api_.reset();
-    ledger_.reset();
   }
 
   HttpAnswer post(const std::string& path, const json& body) {
@@ -114,15 +90,7 @@ class AdapterTest : public testing::Test {
     return answer.ok() ? *answer : HttpAnswer{};
   }
 
-  const TemporaryFolder folder_;
-  std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<WorkQueue> queue_;
-  std::unique_ptr<Service> service_;
-  std::shared_ptr<Api> api_;
   std::shared_ptr<ScriptedLink> link_;
-  std::unique_ptr<HttpServer> server_;
-  std::atomic<bool> stopping_{false};
-  std::thread turning_;
 };
 
 TEST_F(AdapterTest, AReferenceAndAKernelBecomeAProcessTaskAndACandidate) {
