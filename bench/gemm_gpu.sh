@@ -2,7 +2,8 @@
 # Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]... (default: kernels
 # losses spread report; others: half layouts wall). BIN has the programs (default: beside this folder, or build/ci/bin),
 # OUT gets the journals, tables and logs (default: build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF and
-# SECONDS_LAYOUT bound the tuning of each. The last lines are a short table.
+# SECONDS_LAYOUT and SECONDS_ALL bound the tuning of each; JOURNAL is one that `all` goes on with. The last lines are a
+# short table.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -72,6 +73,12 @@ layouts() {
     bench "$layout" "$sizes" --verify 20
   done
 }
+# All 1000 sizes, as many as the time allows.
+all() {
+  [ -z "${JOURNAL-}" ] || cp "$JOURNAL" "$out/all.jsonl"
+  tune all all "${SECONDS_ALL:-400}"
+  bench all all --warm-only
+}
 # The paper's protocols, with the choices of losses.
 wall() {
   timeout -k 5 200 "$bin/lathe" gemm bench --journal "$out/losses.jsonl" --sizes "$losses" --out "$out/wall.csv" \
@@ -79,11 +86,11 @@ wall() {
   sed -n '1,12p' "$out/wall.md"
 }
 report() {
-  for name in losses spread half nn nt tt; do
+  for name in losses spread half nn nt tt all; do
     [ ! -s "$out/$name.md" ] || { echo "== $name" && sed -n '/^| [0-9]* sizes/,/^$/p; /^## By family/,/^## The/p' "$out/$name.md"; }
   done
   # Each size: ours and cuBLASLt autotuned in us, the ratio, the kernel.
-  for name in losses spread half nn nt tt; do
+  for name in losses spread half nn nt tt all; do
     [ ! -s "$out/$name.csv" ] ||
       awk -F, 'NR > 1 && $6 > 0 { printf "%sx%sx%s %.2f %.2f %.3f %s\n", $1, $2, $3, $6 / 1e3, $10 / 1e3, $10 / $6, $4 }' \
         "$out/$name.csv" | sort -k4 -n | head -70

@@ -100,9 +100,11 @@ Result<int> tune(const GemmOptions& given) {
   PrintingSink sink;
   gemm::Tuner tuner(*device, compile, journal, sink);
   LATHE_TRY(const gemm::TuneReport report, tuner.run(options, stop_token()));
-  print("{} sizes tuned, {} known before, in {:.1f} s; {} kernels built in {:.1f} s, {} refused\n",
-        report.tuned, report.known, report.seconds, report.kernels_built, report.build_seconds,
-        report.kernels_refused);
+  print(
+      "{} sizes tuned, {} known before, in {:.1f} s, {:.1f} of them waiting for the compiler; {} kernels "
+      "built, {} refused\n",
+      report.tuned, report.known, report.seconds, report.waited_seconds, report.kernels_built,
+      report.kernels_refused);
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <bit>
+#include <optional>
 
 #include "base/clock.h"
-#include "base/parallel.h"
+#include "base/processors.h"
 #include "base/statistics.h"
 #include "gemm/catalogue.h"
 #include "gemm/kernel_source.h"
@@ -20,6 +21,24 @@ constexpr TimeOptions kScreening{.cold = false, .rounds = 3, .block_us = 60};
 constexpr TimeOptions kFinals{.cold = false, .rounds = 9, .block_us = 150};
 
 constexpr const char* kAllWrong = "wrong_result";
+
+/// Sizes whose proposals are built before their turn comes.
+constexpr std::size_t kSizesAhead = 12;
+
+/// By the index's bits, the lowest first: each beginning is spread over all.
+std::vector<Size> spread_out(const std::vector<Size>& sizes) {
+  const int bits = static_cast<int>(std::bit_width(sizes.size()));
+  std::vector<std::pair<std::size_t, Size>> keyed;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::size_t reversed = 0;
+    for (int bit = 0; bit < bits; ++bit) reversed = reversed << 1 | (i >> bit & 1);
+    keyed.emplace_back(reversed, sizes[i]);
+  }
+  std::ranges::sort(keyed);
+  std::vector<Size> ordered;
+  for (const auto& [key, size] : keyed) ordered.push_back(size);
+  return ordered;
+}
 
 double fact(const Build& build, const char* name) {
   const auto found = build.facts.find(name);
@@ -50,27 +69,33 @@ int distance(const Plan& a, const Plan& b) {
          (a.gathers != b.gathers) + 2 * (a.edges != b.edges);
 }
 
-Status Tuner::build(const std::vector<Plan>& plans) {
-  std::vector<Plan> wanted;
-  std::set<std::string> names;
+Tuner::Tuner(Device& device, Compile compile, Journal& journal, EventSink& events)
+    : device_(device),
+      compile_(std::move(compile)),
+      journal_(journal),
+      events_(events),
+      builder_(compile_, static_cast<int>(usable_processors().size())) {}
+
+void Tuner::build_ahead(const std::vector<Plan>& plans, KernelBuilder::Urgency urgency) {
+  std::vector<Plan> unknown;
   for (const Plan& plan : plans)
-    if (const std::string name = name_of(plan);
-        !loaded_.contains(name) && !journal_.is_bad(name) && names.insert(name).second)
-      wanted.push_back(plan);
-  const auto begin_ns = steady_clock().now_ns();
-  std::vector<Build> built(wanted.size());
-  LATHE_CHECK_OK(for_each_index(static_cast<int>(wanted.size()), [&](int i) -> Status {
-    const auto at = static_cast<std::size_t>(i);
-    LATHE_TRY(built[at], compile_(kernel_source(wanted[at]), Inspect::kNo));
-    return Ok{};
-  }));
-  report_.build_seconds += seconds_since(begin_ns);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::string name = name_of(wanted[i]);
+    if (const std::string name = name_of(plan); !loaded_.contains(name) && !journal_.is_bad(name))
+      unknown.push_back(plan);
+  builder_.want(unknown, urgency);
+}
+
+Status Tuner::load(const std::vector<Plan>& plans) {
+  build_ahead(plans, KernelBuilder::Urgency::kNow);
+  for (const Plan& plan : plans) {
+    const std::string name = name_of(plan);
+    if (loaded_.contains(name) || journal_.is_bad(name)) continue;
+    const auto begin_ns = steady_clock().now_ns();
+    LATHE_TRY(const Build built, builder_.take(plan));
+    report_.waited_seconds += seconds_since(begin_ns);
     ++report_.kernels_built;
-    std::string objection = objection_to(built[i], wanted[i]);
+    std::string objection = objection_to(built, plan);
     if (objection.empty()) {
-      const auto loaded = device_.add_kernel(wanted[i], built[i].cubin);
+      const auto loaded = device_.add_kernel(plan, built.cubin);
       if (loaded.ok())
         loaded_[name] = *loaded;
       else
@@ -84,7 +109,7 @@ Status Tuner::build(const std::vector<Plan>& plans) {
 }
 
 Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::vector<Plan>& plans) {
-  LATHE_CHECK_OK(build(plans));
+  LATHE_CHECK_OK(load(plans));
   std::vector<Entrant> entrants;
   for (const Plan& plan : plans) {
     const std::string name = name_of(plan);
@@ -125,32 +150,56 @@ Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::v
   return entrants;
 }
 
-Result<Choice> Tuner::tune(const Size& size, const TuneOptions& options) {
+std::vector<Plan> Tuner::proposals(const Size& size, const TuneOptions& options) const {
+  return shortlist(problem_of(options.track, size), device_.facts().sm_count, options.screened);
+}
+
+Result<Tuner::Screened> Tuner::screen_proposals(const Size& size, const TuneOptions& options) {
   const auto begin_ns = steady_clock().now_ns();
   const Problem problem = problem_of(options.track, size);
-  const int sm_count = device_.facts().sm_count;
-  std::vector<Plan> first = shortlist(problem, sm_count, options.screened);
+  std::vector<Plan> first = proposals(size, options);
   for (const Plan& plan : general_plans(problem.layout)) first.push_back(plan);
-  LATHE_TRY(std::vector<Entrant> entrants, screen(size, first));
+  Screened screened{.size = size};
+  LATHE_TRY(screened.entrants, screen(size, first));
+  const std::vector<Entrant>& entrants = screened.entrants;
   if (entrants.empty()) return Error{ErrorCode::kNotFound, "no kernel runs at " + name_of(size)};
-  int tried = static_cast<int>(entrants.size());
+  screened.tried = static_cast<int>(entrants.size());
 
-  std::vector<Plan> near = ranked_plans(problem, sm_count);
+  std::vector<Plan>& near = screened.near;
+  near = ranked_plans(problem, device_.facts().sm_count);
   std::erase_if(near,
                 [&](const Plan& plan) { return std::find(first.begin(), first.end(), plan) != first.end(); });
+  const std::size_t best = std::min<std::size_t>(3, entrants.size());
   const auto nearness = [&](const Plan& plan) {
     int least = 1000;
-    for (std::size_t i = 0; i < std::min<std::size_t>(3, entrants.size()); ++i)
+    for (std::size_t i = 0; i < best; ++i)
       least = std::min(least, distance(plan, entrants[i].plan) * 3 + static_cast<int>(i));
     return least;
   };
   std::stable_sort(near.begin(), near.end(),
                    [&](const Plan& a, const Plan& b) { return nearness(a) < nearness(b); });
   near.resize(std::min(near.size(), options.neighbours));
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, entrants.size()); ++i)
-    near.push_back(entrants[i].plan);
-  LATHE_TRY(entrants, screen(size, near));
-  tried += static_cast<int>(entrants.size());
+  build_ahead(near, KernelBuilder::Urgency::kNow);
+  for (std::size_t i = 0; i < best; ++i) near.push_back(entrants[i].plan);
+  screened.seconds = seconds_since(begin_ns);
+  return screened;
+}
+
+Result<Choice> Tuner::choose(Screened screened, const TuneOptions& options) {
+  const Size size = screened.size;
+  Result<Choice> choice = choose_once(std::move(screened), options);
+  for (int again = 0; again < 3 && !choice.ok() && choice.error().reason == kAllWrong; ++again) {
+    LATHE_TRY(Screened anew, screen_proposals(size, options));
+    choice = choose_once(std::move(anew), options);
+  }
+  return choice;
+}
+
+Result<Choice> Tuner::choose_once(Screened screened, const TuneOptions& options) {
+  const auto begin_ns = steady_clock().now_ns();
+  const Size size = screened.size;
+  LATHE_TRY(std::vector<Entrant> entrants, screen(size, screened.near));
+  const int tried = screened.tried + static_cast<int>(entrants.size());
   entrants.resize(std::min(entrants.size(), options.finals));
 
   std::vector<Contender> ids;
@@ -175,7 +224,7 @@ Result<Choice> Tuner::tune(const Size& size, const TuneOptions& options) {
     const Status verified = verify(size, one, options.repeats);
     if (verified.ok()) {
       choice.kernel = one.name, choice.kernel_ns = one.ns;
-      choice.seconds = seconds_since(begin_ns);
+      choice.seconds = screened.seconds + seconds_since(begin_ns);
       return choice;
     }
     if (verified.error().reason.empty()) return verified.error();
@@ -193,42 +242,48 @@ Status Tuner::verify(const Size& size, const Entrant& one, int repeats) {
   return device_.verify(size, one.id, repeats);
 }
 
+Status Tuner::keep(const Result<Choice>& choice) {
+  if (!choice.ok()) {
+    if (choice.error().reason.empty() && choice.error().code != ErrorCode::kNotFound) return choice.error();
+    events_.on_event({Severity::kWarning, "gemm", choice.error().message});
+    return Ok{};
+  }
+  LATHE_CHECK_OK(journal_.add(*choice));
+  ++report_.tuned;
+  events_.on_event({Severity::kInfo, "gemm",
+                    fmt::format("{} {:.2f} us, cuBLASLt {:.2f} us ({}): {}", name_of(choice->size),
+                                choice->kernel_ns / 1e3, choice->lt_ns / 1e3, choice->lt, choice->kernel)});
+  return Ok{};
+}
+
 Result<TuneReport> Tuner::run(const TuneOptions& options, const CancelToken& cancel) {
   const auto begin_ns = steady_clock().now_ns();
   report_ = {};
   LATHE_CHECK_OK(journal_.begin(device_.facts(), options.track));
   std::vector<Size> sizes;
-  std::vector<Plan> plans;
-  for (const Size& size : options.sizes) {
-    if (journal_.choice(size)) {
+  for (const Size& size : spread_out(options.sizes))
+    if (journal_.choice(size))
       ++report_.known;
-      continue;
-    }
-    sizes.push_back(size);
-    for (const Plan& plan :
-         shortlist(problem_of(options.track, size), device_.facts().sm_count, options.screened))
-      plans.push_back(plan);
+    else
+      sizes.push_back(size);
+  const auto goes_on = [&] {
+    return !cancel.cancelled() && (options.seconds <= 0 || seconds_since(begin_ns) <= options.seconds);
+  };
+  std::size_t ahead = 0;
+  std::optional<Screened> open;
+  // While what lies near a size's best is built, the next size is screened.
+  for (std::size_t i = 0; i < sizes.size() && goes_on(); ++i) {
+    for (; ahead < std::min(sizes.size(), i + kSizesAhead); ++ahead)
+      build_ahead(proposals(sizes[ahead], options), KernelBuilder::Urgency::kLater);
+    auto next = screen_proposals(sizes[i], options);
+    if (open) LATHE_CHECK_OK(keep(choose(*std::move(open), options)));
+    open.reset();
+    if (next.ok())
+      open = *std::move(next);
+    else
+      LATHE_CHECK_OK(keep(std::move(next).error()));
   }
-  // All at once: the processors are idle while the GPU measures, and the GPU while they compile.
-  LATHE_CHECK_OK(build(plans));
-  for (const Size& size : sizes) {
-    if (cancel.cancelled() || (options.seconds > 0 && seconds_since(begin_ns) > options.seconds)) break;
-    auto choice = tune(size, options);
-    // Those that were wrong are out, and what they hid comes to light.
-    for (int again = 0; again < 3 && !choice.ok() && choice.error().reason == kAllWrong; ++again)
-      choice = tune(size, options);
-    if (!choice.ok() && choice.error().reason.empty() && choice.error().code != ErrorCode::kNotFound)
-      return choice.error();
-    if (!choice.ok()) {
-      events_.on_event({Severity::kWarning, "gemm", choice.error().message});
-      continue;
-    }
-    LATHE_CHECK_OK(journal_.add(*choice));
-    ++report_.tuned;
-    events_.on_event({Severity::kInfo, "gemm",
-                      fmt::format("{} {:.2f} us, cuBLASLt {:.2f} us ({}): {}", name_of(size),
-                                  choice->kernel_ns / 1e3, choice->lt_ns / 1e3, choice->lt, choice->kernel)});
-  }
+  if (open) LATHE_CHECK_OK(keep(choose(*std::move(open), options)));
   report_.seconds = seconds_since(begin_ns);
   return report_;
 }

@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/events.h"
 #include "gemm/journal.h"
+#include "gemm/kernel_builder.h"
 
 namespace lathe::gemm {
 
@@ -21,16 +22,17 @@ struct TuneOptions {
 
 struct TuneReport {
   int tuned = 0, known = 0, kernels_built = 0, kernels_refused = 0;
-  double seconds = 0, build_seconds = 0;
+  double seconds = 0;
+  double waited_seconds = 0;  ///< for the compiler; else kernels are built while others are measured
 };
 
 /// For each size: what the model ranks highest is screened in few short rounds, then what lies near
 /// the best of those; few meet cuBLASLt's candidates in longer rounds; the fastest that passes
-/// every check is the choice. Sizes that the journal knows are skipped.
+/// every check is the choice. Sizes that the journal knows are skipped. They are taken in an order
+/// of which each beginning is spread over all, so that a run whose time ends has some of each kind.
 class Tuner {
  public:
-  Tuner(Device& device, Compile compile, Journal& journal, EventSink& events)
-      : device_(device), compile_(std::move(compile)), journal_(journal), events_(events) {}
+  Tuner(Device& device, Compile compile, Journal& journal, EventSink& events);
 
   /// Errors are the device's: the journal has what was found before.
   Result<TuneReport> run(const TuneOptions& options, const CancelToken& cancel);
@@ -43,8 +45,23 @@ class Tuner {
     double ns = 0;
   };
 
-  Result<Choice> tune(const Size& size, const TuneOptions& options);
-  Status build(const std::vector<Plan>& plans);
+  /// A size between its two screenings.
+  struct Screened {
+    Size size;
+    std::vector<Entrant> entrants;  ///< the fastest first
+    std::vector<Plan> near;         ///< to be screened next, and being built
+    int tried = 0;
+    double seconds = 0;
+  };
+
+  std::vector<Plan> proposals(const Size& size, const TuneOptions& options) const;
+  Result<Screened> screen_proposals(const Size& size, const TuneOptions& options);
+  /// Of a size whose choices were all wrong, a new screening has what they hid.
+  Result<Choice> choose(Screened screened, const TuneOptions& options);
+  Result<Choice> choose_once(Screened screened, const TuneOptions& options);
+  Status keep(const Result<Choice>& choice);
+  void build_ahead(const std::vector<Plan>& plans, KernelBuilder::Urgency urgency);
+  Status load(const std::vector<Plan>& plans);
   /// The machine code, then the results.
   Status verify(const Size& size, const Entrant& one, int repeats);
   /// Those of `plans` that build and run, timed.
@@ -54,6 +71,7 @@ class Tuner {
   Compile compile_;
   Journal& journal_;
   EventSink& events_;
+  KernelBuilder builder_;
   std::map<std::string, Contender> loaded_;
   TuneReport report_;
 };

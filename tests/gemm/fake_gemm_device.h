@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "gemm/device.h"
@@ -26,6 +27,7 @@ class FakeGemmDevice final : public Device {
   Result<std::vector<RoundTimes>> time(const Size& size, std::span<const Contender> contenders,
                                        const TimeOptions& options) override {
     ++timings;
+    if (on_time) on_time(size);
     std::vector<RoundTimes> times;
     for (const Contender id : contenders) {
       if (lost) return Error{ErrorCode::kUnavailable, "CUDA_ERROR_ILLEGAL_ADDRESS"};
@@ -71,6 +73,7 @@ class FakeGemmDevice final : public Device {
 
   std::set<std::string> wrong, faulty, unlaunchable;
   std::map<std::string, double> changed;  ///< factors of the model's time
+  std::function<void(const Size&)> on_time;
   bool lost = false;
   Track vendors_of;
   int timings = 0;

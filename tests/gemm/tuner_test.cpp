@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 
 #include "base/fd.h"
 #include "gemm/bench.h"
@@ -82,6 +84,43 @@ TEST_F(GemmTuner, GoesOnWhereItWas) {
   EXPECT_EQ(again->known, 2);
   EXPECT_EQ(again->tuned, 0);
   EXPECT_EQ(device.timings, timings);
+}
+
+TEST_F(GemmTuner, BuildsEachKernelOnceAndNothingFarAheadOfItsUse) {
+  std::mutex mutex;
+  std::map<std::string, int> built;
+  compile_ = [&](const std::string& source, Inspect inspect) -> Result<Build> {
+    std::lock_guard lock(mutex);
+    if (inspect == Inspect::kNo) ++built[source];
+    return Build{"cubin", {}};
+  };
+  FakeGemmDevice device;
+  Journal own = journal();
+  Tuner tuner(device, compile_, own, sink_);
+  const auto report = tuner.run({.sizes = all_sizes(), .seconds = 1e-9}, {});
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  EXPECT_EQ(report->tuned, 0);
+  const auto slice = parse_sizes("slice");
+  ASSERT_EQ(tuner.run({.sizes = {slice->begin(), slice->begin() + 20}}, {})->tuned, 20);
+  EXPECT_GT(built.size(), 100U);
+  for (const auto& [source, times] : built) EXPECT_EQ(times, 1) << source;
+}
+
+TEST_F(GemmTuner, WhatItsTimeAllowsIsSpreadOverAllSizes) {
+  std::vector<Size> sizes;
+  for (std::int64_t i = 1; i <= 64; ++i) sizes.push_back({64 * i, 64, 64});
+  FakeGemmDevice device;
+  CancelToken token;
+  std::vector<Size> timed;
+  device.on_time = [&](const Size& size) {
+    if (std::find(timed.begin(), timed.end(), size) == timed.end()) timed.push_back(size);
+    if (timed.size() == 8) token.cancel();
+  };
+  Journal own = journal();
+  ASSERT_EQ(Tuner(device, compile_, own, sink_).run({.sizes = sizes}, token)->tuned, 8);
+  std::set<std::int64_t> eighths;
+  for (const Size& size : timed) eighths.insert((size.m / 64 - 1) / 8);
+  EXPECT_EQ(eighths.size(), 8U);
 }
 
 TEST_F(GemmTuner, LeavesOutAKernelThatTookTheDeviceDown) {
