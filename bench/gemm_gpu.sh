@@ -25,14 +25,14 @@ losses=$losses,128x4096x2048,1024x1024x1024,1024x1024x4096,1024x4096x512,2048x20
 # tune NAME SIZES SECONDS [OPTION...]: a kernel that hangs or takes the process down is left out by the next call. SIGTERM
 # alone asks for an end between two kernels, which a kernel that hangs never reaches.
 tune() {
-  name=$1 sizes=$2 seconds=$3
+  name=$1 sizes=$2 ends=$(($(date +%s) + $3))
   shift 3
-  for attempt in 1 2 3 4; do
-    timeout -k 5 $((seconds + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$seconds" "$@" \
+  while left=$((ends - $(date +%s))) && [ "$left" -gt 0 ]; do
+    timeout -k 5 $((left + 45)) "$bin/lathe" gemm tune --journal "$out/$name.jsonl" --sizes "$sizes" --seconds "$left" "$@" \
       >>"$out/$name.log" 2>&1 && break
-    echo "tuning $name, attempt $attempt ended with $?" | tee -a "$out/$name.log"
+    echo "tuning $name ended with $?" | tee -a "$out/$name.log"
   done
-  tail -1 "$out/$name.log"
+  tail -2 "$out/$name.log"
   grep -c 'wrong elements\|other bits\|not zero' "$out/$name.log" | sed "s/^/$name: kernels found wrong: /"
 }
 

@@ -100,11 +100,10 @@ Result<int> tune(const GemmOptions& given) {
   PrintingSink sink;
   gemm::Tuner tuner(*device, compile, journal, sink);
   LATHE_TRY(const gemm::TuneReport report, tuner.run(options, stop_token()));
-  print(
-      "{} sizes tuned, {} known before, in {:.1f} s, {:.1f} of them waiting for the compiler; {} kernels "
-      "built, {} refused\n",
-      report.tuned, report.known, report.seconds, report.waited_seconds, report.kernels_built,
-      report.kernels_refused);
+  print("{} sizes tuned, {} known before; {} kernels built, {} refused\n", report.tuned, report.known,
+        report.kernels_built, report.kernels_refused);
+  print("{:.1f} s: {:.1f} waiting for the compiler, {:.1f} verifying, the rest measuring\n", report.seconds,
+        report.waited_seconds, report.verified_seconds);
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 

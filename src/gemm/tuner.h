@@ -1,6 +1,7 @@
 #pragma once
 
-#include <memory>
+#include <future>
+#include <map>
 
 #include "base/cancel.h"
 #include "base/events.h"
@@ -15,21 +16,23 @@ struct TuneOptions {
   double seconds = 0;           ///< no new size is begun after that; 0: no limit
   std::size_t screened = 36;    ///< kernels that the model proposes for a size
   std::size_t neighbours = 20;  ///< kernels near the best of those
-  std::size_t finals = 4;
-  int repeats = 200;    ///< runs of the winner whose bits are compared
-  bool vendors = true;  ///< choose among cuBLASLt's candidates too, in the same rounds
+  std::size_t finals = 4;       ///< kernels, and candidates of cuBLASLt, that meet in the end
+  int repeats = 200;            ///< runs of the winner whose bits are compared
+  bool vendors = true;          ///< choose among cuBLASLt's candidates too, in the same rounds
 };
 
 struct TuneReport {
   int tuned = 0, known = 0, kernels_built = 0, kernels_refused = 0;
   double seconds = 0;
   double waited_seconds = 0;  ///< for the compiler; else kernels are built while others are measured
+  double verified_seconds = 0;
 };
 
 /// For each size: what the model ranks highest is screened in few short rounds, then what lies near
-/// the best of those; few meet cuBLASLt's candidates in longer rounds; the fastest that passes
-/// every check is the choice. Sizes that the journal knows are skipped. They are taken in an order
-/// of which each beginning is spread over all, so that a run whose time ends has some of each kind.
+/// the best of those; few meet the fastest of cuBLASLt's candidates in longer rounds; the fastest
+/// that passes every check is the choice. Sizes that the journal knows are skipped. They are taken
+/// in an order of which each beginning is spread over all, so that a run whose time ends has some
+/// of each kind.
 class Tuner {
  public:
   Tuner(Device& device, Compile compile, Journal& journal, EventSink& events);
@@ -43,6 +46,7 @@ class Tuner {
     std::string name;
     Contender id = 0;
     double ns = 0;
+    std::future<Result<Build>> inspected = {};  ///< of those in the finals
   };
 
   /// A size between its two screenings.
@@ -59,11 +63,13 @@ class Tuner {
   /// Of a size whose choices were all wrong, a new screening has what they hid.
   Result<Choice> choose(Screened screened, const TuneOptions& options);
   Result<Choice> choose_once(Screened screened, const TuneOptions& options);
+  /// As many of cuBLASLt's as meet the kernels in the finals.
+  Result<std::vector<VendorContender>> screen_vendors(const Size& size, const TuneOptions& options);
   Status keep(const Result<Choice>& choice);
   void build_ahead(const std::vector<Plan>& plans, KernelBuilder::Urgency urgency);
   Status load(const std::vector<Plan>& plans);
-  /// The machine code, then the results.
-  Status verify(const Size& size, const Entrant& one, int repeats);
+  /// Disassembles it while others are measured.
+  std::future<Result<Build>> inspect(const Entrant& one) const;
   /// Those of `plans` that build and run, timed.
   Result<std::vector<Entrant>> screen(const Size& size, const std::vector<Plan>& plans);
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned short kPoison = 0x7e5a;  // a NaN
 constexpr std::int64_t kGuard = 4096;       // halves before and behind C
-constexpr int kMinCalls = 20, kMaxCalls = 400;
+constexpr int kMaxCalls = 400;
 constexpr int kCaptureThisThread = 1;
 
 /// Device memory that grows on demand; its contents do not survive that.
@@ -165,7 +165,7 @@ class CudaDevice final : public Device {
     for (const Contender contender : contenders) {
       LATHE_TRY(const double probe_ns, probe(contender));
       const int calls = std::clamp(static_cast<int>(options.block_us * 1e3 / std::max(probe_ns, 1.0)),
-                                   kMinCalls, kMaxCalls);
+                                   options.least_calls, std::max(options.least_calls, kMaxCalls));
       LATHE_TRY(Recording recording, record(contender, calls));
       recordings.push_back(std::move(recording));
     }
@@ -343,9 +343,13 @@ class CudaDevice final : public Device {
     const double us = std::min(5.0, -std::log(1 - rng_.uniform())) * mean_us;
     std::this_thread::sleep_for(std::chrono::microseconds(static_cast<std::int64_t>(us)));
   }
-  /// A first, rough time.
+  /// A first, rough time: the first call, or three more of a short one.
   Result<double> probe(Contender contender) {
+    constexpr double kLongNs = 2e5;
+    LATHE_CHECK_OK(check(driver_.event_record(begin_, stream_), "timing"));
     LATHE_CHECK_OK(enqueue(contender, sets_[0]));
+    LATHE_TRY(const double first_ns, elapsed_ns(1));
+    if (first_ns > kLongNs) return first_ns;
     LATHE_CHECK_OK(check(driver_.event_record(begin_, stream_), "timing"));
     for (int i = 0; i < 3; ++i) LATHE_CHECK_OK(enqueue(contender, sets_[0]));
     return elapsed_ns(3);
