@@ -211,4 +211,13 @@ Result<Completed> run_command(const Command& command, std::string_view input, do
   return completed;
 }
 
+std::string take_variable(const char* name) {
+  char* const value = std::getenv(name);
+  if (!value) return "";
+  std::string taken = value;
+  ::explicit_bzero(value, taken.size());
+  ::unsetenv(name);
+  return taken;
+}
+
 }  // namespace lathe

@@ -73,4 +73,8 @@ struct Completed {
 Result<Completed> run_command(const Command& command, std::string_view input, double timeout_seconds,
                               std::size_t max_output_bytes = std::size_t{1} << 20);
 
+/// A secret of the environment: wiped where the kernel shows it (/proc/PID/environ), and forgotten.
+/// Empty where there is none.
+std::string take_variable(const char* name);
+
 }  // namespace lathe

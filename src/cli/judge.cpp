@@ -1,6 +1,7 @@
 #include "cli/judge.h"
 
 #include "backend/host/host_backend.h"
+#include "base/process.h"
 #include "cli/device_choice.h"
 #include "serve/client/remote_gym.h"
 

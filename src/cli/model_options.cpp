@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "cli/options.h"
 #include "model/engine_client.h"
 #include "policy/catalog/catalog.h"

@@ -122,15 +122,6 @@ void install_signal_handlers() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
 }
 
-std::string take_variable(const char* name) {
-  char* const value = std::getenv(name);
-  if (!value) return "";
-  std::string taken = value;
-  ::explicit_bzero(value, taken.size());
-  ::unsetenv(name);
-  return taken;
-}
-
 bool wants_reduced_jail(const CommonOptions& options) {
   const char* chosen = std::getenv("LATHE_REDUCED_JAIL");
   return options.reduced_jail || (chosen && *chosen && std::string_view(chosen) != "0");

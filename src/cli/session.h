@@ -28,10 +28,6 @@ struct CommonOptions {
 const CancelToken& stop_token();
 void install_signal_handlers();
 
-/// A secret of the environment: wiped where the kernel shows it (/proc/PID/environ), and forgotten.
-/// Empty where there is none.
-std::string take_variable(const char* name);
-
 /// Whether --reduced-jail or $LATHE_REDUCED_JAIL accepts a jail without namespaces.
 bool wants_reduced_jail(const CommonOptions& options);
 

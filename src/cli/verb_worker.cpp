@@ -10,6 +10,7 @@
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
 #include "base/http/client.h"
+#include "base/process.h"
 #include "cli/console.h"
 #include "cli/json_log.h"
 #include "cli/options.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ struct Answer {
   std::string text;  ///< what the gym judges
   std::vector<std::int32_t> tokens;
   std::vector<double> log_probabilities;  ///< of each token when it was sampled
+  std::string written = {};               ///< all of the answer, where `text` is a part of it
+  bool cut = false;                       ///< it had not ended when it was as long as it may be
+  /// Why its author knows that it means nothing that can be judged: a failure.
+  std::optional<Error> unreadable = {};
 };
 
 struct PromptedAnswer {
@@ -36,7 +41,8 @@ struct PromptedAnswer {
 class Actor {
  public:
   virtual ~Actor() = default;
-  /// One answer to each prompt; the same seed gives the same answers.
+  /// One answer to each prompt; the same seed gives the same answers. Nothing of the actor computes
+  /// on a device any more when it returns: kernels may be timed there until the next call.
   virtual Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed) = 0;
   /// Of each answer's tokens, by the weights that are trained.
   virtual Result<std::vector<std::vector<double>>> log_probabilities(
@@ -62,20 +68,22 @@ class Actor {
   virtual Status write_result(const std::string& folder) const = 0;
 };
 
-/// Judges answers.
+/// Judges answers to tasks that it numbers.
 class Gym {
  public:
   virtual ~Gym() = default;
   virtual std::size_t tasks() const = 0;
   virtual std::string_view task_name(std::size_t task) const = 0;
-  /// The peer that a task's speedups are over.
+  /// The peer that a task's speedups are over; known once an answer to it has passed.
   virtual std::string_view peer(std::size_t task) const = 0;
 
   struct Question {
     std::size_t task = 0;
     std::string_view text;
+    const Error* unreadable = nullptr;  ///< as the answer's
   };
-  /// In the order of the questions.
+  /// In the order of the questions. What nothing is known of is INFRA. Errors: kCancelled, and what
+  /// keeps the gym from judging anything.
   virtual Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) = 0;
 };
 

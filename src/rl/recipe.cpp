@@ -91,7 +91,8 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection exam, TomlSection::open(root, "exam", {"held_out", "samples"}));
   LATHE_CHECK_OK(exam.read("held_out", recipe.held_out, 0, 0.9));
   LATHE_CHECK_OK(exam.read("samples", recipe.examined_samples, 1, 1 << 16));
-  LATHE_TRY(const TomlSection output, TomlSection::open(root, "output", {"checkpoint_every"}));
+  LATHE_TRY(const TomlSection output, TomlSection::open(root, "output", {"checkpoint_every", "text_bytes"}));
+  LATHE_CHECK_OK(output.read("text_bytes", recipe.text_bytes, 0, std::int64_t{1} << 40));
   return output.read("checkpoint_every", recipe.checkpoint_every, 1, kMostCount);
 }
 
@@ -101,7 +102,8 @@ Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file)
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
   const TomlTable root = document.root();
   LATHE_CHECK_OK(root.allow_only(
-      {"rl", "filters", "loss", "optimizer", "actor", "exam", "output", "model", "adapter"}, "a recipe"));
+      {"rl", "filters", "loss", "optimizer", "actor", "exam", "output", "model", "adapter", "kernels"},
+      "a recipe"));
   RlRecipe recipe;
   for (const auto read : {read_rl, read_filters, read_loss, read_rest}) LATHE_CHECK_OK(read(root, recipe));
   recipe.digest = digest_of(text);

@@ -46,6 +46,7 @@ struct RlRecipe {
   double held_out = 0.25;              ///< share of tasks that are never trained on
   std::int64_t examined_samples = 64;  ///< of each held-out task at the end
   std::int64_t checkpoint_every = 50;  ///< steps
+  std::int64_t text_bytes = 0;  ///< of answers that samples.jsonl has of a step, each text once; 0: all
 
   /// Of all that decides the weights that come out, the gym apart.
   Digest digest;
@@ -56,8 +57,8 @@ Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file)
 
 /// Whether a recipe's text is one of reinforcement learning: it has a table [rl].
 bool is_rl_recipe(std::string_view text);
-/// Whether it trains a language model: it has a table [model]. What the tables [model] and
-/// [adapter] say is for lathe-torch (train/lm_recipe.h).
+/// Whether it trains a language model: it has a table [model]. What the tables [model],
+/// [adapter] and [kernels] say is for lathe-torch (train/lm_recipe.h).
 bool names_language_model(std::string_view text);
 
 }  // namespace lathe::rl

@@ -83,6 +83,19 @@ class Exemplars {
   std::vector<std::deque<std::shared_ptr<const Attempt>>> known_;
 };
 
+/// Adds the time until its end.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  double& seconds_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 /// A run on its way.
 class Loop {
  public:
@@ -101,15 +114,21 @@ class Loop {
     LATHE_TRY(JsonLinesFile samples, JsonLinesFile::open(run_.folder + "/samples.jsonl", samples_bytes));
     RlOutcome outcome{.steps_done = steps_done_};
     while (steps_done_ < recipe_.steps) {
-      const auto begin = std::chrono::steady_clock::now();
       StepMetrics step{.step = steps_done_ + 1, .steps = recipe_.steps};
-      LATHE_TRY(std::vector<Rollout> rollouts, roll_out());
-      LATHE_TRY(const auto advantages, learn(rollouts, step));
-      for (std::size_t i = 0; i < rollouts.size(); ++i) {
-        exemplars_.add(rollouts[i].prompt.task, rollouts[i].attempt);
-        LATHE_CHECK_OK(samples.write(line_of(rollouts[i], advantages[i])));
+      {
+        const Stopwatch watch(step.seconds);
+        RewardSmoother before = smoother_;
+        const auto rollouts = roll_out(step);
+        if (!rollouts.ok()) {
+          smoother_ = std::move(before);
+          if (steps_done_ > 0) LATHE_CHECK_OK(save(metrics.bytes(), samples.bytes()));
+          outcome.cancelled = run_.cancel.cancelled();
+          if (outcome.cancelled) return outcome;
+          return rollouts.error();
+        }
+        LATHE_TRY(const auto advantages, learn(*rollouts, step));
+        LATHE_CHECK_OK(tell(*rollouts, advantages, samples));
       }
-      step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       LATHE_CHECK_OK(metrics.write(line_of(step)));
       if (run_.on_step) run_.on_step(step);
       outcome.steps_done = ++steps_done_;
@@ -129,7 +148,7 @@ class Loop {
   }
 
   /// All turns of all sequences of a step, judged and rewarded.
-  Result<std::vector<Rollout>> roll_out() {
+  Result<std::vector<Rollout>> roll_out(StepMetrics& step) {
     std::vector<Rollout> rollouts;
     Rng rng(seed("tasks"));
     std::vector<Prompt> prompts;
@@ -141,11 +160,8 @@ class Loop {
     }
     std::vector<History> conversations(prompts.size());
     for (std::int64_t t = 0; t < recipe_.turns; ++t) {
-      LATHE_TRY(std::vector<Answer> answers, actor_.sample(prompts, seed("answers").derive("turn", t)));
-      std::vector<Gym::Question> questions;
-      for (std::size_t i = 0; i < prompts.size(); ++i)
-        questions.push_back({prompts[i].task, answers[i].text});
-      LATHE_TRY(const auto verdicts, gym_.judge(questions, seed("gym").derive("turn", t)));
+      LATHE_TRY(std::vector<Answer> answers, sample(prompts, t, step));
+      LATHE_TRY(const auto verdicts, judge(prompts, answers, t, step));
       for (std::size_t i = 0; i < prompts.size(); ++i) {
         rollouts.push_back(rewarded(prompts[i], std::move(answers[i]), verdicts[i]));
         rollouts.back().turn.sequence = static_cast<std::int64_t>(i);
@@ -157,6 +173,22 @@ class Loop {
     }
     if (recipe_.shuffle_rewards) shuffle_rewards(rollouts);
     return rollouts;
+  }
+
+  Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, std::int64_t turn, StepMetrics& step) {
+    const Stopwatch watch(step.rollout_seconds);
+    return actor_.sample(prompts, seed("answers").derive("turn", static_cast<std::uint64_t>(turn)));
+  }
+
+  /// Meanwhile the actor rests (Actor::sample), so kernels may be timed where it computes.
+  Result<std::vector<Verdict>> judge(const std::vector<Prompt>& prompts, const std::vector<Answer>& answers,
+                                     std::int64_t turn, StepMetrics& step) {
+    const Stopwatch watch(step.judging_seconds);
+    std::vector<Gym::Question> questions;
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      questions.push_back(
+          {prompts[i].task, answers[i].text, answers[i].unreadable ? &*answers[i].unreadable : nullptr});
+    return gym_.judge(questions, seed("gym").derive("turn", static_cast<std::uint64_t>(turn)));
   }
 
   std::vector<std::size_t> draw_tasks(Rng& rng) const {
@@ -204,6 +236,7 @@ class Loop {
 
   /// Updates the weights. Returns each answer's advantage; nullopt: it did not count.
   Result<std::vector<std::optional<double>>> learn(const std::vector<Rollout>& rollouts, StepMetrics& step) {
+    const Stopwatch watch(step.update_seconds);
     std::vector<Turn> turns;
     std::vector<PromptedAnswer> answers;
     for (const Rollout& rollout : rollouts) {
@@ -240,6 +273,9 @@ class Loop {
     for (const Rollout& rollout : rollouts) {
       const Verdict& verdict = rollout.attempt->experience.verdict;
       ++step.outcomes[std::string(name(verdict.outcome))];
+      if (verdict.outcome == Outcome::kTampered) ++step.hacks[verdict.reason];
+      if (rollout.answer.cut) ++step.cut;
+      step.tokens += static_cast<double>(rollout.answer.tokens.size()) / static_cast<double>(rollouts.size());
       if (!rollout.turn.reward) {
         ++step.lost;
         continue;
@@ -307,6 +343,26 @@ class Loop {
     return Ok{};
   }
 
+  /// What later prompts may show, and what people may read.
+  Status tell(const std::vector<Rollout>& rollouts, const std::vector<std::optional<double>>& advantages,
+              JsonLinesFile& samples) {
+    std::set<std::string_view> told;
+    std::int64_t room = recipe_.text_bytes;
+    for (std::size_t i = 0; i < rollouts.size(); ++i) {
+      if (recipe_.exemplars > 0) exemplars_.add(rollouts[i].prompt.task, rollouts[i].attempt);
+      json line = line_of(rollouts[i], advantages[i]);
+      const Answer& answer = rollouts[i].answer;
+      const std::string_view text = answer.written.empty() ? answer.text : answer.written;
+      const auto bytes = static_cast<std::int64_t>(text.size());
+      if (recipe_.text_bytes == 0 || (bytes <= room && told.insert(text).second)) {
+        line["text"] = text;
+        room -= bytes;
+      }
+      LATHE_CHECK_OK(samples.write(line));
+    }
+    return Ok{};
+  }
+
   json line_of(const Rollout& rollout, std::optional<double> advantage) const {
     const Verdict& verdict = rollout.attempt->experience.verdict;
     json line = {{"step", steps_done_ + 1},
@@ -314,12 +370,13 @@ class Loop {
                  {"sequence", rollout.turn.sequence},
                  {"turn", rollout.turn.turn},
                  {"candidate", rollout.attempt->experience.candidate.short_hex()},
-                 {"text", rollout.answer.text},
+                 {"tokens", rollout.answer.tokens.size()},
                  {"outcome", name(verdict.outcome)},
                  {"reason", verdict.reason},
                  {"speedup_low", rollout.attempt->fitness}};
     if (rollout.turn.reward) line["reward"] = *rollout.turn.reward;
     if (advantage) line["advantage"] = *advantage;
+    if (rollout.answer.cut) line["cut"] = true;
     return line;
   }
 
@@ -329,13 +386,19 @@ class Loop {
             {"pass_rate", step.pass_rate},
             {"log_speedup_low", step.log_speedup_low},
             {"outcomes", step.outcomes},
+            {"hacks", step.hacks},
             {"lost", step.lost},
+            {"cut", step.cut},
+            {"tokens", step.tokens},
             {"kept_tokens", step.kept_tokens},
             {"mismatch", step.mismatch},
             {"mismatch_kl", step.mismatch_kl},
             {"entropy", step.entropy},
             {"loss", step.loss},
             {"gradient_norm", step.gradient_norm},
+            {"rollout_seconds", step.rollout_seconds},
+            {"judging_seconds", step.judging_seconds},
+            {"update_seconds", step.update_seconds},
             {"seconds", step.seconds}};
   }
 

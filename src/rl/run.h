@@ -19,14 +19,18 @@ struct StepMetrics {
   double pass_rate = 0;        ///< of these
   double log_speedup_low = 0;  ///< mean natural logarithm over those that passed
   std::map<std::string, std::int64_t> outcomes = {};
-  std::int64_t lost = 0;   ///< answers that the machine failed on: dropped
+  std::map<std::string, std::int64_t> hacks = {};  ///< TAMPERED answers, by reason
+  std::int64_t lost = 0;                           ///< answers that the machine failed on: dropped
+  std::int64_t cut = 0;    ///< answers that were as long as they may be before they ended: failures
+  double tokens = 0;       ///< mean of an answer
   double kept_tokens = 1;  ///< share that the filters left in the loss
   double mismatch = 0;     ///< mean |log p_train - log p_rollout| of a token
   double mismatch_kl = 0;  ///< of the rollouts from the trained weights
   double entropy = 0;      ///< mean of the distributions that answers were drawn from, in nats
   double loss = 0;
   double gradient_norm = 0;  ///< mean over the step's updates, before clipping
-  double seconds = 0;
+  double rollout_seconds = 0, judging_seconds = 0, update_seconds = 0;
+  double seconds = 0;  ///< of all
 };
 
 /// "step 3/200  reward 0.9312  pass 100.0%  speedup 1.021  entropy 2.113  mismatch 3.0e-07".
@@ -49,7 +53,8 @@ struct RlOutcome {
 
 /// The whole loop: draw tasks, roll out, judge, reward, estimate, filter, update, log, save. Every
 /// draw follows from the recipe's seed and the step's number, so a resumed run goes on as if it had
-/// never ended.
+/// never ended. A step that ends before its update, by the cancel token or an error, is dropped;
+/// what was before it is saved.
 Result<RlOutcome> run_rl(const RlRun& run, Actor& actor, Gym& gym);
 
 }  // namespace lathe::rl

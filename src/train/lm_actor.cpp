@@ -1,6 +1,7 @@
 #include "train/lm_actor.h"
 
 #include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -23,14 +24,6 @@ namespace {
 constexpr std::string_view kNumbers = "actor-";  // how files of states begin
 constexpr double kPatienceSeconds = 600;
 
-TextGrammar grammar_of(const rl::TableTask& task) {
-  TextGrammar grammar;
-  grammar.states.resize(2);
-  for (const rl::TableRow& row : task.rows()) grammar.states[0].edges.push_back({row.schedule, 1});
-  grammar.states[1].end = true;
-  return grammar;
-}
-
 std::vector<double> to_doubles(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* const first = plain.const_data_ptr<double>();
@@ -39,41 +32,73 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
 
 }  // namespace
 
-Result<std::unique_ptr<LmActor>> LmActor::create(const rl::ScheduleTable& table, Learner learner,
+Result<std::unique_ptr<LmActor>> LmActor::create(std::shared_ptr<const LmTasks> tasks, Learner learner,
                                                  TextCoding coding, const LmActorOptions& options) {
   if (!coding.tokenizer) return invalid("the model has no tokenizer", "name a model that has one");
-  std::unique_ptr<LmActor> actor(new LmActor(table, std::move(learner), std::move(coding), options));
+  std::unique_ptr<LmActor> actor(
+      new LmActor(std::move(tasks), std::move(learner), std::move(coding), options));
   LATHE_CHECK_OK(actor->write_tasks());
   return actor;
 }
 
 Status LmActor::write_tasks() {
   LATHE_TRY(end_, end_of_turn(*coding_.tokenizer, coding_.chat ? &*coding_.chat : nullptr));
-  for (const rl::TableTask& task : table_.tasks) {
-    LATHE_TRY(written_.emplace_back(), write(task, end_));
+  for (std::size_t task = 0; task < tasks_->count(); ++task) {
+    LATHE_TRY(written_.emplace_back(), write(task));
+    if ((written_.back().grammar == nullptr) != (written_.front().grammar == nullptr))
+      return Error{ErrorCode::kInternal, "some tasks have a grammar and others have none"};
   }
   return Ok{};
 }
 
-Result<LmActor::Written> LmActor::write(const rl::TableTask& task, TokenId end) const {
-  const Tokenizer& tokenizer = *coding_.tokenizer;
-  if (!task.is_written())
-    return invalid("the table has no prompts", "write it with: lathe data table --language schedule");
-  std::vector<ChatMessage> messages;
-  if (!task.id().system.empty()) messages.push_back({"system", without_special(tokenizer, task.id().system)});
-  messages.push_back({"user", without_special(tokenizer, task.id().prompt)});
+Result<LmActor::Written> LmActor::write(std::size_t task) const {
   Written written;
-  LATHE_TRY(written.prompt, encode_chat(tokenizer, coding_.chat ? &*coding_.chat : nullptr, messages));
-  const TextGrammar grammar = grammar_of(task);
-  LATHE_TRY(written.grammar, token_automaton(grammar, tokenizer, end));
-  written.most_tokens = static_cast<std::int32_t>(grammar.longest_text() + 1);
-  const auto longest = static_cast<std::int64_t>(written.prompt.size()) + written.most_tokens;
+  LATHE_TRY(written.prompt, tokens_of({.task = task}));
+  LmTasks::Form form = tasks_->form(task);
+  if (form.grammar) {
+    LATHE_TRY(written.grammar, token_automaton(*form.grammar, *coding_.tokenizer, end_));
+    form.most_tokens = form.grammar->longest_text() + 1;
+  }
+  written.most_tokens = static_cast<std::int32_t>(form.most_tokens);
+  written.stop_texts = std::move(form.stop_texts);
+  const std::int64_t longest =
+      std::max(static_cast<std::int64_t>(written.prompt.size()), options_.longest_prompt) + form.most_tokens;
   const std::int64_t context = std::min(learner_.decoder().config().context, options_.tokens_at_once);
   if (longest > context)
     return invalid(fmt::format("prompt and answer of {} may have {} tokens, but {} are computed at once",
-                               task.name(), longest, context),
+                               tasks_->name(task), longest, context),
                    "take a model with more context, or a larger tokens_at_once");
   return written;
+}
+
+Result<std::vector<TokenId>> LmActor::tokens_of(const rl::Prompt& prompt) const {
+  LATHE_TRY(std::vector<ChatMessage> messages, tasks_->messages(prompt));
+  for (ChatMessage& message : messages)
+    message.content = without_special(*coding_.tokenizer, std::move(message.content));
+  return encode_chat(*coding_.tokenizer, coding_.chat ? &*coding_.chat : nullptr, messages);
+}
+
+Result<std::vector<TokenId>> LmActor::asked(const rl::Prompt& prompt) {
+  if (prompt.shown.empty()) return written_[prompt.task].prompt;
+  const auto [found, fresh] = asked_.try_emplace({prompt.task, prompt.use, prompt.shown});
+  if (fresh) {
+    auto tokens = tokens_of(prompt);
+    if (!tokens.ok()) {
+      asked_.erase(found);
+      return std::move(tokens).error();
+    }
+    found->second = *std::move(tokens);
+  }
+  return found->second;
+}
+
+Result<std::vector<LmActor::Key>> LmActor::keys_of(std::span<const rl::PromptedAnswer> answers) {
+  std::vector<Key> keys;
+  for (const auto& [prompt, answer] : answers) {
+    LATHE_TRY(std::vector<TokenId> tokens, asked(*prompt));
+    keys.push_back({prompt->task, std::move(tokens), answer->tokens});
+  }
+  return keys;
 }
 
 Status LmActor::follow() {
@@ -88,19 +113,24 @@ Status LmActor::follow() {
                                                           .packed = trained.device.is_cpu()},
                                                          learner_.weights()));
     drawing_ = std::make_shared<lm::Decoder>(std::move(decoder));
-    std::int32_t context = 0;
+    std::int64_t context = 0;
     for (const Written& written : written_)
-      context = std::max(context, static_cast<std::int32_t>(written.prompt.size()) + written.most_tokens);
-    const lm::OpenOptions open{.max_batch = options_.answers_at_once, .context = context};
+      context =
+          std::max(context, written.most_tokens + std::max(static_cast<std::int64_t>(written.prompt.size()),
+                                                           options_.longest_prompt));
+    const lm::OpenOptions open{.max_batch = options_.answers_at_once,
+                               .context = static_cast<std::int32_t>(context)};
     LATHE_TRY(const lm::RunnerOptions runner_options, lm::choose_runner(*drawing_, open));
     LATHE_TRY(auto runner, lm::make_runner(drawing_, runner_options));
-    lm::LocalEngineOptions engine{.runner = runner_options, .end_tokens = {end_}};
+    lm::LocalEngineOptions engine{.runner = runner_options, .end_tokens = coding_.tokenizer->stops()};
+    engine.end_tokens.push_back(end_);
     engine.info = {.model = options_.base_name,
                    .device = runner->device(),
                    .precision = std::string(name_of(trained.precision)),
                    .vocab = static_cast<std::int32_t>(learner_.decoder().config().vocab),
                    .context = runner_options.context,
                    .max_batch = runner_options.max_batch};
+    engine.token_bytes = [tokenizer = *coding_.tokenizer](TokenId token) { return tokenizer.bytes(token); };
     engine_ = lm::make_local_engine(std::move(runner), std::move(engine));
   }
   // The engine has a stream of its own on a GPU: reading a number waits until the weights are
@@ -111,19 +141,29 @@ Status LmActor::follow() {
   return Ok{};
 }
 
-GenerationRequest LmActor::request_of(std::size_t task) const {
-  const Written& written = written_[task];
-  return {.prompt = written.prompt, .max_tokens = written.most_tokens, .grammar = written.grammar};
+/// The engine's steps and what the learner still had to compute are done, and memory that is free
+/// is the device's again: a gym that uses it as well is not disturbed.
+void LmActor::rest() const {
+  const at::Device device = learner_.decoder().options().device;
+  if (device.is_cpu()) return;
+  at::accelerator::synchronizeDevice(device.index());
+  at::accelerator::emptyCache();
+}
+
+Result<GenerationRequest> LmActor::request_of(const rl::Prompt& prompt) {
+  const Written& written = written_[prompt.task];
+  GenerationRequest request{
+      .max_tokens = written.most_tokens, .stop_texts = written.stop_texts, .grammar = written.grammar};
+  LATHE_TRY(request.prompt, asked(prompt));
+  return request;
 }
 
 Result<rl::Answer> LmActor::answer_of(std::size_t task, const Sample& sample) const {
-  const std::string text = coding_.tokenizer->decode(sample.tokens);
-  const rl::TableRow* const row = table_.tasks[task].find(text);
-  if (row == nullptr || sample.tokens.back() != end_)
-    return Error{ErrorCode::kInternal, fmt::format("the engine left the grammar with '{}'", text)};
-  return rl::Answer{.text = row->schedule,
-                    .tokens = sample.tokens,
-                    .log_probabilities = {sample.log_probs.begin(), sample.log_probs.end()}};
+  const bool cut = sample.finish == FinishReason::kLength;
+  LATHE_TRY(rl::Answer answer, tasks_->meaning(task, coding_.tokenizer->decode(sample.tokens), cut));
+  answer.tokens = sample.tokens;
+  answer.log_probabilities = {sample.log_probs.begin(), sample.log_probs.end()};
+  return answer;
 }
 
 Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prompts, const Seed& seed) {
@@ -133,15 +173,15 @@ Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prom
     std::uint64_t request = 0;
   };
   std::vector<Group> groups;
+  const auto is_same = [](const rl::Prompt& a, const rl::Prompt& b) {
+    return a.task == b.task && a.use == b.use && a.shown == b.shown;
+  };
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    if (!prompts[i].shown.empty())
-      return invalid("a table's prompts show no earlier kernels", "train with turns = 1 and exemplars = 0");
-    if (groups.empty() || prompts[groups.back().first].task != prompts[i].task)
-      groups.push_back({.first = i});
+    if (groups.empty() || !is_same(prompts[groups.back().first], prompts[i])) groups.push_back({.first = i});
     ++groups.back().count;
   }
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    GenerationRequest request = request_of(prompts[groups[g].first].task);
+    LATHE_TRY(GenerationRequest request, request_of(prompts[groups[g].first]));
     request.samples = static_cast<std::int32_t>(groups[g].count);
     request.sampling.seed = Rng(seed.derive("group", g)).next();
     LATHE_TRY(groups[g].request, engine_->submit(std::move(request)));
@@ -156,12 +196,13 @@ Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prom
       }
       done = news.done;
     }
+  rest();
   return answers;
 }
 
 Result<rl::Answer> LmActor::greedy(const rl::Prompt& prompt) {
   LATHE_CHECK_OK(follow());
-  GenerationRequest request = request_of(prompt.task);
+  LATHE_TRY(GenerationRequest request, request_of(prompt));
   request.sampling.temperature = 0;
   LATHE_TRY(const auto samples, generate(*engine_, std::move(request)));
   return answer_of(prompt.task, samples.front());
@@ -171,13 +212,12 @@ std::vector<std::vector<const LmActor::Key*>> LmActor::passes(const std::vector<
   std::vector<std::vector<const Key*>> made;
   std::int64_t room = 0;
   for (const Key* const key : keys) {
-    const auto length = static_cast<std::int64_t>(written_[key->first].prompt.size() + key->second.size());
-    if (made.empty() || length > room) {
+    if (made.empty() || key->length() > room) {
       made.emplace_back();
       room = options_.tokens_at_once;
     }
     made.back().push_back(key);
-    room -= length;
+    room -= key->length();
   }
   return made;
 }
@@ -185,24 +225,33 @@ std::vector<std::vector<const LmActor::Key*>> LmActor::passes(const std::vector<
 LmActor::Forward LmActor::forward(std::span<const Key* const> keys) const {
   std::vector<Example> examples;
   Row row;
+  for (const Key* const key : keys) {
+    row.push_back(examples.size());
+    examples.push_back({.prompt = key->prompt,
+                        .answer = key->answer,
+                        .weights = std::vector<float>(key->answer.size(), 1.0F)});
+  }
+  const Batch batch = make_batch(examples, std::span(&row, 1));
+  if (written_[keys.front()->task].grammar) return forward_in_grammar(keys, batch);
+  const at::Tensor logs = learner_.log_probs(batch, std::nullopt);
+  return {.log_probabilities = logs, .entropies = -logs.detach()};
+}
+
+LmActor::Forward LmActor::forward_in_grammar(std::span<const Key* const> keys, const Batch& batch) const {
   std::map<TokenId, std::int64_t> columns;  // of all tokens that some place allows
   std::vector<std::vector<std::int64_t>> allowed;
   std::vector<std::int64_t> taken;
   for (const Key* const key : keys) {
-    const Written& written = written_[key->first];
+    const TokenAutomaton& grammar = *written_[key->task].grammar;
     std::int32_t state = 0;
-    for (const TokenId token : key->second) {
+    for (const TokenId token : key->answer) {
       std::vector<std::int64_t>& here = allowed.emplace_back();
-      for (const auto& arrow : written.grammar->states[static_cast<std::size_t>(state)].arrows)
+      for (const auto& arrow : grammar.states[static_cast<std::size_t>(state)].arrows)
         here.push_back(
             columns.try_emplace(arrow.token, static_cast<std::int64_t>(columns.size())).first->second);
       taken.push_back(columns.at(token));
-      state = written.grammar->next(state, token);
+      state = grammar.next(state, token);
     }
-    row.push_back(examples.size());
-    examples.push_back({.prompt = written.prompt,
-                        .answer = key->second,
-                        .weights = std::vector<float>(key->second.size(), 1.0F)});
   }
   std::vector<std::int64_t> tokens(columns.size());
   for (const auto& [token, column] : columns) tokens[static_cast<std::size_t>(column)] = token;
@@ -216,7 +265,6 @@ LmActor::Forward LmActor::forward(std::span<const Key* const> keys) const {
       cells[place * tokens.size() + static_cast<std::size_t>(column)] = false;
   forbidden = forbidden.to(device);
 
-  const Batch batch = make_batch(examples, std::span(&row, 1));
   const at::Tensor logits =
       learner_.logits(batch, tokens).masked_fill(forbidden, -std::numeric_limits<float>::infinity());
   const at::Tensor logs = at::log_softmax(logits, 1);
@@ -236,7 +284,7 @@ void LmActor::find_out(std::span<const Key> keys) {
     const std::vector<double> entropies = to_doubles(computed.entropies);
     std::ptrdiff_t first = 0;
     for (const Key* const key : pass) {
-      const std::ptrdiff_t end = first + static_cast<std::ptrdiff_t>(key->second.size());
+      const std::ptrdiff_t end = first + static_cast<std::ptrdiff_t>(key->answer.size());
       known_[*key] = {{logs.begin() + first, logs.begin() + end},
                       {entropies.begin() + first, entropies.begin() + end}};
       first = end;
@@ -247,8 +295,7 @@ void LmActor::find_out(std::span<const Key> keys) {
 Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
     std::span<const rl::PromptedAnswer> answers) {
   return without_exceptions([&]() -> Result<std::vector<std::vector<double>>> {
-    std::vector<Key> keys;
-    for (const auto& answer : answers) keys.emplace_back(answer.prompt->task, answer.answer->tokens);
+    LATHE_TRY(const std::vector<Key> keys, keys_of(answers));
     find_out(keys);
     std::vector<std::vector<double>> all;
     for (const Key& key : keys) all.push_back(known_.at(key).log_probabilities);
@@ -260,17 +307,20 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
                                      std::span<const std::vector<double>> by_log_probability,
                                      double entropy) {
   return without_exceptions([&]() -> Result<double> {
+    if (entropy > 0 && !written_.front().grammar)
+      return invalid("the entropy of answers without a grammar has no gradient", "train with entropy = 0");
     struct Share {
       std::vector<float> by_log_probability;
       float count = 0;  // answers
     };
     std::map<Key, Share> shares;
     std::vector<Key> keys;  // in the order of the answers, which sums follow
+    LATHE_TRY(std::vector<Key> all, keys_of(answers));
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      Key key(answers[i].prompt->task, answers[i].answer->tokens);
+      Key& key = all[i];
       Share& share = shares[key];
-      share.by_log_probability.resize(key.second.size(), 0);
-      for (std::size_t t = 0; t < key.second.size(); ++t)
+      share.by_log_probability.resize(key.answer.size(), 0);
+      for (std::size_t t = 0; t < key.answer.size(); ++t)
         share.by_log_probability[t] += static_cast<float>(by_log_probability[i][t]);
       if (share.count++ == 0) keys.push_back(std::move(key));
     }
@@ -291,7 +341,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
       for (const Key* const key : pass) {
         const Share& share = shares.at(*key);
         by_log.insert(by_log.end(), share.by_log_probability.begin(), share.by_log_probability.end());
-        by_entropy.insert(by_entropy.end(), key->second.size(),
+        by_entropy.insert(by_entropy.end(), key->answer.size(),
                           static_cast<float>(-entropy * static_cast<double>(share.count) / count));
       }
       const Forward computed = forward(pass);
@@ -307,6 +357,7 @@ double LmActor::update(double learning_rate, double clip_norm) {
   const double norm = learner_.parameters().clip(clip_norm);
   learner_.parameters().update(options_.optimizer, learning_rate, updates_++);
   known_.clear();
+  asked_.clear();
   engine_is_behind_ = true;
   return norm;
 }

@@ -3,38 +3,40 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "lm/local_engine.h"
 #include "rl/actor.h"
-#include "rl/table.h"
 #include "train/example.h"
 #include "train/learner.h"
+#include "train/lm_tasks.h"
 
 namespace lathe::train {
 
 struct LmActorOptions {
   std::int64_t tokens_at_once = 16384;  ///< of a forward and backward pass
   std::int32_t answers_at_once = 64;    ///< that the engine draws side by side
+  std::int64_t longest_prompt = 0;      ///< tokens, where later prompts are longer than first ones
   AdamW optimizer = {.beta2 = 0.999};
   std::string base_name = {};  ///< of the model, for the adapter's card
 };
 
-/// A language model that answers with schedules of a table. Its engine draws tokens at temperature
-/// 1 under a grammar of the task's rows, so every answer is one of these, and with the weights as
-/// they are trained; the learner finds the same tokens' probabilities under the same grammar. The
-/// entropy is that of the distributions from which the tokens were drawn, summed over an answer:
-/// its mean over answers is the entropy of answers, its gradient leaves out that other beginnings
-/// become likelier. `table` must outlive it.
+/// A language model that answers to the tasks of a gym. Its engine draws tokens at temperature 1
+/// with the weights as they are trained, under the task's grammar where it has one, and the learner
+/// finds the same tokens' probabilities, under the same grammar or among the whole vocabulary.
+///
+/// Under a grammar the entropy is that of the distributions from which the tokens were drawn,
+/// summed over an answer: its mean over answers is the entropy of answers, its gradient leaves out
+/// that other beginnings become likelier. Without one it is estimated as -log p of the answers
+/// themselves, and has no gradient.
 class LmActor final : public rl::Actor {
  public:
   /// Errors: kInvalid for a model without a tokenizer, for tasks without prompts, and for prompts
   /// that are longer than the model's context or a pass.
-  static Result<std::unique_ptr<LmActor>> create(const rl::ScheduleTable& table, Learner learner,
+  static Result<std::unique_ptr<LmActor>> create(std::shared_ptr<const LmTasks> tasks, Learner learner,
                                                  TextCoding coding, const LmActorOptions& options);
 
-  /// Prompts that show earlier kernels are refused: a table has none such.
   Result<std::vector<rl::Answer>> sample(std::span<const rl::Prompt> prompts, const Seed& seed) override;
   Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const rl::PromptedAnswer> answers) override;
@@ -53,24 +55,39 @@ class LmActor final : public rl::Actor {
  private:
   /// A task as the model reads and writes it.
   struct Written {
-    std::vector<TokenId> prompt;
-    std::shared_ptr<const TokenAutomaton> grammar;
+    std::vector<TokenId> prompt;                    ///< that shows no earlier kernels
+    std::shared_ptr<const TokenAutomaton> grammar;  ///< null: any tokens
+    std::vector<std::string> stop_texts;
     std::int32_t most_tokens = 0;  ///< of an answer
   };
-  /// Equal answers to a task are computed once.
-  using Key = std::pair<std::size_t, std::vector<TokenId>>;
+  /// Equal answers to a prompt are computed once.
+  struct Key {
+    std::size_t task = 0;
+    std::vector<TokenId> prompt, answer;
+
+    auto operator<=>(const Key&) const = default;
+    std::int64_t length() const { return static_cast<std::int64_t>(prompt.size() + answer.size()); }
+  };
   /// What the weights make of an answer's tokens.
   struct Known {
     std::vector<double> log_probabilities, entropies;
   };
 
-  LmActor(const rl::ScheduleTable& table, Learner learner, TextCoding coding, const LmActorOptions& options)
-      : table_(table), learner_(std::move(learner)), coding_(std::move(coding)), options_(options) {}
+  LmActor(std::shared_ptr<const LmTasks> tasks, Learner learner, TextCoding coding,
+          const LmActorOptions& options)
+      : tasks_(std::move(tasks)),
+        learner_(std::move(learner)),
+        coding_(std::move(coding)),
+        options_(options) {}
   Status write_tasks();
-  Result<Written> write(const rl::TableTask& task, TokenId end) const;
+  Result<Written> write(std::size_t task) const;
+  Result<std::vector<TokenId>> tokens_of(const rl::Prompt& prompt) const;
+  Result<std::vector<TokenId>> asked(const rl::Prompt& prompt);
+  Result<std::vector<Key>> keys_of(std::span<const rl::PromptedAnswer> answers);
 
-  Status follow();  ///< the engine takes the learner's weights
-  GenerationRequest request_of(std::size_t task) const;
+  Status follow();    ///< the engine takes the learner's weights
+  void rest() const;  ///< until nothing computes any more
+  Result<GenerationRequest> request_of(const rl::Prompt& prompt);
   Result<rl::Answer> answer_of(std::size_t task, const Sample& sample) const;
 
   /// Keys by passes of at most tokens_at_once.
@@ -79,9 +96,10 @@ class LmActor final : public rl::Actor {
     at::Tensor log_probabilities, entropies;  ///< of all tokens of the answers, one after the other
   };
   Forward forward(std::span<const Key* const> keys) const;
+  Forward forward_in_grammar(std::span<const Key* const> keys, const Batch& batch) const;
   void find_out(std::span<const Key> keys);
 
-  const rl::ScheduleTable& table_;
+  std::shared_ptr<const LmTasks> tasks_;
   Learner learner_;
   TextCoding coding_;
   LmActorOptions options_;
@@ -92,6 +110,7 @@ class LmActor final : public rl::Actor {
   std::unique_ptr<Engine> engine_;
   bool engine_is_behind_ = true;
   std::map<Key, Known> known_;  ///< until the weights change
+  std::map<std::tuple<std::size_t, HistoryUse, History>, std::vector<TokenId>> asked_;  ///< as long
   std::int64_t updates_ = 0;
   std::string kept_;  ///< the file of the state that was saved or restored last
 };

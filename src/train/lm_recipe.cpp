@@ -4,6 +4,29 @@
 #include "train/recipe.h"
 
 namespace lathe::train {
+namespace {
+
+Status read_kernels(const TomlTable& root, LmRecipe& recipe) {
+  if (!root.has("kernels")) {
+    if (recipe.rl.turns > 1)
+      return invalid("a table has no prompts that show earlier kernels", "take turns = 1", root.where("rl"));
+    return Ok{};
+  }
+  LATHE_TRY(const TomlSection kernels,
+            TomlSection::open(root, "kernels", {"answer_tokens", "prompt_tokens"}));
+  KernelRecipe& read = recipe.kernels.emplace();
+  LATHE_CHECK_OK(kernels.read("answer_tokens", read.answer_tokens, 1, 1 << 20));
+  LATHE_CHECK_OK(kernels.read("prompt_tokens", read.prompt_tokens, 1, 1 << 20));
+  if (recipe.rl.entropy > 0)
+    return invalid("the entropy of whole kernels is estimated and has no gradient", "leave 'entropy' out",
+                   root.where("loss"));
+  if (root.has("exam"))
+    return invalid("no table is there to be examined on", "leave it out, and run lathe policy eval",
+                   root.where("exam"));
+  return Ok{};
+}
+
+}  // namespace
 
 Result<LmRecipe> parse_lm_recipe(std::string_view text, const std::string& file) {
   LmRecipe recipe;
@@ -13,9 +36,9 @@ Result<LmRecipe> parse_lm_recipe(std::string_view text, const std::string& file)
   if (root.has("actor"))
     return invalid("a language model has no table 'actor'", "that is of a network of choices: leave it out",
                    root.where("actor"));
-  if (recipe.rl.turns > 1 || recipe.rl.exemplars > 0)
-    return invalid("a table has no prompts that show earlier kernels", "take turns = 1 and exemplars = 0",
-                   root.where("rl"));
+  if (recipe.rl.exemplars > 0)
+    return invalid("a language model is shown no exemplars", "take exemplars = 0", root.where("rl"));
+  LATHE_CHECK_OK(read_kernels(root, recipe));
   LATHE_TRY(
       const TomlSection model,
       TomlSection::open(root, "model", {"path", "precision", "begin", "tokens_at_once", "answers_at_once"}));

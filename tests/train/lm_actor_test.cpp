@@ -10,8 +10,7 @@
 
 #include "base/fd.h"
 #include "rl/run.h"
-#include "tests/train/tiny.h"
-#include "tests/train/written_table.h"
+#include "tests/train/tiny_actor.h"
 
 namespace lathe::train {
 namespace {
@@ -21,78 +20,13 @@ using testing::SizeIs;
 
 std::unique_ptr<LmActor> actor_of(const rl::ScheduleTable& table, bool adapter, std::uint64_t seed = 1,
                                   const LmActorOptions& options = {}) {
-  ModelConfig config = tiny_config();
-  config.vocab = kByteModelVocab;
-  std::optional<LowRankOptions> pairs;
-  if (adapter) {
-    pairs = {.rank = 8, .alpha = 32};
-    for (const auto& matrix : lm::adaptable_matrices(config)) pairs->targets.emplace_back(matrix.name);
-  }
-  lm::Decoder decoder = lm::Decoder::random(config, {}, seed);
-  // An adapter leaves embeddings as they are, and small ones bound the logits.
-  for (const auto& [name, tensor] : decoder.named_weights())
-    if (name == "model.embed_tokens.weight") at::Tensor(tensor).mul_(8);
-  auto learner = Learner::create(std::move(decoder), pairs, seed);
-  return *LmActor::create(table, *std::move(learner), byte_coding(), options);
-}
-
-std::vector<rl::PromptedAnswer> prompted(const std::vector<rl::Prompt>& prompts,
-                                         const std::vector<rl::Answer>& answers) {
-  std::vector<rl::PromptedAnswer> all;
-  for (std::size_t i = 0; i < answers.size(); ++i) all.push_back({&prompts[i], &answers[i]});
-  return all;
+  return tiny_actor(table_tasks(table), adapter, seed, options);
 }
 
 std::vector<rl::Prompt> some_prompts() {
   std::vector<rl::Prompt> prompts(24, {.task = 0});
   prompts.resize(40, {.task = 1});
   return prompts;
-}
-
-std::string fresh_folder_of(const std::string& name) {
-  const std::string folder = testing::TempDir() + "lm_actor_" + std::to_string(::getpid()) + "_" + name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
-rl::RlRecipe recipe_of(std::int64_t steps, std::uint64_t seed = 1) {
-  rl::RlRecipe recipe;
-  recipe.steps = steps;
-  recipe.prompts = 4;
-  recipe.samples = 8;
-  recipe.learning_rate = 3e-3;
-  recipe.seed = seed;
-  return recipe;
-}
-
-struct Ended {
-  std::vector<rl::StepMetrics> steps;
-  rl::RlOutcome outcome;
-
-  double gain() const {  ///< mean reward of the last ten steps over that of the first five
-    double first = 0, last = 0;
-    for (std::size_t i = 0; i < 5; ++i) first += steps[i].reward / 5;
-    for (std::size_t i = steps.size() - 10; i < steps.size(); ++i) last += steps[i].reward / 10;
-    return last - first;
-  }
-};
-Ended run(const rl::RlRecipe& recipe, const rl::ScheduleTable& table, LmActor& actor,
-          const std::string& where, bool resume = false, std::int64_t cancel_after = -1) {
-  rl::TableGym gym(table);
-  Ended ended;
-  const CancelToken cancel;
-  rl::RlRun options{.recipe = recipe, .tasks = {}, .folder = where, .resume = resume, .cancel = cancel};
-  options.tasks.resize(table.tasks.size());
-  std::iota(options.tasks.begin(), options.tasks.end(), std::size_t{0});
-  options.on_step = [&](const rl::StepMetrics& step) {
-    ended.steps.push_back(step);
-    if (step.step == cancel_after) cancel.cancel();
-  };
-  const auto outcome = rl::run_rl(options, actor, gym);
-  EXPECT_TRUE(outcome.ok()) << outcome.error().to_string();
-  if (outcome.ok()) ended.outcome = *outcome;
-  return ended;
 }
 
 class LmActors : public testing::TestWithParam<bool> {};
@@ -155,41 +89,21 @@ TEST_P(LmActors, HaveTheGradientOfTheLoss) {
   for (const rl::Answer& answer : answers)
     for (weights.emplace_back(); weights.back().size() < answer.tokens.size();)
       weights.back().push_back(rng.normal());
-  constexpr double kEntropy = 20, kStep = 1e-3;
-  // An adapter's second half starts at zero, where the first one has no gradient: leave that place.
-  for (const auto& [name, tensor] : actor->learner().parameters().state())
-    if (name.ends_with("master")) {
-      const at::NoGradGuard no_grad;
-      at::Tensor(tensor).add_(at::ones_like(tensor), 0.02);
-    }
-  ASSERT_TRUE(actor->add_gradient(pairs, weights, kEntropy).ok());
-  std::vector<at::Tensor> slopes;
-  double squares = 0;
-  for (const at::Tensor& gradient : actor->learner().parameters().gradients()) {
-    slopes.push_back(gradient.clone());
-    squares += gradient.square().sum().item<double>();
-  }
-  const double norm = std::sqrt(squares);
-  ASSERT_GT(norm, 0.1);
-  const auto loss_at = [&](double distance) {
-    const at::NoGradGuard no_grad;
-    std::size_t i = 0;
-    for (const auto& [name, tensor] : actor->learner().parameters().state())
-      if (name.ends_with("master")) at::Tensor(tensor).add_(slopes[i++], distance / norm);
-    actor->update(0, 0);  // forgets what was computed, and moves nothing
+  auto nothing = weights;
+  for (auto& one : nothing) std::ranges::fill(one, 0);
+  constexpr double kEntropy = 20;
+  leave_the_beginning(*actor);
+  const auto loss = [&] {
     const auto logs = *actor->log_probabilities(pairs);
-    double loss = 0;
+    double sum = 0;
     for (std::size_t a = 0; a < logs.size(); ++a)
-      loss += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
-    const std::vector<std::vector<double>> nothing = [&] {
-      auto zeros = weights;
-      for (auto& one : zeros) std::ranges::fill(one, 0);
-      return zeros;
-    }();
-    return loss - kEntropy * *actor->add_gradient(pairs, nothing, 0);
+      sum += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
+    return sum - kEntropy * *actor->add_gradient(pairs, nothing, 0);
   };
-  const double above = loss_at(kStep), below = loss_at(-2 * kStep);
-  EXPECT_NEAR((above - below) / (2 * kStep), norm, 0.02 * norm);
+  const auto add_gradient = [&] { ASSERT_TRUE(actor->add_gradient(pairs, weights, kEntropy).ok()); };
+  const Slope slope = slope_along_gradient(*actor, add_gradient, loss);
+  ASSERT_GT(slope.norm, 0.1);
+  EXPECT_NEAR(slope.measured, slope.norm, 0.02 * slope.norm);
 }
 
 TEST(LmActor, AnAnswerThatStandsTwiceCountsTwice) {
@@ -219,7 +133,8 @@ TEST_P(LmActors, RaiseTheRewardAndDoNotWhereRewardsAreShuffled) {
       recipe.learning_rate = GetParam() ? 5e-3 : 3e-3;
       recipe.shuffle_rewards = shuffled;
       const auto actor = actor_of(table, GetParam(), seed);
-      const Ended ended = run(recipe, table, *actor, fresh_folder_of(GetParam() ? "learn_a" : "learn_w"));
+      rl::TableGym gym(table);
+      const Ended ended = run(recipe, gym, *actor, {fresh_folder_of(GetParam() ? "learn_a" : "learn_w")});
       gains[shuffled].push_back(ended.gain());
       for (const rl::StepMetrics& step : ended.steps) EXPECT_LT(step.mismatch, 1e-4);
     }
@@ -235,10 +150,11 @@ TEST_P(LmActors, GoOnBitByBit) {
   const std::string kind = GetParam() ? "a" : "w";
   const std::string whole = fresh_folder_of("whole" + kind), parts = fresh_folder_of("parts" + kind);
   const auto once = actor_of(table, GetParam());
-  run(recipe, table, *once, whole);
+  rl::TableGym gym(table);
+  run(recipe, gym, *once, {whole});
   for (const std::int64_t stop_after : {2, 3, -1}) {
     const auto part = actor_of(table, GetParam());
-    const Ended ended = run(recipe, table, *part, parts, stop_after != 2, stop_after);
+    const Ended ended = run(recipe, gym, *part, {parts, stop_after != 2, stop_after});
     EXPECT_EQ(ended.outcome.cancelled, stop_after > 0);
     if (stop_after > 0) continue;
     EXPECT_THAT(ended.steps, SizeIs(3));
@@ -261,7 +177,7 @@ TEST(LmActor, ItsGreedyAnswerIsARow) {
 TEST(LmActor, RefusesWhatItCannotDo) {
   const rl::ScheduleTable silent = rl::made_up_table(1), table = written_table(1);
   auto learner = Learner::create(lm::Decoder::random(tiny_config(), {}, 1), std::nullopt, 1);
-  const auto made = LmActor::create(silent, *std::move(learner), byte_coding(), {});
+  const auto made = LmActor::create(table_tasks(silent), *std::move(learner), byte_coding(), {});
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.error().message, HasSubstr("no prompts"));
   const auto actor = actor_of(table, false);

@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <span>
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/guard.h"
+#include "base/process.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "model/checkpoint.h"
 #include "rl/contenders.h"
+#include "rl/live_gym.h"
 #include "rl/run.h"
+#include "serve/client/remote_gym.h"
 #include "train/lm_actor.h"
 #include "train/lm_recipe.h"
 
@@ -24,18 +28,20 @@ namespace {
 constexpr std::size_t kMostTableBytes = std::size_t{1} << 30;
 constexpr const char* kLearned = "learned";
 
-/// Everything that an actor is made of.
+/// Everything that an actor is made of, the tasks apart.
 struct ActorSource {
-  const rl::ScheduleTable& table;
   const LmRecipe& recipe;
   const Placement& placement;
+
+  Result<OpenedModel> open() const {
+    return open_model({.model = recipe.model, .system = {}, .seed = recipe.rl.seed}, placement.decoder);
+  }
 };
 
 /// With the weights from which training begins; `begin` names the adapter, if there is one.
-Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, const std::string& begin) {
+Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedModel opened,
+                                            std::shared_ptr<const LmTasks> tasks, const std::string& begin) {
   const LmRecipe& recipe = source.recipe;
-  LATHE_TRY(OpenedModel opened, open_model({.model = recipe.model, .system = {}, .seed = recipe.rl.seed},
-                                           source.placement.decoder));
   const auto learner = [&]() -> Result<Learner> {
     if (begin.empty()) return Learner::create(std::move(opened.decoder), recipe.adapter, recipe.rl.seed);
     LATHE_TRY(const lm::Adapter adapter, lm::read_adapter(begin));
@@ -43,9 +49,11 @@ Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, const std
   };
   LATHE_TRY(Learner made, learner());
   made.use(*source.placement.kernels);
-  return LmActor::create(source.table, std::move(made), std::move(opened.coding),
+  const bool later_turns = recipe.kernels && recipe.rl.turns > 1;
+  return LmActor::create(std::move(tasks), std::move(made), std::move(opened.coding),
                          {.tokens_at_once = recipe.tokens_at_once,
                           .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
+                          .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
                           .base_name = recipe.model});
 }
 
@@ -85,7 +93,9 @@ Status examine(const rl::TableExam& exam, const ActorSource& source, LmActor& le
   for (const char* const before : {"base", "sft"}) {
     const bool tuned = before == std::string_view("sft");
     if (tuned && begin.empty()) continue;
-    LATHE_TRY(const auto actor, make_actor(source, tuned ? begin : ""));
+    LATHE_TRY(OpenedModel opened, source.open());
+    LATHE_TRY(const auto actor,
+              make_actor(source, std::move(opened), table_tasks(exam.table), tuned ? begin : ""));
     LATHE_CHECK_OK(add(rl::contend_without_repeats(exam, *actor, before)));
     LATHE_CHECK_OK(add(rl::contend(exam, *actor, before + std::string("_samples"))));
   }
@@ -101,12 +111,162 @@ class RlProgress {
     const auto now = std::chrono::steady_clock::now();
     if (step.step > 1 && step.step < step.steps && now < next_) return;
     next_ = now + std::chrono::seconds(1);
-    cli::print_error("{}  {:.2f} s\n", rl::progress_text(step), step.seconds);
+    cli::print_error("{}  {:.2f} s: {:.2f} rollout, {:.2f} judging, {:.2f} update\n", rl::progress_text(step),
+                     step.seconds, step.rollout_seconds, step.judging_seconds, step.update_seconds);
   }
 
  private:
   std::chrono::steady_clock::time_point next_;
 };
+
+/// What the connection to a service has to say.
+class Warnings final : public EventSink {
+ public:
+  void on_event(const Event& event) override {
+    if (event.severity >= Severity::kWarning || event.kind == "gym.back")
+      cli::print_error("{}\n", event.text);
+  }
+};
+
+/// A run that is about to begin or to go on: its folder, what it is made of, and what it is called.
+struct Beginning {
+  const TrainOptions& options;
+  const LmRecipe& recipe;
+  const Placement& placement;
+  bool resume = false;
+
+  rl::RlRun run(const Digest& gym) const {
+    return {.recipe = recipe.rl,
+            .tasks = {},
+            .gym = gym,
+            .folder = options.out,
+            .resume = resume,
+            .cancel = cancelled_by_signals(),
+            .on_step = RlProgress()};
+  }
+};
+
+void tell_beginning(const rl::RlRun& run, const std::string& more, LmActor& actor) {
+  const lm::DecoderOptions& placed = actor.learner().decoder().options();
+  cli::print_error("{} tasks to train on, {}; {} parameters to train, {} on {}\n", run.tasks.size(), more,
+                   actor.learner().parameters().count(), name_of(placed.precision), placed.device.str());
+}
+
+/// The exit code of a run that was stopped; nullopt: it is done.
+std::optional<int> stopped(const rl::RlOutcome& outcome, std::int64_t steps) {
+  if (!outcome.cancelled) return std::nullopt;
+  cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome.steps_done, steps);
+  return static_cast<int>(cli::kInterrupted);
+}
+
+Result<int> learn_schedules(const Beginning& beginning) {
+  const auto& [options, recipe, placement, resume] = beginning;
+  LATHE_TRY(const std::string table_text, read_file(options.table, kMostTableBytes));
+  const auto table = rl::parse_table(table_text);
+  if (!table.ok()) return invalid(options.table + ": " + table.error().message, table.error().hint);
+  const ActorSource source{recipe, placement};
+  LATHE_TRY(OpenedModel opened, source.open());
+  LATHE_TRY(const auto actor, make_actor(source, std::move(opened), table_tasks(*table), recipe.begin));
+  const auto held_out = rl::held_out_tasks(*table, recipe.rl.held_out);
+  rl::RlRun run = beginning.run(digest_of(table_text));
+  for (std::size_t task = 0; task < table->tasks.size(); ++task)
+    if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
+  tell_beginning(run, fmt::format("{} held out, on {}", held_out.size(), table->device), *actor);
+  rl::TableGym gym(*table);
+  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, gym));
+  if (const auto code = stopped(outcome, recipe.rl.steps)) return *code;
+  if (!held_out.empty())
+    LATHE_CHECK_OK(examine({.table = *table,
+                            .tasks = held_out,
+                            .samples = recipe.rl.examined_samples,
+                            .seed = Seed::from_number(recipe.rl.seed).derive("exam")},
+                           source, *actor, options.out));
+  cli::print("{}/{}\n", options.out, actor->learner().low_rank() ? "adapter" : "model");
+  return static_cast<int>(cli::kSuccess);
+}
+
+/// Every task of a folder once, by the names of their files.
+Result<std::vector<std::shared_ptr<const TaskSpec>>> tasks_in(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code code;
+  for (std::filesystem::directory_iterator at(folder, code), end; !code && at != end; at.increment(code))
+    if (at->path().extension() == ".toml") files.push_back(at->path());
+  if (files.empty())
+    return Error{ErrorCode::kNotFound, fmt::format("the folder '{}' holds no task", folder),
+                 "name one with *.toml: lathe data draft and lathe tasks generate write some"};
+  std::ranges::sort(files);
+  std::vector<std::shared_ptr<const TaskSpec>> tasks;
+  std::set<Digest> seen;
+  for (const auto& file : files) {
+    LATHE_TRY(TaskSpec task, load_task(file.string()));
+    if (seen.insert(task.digest).second) tasks.push_back(std::make_shared<const TaskSpec>(std::move(task)));
+  }
+  return tasks;
+}
+
+TokenCounter counter_of(const Tokenizer& tokenizer) {
+  return [tokenizer](std::string_view text) {
+    return static_cast<std::int64_t>(tokenizer.encode(text, SpecialTokens::kAsText).size());
+  };
+}
+
+/// Names what is asked and on what it is timed; where the service listens does not matter.
+Digest digest_of_gym(const DeviceRecord& device, const KernelTasks& tasks) {
+  Hasher hasher;
+  hasher.add(device.device.kind).add(device.device.name);
+  for (const auto& task : tasks.tasks()) hasher.add(task->digest.hex());
+  return hasher.finish();
+}
+
+Result<int> learn_kernels(const Beginning& beginning) {
+  const auto& [options, recipe, placement, resume] = beginning;
+  LATHE_TRY(auto specs, tasks_in(options.tasks));
+  Warnings warnings;
+  LATHE_TRY(const auto service,
+            serve::RemoteGym::connect({.url = options.gym, .token = take_variable("LATHE_TOKEN")}, warnings,
+                                      cancelled_by_signals()));
+  const ActorSource source{recipe, placement};
+  LATHE_TRY(OpenedModel opened, source.open());
+  if (!opened.coding.tokenizer) return invalid("the model has no tokenizer", "name a model that has one");
+  LATHE_TRY(const std::shared_ptr<const KernelTasks> tasks,
+            KernelTasks::create({.tasks = std::move(specs),
+                                 .device = service->device(),
+                                 .prompt = {.max_tokens = recipe.kernels->prompt_tokens,
+                                            .count = counter_of(*opened.coding.tokenizer)},
+                                 .answer_tokens = recipe.kernels->answer_tokens},
+                                kernel_language()));
+  if (tasks->count() == 0)
+    return invalid("the prompts of all tasks are too long",
+                   "allow more 'prompt_tokens', or take other tasks");
+  LATHE_TRY(const auto actor, make_actor(source, std::move(opened), tasks, recipe.begin));
+  rl::RlRun run = beginning.run(digest_of_gym(service->device(), *tasks));
+  run.tasks.resize(tasks->count());
+  std::iota(run.tasks.begin(), run.tasks.end(), std::size_t{0});
+  tell_beginning(run,
+                 fmt::format("{} with too long prompts left out, judged on {}", tasks->left_out(),
+                             service->device().device.name),
+                 *actor);
+  const auto client = service->connect_client();
+  rl::LiveGym gym(tasks->tasks(), *client, run.cancel);
+  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, gym));
+  if (const auto code = stopped(outcome, recipe.rl.steps)) return *code;
+  cli::print("{}/{}\n", options.out, actor->learner().low_rank() ? "adapter" : "model");
+  return static_cast<int>(cli::kSuccess);
+}
+
+Status check_gym(const LmRecipe& recipe, const TrainOptions& options) {
+  if (recipe.kernels && (options.gym.empty() || options.tasks.empty()))
+    return invalid("kernels need a gym and tasks",
+                   "give --gym with the address of a lathe serve, and --tasks with a folder");
+  if (recipe.kernels && !options.table.empty())
+    return invalid("a table judges no kernels", "leave --table out");
+  if (!recipe.kernels && options.table.empty())
+    return invalid("reinforcement learning needs a table",
+                   "give --table with what lathe data table --language schedule wrote");
+  if (!recipe.kernels && !(options.gym.empty() && options.tasks.empty()))
+    return invalid("schedules are learned on a table", "leave --gym and --tasks out");
+  return Ok{};
+}
 
 }  // namespace
 
@@ -117,12 +277,7 @@ Result<int> reinforce(const TrainOptions& options, const std::string& recipe_tex
   if (options.steps > 0) recipe.rl.steps = options.steps;
   if (options.seed >= 0) recipe.rl.seed = static_cast<std::uint64_t>(options.seed);
   if (recipe.model.empty()) return invalid("the recipe names no model", "name one with --model");
-  if (options.table.empty())
-    return invalid("reinforcement learning needs a table",
-                   "give --table with what lathe data table --language schedule wrote");
-  LATHE_TRY(const std::string table_text, read_file(options.table, kMostTableBytes));
-  const auto table = rl::parse_table(table_text);
-  if (!table.ok()) return invalid(options.table + ": " + table.error().message, table.error().hint);
+  LATHE_CHECK_OK(check_gym(recipe, options));
   std::error_code ignored;
   const bool begun = std::filesystem::exists(options.out + "/checkpoint.json", ignored);
   if (!options.resume && begun)
@@ -132,36 +287,8 @@ Result<int> reinforce(const TrainOptions& options, const std::string& recipe_tex
   LATHE_TRY(const UniqueFd lock, lock_run(options.out));
   LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
   LATHE_TRY(recipe.rl.digest, digest_of_run(recipe, recipe_text, placement));
-  const ActorSource source{*table, recipe, placement};
-  LATHE_TRY(const auto actor, make_actor(source, recipe.begin));
-  const auto held_out = rl::held_out_tasks(*table, recipe.rl.held_out);
-  rl::RlRun run{.recipe = recipe.rl,
-                .tasks = {},
-                .gym = digest_of(table_text),
-                .folder = options.out,
-                .resume = options.resume && begun,
-                .cancel = cancelled_by_signals(),
-                .on_step = RlProgress()};
-  for (std::size_t task = 0; task < table->tasks.size(); ++task)
-    if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
-  cli::print_error("{} tasks to train on, {} held out, on {}; {} parameters to train, {} on {}\n",
-                   run.tasks.size(), held_out.size(), table->device, actor->learner().parameters().count(),
-                   name_of(placement.decoder.precision), placement.decoder.device.str());
-  rl::TableGym gym(*table);
-  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, gym));
-  if (outcome.cancelled) {
-    cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome.steps_done,
-                     recipe.rl.steps);
-    return static_cast<int>(cli::kInterrupted);
-  }
-  if (!held_out.empty())
-    LATHE_CHECK_OK(examine({.table = *table,
-                            .tasks = held_out,
-                            .samples = recipe.rl.examined_samples,
-                            .seed = Seed::from_number(recipe.rl.seed).derive("exam")},
-                           source, *actor, options.out));
-  cli::print("{}/{}\n", options.out, actor->learner().low_rank() ? "adapter" : "model");
-  return static_cast<int>(cli::kSuccess);
+  const Beginning beginning{options, recipe, placement, options.resume && begun};
+  return recipe.kernels ? learn_kernels(beginning) : learn_schedules(beginning);
 }
 
 }  // namespace lathe::train

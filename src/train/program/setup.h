@@ -17,7 +17,7 @@ namespace lathe::train {
 /// The options of `lathe-torch train`.
 struct TrainOptions {
   std::string recipe, model, data, held_out, out;
-  std::string table, adapter;  ///< of reinforcement learning
+  std::string table, gym, tasks, adapter;  ///< of reinforcement learning
   std::string device = "auto", precision;
   int threads = 0;
   std::int64_t steps = 0, seed = -1;

@@ -108,6 +108,10 @@ void add_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--table", options.table,
                  "for reinforcement learning: what lathe data table --language schedule wrote");
+  app.add_option("--gym", options.gym,
+                 "for reinforcement learning with kernels: the address of a lathe serve, with its token in "
+                 "LATHE_TOKEN");
+  app.add_option("--tasks", options.tasks, "for reinforcement learning with kernels: a folder with *.toml");
   app.add_option("--adapter", options.adapter,
                  "for reinforcement learning: the adapter to begin from, in place of the recipe's");
   app.add_option("--seed", options.seed, "for reinforcement learning: in place of the recipe's")

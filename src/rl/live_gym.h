@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/cancel.h"
+#include "gym/evaluator.h"
+#include "rl/actor.h"
+
+namespace lathe::rl {
+
+/// A gym that builds, verifies and times candidates at depth `screen`: of this process, or of a
+/// service (serve/client). All of a step's are under way at once; equal texts of a task are judged
+/// once. What an evaluation could not say of its candidate, because a deadline passed or the task
+/// cannot be prepared, is INFRA. One thread.
+class LiveGym final : public Gym {
+ public:
+  /// Once `cancel` is raised, judge() ends with kCancelled. `evaluator` must outlive it and have no
+  /// other user.
+  LiveGym(std::vector<std::shared_ptr<const TaskSpec>> tasks, Evaluator& evaluator, CancelToken cancel);
+
+  std::size_t tasks() const override { return tasks_.size(); }
+  std::string_view task_name(std::size_t task) const override { return tasks_[task]->name; }
+  std::string_view peer(std::size_t task) const override { return peers_[task]; }
+  /// The seed is not used: a real gym draws its inputs in secret. Errors: kUnavailable where nobody
+  /// judges any of them.
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override;
+
+ private:
+  /// A text of a task, and what became of it.
+  struct Case {
+    const Question* question = nullptr;
+    Result<Verdict> verdict = Error{};
+  };
+  Status submit(const Case& one, std::size_t number);
+  void take(std::vector<Case>& cases, double patience_seconds);
+  void withdraw();
+  Status find_peers(std::vector<Case>& cases);
+
+  std::vector<std::shared_ptr<const TaskSpec>> tasks_;
+  Evaluator& evaluator_;
+  CancelToken cancel_;
+  std::vector<std::string> peers_;  ///< [task]; empty: not known yet
+  std::vector<std::pair<Ticket, std::size_t>> under_way_;
+};
+
+}  // namespace lathe::rl
