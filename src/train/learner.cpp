@@ -104,9 +104,10 @@ at::Tensor Learner::hidden(const Batch& batch, std::optional<at::Generator> gene
       .index_select(0, to_tensor(batch.places, device));
 }
 
-at::Tensor Learner::log_probs(const Batch& batch, std::optional<at::Generator> generator) const {
+at::Tensor Learner::log_probs(const Batch& batch, std::optional<at::Generator> generator,
+                              Logits logits) const {
   return token_log_probs(*kernels_, hidden(batch, std::move(generator)), head_,
-                         to_tensor(batch.targets, decoder_->options().device));
+                         to_tensor(batch.targets, decoder_->options().device), logits);
 }
 
 at::Tensor Learner::logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const {

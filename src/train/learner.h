@@ -29,7 +29,8 @@ class Learner {
   void use(const TokenKernels& kernels) { kernels_ = &kernels; }
 
   /// log p of each of batch's targets, fp32, with a gradient. A generator makes dropout drop.
-  at::Tensor log_probs(const Batch& batch, std::optional<at::Generator> generator) const;
+  at::Tensor log_probs(const Batch& batch, std::optional<at::Generator> generator,
+                       Logits logits = Logits::kAsHidden) const;
   /// The logits of some tokens at each of batch's places, [places, tokens] in fp32, with a
   /// gradient.
   at::Tensor logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const;

@@ -143,11 +143,12 @@ Status LmActor::follow() {
 
 /// The engine's steps and what the learner still had to compute are done, and memory that is free
 /// is the device's again: a gym that uses it as well is not disturbed.
-void LmActor::rest() const {
+Status LmActor::rest() const {
   const at::Device device = learner_.decoder().options().device;
-  if (device.is_cpu()) return;
+  if (device.is_cpu()) return Ok{};
   at::accelerator::synchronizeDevice(device.index());
   at::accelerator::emptyCache();
+  return Ok{};
 }
 
 Result<GenerationRequest> LmActor::request_of(const rl::Prompt& prompt) {
@@ -167,6 +168,12 @@ Result<rl::Answer> LmActor::answer_of(std::size_t task, const Sample& sample) co
 }
 
 Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prompts, const Seed& seed) {
+  LATHE_TRY(std::vector<rl::Answer> answers, without_exceptions([&] { return draw(prompts, seed); }));
+  LATHE_CHECK_OK(without_exceptions([&] { return rest(); }));
+  return answers;
+}
+
+Result<std::vector<rl::Answer>> LmActor::draw(std::span<const rl::Prompt> prompts, const Seed& seed) {
   LATHE_CHECK_OK(follow());
   struct Group {
     std::size_t first = 0, count = 0;  // of prompts
@@ -196,7 +203,6 @@ Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prom
       }
       done = news.done;
     }
-  rest();
   return answers;
 }
 
@@ -233,7 +239,7 @@ LmActor::Forward LmActor::forward(std::span<const Key* const> keys) const {
   }
   const Batch batch = make_batch(examples, std::span(&row, 1));
   if (written_[keys.front()->task].grammar) return forward_in_grammar(keys, batch);
-  const at::Tensor logs = learner_.log_probs(batch, std::nullopt);
+  const at::Tensor logs = learner_.log_probs(batch, std::nullopt, Logits::kF32);
   return {.log_probabilities = logs, .entropies = -logs.detach()};
 }
 

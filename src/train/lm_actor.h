@@ -85,8 +85,9 @@ class LmActor final : public rl::Actor {
   Result<std::vector<TokenId>> asked(const rl::Prompt& prompt);
   Result<std::vector<Key>> keys_of(std::span<const rl::PromptedAnswer> answers);
 
-  Status follow();    ///< the engine takes the learner's weights
-  void rest() const;  ///< until nothing computes any more
+  Status follow();      ///< the engine takes the learner's weights
+  Status rest() const;  ///< until nothing computes any more
+  Result<std::vector<rl::Answer>> draw(std::span<const rl::Prompt> prompts, const Seed& seed);
   Result<GenerationRequest> request_of(const rl::Prompt& prompt);
   Result<rl::Answer> answer_of(std::size_t task, const Sample& sample) const;
 

@@ -143,27 +143,34 @@ constexpr std::int64_t kLogitBytesOnCpu = std::int64_t{64} << 20, kLogitBytesOnG
 
 /// Calls step(first, count) over all rows.
 template <class Step>
-void by_chunks(const at::Tensor& hidden, const at::Tensor& head, const Step& step) {
+void by_chunks(const at::Tensor& hidden, const at::Tensor& head, Logits kind, const Step& step) {
   const std::int64_t bytes = hidden.is_cpu() ? kLogitBytesOnCpu : kLogitBytesOnGpu;
-  const std::int64_t most =
-      std::max<std::int64_t>(1, bytes / (static_cast<std::int64_t>(head.element_size()) * head.size(0)));
+  const std::int64_t of_logit = kind == Logits::kF32 ? 4 : static_cast<std::int64_t>(head.element_size());
+  const std::int64_t most = std::max<std::int64_t>(1, bytes / (of_logit * head.size(0)));
   for (std::int64_t first = 0; first < hidden.size(0); first += most)
     step(first, std::min(most, hidden.size(0) - first));
+}
+
+at::Tensor logits_of(const at::Tensor& hidden, const at::Tensor& head, Logits kind) {
+  if (kind == Logits::kAsHidden || hidden.scalar_type() == at::kFloat) return at::linear(hidden, head);
+  if (hidden.is_cuda()) return at::mm(hidden, head.t(), at::kFloat);
+  return at::linear(hidden.to(at::kFloat), head.to(at::kFloat));
 }
 
 class TokenLogProbs : public torch::autograd::Function<TokenLogProbs> {
  public:
   static Variable forward(AutogradContext* context, const TokenKernels* kernels, const Variable& hidden,
-                          const Variable& head, const at::Tensor& targets) {
+                          const Variable& head, const at::Tensor& targets, Logits kind) {
     const at::Tensor log_probs = at::empty({hidden.size(0)}, hidden.options().dtype(at::kFloat));
     const at::Tensor log_masses = at::empty_like(log_probs);
-    by_chunks(hidden, head, [&](std::int64_t first, std::int64_t count) {
-      const auto [chosen, mass] = kernels->log_probs(at::linear(hidden.narrow(0, first, count), head),
+    by_chunks(hidden, head, kind, [&](std::int64_t first, std::int64_t count) {
+      const auto [chosen, mass] = kernels->log_probs(logits_of(hidden.narrow(0, first, count), head, kind),
                                                      targets.narrow(0, first, count));
       log_probs.narrow(0, first, count).copy_(chosen);
       log_masses.narrow(0, first, count).copy_(mass);
     });
     context->save_for_backward({hidden, head, targets, log_masses});
+    context->saved_data["kind"] = static_cast<std::int64_t>(kind);
     remember(context, kernels);
     return log_probs;
   }
@@ -171,20 +178,23 @@ class TokenLogProbs : public torch::autograd::Function<TokenLogProbs> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &hidden = saved[0], &head = saved[1], &targets = saved[2], &log_masses = saved[3];
+    const auto kind = static_cast<Logits>(context->saved_data["kind"].toInt());
     const bool wants_head = head.requires_grad();
     const at::Tensor grad = grads[0].contiguous();
     const at::Tensor grad_hidden = at::empty_like(hidden);
     at::Tensor grad_head;
-    by_chunks(hidden, head, [&](std::int64_t first, std::int64_t count) {
+    by_chunks(hidden, head, kind, [&](std::int64_t first, std::int64_t count) {
       const auto own = [&](const at::Tensor& rows) { return rows.narrow(0, first, count); };
-      const at::Tensor slopes = kernels_of(context).log_probs_backward(
-          at::linear(own(hidden), head), own(targets), own(log_masses), own(grad));
+      const at::Tensor slopes = kernels_of(context)
+                                    .log_probs_backward(logits_of(own(hidden), head, kind), own(targets),
+                                                        own(log_masses), own(grad))
+                                    .to(head.scalar_type());
       own(grad_hidden).copy_(at::mm(slopes, head));
       if (!wants_head) return;
       const at::Tensor part = at::mm(slopes.t(), own(hidden)).to(at::kFloat);
       grad_head = grad_head.defined() ? grad_head.add_(part) : part;
     });
-    return {{}, grad_hidden, wants_head ? grad_head.to(head.scalar_type()) : at::Tensor(), {}};
+    return {{}, grad_hidden, wants_head ? grad_head.to(head.scalar_type()) : at::Tensor(), {}, {}};
   }
 };
 
@@ -215,8 +225,8 @@ std::pair<at::Tensor, at::Tensor> add_norm(const TokenKernels& kernels, const at
 }
 
 at::Tensor token_log_probs(const TokenKernels& kernels, const at::Tensor& hidden, const at::Tensor& head,
-                           const at::Tensor& targets) {
-  return TokenLogProbs::apply(&kernels, hidden, head, targets);
+                           const at::Tensor& targets, Logits logits) {
+  return TokenLogProbs::apply(&kernels, hidden, head, targets, logits);
 }
 
 }  // namespace lathe::train

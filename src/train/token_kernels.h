@@ -56,10 +56,15 @@ at::Tensor rotate(const TokenKernels& kernels, const at::Tensor& x, const at::Te
 std::pair<at::Tensor, at::Tensor> add_norm(const TokenKernels& kernels, const at::Tensor& x,
                                            const at::Tensor& delta, const at::Tensor& weight, double eps,
                                            at::ScalarType type);
+/// What logits are rounded to.
+enum class Logits {
+  kAsHidden,  ///< fast
+  kF32        ///< not at all behind their products, as an engine's
+};
 /// log softmax(hidden head^T)[target] of each row, [n] in fp32, with gradients of `hidden` [n,
 /// width] and `head` [vocab, width]. Logits exist for some rows at a time only, and are computed
 /// again for the gradient.
 at::Tensor token_log_probs(const TokenKernels& kernels, const at::Tensor& hidden, const at::Tensor& head,
-                           const at::Tensor& targets);
+                           const at::Tensor& targets, Logits logits = Logits::kAsHidden);
 
 }  // namespace lathe::train

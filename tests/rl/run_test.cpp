@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/fd.h"
 #include "rl/choice_actor.h"
+#include "tests/record/json_lines.h"
 #include "tests/rl/made_up_table.h"
 
 namespace lathe::rl {
@@ -150,14 +152,9 @@ TEST(RunRl, LaterTurnsAndExemplarsTellTheActorSomething) {
   const std::string where = folder();
   run(recipe, table, where);
   double first = 0, second = 0;
-  const std::string samples = *read_file(where + "/samples.jsonl");
-  for (std::size_t at = 0; at < samples.size();) {
-    const std::size_t end = samples.find('\n', at);
-    const auto line = nlohmann::json::parse(samples.substr(at, end - at));
+  for (const auto& line : json_lines_of(where + "/samples.jsonl"))
     if (line["step"].get<int>() > recipe.steps - 10)
       (line["turn"] == 0 ? first : second) += line["reward"].get<double>();
-    at = end + 1;
-  }
   EXPECT_GT(second, first);
 }
 
@@ -194,6 +191,95 @@ TEST(RunRl, DropsAndCountsWhatTheMachineLost) {
     EXPECT_EQ(step.outcomes.at("INFRA"), 12);
     EXPECT_NEAR(step.kept_tokens, 2.0 / 3, 1e-9);
     EXPECT_GT(step.reward, 0.5);
+  }
+}
+
+/// One of a table that says of every fourth answer that it tampered, and from some question on that
+/// nobody answers.
+class TroubledGym final : public Gym {
+ public:
+  explicit TroubledGym(const ScheduleTable& table) : gym_(table) {}
+  std::size_t tasks() const override { return gym_.tasks(); }
+  std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
+    if (calls_left-- == 0) return Error{ErrorCode::kUnavailable, "nobody answers"};
+    auto verdicts = gym_.judge(questions, seed);
+    for (std::size_t i = 0; i < verdicts->size(); i += 4)
+      (*verdicts)[i] =
+          Verdict{.outcome = lathe::Outcome::kTampered, .reason = i % 8 == 0 ? "canary" : "late_write"};
+    return verdicts;
+  }
+
+  int calls_left = 1 << 30;
+
+ private:
+  TableGym gym_;
+};
+
+TEST(RunRl, CountsHacksByTheirReasonAndPaysThemNothing) {
+  const ScheduleTable table = made_up_table(4);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 2;
+  TroubledGym gym(table);
+  ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
+  const std::string where = folder();
+  RlRun options{.recipe = recipe, .tasks = all_tasks(table), .folder = where};
+  options.on_step = [](const StepMetrics& step) {
+    EXPECT_EQ(step.hacks, (std::map<std::string, std::int64_t>{{"canary", 5}, {"late_write", 4}}));
+  };
+  ASSERT_TRUE(run_rl(options, actor, gym).ok());
+  for (const auto& line : json_lines_of(where + "/samples.jsonl"))
+    if (line["outcome"] == "TAMPERED") {
+      EXPECT_EQ(line["reward"], 0) << line;
+    }
+}
+
+TEST(RunRl, AnErrorOfTheGymEndsARunThatGoesOnFromTheStepBefore) {
+  const ScheduleTable table = made_up_table(4);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 6;
+  recipe.turns = 2;
+  recipe.smoothing_window = 100;
+  const std::string whole = folder("whole"), parts = folder("parts");
+  const auto run_on = [&](const std::string& where, bool resume, int calls) {
+    TroubledGym gym(table);
+    gym.calls_left = calls;
+    ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
+    return run_rl({.recipe = recipe, .tasks = all_tasks(table), .folder = where, .resume = resume}, actor,
+                  gym);
+  };
+  ASSERT_TRUE(run_on(whole, false, 1 << 30).ok());
+  const auto ended = run_on(parts, false, 7);  // in the second turn of the fourth step
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().message, "nobody answers");
+  EXPECT_THAT(json_lines_of(parts + "/metrics.jsonl"), SizeIs(3));
+  ASSERT_TRUE(run_on(parts, true, 1 << 30).ok());
+  EXPECT_EQ(*read_file(parts + "/weights.json"), *read_file(whole + "/weights.json"));
+  EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl"));
+}
+
+TEST(RunRl, TextsOfSamplesAreBoundedAndEachIsToldOnceAStep) {
+  const ScheduleTable table = made_up_table(2);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 8;
+  const std::string all = folder("all"), some = folder("some");
+  run(recipe, table, all);
+  recipe.text_bytes = 150;  // of 15 each
+  run(recipe, table, some);
+  std::map<int, std::set<std::string>> told;
+  const auto every = json_lines_of(all + "/samples.jsonl"), bounded = json_lines_of(some + "/samples.jsonl");
+  ASSERT_EQ(every.size(), bounded.size());
+  for (std::size_t i = 0; i < every.size(); ++i) {
+    EXPECT_TRUE(every[i].contains("text"));
+    if (!bounded[i].contains("text")) continue;
+    EXPECT_EQ(every[i]["text"], bounded[i]["text"]);
+    EXPECT_TRUE(told[bounded[i]["step"]].insert(bounded[i]["text"]).second);
+  }
+  EXPECT_THAT(told, SizeIs(8));
+  for (const auto& [step, texts] : told) {
+    EXPECT_GE(texts.size(), 5U);
+    EXPECT_LE(texts.size(), 10U);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "tests/cli/program.h"
 #include "tests/model/byte_model.h"
+#include "tests/record/json_lines.h"
 
 // `lathe train` of a model that writes kernels, and the `lathe serve` on a processor that judges
 // them.
@@ -43,17 +44,6 @@ std::vector<std::string> answers() {
       words.push_back("```cpp\n" + kernel.substr(0, kernel.rfind('}')) + "  // " + std::to_string(i) +
                       "\n}\n```");
   return words;
-}
-
-std::vector<json> lines_of(const std::string& path) {
-  std::vector<json> lines;
-  const std::string text = read_file(path).value();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    lines.push_back(json::parse(text.substr(at, end - at)));
-    at = end + 1;
-  }
-  return lines;
 }
 
 class LiveGymProgramTest : public ProgramTest {
@@ -96,7 +86,7 @@ TEST_F(LiveGymProgramTest, LearnsFromVerdictsAndGoesOnAfterCtrlCAsIfItHadNot) {
   const auto whole = train("whole");
   ASSERT_EQ(whole->wait(300), 0) << whole->err() << service_->err();
   EXPECT_THAT(whole->out(), HasSubstr("whole/model"));
-  const auto steps = lines_of(path("whole/metrics.jsonl"));
+  const auto steps = json_lines_of(path("whole/metrics.jsonl"));
   ASSERT_THAT(steps, SizeIs(4));
   std::map<std::string, int> outcomes;
   for (const json& step : steps) {
@@ -107,7 +97,7 @@ TEST_F(LiveGymProgramTest, LearnsFromVerdictsAndGoesOnAfterCtrlCAsIfItHadNot) {
   }
   EXPECT_GT(outcomes["PASS"], 0);
   EXPECT_GT(outcomes["WRONG"], 0);
-  for (const json& sample : lines_of(path("whole/samples.jsonl")))
+  for (const json& sample : json_lines_of(path("whole/samples.jsonl")))
     EXPECT_EQ(sample["reward"], sample["outcome"] == "PASS" ? 1 : 0) << sample;
 
   const auto first = train("parts");

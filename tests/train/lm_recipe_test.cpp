@@ -26,6 +26,25 @@ TEST(LmRecipe, ReadsTheOneThatIsShipped) {
   EXPECT_THAT(recipe->adapter->targets, SizeIs(7));
 }
 
+TEST(LmRecipe, ReadsTheOneOfKernelsThatIsShipped) {
+  const std::string path = LATHE_SOURCE_DIR "/recipes/rl/lm_kernel.toml";
+  const auto recipe = parse_lm_recipe(*read_file(path), path);
+  ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
+  ASSERT_TRUE(recipe->kernels);
+  EXPECT_EQ(recipe->kernels->answer_tokens, 4096);
+  EXPECT_EQ(recipe->rl.text_bytes, 1'000'000);
+  EXPECT_EQ(recipe->adapter->bits, 16);
+}
+
+TEST(LmRecipe, KernelsMayHaveTurnsAndNeitherAnEntropyNorAnExamOnATable) {
+  EXPECT_EQ(refusal_of("[rl]\nturns = 3\n[model]\n[kernels]\n"), "none");
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\n[loss]\nmean = \"tokens\"\nentropy = 0.1\n"),
+              HasSubstr("entropy"));
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\n[exam]\nsamples = 4\n"), HasSubstr("policy eval"));
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\nanswers = 4\n"), HasSubstr("answers"));
+  EXPECT_THAT(refusal_of("[rl]\nexemplars = 2\n[model]\n[kernels]\n"), HasSubstr("exemplars"));
+}
+
 TEST(LmRecipe, WithoutAnAdapterAllWeightsAreTrained) {
   const auto recipe = parse_lm_recipe("[rl]\n[model]\nprecision = \"bf16\"\nbegin = \"a\"\n", "rl.toml");
   ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();

@@ -6,11 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/fd.h"
 #include "rl/run.h"
+#include "tests/record/json_lines.h"
 #include "tests/train/tiny.h"
 #include "tests/train/written_table.h"
 #include "train/lm_actor.h"
@@ -95,17 +94,6 @@ inline Ended run(const rl::RlRecipe& recipe, rl::Gym& gym, LmActor& actor, const
   EXPECT_TRUE(outcome.ok()) << outcome.error().to_string();
   if (outcome.ok()) ended.outcome = *outcome;
   return ended;
-}
-
-inline std::vector<nlohmann::json> json_lines_of(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  const std::string text = read_file(path).value();
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    lines.push_back(nlohmann::json::parse(text.substr(at, end - at)));
-    at = end + 1;
-  }
-  return lines;
 }
 
 /// Moves an adapter away from its beginning, where one half is zero and the other has no gradient.

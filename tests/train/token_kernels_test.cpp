@@ -80,5 +80,24 @@ TEST(TokenLogProbs, EqualLogSoftmaxWithItsGradients) {
   EXPECT_LT(largest_difference(head_grad, head.grad()), 1e-4);
 }
 
+/// Of bf16 numbers: 700 rows of fp32 logits are more than are kept at a time.
+TEST(TokenLogProbs, InF32AreNotRoundedBehindTheirProducts) {
+  constexpr std::int64_t kRows = 700, kVocab = 49152, kWidth = 16;
+  const at::Tensor targets = at::randint(kVocab, {kRows}, at::kLong);
+  const at::Tensor slopes = at::randn({kRows});
+  const at::Tensor hidden = (4 * at::randn({kRows, kWidth})).to(at::kBFloat16).requires_grad_(true);
+  const at::Tensor head = at::randn({kVocab, kWidth}).to(at::kBFloat16);
+  const at::Tensor wide = hidden.detach().to(at::kFloat).requires_grad_(true);
+  const at::Tensor exact =
+      at::log_softmax(at::linear(wide, head.to(at::kFloat)), 1).gather(1, targets.unsqueeze(1)).squeeze(1);
+  (exact * slopes).sum().backward();
+  const at::Tensor own = token_log_probs(aten_kernels(), hidden, head, targets, Logits::kF32);
+  EXPECT_LT(largest_difference(own, exact), 1e-4);
+  EXPECT_GT(largest_difference(token_log_probs(aten_kernels(), hidden, head, targets), exact), 1e-2);
+  (own * slopes).sum().backward();
+  const double largest = wide.grad().abs().max().item<double>();
+  EXPECT_LT(largest_difference(hidden.grad().to(at::kFloat), wide.grad()), 0.01 * largest);
+}
+
 }  // namespace
 }  // namespace lathe::train
