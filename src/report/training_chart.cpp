@@ -41,10 +41,23 @@ constexpr Panel kReinforced[] = {
     {"mismatch", "mismatch of rollout and training: mean |log ratio| of a token", 80},
     {"kept_tokens", "share of tokens that the filters left in the loss", 80},
     {"gradient_norm", "norm of the gradients", 80},
+    {"hacks", "attempts to deceive the gym (TAMPERED)", 80},
+    {"tokens", "tokens of an answer", 80},
+    {"rollout_seconds", "seconds of a step in which answers were drawn", 80},
+    {"judging_seconds", "seconds in which they were judged", 80},
+    {"update_seconds", "seconds in which the weights were updated", 80},
 };
 
 using Points = std::vector<std::pair<double, double>>;
 using Curves = std::map<std::string, Points>;  ///< by field
+
+/// Of counts by their names.
+double sum_of(const nlohmann::json& counts) {
+  double sum = 0;
+  for (const auto& count : counts)
+    if (count.is_number()) sum += count.get<double>();
+  return sum;
+}
 
 Curves curves_of(std::string_view metrics) {
   Curves curves;
@@ -53,9 +66,12 @@ Curves curves_of(std::string_view metrics) {
     metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step") || !object["step"].is_number()) continue;
-    for (const auto& [field, value] : object.items())
+    const double step = object["step"].get<double>();
+    for (const auto& [field, value] : object.items()) {
       if (value.is_number() && std::isfinite(value.get<double>()))
-        curves[field].emplace_back(object["step"].get<double>(), value.get<double>());
+        curves[field].emplace_back(step, value.get<double>());
+      if (value.is_object()) curves[field].emplace_back(step, sum_of(value));
+    }
   }
   return curves;
 }
@@ -114,7 +130,10 @@ Result<std::string> training_chart(std::string_view metrics, std::string_view ti
   Curves curves = curves_of(metrics);
   if (curves["loss"].empty()) return invalid("the metrics hold no step");
   const bool reinforced = !curves["reward"].empty();
-  const auto panels = reinforced ? std::span<const Panel>(kReinforced) : std::span<const Panel>(kSupervised);
+  std::vector<Panel> panels;  // of what these metrics have
+  for (const Panel& panel :
+       reinforced ? std::span<const Panel>(kReinforced) : std::span<const Panel>(kSupervised))
+    if (!curves[panel.field].empty()) panels.push_back(panel);
   const Points& steps = curves["loss"];
   const Axis x{.low = std::min(1.0, steps.front().first),
                .high = std::max(steps.back().first, steps.front().first + 1),

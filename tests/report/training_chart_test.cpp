@@ -24,13 +24,24 @@ TEST(TrainingChart, DrawsEveryStepAndEveryHeldOutLoss) {
 
 TEST(TrainingChart, OfReinforcementLearningDrawsWhatItMaximises) {
   const auto chart = training_chart(
-      "{\"step\":1,\"loss\":0.1,\"reward\":-0.5,\"log_speedup_low\":0,\"pass_rate\":0.5}\n"
-      "{\"step\":2,\"loss\":-0.1,\"reward\":2.5,\"log_speedup_low\":0.7,\"pass_rate\":1}\n",
+      "{\"step\":1,\"loss\":0.1,\"reward\":-0.5,\"log_speedup_low\":0,\"pass_rate\":0.5,\"mismatch\":0}\n"
+      "{\"step\":2,\"loss\":-0.1,\"reward\":2.5,\"log_speedup_low\":0.7,\"pass_rate\":1,\"mismatch\":0}\n",
       "a run");
   ASSERT_TRUE(chart.ok());
   EXPECT_THAT(*chart, HasSubstr("mean reward"));
   EXPECT_THAT(*chart, HasSubstr("mismatch"));
   EXPECT_THAT(*training_chart(kMetrics, "a run"), Not(HasSubstr("reward")));
+}
+
+TEST(TrainingChart, CountsHacksOfAllReasonsAndLeavesOutWhatMetricsDoNotHave) {
+  const auto chart = training_chart(
+      "{\"step\":1,\"loss\":0.1,\"reward\":1,\"hacks\":{}}\n"
+      "{\"step\":2,\"loss\":0.1,\"reward\":1,\"hacks\":{\"canary\":300,\"late_write\":400}}\n",
+      "a run");
+  ASSERT_TRUE(chart.ok());
+  EXPECT_THAT(*chart, HasSubstr("attempts to deceive"));
+  EXPECT_THAT(*chart, HasSubstr(">600<")) << "a tick of the axis, which ends at 735";
+  EXPECT_THAT(*chart, Not(HasSubstr("judged")));
 }
 
 TEST(TrainingChart, EscapesItsTitle) {
