@@ -41,7 +41,7 @@ class LiveGymTest : public testing::Test {
   }
 
   FunctionEvaluator evaluator_{by_text};
-  const CancelToken cancel_;
+  CancelToken cancel_;
   LiveGym gym_{{task_named("a"), task_named("b")}, evaluator_, cancel_};
 };
 

@@ -129,8 +129,7 @@ TEST_F(KernelTasksTest, TasksWhosePromptsAreTooLongAreLeftOut) {
   options.prompt.count = [](std::string_view text) { return static_cast<std::int64_t>(text.size()); };
   std::int64_t length = 0;
   const auto messages = *kernel_tasks(options)->messages({.task = 0});
-  for (const ChatMessage& message : messages)
-    length += static_cast<std::int64_t>(message.content.size());
+  for (const ChatMessage& message : messages) length += static_cast<std::int64_t>(message.content.size());
   options.prompt.max_tokens = length + 30;
   const auto tasks = kernel_tasks(options);
   EXPECT_EQ(tasks->count(), 1U);
