@@ -64,6 +64,7 @@ BlockOutcome run_block(Session& session, const Workload& workload, const std::ve
   request.timeout_seconds = rule.timeout_seconds;
   request.secret = rng.next();
   request.rms = rule.rms;
+  request.poison = rng.below(2) == 0 ? kPoisonNan : kPoisonOdd;
   request.timed = true;
   return session.run(request);
 }

@@ -9,9 +9,6 @@
 namespace lathe {
 namespace {
 
-constexpr std::uint8_t kPoisonNan = 0xff;  // NaN in every float format, -1 in integers
-constexpr std::uint8_t kPoisonOdd = 0x55;  // 1.46e13 in fp32
-
 Outcome to_outcome(BlockStatus status) {
   switch (status) {
     case BlockStatus::kOk:

@@ -13,6 +13,11 @@ struct Finding {
   bool passed() const { return outcome == Outcome::kPass; }
 };
 
+/// What outputs and scratch hold before a block. Of what is timed too, in a secret order: nothing
+/// tells a kernel whether it is being verified.
+inline constexpr std::uint8_t kPoisonNan = 0xff;  ///< NaN in every float format, -1 in integers
+inline constexpr std::uint8_t kPoisonOdd = 0x55;  ///< 1.46e13 in fp32
+
 /// Of a session that cannot be opened: the candidate's fault where the backend says so, or where it
 /// wants a library that this machine lacks.
 Finding judge_open(const Error& error);

@@ -2,12 +2,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backend/cuda/wire/output_memory.h"
 #include "base/parallel.h"
+#include "base/random.h"
 #include "sandbox/memfd.h"
 
 namespace lathe::cuda {
+namespace {
+
+/// Of the first trials a guest would be the last, and timed ones would come before all others.
+std::vector<std::uint32_t> secret_order(std::uint32_t trials) {
+  std::vector<std::uint32_t> rest(trials - 1);
+  std::iota(rest.begin(), rest.end(), 1U);
+  Rng rng(Seed::from_system());
+  rng.shuffle(rest);
+  rest.insert(rest.begin(), 0);
+  return rest;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload,
                                                                std::shared_ptr<KeeperClient> keeper,
@@ -18,9 +33,9 @@ Result<std::shared_ptr<const CudaWorkload>> CudaWorkload::make(Workload workload
   made->keeper_ = std::move(keeper);
   made->most_banks_ = static_cast<std::size_t>(banks);
   made->layout_.trials = static_cast<std::uint32_t>(made->trials.size());
-  made->layout_.sharing = made->timed ? Sharing::kTrial : Sharing::kAllButFirst;
   made->layout_.inputs = region_of(made->input_bytes());
   made->layout_.outputs = region_of(made->output_bytes());
+  made->layout_.order = secret_order(made->layout_.trials);
   const auto& tensors = made->task.spec->tensors;
   for (const OutputDecl& output : made->task.spec->outputs) {
     const auto source = std::find_if(tensors.begin(), tensors.end(),

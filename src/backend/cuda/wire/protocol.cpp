@@ -23,10 +23,23 @@ std::vector<std::uint64_t> sizes_of(const Region& region) {
 }
 
 void put_layout(WireWriter& out, const Layout& layout) {
-  out.put(layout.trials).put(static_cast<std::uint8_t>(layout.sharing));
+  out.put(layout.trials);
   out.list(sizes_of(layout.inputs));
   out.list(sizes_of(layout.outputs));
+  out.list(layout.order);
   out.list(layout.inout_source);
+}
+
+/// The first trial keeps its place.
+bool is_order(const std::vector<std::uint32_t>& order, std::uint32_t trials) {
+  if (order.empty()) return true;
+  if (order.size() != trials || order.front() != 0) return false;
+  std::vector<bool> found(trials);
+  for (const std::uint32_t trial : order) {
+    if (trial >= trials || found[trial]) return false;
+    found[trial] = true;
+  }
+  return true;
 }
 
 bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
@@ -38,14 +51,12 @@ bool all_below(const std::vector<std::uint64_t>& values, std::uint64_t limit) {
 /// An empty layout is fine: most requests have none.
 bool get_layout(WireReader& in, Layout& layout) {
   layout.trials = in.get<std::uint32_t>();
-  const auto sharing = in.get<std::uint8_t>();
-  if (sharing > static_cast<std::uint8_t>(Sharing::kAllButFirst)) return false;
-  layout.sharing = static_cast<Sharing>(sharing);
   const auto inputs = in.list<std::uint64_t>(), outputs = in.list<std::uint64_t>();
+  layout.order = in.list<std::uint32_t>();
   layout.inout_source = in.list<std::int32_t>();
-  if (layout.trials > kMaxTrials || inputs.size() + outputs.size() > kMaxTensors ||
-      !all_below(inputs, kMaxTensorBytes) || !all_below(outputs, kMaxTensorBytes) ||
-      layout.inout_source.size() != outputs.size())
+  if (layout.trials > kMaxTrials || !is_order(layout.order, layout.trials) ||
+      inputs.size() + outputs.size() > kMaxTensors || !all_below(inputs, kMaxTensorBytes) ||
+      !all_below(outputs, kMaxTensorBytes) || layout.inout_source.size() != outputs.size())
     return false;
   layout.inputs = region_of(inputs);
   layout.outputs = region_of(outputs);
@@ -151,31 +162,35 @@ Region region_of(const std::vector<std::uint64_t>& tensor_bytes) {
 
 namespace {
 
-Allocations allocations_of(const Region& region, Sharing sharing, std::uint32_t trials) {
+/// Begins an allocation before each slot for which `apart` says so.
+template <class Apart>
+Allocations allocate(const Region& region, const std::vector<std::uint32_t>& order, std::uint32_t trials,
+                     Apart apart) {
   Allocations made;
-  const auto begin = [&] { made.bytes.push_back(0); };
-  const auto place = [&](const Slot& slot) {
-    made.places.push_back({static_cast<std::uint32_t>(made.bytes.size() - 1), made.bytes.back()});
-    made.bytes.back() += slot.allocation_bytes;
-  };
-  if (region.slots.empty()) return made;
-  for (std::uint32_t trial = 0; trial < trials; ++trial)
-    for (std::size_t i = 0; i < region.slots.size(); ++i) {
-      const bool alone = sharing == Sharing::kAllButFirst ? trial == 0 : i == 0;
-      if (alone || (trial == 1 && i == 0)) begin();
-      place(region.slots[i]);
+  const std::size_t slots = region.slots.size();
+  made.places.resize(trials * slots);
+  for (std::uint32_t place = 0; place < trials; ++place) {
+    const std::uint32_t trial = order.empty() ? place : order[place];
+    for (std::size_t i = 0; i < slots; ++i) {
+      if (apart(place, i)) made.bytes.push_back(0);
+      made.places[trial * slots + i] = {static_cast<std::uint32_t>(made.bytes.size() - 1), made.bytes.back()};
+      made.bytes.back() += region.slots[i].allocation_bytes;
     }
+  }
   return made;
 }
 
 }  // namespace
 
 Allocations input_allocations(const Layout& layout) {
-  return allocations_of(layout.inputs, layout.sharing, layout.trials);
+  return allocate(layout.inputs, {}, layout.trials,
+                  [](std::uint32_t place, std::size_t slot) { return place == 0 || slot == 0; });
 }
 
 Allocations output_allocations(const Layout& layout) {
-  return allocations_of(layout.outputs, Sharing::kAllButFirst, layout.trials);
+  return allocate(layout.outputs, layout.order, layout.trials, [](std::uint32_t place, std::size_t slot) {
+    return place == 0 || (place == 1 && slot == 0);
+  });
 }
 
 std::string encode(const KeeperRequest& request) {

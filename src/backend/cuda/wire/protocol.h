@@ -49,24 +49,20 @@ struct Region {
 };
 Region region_of(const std::vector<std::uint64_t>& tensor_bytes);
 
-/// Which tensors share physical memory, that is a handle and a mapping, of which a driver makes
-/// some ten thousand a second for all processes together. Each slot keeps its own 2 MiB pages, so
-/// that addresses look the same.
-enum class Sharing : std::uint8_t {
-  kTrial,        ///< those of a trial
-  kAllButFirst,  ///< the first trial's have memory of their own and fault at their ends; all others share one
-};
-
 struct Layout {
   std::uint32_t trials = 0;
-  Sharing sharing =
-      Sharing::kTrial;  ///< of inputs: a kernel that is timed must not find those of other calls
   Region inputs;
-  Region outputs;                          ///< share memory as Sharing::kAllButFirst
+  Region outputs;
+  std::vector<std::uint32_t> order;  ///< of outputs: the trial at each place; empty: as they are numbered
   std::vector<std::int32_t> inout_source;  ///< one an output: the input it starts from, or -1
 };
 
-/// Physical memory of a region's trials.
+/// Physical memory of a region's trials, each allocation a handle and a mapping, of which a driver
+/// makes some ten thousand a second for all processes together. Each slot has its own 2 MiB pages.
+/// The first trial's tensors have memory of their own and fault at their ends. The inputs of each
+/// other trial lie apart, so that a kernel finds none of other calls; outputs share one allocation,
+/// in the layout's order, so that no address tells a trial's number. It is the same for trials that
+/// are verified and for those that are timed: a kernel must not learn which it computes.
 struct Allocations {
   struct Place {
     std::uint32_t allocation = 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "backend/cuda/wire/output_memory.h"
 #include "base/random.h"
 
@@ -153,17 +155,39 @@ TEST(CudaProtocol, LoadOrdersAreToldFromOtherFrames) {
     EXPECT_FALSE(is_load_order(encode(Block{static_cast<std::uint8_t>(poison), {0x61'6f}})));
 }
 
-TEST(CudaProtocol, OnlyInputsOfTimedTrialsHaveMemoryOfTheirOwn) {
+TEST(CudaProtocol, InputsOfEachTrialLieApartAndOutputsTogetherInTheLayoutsOrder) {
   Layout layout;
   layout.trials = 20;
   layout.inputs = region_of({64, 64});
   layout.outputs = region_of({64});
   layout.inout_source = {-1};
-  layout.sharing = Sharing::kTrial;
-  EXPECT_EQ(handle_count(layout), 20u + 2u);
-  layout.sharing = Sharing::kAllButFirst;
-  EXPECT_EQ(handle_count(layout), 3u + 2u);
+  EXPECT_EQ(handle_count(layout), 2u + 19u + 2u);
   EXPECT_EQ(device_bytes(layout), 60u * kAllocationBytes) << "each tensor has its own pages all the same";
+  layout.order.resize(20);
+  std::iota(layout.order.begin(), layout.order.end(), 0U);
+  std::swap(layout.order[1], layout.order[19]);
+  const Allocations outputs = output_allocations(layout);
+  EXPECT_EQ(outputs.places[0].allocation, 0u);
+  EXPECT_EQ(outputs.places[19].offset, 0u);
+  EXPECT_EQ(outputs.places[1].offset, 18u * kAllocationBytes);
+  EXPECT_EQ(outputs.places[1].allocation, outputs.places[19].allocation);
+}
+
+TEST(CudaProtocol, AnOrderIsAPermutationThatKeepsTheFirstTrial) {
+  KeeperRequest request;
+  request.layout.trials = 3;
+  request.layout.outputs = region_of({64});
+  request.layout.inout_source = {-1};
+  for (const auto& [order, good] :
+       std::vector<std::pair<std::vector<std::uint32_t>, bool>>{{{}, true},
+                                                                {{0, 2, 1}, true},
+                                                                {{1, 0, 2}, false},
+                                                                {{0, 1}, false},
+                                                                {{0, 1, 1}, false},
+                                                                {{0, 1, 3}, false}}) {
+    request.layout.order = order;
+    EXPECT_EQ(decode_keeper_request(encode(request)).ok(), good) << order.size();
+  }
 }
 
 TEST(CudaProtocol, DamagedFramesAreErrors) {
