@@ -379,6 +379,7 @@ ShapeTimer::FairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& s
   if (!finding.passed() || !site_.backend.device().runners_remember) return result;
   result.excess = excess_of(result.pair.estimate);
   std::size_t found = result.excess ? 1 : 0;
+  double elsewhere = 0;  // by how much, in logarithms, another process is slower
   for (int process = 1; !result.excess || (result.excess->low > 0 && found <= kFreshProcesses); ++process) {
     if (process > kMostProcesses) return finding = never_undisturbed(), result;
     std::unique_ptr<Session> fresh;
@@ -393,8 +394,15 @@ ShapeTimer::FairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& s
     const auto further = excess_of(other.estimate);
     if (!further) continue;
     ++found;
+    const Interval& other_log = other.estimate.log_ratio;
+    if (const double log = result.pair.estimate.log_ratio.mid; log > other_log.high)
+      elsewhere = std::max(elsewhere, log - other_log.mid);
     if (!result.excess || further->low < result.excess->low) result.excess = further;
   }
+  // A kernel that remembers where it is not looked at gains nothing by it.
+  RatioEstimate& estimate = result.pair.estimate;
+  estimate.log_ratio = plus(estimate.log_ratio, {-elsewhere, -elsewhere, -elsewhere});
+  estimate.candidate_ns *= std::exp(elsewhere);
   return result;
 }
 

@@ -625,6 +625,17 @@ TEST(ShapeTiming, WhatAKernelGainsOnInputsThatItKnowsDoesNotCount) {
   }
 }
 
+TEST(ShapeTiming, AKernelThatRemembersInItsFirstProcessAloneGainsNothing) {
+  Bench bench(1, 0.002, 0.002);
+  FakeKernel kernel = timed(1000, 0.002, 0.002);
+  kernel.unseen_factor = 1.44;
+  kernel.only_first_remembers = true;
+  bench.script(kernel);
+  const ShapeTiming timing = bench.screen();
+  ASSERT_TRUE(timing.finding.passed());
+  EXPECT_NEAR(over(timing, "peer").mid, 1 / 1.44, 0.02);
+}
+
 TEST(ShapeTiming, AnHonestKernelHardlyEverLosesByTheComparisonWithUnseenInputs) {
   int lost = 0;
   for (std::uint64_t number = 1; number <= 100; ++number) {

@@ -40,7 +40,8 @@ class FakeSession final : public Session {
         kernel_(backend.kernel(name_)),
         workload_(std::move(workload)),
         rng_(backend.next_seed()),
-        session_factor_(std::exp(kernel_.session_noise * rng_.normal())) {}
+        session_factor_(std::exp(kernel_.session_noise * rng_.normal())),
+        forgets_(kernel_.only_first_remembers && backend.count_session(name_) > 1) {}
 
   BlockOutcome run(const BlockRequest& request) override {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kernel_.delay_seconds);
@@ -58,7 +59,7 @@ class FakeSession final : public Session {
     double calls = 0;
     bool unseen = false;
     for (const int trial : request.trials) {
-      const bool met_now = seen_.insert(trial).second;
+      const bool met_now = seen_.insert(trial).second || forgets_;
       calls += met_now ? kernel_.unseen_factor : 1;
       unseen |= met_now;
     }
@@ -104,6 +105,7 @@ class FakeSession final : public Session {
   std::shared_ptr<const Workload> workload_;
   Rng rng_;
   double session_factor_;
+  bool forgets_;
   std::set<int> seen_;
 };
 
@@ -128,6 +130,7 @@ void FakeBackend::forget(const std::string& candidate) {
   std::lock_guard lock(mutex_);
   kernels_.erase(candidate);
   blocks_.erase(candidate);
+  sessions_.erase(candidate);
 }
 
 FakeKernel FakeBackend::kernel(const std::string& candidate) const {
@@ -147,6 +150,11 @@ std::int64_t FakeBackend::blocks_of(const std::string& candidate) const {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(candidate);
   return found == blocks_.end() ? 0 : found->second;
+}
+
+std::int64_t FakeBackend::count_session(const std::string& candidate) {
+  std::lock_guard lock(mutex_);
+  return ++sessions_[candidate];
 }
 
 std::int64_t FakeBackend::count_block(const std::string& candidate) {

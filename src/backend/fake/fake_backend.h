@@ -13,12 +13,13 @@ namespace lathe {
 /// and allocation, so its share of the noise is the same in all its blocks.
 struct FakeKernel {
   double call_ns = 1000;
-  double block_noise = 0;        ///< standard deviation of a block's log time
-  double session_noise = 0;      ///< the same for a session
-  double unseen_factor = 1;      ///< relative duration on inputs new to the session
-  bool disturbs_unseen = false;  ///< feigns preemption in blocks on such inputs
-  double weather = 0;            ///< added to a block's log time in every second run of 500 blocks
-  double spike_chance = 0;       ///< of a preempted block, which takes three times as long
+  double block_noise = 0;             ///< standard deviation of a block's log time
+  double session_noise = 0;           ///< the same for a session
+  double unseen_factor = 1;           ///< relative duration on inputs new to the session
+  bool only_first_remembers = false;  ///< of its sessions: to others all inputs are new
+  bool disturbs_unseen = false;       ///< feigns preemption in blocks on such inputs
+  double weather = 0;                 ///< added to a block's log time in every second run of 500 blocks
+  double spike_chance = 0;            ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
   bool picks_its_blocks = false;  ///< feigns preemption in the slower half of them
   double slow_clock_chance = 0;   ///< of a block at half the clock rate, which it reports
@@ -80,6 +81,7 @@ class FakeBackend final : public Backend {
   FakeBackend(const Seed& seed, const std::string* locks);
   Seed next_seed();
   std::int64_t count_block(const std::string& candidate);
+  std::int64_t count_session(const std::string& candidate);
 
   DeviceInfo device_;
   std::atomic<std::int64_t> idles_ = 0;
@@ -91,7 +93,7 @@ class FakeBackend final : public Backend {
   Seed seed_;
   std::uint64_t seeds_ = 0;
   std::map<std::string, FakeKernel> kernels_;
-  std::map<std::string, std::int64_t> blocks_;
+  std::map<std::string, std::int64_t> blocks_, sessions_;
 };
 
 }  // namespace lathe
