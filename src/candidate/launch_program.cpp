@@ -103,6 +103,7 @@ constexpr std::int64_t kMaxTerms = std::int64_t{1} << 20;  ///< evaluated, about
 constexpr std::size_t kMaxNodeTextBytes = 1 << 20;
 constexpr std::int64_t kMaxItems = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxScratchBytes = std::int64_t{4} << 30;
+constexpr std::int64_t kMaxCounterBytes = std::int64_t{1} << 20;
 
 nlohmann::json attrs_json(const Attrs& attrs) {
   nlohmann::json json = nlohmann::json::object();
@@ -160,6 +161,10 @@ class PlanCompiler {
       if (bytes < 0 || bytes > kMaxScratchBytes - total)
         return refused("scratch_too_large", fmt::format("'{}' wants {} bytes", scratch.name, bytes),
                        "all scratch buffers together may take at most 4 GiB", {candidate_.name});
+      if (scratch.init == ScratchInit::kCounter && bytes > kMaxCounterBytes)
+        return refused(
+            "scratch_too_large", fmt::format("the counters '{}' want {} bytes", scratch.name, bytes),
+            "counters, which are read back after each block, may take at most 1 MiB", {candidate_.name});
       total += bytes;
       program_.scratch.push_back({bytes, scratch.init});
     }
