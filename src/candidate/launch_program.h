@@ -75,8 +75,8 @@ Result<bool> in_domain(const Candidate& candidate, const BoundTask& task, const 
 
 /// `facts` are the device's (threads, l2_bytes, ...). Errors: `requires` not met (kUnavailable), a
 /// bad expression, and with a reason: "plan_too_large" (more than 4096 steps, 2^20 evaluated terms
-/// or a library call for each of the task's nodes), "scratch_too_large" (over 4 GiB, counters over 1 MiB),
-/// "bad_tma".
+/// or a library call for each of the task's nodes), "scratch_too_large" (over 4 GiB, counters over
+/// 1 MiB), "bad_tma".
 Result<LaunchProgram> compile_plan(const Candidate& candidate, const BoundTask& task, const Dims& facts);
 
 }  // namespace lathe
