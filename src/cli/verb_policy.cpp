@@ -41,8 +41,8 @@ struct ContestVerbOptions {
 Result<std::vector<ContestTask>> load_contest_tasks(const std::vector<std::string>& places) {
   std::vector<ContestTask> tasks;
   std::set<Digest> seen;
-  const auto add = [&](const std::filesystem::path& path) -> Status {
-    LATHE_TRY(TaskSpec task, load_task(path.string()));
+  const auto add = [&](const std::string& path) -> Status {
+    LATHE_TRY(TaskSpec task, load_task(path));
     if (!seen.insert(task.digest).second) return Ok{};
     const std::string group = std::filesystem::absolute(path).parent_path().filename().string();
     tasks.push_back({std::make_shared<const TaskSpec>(std::move(task)), group});
@@ -54,14 +54,11 @@ Result<std::vector<ContestTask>> load_contest_tasks(const std::vector<std::strin
       LATHE_CHECK_OK(add(place));
       continue;
     }
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(place, code))
-      if (entry.path().extension() == ".toml") files.push_back(entry.path());
+    const std::vector<std::string> files = task_files(place);
     if (files.empty())
       return Error{ErrorCode::kNotFound, fmt::format("the folder '{}' holds no task", place),
                    "name files, or folders with *.toml"};
-    std::ranges::sort(files);
-    for (const auto& file : files) LATHE_CHECK_OK(add(file));
+    for (const std::string& file : files) LATHE_CHECK_OK(add(file));
   }
   return tasks;
 }

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "backend/installation.h"
@@ -24,15 +23,6 @@ struct TasksOptions {
   int count = 1;
   std::string out;
 };
-
-std::vector<std::string> task_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code code;
-  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
-    if (it->path().extension() == ".toml") paths.push_back(it->path().string());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 Result<int> list(const TasksOptions& options) {
   std::string folder = options.folder;

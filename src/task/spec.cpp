@@ -323,4 +323,13 @@ Result<TaskSpec> load_task(const std::string& path) {
   return spec;
 }
 
+std::vector<std::string> task_files(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(folder, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".toml") paths.push_back(it->path().string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 }  // namespace lathe

@@ -100,5 +100,7 @@ struct TaskSpec {
 /// values). It opens no file: a process reference has no text then.
 Result<TaskSpec> parse_task(std::string_view text, const std::string& path);
 Result<TaskSpec> load_task(const std::string& path);
+/// The files of a folder that end with ".toml", by name; of one that cannot be read, those found.
+std::vector<std::string> task_files(const std::string& folder);
 
 }  // namespace lathe

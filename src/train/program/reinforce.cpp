@@ -187,18 +187,14 @@ Result<int> learn_schedules(const Beginning& beginning) {
 
 /// Every task of a folder once, by the names of their files.
 Result<std::vector<std::shared_ptr<const TaskSpec>>> tasks_in(const std::string& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code code;
-  for (std::filesystem::directory_iterator at(folder, code), end; !code && at != end; at.increment(code))
-    if (at->path().extension() == ".toml") files.push_back(at->path());
+  const std::vector<std::string> files = task_files(folder);
   if (files.empty())
     return Error{ErrorCode::kNotFound, fmt::format("the folder '{}' holds no task", folder),
                  "name one with *.toml: lathe data draft and lathe tasks generate write some"};
-  std::ranges::sort(files);
   std::vector<std::shared_ptr<const TaskSpec>> tasks;
   std::set<Digest> seen;
-  for (const auto& file : files) {
-    LATHE_TRY(TaskSpec task, load_task(file.string()));
+  for (const std::string& file : files) {
+    LATHE_TRY(TaskSpec task, load_task(file));
     if (seen.insert(task.digest).second) tasks.push_back(std::make_shared<const TaskSpec>(std::move(task)));
   }
   return tasks;
