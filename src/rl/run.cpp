@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <deque>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/output.h"
 #include "record/json.h"
@@ -81,19 +81,6 @@ class Exemplars {
 
  private:
   std::vector<std::deque<std::shared_ptr<const Attempt>>> known_;
-};
-
-/// Adds the time until its end.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() {
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  double& seconds_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 /// A run on its way.
