@@ -86,6 +86,12 @@ TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
   return rule;
 }
 
+/// What the candidate takes longer, in logarithms, than was measured.
+void slow_down(RatioEstimate& estimate, double log) {
+  estimate.log_ratio = plus(estimate.log_ratio, {-log, -log, -log});
+  estimate.candidate_ns *= std::exp(log);
+}
+
 Finding never_undisturbed() {
   return {Outcome::kInfra, "disturbed", "no block on inputs new to its process ran undisturbed"};
 }
@@ -400,9 +406,7 @@ ShapeTimer::FairOutcome ShapeTimer::time_fairly(const Anchor& anchor, Session& s
     if (!result.excess || further->low < result.excess->low) result.excess = further;
   }
   // A kernel that remembers where it is not looked at gains nothing by it.
-  RatioEstimate& estimate = result.pair.estimate;
-  estimate.log_ratio = plus(estimate.log_ratio, {-elsewhere, -elsewhere, -elsewhere});
-  estimate.candidate_ns *= std::exp(elsewhere);
+  slow_down(result.pair.estimate, elsewhere);
   return result;
 }
 
@@ -413,8 +417,7 @@ Finding ShapeTimer::take_off(const Excess& excess, RatioEstimate& estimate, Shap
     return {Outcome::kTampered, "remembers",
             fmt::format("a call takes {:.3g} times as long on inputs that its process has not met",
                         result.unseen_over_usual)};
-  estimate.log_ratio = plus(estimate.log_ratio, {-excess.log, -excess.log, -excess.log});
-  estimate.candidate_ns *= result.unseen_over_usual;
+  slow_down(estimate, excess.log);
   return {};
 }
 

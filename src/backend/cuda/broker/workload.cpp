@@ -12,7 +12,7 @@
 namespace lathe::cuda {
 namespace {
 
-/// Of the first trials a guest would be the last, and timed ones would come before all others.
+/// In the order of their numbers the last output would be a guest's.
 std::vector<std::uint32_t> secret_order(std::uint32_t trials) {
   std::vector<std::uint32_t> rest(trials - 1);
   std::iota(rest.begin(), rest.end(), 1U);
