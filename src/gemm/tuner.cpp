@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <optional>
 
 #include "base/clock.h"
@@ -40,6 +41,13 @@ std::vector<Size> spread_out(const std::vector<Size>& sizes) {
   std::vector<Size> ordered;
   for (const auto& [key, size] : keyed) ordered.push_back(size);
   return ordered;
+}
+
+template <class Named>
+std::vector<Contender> ids_of(const std::vector<Named>& all) {
+  std::vector<Contender> ids;
+  for (const Named& one : all) ids.push_back(one.id);
+  return ids;
 }
 
 double fact(const Build& build, const char* name) {
@@ -91,9 +99,7 @@ Status Tuner::load(const std::vector<Plan>& plans) {
   for (const Plan& plan : plans) {
     const std::string name = name_of(plan);
     if (loaded_.contains(name) || journal_.is_bad(name)) continue;
-    const auto begin_ns = steady_clock().now_ns();
-    LATHE_TRY(const Build built, builder_.take(plan));
-    report_.waited_seconds += seconds_since(begin_ns);
+    LATHE_TRY(const Build built, wait_for(plan));
     ++report_.kernels_built;
     std::string objection = objection_to(built, plan);
     if (objection.empty()) {
@@ -108,6 +114,11 @@ Status Tuner::load(const std::vector<Plan>& plans) {
     LATHE_CHECK_OK(journal_.add_bad(name, objection));
   }
   return Ok{};
+}
+
+Result<Build> Tuner::wait_for(const Plan& plan) {
+  const Stopwatch watch(report_.waited_seconds);
+  return builder_.take(plan);
 }
 
 Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::vector<Plan>& plans) {
@@ -140,9 +151,7 @@ Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::v
   for (std::size_t i = close; i < entrants.size(); ++i)
     LATHE_CHECK_OK(journal_.add(Trial{size, entrants[i].name, entrants[i].ns}));
   entrants.resize(close);
-  std::vector<Contender> ids;
-  for (const Entrant& one : entrants) ids.push_back(one.id);
-  LATHE_TRY(const auto times, device_.time(size, ids, kScreening));
+  LATHE_TRY(const auto times, device_.time(size, ids_of(entrants), kScreening));
   for (std::size_t i = 0; i < entrants.size(); ++i) {
     entrants[i].ns = median(times[i]);
     LATHE_CHECK_OK(journal_.add(Trial{size, entrants[i].name, entrants[i].ns}));
@@ -205,12 +214,11 @@ Result<Choice> Tuner::choose_once(Screened screened, const TuneOptions& options)
   entrants.resize(std::min(entrants.size(), options.finals));
   for (Entrant& one : entrants) one.inspected = inspect(one);
 
-  std::vector<Contender> ids;
-  for (const Entrant& one : entrants) ids.push_back(one.id);
+  std::vector<Contender> ids = ids_of(entrants);
   std::vector<VendorContender> vendors;
   if (options.vendors) {
     LATHE_TRY(vendors, screen_vendors(size, options));
-    for (const VendorContender& one : vendors) ids.push_back(one.id);
+    std::ranges::copy(ids_of(vendors), std::back_inserter(ids));
   }
   LATHE_TRY(const auto times, device_.time(size, ids, kFinals));
   if (options.vendors) device_.drop_vendors();
@@ -223,12 +231,7 @@ Result<Choice> Tuner::choose_once(Screened screened, const TuneOptions& options)
     if (const double ns = median(times[entrants.size() + i]); choice.lt.empty() || ns < choice.lt_ns)
       choice.lt = vendors[i].name, choice.lt_ns = ns;
   for (Entrant& one : entrants) {
-    const auto verified_from_ns = steady_clock().now_ns();
-    LATHE_TRY(const Build inspected, one.inspected.get());
-    const std::string why = objection_to(inspected, one.plan);
-    const Status verified = why.empty() ? device_.verify(size, one.id, options.repeats)
-                                        : Status(refused("wrong_code", one.name + ": " + why));
-    report_.verified_seconds += seconds_since(verified_from_ns);
+    const Status verified = verify(size, one, options.repeats);
     if (verified.ok()) {
       choice.kernel = one.name, choice.kernel_ns = one.ns;
       choice.seconds = screened.seconds + seconds_since(begin_ns);
@@ -245,9 +248,7 @@ Result<Choice> Tuner::choose_once(Screened screened, const TuneOptions& options)
 Result<std::vector<VendorContender>> Tuner::screen_vendors(const Size& size, const TuneOptions& options) {
   LATHE_TRY(std::vector<VendorContender> vendors, device_.add_vendors(size, options.track));
   std::erase_if(vendors, [](const VendorContender& one) { return one.name.rfind("lt_", 0) != 0; });
-  std::vector<Contender> ids;
-  for (const VendorContender& one : vendors) ids.push_back(one.id);
-  LATHE_TRY(const auto times, device_.time(size, ids, kScreening));
+  LATHE_TRY(const auto times, device_.time(size, ids_of(vendors), kScreening));
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < times.size(); ++i) order.emplace_back(median(times[i]), i);
   std::ranges::sort(order);
@@ -261,6 +262,14 @@ std::future<Result<Build>> Tuner::inspect(const Entrant& one) const {
   return std::async(std::launch::async, [compile = compile_, source = kernel_source(one.plan)] {
     return compile(source, Inspect::kYes);
   });
+}
+
+Status Tuner::verify(const Size& size, Entrant& one, int repeats) {
+  const Stopwatch watch(report_.verified_seconds);
+  LATHE_TRY(const Build inspected, one.inspected.get());
+  if (const std::string why = objection_to(inspected, one.plan); !why.empty())
+    return refused("wrong_code", one.name + ": " + why);
+  return device_.verify(size, one.id, repeats);
 }
 
 Status Tuner::keep(const Result<Choice>& choice) {

@@ -68,8 +68,11 @@ class Tuner {
   Status keep(const Result<Choice>& choice);
   void build_ahead(const std::vector<Plan>& plans, KernelBuilder::Urgency urgency);
   Status load(const std::vector<Plan>& plans);
+  Result<Build> wait_for(const Plan& plan);
   /// Disassembles it while others are measured.
   std::future<Result<Build>> inspect(const Entrant& one) const;
+  /// The machine code, then the results.
+  Status verify(const Size& size, Entrant& one, int repeats);
   /// Those of `plans` that build and run, timed.
   Result<std::vector<Entrant>> screen(const Size& size, const std::vector<Plan>& plans);
 
