@@ -68,15 +68,10 @@ TEST_P(FreeAnswers, AreDrawnWithTheProbabilitiesThatAreLearnedWith) {
     ASSERT_TRUE(answers.ok()) << answers.error().to_string();
     const auto pairs = prompted(prompts, *answers);
     const auto learned = *actor->log_probabilities(pairs);
+    ASSERT_NO_FATAL_FAILURE(expect_drawn_with(learned, *answers, 5e-5));
     double surprise = 0;
-    for (std::size_t i = 0; i < answers->size(); ++i) {
-      const rl::Answer& answer = (*answers)[i];
-      ASSERT_EQ(answer.log_probabilities.size(), learned[i].size());
-      for (std::size_t t = 0; t < answer.tokens.size(); ++t) {
-        EXPECT_NEAR(answer.log_probabilities[t], learned[i][t], 5e-5);
-        surprise -= learned[i][t] / static_cast<double>(answers->size());
-      }
-    }
+    for (const auto& tokens : learned)
+      for (const double log : tokens) surprise -= log / static_cast<double>(answers->size());
     std::vector<std::vector<double>> gradient = learned;
     for (auto& one : gradient) std::ranges::fill(one, -0.05);
     const auto entropy = actor->add_gradient(pairs, gradient, 0);
@@ -111,19 +106,9 @@ TEST_P(FreeAnswers, HaveTheGradientOfTheLoss) {
   const auto prompts = letter_prompts();
   const auto answers = *actor->sample(prompts, Seed::from_number(1));
   const auto pairs = prompted(prompts, answers);
-  Rng rng(Seed::from_number(2));
-  std::vector<std::vector<double>> weights;
-  for (const rl::Answer& answer : answers)
-    for (weights.emplace_back(); weights.back().size() < answer.tokens.size();)
-      weights.back().push_back(rng.normal());
+  const auto weights = random_weights(answers);
   leave_the_beginning(*actor);
-  const auto loss = [&] {
-    const auto logs = *actor->log_probabilities(pairs);
-    double sum = 0;
-    for (std::size_t a = 0; a < logs.size(); ++a)
-      sum += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
-    return sum;
-  };
+  const auto loss = [&] { return weighted_sum(*actor->log_probabilities(pairs), weights); };
   const auto add_gradient = [&] { ASSERT_TRUE(actor->add_gradient(pairs, weights, 0).ok()); };
   const Slope slope = slope_along_gradient(*actor, add_gradient, loss);
   ASSERT_GT(slope.norm, 0.1);

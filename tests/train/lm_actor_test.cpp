@@ -44,13 +44,9 @@ TEST_P(LmActors, DrawRowsWithTheProbabilitiesThatTheyLearnWithBeforeAndAfterUpda
     const auto pairs = prompted(prompts, *answers);
     const auto learned = actor->log_probabilities(pairs);
     ASSERT_TRUE(learned.ok());
-    for (std::size_t i = 0; i < answers->size(); ++i) {
-      const rl::Answer& answer = (*answers)[i];
-      EXPECT_NE(table.tasks[prompts[i].task].find(answer.text), nullptr);
-      ASSERT_EQ(answer.log_probabilities.size(), (*learned)[i].size());
-      for (std::size_t t = 0; t < answer.tokens.size(); ++t)
-        EXPECT_NEAR(answer.log_probabilities[t], (*learned)[i][t], 2e-5);
-    }
+    for (std::size_t i = 0; i < answers->size(); ++i)
+      EXPECT_NE(table.tasks[prompts[i].task].find((*answers)[i].text), nullptr);
+    ASSERT_NO_FATAL_FAILURE(expect_drawn_with(*learned, *answers, 2e-5));
     EXPECT_NE(*learned, before);
     before = *learned;
     std::vector<std::vector<double>> gradient = *learned;
@@ -84,20 +80,13 @@ TEST_P(LmActors, HaveTheGradientOfTheLoss) {
   const auto prompts = some_prompts();
   const auto answers = *actor->sample(prompts, Seed::from_number(1));
   const auto pairs = prompted(prompts, answers);
-  Rng rng(Seed::from_number(2));
-  std::vector<std::vector<double>> weights;
-  for (const rl::Answer& answer : answers)
-    for (weights.emplace_back(); weights.back().size() < answer.tokens.size();)
-      weights.back().push_back(rng.normal());
+  const auto weights = random_weights(answers);
   auto nothing = weights;
   for (auto& one : nothing) std::ranges::fill(one, 0);
   constexpr double kEntropy = 20;
   leave_the_beginning(*actor);
   const auto loss = [&] {
-    const auto logs = *actor->log_probabilities(pairs);
-    double sum = 0;
-    for (std::size_t a = 0; a < logs.size(); ++a)
-      sum += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
+    const double sum = weighted_sum(*actor->log_probabilities(pairs), weights);
     return sum - kEntropy * *actor->add_gradient(pairs, nothing, 0);
   };
   const auto add_gradient = [&] { ASSERT_TRUE(actor->add_gradient(pairs, weights, kEntropy).ok()); };

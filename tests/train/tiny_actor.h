@@ -41,6 +41,33 @@ inline std::vector<rl::PromptedAnswer> prompted(const std::vector<rl::Prompt>& p
   return all;
 }
 
+/// What a loss may weigh each token of the answers with.
+inline std::vector<std::vector<double>> random_weights(const std::vector<rl::Answer>& answers) {
+  Rng rng(Seed::from_number(2));
+  std::vector<std::vector<double>> weights;
+  for (const rl::Answer& answer : answers)
+    for (weights.emplace_back(); weights.back().size() < answer.tokens.size();)
+      weights.back().push_back(rng.normal());
+  return weights;
+}
+
+inline double weighted_sum(const std::vector<std::vector<double>>& logs,
+                           const std::vector<std::vector<double>>& weights) {
+  double sum = 0;
+  for (std::size_t a = 0; a < logs.size(); ++a)
+    sum += std::inner_product(logs[a].begin(), logs[a].end(), weights[a].begin(), 0.0);
+  return sum;
+}
+
+inline void expect_drawn_with(const std::vector<std::vector<double>>& learned,
+                              const std::vector<rl::Answer>& answers, double tolerance) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_EQ(answers[i].log_probabilities.size(), learned[i].size());
+    for (std::size_t t = 0; t < answers[i].tokens.size(); ++t)
+      EXPECT_NEAR(answers[i].log_probabilities[t], learned[i][t], tolerance);
+  }
+}
+
 inline std::string fresh_folder_of(const std::string& name) {
   const std::string folder = testing::TempDir() + "lm_actor_" + std::to_string(::getpid()) + "_" + name;
   std::filesystem::remove_all(folder);
