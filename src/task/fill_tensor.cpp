@@ -141,14 +141,14 @@ void fill_denormal(const Request& request, HostTensor& out) {
 }
 
 /// Whether values are only selected, not computed with.
-bool is_wide(const Request& request) { return request.reach > kLongestReach; }
+bool is_wide(const Request& request) { return request.reach.scales > kLongestReach; }
 
 /// How far the tensor's own dtype lets inputs reach, with room for a few standard deviations, and
 /// for sums of a few.
 double reach_of(const Request& request) {
   const double room = is_wide(request) ? 4 : 16;
   return std::clamp(info(request.decl.dtype).largest / (room * request.decl.generator.scale), 1.0,
-                    request.reach);
+                    request.reach.scales);
 }
 
 /// A row's magnitude, drawn between the ordinary scale and the reach, more often close to the
@@ -157,6 +157,14 @@ double large_magnitude(const Request& request, std::uint64_t draw) {
   const double least = is_wide(request) ? 0 : 0.3;
   return request.decl.generator.scale *
          std::pow(reach_of(request), least + (1 - least) * request.row_random.uniform(draw));
+}
+
+/// A positive row's magnitude far below the ordinary scale, about as small as an epsilon beside it,
+/// unless its values would be denormal.
+double tiny_magnitude(const Request& request, std::uint64_t draw) {
+  const double scale = request.decl.generator.scale;
+  const double tiny = scale * std::pow(reach_of(request), -2 * request.row_random.uniform(draw));
+  return std::min(scale, std::max(tiny, 64 * info(request.decl.dtype).smallest_normal));
 }
 
 /// The spread around a mean of this magnitude: the ordinary one, unless dtypes could not hold it.
@@ -342,8 +350,13 @@ void fill_positive(const Request& request, HostTensor& out) {
     case Distribution::kLarge:
       return write_rows(
           request, out, rows_of(request.shape, kMinRow),
-          [&](std::size_t row) { return large_magnitude(request, row); },
-          [&](double large, std::size_t i, std::size_t, std::size_t) { return large * magnitude(i); });
+          [&](std::size_t row) {
+            const bool tiny = (request.row_random.bits(row) & 3) == 0;
+            return tiny ? tiny_magnitude(request, row) : large_magnitude(request, row);
+          },
+          [&](double row_scale, std::size_t i, std::size_t, std::size_t) {
+            return row_scale * magnitude(i);
+          });
     case Distribution::kOffset:
       return write_elements(request, out, [&](std::size_t i) {
         const double mean = scale * reach_of(request);
@@ -354,7 +367,7 @@ void fill_positive(const Request& request, HostTensor& out) {
   }
 }
 
-/// Zeros of both signs among them.
+/// Floating-point integers, with zeros of both signs among them.
 void fill_integers(const Request& request, HostTensor& out) {
   write_elements(request, out, [&](std::size_t i) {
     const double value = static_cast<double>(request.random.bits(i) % 9) - 4;
@@ -362,9 +375,137 @@ void fill_integers(const Request& request, HostTensor& out) {
   });
 }
 
-/// Zeros and ones; of extreme masks, half of the rows are of one value.
+/// Whole numbers of an integer dtype. As long as their sums and products allow, they use all of its
+/// bits, so that an intermediate of fewer shows.
+class WholeNumbers {
+ public:
+  WholeNumbers(const Request& request, int bits)
+      : request_(request),
+        high_(std::exp2(std::min(bits, integer_bits(request.decl.dtype))) - 1),
+        low_(request.decl.generator.kind == "positive" ? 1 : -high_ - 1) {}
+
+  double high() const { return high_; }
+  double low() const { return low_; }
+  double any(std::size_t i) const {
+    return low_ + std::floor(request_.random.uniform(i) * (high_ - low_ + 1));
+  }
+  /// Within `most` of zero, or of what is nearest to it.
+  double small(std::size_t i, int most = 4) const {
+    const double above = static_cast<double>(request_.random.bits(i) % (2 * static_cast<unsigned>(most) + 1));
+    return std::clamp(low_ > 0 ? above : above - most, low_, high_);
+  }
+  double end(std::uint64_t draw) const { return (draw & 1) != 0 ? high() : low(); }
+  /// Up to 8 from `of`, within the range.
+  double near(double of, std::size_t i) const { return std::clamp(of + small(i), low_, high_); }
+
+ private:
+  const Request& request_;
+  double high_;
+  double low_;
+};
+
+/// Half of the rows use the whole range, a quarter has one value from its ends, and a quarter both.
+void fill_large_whole_numbers(const Request& request, const WholeNumbers& wide, HostTensor& out) {
+  write_rows(
+      request, out, rows_of(request.shape, kMinRow),
+      [&](std::size_t row) { return request.row_random.bits(row) >> 61; },
+      [&](std::uint64_t kind, std::size_t i, std::size_t, std::size_t) {
+        if (kind < 4) return wide.any(i);
+        return kind < 6 ? wide.end(kind) : wide.end(request.random.bits(i) >> 63);
+      });
+}
+
+/// One row in eight is of the whole range; one has two large values among ordinary ones.
+void fill_mixed_whole_numbers(const Request& request, const WholeNumbers& ordinary, const WholeNumbers& wide,
+                              HostTensor& out) {
+  const Rows rows = rows_of(request.shape, kMinRow);
+  const std::size_t certain = request.random.bits(0) % rows.count;
+  const std::size_t up = request.row_random.bits(rows.count) % rows.length;
+  const std::size_t down = (up + rows.length / 2) % rows.length;
+  write_rows(
+      request, out, rows, [&](std::size_t row) { return (request.row_random.bits(row) & 7) == 0; },
+      [&](bool large, std::size_t i, std::size_t row, std::size_t column) {
+        if (row == certain && column == up) return wide.high();
+        if (row == certain && column == down) return wide.low();
+        return large ? wide.any(i) : ordinary.any(i);
+      });
+}
+
+void fill_whole_numbers(const Request& request, HostTensor& out) {
+  const bool keeps_ordinary = request.decl.role == Role::kParameter || request.decl.role == Role::kScalar;
+  const WholeNumbers ordinary(request, std::min(request.reach.integer_bits, kOrdinaryIntegerBits));
+  const WholeNumbers wide(request, keeps_ordinary ? std::min(request.reach.integer_bits, kOrdinaryIntegerBits)
+                                                  : request.reach.integer_bits);
+  switch (request.distribution) {
+    case Distribution::kHeavyTail:
+      return write_elements(request, out, [&](std::size_t i) {
+        const std::uint64_t draw = request.row_random.bits(i);
+        return (draw & 63) == 0 ? ordinary.near(ordinary.end(draw >> 6), i) : ordinary.small(i);
+      });
+    case Distribution::kOneHot:
+      if (keeps_ordinary) break;
+      return fill_one_hot(request, out, std::max(0.0, ordinary.low()), ordinary.high());
+    case Distribution::kCancellation:
+      return write_rows(
+          request, out, rows_of(request.shape, kMinRow), [](std::size_t row) { return row & 1; },
+          [&](std::size_t odd_row, std::size_t i, std::size_t, std::size_t column) {
+            const bool negative = !keeps_ordinary && odd_row != (column & 1);
+            return ordinary.near(negative ? -ordinary.high() : ordinary.high(), i);
+          });
+    case Distribution::kDenormal:
+      return write_elements(request, out, [&](std::size_t i) { return ordinary.small(i, 1); });
+    case Distribution::kIntegers:
+      return write_elements(request, out, [&](std::size_t i) { return ordinary.small(i); });
+    case Distribution::kProbe:
+      if (request.probe == ProbeRole::kPermutation) return fill_permutation(request, out);
+      break;
+    case Distribution::kLarge:
+      return fill_large_whole_numbers(request, wide, out);
+    case Distribution::kOffset: {
+      const double share = 0.5 + 0.5 * request.row_random.uniform(0);
+      const double mean = std::floor(share * wide.high()) * request.row_random.sign(0);
+      return write_elements(request, out, [&](std::size_t i) { return wide.near(mean, i); });
+    }
+    case Distribution::kMixed:
+      return fill_mixed_whole_numbers(request, ordinary, wide, out);
+    case Distribution::kNormal:
+      break;
+  }
+  write_elements(request, out, [&](std::size_t i) { return ordinary.any(i); });
+}
+
+/// Among the indices drawn from the whole range, those that hurry to one element, jump between the
+/// first and the last, all ask for the last, or go up.
+void fill_indices(const Request& request, HostTensor& out) {
+  const auto limit = static_cast<std::uint64_t>(request.index_limit);
+  const std::uint64_t common = request.row_random.bits(0) % limit;
+  write_elements(request, out, [&](std::size_t i) {
+    const std::uint64_t draw = request.random.bits(i), index = draw % limit;
+    switch (request.distribution) {
+      case Distribution::kHeavyTail:
+        return static_cast<double>((request.row_random.bits(i) & 63) == 0 ? index : common);
+      case Distribution::kLarge:
+        return static_cast<double>((draw >> 63) != 0 ? limit - 1 : 0);
+      case Distribution::kOffset:
+        return static_cast<double>(limit - 1);
+      case Distribution::kIntegers:
+        return static_cast<double>((common + i) % limit);
+      default:
+        return static_cast<double>(index);
+    }
+  });
+}
+
+/// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values differs.
 void fill_mask(const Request& request, HostTensor& out) {
   const auto drawn = [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); };
+  if (request.distribution == Distribution::kLarge)
+    return write_rows(
+        request, out, rows_of(request.shape, 1),
+        [&](std::size_t row) { return static_cast<double>(request.row_random.bits(row) & 1); },
+        [&](double common, std::size_t i, std::size_t, std::size_t) {
+          return (request.random.bits(i) & 63) == 0 ? 1 - common : common;
+        });
   if (request.distribution != Distribution::kOffset) return write_elements(request, out, drawn);
   write_rows(
       request, out, rows_of(request.shape, 1),
@@ -412,14 +553,10 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
     return write_elements(request, out, [&](std::size_t) { return *decl.value; });
   }
   const std::string& kind = decl.generator.kind;
-  if (kind == "index") {
-    const auto limit = static_cast<std::uint64_t>(request.index_limit);
-    return write_elements(request, out,
-                          [&](std::size_t i) { return static_cast<double>(request.random.bits(i) % limit); });
-  }
+  if (kind == "index") return fill_indices(request, out);
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);
-  if (!info(decl.dtype).is_float && !decl.generator.bounded) return fill_integers(request, out);
+  if (has_free_integers(decl)) return fill_whole_numbers(request, out);
   if (decl.generator.bounded) return fill_bounded(request, out);
   if (kind == "positive") return fill_positive(request, out);
   if (decl.role == Role::kScalar) return fill_mantissas(request, out);

@@ -44,7 +44,7 @@ struct FillRequest {
   const TensorDecl& decl;
   const Shape& shape;
   Distribution distribution;
-  double reach;  ///< as generate_inputs()
+  Reach reach;
   ProbeRole probe;
   std::int64_t index_limit;
   RandomCounter random;

@@ -42,8 +42,16 @@ std::string_view name(Distribution distribution) {
 
 std::span<const Distribution> all_distributions() { return kDistributions; }
 
+bool has_free_integers(const TensorDecl& decl) {
+  return !info(decl.dtype).is_float && decl.dtype != DType::kBool && !decl.value.has_value() &&
+         !decl.generator.bounded && decl.generator.kind != "index" && decl.generator.kind != "zeros_ones" &&
+         decl.generator.kind != "one_hot";
+}
+
+int integer_bits(DType dtype) { return std::min(53, static_cast<int>(8 * info(dtype).bytes) - 1); }
+
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
-                                        double reach) {
+                                        const Reach& reach) {
   std::vector<HostTensor> inputs;
   for (const TensorDecl& decl : task.spec->tensors) {
     const Shape& shape = task.shape_of(decl.name);

@@ -16,7 +16,7 @@ enum class Distribution {
   kOneHot,        ///< one non-zero element a row
   kCancellation,  ///< sums that nearly cancel
   kDenormal,      ///< values around the smallest normal
-  kIntegers,      ///< small integers, exact in every format
+  kIntegers,      ///< integers from -4 to 4, exact in every format
   kProbe,         ///< full mantissas times a permutation matrix: exposes reduced precision
   kLarge,         ///< rows of large magnitudes, of equal large values, and of means far above the spread
   kOffset,        ///< one mean far above the spread everywhere; rows of equal values; masks of one value
@@ -33,11 +33,25 @@ constexpr bool is_extreme(Distribution distribution) {
 }
 /// How many times their scale inputs reach at most, unless a task only selects among them.
 inline constexpr double kLongestReach = 512;
+/// Integers are within [-2^7, 2^7), as quantised values are, but where they are extreme.
+inline constexpr int kOrdinaryIntegerBits = 7;
+
+/// How far inputs go that have no declared bounds.
+struct Reach {
+  double scales = kLongestReach;            ///< of extreme floating-point inputs
+  int integer_bits = kOrdinaryIntegerBits;  ///< integers are within [-2^bits, 2^bits), 2 bits at least
+};
+
+/// Whether the tensor holds numbers that are whole, neither indices nor masks, and have no declared
+/// bounds.
+bool has_free_integers(const TensorDecl& decl);
+/// The bits that such a tensor's values may have, but for their sign: 53 at most, for the reference
+/// holds them as doubles.
+int integer_bits(DType dtype);
 
 /// One tensor for each of the task's inputs, in order. Bounded, positive and index generators keep
-/// their range under every distribution. `reach` is that of extreme inputs. Deterministic in the
-/// seed.
+/// their range under every distribution. Deterministic in the seed.
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
-                                        double reach = kLongestReach);
+                                        const Reach& reach = {});
 
 }  // namespace lathe

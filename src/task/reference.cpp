@@ -14,6 +14,9 @@ namespace {
 
 using Values = std::map<std::string, Value>;
 
+/// Up to here a double, and so the reference, holds every integer.
+constexpr double kExactIntegers = 0x1p53;
+
 /// A task whose floating-point tensors are all fp64 must be computed in fp64.
 Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
   const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
@@ -99,17 +102,23 @@ Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& v
   return source;
 }
 
-/// Whether a finite value of a node, with its error, is beyond the node's dtype.
-bool may_overflow(const TaskSpec& spec, const Values& values) {
-  return std::ranges::any_of(spec.nodes, [&](const NodeDecl& node) {
+/// The largest share of its dtype's range that a finite value of a node takes, with its error. What
+/// is whole is computed without errors.
+double range_share(const TaskSpec& spec, const Values& values) {
+  double share = 0;
+  for (const NodeDecl& node : spec.nodes) {
     const DTypeInfo& type = info(node.type.dtype);
     const Value& value = values.at(node.out);
-    if (!type.is_float) return false;
-    for (std::size_t i = 0; i < value.data.size(); ++i)
-      if (std::isfinite(value.data[i]) && !(std::fabs(value.data[i]) + value.error_at(i) <= type.largest))
-        return true;
-    return false;
-  });
+    double largest = 0;
+    for (std::size_t i = 0; i < value.data.size(); ++i) {
+      const double y = value.data[i];
+      if (!std::isfinite(y)) continue;
+      const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : std::max(y, -1 - y);
+      largest = std::max(largest, std::isnan(reached) ? INFINITY : reached);
+    }
+    share = std::max(share, largest / std::min(type.largest, type.is_float ? INFINITY : kExactIntegers));
+  }
+  return share;
 }
 
 class GraphReference final : public Reference {
@@ -119,11 +128,11 @@ class GraphReference final : public Reference {
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
     LATHE_TRY(Values values, evaluate_graph(task, inputs, numerics, {.products = products_}));
-    const bool overflows = may_overflow(*task.spec, values);
+    const double share = range_share(*task.spec, values);
     std::vector<Expected> all;
     for (const OutputDecl& output : task.spec->outputs) {
       Expected& expected = all.emplace_back();
-      expected.may_overflow = overflows;
+      expected.range_share = share;
       expected.name = output.name;
       expected.dtype = output.dtype;
       expected.compare = output.compare;

@@ -25,11 +25,12 @@ struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;                ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
-  Value source;               ///< only for kArgmax
-  std::size_t before = 0;     ///< elements of the output before the known part
-  std::size_t behind = 0;     ///< elements of the output after it
-  bool may_overflow = false;  ///< a finite value on the way may leave its dtype's range
+  Value value;             ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
+  Value source;            ///< only for kArgmax
+  std::size_t before = 0;  ///< elements of the output before the known part
+  std::size_t behind = 0;  ///< elements of the output after it
+  double range_share = 0;  ///< the largest share of its dtype's range that a finite value on the way may
+                           ///< take: above 1 it may overflow
   Sums sums = Sums::kUnknown;
 
   std::size_t elements() const { return before + value.data.size() + behind; }

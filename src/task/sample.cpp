@@ -12,6 +12,7 @@ namespace lathe {
 namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
+constexpr int kLeastIntegerBits = 2;
 /// Ordinary values times this stay below 1e30, which kernels use for infinity.
 constexpr double kWideReach = 0x1p96;
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
@@ -20,20 +21,41 @@ constexpr std::array<std::string_view, 16> kSelections = {
     "relu",  "abs",        "neg",        "clamp",      "hardtanh",   "cast",       "max",    "min",
     "where", "reduce_max", "reduce_min", "max_pool1d", "max_pool2d", "max_pool3d", "argmax", "argmin"};
 
-/// Whether every value is a number that the output's dtype holds, with a tolerance that means
-/// something.
-bool is_in_range(const Expected& expected) {
+/// The largest share of the dtype's range that a value takes, with its tolerance; infinite where
+/// one is not a number or its tolerance means nothing.
+double range_share(const Expected& expected) {
   const DTypeInfo& type = info(expected.dtype);
-  if (!type.is_float) return true;
   const Value& value = expected.value;
-  for (std::size_t i = 0; i < value.data.size(); ++i)
-    if (!(std::fabs(value.data[i]) + value.error_at(i) <= type.largest)) return false;
-  return true;
+  double share = 0;
+  for (std::size_t i = 0; i < value.data.size(); ++i) {
+    const double y = value.data[i];
+    const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : std::max(y, -1 - y);
+    if (std::isnan(reached)) return INFINITY;
+    share = std::max(share, reached / type.largest);
+  }
+  return share;
 }
 
-bool is_in_range(const std::vector<Expected>& outputs) {
-  return std::ranges::all_of(
-      outputs, [](const Expected& expected) { return !expected.may_overflow && is_in_range(expected); });
+/// The same of the outputs and all values on the way to them: to 1, honest kernels compute them.
+double range_share(const std::vector<Expected>& outputs) {
+  double share = 0;
+  for (const Expected& expected : outputs)
+    share = std::max({share, expected.range_share, range_share(expected)});
+  return share;
+}
+
+/// The most bits that a distribution gives integers without declared bounds; 0 if there are none.
+int most_integer_bits(const TaskSpec& spec, Distribution distribution) {
+  int bits = 0;
+  for (const TensorDecl& decl : spec.tensors)
+    if (has_free_integers(decl)) bits = std::max(bits, integer_bits(decl.dtype));
+  return is_extreme(distribution) ? bits : std::min(bits, kOrdinaryIntegerBits);
+}
+
+/// Fewer bits, after values took more than the whole of a range: as products of two inputs need.
+int fewer_bits(int bits, double share) {
+  const double excess = std::isfinite(share) ? std::ceil(std::log2(share) / 2) : bits / 4.0;
+  return std::max(kLeastIntegerBits, bits - std::max(1, static_cast<int>(excess)));
 }
 
 /// Ops that may make a few elements and their errors far larger than the others, so that luck
@@ -103,18 +125,28 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   const std::map<std::string, Origin> origins = origins_of_nodes(*task.spec);
   std::vector<double> reaches(kReaches.begin(), kReaches.end());
   if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);
+  const int most_bits = most_integer_bits(*task.spec, distribution);
   for (const double reach : reaches) {
-    sample.inputs = generate_inputs(task, distribution, seed, reach);
-    if (options.part) {
-      LATHE_TRY(sample.expected,
-                reference.evaluate_part(task, sample.inputs, sample.numerics, *options.part));
-    } else {
-      LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
+    int bits = most_bits;
+    double share = 0;
+    while (true) {
+      sample.inputs = generate_inputs(task, distribution, seed, {.scales = reach, .integer_bits = bits});
+      if (options.part) {
+        LATHE_TRY(sample.expected,
+                  reference.evaluate_part(task, sample.inputs, sample.numerics, *options.part));
+      } else {
+        LATHE_TRY(sample.expected, reference.evaluate(task, sample.inputs, sample.numerics));
+      }
+      if (!extreme && most_bits == 0) break;
+      share = range_share(sample.expected);
+      if (share <= 1 || bits <= kLeastIntegerBits) break;
+      bits = fewer_bits(bits, share);
     }
+    if (extreme && share > 1) continue;
     for (Expected& expected : sample.expected)
       if (const auto it = origins.find(expected.name); it != origins.end())
         expected.sums = it->second.sums(distribution, expected.dtype);
-    if (!extreme || is_in_range(sample.expected)) return std::optional(std::move(sample));
+    return std::optional(std::move(sample));
   }
   return std::optional<Sample>();
 }

@@ -201,7 +201,7 @@ class SlicedReference final : public Reference {
     };
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (std::size_t p = 1; p < parts.size(); ++p) {
-        all[i].may_overflow = all[i].may_overflow || parts[p][i].may_overflow;
+        all[i].range_share = std::max(all[i].range_share, parts[p][i].range_share);
         append(all[i].value.data, parts[p][i].value.data);
         append(all[i].value.err, parts[p][i].value.err);
         append(all[i].source.data, parts[p][i].source.data);

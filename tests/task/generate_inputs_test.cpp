@@ -48,7 +48,7 @@ TEST(GenerateInputs, KeepEveryTensorsRangeUnderEveryDistribution) {
     const auto inputs = generate_inputs(task, distribution, Seed::from_number(3));
     for (const double x : inputs[0].decode()) EXPECT_TRUE(std::isfinite(x));
     for (const double x : inputs[1].decode()) EXPECT_TRUE(x >= 0.25 && x <= 0.75) << name(distribution);
-    for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-4) << name(distribution);
+    for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-8) << name(distribution);
     for (const double x : inputs[3].decode()) EXPECT_TRUE(x == 0 || x == 1) << name(distribution);
     EXPECT_EQ(inputs[4].decode(), std::vector<double>{2.5});
   }
@@ -105,6 +105,54 @@ TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
     for (const double x : inputs[1].decode()) EXPECT_TRUE(x >= 0.25 && x <= 0.75);
     for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-4);
   }
+}
+
+TEST(GenerateInputs, IndicesComeInEveryOrder) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rows"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n", "n"] },
+  { name = "at", shape = ["n"], role = "index", gen = { kind = "index", limit = "n" } },
+]
+graph = "y = gather(x, at)"
+shape = [{ n = 64 }]
+)toml");
+  const auto indices = [&](Distribution distribution) {
+    const std::vector<double> drawn =
+        generate_inputs(bind_first(spec), distribution, Seed::from_number(1))[1].decode();
+    EXPECT_TRUE(std::ranges::all_of(drawn, [](double i) { return i >= 0 && i < 64; }));
+    return drawn;
+  };
+  EXPECT_EQ(indices(Distribution::kOffset), std::vector<double>(64, 63.0)) << "the last";
+  EXPECT_TRUE(std::ranges::all_of(indices(Distribution::kLarge), [](double i) { return i == 0 || i == 63; }));
+  const std::vector<double> rising = indices(Distribution::kIntegers);
+  for (std::size_t i = 1; i < 64; ++i) EXPECT_EQ(rising[i], std::fmod(rising[i - 1] + 1, 64));
+  const std::vector<double> crowded = indices(Distribution::kHeavyTail);
+  EXPECT_GT(std::ranges::count(crowded, crowded[0]) + std::ranges::count(crowded, crowded[1]), 40);
+}
+
+TEST(GenerateInputs, PositiveOnesAreTinyInSomeRowsAndMasksSparse) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kLarge, Seed::from_number(1));
+  const std::vector<double> positive = inputs[2].decode(), mask = inputs[3].decode();
+  EXPECT_GT(std::ranges::count_if(positive, [](double x) { return x < 1e-3; }), 64);
+  int sparse = 0;
+  for (auto row = mask.begin(); row != mask.end(); row += 64) {
+    const auto ones = std::count(row, row + 64, 1.0);
+    sparse += ones < 8 || ones > 56;
+  }
+  EXPECT_EQ(sparse, 64);
+}
+
+TEST(GenerateInputs, PositiveWholeNumbersAreOneAtLeast) {
+  const TaskSpec spec = task_of(
+      "name = \"whole\"\ndims = [\"n\"]\n"
+      "tensor = [{ name = \"x\", shape = [\"n\"], dtype = \"int32\", gen = { kind = \"positive\" } }]\n"
+      "graph = \"y = add(x, x)\"\nshape = [{ n = 4096 }]");
+  for (const Distribution distribution : all_distributions())
+    for (const double x : generate_inputs(bind_first(spec), distribution, Seed::from_number(1))[0].decode())
+      ASSERT_GE(x, 1) << name(distribution);
 }
 
 TEST(GenerateInputs, TheProbePairsFullMantissasWithAPermutation) {

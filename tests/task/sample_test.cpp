@@ -129,6 +129,34 @@ TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
       << "p may be kept in halves, or not";
 }
 
+double largest_output(const Sample& sample) {
+  double largest = 0;
+  for (const double y : sample.expected[0].value.data) largest = std::max(largest, std::fabs(y));
+  return largest;
+}
+
+TEST(Sample, WholeNumbersUseTheBitsThatSumsAllow) {
+  const auto drawn = [](std::string_view graph, const char* dtype, Distribution distribution) {
+    return *draw(graph, distribution, std::string(", dtype = \"") + dtype + "\"");
+  };
+  for (const Distribution distribution : all_distributions()) {
+    const Sample sum = drawn("y = add(x, x)", "int8", distribution);
+    EXPECT_LE(largest_output(sum), 128) << name(distribution);
+    EXPECT_LE(largest_output(drawn("y = matmul(x, x)", "int32", distribution)), 0x1p31);
+  }
+  EXPECT_GT(largest_input(drawn("y = add(x, x)", "int8", Distribution::kNormal)), 60);
+  EXPECT_EQ(largest_input(drawn("y = transpose(x)", "int8", Distribution::kNormal)), 128) << "either end";
+  EXPECT_GT(largest_output(drawn("y = matmul(x, x)", "int8", Distribution::kNormal)), 0x1p15);
+  EXPECT_GT(largest_output(drawn("y = matmul(x, x)", "int8", Distribution::kLarge)), 0x1p18);
+  EXPECT_GT(largest_output(drawn("y = matmul(x, x)", "int32", Distribution::kLarge)), 0x1p24);
+  EXPECT_GT(largest_input(drawn("y = transpose(x)", "int32", Distribution::kLarge)), 0x1p30);
+  EXPECT_GT(largest_input(drawn("y = transpose(x)", "int64", Distribution::kOffset)), 0x1p51);
+  EXPECT_LT(
+      largest_output(drawn("h = cast(x, dtype = \"fp16\")\ny = mul(h, h)", "int32", Distribution::kNormal)),
+      65504)
+      << "what the cast's dtype holds";
+}
+
 TEST(Sample, OfANativeReferenceIsNeverExtreme) {
   TaskSpec spec = task_of(kLinearTask);
   const auto reference = make_reference(spec);

@@ -78,6 +78,15 @@ OpMutant textbook(const NodeDecl& node) {
           }};
 }
 
+/// The node's whole numbers in half of their dtype's bits.
+OpMutant narrowed(const NodeDecl& node) {
+  return {"narrowed", [&node](const OpSite& site, std::span<const Value* const> in, Value& out) {
+            node.op->evaluate(site, in, Numerics{.unit_roundoff = 0}, out);
+            const double range = std::exp2(4.0 * static_cast<double>(info(node.type.dtype).bytes));
+            for (double& x : out.data) x -= range * std::floor(x / range + 0.5);
+          }};
+}
+
 Values run_op_mutant(const BoundTask& task, const NodeDecl& node, const OpMutant& mutant,
                      const Sample& sample, const std::string& output) {
   const auto values = evaluate_graph(task, sample.inputs, sample.numerics, {node.out, &mutant});
@@ -122,6 +131,7 @@ std::vector<Mutant> op_mutants(const BoundTask& task) {
     };
     for (const OpMutant& mutant : node.op->mutants()) add(mutant, false);
     add(textbook(node), true);
+    if (!info(node.type.dtype).is_float && node.type.dtype != DType::kBool) add(narrowed(node), true);
   }
   return mutants;
 }

@@ -132,6 +132,22 @@ INSTANTIATE_TEST_SUITE_P(Ops, TextbookFormula,
                                          "sigmoid(z)", "silu(z)", "tanh(z)", "mish(z)", "softplus(z)",
                                          "gelu(z, approximate = \"tanh\")"));
 
+TEST(Lint, SumsInHalfOfTheirBitsAreCaught) {
+  for (const char* dtype : {"int8", "int32"}) {
+    const TaskSpec spec =
+        task_of(square_task("h = matmul(x, x)\nf = cast(h, dtype = \"fp32\")\ny = add(f, b)",
+                            std::string(", dtype = \"") + dtype + "\""));
+    const BoundTask task = bind_first(spec);
+    const auto reference = make_reference(spec);
+    const std::vector<Mutant> mutants = op_mutants(task);
+    const auto narrowed = std::ranges::find(mutants, "h.narrowed", &Mutant::name);
+    ASSERT_NE(narrowed, mutants.end());
+    const auto sample = draw_sample(**reference, task, Distribution::kLarge, Seed::from_number(1));
+    ASSERT_TRUE(sample.ok() && *sample);
+    EXPECT_FALSE(judge((*sample)->expected[0], *narrowed->run(**sample)).pass) << dtype;
+  }
+}
+
 TEST(Lint, ATextbooksFormulaThatInputsCannotUpsetIsListed) {
   const LintReport report = lint_of(task_of(
       square_task("s = sigmoid(x)\nz = add(s, b)\ny = layer_norm(z)", ", gen = { kind = \"uniform\" }")));
