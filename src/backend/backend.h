@@ -42,6 +42,8 @@ struct DeviceInfo {
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not
   /// clear.
   bool runners_remember = false;
+  /// A host program is built at each shape, for it compiles what a call there needs.
+  bool builds_every_shape = false;
   /// "DEV": a trusted host launches what candidates bring; "HOST": they bring the host code too.
   std::string tier = "DEV";
   std::vector<std::string> unchecked = {};  ///< by name, what this tier cannot check; in every verdict
@@ -124,8 +126,9 @@ struct MemoryUse {
 struct Workload {
   BoundTask task;
   std::vector<Trial> trials;
-  bool timed = false;      ///< blocks of it are timed: a trial's memory tells nothing of another's
-  std::size_t guests = 0;  ///< the last trials, which no timed block draws: see time_quickly()
+  bool timed = false;  ///< blocks of it are timed: a trial's memory tells nothing of another's
+  int guest = -1;  ///< the trial that no timed block draws, at a secret place: see time_quickly(); -1: none
+  std::size_t timed_trials() const { return trials.size() - (guest >= 0 ? 1 : 0); }
   virtual ~Workload() = default;
   /// Of the trials and what a backend keeps beside them.
   virtual MemoryUse memory() const;

@@ -136,6 +136,8 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   }));
   for (std::optional<Trial>& trial : trials)
     if (trial) workload.trials.push_back(*std::move(trial));
+  // A kernel sees where its inputs lie: that must not tell their distribution.
+  Rng(seed.derive("places")).shuffle(workload.trials);
   return backend.prepare(std::move(workload));
 }
 
@@ -165,8 +167,9 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
     LATHE_TRY(std::optional<Trial> guest,
               make_trial(reference, task, Distribution::kMixed, seed.derive("guest"), part));
     if (guest) {
-      workload.trials.push_back(*std::move(guest));
-      workload.guests = 1;
+      // Not last: a kernel sees where its inputs lie.
+      workload.guest = static_cast<int>(Rng(seed.derive("guest place")).below(workload.trials.size() + 1));
+      workload.trials.insert(workload.trials.begin() + workload.guest, *std::move(guest));
     }
   }
   return backend.prepare(std::move(workload));

@@ -17,19 +17,19 @@ constexpr int kGuestRound = 2;             // the first that is sure to be as lo
 constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kTiePairs = 4;
+constexpr int kPairsOfGuest = 4;     // before one of so many, the candidate meets a guest
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 constexpr int kOwnDisturbances = 4;  // of a candidate, beyond twice its anchor's
 constexpr double kSlowInMany = 0.1;  // in logarithms, beyond the anchor's: not what the machine does
 constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more of it does not hide in it
 
-std::size_t timed_trials(const Workload& workload) { return workload.trials.size() - workload.guests; }
-
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
   std::vector<int> trials = rule.trials;
   if (trials.empty()) {
-    trials.resize(timed_trials(workload));
+    trials.resize(workload.trials.size());
     std::iota(trials.begin(), trials.end(), 0);
+    std::erase(trials, workload.guest);
   }
   rng.shuffle(trials);
   return trials;
@@ -43,7 +43,7 @@ std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, i
 
 int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
-  std::size_t most = rule.trials.empty() ? timed_trials(workload) : rule.trials.size();
+  std::size_t most = rule.trials.empty() ? workload.timed_trials() : rule.trials.size();
   if (!rule.unseen.empty()) most = std::min(most, rule.unseen.size());
   return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(most)));
 }
@@ -75,6 +75,14 @@ Interval interval(const std::vector<double>& samples, double alpha) {
   if (std::isfinite(ranked.low) || samples.size() < 2) return ranked;
   const double half = student_half_width(samples, alpha);
   return {ranked.mid - half, ranked.mid, ranked.mid + half};
+}
+
+/// Puts the guest into the last quarter of a block, where a kernel that takes what it meets first
+/// for all that will come has done so.
+void invite(const Workload& workload, std::vector<int>& trials, Rng& rng) {
+  if (workload.guest < 0) return;
+  const std::uint64_t from_end = rng.below(1 + trials.size() / 4);
+  trials[trials.size() - 1 - from_end] = workload.guest;
 }
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -152,8 +160,22 @@ class PairTimer {
     return 2 * blocks.disturbed <= blocks.run;
   }
 
+  /// Says once in kPairsOfGuest pairs, at a secret one, that a guest comes.
+  bool guest_is_due() {
+    if (pair_ % kPairsOfGuest == 0) guest_pair_ = pair_ + static_cast<int>(rng_.below(kPairsOfGuest));
+    return pair_++ == guest_pair_;
+  }
+
+  /// A block like the timed ones, but for its guest, and untimed.
+  Finding meet_guest() {
+    std::vector<int> trials = draw_trials(workload_, rule_, calls_, rng_);
+    invite(workload_, trials, rng_);
+    return judge_block(run_block(candidate_, workload_, trials, rule_, rng_), workload_, trials);
+  }
+
   PairRun run_pair() {
     PairRun result;
+    if (workload_.guest >= 0 && guest_is_due()) result.finding = meet_guest();
     std::vector<int> trials;
     bool anchor = rng_.chance(0.5);
     for (int position = 0; position < 2 * rule_.blocks && result.finding.passed(); ++position) {
@@ -264,6 +286,7 @@ class PairTimer {
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
   int dropped_ = 0;
+  int pair_ = 0, guest_pair_ = 0;
   struct Blocks {
     int run = 0, disturbed = 0;
   };
@@ -301,19 +324,6 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
                       const Seed& secret) {
   return PairTimer(anchor, candidate, workload, rule, secret).run();
 }
-
-namespace {
-
-/// Puts a guest into the last quarter of a block, where a kernel that takes what it meets first for
-/// all that will come has done so.
-void invite(const Workload& workload, std::vector<int>& trials, Rng& rng) {
-  if (workload.guests == 0) return;
-  const std::uint64_t from_end = rng.below(1 + trials.size() / 4);
-  const std::size_t guest = timed_trials(workload) + rng.below(workload.guests);
-  trials[trials.size() - 1 - from_end] = static_cast<int>(guest);
-}
-
-}  // namespace
 
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret) {

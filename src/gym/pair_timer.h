@@ -43,7 +43,9 @@ struct RatioEstimate {
 };
 
 /// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh
-/// processes, a secret order of trials, the candidate's outputs checked after every block. Blocks
+/// processes, a secret order of trials, the candidate's outputs checked after every block. One pair
+/// in four, a secret one, follows a block of the candidate that has a guest and does not count: a
+/// kernel may know the number of its block (the ids of processes count them). Blocks
 /// on unseen inputs are the last, and as long as the others: nothing tells a kernel beforehand
 /// which of them it is in. A failed block of the candidate ends it with a Finding; one of the
 /// anchor is the machine's fault.

@@ -28,6 +28,11 @@ constexpr double kNormal95 = 1.96;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
+/// A call in pairs may be so much faster than before them: blocks of too few calls find inputs
+/// nearer than longer ones do, and a kernel that knows the number of its block can be slow in the
+/// first.
+constexpr double kSettled = 1.3;
+constexpr int kMostAttempts = 4;     // at timing a candidate in blocks as long as its calls ask for
 constexpr double kRemembers = 1.15;  // how much longer unseen inputs take than others where it is tampering
 constexpr std::size_t kFreshProcesses = 4;  // that must confirm that they take longer at all
 constexpr int kMostProcesses = 8;           // that may meet them disturbed
@@ -94,6 +99,14 @@ void slow_down(RatioEstimate& estimate, double log) {
 
 Finding never_undisturbed() {
   return {Outcome::kInfra, "disturbed", "no block on inputs new to its process ran undisturbed"};
+}
+
+bool has_settled(const RatioEstimate& estimate, const TimingRule& rule) {
+  return kSettled * estimate.candidate_ns >= rule.call_ns;
+}
+
+Finding never_settled() {
+  return {Outcome::kInfra, "unsettled", "calls were much faster in pairs than before them, again and again"};
 }
 
 /// Where the mean of further rounds falls, 95 times in 100 (Student t).
@@ -246,12 +259,27 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   round.rule.call_ns = quick.call_ns;
   if (quick.quiet && quick.call_ns > kHopeless * fastest_peer().call_ns)
     return end_early(quick, result), result;
-  if (!stand_ins_ && outruns_peers(quick.call_ns)) return result.wants_stand_ins = true, result;
-  const Anchor& anchor = choose_anchor(quick.call_ns, false);
-  const auto [pair, excess] = time_fairly(anchor, *session, round, {candidate, artifact});
-  if (!pair.finding.passed()) return result.finding = pair.finding, result;
-  RatioEstimate estimate = pair.estimate;
-  if (excess) result.finding = take_off(*excess, estimate, result);
+  const Anchor* chosen = nullptr;
+  FairOutcome fair;
+  for (int attempt = 0;; ++attempt) {
+    if (attempt == kMostAttempts) return result.finding = never_settled(), result;
+    if (attempt > 0) {
+      round.rule.call_ns = fair.pair.estimate.candidate_ns;
+      round.secret = secret_.derive("settle", static_cast<std::uint64_t>(attempt));
+      // This one has met the inputs that were held back.
+      result.finding = open({candidate, artifact}, site_.shape.timing, {Runner::kFresh}, session);
+      if (!result.finding.passed()) return result;
+      hold_back(round);
+    }
+    if (!stand_ins_ && outruns_peers(round.rule.call_ns)) return result.wants_stand_ins = true, result;
+    chosen = &choose_anchor(round.rule.call_ns, false);
+    fair = time_fairly(*chosen, *session, round, {candidate, artifact});
+    if (!fair.pair.finding.passed()) return result.finding = fair.pair.finding, result;
+    if (has_settled(fair.pair.estimate, round.rule)) break;
+  }
+  const Anchor& anchor = *chosen;
+  RatioEstimate estimate = fair.pair.estimate;
+  if (fair.excess) result.finding = take_off(*fair.excess, estimate, result);
   if (!result.finding.passed()) return result;
   const double other_processes =
       kNormal95 * std::hypot(site_.backend.device().process_spread, anchor.process_spread);
@@ -294,8 +322,8 @@ ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& 
   const Seed secret = secret_.derive("final", static_cast<std::uint64_t>(number));
   const int trials =
       std::min(site_.shape.final_trials, trials_for_calls_of(std::min(rule.call_ns, anchor.call_ns)));
-  const auto workload =
-      make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret, trials, {});
+  const auto workload = make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret, trials,
+                                             {.with_guest = true});
   if (!workload.ok())
     return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
   std::unique_ptr<Session> session;
@@ -314,14 +342,24 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   const Built built{candidate, artifact};
   const QuickTime quick = time_alone(built, secret_.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
-  const Anchor& anchor = choose_anchor(quick.call_ns, true);
+  double call_ns = quick.call_ns;
+  for (int attempt = 0;; ++attempt) {
+    if (attempt == kMostAttempts) return result.finding = never_settled(), result;
+    TimingRule rule = on_this_device(final_rule());
+    rule.call_ns = call_ns;
+    const FinalRound trial = time_round(built, choose_anchor(call_ns, true), rule, kFinalRounds + attempt);
+    if (!trial.finding.passed()) return result.finding = trial.finding, result;
+    if (has_settled(trial.estimate, rule)) break;
+    call_ns = trial.estimate.candidate_ns;
+  }
+  const Anchor& anchor = choose_anchor(call_ns, true);
   std::vector<RatioEstimate> rounds;
   std::vector<double> candidate_ns, excesses;
   RatioEstimate estimate;
   // The first rounds tell how much rounds differ, and with it how precise the others need to be.
   for (const int wave : {kRoundsInFull, kFinalRounds - kRoundsInFull}) {
     TimingRule rule = on_this_device(rule_after(rounds));
-    rule.call_ns = quick.call_ns;
+    rule.call_ns = call_ns;
     std::vector<FinalRound> done(static_cast<std::size_t>(wave));
     const int first = static_cast<int>(rounds.size());
     (void)for_each_index(wave, site_.backend.device().lanes, [&](int i) -> Status {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kMaxImageBytes = 64u << 20;
 constexpr std::uint64_t kMaxWritableBytes = 1u << 20;
+// Symbols' names may overlap in the file, so that a small table stands for terabytes.
+constexpr std::uint64_t kMaxNameBytes = 64u << 10, kMaxNamesBytes = 16u << 20;
 
 constexpr std::uint64_t kPageBytes = 4096;
 
@@ -217,6 +219,9 @@ class ElfParser {
     if (!locate(symbols_ + index * sizeof symbol, sizeof symbol, offset) || !read_at(offset, symbol))
       return refuse("bad_elf", "a symbol lies outside the file");
     LATHE_TRY(std::string name, string_at(symbol.st_name));
+    names_bytes_ += name.size();
+    if (name.size() > kMaxNameBytes || names_bytes_ > kMaxNamesBytes)
+      return refuse("bad_elf", "the names of symbols are too long");
     const auto type = ELF64_ST_TYPE(symbol.st_info);
     if (type == STT_GNU_IFUNC) return refuse_ifunc(fmt::format("'{}'", name));
     if (type == STT_TLS) return refuse("thread_local", fmt::format("'{}' is thread-local", name));
@@ -286,6 +291,7 @@ class ElfParser {
   ElfImage image_;
   bool has_constructor_ = false;
   std::vector<NamedSymbol> names_;
+  std::uint64_t names_bytes_ = 0;
   std::uint64_t dynamic_address_ = 0, dynamic_bytes_ = 0, strings_ = 0, strings_bytes_ = 0, symbols_ = 0,
                 hash_ = 0;
   std::uint64_t rela_ = 0, rela_bytes_ = 0, jump_rela_ = 0, jump_rela_bytes_ = 0;
