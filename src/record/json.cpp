@@ -12,6 +12,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr std::size_t kDeepestJson = 512;
+
 json to_json(const BuildFacts& build) {
   return {{"log", build.log},
           {"seconds", build.seconds},
@@ -254,6 +256,9 @@ std::size_t json_nesting(std::string_view text) {
 }
 
 Result<json> parse_json(std::string_view text, std::string_view what) {
+  // Copying, writing and comparing a value takes a frame of the stack for each level.
+  if (json_nesting(text) > kDeepestJson)
+    return invalid(fmt::format("{} is nested deeper than {} levels", what, kDeepestJson));
   try {
     return json::parse(text);
   } catch (const json::exception& e) {

@@ -311,7 +311,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       return invalid("this service runs host programs (--device " + options_.device_kind +
                      "): its tasks have a process reference");
     if (!on_host && spec->reference == ReferenceKind::kProcess)
-      return invalid("tasks with a process reference need a service with --device host:cpu");
+      return invalid("tasks with a process reference need a service with --device host:cpu or host:cuda");
     if (spec->reference == ReferenceKind::kNative)
       return invalid("tasks with a native reference are taken by name alone");
     if (on_host && !files.contains(spec->reference_source))
@@ -359,16 +359,21 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     if (!items.ok()) return refuse(call, items.error());
     Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
     std::vector<std::optional<Error>> errors;  // of each item
+    std::vector<Digest> asked;                 // the task of each submission
     for (auto& item : *items) {
       auto submission = item.ok() ? submission_of(*std::move(item), *call, batch.tasks) : item.error();
       errors.push_back(submission.ok() ? std::nullopt : std::optional(submission.error()));
-      if (submission.ok()) batch.submissions.push_back(*std::move(submission));
+      if (!submission.ok()) continue;
+      asked.push_back(submission->key.task);
+      batch.submissions.push_back(*std::move(submission));
     }
     const auto tasks = batch.tasks;
     service_.submit(std::move(batch),
-                    [self = shared_from_this(), call, tasks, errors](Service::Receipts receipts) {
+                    [self = shared_from_this(), call, tasks, errors, asked](Service::Receipts receipts) {
                       if (!receipts.ok()) return self->refuse(call, receipts.error());
-                      self->remember(tasks);
+                      for (const StoredTask& task : tasks)
+                        for (std::size_t i = 0; i < asked.size(); ++i)
+                          if (asked[i] == task.digest && (*receipts)[i].ok()) self->remember({task});
                       call->respond(batch_response(errors, *receipts));
                     });
   }

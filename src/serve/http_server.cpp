@@ -1,5 +1,7 @@
 #include "serve/http_server.h"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
@@ -30,6 +32,7 @@ namespace http = beast::http;
 using asio::ip::tcp;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr double kLookSeconds = 2;  // after clients that wait
 
 std::chrono::steady_clock::duration duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -61,6 +64,12 @@ std::string lower(std::string_view text) {
   for (char& c : result)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return result;
+}
+
+/// A client that has gone would else hold its connection until its answer comes.
+bool has_hung_up(beast::tcp_stream& stream) {
+  char next = 0;
+  return ::recv(stream.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
@@ -223,7 +232,10 @@ class BeastServer final : public HttpServer {
     handler_.handle(std::move(request),
                     [answer](HttpResponse response) { answer->give(std::move(response)); });
     std::optional<HttpResponse> response;
-    while (!response) response = co_await answer->take(3600);
+    while (!response) {
+      response = co_await answer->take(kLookSeconds);
+      if (!response && has_hung_up(stream)) co_return false;
+    }
     co_return co_await write(stream, *std::move(response), keep);
   }
 

@@ -25,6 +25,7 @@ struct Entry {
   std::int64_t lease = 0;  ///< 0: waiting
   std::string worker = {};
   double charged_seconds = 0;
+  std::int64_t leased_ns = 0;
 };
 
 struct Account {
@@ -98,11 +99,11 @@ class MemoryQueue final : public WorkQueue {
     const auto found = leases_.find(number);
     if (found == leases_.end()) return false;
     const Digest id = found->second;
-    const Entry& entry = entries_.at(id);
-    learn_cost(entry.item.task, seconds);
-    if (const auto client = pools_[entry.item.kind].clients.find(entry.item.client);
-        client != pools_[entry.item.kind].clients.end())
-      client->second.used_seconds += seconds - entry.charged_seconds;
+    Entry& entry = entries_.at(id);
+    if (seconds > 0) {
+      learn_cost(entry.item.task, seconds);
+      charge(entry, seconds);
+    }
     LATHE_CHECK_OK(drop(id));
     return true;
   }
@@ -132,11 +133,13 @@ class MemoryQueue final : public WorkQueue {
   Result<std::int64_t> drop(const Digest& id) override {
     const auto found = entries_.find(id);
     if (found == entries_.end()) return std::int64_t{0};
-    const Entry& entry = found->second;
+    Entry& entry = found->second;
     const std::int64_t lease = entry.lease;
     if (lease == 0) {
       leave(entry);
     } else {
+      if (entry.charged_seconds >= 0)  // what is withdrawn, or late, took the worker's time as well
+        charge(entry, static_cast<double>(clock_.now_ns() - entry.leased_ns) * 1e-9);
       leases_.erase(lease);
       if (const auto worker = workers_.find(entry.worker); worker != workers_.end()) {
         worker->second.leases.erase(lease);
@@ -228,6 +231,7 @@ class MemoryQueue final : public WorkQueue {
     }
     leave(entry);
     entry.lease = ++last_lease_;
+    entry.leased_ns = clock_.now_ns();
     entry.worker = name;
     leases_[entry.lease] = item.id;
     worker.leases.insert(entry.lease);
@@ -279,6 +283,14 @@ class MemoryQueue final : public WorkQueue {
   bool is_another_workers(const Digest& task) const {
     return std::any_of(workers_.begin(), workers_.end(),
                        [&](const auto& worker) { return worker.second.task == task; });
+  }
+
+  /// Instead of the estimate; once.
+  void charge(Entry& entry, double seconds) {
+    auto& clients = pools_[entry.item.kind].clients;
+    if (const auto client = clients.find(entry.item.client); client != clients.end())
+      client->second.used_seconds += seconds - entry.charged_seconds;
+    entry.charged_seconds = -1;
   }
 
   double cost_of(const Digest& task) const {

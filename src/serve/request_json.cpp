@@ -95,7 +95,7 @@ Result<EvaluationItem> item_from(const json& node) {
     return invalid(fmt::format("the candidate is longer than {} bytes", kMaxCandidateBytes));
   if (item.tag.size() > kMaxTagBytes)
     return invalid(fmt::format("the tag is longer than {} bytes", kMaxTagBytes));
-  if (std::abs(item.priority) > kMaxPriority)
+  if (item.priority < -kMaxPriority || item.priority > kMaxPriority)  // the least int has no std::abs
     return invalid(fmt::format("the priority is not within {} of 0", kMaxPriority));
   if (item.deadline_seconds < 0 || item.deadline_seconds > 30 * 86400)
     return invalid("deadline_seconds is not between 0 and thirty days");

@@ -971,6 +971,10 @@ class TheService final : public Service {
         log(Severity::kError, "serve.no_order", order.error().to_string(),
             {{"evaluation", lease.item.id.hex()}});
         (void)queue_.finish(lease.number, 0);
+        if (order.error().code == ErrorCode::kNotFound) {  // nor will it be found later
+          end(lease.item.id, {.state = State::kFailed, .verdict = {}, .error = "its task or text is lost"});
+          continue;
+        }
         (void)queue_.add(active.item);
         paused_until_ns_ = clock_.now_ns() + static_cast<std::int64_t>(kPauseAfterFailureSeconds * 1e9);
         continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/fd.h"
 #include "record/json.h"
@@ -176,7 +177,6 @@ class SqliteLedger final : public Ledger {
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     LATHE_TRY(Transaction transaction, Transaction::begin(database_));
     LedgerOutcome outcome;
-    for (const StoredTask& task : changes.tasks) LATHE_CHECK_OK(add_task(task));
     for (const Digest& id : changes.lost_workers) {
       LATHE_TRY(outcome.lost_workers.emplace_back(), count_lost_worker(id));
     }
@@ -186,9 +186,14 @@ class SqliteLedger final : public Ledger {
     for (const LedgerChanges::Withdraw& one : changes.withdrawals) {
       LATHE_TRY(outcome.withdrawals.emplace_back(), withdraw(one, changes.unix_ms));
     }
+    std::set<Digest> wanted, refused;  // a task that only refused requests have is not kept
     for (const LedgerChanges::Entry& entry : changes.submissions) {
       LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all));
+      const bool taken = outcome.submissions.back() != Admission::kRefused;
+      (taken ? wanted : refused).insert(entry.submission.key.task);
     }
+    for (const StoredTask& task : changes.tasks)
+      if (wanted.contains(task.digest) || !refused.contains(task.digest)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
     if (!changes.looks.empty())
       if (auto reports = find(changes.looks); reports.ok()) outcome.looks = *std::move(reports);

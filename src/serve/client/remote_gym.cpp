@@ -37,6 +37,7 @@ constexpr auto kBetweenChecks = std::chrono::milliseconds(50);
 constexpr std::size_t kBatchItems = 64, kBatchBytes = 4 << 20;
 constexpr int kHighestPriority = 100;
 constexpr int kInfraAttempts = 3;
+constexpr int kTimesForgotten = 5;  // a service is restarted with another store now and then
 
 /// What a reply that is no success says. `again` where waiting may help.
 struct Refusal {
@@ -156,8 +157,10 @@ class RemoteEvaluator final : public Evaluator {
   using BaselinesOf =
       std::function<std::shared_future<Result<TaskBaselines>>(std::shared_ptr<const TaskSpec>)>;
 
-  RemoteEvaluator(const RemoteGymOptions& options, EventSink& events, BaselinesOf baselines_of)
+  RemoteEvaluator(const RemoteGymOptions& options, std::string device_kind, EventSink& events,
+                  BaselinesOf baselines_of)
       : options_(options),
+        device_kind_(std::move(device_kind)),
         events_(events),
         baselines_of_(std::move(baselines_of)),
         sending_([this] { send_all(); }),
@@ -224,6 +227,7 @@ class RemoteEvaluator final : public Evaluator {
     EvaluationRequest request;
     std::int64_t submitted_ns;
     std::string id = {};  ///< of the service; empty until it has answered
+    int times_forgotten = 0;
   };
 
   void finish(Ticket ticket, Result<Verdict> verdict) {
@@ -419,6 +423,7 @@ class RemoteEvaluator final : public Evaluator {
       reader.read("id", id);
       reader.read("sequence", sequence);
       if (!reader.status().ok()) return strange(reader.status().error().message);
+      if (sequence <= heard_) return strange("the numbers of what has finished do not rise");
       if (is_mine(id)) fetch(line, id);
       heard_ = sequence;
     }
@@ -454,7 +459,12 @@ class RemoteEvaluator final : public Evaluator {
       const Ticket ticket = it->second;
       if (forgotten) {
         tickets_.erase(it);
-        requests_.at(ticket).id.clear();
+        Request& lost = requests_.at(ticket);
+        lost.id.clear();
+        if (++lost.times_forgotten > kTimesForgotten) {
+          finish(ticket, strange("it forgets each time what it was asked"));
+          continue;
+        }
         outbox_.push_back(ticket);
         continue;
       }
@@ -472,6 +482,7 @@ class RemoteEvaluator final : public Evaluator {
     if (document.contains("verdict")) {
       auto verdict = verdict_from_json(document["verdict"]);
       if (!verdict.ok()) return strange(verdict.error().message);
+      if (!answers(*verdict, id)) return strange("a verdict is about something else than was asked");
       return std::optional(*std::move(verdict));
     }
     if (state == "cancelled")
@@ -483,11 +494,24 @@ class RemoteEvaluator final : public Evaluator {
     return Error{ErrorCode::kUnavailable, "the service has no verdict: " + why};
   }
 
+  /// All that wait for one id must have asked the same.
+  bool answers(const Verdict& verdict, const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    const auto [first, last] = tickets_.equal_range(id);
+    return std::all_of(first, last, [&](const auto& waiting) {
+      const EvaluationRequest& asked = requests_.at(waiting.second).request;
+      return verdict.task == asked.task->digest && verdict.candidate == digest_of(asked.text) &&
+             verdict.depth == asked.depth &&
+             (verdict.provenance.device_kind.empty() || verdict.provenance.device_kind == device_kind_);
+    });
+  }
+
   void withdraw(Line& line, const std::string& id, const CancelToken& cancel) {
     (void)line.ask({"DELETE", "/v1/evaluations/" + id, {}, kFarewellSeconds}, cancel);
   }
 
   const RemoteGymOptions& options_;
+  const std::string device_kind_;
   EventSink& events_;
   const BaselinesOf baselines_of_;
   const CancelToken stop_;
@@ -548,9 +572,9 @@ class HttpGym final : public RemoteGym {
   const DeviceRecord& device() const override { return device_; }
 
   std::unique_ptr<Evaluator> connect_client() override {
-    return std::make_unique<RemoteEvaluator>(options_, events_, [this](std::shared_ptr<const TaskSpec> task) {
-      return baselines_of(std::move(task));
-    });
+    return std::make_unique<RemoteEvaluator>(
+        options_, device_.device.kind, events_,
+        [this](std::shared_ptr<const TaskSpec> task) { return baselines_of(std::move(task)); });
   }
 
  private:
@@ -570,7 +594,7 @@ class HttpGym final : public RemoteGym {
 
   Result<TaskBaselines> measure_baselines(const std::shared_ptr<const TaskSpec>& task) {
     LATHE_TRY(const Candidate naive, naive_candidate(*task, device_.device.dialect));
-    RemoteEvaluator client(options_, events_, {});
+    RemoteEvaluator client(options_, device_.device.kind, events_, {});
     for (int attempt = 1;; ++attempt) {
       LATHE_TRY(
           const Verdict verdict,
