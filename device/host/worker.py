@@ -19,9 +19,12 @@ import warnings
 import torch
 
 import extensions
+import gpu
 import signature
+import triton_support
 
 TEXT_OFFSET = 4096
+MOST_THREADS = 256
 
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED = range(10, 19)
 
@@ -73,6 +76,28 @@ def tensor_over(memory, spec):
     return flat.view(spec["shape"])
 
 
+class Memory:
+    """Inputs in the host's memory, and outputs wherever they are in it."""
+
+    device = "cpu"
+
+    def __init__(self, window):
+        self.window = window
+        self.address = None
+
+    def view(self, _, spec):
+        view = tensor_over(self.window, spec)
+        self.address = self.address or view.data_ptr() - spec["offset"]
+        return view
+
+    def publish(self, results, specs, _):
+        table = (ctypes.c_uint64 * (2 * max(1, len(specs))))()
+        for i, got in enumerate(results):
+            table[2 * i] = got.data_ptr()
+            table[2 * i + 1] = got.numel() * got.element_size()
+        return table, len(results)
+
+
 def load_module(text, dims):
     """The module of a text. A dim of the task replaces the global of its name."""
     module = types.ModuleType("candidate")
@@ -110,19 +135,19 @@ def take_state(model, load, memory):
     model.load_state_dict(given, strict=True)
 
 
-def dummy(spec):
+def dummy(spec, device):
     """What a call may get, as far as shapes and types go."""
     dtype = DTYPES[spec["dtype"]]
     if dtype.is_floating_point:
-        return torch.rand(spec["shape"]).to(dtype)
-    return torch.zeros(spec["shape"], dtype=dtype)
+        return torch.rand(spec["shape"], device=device).to(dtype)
+    return torch.zeros(spec["shape"], dtype=dtype, device=device)
 
 
 def as_argument(tensor, spec):
     return tensor.item() if spec["scalar"] else tensor
 
 
-def checked(result, specs):
+def checked(result, specs, device):
     """The outputs of one call as dense tensors of the types and shapes that the task declares."""
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(results) != len(specs):
@@ -131,8 +156,8 @@ def checked(result, specs):
     for got, spec in zip(results, specs):
         if type(got) is not torch.Tensor and type(got) is not torch.nn.Parameter:
             raise Ended(OUTPUT, "output '%s' is a %s, not a torch.Tensor" % (spec["name"], type(got).__name__))
-        if got.layout is not torch.strided or got.device.type != "cpu" or got.is_quantized:
-            raise Ended(OUTPUT, "output '%s' is not a dense tensor on the processor" % spec["name"])
+        if got.layout is not torch.strided or got.device.type != device or got.is_quantized:
+            raise Ended(OUTPUT, "output '%s' is not a dense tensor on the device '%s'" % (spec["name"], device))
         if got.dtype is not DTYPES[spec["dtype"]] or list(got.shape) != spec["shape"]:
             raise Ended(OUTPUT, "output '%s' is %s of shape %s, not %s of shape %s" % (
                 spec["name"], got.dtype, list(got.shape), DTYPES[spec["dtype"]], spec["shape"]))
@@ -148,56 +173,76 @@ def prepare(program, poison):
     torch.set_num_threads(load["threads"])
     if load["cpus"]:
         os.sched_setaffinity(0, load["cpus"])
-    resource.setrlimit(resource.RLIMIT_AS, (load["memory_bytes"], load["memory_bytes"]))
+    if program.readable is None:  # a GPU's driver reserves more addresses than there is memory
+        resource.setrlimit(resource.RLIMIT_AS, (load["memory_bytes"], load["memory_bytes"]))
+        # Counted over all jails of the user: a candidate must not take the last that a zygote needs to fork.
+        resource.setrlimit(resource.RLIMIT_NPROC, (MOST_THREADS, MOST_THREADS))
     return control
 
 
 def confine(program, control):
-    """The last thing before candidate code: no descriptors, and few system calls."""
+    """The last thing before candidate code: no descriptors but a driver's own, and few system calls. The GPU's windows."""
     for descriptor in range(3, 256):
-        if descriptor != program.confined:
+        if descriptor != program.confined and descriptor not in program.windows:
             try:
                 os.close(descriptor)
             except OSError:
                 pass
-    error = program.library.lathe_host_confine(control)
+    windows = None
+    if program.readable is not None:
+        try:
+            windows = gpu.start(program)
+        except BaseException as error:
+            raise Ended(SETUP, "the GPU cannot be used: %s" % error)
+    error = program.library.lathe_host_confine(control, program.readable is not None)
     if error:
         raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))
     os.write(program.confined, b"y")
     os.close(program.confined)
+    return windows
+
+
+def install(program):
+    """What a candidate finds instead of the compilers that it may not start."""
+    extensions.install(program.extensions, program.readable is not None)
+    if program.readable is not None:
+        triton_support.install(program.extensions)
 
 
 def run_calls(program, control, calls):
     load, library = program.load, program.library
-    window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
-    try:
-        window.madvise(22)  # MADV_POPULATE_READ
-    except (OSError, ValueError):
-        pass
+    window = None
+    if not program.windows:  # else a call's inputs lie there before its clock runs
+        window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        try:
+            window.madvise(22)  # MADV_POPULATE_READ
+        except (OSError, ValueError):
+            pass
     state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if load["state"] else None
-    confine(program, control)
-    extensions.install(program.extensions)
+    windows = confine(program, control)
+    install(program)
     inputs, outputs = load["inputs"], load["outputs"]
-    model = start(load, state)
-    views = [tensor_over(window, spec) for spec in inputs]
-    table = (ctypes.c_uint64 * (2 * max(1, len(outputs))))()
+    model = start(load, state, windows)
+    place = windows or Memory(window)
+    views = [place.view(DTYPES[spec["dtype"]], spec) for spec in inputs]
     with torch.no_grad():
         for _ in range(load["warm_up_calls"]):
-            checked(model(*(as_argument(dummy(spec), spec) for spec in inputs)), outputs)
+            results = checked(model(*(as_argument(dummy(spec, place.device), spec) for spec in inputs)), outputs,
+                              place.device)
+            place.publish(results, outputs, DTYPES)
         results = None
-        library.lathe_host_ready(control, ctypes.c_void_p(views[0].data_ptr() if views else None))
+        library.lathe_host_ready(control, ctypes.c_void_p(place.address))
         for call in range(1, calls + 1):
             library.lathe_host_await(control, ctypes.c_uint32(call))
             results = None  # of the call before, whose memory the next one may have
-            results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs)
-            for i, got in enumerate(results):
-                table[2 * i] = got.data_ptr()
-                table[2 * i + 1] = got.numel() * got.element_size()
-            library.lathe_host_publish(control, ctypes.c_uint32(call), table, ctypes.c_uint32(len(results)))
+            results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs,
+                              place.device)
+            table, count = place.publish(results, outputs, DTYPES)
+            library.lathe_host_publish(control, ctypes.c_uint32(call), table, ctypes.c_uint32(count))
         library.lathe_host_await(control, ctypes.c_uint32(calls + 1))  # never
 
 
-def start(load, state):
+def start(load, state, windows):
     """The candidate, ready for its first call."""
     try:
         module = load_module(load["text"], load["dims"])
@@ -213,6 +258,8 @@ def start(load, state):
         raise Ended(ENTRY, describe_exception(error, __file__))
     try:
         take_state(model, load, state)
+        if windows and isinstance(model, torch.nn.Module):
+            model = model.to(windows.device)
     except BaseException as error:
         raise Ended(STATE, describe_exception(error, __file__))
     return model
@@ -220,10 +267,20 @@ def start(load, state):
 
 def build(program, control):
     state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if program.load["state"] else None
-    confine(program, control)
-    extensions.install(program.extensions)
-    start(program.load, state)
-    raise Ended(BUILT)
+    windows = confine(program, control)
+    install(program)
+    model = start(program.load, state, windows)
+    if program.readable is None:
+        raise Ended(BUILT)
+    try:
+        with torch.no_grad():
+            model(*(as_argument(dummy(spec, windows.device), spec) for spec in program.load["inputs"]))
+        torch.cuda.synchronize()
+    except extensions.Wanted as wanted:
+        raise Ended(EXTENSION, wanted.request)
+    except Exception:
+        pass  # its first block says what is wrong
+    raise Ended(BUILT, triton_support.pack(program.scratch))
 
 
 def make_reference(load):
@@ -277,7 +334,7 @@ def find_signature(program, control):
 
 
 def put(memory, offset, tensor):
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().cpu().contiguous()
     size = tensor.numel() * tensor.element_size()
     if size:
         view = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
@@ -289,9 +346,11 @@ def evaluate(program, control):
     """For each output its value in fp64, then what the module's own precision gives, both as doubles."""
     load = program.load
     window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
-    confine(program, control)
+    windows = confine(program, control)
+    device = windows.device if windows else "cpu"
     model, _, _ = make_reference(load)
-    inputs = [tensor_over(window, spec).clone() for spec in load["inputs"]]
+    model = model.to(device)
+    inputs = [tensor_over(window, spec).clone().to(device) for spec in load["inputs"]]
 
     def call(changed):
         arguments = [as_argument(changed(tensor.clone()), spec) for tensor, spec in zip(inputs, load["inputs"])]
@@ -330,6 +389,9 @@ def main(program, kind, poison, calls):
             find_signature(program, control)
         else:
             evaluate(program, control)
+    except extensions.Wanted as wanted:
+        code = EXTENSION
+        write_text(program, wanted.request)
     except Ended as ended:
         code = ended.code
         if ended.text is not None:

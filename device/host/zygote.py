@@ -1,9 +1,10 @@
 """A zygote of the HOST tier: imports torch, then forks one process for each block of a candidate.
 
-Started in the jail by lathe-host-runner with the library and a folder that it may write to. It runs no candidate code
-itself. Frames come on descriptor 3, with their files:
+Started in the jail by lathe-host-runner with the library, a folder that it may write to, "cpu" or "gpu" and what the
+jail lets it read. It runs no candidate code itself. Frames come on descriptor 3, with their files:
 
-    load       the program as JSON, control page, window of inputs, desk, outputs, parameters, extensions...
+    load       the program as JSON, control page, window of inputs, desk, outputs, parameters, where there is a GPU
+               both of its windows, extensions...
     block      run calls of it, as the desk says
     step       build it, describe a reference or evaluate one: a child does it and ends
 """
@@ -22,6 +23,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import torch  # noqa: E402
 
+import gpu  # noqa: E402
+import triton_support  # noqa: E402
 import worker  # noqa: E402
 
 MOST_FRAME_BYTES = 96 * 1024
@@ -44,8 +47,9 @@ def address_of(memory):
 class Program:
     """What a load frame brought. Its files stay open, so that each child maps what it needs."""
 
-    def __init__(self, files, library, work):
+    def __init__(self, files, library, work, readable):
         self.files = files
+        self.readable = readable  # None: there is no GPU
         with os.fdopen(os.dup(files[0]), "rb") as payload:
             payload.seek(0)
             self.load = json.loads(payload.read())
@@ -57,17 +61,29 @@ class Program:
         for private in (self.desk, self.outputs):
             if private is not None and not self.load["trusted"]:
                 library.lathe_host_keep(ctypes.c_void_p(address_of(private)), ctypes.c_uint64(len(private)))
-        self.extensions = {}
+        behind = 6
+        self.windows = ()  # descriptors of device memory
+        if "windows" in self.load:
+            self.windows, behind = files[6:8], 8
+        self.scratch = os.path.join(work, "scratch")  # of a child on a GPU, which may write there
+        self.compiled = None
+        if self.load.get("compiled"):
+            with os.fdopen(os.dup(files[behind]), "rb") as packed:
+                packed.seek(0)
+                self.compiled = packed.read()
+            behind += 1
+        self.extensions, self.paths = {}, []
         for number, request in enumerate(self.load["extensions"]):
             path = os.path.join(work, "extension%d-%d.so" % (os.getpid(), number))
-            with os.fdopen(os.dup(files[6 + number]), "rb") as source:
+            with os.fdopen(os.dup(files[behind + number]), "rb") as source:
                 source.seek(0)
                 with open(path, "wb") as target:
                     target.write(source.read())
             self.extensions[request] = path
+            self.paths.append(path)
 
     def close(self):
-        for path in self.extensions.values():
+        for path in self.paths:  # a candidate may ask for one library several times
             os.unlink(path)
         for descriptor in self.files:
             os.close(descriptor)
@@ -76,10 +92,11 @@ class Program:
 
 
 class Zygote:
-    def __init__(self, channel, library, work):
+    def __init__(self, channel, library, work, readable):
         self.channel = channel
         self.library = library
         self.work = work
+        self.readable = readable
         self.program = None
 
     def serve(self):
@@ -91,13 +108,20 @@ class Zygote:
             if frame == b"load":
                 if self.program:
                     self.program.close()
-                self.program = Program(files, self.library, self.work)
+                self.program = Program(files, self.library, self.work, self.readable)
                 self.channel.send(b"loaded")
             else:
                 self.run(*BLOCK.unpack(frame))
 
     def run(self, kind, poison, _, calls, ready_ns):
         program = self.program
+        if self.readable is not None:
+            triton_support.clear(program.scratch)
+            if program.compiled:
+                try:
+                    triton_support.unpack(program.compiled, program.scratch)
+                except (ValueError, AttributeError, TypeError, OSError):
+                    triton_support.clear(program.scratch)  # the candidate's own fault: it compiles again
         told, program.confined = os.pipe()
         child = os.fork()
         if child == 0:
@@ -123,7 +147,7 @@ class Zygote:
 
     def supervise(self, child, calls, ready_ns):
         program = self.program
-        tensors = program.load["outputs"]
+        tensors = [] if program.windows else program.load["outputs"]  # those lie in this process's memory
         words = ctypes.c_uint64 * max(1, len(tensors))
         return self.library.lathe_host_supervise(
             ctypes.c_void_p(address_of(program.desk)), ctypes.c_void_p(address_of(program.control)), child,
@@ -148,9 +172,13 @@ def main():
     library.lathe_host_supervise.restype = ctypes.c_uint32
     torch.set_num_threads(1)
     worker.warm_up()
+    on_gpu = sys.argv[3] == "gpu"
+    if on_gpu:
+        gpu.hide_memory()
+        triton_support.warm_up(os.path.join(sys.argv[2], "scratch"))
     channel = socket.socket(fileno=3)
     channel.set_inheritable(False)
-    Zygote(channel, library, sys.argv[2]).serve()
+    Zygote(channel, library, sys.argv[2], sys.argv[4:] if on_gpu else None).serve()
 
 
 if __name__ == "__main__":

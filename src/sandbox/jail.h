@@ -47,7 +47,12 @@ struct NamespaceSpec {
   /// Absolute paths of files, folders and links; no other name exists for the process. Those that
   /// do not exist are left out. Empty: all names of the machine exist.
   std::vector<std::string> visible = {};
+  /// More of these, mounted read-only: reading a file does not even change its time of access,
+  /// which the next process could see.
+  std::vector<std::string> readable = {};
+  std::string scratch = {};  ///< a folder that gets memory of its own, of at most kScratchBytes
 };
+inline constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 
 /// Moves the calling process into new mount, network, IPC, UTS and PID namespaces. Whoever lacks
 /// CAP_SYS_ADMIN, root in a container too, takes a new user namespace for that; all privileges are

@@ -21,6 +21,7 @@ struct RulesetAttr {
 };
 constexpr std::uint64_t kNetBindConnect = 3;
 constexpr std::uint64_t kScopeSocketsAndSignals = 3;
+constexpr std::uint64_t kTruncate = 1ULL << 14;
 constexpr std::uint64_t kIoctlDev = 1ULL << 15;
 constexpr std::uint64_t kRead =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
@@ -35,7 +36,7 @@ int landlock_abi() {
 std::uint64_t all_file_rights(int abi) {
   std::uint64_t rights = (1ULL << 13) - 1;  // ABI 1
   if (abi >= 2) rights |= 1ULL << 13;       // refer
-  if (abi >= 3) rights |= 1ULL << 14;       // truncate
+  if (abi >= 3) rights |= kTruncate;
   if (abi >= 5) rights |= kIoctlDev;
   return rights;
 }
@@ -45,7 +46,7 @@ Status allow(int ruleset, const std::string& path, std::uint64_t rights) {
   if (!fd.valid())
     return errno == ENOENT ? Status(Ok{}) : Status(errno_error("cannot open '" + path + "' for the sandbox"));
   struct stat meta {};
-  if (::fstat(fd.get(), &meta) == 0 && !S_ISDIR(meta.st_mode)) rights &= kFileOnly | (1ULL << 14) | kIoctlDev;
+  if (::fstat(fd.get(), &meta) == 0 && !S_ISDIR(meta.st_mode)) rights &= kFileOnly | kTruncate | kIoctlDev;
   landlock_path_beneath_attr rule{};
   rule.allowed_access = rights;
   rule.parent_fd = fd.get();
@@ -70,9 +71,9 @@ Status restrict_files(const JailSpec& spec) {
   for (const std::string& path : spec.writable)
     LATHE_CHECK_OK(allow(ruleset.get(), path, rights & ~kIoctlDev));
   for (const std::string& path : spec.devices)
-    LATHE_CHECK_OK(
-        allow(ruleset.get(), path,
-              LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | (rights & kIoctlDev)));
+    LATHE_CHECK_OK(allow(
+        ruleset.get(), path,
+        LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | (rights & (kTruncate | kIoctlDev))));
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno_error("cannot set no_new_privs");
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0)
     return errno_error("cannot enforce Landlock");

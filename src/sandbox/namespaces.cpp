@@ -42,7 +42,7 @@ struct Piece {
   bool is_folder = false;
 };
 
-Result<std::optional<Piece>> take_piece(const std::string& path) {
+Result<std::optional<Piece>> take_piece(const std::string& path, bool read_only) {
   Piece piece{path};
   struct stat meta {};
   if (::lstat(path.c_str(), &meta) != 0) {
@@ -58,6 +58,11 @@ Result<std::optional<Piece>> take_piece(const std::string& path) {
   piece.mount =
       UniqueFd(::open_tree(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
   if (!piece.mount.valid()) return errno_error("cannot show '" + path + "' to the jail");
+  mount_attr sealed{};
+  sealed.attr_set = MOUNT_ATTR_RDONLY;
+  if (read_only &&
+      ::mount_setattr(piece.mount.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &sealed, sizeof sealed) != 0)
+    return errno_error("cannot protect '" + path + "' from the jail");
   return std::optional(std::move(piece));
 }
 
@@ -80,14 +85,15 @@ Status place(const Piece& piece) {
   return Ok{};
 }
 
-/// Replaces the tree by one that has only these names.
-Status show_only(const std::vector<std::string>& visible) {
+/// Replaces the tree by one that has only the names of `spec`.
+Status show_only(const NamespaceSpec& spec) {
   constexpr const char* kStage = "/usr";  // any folder that is sure to exist
   std::vector<Piece> pieces;
-  for (const std::string& path : visible) {
-    LATHE_TRY(auto piece, take_piece(path));
-    if (piece) pieces.push_back(*std::move(piece));
-  }
+  for (const auto* paths : {&spec.readable, &spec.visible})
+    for (const std::string& path : *paths) {
+      LATHE_TRY(auto piece, take_piece(path, paths == &spec.readable));
+      if (piece) pieces.push_back(*std::move(piece));
+    }
   if (::mount("tmpfs", kStage, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") != 0 ||
       ::chdir(kStage) != 0)
     return errno_error("cannot make the jail's root");
@@ -103,7 +109,12 @@ Status show_only(const std::vector<std::string>& visible) {
 Status arrange_mounts(const NamespaceSpec& spec) {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     return errno_error("cannot make mounts private");
-  return spec.visible.empty() ? Status(Ok{}) : show_only(spec.visible);
+  if (!spec.scratch.empty()) {
+    const std::string options = "mode=0777,size=" + std::to_string(kScratchBytes);
+    if (::mount("tmpfs", spec.scratch.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0)
+      return errno_error("cannot make the jail's scratch folder");
+  }
+  return spec.visible.empty() ? Status(Ok{}) : show_only(spec);
 }
 
 bool become_nobody() {

@@ -496,7 +496,8 @@ void fill_indices(const Request& request, HostTensor& out) {
   });
 }
 
-/// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values differs.
+/// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values
+/// differs.
 void fill_mask(const Request& request, HostTensor& out) {
   const auto drawn = [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); };
   if (request.distribution == Distribution::kLarge)

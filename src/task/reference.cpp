@@ -175,7 +175,7 @@ Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductE
     return std::unique_ptr<Reference>(new GraphReference(products));
   return Error{ErrorCode::kUnavailable,
                "a process reference needs a device that runs host programs",
-               "use --device host:cpu",
+               "use --device host:cpu or host:cuda",
                {spec.path, 0, 0}};
 }
 

@@ -108,7 +108,7 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
 
 /// Whether no node computes with the values, so that their size can hurt no honest kernel.
 bool only_selects(const TaskSpec& spec) {
-  return std::ranges::all_of(spec.nodes, [](const NodeDecl& node) {
+  return !spec.nodes.empty() && std::ranges::all_of(spec.nodes, [](const NodeDecl& node) {
     return node.op->op_class() == OpClass::kMove || std::ranges::count(kSelections, node.op->name()) > 0;
   });
 }
@@ -121,7 +121,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   Sample sample{distribution, options.numerics, {}, {}};
   sample.numerics.sparse_sums = distribution == Distribution::kProbe;
   const bool extreme = is_extreme(distribution);
-  if (extreme && task.spec->nodes.empty()) return std::optional<Sample>();
+  if (extreme && task.spec->reference == ReferenceKind::kNative) return std::optional<Sample>();
   const std::map<std::string, Origin> origins = origins_of_nodes(*task.spec);
   std::vector<double> reaches(kReaches.begin(), kReaches.end());
   if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);

@@ -161,7 +161,7 @@ TEST(Sample, OfANativeReferenceIsNeverExtreme) {
   TaskSpec spec = task_of(kLinearTask);
   const auto reference = make_reference(spec);
   const BoundTask task = bind_first(spec);
-  spec.nodes.clear();
+  spec.reference = ReferenceKind::kNative;
   EXPECT_FALSE(*draw_sample(**reference, task, Distribution::kLarge, Seed::from_number(1)));
 }
 

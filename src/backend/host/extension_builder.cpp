@@ -15,6 +15,7 @@ namespace lathe::host {
 namespace {
 
 constexpr double kPrecompileSeconds = 300;
+constexpr std::size_t kLongestFlag = 200;
 const std::vector<std::string> kFlags = {"-O3",
                                          "-march=native",
                                          "-std=c++17",
@@ -24,6 +25,8 @@ const std::vector<std::string> kFlags = {"-O3",
                                          "-DTORCH_API_INCLUDE_EXTENSION_H"};
 const std::vector<std::string> kLibraries = {"-shared", "-Wl,--no-as-needed", "-lc10", "-ltorch_cpu",
                                              "-ltorch", "-ltorch_python"};
+
+const std::vector<std::string> kFlagsOfC = {"-x", "c", "-O3", "-fPIC", "-w", "-shared"};
 
 /// What a candidate may add: how code is made, not where anything is.
 bool is_harmless(const std::string& flag) {
@@ -71,23 +74,37 @@ CompiledExtension refused(std::string reason, std::string log) {
 
 }  // namespace
 
-Result<CompileShop*> ExtensionBuilder::shop() {
+/// How requests of a kind are compiled.
+struct ExtensionBuilder::Language {
+  std::vector<std::string> flags, libraries;
+  std::string before;  ///< the source
+  bool precompiled = false;
+};
+
+Result<CompileShop*> ExtensionBuilder::shop(bool precompiled) {
   std::lock_guard lock(mutex_);
-  if (shop_) return shop_.get();
+  std::unique_ptr<CompileShop>& shop = precompiled ? shop_ : plain_shop_;
+  if (shop) return shop.get();
   const Digest headers =
       Hasher().add(python_.version).add(fmt::format("{}", fmt::join(kFlags, " "))).finish();
-  LATHE_TRY(shop_,
-            CompileShop::open(
-                {.cache_folder = options_.cache_folder,
-                 .header_name = "include-torch-" + headers.short_hex(),
-                 .fill_headers = [this](const auto& staging) { return precompile(python_, staging); },
-                 .runner_program = options_.compile_program,
-                 .worker_args =
-                     [jail = options_.jail](const auto& work, const auto& include) {
-                       return std::vector<std::string>{"compile", std::string(name(jail)), work, include};
-                     },
-                 .worker_processors = options_.processors}));
-  return shop_.get();
+  const auto fill = [this, precompiled](const std::string& staging) {
+    return precompiled ? precompile(python_, staging) : make_directories(staging + "/none");
+  };
+  const auto arguments = [this](const std::string& work, const std::string& include) {
+    std::vector<std::string> args = {"compile", std::string(name(options_.jail)), work, include};
+    for (const auto* folders : {&python_.folders, &python_.includes})
+      for (const std::string& folder : *folders)
+        if (!folder.starts_with("/usr/")) args.push_back(folder);
+    return args;
+  };
+  LATHE_TRY(shop, CompileShop::open({.cache_folder = options_.cache_folder,
+                                     .header_name = precompiled ? "include-torch-" + headers.short_hex()
+                                                                : std::string("include-none"),
+                                     .fill_headers = fill,
+                                     .runner_program = options_.compile_program,
+                                     .worker_args = arguments,
+                                     .worker_processors = options_.processors}));
+  return shop.get();
 }
 
 Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, const CancelToken& cancel) {
@@ -96,20 +113,34 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   const std::string label = text_in(*document, "name");
   if (!std::regex_match(label, std::regex("[A-Za-z_][A-Za-z0-9_]{0,63}")))
     return refused("bad_extension", "an extension's name must be an identifier");
+  // A precompiled header serves only as the first thing in a unit.
+  const std::string header =
+      "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" + label + "\"\n";
+  const std::string kind = text_in(*document, "kind");
+  if (kind == "c") return compile({kFlagsOfC, {}, "", false}, *document, cancel);
+  if (kind == "cuda")
+    return refused("bad_extension", "this device compiles no CUDA sources: write the kernel in Triton");
+  return compile({kFlags, kLibraries, header, true}, *document, cancel);
+}
+
+Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, const nlohmann::json& document,
+                                                    const CancelToken& cancel) {
   protocol::CompileJob job;
   job.timeout_seconds = options_.timeout_seconds;
-  job.flags = kFlags;
+  job.flags = language.flags;
   for (std::string& flag : include_flags(python_)) job.flags.push_back(std::move(flag));
-  for (const auto& flag : document->value("flags", nlohmann::json::array())) {
-    if (!flag.is_string() || !is_harmless(flag.get<std::string>()))
-      return refused("bad_extension", "the flag " + flag.dump() + " is not allowed");
-    job.flags.push_back(flag.get<std::string>());
+  for (const auto& given : document.value("flags", nlohmann::json::array())) {
+    std::string flag = given.is_string() ? given.get<std::string>() : "";
+    if (flag.size() > kLongestFlag) flag.clear();  // std::regex takes the stack for each character
+    if (!is_harmless(flag))
+      return refused("bad_extension",
+                     "the flag " + json_text(given).substr(0, kLongestFlag) + " is not allowed");
+    job.flags.push_back(flag);
   }
-  job.flags.insert(job.flags.end(), kLibraries.begin(), kLibraries.end());
-  // The precompiled header serves only as the first thing in a unit.
-  job.source = "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" +
-               label + "\"\n" + text_in(*document, "source");
-  LATHE_TRY(CompileShop* const shop, this->shop());
+  for (const std::string& folder : python_.libraries) job.flags.push_back("-L" + folder);
+  job.flags.insert(job.flags.end(), language.libraries.begin(), language.libraries.end());
+  job.source = language.before + text_in(document, "source");
+  LATHE_TRY(CompileShop* const shop, this->shop(language.precompiled));
   Hasher hasher;
   hasher.add(python_.version).add(shop->header_folder()).add(job.source);
   for (const std::string& flag : job.flags) hasher.add(flag);

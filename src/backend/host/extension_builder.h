@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "backend/compile_shop.h"
@@ -26,25 +27,30 @@ struct CompiledExtension {
   double seconds = 0;
 };
 
-/// Compiles the C++ that Python candidates bring for torch.utils.cpp_extension.load_inline, in the
-/// compile jail. Objects are kept by the digest of all that they are made of, where no candidate
-/// can write. Thread-safe.
+/// Compiles what Python candidates need, in the compile jail: C++ for
+/// torch.utils.cpp_extension.load_inline, and the C of Triton's launchers. Objects are kept by the
+/// digest of all that they are made of, where no candidate can write. Thread-safe.
 class ExtensionBuilder {
  public:
   ExtensionBuilder(Python python, ExtensionBuilderOptions options)
       : python_(std::move(python)), options_(std::move(options)) {}
 
-  /// `request` is the candidate's: JSON of a name, a source and flags. An Error is the machine's
-  /// fault, or kCancelled. The first call precompiles torch's header, which takes a minute.
+  /// `request` is the candidate's: JSON of a kind, a name, a source and flags. An Error is the
+  /// machine's fault, or kCancelled. The first C++ precompiles torch's header, which takes a
+  /// minute.
   Result<CompiledExtension> build(const std::string& request, const CancelToken& cancel);
 
  private:
-  Result<CompileShop*> shop();
+  struct Language;
+  /// With torch's header precompiled, or without headers.
+  Result<CompileShop*> shop(bool precompiled);
+  Result<CompiledExtension> compile(const Language& language, const nlohmann::json& document,
+                                    const CancelToken& cancel);
 
   const Python python_;
   const ExtensionBuilderOptions options_;
   std::mutex mutex_;
-  std::unique_ptr<CompileShop> shop_;
+  std::unique_ptr<CompileShop> shop_, plain_shop_;
 };
 
 }  // namespace lathe::host

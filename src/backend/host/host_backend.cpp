@@ -16,16 +16,17 @@
 #include "backend/host/process_reference.h"
 #include "backend/timing_cores.h"
 #include "base/processors.h"
+#include "base/visible_text.h"
 
 namespace lathe {
 namespace {
 
 using namespace host;
 
-constexpr const char* kLaneName = "processor";  // the one that kernels for the processor are timed on
-constexpr int kMostExtensions = 8;
-constexpr double kImportSeconds = 60;
-constexpr std::size_t kMostRequest = std::size_t{2} << 20;
+constexpr const char* kProcessorsLane = "processor";  // the one that its kernels are timed on
+constexpr int kMostExtensions = 32;
+constexpr double kImportSeconds = 60, kBuildSeconds = 180;
+constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
 
@@ -56,6 +57,15 @@ std::string first_line_of(const char* path) {
   return line;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto [code_point, bytes] = next_code_point(text);
+    if (code_point == 0xfffd && bytes == 1) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 BuildResult refusal(std::string reason, std::string log) {
   BuildResult result{.reason = std::move(reason)};
   result.facts.log = std::move(log);
@@ -78,6 +88,11 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   return refusal("import_exit", "the process ended while the module was imported");
 }
 
+ZygoteOptions on_device(ZygoteOptions options, const HostGpu* gpu) {
+  options.gpu = gpu != nullptr;
+  return options;
+}
+
 bool has_quiet_compiles(const TimingCores& cores) {
   return cores.others.size() >= kProcessorsForQuietCompiles;
 }
@@ -86,17 +101,25 @@ class HostBackend final : public Backend {
  public:
   HostBackend(const HostBackendOptions& options, HostParts parts, TimingCores cores)
       : options_(options),
-        candidates_(parts.zygotes),
-        baselines_(parts.zygotes),
-        references_(parts.zygotes),
+        lane_(DeviceLane::Grain::kStage, options.gpu ? options.gpu->device().uuid : kProcessorsLane),
+        candidates_(on_device(parts.zygotes, options.gpu.get())),
+        baselines_(on_device(parts.zygotes, options.gpu.get())),
+        references_(on_device(parts.zygotes, options.gpu.get())),
         extensions_(parts.python,
                     {parts.compile_program, parts.cache_folder, options.build_timeout_seconds, options.jail,
                      has_quiet_compiles(cores) ? cores.others : std::vector<int>()}) {
-    device_.kind = "host:cpu";
-    device_.name = processor_name();
+    if (options.gpu) {
+      device_ = options.gpu->device();
+      device_.kind = "host:cuda";
+      device_.builds_every_shape = true;
+      peaks_ = options.gpu->peaks();
+    } else {
+      device_.kind = "host:cpu";
+      device_.name = processor_name();
+      device_.uuid = first_line_of("/etc/machine-id");
+    }
     device_.compiler = parts.python.version;
-    device_.digest_text = parts.python.version;
-    device_.uuid = first_line_of("/etc/machine-id");
+    device_.digest_text = parts.python.version + device_.driver;
     device_.jail = name(options.jail);
     device_.threads = options.threads;
     device_.tier = "HOST";
@@ -106,12 +129,14 @@ class HostBackend final : public Backend {
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
     device_.quiet_compiles = has_quiet_compiles(cores);
+    session_.threads = options.threads;
+    session_.gpu = options.gpu.get();
+    if (options.gpu) return;  // its driver has threads of its own, which need processors
     device_.facts = {{"threads", options.threads},
                      {"cores", device_.cores},
                      {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
                      {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
                      {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)}};
-    session_.threads = options.threads;
     session_.timed_cpus = std::move(cores.timed);
     session_.broker_cpus = std::move(cores.others);
   }
@@ -126,12 +151,12 @@ class HostBackend final : public Backend {
   }
   Result<DevicePeaks> remeasure_peaks() override {
     std::lock_guard lock(mutex_);
-    peaks_ = peaks_.best_of(measure_cpu_peaks(options_.threads, device_.facts));
+    if (!options_.gpu) peaks_ = peaks_.best_of(measure_cpu_peaks(options_.threads, device_.facts));
     return peaks_;
   }
   void set_peaks(const DevicePeaks& peaks) override {
     std::lock_guard lock(mutex_);
-    peaks_ = peaks;
+    if (!options_.gpu) peaks_ = peaks;
   }
 
   Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) override {
@@ -150,23 +175,29 @@ class HostBackend final : public Backend {
                      "a plan needs another device");
     if (candidate.host_program().language != "python")
       return refusal("language", "this device runs Python, not '" + candidate.host_program().language + "'");
+    if (!is_utf8(candidate.text)) return refusal("import_error", "the module is not in UTF-8");
     auto model = std::make_shared<const Model>();
     if (task.spec->reference == ReferenceKind::kProcess) {
       LATHE_TRY(model, references_.model(task));
     }
-    LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = kMostRequest}));
+    const std::size_t most_text = options_.gpu ? kMostCompiled : kMostRequest;
+    LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = most_text}));
     nlohmann::json document =
         describe_program({candidate.text, candidate.host_program().entry}, task, *model);
+    document["cpus"] = session_.broker_cpus;  // what is timed meanwhile is left alone
     Extensions extensions;
     BuildFacts facts;
     for (;;) {
       document["extensions"] = extensions.requests;
       LATHE_TRY(auto zygote, candidates_.take());
-      const Status loaded = zygote->load(document.dump(), rooms, model->state_memory, extensions.objects);
-      const auto reply = loaded.ok() ? zygote->run_step('s', rooms, kImportSeconds, cancel)
+      const Status loaded = zygote->load(document.dump(), rooms, model->state_memory, extensions);
+      const auto reply = loaded.ok() ? zygote->run_step('s', rooms, import_seconds(), cancel)
                                      : Result<ChildReply>(loaded.error());
       if (!reply.ok()) return zygote.drop(), reply.error();
-      if (reply->exited_with(kExitBuilt)) break;
+      if (reply->exited_with(kExitBuilt)) {
+        if (options_.gpu) extensions.compiled = raw_text_of(rooms, most_text);
+        break;
+      }
       if (!reply->confined)
         return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms),
                      "run lathe doctor"};
@@ -237,6 +268,9 @@ class HostBackend final : public Backend {
     LATHE_TRY(auto session, HostSession::open(baselines_, nothing, {}, workload, session_));
     const DeviceLane::Lease lease =
         lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, options_.cancel);
+    if (options_.gpu) {
+      LATHE_CHECK_OK(measure_empty_windows());
+    }
     BlockRequest request;
     request.trials.resize(kCalls);
     std::iota(request.trials.begin(), request.trials.end(), 0);
@@ -256,9 +290,20 @@ class HostBackend final : public Backend {
   }
 
  private:
+  /// On a GPU a build runs the module once, and compiles what it compiles then.
+  double import_seconds() const { return options_.gpu ? kBuildSeconds : kImportSeconds; }
+
+  Status measure_empty_windows() {
+    LATHE_TRY(const UniqueFd inputs, make_memfd("inputs", kPageBytes));
+    LATHE_TRY(const UniqueFd outputs, make_memfd("outputs", kPageBytes));
+    LATHE_TRY(const auto windows, options_.gpu->open({kPageBytes, kPageBytes}, inputs, outputs));
+    LATHE_TRY(session_.empty_costs, windows->measure());
+    return Ok{};
+  }
+
   HostBackendOptions options_;
   DeviceInfo device_;
-  DeviceLane lane_{DeviceLane::Grain::kStage, kLaneName};
+  DeviceLane lane_;
   HostSessionOptions session_;
   ZygotePool candidates_, baselines_;
   ReferenceRoom references_;
@@ -283,8 +328,9 @@ Result<TaskSpec> complete_task(Backend& backend, TaskSpec spec) {
   auto* const host = dynamic_cast<HostBackend*>(&backend);
   if (!host) return Error{ErrorCode::kInternal, "the backend is no host backend"};
   if (spec.reference != ReferenceKind::kProcess)
-    return invalid("host:cpu takes tasks with a process reference alone, and '" + spec.name + "' has none",
-                   "use another device", {spec.path, 0, 0});
+    return invalid(
+        host->device().kind + " takes tasks with a process reference alone, and '" + spec.name + "' has none",
+        "use another device", {spec.path, 0, 0});
   return host->complete(std::move(spec));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/host_gpu.h"
 #include "sandbox/jail.h"
 
 namespace lathe {
@@ -18,12 +19,13 @@ struct HostBackendOptions {
   std::string cache_folder = {};     ///< empty: default_cache_folder()
   double build_timeout_seconds = 60;
   JailKind jail = JailKind::kFull;
-  CancelToken cancel = {};  ///< ends waiting for other processes that time on the processor
+  CancelToken cancel = {};            ///< ends waiting for other processes that time on the device
+  std::shared_ptr<HostGpu> gpu = {};  ///< where candidates' tensors lie; null: in the host's memory
 };
 
-/// The HOST tier on this machine's processor: candidates are Python modules that use PyTorch, tasks
-/// have process references. Errors: kUnavailable, with what is missing, where the interpreter has
-/// no torch or the machine no jail.
+/// The HOST tier on this machine's processor or on a GPU of it: candidates are Python modules that
+/// use PyTorch, tasks have process references. Errors:
+/// kUnavailable, with what is missing, where the interpreter has no torch or the machine no jail.
 Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& options);
 
 /// A process task that lists no tensors, with those of its module (docs/host.md); other tasks as

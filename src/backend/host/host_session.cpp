@@ -43,12 +43,12 @@ void nap(std::atomic<std::uint32_t>& word, std::uint32_t value) {
 }  // namespace
 
 std::string encode(const Extensions& extensions) {
-  if (extensions.requests.empty()) return {};
+  if (extensions.requests.empty() && extensions.compiled.empty()) return {};
   WireWriter writer;
   writer.put(static_cast<std::uint32_t>(extensions.requests.size()));
   for (std::size_t i = 0; i < extensions.requests.size(); ++i)
     writer.text(extensions.requests[i]).text(extensions.objects[i]);
-  return writer.take();
+  return writer.text(extensions.compiled).take();
 }
 
 Result<Extensions> decode_extensions(std::string_view bytes) {
@@ -60,6 +60,7 @@ Result<Extensions> decode_extensions(std::string_view bytes) {
     extensions.requests.push_back(reader.text(kMaxCandidateBytes * 2));
     extensions.objects.push_back(reader.text(kMostExtensionBytes));
   }
+  extensions.compiled = reader.text(kMostExtensionBytes);
   if (!reader.finished()) return Error{ErrorCode::kCorrupt, "a Python candidate's extensions cannot be read"};
   return extensions;
 }
@@ -80,11 +81,17 @@ Result<std::unique_ptr<HostSession>> HostSession::open(ZygotePool& zygotes, cons
   nlohmann::json document =
       describe_program({candidate.text, candidate.host_program().entry}, session->workload_->task, model);
   document["extensions"] = extensions.requests;
+  document["compiled"] = !extensions.compiled.empty();
   document["threads"] = options.threads;
   document["cpus"] = options.timed_cpus;
   document["warm_up_calls"] = kWarmUpCalls;
-  const Status loaded =
-      session->zygote_->load(document.dump(), session->rooms_, model.state_memory, extensions.objects);
+  if (options.gpu) {
+    LATHE_TRY(session->windows_, options.gpu->open({session->inputs_.bytes, session->outputs_.bytes},
+                                                   session->rooms_.window_fd, session->rooms_.outputs_fd));
+    document["windows"] = session->windows_->bytes();
+  }
+  const Status loaded = session->zygote_->load(document.dump(), session->rooms_, model.state_memory,
+                                               extensions, session->windows_.get());
   if (!loaded.ok()) {
     session->zygote_.drop();
     return loaded.error();
@@ -104,7 +111,48 @@ bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
   }
 }
 
-HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
+/// Done once, where the device does nothing else.
+Status HostSession::measure_windows() {
+  if (!windows_ || windows_measured_) return Ok{};
+  LATHE_TRY(const DeviceWindows::Costs costs, windows_->measure());
+  // The process copies its outputs once itself, at the same cost.
+  window_ns_ = std::max(0.0, costs.give_ns - options_.empty_costs.give_ns) +
+               2 * std::max(0.0, costs.take_ns - options_.empty_costs.take_ns);
+  windows_measured_ = true;
+  return Ok{};
+}
+
+bool HostSession::stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls) {
+  for (std::size_t t = 0; t < trial.inputs.size(); ++t)
+    std::memcpy(rooms_.window.data() + inputs_.offsets[t], trial.inputs[t].bytes.data(), inputs_.sizes[t]);
+  if (windows_) calls.device = windows_->stage(poison);
+  return calls.device.ok();
+}
+
+bool HostSession::run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls) {
+  const auto now = [] { return steady_clock().now_ns(); };
+  const std::int64_t begin_ns = now();
+  if (windows_) calls.device = windows_->give();
+  if (!calls.device.ok()) return false;
+  const std::int64_t go_ns = now();
+  say(desk().go, call);
+  const bool stopped =
+      wait_for(desk().stopped, call + 1, begin_ns + static_cast<std::int64_t>(left_ns), request.cancel);
+  const std::int64_t stopped_ns = now();
+  if (!stopped) {
+    calls.timed_out = desk().ended.load() == kRunning;
+    return false;
+  }
+  if (windows_) calls.device = windows_->take();
+  const auto took_ns = static_cast<double>(now() - begin_ns);
+  if (!calls.device.ok()) return false;
+  calls.late = calls.late || stopped_ns - go_ns - desk().run_ns.load() > kLateNs;
+  calls.wall_ns += std::max(took_ns / 2, took_ns - options_.empty_call_ns - window_ns_);
+  left_ns -= took_ns;
+  return true;
+}
+
+HostSession::Calls HostSession::run_calls(const BlockRequest& request) {
   Calls calls;
   const auto now = [] { return steady_clock().now_ns(); };
   const double patience_ns = 2e9 * ready_seconds(request);  // the zygote says when it is too late
@@ -115,22 +163,11 @@ HostSession::Calls HostSession::run_calls(const BlockRequest& request) const {
   for (std::size_t i = 0; i < request.trials.size(); ++i) {
     const auto call = static_cast<std::uint32_t>(i + 1);
     const Trial& trial = workload_->trials[static_cast<std::size_t>(request.trials[i])];
-    for (std::size_t t = 0; t < trial.inputs.size(); ++t)
-      std::memcpy(rooms_.window.data() + inputs_.offsets[t], trial.inputs[t].bytes.data(), inputs_.sizes[t]);
-    const std::int64_t begin_ns = now();
-    say(desk().go, call);
-    const bool stopped =
-        wait_for(desk().stopped, call + 1, begin_ns + static_cast<std::int64_t>(left_ns), request.cancel);
-    const auto took_ns = static_cast<double>(now() - begin_ns);
-    if (!stopped) {
-      calls.timed_out = desk().ended.load() == kRunning;
-      return calls;
-    }
-    calls.late = calls.late || took_ns - static_cast<double>(desk().run_ns.load()) > kLateNs;
-    calls.wall_ns += std::max(took_ns / 2, took_ns - options_.empty_call_ns);
-    left_ns -= took_ns;
+    if (!stage_inputs(trial, request.poison, calls) || !run_call(request, call, left_ns, calls)) return calls;
     say(desk().taken, call);
     if (!wait_for(desk().copied, call, now() + std::int64_t{20'000'000'000}, request.cancel)) return calls;
+    if (windows_) calls.device = windows_->fetch(i * outputs_.bytes);
+    if (!calls.device.ok()) return calls;
     ++calls.ended;
   }
   return calls;
@@ -140,13 +177,17 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
   if (!zygote_.held()) return failed(BlockStatus::kInfra, "runner_lost", "the zygote ended unexpectedly");
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   const ThreadPlacement placement(options_.broker_cpus);
-  std::memset(rooms_.control.data(), 0, sizeof(Control));
+  std::memset(rooms_.control.data(), 0, rooms_.control.size());  // with its text: no block leaves a note
   std::memset(rooms_.desk.data(), 0, sizeof(Desk));
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
   const auto poison = request.timed ? std::uint8_t{0} : request.poison;
-  Status begun =
-      zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison, ready_seconds(request));
+  Status begun = request.timed ? measure_windows() : Status(Ok{});
+  if (begun.ok())
+    begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison,
+                                 ready_seconds(request));
+  if (!begun.ok() && begun.error().code == ErrorCode::kUnavailable)
+    return failed(BlockStatus::kInfra, "windows", begun.error().message);
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
   say(desk().go, Desk::kEnd);
   say(desk().taken, Desk::kEnd);
@@ -156,6 +197,7 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
     return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
   }
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (!calls.device.ok()) return failed(BlockStatus::kInfra, "windows", calls.device.error().message);
   return judge(request, calls, *reply);
 }
 

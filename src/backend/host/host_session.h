@@ -17,12 +17,10 @@ struct HostSessionOptions {
   int threads = 1;
   std::vector<int> timed_cpus, broker_cpus;
   double empty_call_ns = 0;  ///< what stopping and continuing a process takes at the least, a call
+  HostGpu* gpu = nullptr;    ///< where tensors lie; null: in the host's memory
+  DeviceWindows::Costs empty_costs = {};  ///< of windows of one element, a part of empty_call_ns
 };
 
-/// What a candidate's build gave: libraries, by the requests that they answer.
-struct Extensions {
-  std::vector<std::string> requests, objects;
-};
 std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
 
@@ -35,6 +33,10 @@ Result<Extensions> decode_extensions(std::string_view bytes);
 /// time again when the process, which has said that it is done, is stopped again with all its
 /// threads. So nothing runs that the clock does not see. Its outputs are read from the stopped
 /// process's memory.
+///
+/// A stopped process's work on a GPU runs on. There the clock starts before inputs come to the
+/// device's window and ends after what the outputs' window holds has been copied out of reach, so
+/// that work done before, between or behind these moments is late, wrong or timed.
 class HostSession final : public Session {
  public:
   static Result<std::unique_ptr<HostSession>> open(ZygotePool& zygotes, const Candidate& candidate,
@@ -50,6 +52,7 @@ class HostSession final : public Session {
     double least_ns = 0;  ///< of the last block's calls
     bool late = false;    ///< somebody between the clock and the process waited for a processor
     bool timed_out = false;
+    Status device = Ok{};  ///< of the windows, which no candidate can break
     bool got_ready = false;
   };
 
@@ -62,7 +65,11 @@ class HostSession final : public Session {
   /// False once the child has ended, the deadline has passed or the block was cancelled.
   bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
-  Calls run_calls(const BlockRequest& request) const;
+  Calls run_calls(const BlockRequest& request);
+  /// Has one call run, and says what the clock says of it.
+  bool run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls);
+  bool stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls);
+  Status measure_windows();
   BlockOutcome judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
   BlockOutcome describe_end(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
   std::span<const std::byte> output(std::size_t call, std::size_t index) const;
@@ -71,6 +78,9 @@ class HostSession final : public Session {
   std::shared_ptr<const HostWorkload> workload_;
   HostSessionOptions options_;
   Zygote::Rooms rooms_;
+  std::unique_ptr<DeviceWindows> windows_;
+  double window_ns_ = 0;  ///< what copying this workload's windows adds to an empty call
+  bool windows_measured_ = false;
   Layout inputs_, outputs_;
 };
 

@@ -20,6 +20,7 @@ Result<HostParts> find_parts(const HostBackendOptions& options) {
   LATHE_CHECK_OK(ObjectCache::open(cache_folder));
   ZygoteOptions zygotes{runner,         python.program, scripts + "/zygote.py", library, cache_folder,
                         python.folders, options.jail};
+  if (options.gpu) zygotes.environment = options.gpu->environment();
   return HostParts{std::move(python), compiler, std::move(scripts), std::move(cache_folder),
                    std::move(zygotes)};
 }

@@ -8,7 +8,7 @@ namespace lathe::host {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;  // of a child's addresses, besides its data
+constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 30;  // of a child's memory, besides its data
 constexpr std::uint64_t kLeastHeap = 4 << 20, kMostHeap = 512 << 20, kHeapCopies = 6;
 constexpr std::uint64_t kCopies = 24;  // of the data that an honest module may hold
 

@@ -25,6 +25,10 @@ root = os.path.join(os.path.dirname(torch.__file__), "include")
 print("include", os.path.realpath(root))
 print("include", os.path.realpath(os.path.join(root, "torch/csrc/api/include")))
 print("include", sysconfig.get_paths()["include"])
+print("library", os.path.realpath(os.path.join(os.path.dirname(torch.__file__), "lib")))
+triton = importlib.util.find_spec("triton")
+if triton is not None and triton.origin:
+    print("include", os.path.realpath(os.path.join(os.path.dirname(triton.origin), "backends/nvidia/include")))
 )py";
 
 Error without_torch(const std::string& program, const std::string& why) {
@@ -49,6 +53,7 @@ Result<Python> find_python(const std::string& chosen) {
     const std::string rest = line.substr(std::min(line.size(), line.find(' ') + 1));
     if (line.starts_with("version ")) python.version = rest;
     if (line.starts_with("include ")) python.includes.push_back(rest);
+    if (line.starts_with("library ") && std::filesystem::exists(rest)) python.libraries.push_back(rest);
     if (line.starts_with("folder ") && !rest.starts_with("/usr/") && rest != "/usr" && rest != "/")
       python.folders.push_back(rest);
   }

@@ -27,8 +27,12 @@ std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, dou
 }  // namespace
 
 std::vector<std::string> runner_arguments(const ZygoteOptions& options, const std::string& work_folder) {
-  std::vector<std::string> args = {std::string(name(options.jail)), options.python, work_folder,
-                                   options.script, options.library};
+  std::vector<std::string> args = {std::string(name(options.jail)),
+                                   options.gpu ? "gpu" : "cpu",
+                                   options.python,
+                                   work_folder,
+                                   options.script,
+                                   options.library};
   args.insert(args.end(), options.folders.begin(), options.folders.end());
   return args;
 }
@@ -53,7 +57,8 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
 Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
   LATHE_TRY(WorkFolder work, WorkFolder::make(options.cache_folder));
   LATHE_TRY(HelperProcess process,
-            HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path())));
+            HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path()),
+                                 options.environment));
   const auto hello = process.channel().receive(kStartMs);
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
@@ -77,15 +82,22 @@ Result<Zygote::Rooms> Zygote::make_rooms(const Sizes& sizes) {
 }
 
 Status Zygote::load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
-                    const std::vector<std::string>& extensions) {
+                    const Extensions& extensions, const DeviceWindows* windows) {
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document));
   LATHE_TRY(const UniqueFd nothing, make_sealed_memfd("nothing", ""));
   LATHE_TRY(const UniqueFd window, reopen_read_only(rooms.window_fd));
   std::vector<int> fds = {payload.get(),          rooms.control_fd.get(),
                           window.get(),           rooms.desk_fd.get(),
                           rooms.outputs_fd.get(), state.valid() ? state.get() : nothing.get()};
+  if (windows)
+    for (const UniqueFd& handle : windows->handles()) fds.push_back(handle.get());
   std::vector<UniqueFd> objects;
-  for (const std::string& bytes : extensions) {
+  if (!extensions.compiled.empty()) {
+    LATHE_TRY(UniqueFd packed, make_sealed_memfd("compiled", extensions.compiled));
+    fds.push_back(packed.get());
+    objects.push_back(std::move(packed));
+  }
+  for (const std::string& bytes : extensions.objects) {
     LATHE_TRY(UniqueFd object, make_sealed_memfd("extension", bytes));
     fds.push_back(object.get());
     objects.push_back(std::move(object));

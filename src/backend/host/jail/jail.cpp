@@ -1,9 +1,11 @@
 // liblathe_host_jail.so: what Python in the jail cannot do itself. It depends on the C library
 // alone.
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -140,6 +143,26 @@ class Supervisor {
 
 Control* g_control = nullptr;  // the signal handler has no other way to find it
 
+constexpr std::uint64_t kReading =
+    LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr std::uint64_t kAllRights = (1ULL << 14) - 1;  // of Landlock's second version, which has renaming
+
+/// What does not exist needs no rule.
+int allow_beneath(int ruleset, const char* path, std::uint64_t rights) {
+  const int fd = ::open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) return 0;
+  struct stat meta {};
+  if (::fstat(fd, &meta) == 0 && !S_ISDIR(meta.st_mode))
+    rights &= ~std::uint64_t{LANDLOCK_ACCESS_FS_READ_DIR};
+  landlock_path_beneath_attr rule{};
+  rule.allowed_access = rights;
+  rule.parent_fd = fd;
+  const long failed = ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+  const int error = failed == 0 ? 0 : errno;
+  ::close(fd);
+  return error;
+}
+
 void on_fault(int signal, siginfo_t* info, void*) {
   if (g_control) g_control->fault_address.store(reinterpret_cast<std::uint64_t>(info->si_addr));
   ::_exit(kExitFault + signal);
@@ -183,17 +206,42 @@ void lathe_host_prepare_heap(int poison, std::uint64_t bytes) {
     for (std::uint64_t at = 0; at < bytes; at += 4096) memory[at] = 0;
     ::free(const_cast<char*>(memory));
   }
-  if (poison != 0) ::mallopt(M_PERTURB, poison);
+  // What is allocated is filled with the complement, and 0 would fill nothing.
+  if (poison != 0) ::mallopt(M_PERTURB, poison == 0xff ? 0x01 : poison ^ 0xff);
 }
 
 /// For a child: the last thing before candidate code. Returns 0 or an errno.
-int lathe_host_confine(void* control) {
+/// `gpu`: see apply_filter().
+int lathe_host_confine(void* control, int gpu) {
   lathe::host::g_control = static_cast<Control*>(control);
   struct sigaction action {};
   action.sa_sigaction = lathe::host::on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) ::sigaction(signal, &action, nullptr);
-  return lathe::host::apply_filter();
+  return lathe::host::apply_filter(gpu != 0 ? lathe::host::Accelerator::kGpu
+                                            : lathe::host::Accelerator::kNone);
+}
+
+/// For a child on a GPU, before lathe_host_confine(): of all files it may read those beneath
+/// `readable`, write to `devices`, and do as it likes below the folder `scratch`, which ends with
+/// it. Lists end with a null. Returns 0 or an errno.
+int lathe_host_restrict(const char* const* readable, const char* const* devices, const char* scratch) {
+  landlock_ruleset_attr attributes{};
+  attributes.handled_access_fs = lathe::host::kAllRights;
+  const int ruleset = static_cast<int>(
+      ::syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes.handled_access_fs, 0));
+  if (ruleset < 0) return errno;
+  int error = 0;
+  for (; error == 0 && *readable != nullptr; ++readable)
+    error = lathe::host::allow_beneath(ruleset, *readable, lathe::host::kReading);
+  for (; error == 0 && *devices != nullptr; ++devices)
+    error = lathe::host::allow_beneath(ruleset, *devices,
+                                       LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
+  if (error == 0) error = lathe::host::allow_beneath(ruleset, scratch, lathe::host::kAllRights);
+  if (error == 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) error = errno;
+  if (error == 0 && ::syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) error = errno;
+  ::close(ruleset);
+  return error;
 }
 
 /// For a child: it has everything that a call needs, and inputs come to `window`.
