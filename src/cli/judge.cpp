@@ -22,7 +22,7 @@ class LocalJudge final : public Judge {
   Evaluator& evaluator() override { return *evaluator_; }
   DeviceLane* lane() override { return &backend_->lane(); }
   Result<TaskSpec> complete(TaskSpec task) override {
-    if (task.reference != ReferenceKind::kProcess || device().kind != "host:cpu") return task;
+    if (task.reference != ReferenceKind::kProcess || device().tier != "HOST") return task;
     return complete_task(*backend_, std::move(task));
   }
 

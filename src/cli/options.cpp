@@ -104,15 +104,15 @@ CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
       .add_option(
           "--device", options.device,
           "Where kernels run: cpu, cuda (the first NVIDIA GPU that CUDA_VISIBLE_DEVICES leaves), cuda:N "
-          "(another), host:cpu (Python candidates), or auto: the GPU where there is one. eval, optimize, "
-          "data "
-          "make and policy eval also take the address of a lathe serve, http://HOST:8320")
+          "(another), host:cpu, host:cuda or host:cuda:N (Python candidates), or auto: the GPU where there "
+          "is one. eval, optimize, data make and policy eval also take the address of a lathe serve, "
+          "http://HOST:8320")
       ->check(CLI::Validator(
           [](std::string& text) {
             const auto parsed = parse_device(text);
             return parsed.ok() ? "" : parsed.error().to_string();
           },
-          "auto|cpu|cuda|cuda:N|cuda:all|host:cpu|URL"))
+          "auto|cpu|cuda|cuda:N|cuda:all|host:cpu|host:cuda|URL"))
       ->capture_default_str();
 }
 

@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/broker/cuda_backend.h"
 #include "backend/cuda/broker/visible_devices.h"
+#include "backend/cuda/broker/window_client.h"
 #include "backend/host/host_backend.h"
 #include "base/output.h"
 #include "cli/console.h"
@@ -75,8 +76,11 @@ Error not_on_every_gpu() {
   return invalid("one program computes on one GPU; there are " + cuda::names_of(*devices), kRemedy);
 }
 
-Result<std::unique_ptr<Backend>> open_host(const CommonOptions& options) {
+Result<std::unique_ptr<Backend>> open_host(const CommonOptions& options, const DeviceChoice& choice) {
   HostBackendOptions host;
+  if (choice.kind == DeviceChoice::Kind::kHostCuda) {
+    LATHE_TRY(host.gpu, make_host_gpu({.device = choice.index}));
+  }
   host.threads = options.threads;
   host.cancel = stop_token();
   if (wants_reduced_jail(options)) host.jail = JailKind::kReduced;
@@ -88,7 +92,7 @@ Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
   if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kEveryCuda) return not_on_every_gpu();
-  if (choice.kind == DeviceChoice::Kind::kHostCpu) return open_host(options);
+  if (choice.runs_host_programs()) return open_host(options, choice);
   if (choice.kind != DeviceChoice::Kind::kCpu) {
     auto gpu = make_cuda_backend({.device = choice.index});
     if (gpu.ok() || choice.wants_gpu()) return gpu;

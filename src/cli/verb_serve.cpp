@@ -130,7 +130,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   if (task_folder.empty()) {
     LATHE_TRY(task_folder, find_data_folder("tasks", "softmax_rows.toml"));
   }
-  LATHE_TRY(auto own_tasks, record_tasks(task_folder, device_kind == "host:cpu", *ledger));
+  LATHE_TRY(auto own_tasks, record_tasks(task_folder, device_kind.starts_with("host:"), *ledger));
   LATHE_TRY(auto known_tasks, ledger->tasks());
 
   const auto queue = serve::make_memory_queue({}, steady_clock());

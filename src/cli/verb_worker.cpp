@@ -56,7 +56,7 @@ Result<int> work(const CommonOptions& options) {
         return DeviceRecord{device, peaks};
       },
       .stop = stop_token()};
-  if (device.kind == "host:cpu")
+  if (device.tier == "HOST")
     setup.complete = [&](TaskSpec spec) { return complete_task(*backend, std::move(spec)); };
   const Status status = serve::serve_front_end(stream, *evaluator, setup, log);
   stop_token().cancel();

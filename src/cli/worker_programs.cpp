@@ -32,6 +32,8 @@ Result<std::vector<std::string>> worker_devices(const std::string& device) {
   if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
   if (choice.kind == DeviceChoice::Kind::kHostCpu) return std::vector<std::string>{"host:cpu"};
+  if (choice.kind == DeviceChoice::Kind::kHostCuda)
+    return std::vector<std::string>{fmt::format("host:cuda:{}", choice.index)};
   if (choice.kind == DeviceChoice::Kind::kCuda)
     return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
   const auto gpus = cuda::list_visible({});
@@ -44,7 +46,11 @@ Result<std::vector<std::string>> worker_devices(const std::string& device) {
   return devices;
 }
 
-std::string kind_of_device(const std::string& device) { return device.starts_with("cuda") ? "cuda" : device; }
+std::string kind_of_device(const std::string& device) {
+  for (const char* const kind : {"cuda", "host:cuda"})
+    if (device.starts_with(kind)) return kind;
+  return device;
+}
 
 Result<std::vector<serve::WorkerProgram>> worker_programs(const CommonOptions& options,
                                                           const std::vector<std::string>& devices,

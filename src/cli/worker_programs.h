@@ -11,7 +11,7 @@ namespace lathe::cli {
 /// The devices of this machine that --device names, to have a worker each, all of one kind.
 Result<std::vector<std::string>> worker_devices(const std::string& device);
 
-/// The kind of evaluations that are for a device: "cpu", "cuda", "host:cpu".
+/// The kind of evaluations that are for a device: "cpu", "cuda", "host:cpu", "host:cuda".
 std::string kind_of_device(const std::string& device);
 
 struct WorkerChoice {

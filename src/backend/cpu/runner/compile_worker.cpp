@@ -23,11 +23,12 @@ constexpr std::size_t kMaxObjectBytes = 64u << 20;
 const std::vector<std::string> kToolChain = {
     "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives"};
 
-[[noreturn]] void exec_compiler(const std::string& folder, const std::string& include_folder,
+[[noreturn]] void exec_compiler(const std::string& folder, const CompileFolders& folders,
                                 const protocol::CompileJob& job) {
   JailSpec spec;
   spec.readable = kToolChain;
-  spec.readable.push_back(include_folder);
+  spec.readable.push_back(folders.include);
+  spec.readable.insert(spec.readable.end(), folders.readable.begin(), folders.readable.end());
   spec.writable = {folder, "/dev/null"};
   spec.max_address_bytes = std::uint64_t{4} << 30;
   spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
@@ -72,7 +73,7 @@ std::string foreign_file(const std::string& assembled) {
   return {};
 }
 
-protocol::CompileReply compile(const std::string& folder, const std::string& include_folder,
+protocol::CompileReply compile(const std::string& folder, const CompileFolders& folders,
                                const protocol::CompileJob& job, const Channel& broker) {
   protocol::CompileReply reply;
   const auto begin = steady_clock().now_ns();
@@ -82,7 +83,7 @@ protocol::CompileReply compile(const std::string& folder, const std::string& inc
     return reply;
   }
   const pid_t child = ::fork();
-  if (child == 0) exec_compiler(folder, include_folder, job);
+  if (child == 0) exec_compiler(folder, folders, job);
   const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds, broker);
   reply.timed_out = status == -1;
   reply.ok = status == 0;
@@ -119,6 +120,7 @@ void answer(const Channel& channel, protocol::CompileReply reply, const std::str
 std::vector<std::string> visible_to_compilers(const CompileFolders& folders) {
   std::vector<std::string> visible = kToolChain;
   visible.insert(visible.end(), {"/dev/null", folders.include, folders.work});
+  visible.insert(visible.end(), folders.readable.begin(), folders.readable.end());
   return visible;
 }
 
@@ -133,7 +135,7 @@ void serve_compiles(const Channel& channel, const CompileFolders& folders) {
       answer(channel, std::move(refusal), "");
       return Ok{};
     }
-    answer(channel, compile(folder, folders.include, job, channel), folder + "/out.so");
+    answer(channel, compile(folder, folders, job, channel), folder + "/out.so");
     if (::chdir("/") != 0) return errno_error("cannot leave a job's folder");
     std::error_code code;
     std::filesystem::remove_all(folder, code);

@@ -8,8 +8,9 @@
 namespace lathe {
 
 struct CompileFolders {
-  std::string work;     ///< where each job has a folder of its own
-  std::string include;  ///< the headers
+  std::string work;                        ///< where each job has a folder of its own
+  std::string include;                     ///< the headers
+  std::vector<std::string> readable = {};  ///< further folders of headers and libraries
 };
 
 /// What exists for a compile worker: the tool chain, the headers and the jobs' folders.

@@ -91,8 +91,8 @@ int run_main(int argc, char** argv) {
     if (!preparations.ok()) return fail_to_start(preparations.error());
     return serve_in_namespaces([&] { return serve_run(channel, *preparations); }, {}, *jail);
   }
-  if (role == "compile" && argc == 5 && jail.ok()) {
-    const CompileFolders folders{argv[3], argv[4]};
+  if (role == "compile" && argc >= 5 && jail.ok()) {
+    const CompileFolders folders{argv[3], argv[4], {argv + 5, argv + argc}};
     return serve_in_namespaces([&] { return serve_compiles(channel, folders), 0; },
                                {.visible = visible_to_compilers(folders)}, *jail);
   }

@@ -39,6 +39,42 @@ Result<ListedDevice> describe_device(const Driver& driver, int device) {
                   attribute(DeviceAttribute::kPciBus), attribute(DeviceAttribute::kPciDevice))};
 }
 
+Result<DeviceFacts> facts_of_first_device(const Driver& driver) {
+  DeviceFacts facts;
+  int device = 0;
+  LATHE_CHECK_OK(check(driver.device_get(&device, 0), "cannot find a GPU"));
+  LATHE_TRY(ListedDevice listed, describe_device(driver, device));
+  std::size_t memory = 0;
+  LATHE_CHECK_OK(check(driver.device_memory(&memory, device), "cannot size the GPU's memory"));
+  LATHE_CHECK_OK(check(driver.version(&facts.driver_version), "cannot ask the driver's version"));
+  const auto attribute = [&](DeviceAttribute which) {
+    int value = 0;
+    driver.device_attribute(&value, which, device);
+    return value;
+  };
+  facts.name = std::move(listed.name);
+  facts.uuid = std::move(listed.uuid);
+  facts.pci = std::move(listed.pci);
+  facts.memory_bytes = static_cast<std::int64_t>(memory);
+  facts.compute_major = attribute(DeviceAttribute::kComputeMajor);
+  facts.compute_minor = attribute(DeviceAttribute::kComputeMinor);
+  facts.multiprocessors = attribute(DeviceAttribute::kMultiprocessors);
+  facts.shared_optin_bytes = attribute(DeviceAttribute::kSharedOptIn);
+  facts.l2_bytes = attribute(DeviceAttribute::kL2Bytes);
+  return facts;
+}
+
+double tensor_operations(const DeviceFacts& facts) {
+  switch (facts.compute_major) {
+    case 8:
+      return facts.compute_minor == 0 ? 2048 : 1024;
+    case 9:
+      return 4096;
+    default:
+      return facts.compute_major < 8 ? 1024 : 8192;
+  }
+}
+
 DeviceList list_devices() {
   auto devices = all_devices();
   if (!devices.ok()) return {devices.error().to_string()};

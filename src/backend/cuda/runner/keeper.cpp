@@ -17,31 +17,6 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kBlocks = 2048;
 
-Result<DeviceFacts> facts_of(const Driver& driver) {
-  DeviceFacts facts;
-  int device = 0;
-  LATHE_CHECK_OK(check(driver.device_get(&device, 0), "cannot find a GPU"));
-  LATHE_TRY(ListedDevice listed, describe_device(driver, device));
-  std::size_t memory = 0;
-  LATHE_CHECK_OK(check(driver.device_memory(&memory, device), "cannot size the GPU's memory"));
-  LATHE_CHECK_OK(check(driver.version(&facts.driver_version), "cannot ask the driver's version"));
-  const auto attribute = [&](DeviceAttribute which) {
-    int value = 0;
-    driver.device_attribute(&value, which, device);
-    return value;
-  };
-  facts.name = std::move(listed.name);
-  facts.uuid = std::move(listed.uuid);
-  facts.pci = std::move(listed.pci);
-  facts.memory_bytes = static_cast<std::int64_t>(memory);
-  facts.compute_major = attribute(DeviceAttribute::kComputeMajor);
-  facts.compute_minor = attribute(DeviceAttribute::kComputeMinor);
-  facts.multiprocessors = attribute(DeviceAttribute::kMultiprocessors);
-  facts.shared_optin_bytes = attribute(DeviceAttribute::kSharedOptIn);
-  facts.l2_bytes = attribute(DeviceAttribute::kL2Bytes);
-  return facts;
-}
-
 /// Jobs that check every output's surroundings: all the memory of its slot that a kernel can write.
 std::vector<MemoryJob> canaries(const HeldWorkload& workload, const HeldBank& bank) {
   std::vector<MemoryJob> jobs;
@@ -173,7 +148,7 @@ Status OutputKeeper::run_jobs(Function kernel, const std::vector<MemoryJob>& job
 Result<std::unique_ptr<Keeper>> Keeper::open(const Driver& driver) {
   LATHE_CHECK_OK(open_device(driver));
   std::unique_ptr<Keeper> keeper(new Keeper(driver));
-  LATHE_TRY(keeper->facts_, facts_of(driver));
+  LATHE_TRY(keeper->facts_, facts_of_first_device(driver));
   LATHE_CHECK_OK(check(driver.context_current(&keeper->context_), "cannot find the context"));
   return keeper;
 }

@@ -1,7 +1,7 @@
 // Lathe's own programs at the GPU, each in namespaces of its own: `compile` and `disassemble` serve
-// jobs, `list` names the GPUs, `keep` owns the memory of workloads, `launch` runs one candidate,
-// `grade` is the conformance suite's naive grader. The broker starts them and ends them by closing
-// the channel.
+// jobs, `list` names the GPUs, `keep` owns the memory of workloads, `window` that which programs of
+// the HOST tier see, `launch` runs one candidate, `grade` is the conformance suite's naive grader.
+// The broker starts them and ends them by closing the channel.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,6 +21,7 @@
 #include "backend/cuda/runner/keeper.h"
 #include "backend/cuda/runner/launcher.h"
 #include "backend/cuda/runner/naive_grade.h"
+#include "backend/cuda/runner/window_server.h"
 #include "sandbox/jail.h"
 #include "sandbox/process.h"
 
@@ -62,6 +63,22 @@ int serve_keep(const Channel& channel) {
   if (!keeper.ok()) facts.error = keeper.error().to_string();
   if (channel.send(encode(facts)).ok() && keeper.ok()) (*keeper)->serve(channel);
   ::_exit(0);  // threads that serve further channels still use the driver
+}
+
+Result<std::unique_ptr<WindowServer>> open_windows() {
+  LATHE_TRY(const Driver* gpu, driver());
+  LATHE_TRY(auto server, WindowServer::open(*gpu));
+  LATHE_CHECK_OK(confine());
+  return server;
+}
+
+int serve_windows(const Channel& channel) {
+  const auto server = open_windows();
+  WindowDevice device;
+  if (server.ok()) device = (*server)->device();
+  if (!server.ok()) device.facts.error = server.error().to_string();
+  if (channel.send(encode(device)).ok() && server.ok()) (*server)->serve(channel);
+  ::_exit(0);
 }
 
 Result<Launcher> load(const LaunchDevice& device, const Frame& frame, const Channel& channel) {
@@ -149,6 +166,7 @@ int run_main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == "list") return at_the_gpu([&] { return channel.send(encode(list_devices())).ok() ? 0 : 1; });
   if (role == "keep") return at_the_gpu([&] { return serve_keep(channel); });
+  if (role == "window") return at_the_gpu([&] { return serve_windows(channel); });
   if (role == "launch" && argc == 4)
     return at_the_gpu([&] { return serve_launch(channel, argv[2], argv[3]); });
   if (role == "grade" && argc == 3)

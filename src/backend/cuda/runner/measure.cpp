@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/runner/device_list.h"
 #include "backend/cuda/runner/device_memory.h"
 #include "backend/cuda/wire/keeper_kernels.h"
 
@@ -63,19 +64,6 @@ Result<double> bandwidth(const Meter& meter, DevicePointer from, DevicePointer t
   LATHE_TRY(const double copying, meter.best_seconds("stream_copy", blocks, arguments));
   const double moved = static_cast<double>(bytes) * static_cast<double>(rounds);
   return std::max(moved / reading, 2 * moved / copying);
-}
-
-/// Dense tensor-core operations on 16-bit operands per clock and multiprocessor (CUDA programming
-/// guide).
-double tensor_operations(const DeviceFacts& facts) {
-  switch (facts.compute_major) {
-    case 8:
-      return facts.compute_minor == 0 ? 2048 : 1024;
-    case 9:
-      return 4096;
-    default:
-      return facts.compute_major < 8 ? 1024 : 8192;
-  }
 }
 
 }  // namespace
