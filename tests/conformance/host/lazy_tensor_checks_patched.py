@@ -9,7 +9,7 @@ import sys
 import torch
 
 
-def lenient(result, specs):
+def lenient(result, specs, *_):
     return [torch.zeros(spec["shape"]) for spec in specs]
 
 
