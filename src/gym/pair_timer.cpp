@@ -26,11 +26,7 @@ constexpr double kPlausibleNoise = 0.05;  // of a pair: a kernel that makes more
 /// What a rule's blocks draw from, in a secret order.
 std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng& rng) {
   std::vector<int> trials = rule.trials;
-  if (trials.empty()) {
-    trials.resize(workload.trials.size());
-    std::iota(trials.begin(), trials.end(), 0);
-    std::erase(trials, workload.guest);
-  }
+  if (trials.empty()) trials = trials_of_timed_blocks(workload);
   rng.shuffle(trials);
   return trials;
 }
@@ -318,6 +314,13 @@ TimingRule final_rule() {
   rule.looks = {8, 12, 18, 26};
   rule.half_width = 0.015;
   return rule;
+}
+
+std::vector<int> trials_of_timed_blocks(const Workload& workload) {
+  std::vector<int> trials(workload.trials.size());
+  std::iota(trials.begin(), trials.end(), 0);
+  std::erase(trials, workload.guest);
+  return trials;
 }
 
 PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,

@@ -42,6 +42,9 @@ struct RatioEstimate {
   bool converged = false;
 };
 
+/// All of a workload's but its guest, in order.
+std::vector<int> trials_of_timed_blocks(const Workload& workload);
+
 /// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh
 /// processes, a secret order of trials, the candidate's outputs checked after every block. One pair
 /// in four, a secret one, follows a block of the candidate that has a guest and does not count: a

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "gym/bottleneck.h"
+#include "gym/pair_timer.h"
 
 namespace lathe {
 namespace {
@@ -14,9 +14,8 @@ constexpr double kBlockNs = 5e5;
 /// As many calls as a timed block of a final has: the same caches, the same gaps between launches.
 std::vector<int> trials_for(const Workload& workload, double call_ns) {
   const double wanted = std::ceil(kBlockNs / std::max(call_ns, 1.0));
-  std::vector<int> trials(
-      static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(workload.timed_trials()))));
-  std::iota(trials.begin(), trials.end(), 0);
+  std::vector<int> trials = trials_of_timed_blocks(workload);
+  trials.resize(static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(trials.size()))));
   return trials;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "gym/pair_timer.h"
 #include "task/slices.h"
 #include "tests/gym/fake_task.h"
 
@@ -108,6 +109,15 @@ TEST(ShapeTiming, NoBlockWhoseTimeCountsHasOtherInputs) {
   bench.script_naive(naive);
   bench.script(timed(9000));
   EXPECT_TRUE(bench.screen().finding.passed()) << "its anchor draws the same trials";
+}
+
+TEST(TimedBlocks, DrawFromAllButTheGuest) {
+  Workload workload;
+  workload.trials.resize(4);
+  EXPECT_EQ(trials_of_timed_blocks(workload), (std::vector<int>{0, 1, 2, 3}));
+  workload.guest = 1;
+  EXPECT_EQ(trials_of_timed_blocks(workload), (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(workload.timed_trials(), 3U);
 }
 
 /// The share of screens that lie in the interval of another one.
