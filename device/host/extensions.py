@@ -44,23 +44,18 @@ def c_request(name, source):
     return json.dumps({"kind": "c", "name": str(name), "source": source, "flags": []}, sort_keys=True)
 
 
-def install(compiled, on_gpu):
+def install(compiled):
     """Replaces torch.utils.cpp_extension by one whose libraries are `compiled`: request to path."""
 
     def load_inline(name, cpp_sources, cuda_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
                     extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None,
                     is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True):
+        if as_list(cuda_sources) or with_cuda:
+            raise RuntimeError("this device compiles no CUDA sources; on a GPU write the kernel in Triton")
         if not is_python_module:
             raise RuntimeError("only Python modules are supported")
-        kernels = as_list(cuda_sources)
-        if (kernels or with_cuda) and not on_gpu:
-            raise RuntimeError("this device compiles no CUDA sources")
-        request = {"name": str(name), "source": source_of(as_list(cpp_sources) + kernels, functions),
-                   "flags": [str(flag) for flag in as_list(extra_cflags)]}
-        if kernels or with_cuda:
-            request["kind"] = "cuda"
-            request["flags"] += [str(flag) for flag in as_list(extra_cuda_cflags)]
-        request = json.dumps(request, sort_keys=True)
+        request = json.dumps({"name": str(name), "source": source_of(as_list(cpp_sources), functions),
+                              "flags": [str(flag) for flag in as_list(extra_cflags)]}, sort_keys=True)
         if request not in compiled:
             raise Wanted(request)
         loader = importlib.machinery.ExtensionFileLoader(str(name), compiled[request])

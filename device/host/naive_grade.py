@@ -86,7 +86,7 @@ def main():
             with open(path, "wb") as target:
                 target.write(source.read())
         compiled[request] = path
-    extensions.install(compiled, on_gpu=False)
+    extensions.install(compiled)
     try:
         line = grade(document, work)
     except Exception as error:

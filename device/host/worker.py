@@ -204,7 +204,7 @@ def confine(program, control):
 
 def install(program):
     """What a candidate finds instead of the compilers that it may not start."""
-    extensions.install(program.extensions, program.readable is not None)
+    extensions.install(program.extensions)
     if program.readable is not None:
         triton_support.install(program.extensions)
 

@@ -116,10 +116,7 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   // A precompiled header serves only as the first thing in a unit.
   const std::string header =
       "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" + label + "\"\n";
-  const std::string kind = text_in(*document, "kind");
-  if (kind == "c") return compile({kFlagsOfC, {}, "", false}, *document, cancel);
-  if (kind == "cuda")
-    return refused("bad_extension", "this device compiles no CUDA sources: write the kernel in Triton");
+  if (text_in(*document, "kind") == "c") return compile({kFlagsOfC, {}, "", false}, *document, cancel);
   return compile({kFlags, kLibraries, header, true}, *document, cancel);
 }
 
