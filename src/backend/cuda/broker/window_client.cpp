@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/cuda/broker/keeper_client.h"
+#include "backend/cuda/broker/visible_devices.h"
 #include "backend/cuda/wire/window_frames.h"
 #include "sandbox/process.h"
 
