@@ -149,11 +149,13 @@ class Zygote:
         program = self.program
         tensors = [] if program.windows else program.load["outputs"]  # those lie in this process's memory
         words = ctypes.c_uint64 * max(1, len(tensors))
+        cpus = program.load["cpus"]
         return self.library.lathe_host_supervise(
             ctypes.c_void_p(address_of(program.desk)), ctypes.c_void_p(address_of(program.control)), child,
             ctypes.c_uint32(calls), ctypes.c_int64(ready_ns), ctypes.c_void_p(address_of(program.outputs)),
             ctypes.c_uint64(program.load["output_stride"]), words(*(t["offset"] for t in tensors)),
-            words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(len(tensors)))
+            words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(len(tensors)), (ctypes.c_int * max(1, len(cpus)))(*cpus),
+            ctypes.c_uint32(len(cpus)))
 
     def wait(self, child, limit_ns):
         """Until it ends, or the broker says so by a frame or by leaving."""

@@ -8,6 +8,7 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -50,10 +51,40 @@ void nap(std::atomic<std::uint32_t>& word, std::uint32_t value, long ns) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
+/// Where this thread runs. A copy made on another processor takes the outputs out of the cache of
+/// the one that computes, and a module that writes to the same memory in its next call waits for
+/// them.
+class Place {
+ public:
+  Place(const int* timed, std::uint32_t count) {
+    ::sched_getaffinity(0, sizeof usual_, &usual_);
+    elsewhere_ = usual_;
+    CPU_ZERO(&timed_);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      CPU_CLR(timed[i], &elsewhere_);
+      CPU_SET(timed[i], &timed_);
+    }
+    go_elsewhere();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() { go(usual_); }
+
+  void go_to_timed() const { go(timed_); }
+  void go_elsewhere() const { go(elsewhere_); }
+
+ private:
+  void go(const cpu_set_t& processors) const {
+    if (CPU_COUNT(&processors) > 0) ::sched_setaffinity(0, sizeof processors, &processors);
+  }
+  cpu_set_t usual_{}, timed_{}, elsewhere_{};
+};
+
 /// Watches one child through its calls.
 class Supervisor {
  public:
-  Supervisor(Desk& desk, Control& control, pid_t child) : desk_(desk), control_(control), child_(child) {}
+  Supervisor(Desk& desk, Control& control, pid_t child, const Place& place)
+      : desk_(desk), control_(control), child_(child), place_(place) {}
 
   Ending run(std::uint32_t calls, std::int64_t ready_ns, char* outputs, std::uint64_t stride,
              const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
@@ -71,7 +102,10 @@ class Supervisor {
       desk_.run_ns.store(now_ns() - begin_ns, std::memory_order_relaxed);
       say(desk_.stopped, call + 1);
       while (desk_.taken.load(std::memory_order_acquire) < call) nap(desk_.taken, call - 1, 50'000'000);
-      if (!copy(outputs + (call - 1) * stride, offsets, sizes, count)) return kBadOutput;
+      place_.go_to_timed();
+      const bool copied = copy(outputs + (call - 1) * stride, offsets, sizes, count);
+      place_.go_elsewhere();
+      if (!copied) return kBadOutput;
       say(desk_.copied, call);
     }
     return kAllCallsRun;
@@ -139,6 +173,7 @@ class Supervisor {
   Desk& desk_;
   Control& control_;
   pid_t child_;
+  const Place& place_;
 };
 
 Control* g_control = nullptr;  // the signal handler has no other way to find it
@@ -177,14 +212,15 @@ using lathe::host::Desk;
 extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
-/// `outputs` + (call - 1) * `stride` + offset. Returns an Ending; the child is still to be killed
-/// and reaped.
+/// `outputs` + (call - 1) * `stride` + offset. `timed` are the processors that the child has to
+/// itself, if any. Returns an Ending; the child is still to be killed and reaped.
 std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
                                    std::int64_t ready_ns, void* outputs, std::uint64_t stride,
                                    const std::uint64_t* offsets, const std::uint64_t* sizes,
-                                   std::uint32_t count) {
+                                   std::uint32_t count, const int* timed, std::uint32_t timed_count) {
   auto& shared = *static_cast<Desk*>(desk);
-  lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child);
+  const lathe::host::Place place(timed, timed_count);
+  lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child, place);
   const std::uint32_t ending =
       supervisor.run(calls, ready_ns, static_cast<char*>(outputs), stride, offsets, sizes, count);
   lathe::host::say(shared.ended, ending);
