@@ -13,6 +13,8 @@ using Request = FillRequest;
 
 constexpr std::size_t kChunk = 4096;
 constexpr std::size_t kMinRow = 16;
+constexpr std::size_t kPartsOfRow = 8;
+constexpr std::uint64_t kDrawOfTensor = std::uint64_t{1} << 40;  // beyond those of its rows
 
 /// A tensor seen as rows along its last axis; short last axes are merged with those before them.
 struct Rows {
@@ -123,16 +125,21 @@ void fill_cancellation(const Request& request, HostTensor& out) {
 }
 
 /// Denormals of the tensor's own dtype, and in half of the rows values of any magnitude above them,
-/// so that some are about as large as what a norm is kept from zero by. Parameters stay ordinary,
-/// so that products stay near the denormals.
+/// so that some are about as large as what a norm is kept from zero by; at least one row is
+/// denormal, and a single one at times only in parts. Parameters stay ordinary, so that products
+/// stay near the denormals.
 void fill_denormal(const Request& request, HostTensor& out) {
   if (request.decl.role == Role::kParameter) return fill_normal(request, out);
   const double least = 2 * info(request.decl.dtype).smallest_normal;
   const double range = std::max(1.0, request.decl.generator.scale / least);
+  Rows rows = rows_of(request.shape, kMinRow);
+  const std::uint64_t draw = request.row_random.bits(kDrawOfTensor);
+  if (rows.count == 1 && (draw & 1) != 0) rows = {kPartsOfRow, rows.length / kPartsOfRow + 1};
+  const std::size_t denormal = (draw >> 1) % rows.count;
   write_rows(
-      request, out, rows_of(request.shape, kMinRow),
+      request, out, rows,
       [&](std::size_t row) {
-        const bool above = (request.row_random.bits(2 * row) & 1) != 0;
+        const bool above = row != denormal && (request.row_random.bits(2 * row) & 1) != 0;
         return above ? least * std::pow(range, request.row_random.uniform(2 * row + 1)) : least;
       },
       [&](double magnitude, std::size_t i, std::size_t, std::size_t) {

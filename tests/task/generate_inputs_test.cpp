@@ -83,6 +83,26 @@ TEST(GenerateInputs, EachDistributionIsWhatItSays) {
   for (const double x : values(Distribution::kIntegers)) EXPECT_EQ(x, std::floor(x));
 }
 
+TEST(GenerateInputs, AVectorIsDenormalInPartOrAsAWhole) {
+  const TaskSpec spec = task_of(R"toml(
+name = "vector"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n"] }]
+graph = "y = relu(x)"
+shape = [{ n = 64 }]
+)toml");
+  const BoundTask task = bind_first(spec);
+  int in_part = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const auto values = generate_inputs(task, Distribution::kDenormal, Seed::from_number(seed))[0].decode();
+    const auto denormal = std::ranges::count_if(values, [](double x) { return std::fabs(x) < 1e-36; });
+    EXPECT_GE(denormal, 8) << seed;
+    in_part += denormal < 64;
+  }
+  EXPECT_GT(in_part, 10);
+  EXPECT_LT(in_part, 40);
+}
+
 /// Rows that look like the others unless all their values are read.
 TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
   const TaskSpec spec = task_of(kKindsTask);
