@@ -1,15 +1,14 @@
 #include "backend/host/host_session.h"
 
 #include <fmt/format.h>
-#include <linux/futex.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "backend/host/jail/futex.h"
 #include "base/clock.h"
 #include "base/processors.h"
 #include "sandbox/wire.h"
@@ -23,22 +22,13 @@ constexpr std::int64_t kLateNs = 300'000;  // between what the broker and the zy
 constexpr int kSwitchesAllowed = 3;        // involuntary ones of a block's process after it was ready
 constexpr std::size_t kMostExtensionBytes = std::size_t{64} << 20;
 constexpr int kWarmUpCalls = 3;
+constexpr long kNapNs = 5'000'000;
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
   return {status, std::move(reason), std::move(detail)};
 }
 
 double ready_seconds(const BlockRequest& request) { return kImportSeconds + 2 * request.timeout_seconds; }
-
-void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  word.store(value, std::memory_order_release);
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-}
-
-void nap(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  constexpr timespec kLimit{0, 5'000'000};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &kLimit, nullptr, 0);
-}
 
 }  // namespace
 
@@ -107,7 +97,7 @@ bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
     if (desk().ended.load(std::memory_order_acquire) != kRunning)
       return word.load(std::memory_order_acquire) >= value;
     if (steady_clock().now_ns() > deadline_ns || cancel.cancelled()) return false;
-    nap(word, now);
+    nap(word, now, kNapNs);
   }
 }
 

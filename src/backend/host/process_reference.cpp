@@ -8,6 +8,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/host/jail/desk.h"
+#include "backend/host/jail/futex.h"
+#include "base/clock.h"
 #include "record/json.h"
 #include "record/json_reader.h"
 
@@ -17,6 +20,11 @@ namespace {
 constexpr double kDescribeSeconds = 60;
 constexpr double kSignatureSeconds = 30;
 constexpr double kEvaluateSeconds = 300;
+constexpr double kOracleSeconds = 86'400;  // its process ends with it before
+constexpr int kEndMs = 10'000;
+constexpr int kMostBusy = 2;
+constexpr std::size_t kMostIdleOracles = 8, kMostModels = 256;
+constexpr long kPatience = 50'000'000;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
@@ -234,44 +242,149 @@ Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
   return spec;
 }
 
-Result<std::shared_ptr<const Model>> ReferenceRoom::model(const BoundTask& task) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<const Model>& known = models_[{task.spec->digest, task.dims}];
-  if (known) return known;
+Result<std::shared_ptr<const Model>> ReferenceRoom::make_model(const BoundTask& task) {
   auto made = std::make_shared<Model>();
   LATHE_TRY(const nlohmann::json description, describe(task, made->state_memory));
   made->init = description.value("init", nlohmann::json::array());
   made->state = description.value("state", nlohmann::json::array());
-  known = std::move(made);
-  return known;
+  return std::shared_ptr<const Model>(std::move(made));
+}
+
+std::shared_ptr<ReferenceRoom::KnownModel> ReferenceRoom::known_model(const Key& key) {
+  std::lock_guard lock(mutex_);
+  auto found = std::ranges::find(models_, key, &std::pair<Key, std::shared_ptr<KnownModel>>::first);
+  if (found == models_.end()) {
+    if (models_.size() >= kMostModels) models_.erase(models_.begin());  // made anew, it is the same
+    found = models_.insert(models_.end(), {key, std::make_shared<KnownModel>()});
+  }
+  std::rotate(found, found + 1, models_.end());
+  return models_.back().second;
+}
+
+Result<std::shared_ptr<const Model>> ReferenceRoom::model(const BoundTask& task) {
+  const auto known = known_model({task.spec->digest, task.dims});
+  std::lock_guard lock(known->making);
+  if (!known->model) {
+    LATHE_TRY(known->model, make_model(task));
+  }
+  return known->model;
+}
+
+/// A process in which a task's module answers for inputs of one shape, one after another: on a GPU
+/// a process costs a second, an answer milliseconds.
+class ReferenceRoom::Oracle {
+ public:
+  static Result<std::unique_ptr<Oracle>> start(ZygotePool& zygotes, const BoundTask& task,
+                                               std::uint64_t seed) {
+    LATHE_TRY(auto zygote, zygotes.take());
+    std::unique_ptr<Oracle> oracle(new Oracle(std::move(zygote), lay_out_inputs(task)));
+    std::size_t elements = 0;
+    for (const OutputDecl& output : task.spec->outputs)
+      elements += static_cast<std::size_t>(element_count(task.shape_of(output.name)));
+    LATHE_TRY(oracle->rooms_, Zygote::make_rooms({.window = oracle->layout_.bytes,
+                                                  .outputs = 2 * elements * sizeof(double)}));
+    const std::string document = describe_program(text_of_reference(*task.spec, seed), task, {}).dump();
+    Status begun = oracle->zygote_->load(document, oracle->rooms_, {}, {});
+    if (begun.ok()) begun = oracle->zygote_->begin_answers(kOracleSeconds);
+    if (!begun.ok()) return oracle->zygote_.drop(), begun.error();
+    return oracle;
+  }
+  Oracle(const Oracle&) = delete;
+  Oracle& operator=(const Oracle&) = delete;
+  ~Oracle() {
+    if (!zygote_.held()) return;
+    ask(Control::kEnd);
+    if (!zygote_->end_block(kEndMs).ok()) zygote_.drop();
+  }
+
+  bool works() const { return zygote_.held(); }
+
+  Result<std::vector<Answer>> answer(const BoundTask& task, std::span<const HostTensor> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      std::memcpy(rooms_.window.data() + layout_.offsets[i], inputs[i].bytes.data(), inputs[i].bytes.size());
+    ask(++asked_);
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    while (control().done.load(std::memory_order_acquire) != asked_) {
+      if (zygote_->reply_waits()) return failure(task);
+      if (seconds_since(begin_ns) > kEvaluateSeconds)
+        return zygote_.drop(), module_failed(task, "it took too long");
+      nap(control().done, control().done.load(), kPatience);
+    }
+    std::vector<Answer> answers;
+    const auto* from = reinterpret_cast<const double*>(rooms_.outputs.data());
+    for (const OutputDecl& output : task.spec->outputs) {
+      const auto count = element_count(task.shape_of(output.name));
+      Answer& answer = answers.emplace_back();
+      answer.exact.assign(from, from + count);
+      answer.usual.assign(from + count, from + 2 * count);
+      from += 2 * count;
+    }
+    return answers;
+  }
+
+ private:
+  Oracle(ZygotePool::Loan zygote, Layout layout) : zygote_(std::move(zygote)), layout_(std::move(layout)) {}
+  Control& control() const { return *reinterpret_cast<Control*>(rooms_.control.data()); }
+  void ask(std::uint32_t number) { say(control().go, number); }
+
+  /// Its process has ended.
+  Error failure(const BoundTask& task) {
+    const auto reply = zygote_->end_block(kEndMs);
+    if (!reply.ok()) return zygote_.drop(), reply.error();
+    const Error error = module_failed(task, *reply, rooms_);
+    ZygotePool::Loan(std::move(zygote_));  // which is well, and goes back
+    return error;
+  }
+
+  ZygotePool::Loan zygote_;
+  const Layout layout_;
+  Zygote::Rooms rooms_;
+  std::uint32_t asked_ = 0;
+};
+
+ReferenceRoom::ReferenceRoom(const ZygoteOptions& options)
+    : zygotes_(options), most_busy_(options.gpu ? 1 : kMostBusy) {}
+ReferenceRoom::~ReferenceRoom() = default;
+
+Result<std::unique_ptr<ReferenceRoom::Oracle>> ReferenceRoom::take_oracle(const BoundTask& task,
+                                                                          const Key& key) {
+  {
+    std::unique_lock lock(mutex_);
+    oracle_free_.wait(lock, [&] { return busy_[key] < most_busy_; });
+    ++busy_[key];
+    const auto found = std::ranges::find(idle_, key, &std::pair<Key, std::unique_ptr<Oracle>>::first);
+    if (found != idle_.end()) {
+      auto oracle = std::move(found->second);
+      idle_.erase(found);
+      return oracle;
+    }
+  }
+  auto started = Oracle::start(zygotes_, task, seed_of(task));
+  if (!started.ok()) give_back(key, nullptr);
+  return started;
+}
+
+void ReferenceRoom::give_back(const Key& key, std::unique_ptr<Oracle> oracle) {
+  std::unique_ptr<Oracle> leaves;  // ends without the lock
+  {
+    std::lock_guard lock(mutex_);
+    if (--busy_[key] == 0) busy_.erase(key);
+    if (oracle) idle_.emplace_back(key, std::move(oracle));
+    if (idle_.size() > kMostIdleOracles) {
+      leaves = std::move(idle_.front().second);
+      idle_.erase(idle_.begin());
+    }
+  }
+  oracle_free_.notify_all();
 }
 
 Result<std::vector<ReferenceRoom::Answer>> ReferenceRoom::evaluate(const BoundTask& task,
                                                                    std::span<const HostTensor> inputs) {
-  const Layout layout = lay_out_inputs(task);
-  std::size_t elements = 0;
-  for (const OutputDecl& output : task.spec->outputs)
-    elements += static_cast<std::size_t>(element_count(task.shape_of(output.name)));
-  LATHE_TRY(const Zygote::Rooms rooms,
-            Zygote::make_rooms({.window = layout.bytes, .outputs = 2 * elements * sizeof(double)}));
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    std::memcpy(rooms.window.data() + layout.offsets[i], inputs[i].bytes.data(), inputs[i].bytes.size());
-  LATHE_TRY(auto zygote, zygotes_.take());
-  const ProgramText program = text_of_reference(*task.spec, seed_of(task));
-  const Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-  const auto reply =
-      loaded.ok() ? zygote->run_step('e', rooms, kEvaluateSeconds, {}) : Result<ChildReply>(loaded.error());
-  if (!reply.ok()) return zygote.drop(), reply.error();
-  if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
-  std::vector<Answer> answers;
-  const auto* from = reinterpret_cast<const double*>(rooms.outputs.data());
-  for (const OutputDecl& output : task.spec->outputs) {
-    const auto count = element_count(task.shape_of(output.name));
-    Answer& answer = answers.emplace_back();
-    answer.exact.assign(from, from + count);
-    answer.usual.assign(from + count, from + 2 * count);
-    from += 2 * count;
-  }
+  const Key key{task.spec->digest, task.dims};
+  LATHE_TRY(auto oracle, take_oracle(task, key));
+  auto answers = oracle->answer(task, inputs);
+  if (!oracle->works()) oracle = nullptr;
+  give_back(key, std::move(oracle));
   return answers;
 }
 

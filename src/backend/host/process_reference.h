@@ -1,10 +1,12 @@
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/host/program.h"
 #include "backend/host/zygote.h"
@@ -16,7 +18,8 @@ namespace lathe::host {
 /// Runs the modules of tasks, in processes that run no candidate. Thread-safe.
 class ReferenceRoom {
  public:
-  explicit ReferenceRoom(const ZygoteOptions& options) : zygotes_(options) {}
+  explicit ReferenceRoom(const ZygoteOptions& options);
+  ~ReferenceRoom();
 
   /// The module's constructor arguments and parameters at a shape. Parameters come from a secret
   /// seed, and are the same as long as this object lives. Errors: kInvalid, with the module's
@@ -35,11 +38,28 @@ class ReferenceRoom {
  private:
   std::uint64_t seed_of(const BoundTask& task) const;
   Result<nlohmann::json> describe(const BoundTask& task, UniqueFd& state);
+  Result<std::shared_ptr<const Model>> make_model(const BoundTask& task);
+
+  /// A task's module at one shape.
+  using Key = std::pair<Digest, Dims>;
+  class Oracle;
+  struct KnownModel {
+    std::mutex making;
+    std::shared_ptr<const Model> model;
+  };
+  std::shared_ptr<KnownModel> known_model(const Key& key);
+  Result<std::unique_ptr<Oracle>> take_oracle(const BoundTask& task, const Key& key);
+  /// Null: it is broken.
+  void give_back(const Key& key, std::unique_ptr<Oracle> oracle);
 
   const Seed secret_ = Seed::from_system();
   ZygotePool zygotes_;
+  const int most_busy_;  ///< oracles of one key
   std::mutex mutex_;
-  std::map<std::pair<Digest, Dims>, std::shared_ptr<const Model>> models_;
+  std::condition_variable oracle_free_;
+  std::vector<std::pair<Key, std::shared_ptr<KnownModel>>> models_;  ///< the longest unused first
+  std::vector<std::pair<Key, std::unique_ptr<Oracle>>> idle_;        ///< the same
+  std::map<Key, int> busy_;
 };
 
 /// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be

@@ -123,6 +123,10 @@ Result<ChildReply> Zygote::run_step(char step, const Rooms& rooms, double timeou
   }
 }
 
+Status Zygote::begin_answers(double seconds) const {
+  return process_.channel().send(block_frame('e', 0, 0, seconds));
+}
+
 Status Zygote::begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const {
   return process_.channel().send(block_frame('b', poison, calls, ready_seconds));
 }

@@ -71,9 +71,12 @@ class Zygote {
   Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
               const Extensions& extensions, const DeviceWindows* windows = nullptr);
 
-  /// Forks a child that does `step` ('s' build, 'd' describe, 'e' evaluate) and ends.
+  /// Forks a child that does `step` ('s' build, 'd' describe, 't' find the signature) and ends.
   Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds,
                               const CancelToken& cancel);
+  /// Forks a child that answers with the module's outputs whenever `go` in the control page rises.
+  /// The reply is to be received.
+  Status begin_answers(double seconds) const;
   /// Forks a child that runs calls as the desk says. The reply is to be received.
   Status begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const;
   Result<ChildReply> end_block(int timeout_ms) const;

@@ -36,6 +36,7 @@ inline constexpr std::uint32_t kMostTensors = 64;
 /// anything into it: `done` is a hint to stop it, `outputs` says where to look, and the rest is for
 /// messages.
 struct Control {
+  static constexpr std::uint32_t kEnd = 0xffffffff;  ///< in `go`, of a process with a task's module
   alignas(128) std::atomic<std::uint32_t> ready;
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;

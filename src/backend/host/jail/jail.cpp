@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
-#include <linux/futex.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -24,6 +23,7 @@
 
 #include "backend/host/jail/desk.h"
 #include "backend/host/jail/filter.h"
+#include "backend/host/jail/futex.h"
 
 namespace lathe::host {
 namespace {
@@ -34,21 +34,6 @@ std::int64_t now_ns() {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
-}
-
-void wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-}
-
-void say(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  word.store(value, std::memory_order_release);
-  wake(word);
-}
-
-/// Waits a moment for a word to change.
-void nap(std::atomic<std::uint32_t>& word, std::uint32_t value, long ns) {
-  const timespec limit{0, ns};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
 /// Where this thread runs. A copy made on another processor takes the outputs out of the cache of
@@ -298,6 +283,18 @@ void lathe_host_await(void* control, std::uint32_t call) {
 }
 
 /// For a child: its call has ended, and its outputs are where `outputs` says.
+/// For a process that runs the task's own module: sleeps until the broker asks for the answer
+/// `number`. 0: it wants no more.
+int lathe_host_doze(void* control, std::uint32_t number) {
+  auto& shared = *static_cast<Control*>(control);
+  for (;;) {
+    const std::uint32_t asked = shared.go.load(std::memory_order_acquire);
+    if (asked == lathe::host::Control::kEnd) return 0;
+    if (asked >= number) return 1;
+    lathe::host::nap(shared.go, asked, 500'000'000);
+  }
+}
+
 void lathe_host_publish(void* control, std::uint32_t call, const std::uint64_t* outputs,
                         std::uint32_t count) {
   auto& shared = *static_cast<Control*>(control);
