@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -147,6 +148,7 @@ struct BlockRequest {
   bool measure_rms = false;        ///< fill BlockOutcome::rms: for the naive build
   bool timed = false;              ///< its wall_ns matters: nobody else computes on the device meanwhile
   CancelToken cancel = {};         ///< once raised, the block is killed: kInfra, "cancelled"
+  std::atomic<std::int64_t>* waited_ns = nullptr;  ///< is told for how long others had the device
 };
 
 struct BlockOutcome {
@@ -199,6 +201,7 @@ struct Runner {
   static constexpr int kFresh = -1;   ///< one that has run nothing
   static constexpr int kShared = -2;  ///< one that has run nothing but the gym's own baselines
   int process = 0;                    ///< else of the candidate's own, which run nothing but it, by number
+  std::uint64_t evaluation = 0;       ///< of the candidate: what another one's have met is withheld in it
 };
 
 /// What the device has been doing for blocks since the backend was made.

@@ -1,5 +1,7 @@
 #include "backend/device_lane.h"
 
+#include "base/clock.h"
+
 namespace lathe {
 
 DeviceLane::DeviceLane(Grain grain, const std::string& device)
@@ -16,8 +18,10 @@ DeviceLane::DeviceLane(Grain grain, const std::string& device, const Result<std:
 
 DeviceLane::Lease DeviceLane::take(Use use, Grain grain, const CancelToken& cancel) {
   if (grain != grain_) return {};
+  const std::int64_t begin_ns = steady_clock().now_ns();
   enter(use);
   Lease entered(*this, use);
+  entered.waited_ns_ = steady_clock().now_ns() - begin_ns;
   if (!lock_) return entered;
   entered.hold_ =
       lock_->take(use == Use::kTiming ? DeviceLock::Mode::kAlone : DeviceLock::Mode::kShared, cancel);

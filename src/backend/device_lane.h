@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -37,11 +38,15 @@ class DeviceLane {
     Lease() = default;
     Lease(DeviceLane& lane, Use use) : lane_(&lane), use_(use) {}
     Lease(Lease&& other) noexcept
-        : lane_(std::exchange(other.lane_, nullptr)), use_(other.use_), hold_(std::move(other.hold_)) {}
+        : lane_(std::exchange(other.lane_, nullptr)),
+          use_(other.use_),
+          hold_(std::move(other.hold_)),
+          waited_ns_(other.waited_ns_) {}
     Lease& operator=(Lease&& other) noexcept {
       std::swap(lane_, other.lane_);
       std::swap(use_, other.use_);
       std::swap(hold_, other.hold_);
+      std::swap(waited_ns_, other.waited_ns_);
       return *this;
     }
     ~Lease() {
@@ -49,12 +54,15 @@ class DeviceLane {
       if (lane_) lane_->leave(use_);
     }
     bool held() const { return lane_ != nullptr; }
+    /// For how long others of this process had the device.
+    std::int64_t waited_ns() const { return waited_ns_; }
 
    private:
     friend class DeviceLane;
     DeviceLane* lane_ = nullptr;
     Use use_ = Use::kWork;
     DeviceLock::Hold hold_;
+    std::int64_t waited_ns_ = 0;
   };
 
   /// Waits for its turn; returns at once, holding nothing, where this device's leases have another

@@ -79,7 +79,8 @@ class NextKernel {
     LATHE_TRY(BuildResult built, backend.build(next.candidate_, bound));
     next.artifact_ = std::move(built.artifact);
     LATHE_TRY(const auto reference, backend.make_reference(task));
-    LATHE_TRY(next.workload_, make_verify_workload(backend, *reference, bound, Seed::from_number(1), false));
+    LATHE_TRY(next.workload_,
+              make_verify_workload(backend, *reference, bound, Seed::from_number(1), Coverage::kMostTelling));
     return next;
   }
 

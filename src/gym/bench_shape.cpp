@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::array kMainDistributions = {Distribution::kNormal, Distribution::kHeavyTail,
                                            Distribution::kProbe, Distribution::kLarge};
+constexpr double kSmallFlops = 3e7;  // a shape this small is always verified on every distribution
 constexpr double kTrialsNs = 1.2e6;  // what a call on each trial of a timing workload fills
 constexpr double kMaxTrials = 96;
 // How long a block's start takes differs by a microsecond between processes
@@ -50,6 +51,16 @@ Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundT
   LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, options));
   if (!sample) return std::optional<Trial>();
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
+}
+
+std::vector<Distribution> choose(Coverage coverage, const Seed& secret) {
+  std::vector<Distribution> main(kMainDistributions.begin(), kMainDistributions.end()), others;
+  for (const Distribution distribution : all_distributions())
+    if (std::ranges::find(main, distribution) == main.end()) others.push_back(distribution);
+  if (coverage == Coverage::kOthers) return others;
+  if (coverage == Coverage::kMostTelling) others = {others[Rng(secret).below(others.size())]};
+  main.insert(main.end(), others.begin(), others.end());
+  return main;
 }
 
 /// Where the trials' known parts are: evenly spread from a secret place on, in a secret order. Of a
@@ -107,6 +118,10 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   return backend.prepare(std::move(workload));
 }
 
+Coverage coverage_for(const BoundTask& task) {
+  return task.flops < kSmallFlops ? Coverage::kEverything : Coverage::kMostTelling;
+}
+
 int trials_for_calls_of(double call_ns) {
   return static_cast<int>(std::clamp(std::ceil(kTrialsNs / std::max(call_ns, 1.0)), 2.0, kMaxTrials));
 }
@@ -120,18 +135,19 @@ int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks) {
 
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
-                                                             bool all) {
+                                                             Coverage coverage) {
   Workload workload;
   workload.task = task;
-  const auto distributions = all ? all_distributions() : std::span<const Distribution>(kMainDistributions);
+  const std::vector<Distribution> distributions = choose(coverage, seed.derive("distribution"));
   std::vector<std::optional<Trial>> trials(distributions.size());
   const bool huge = task.output_elements() > kWholeElements;
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
     const Seed own = seed.derive("verify", i);
     const Part part{kWholeElements / 4, Rng(own.derive("part")).uniform()};
+    const bool in_part = huge && (i > 0 || coverage == Coverage::kOthers);
     LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], own,
-                                    huge && i > 0 ? std::optional(part) : std::nullopt));
+                                    in_part ? std::optional(part) : std::nullopt));
     return Ok{};
   }));
   for (std::optional<Trial>& trial : trials)

@@ -34,11 +34,19 @@ struct WorkloadOptions {
   bool with_guest = false;             ///< one trial more, of mixed inputs: see time_quickly()
 };
 
-/// One trial a distribution that the task allows. `all` is for small shapes; otherwise the four
-/// that catch most.
+/// Which distributions a shape is verified on.
+enum class Coverage {
+  kEverything,
+  kMostTelling,  ///< the four that catch most, and a secret one of the others
+  kOthers,       ///< all but these four
+};
+/// What every evaluation can afford.
+Coverage coverage_for(const BoundTask& task);
+
+/// One trial for each distribution that the task allows.
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
-                                                             bool all);
+                                                             Coverage coverage);
 
 /// How large a shape may be that every evaluation runs once more: beyond the scored shapes, unless
 /// one call of a slow kernel or the reference would take seconds.

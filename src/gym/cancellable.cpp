@@ -5,12 +5,13 @@ namespace {
 
 class CancellableSession final : public Session {
  public:
-  CancellableSession(std::unique_ptr<Session> inner, CancelToken cancel)
-      : inner_(std::move(inner)), cancel_(std::move(cancel)) {}
+  CancellableSession(std::unique_ptr<Session> inner, CancelToken cancel, std::atomic<std::int64_t>* waited_ns)
+      : inner_(std::move(inner)), cancel_(std::move(cancel)), waited_ns_(waited_ns) {}
 
   BlockOutcome run(const BlockRequest& request) override {
     BlockRequest cancellable = request;
     cancellable.cancel = cancel_;
+    cancellable.waited_ns = waited_ns_;
     return inner_->run(cancellable);
   }
 
@@ -23,6 +24,7 @@ class CancellableSession final : public Session {
  private:
   std::unique_ptr<Session> inner_;
   CancelToken cancel_;
+  std::atomic<std::int64_t>* waited_ns_;
 };
 
 class CancellableReference final : public Reference {
@@ -71,8 +73,10 @@ Result<std::unique_ptr<Session>> CancellableBackend::open(const Candidate& candi
                                                           std::shared_ptr<const Workload> workload,
                                                           Runner runner) {
   if (cancel_.cancelled()) return cancelled_error();
+  if (evaluation_ > 0 && candidate.digest == candidate_) runner.evaluation = evaluation_;
   LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload), runner));
-  return std::unique_ptr<Session>(std::make_unique<CancellableSession>(std::move(session), cancel_));
+  return std::unique_ptr<Session>(
+      std::make_unique<CancellableSession>(std::move(session), cancel_, waited_ns_));
 }
 
 std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel) {

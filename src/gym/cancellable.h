@@ -14,6 +14,14 @@ Error cancelled_error();
 class CancellableBackend final : public Backend {
  public:
   CancellableBackend(Backend& inner, CancelToken cancel) : inner_(inner), cancel_(std::move(cancel)) {}
+  /// For evaluation number `evaluation`, of `candidate`: its processes are that evaluation's own.
+  CancellableBackend(Backend& inner, CancelToken cancel, const Digest& candidate, std::uint64_t evaluation,
+                     std::atomic<std::int64_t>* waited_ns)
+      : inner_(inner),
+        cancel_(std::move(cancel)),
+        candidate_(candidate),
+        evaluation_(evaluation),
+        waited_ns_(waited_ns) {}
 
   const DeviceInfo& device() const override { return inner_.device(); }
   Result<DevicePeaks> peaks() override { return inner_.peaks(); }
@@ -49,6 +57,9 @@ class CancellableBackend final : public Backend {
  private:
   Backend& inner_;
   CancelToken cancel_;
+  Digest candidate_;
+  std::uint64_t evaluation_ = 0;
+  std::atomic<std::int64_t>* waited_ns_ = nullptr;
 };
 
 /// A reference that evaluates nothing more once the token is raised: kCancelled. `inner` must

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -58,9 +59,10 @@ struct Job {
   std::int64_t submitted_ns = 0;
   CancelToken token;  ///< what the work for it listens to
   bool finished = false;
-  std::int64_t judged_since_ns = 0;  ///< 0: not yet
-  double waited_before = 0;          ///< the lane's waited_seconds() then
-  CancelToken judging = {};          ///< ends with `token`, or when the evaluation takes too long
+  std::int64_t judged_since_ns = 0;         ///< 0: not yet
+  double waited_before = 0;                 ///< the lane's waited_seconds() then
+  std::atomic<std::int64_t> waited_ns = 0;  ///< of its blocks, for other evaluations'
+  CancelToken judging = {};                 ///< ends with `token`, or when the evaluation takes too long
   BuiltCandidate built = {};
   double queue_seconds = 0, build_seconds = 0;
 };
@@ -358,7 +360,8 @@ class LocalGym final : public Gym {
         job->waited_before = backend_.lane().waited_seconds();
       }
       auto judged = without_exceptions([&]() -> Result<Verdict> {
-        return job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging);
+        return job->task->bench->evaluate(job->built, job->request.depth, backend_, job->judging,
+                                          &job->waited_ns);
       });
       Verdict verdict = judged.ok() ? *std::move(judged) : machine_failed(job->request, judged.error());
       if (job->judging.cancelled()) take_too_long(*job, verdict);
@@ -375,9 +378,11 @@ class LocalGym final : public Gym {
     return is_long ? options_.final_timeout_seconds : options_.screen_timeout_seconds;
   }
 
-  /// Without what other processes held the device: that is no candidate's fault.
+  /// Without what other processes and other evaluations held the device: that is no candidate's
+  /// fault.
   double judged_seconds(const Job& job) const {
-    return seconds_since(job.judged_since_ns) - (backend_.lane().waited_seconds() - job.waited_before);
+    return seconds_since(job.judged_since_ns) - (backend_.lane().waited_seconds() - job.waited_before) -
+           1e-9 * static_cast<double>(job.waited_ns.load());
   }
 
   void take_too_long(const Job& job, Verdict& verdict) const {

@@ -41,10 +41,11 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) con
   return hidden;
 }
 
-Status TaskBench::make_verify_data(const Scope& scope, const Seed& seed, bool all, BenchShape& shape) const {
-  LATHE_TRY(shape.verify, shape.large
-                              ? make_large_workload(scope.backend, scope.reference, shape.task, seed)
-                              : make_verify_workload(scope.backend, scope.reference, shape.task, seed, all));
+Status TaskBench::make_verify_data(const Scope& scope, const Seed& seed, Coverage coverage,
+                                   BenchShape& shape) const {
+  LATHE_TRY(shape.verify,
+            shape.large ? make_large_workload(scope.backend, scope.reference, shape.task, seed)
+                        : make_verify_workload(scope.backend, scope.reference, shape.task, seed, coverage));
   return Ok{};
 }
 
@@ -84,9 +85,11 @@ Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const S
     if (verdict.depth == Depth::kScreen) {
       timed = ShapeTimer(site(scope, i), anchors_[i], own, made_stand_ins(i))
                   .screen(built.candidate, built.artifacts[i]);
-      if (timed.wants_stand_ins)
+      if (timed.wants_stand_ins) {
+        if (!is_baseline(built.candidate)) scope.backend.on_idle(built.candidate);  // it has met trials
         timed = ShapeTimer(site(scope, i), anchors_[i], own.derive("again"), stand_ins(scope, i))
                     .screen(built.candidate, built.artifacts[i]);
+      }
     } else {
       timed = ShapeTimer(site(scope, i), anchors_[i], own).final(built.candidate, built.artifacts[i]);
     }
@@ -125,10 +128,15 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
 }
 
 Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
-                            Evidence& evidence, bool scored_too) const {
+                            Evidence& evidence, bool suspicious) const {
   std::vector<HiddenShape> fresh = draw_hidden(seed);
-  for (const NamedShape& shape : spec_->shapes)
-    if (scored_too) fresh.push_back({shape.dims});
+  for (const BenchShape& shape : shapes_) {
+    if (shape.hidden) continue;
+    if (suspicious)
+      fresh.push_back({shape.task.dims});
+    else if (coverage_for(shape.task) != Coverage::kEverything)
+      fresh.push_back({shape.task.dims, false, Coverage::kOthers});
+  }
   std::vector<Finding> findings(fresh.size());
   std::vector<Evidence> found(fresh.size());
   (void)for_each_index(static_cast<int>(fresh.size()), scope.backend.device().lanes, [&](int i) -> Status {
@@ -156,7 +164,7 @@ Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, 
   if (!bound.ok()) return broken(bound.error());
   shape.task = *std::move(bound);
   if (!scope.backend.covers(built.candidate, shape.task)) return {};
-  if (const Status made = make_verify_data(scope, seed.derive("inputs"), true, shape); !made.ok())
+  if (const Status made = make_verify_data(scope, seed.derive("inputs"), fresh.coverage, shape); !made.ok())
     return broken(made.error());
   const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
   if (!naive.finding.passed())
@@ -220,11 +228,12 @@ bool TaskBench::control_runs(const Scope& scope, const Seed& secret) const {
 }
 
 Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
-                            const CancelToken& cancel) const {
-  CancellableBackend cancellable(backend, cancel);
+                            const CancelToken& cancel, std::atomic<std::int64_t>* waited_ns) const {
+  const std::uint64_t number = ++evaluations_;
+  CancellableBackend cancellable(backend, cancel, built.candidate.digest, number, waited_ns);
   const auto reference = make_cancellable(*reference_, cancel);
   const Scope scope{cancellable, *reference, cancel};
-  const Seed secret = options_.secret.derive("evaluation", ++evaluations_);
+  const Seed secret = options_.secret.derive("evaluation", number);
   Verdict verdict;
   verdict.depth = depth;
   verdict.candidate = built.candidate.digest;
@@ -239,17 +248,22 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
   if (built.finding.passed() && (options_.inspect_code || depth == Depth::kFinal || depth == Depth::kProfile))
     inspect(scope, built, verdict);
   const Verdict untried = verdict;
+  // Processes that have met the inputs which a timing withholds serve no other timing.
+  const auto end_processes = [&] {
+    if (!is_baseline(built.candidate)) backend.on_idle(built.candidate);
+  };
   Finding finding = judge(scope, built, secret, verdict);
   if (may_be_the_candidates(finding) && control_runs(scope, secret.derive("control"))) {
     const auto spent = std::move(verdict.stage_seconds);
     verdict = untried;
     verdict.stage_seconds = spent;
+    end_processes();
     finding = judge(scope, built, secret.derive("again"), verdict);
     if (may_be_the_candidates(finding) && control_runs(scope, secret.derive("control", 1)))
       finding = {Outcome::kCrash, finding.reason,
                  "twice with this candidate and never with the naive build: " + finding.detail};
   }
-  if (!is_baseline(built.candidate)) backend.on_idle(built.candidate);
+  end_processes();
   verdict.outcome = finding.outcome;
   verdict.reason = finding.reason;
   verdict.detail = finding.detail;

@@ -34,8 +34,9 @@ class TaskBench {
   /// Verifies, then times to the depth asked for. Fills everything of the verdict but queue and
   /// build seconds. The work ends soon after the token is raised; its verdict is void then.
   /// Thread-safe.
-  Verdict evaluate(const BuiltCandidate& built, Depth depth, Backend& backend,
-                   const CancelToken& cancel) const;
+  /// `waited_ns` is told for how long its blocks waited for other evaluations'.
+  Verdict evaluate(const BuiltCandidate& built, Depth depth, Backend& backend, const CancelToken& cancel,
+                   std::atomic<std::int64_t>* waited_ns = nullptr) const;
 
   const TaskBaselines& baselines() const { return baselines_; }
   /// Inputs, outputs and references.
@@ -95,13 +96,14 @@ class TaskBench {
   struct HiddenShape {
     Dims dims;
     bool large = false;
+    Coverage coverage = Coverage::kEverything;
   };
   std::vector<HiddenShape> draw_hidden(const Seed& seed) const;
   TimingSite site(const Scope& scope, std::size_t shape) const {
     return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
   }
   /// The workload to verify on; of a large shape one that is known in part.
-  Status make_verify_data(const Scope& scope, const Seed& seed, bool all, BenchShape& shape) const;
+  Status make_verify_data(const Scope& scope, const Seed& seed, Coverage coverage, BenchShape& shape) const;
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
   bool is_baseline(const Candidate& candidate) const;
   Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
@@ -114,8 +116,10 @@ class TaskBench {
   /// healthy.
   bool control_runs(const Scope& scope, const Seed& secret) const;
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
+  /// On new hidden shapes and, where the time is `suspicious`, on new inputs of the scored ones;
+  /// else on those that their verification left out.
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
-                   bool scored_too) const;
+                   bool suspicious) const;
   Finding reverify_at(const Scope& scope, const BuiltCandidate& built, const HiddenShape& fresh,
                       const Seed& seed, Evidence& evidence) const;
 

@@ -12,8 +12,7 @@
 namespace lathe {
 namespace {
 
-constexpr double kSmallFlops = 3e7;  // a shape this small is verified on every distribution
-constexpr int kScreenTrials = 32;    // each costs a screen's process its share of mapping memory
+constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
 using Use = DeviceLane::Use;
@@ -107,7 +106,7 @@ Status TaskBench::make_data(const Scope& scope) {
     const std::size_t s = job - timed;
     BenchShape& shape = shapes_[s];
     return make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
-                            shape.hidden || shape.task.flops < kSmallFlops, shape);
+                            shape.hidden ? Coverage::kEverything : coverage_for(shape.task), shape);
   });
 }
 

@@ -25,6 +25,10 @@ Outcome to_outcome(BlockStatus status) {
   return Outcome::kInfra;
 }
 
+/// A kernel could say in its outputs, in the address of a fault or in an exception's text what its
+/// inputs are, and others would know by them that they are timed.
+constexpr const char* kTimedCall = "in a timed call, whose inputs are secret";
+
 /// Places of outputs that are known in part are secret: a patient policy would map them.
 std::string describe(const Comparison& comparison, const Expected& expected, const OutputDecl& output) {
   if (expected.before + expected.behind > 0)
@@ -89,15 +93,23 @@ Finding judge_open(const Error& error) {
 }
 
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials) {
-  if (outcome.status != BlockStatus::kOk) return {to_outcome(outcome.status), outcome.reason, outcome.detail};
+  if (outcome.status != BlockStatus::kOk) {
+    const bool by_candidate =
+        outcome.status == BlockStatus::kCrash || outcome.status == BlockStatus::kTampered;
+    return {to_outcome(outcome.status), outcome.reason,
+            workload.timed && by_candidate ? kTimedCall : outcome.detail};
+  }
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t)
     for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
       const Comparison& comparison = outcome.outputs[t][i];
       if (comparison.pass) continue;
+      const OutputDecl& output = workload.task.spec->outputs[i];
+      if (workload.timed)
+        return {Outcome::kWrong, comparison.reason,
+                fmt::format("output '{}': off {}", output.name, kTimedCall)};
       const Trial& trial = workload.trials[static_cast<std::size_t>(trials[t])];
       return {Outcome::kWrong, comparison.reason,
-              fmt::format("{} ({} inputs, {})",
-                          describe(comparison, trial.expected[i], workload.task.spec->outputs[i]),
+              fmt::format("{} ({} inputs, {})", describe(comparison, trial.expected[i], output),
                           name(trial.distribution), shape_name(workload.task.dims, *workload.task.spec))};
     }
   return {};

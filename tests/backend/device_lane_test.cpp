@@ -201,6 +201,18 @@ TEST_F(DeviceLaneTest, LanesOfOneProcessExcludeEachOther) {
   EXPECT_TRUE(timing.returns_within(kLong));
 }
 
+TEST_F(DeviceLaneTest, ALeaseSaysForHowLongOthersHadTheDevice) {
+  DeviceLane lane(Grain::kBlock, "gpu", folder_);
+  auto first = lane.take(Use::kTiming, Grain::kBlock);
+  std::atomic<std::int64_t> waited_ns = 0;
+  std::thread second([&] { waited_ns = lane.take(Use::kTiming, Grain::kBlock).waited_ns(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  first = {};
+  second.join();
+  EXPECT_GT(waited_ns, 0);
+  EXPECT_EQ(DeviceLane(Grain::kStage, "gpu", folder_).take(Use::kTiming, Grain::kBlock).waited_ns(), 0);
+}
+
 TEST_F(DeviceLaneTest, CancellingEndsTheWaitAndLeavesTheLaneFree) {
   Holder other(folder_, "timing");
   other.line();

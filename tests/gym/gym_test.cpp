@@ -583,6 +583,45 @@ TEST_F(GymTest, AFinalDrawsHiddenShapesAnew) {
   EXPECT_GT(shapes.size(), 4u);
 }
 
+TEST_F(GymTest, AFinalChecksALargeScoredShapeOnEveryDistribution) {
+  const auto task = parse_task(R"toml(
+name = "product"
+dims = { n = [256, 256] }
+tensor = [{ name = "a", shape = ["n", "n"] }, { name = "b", shape = ["n", "n"] }]
+graph = "y = matmul(a, b)"
+baselines = ["naive"]
+shape = [{ name = "main", n = 256 }]
+)toml",
+                               "product.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto gym = connect();
+  const auto distributions = [&](Depth depth) {
+    const std::string text =
+        "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"a\", \"b\", \"y\", \"n\"]\n*/\n";
+    const auto verdict = evaluate_alone(
+        *gym.client,
+        {.task = std::make_shared<const TaskSpec>(*task), .text = text, .name = "good", .depth = depth});
+    std::set<std::string> met;
+    if (!verdict.ok()) return met;
+    for (const CaseEvidence& one : verdict->evidence.cases)
+      if (!one.hidden || one.shape == "n=256") met.insert(one.distribution);
+    return met;
+  };
+  backend_.script("good", timed(2000));
+  EXPECT_LT(distributions(Depth::kVerify).size(), all_distributions().size());
+  EXPECT_GE(distributions(Depth::kFinal).size(), all_distributions().size());
+}
+
+TEST_F(GymTest, NoTwoEvaluationsOfACandidateShareItsProcesses) {
+  backend_.script("candidate", timed(2000));
+  const auto gym = connect();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(evaluate_alone(*gym.client, request("candidate")).ok());
+  const auto evaluations = backend_.evaluations_of("candidate");
+  EXPECT_EQ(evaluations.size(), 2u);
+  EXPECT_FALSE(evaluations.contains(0));
+  EXPECT_EQ(backend_.evaluations_of("naive"), (std::set<std::uint64_t>{0}));
+}
+
 TEST_F(GymTest, ABadPlanIsABuildFailureThatNamesThePlace) {
   const auto gym = connect();
   EvaluationRequest bad = request("good");

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "tests/gym/fake_task.h"
 
@@ -34,8 +37,8 @@ Verified verify(const FakeKernel& kernel, std::uint64_t secret) {
   FakeBackend backend(Seed::from_number(1));
   BenchShape shape;
   shape.task = *lathe::bind(task, task.shapes[0].dims);
-  shape.verify =
-      *make_verify_workload(backend, **make_reference(task), shape.task, Seed::from_number(2), true);
+  shape.verify = *make_verify_workload(backend, **make_reference(task), shape.task, Seed::from_number(2),
+                                       Coverage::kEverything);
   backend.script("candidate", kernel);
   Recorder session(*backend.open(scripted("candidate"), {}, shape.verify));
   Verified result;
@@ -108,6 +111,52 @@ TEST(JudgeBlock, SaysNothingOfWhereASecretPartLies) {
   const Finding finding = judge_block(outcome, workload, trials);
   EXPECT_EQ(finding.reason, "bound");
   EXPECT_EQ(finding.detail.find("1234"), std::string::npos) << finding.detail;
+}
+
+TEST(JudgeBlock, SaysNothingOfATimedCallThatACandidateCouldPutIntoIt) {
+  Workload workload;
+  BlockOutcome outcome{BlockStatus::kCrash, "oob_read", "read 3141592 bytes past the start of 'x'"};
+  EXPECT_EQ(judge_block(outcome, workload, {}).detail, outcome.detail);
+  workload.timed = true;
+  EXPECT_EQ(judge_block(outcome, workload, {}).reason, "oob_read");
+  EXPECT_EQ(judge_block(outcome, workload, {}).detail.find("3141592"), std::string::npos);
+  outcome.status = BlockStatus::kInfra;
+  EXPECT_EQ(judge_block(outcome, workload, {}).detail, outcome.detail);
+
+  const TaskSpec task = twice_task();
+  workload.task = *lathe::bind(task, task.shapes[0].dims);
+  workload.trials.resize(1);
+  workload.trials[0].expected.resize(1);
+  outcome = {.status = BlockStatus::kOk};
+  outcome.outputs = {{Comparison{.pass = false, .reason = "bound", .got = 3.14159}}};
+  const std::vector<int> trials = {0};
+  EXPECT_EQ(judge_block(outcome, workload, trials).detail.find("3.14"), std::string::npos);
+  workload.timed = false;
+  EXPECT_NE(judge_block(outcome, workload, trials).detail.find("3.14"), std::string::npos);
+}
+
+TEST(VerifyWorkload, ALargeShapeMeetsASecretOneOfTheOtherDistributions) {
+  const TaskSpec task = twice_task();
+  FakeBackend backend(Seed::from_number(1));
+  const BoundTask bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto distributions = [&](Coverage coverage, std::uint64_t seed) {
+    std::set<Distribution> drawn;
+    const auto workload =
+        make_verify_workload(backend, **make_reference(task), bound, Seed::from_number(seed), coverage);
+    for (const Trial& trial : (*workload)->trials) drawn.insert(trial.distribution);
+    return drawn;
+  };
+  const std::set<Distribution> others = distributions(Coverage::kOthers, 1);
+  std::set<Distribution> met;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto telling = distributions(Coverage::kMostTelling, seed);
+    EXPECT_LT(telling.size(), all_distributions().size());
+    std::ranges::set_intersection(telling, others, std::inserter(met, met.end()));
+  }
+  EXPECT_EQ(met, others);
+  std::set<Distribution> all = distributions(Coverage::kMostTelling, 1);
+  all.insert(others.begin(), others.end());
+  EXPECT_EQ(all, distributions(Coverage::kEverything, 1));
 }
 
 }  // namespace

@@ -189,8 +189,18 @@ Result<std::shared_ptr<const Workload>> FakeBackend::prepare(Workload workload) 
   return std::shared_ptr<const Workload>(std::move(held));
 }
 
+std::set<std::uint64_t> FakeBackend::evaluations_of(const std::string& candidate) const {
+  std::lock_guard lock(mutex_);
+  const auto found = evaluations_.find(candidate);
+  return found == evaluations_.end() ? std::set<std::uint64_t>() : found->second;
+}
+
 Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, const Artifact&,
-                                                   std::shared_ptr<const Workload> workload, Runner) {
+                                                   std::shared_ptr<const Workload> workload, Runner runner) {
+  {
+    std::lock_guard lock(mutex_);
+    evaluations_[candidate.name].insert(runner.evaluation);
+  }
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, workload->task, device_.facts));
   const FakeKernel script = kernel(candidate.name);
   if (script.open_infra) return Error{ErrorCode::kUnavailable, "no runner starts"};

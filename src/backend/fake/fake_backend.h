@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "backend/backend.h"
@@ -60,6 +61,9 @@ class FakeBackend final : public Backend {
   /// Memory of its own, of which each workload takes one byte.
   void set_memory(std::int64_t bytes) { device_.memory_bytes = bytes; }
 
+  /// The evaluations for which sessions of it were opened: Runner::evaluation.
+  std::set<std::uint64_t> evaluations_of(const std::string& candidate) const;
+
   /// How often on_idle() was called.
   std::int64_t idles() const { return idles_; }
 
@@ -94,6 +98,7 @@ class FakeBackend final : public Backend {
   std::uint64_t seeds_ = 0;
   std::map<std::string, FakeKernel> kernels_;
   std::map<std::string, std::int64_t> blocks_, sessions_;
+  std::map<std::string, std::set<std::uint64_t>> evaluations_;
 };
 
 }  // namespace lathe

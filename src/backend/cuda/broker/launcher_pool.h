@@ -43,7 +43,7 @@ struct LauncherOwner {
   bool accepts(const LauncherOwner& other) const {
     if (shared() || other.shared()) return shared() && other.shared();
     return runner.process != Runner::kFresh && runner.process == other.runner.process &&
-           candidate == other.candidate;
+           runner.evaluation == other.runner.evaluation && candidate == other.candidate;
   }
 };
 

@@ -164,6 +164,7 @@ Result<bool> CudaSession::record(const BlockRequest& request) {
   if (!launcher_) LATHE_CHECK_OK(start());
   const UsageMeter::Stage stage(*options_.usage, "record");
   const auto lease = options_.lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock, request.cancel);
+  if (request.waited_ns) *request.waited_ns += lease.waited_ns();
   if (request.cancel.cancelled()) return false;
   clear_control();
   Block block;
@@ -181,6 +182,7 @@ CudaSession::Timing CudaSession::time_block(const BlockRequest& request) {
   {
     const UsageMeter::Stage stage(*options_.usage, "lane");
     lease = options_.lane->take(use, DeviceLane::Grain::kBlock, request.cancel);
+    if (request.waited_ns) *request.waited_ns += lease.waited_ns();
     if (request.cancel.cancelled()) return timing;
   }
   const UsageMeter::Stage stage(*options_.usage, request.timed ? "timed" : "untimed");

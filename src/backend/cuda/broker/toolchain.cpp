@@ -21,7 +21,6 @@ void describe(BuildResult& result) {
     return;
   }
   result.facts.log += refusal.detail;
-  result.outcome = refusal.reason == "bad_cubin" ? Outcome::kBuildFailed : Outcome::kTampered;
 }
 
 /// The cache key of a build's log, whose performance notes hold for the cached cubin too.

@@ -93,6 +93,7 @@ enum class DeviceAttribute : int {
   kComputeMinor = 76,
   kSharedPerMultiprocessor = 81,
   kRegistersPerMultiprocessor = 82,
+  kPageableMemoryAccess = 88,
   kSharedOptIn = 97,
   kBlocksPerMultiprocessor = 106,
   kReservedSharedPerBlock = 111,

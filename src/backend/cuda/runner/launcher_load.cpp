@@ -32,6 +32,12 @@ Result<LaunchDevice> LaunchDevice::open(const std::string& vendor_library, const
   int major = 0;
   device.driver->device_attribute(&major, DeviceAttribute::kComputeMajor, 0);
   device.overlaps_steps = major >= 9;
+  int pageable = 0;
+  device.driver->device_attribute(&pageable, DeviceAttribute::kPageableMemoryAccess, 0);
+  if (pageable != 0)
+    return Error{ErrorCode::kUnavailable,
+                 "kernels could read and write their launcher's host memory (HMM or ATS)",
+                 "load the driver's nvidia_uvm with uvm_disable_hmm=1"};
   int l2_bytes = 0;
   device.driver->device_attribute(&l2_bytes, DeviceAttribute::kL2Bytes, 0);
   LATHE_TRY(device.flush,
@@ -142,6 +148,9 @@ Status Launcher::encode_maps() {
 }
 
 Status Launcher::set_up_kernels() {
+  std::map<std::string_view, std::uint32_t> most_shared;  // the attribute is a kernel's, not a launch's
+  for (const Step& step : load_.steps)
+    most_shared[step.kernel] = std::max(most_shared[step.kernel], step.shared_bytes);
   for (const Step& step : load_.steps) {
     if (step.is_node) continue;
     const Function function = functions_.at(step.kernel);
@@ -157,12 +166,13 @@ Status Launcher::set_up_kernels() {
                      fmt::format("'{}' takes {} bytes of local memory a thread, {} are allowed", step.kernel,
                                  local_bytes, kMaxLocalBytes));
     local_bytes_ = std::max(local_bytes_, local_bytes);
-    if (step.shared_bytes <= kSharedWithoutAsking) continue;
+    // Without asking a block has 48 KiB, its static shared memory included.
+    const std::uint32_t shared_bytes = most_shared.at(step.kernel);
+    if (shared_bytes == 0) continue;
     const Code code = driver_->set_function_attribute(function, FunctionAttribute::kMaxDynamicShared,
-                                                      static_cast<int>(step.shared_bytes));
+                                                      static_cast<int>(shared_bytes));
     if (const Status allowed = check(code, "dynamic shared memory"); !allowed.ok())
-      return refused("smem_overflow",
-                     fmt::format("{} bytes: {}", step.shared_bytes, allowed.error().message));
+      return refused("smem_overflow", fmt::format("{} bytes: {}", shared_bytes, allowed.error().message));
   }
   return Ok{};
 }

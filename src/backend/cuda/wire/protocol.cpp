@@ -1,5 +1,7 @@
 #include "backend/cuda/wire/protocol.h"
 
+#include <bit>
+
 #include "sandbox/wire.h"
 
 namespace lathe::cuda {
@@ -93,7 +95,7 @@ bool arg_fits(const Arg& arg, const Load& load) {
     case ArgKind::kInput:
       return below(load.layout.inputs.slots.size());
     case ArgKind::kScalar:
-      return below(load.layout.inputs.slots.size()) && (arg.bytes == 4 || arg.bytes == 8);
+      return below(load.layout.inputs.slots.size()) && arg.bytes <= 8 && std::has_single_bit(arg.bytes);
     case ArgKind::kOutput:
       return below(load.layout.outputs.slots.size());
     case ArgKind::kScratch:

@@ -63,6 +63,15 @@ TEST(CudaProtocol, ALoadComesThrough) {
   EXPECT_EQ(load->maps[0].dims, (std::vector<std::uint64_t>{64, 7}));
 }
 
+TEST(CudaProtocol, AScalarHasTheSizeOfAType) {
+  Load load = sample_load();
+  for (const int bytes : {0, 1, 2, 3, 4, 6, 8, 16}) {
+    load.steps[0].args[1].bytes = static_cast<std::uint8_t>(bytes);
+    const bool is_size = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    EXPECT_EQ(decode_load(encode(load)).ok(), is_size) << bytes;
+  }
+}
+
 TEST(CudaProtocol, ALoadThatRefersToWhatIsNotThereIsRefused) {
   Load load = sample_load();
   load.steps[0].args[0].value = 2;
