@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -97,6 +98,19 @@ struct LedgerOutcome {
   std::vector<Admission> submissions;
   std::vector<std::optional<Report>> looks;
 };
+
+/// Tasks that only refused requests have are not kept. `admissions` are those of the submissions.
+inline std::vector<StoredTask> tasks_to_keep(const LedgerChanges& changes,
+                                             std::span<const Admission> admissions) {
+  std::set<Digest> taken, refused;
+  for (std::size_t i = 0; i < admissions.size(); ++i)
+    (admissions[i] == Admission::kRefused ? refused : taken)
+        .insert(changes.submissions[i].submission.key.task);
+  std::vector<StoredTask> kept;
+  for (const StoredTask& task : changes.tasks)
+    if (taken.contains(task.digest) || !refused.contains(task.digest)) kept.push_back(task);
+  return kept;
+}
 
 /// A client's finished requests numbered above `sequence`, in order of completion.
 struct FinishedQuery {

@@ -139,7 +139,7 @@ class MemoryQueue final : public WorkQueue {
       leave(entry);
     } else {
       if (entry.charged_seconds >= 0)  // what is withdrawn, or late, took the worker's time as well
-        charge(entry, static_cast<double>(clock_.now_ns() - entry.leased_ns) * 1e-9);
+        charge(entry, seconds_of(entry));
       leases_.erase(lease);
       if (const auto worker = workers_.find(entry.worker); worker != workers_.end()) {
         worker->second.leases.erase(lease);
@@ -167,6 +167,11 @@ class MemoryQueue final : public WorkQueue {
   Result<bool> is_leased(const Digest& id) override {
     const auto found = entries_.find(id);
     return found != entries_.end() && found->second.lease != 0;
+  }
+
+  Result<double> leased_seconds(const Digest& id) override {
+    const auto found = entries_.find(id);
+    return found == entries_.end() || found->second.lease == 0 ? 0 : seconds_of(found->second);
   }
 
   Result<QueueCounts> counts() override {
@@ -283,6 +288,10 @@ class MemoryQueue final : public WorkQueue {
   bool is_another_workers(const Digest& task) const {
     return std::any_of(workers_.begin(), workers_.end(),
                        [&](const auto& worker) { return worker.second.task == task; });
+  }
+
+  double seconds_of(const Entry& entry) const {
+    return static_cast<double>(clock_.now_ns() - entry.leased_ns) * 1e-9;
   }
 
   /// Instead of the estimate; once.

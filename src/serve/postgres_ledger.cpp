@@ -475,7 +475,7 @@ class PostgresLedger final : public Ledger {
   /// One round trip, or two where something is submitted: what is new is decided between them.
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     std::vector<Query> queries = {{kBegin}, {kTurn}};
-    if (!changes.tasks.empty()) queries.push_back(tasks_query(changes.tasks));
+    if (changes.submissions.empty() && !changes.tasks.empty()) queries.push_back(tasks_query(changes.tasks));
     const auto lost_at = add_if(!changes.lost_workers.empty(), queries, [&] {
       return Query{kCountLost, PostgresParameters().add_bytes(raw_of(changes.lost_workers))};
     });
@@ -628,6 +628,8 @@ class PostgresLedger final : public Ledger {
     for (const auto& entry : changes.submissions)
       outcome.submissions.push_back(decide(entry, changes.max_all, known, additions));
     std::vector<Query> queries;
+    if (const auto tasks = tasks_to_keep(changes, outcome.submissions); !tasks.empty())
+      queries.push_back(tasks_query(tasks));
     if (!additions.ids.empty())
       queries.push_back({kAddEvaluations, PostgresParameters()
                                               .add_bytes(additions.ids)

@@ -304,7 +304,7 @@ class RedisQueue final : public SharedQueue {
       if (const auto charged = charged_.find(over.id); charged != charged_.end() && over.gone) {
         beyond -= charged->second;
         charged_.erase(charged);
-        if (over.seconds > 0) mean_cost_ += kNewest * (over.seconds - mean_cost_);
+        if (over.answered && over.seconds > 0) mean_cost_ += kNewest * (over.seconds - mean_cost_);
       }
       for (std::string text : {over.id.hex(), std::string(over.gone ? "1" : "0"), joined(over.clients),
                                fmt::format("{:.6f}", beyond)})

@@ -784,7 +784,10 @@ class TheService final : public Service {
 
   void on_withdrawn(const std::string& client, const Digest& id, State state, bool unwanted) {
     ++counts_.unanswered[std::string(serve::name(state))];
-    if (shared_) shared_turn_.over.push_back({id, unwanted, {client}, 0});
+    if (shared_) {
+      const auto seconds = queue_.leased_seconds(id);
+      shared_turn_.over.push_back({id, unwanted, {client}, seconds.ok() ? *seconds : 0, false});
+    }
     if (unwanted) {
       stop_work(id);
       if (const auto active = active_.find(id); active != active_.end()) forget(active);

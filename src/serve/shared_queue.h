@@ -32,6 +32,7 @@ class SharedQueue {
     bool gone = true;
     std::vector<std::string> clients = {};  ///< whose requests ended
     double seconds = 0;                     ///< its cost, for the fair share
+    bool answered = true;                   ///< else it was stopped: the cost says nothing of others'
   };
   /// How many evaluations of a kind a front end can use: `now` for idle workers, and `ahead` more
   /// if no other front end needs them.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/fd.h"
 #include "record/json.h"
@@ -186,14 +185,10 @@ class SqliteLedger final : public Ledger {
     for (const LedgerChanges::Withdraw& one : changes.withdrawals) {
       LATHE_TRY(outcome.withdrawals.emplace_back(), withdraw(one, changes.unix_ms));
     }
-    std::set<Digest> wanted, refused;  // a task that only refused requests have is not kept
     for (const LedgerChanges::Entry& entry : changes.submissions) {
       LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all));
-      const bool taken = outcome.submissions.back() != Admission::kRefused;
-      (taken ? wanted : refused).insert(entry.submission.key.task);
     }
-    for (const StoredTask& task : changes.tasks)
-      if (wanted.contains(task.digest) || !refused.contains(task.digest)) LATHE_CHECK_OK(add_task(task));
+    for (const StoredTask& task : tasks_to_keep(changes, outcome.submissions)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
     if (!changes.looks.empty())
       if (auto reports = find(changes.looks); reports.ok()) outcome.looks = *std::move(reports);

@@ -74,6 +74,8 @@ class WorkQueue {
   /// Workers whose heartbeats have stopped; release() is up to the caller.
   virtual Result<std::vector<std::string>> silent_workers() = 0;
   virtual Result<bool> is_leased(const Digest& id) = 0;
+  /// For how long its worker has had it; 0 where none has.
+  virtual Result<double> leased_seconds(const Digest& id) = 0;
   virtual Result<QueueCounts> counts() = 0;
 };
 

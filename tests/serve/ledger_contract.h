@@ -160,6 +160,18 @@ TEST_P(LedgerContract, WhatAWorkerNeedsAndWhoWaits) {
   EXPECT_TRUE(ledger_->overdue(1000).value().empty());
 }
 
+TEST_P(LedgerContract, TasksThatOnlyRefusedRequestsHaveAreNotKept) {
+  Submission y = make_submission("y"), z = make_submission("z");
+  y.key.task = digest_of("wanted"), z.key.task = digest_of("refused");
+  const std::vector<StoredTask> tasks = {{digest_of("wanted"), "wanted", "text"},
+                                         {digest_of("refused"), "refused", "text"}};
+  write({.tasks = tasks, .submissions = {{y, 1}, {z, 1}}, .max_all = 100});
+  EXPECT_TRUE(ledger_->task(digest_of("wanted")).value());
+  EXPECT_FALSE(ledger_->task(digest_of("refused")).value());
+  write({.tasks = {tasks[1]}});
+  EXPECT_TRUE(ledger_->task(digest_of("refused")).value()) << "by itself";
+}
+
 TEST_P(LedgerContract, ARetriedRequestIsTheSameOne) {
   EXPECT_EQ(admit(x_), Admission::kNew);
   EXPECT_EQ(admit(x_), Admission::kJoined);

@@ -78,6 +78,21 @@ TEST_P(QueueContract, ALostWorkersItemsWaitAgainAndItsOldLeaseIsOver) {
   EXPECT_TRUE(queue_->finish(fresh.number, 0.1).value());
 }
 
+TEST_P(QueueContract, WhatIsWithdrawnFromAWorkerHasCostItsClientTheTime) {
+  add(make_item("x", "task", "hasty"));
+  const auto lease = take("w").at(0);
+  EXPECT_EQ(queue_->leased_seconds(lease.item.id).value(), 0);
+  clock_.advance_ns(3'000'000'000);
+  EXPECT_EQ(queue_->leased_seconds(lease.item.id).value(), 3);
+  EXPECT_EQ(queue_->drop(lease.item.id).value(), lease.number);
+  EXPECT_EQ(queue_->leased_seconds(lease.item.id).value(), 0);
+  for (const char* one : {"1", "2", "3"}) {
+    add(make_item(std::string("hasty") + one, "task", "hasty"));
+    add(make_item(std::string("other") + one, "task", "other"));
+  }
+  for (const Lease& next : take("w", 3)) EXPECT_EQ(next.item.client, "other");
+}
+
 TEST_P(QueueContract, AWorkerThatLeavesHasNotBeenLost) {
   add(make_item("x"));
   take("w");

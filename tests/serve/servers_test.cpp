@@ -275,6 +275,19 @@ TEST_F(RedisQueueTest, ClientsShareAndPrioritiesGoFirst) {
   EXPECT_EQ(counts.by_client.at("greedy"), 51);
 }
 
+TEST_F(RedisQueueTest, WhatWasStoppedHasCostItsClientTheTime) {
+  std::vector<SharedQueue::Item> many = {item("x", "hasty")};
+  say(*a_, {.added = many});
+  EXPECT_EQ(take(*a_, 1).size(), 1u);
+  say(*a_, {.over = {{digest_of("x"), true, {"hasty"}, 3, false}}});
+  many.clear();
+  for (const char* one : {"1", "2", "3"})
+    for (const char* client : {"hasty", "other"}) many.push_back(item(std::string(client) + one, client));
+  say(*a_, {.added = many});
+  EXPECT_THAT(take(*b_, 3),
+              testing::UnorderedElementsAre(digest_of("other1"), digest_of("other2"), digest_of("other3")));
+}
+
 TEST_F(RedisQueueTest, AgeOvertakesPriority) {
   say(*a_, {.added = {item("young", "a", 1, 1'031'000), item("old", "a", 0, 1'000'000)}});
   EXPECT_THAT(take(*b_, 1), testing::ElementsAre(digest_of("old")));
