@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/fd.h"
+#include "base/parallel.h"
 #include "baseline/baseline.h"
 #include "task/sample.h"
 #include "task/task_text.h"
@@ -234,6 +235,58 @@ TEST_F(HostBackendTest, ATaskWithoutTensorsHasThoseOfItsModule) {
   EXPECT_THAT(refused_input("(lambda a: a + a.T)(torch.randn(9, 9))"), HasSubstr("symmetric"));
   EXPECT_THAT(refused_input("'text'"), HasSubstr("is a str"));
   EXPECT_THAT(refused_input("no_such_name"), HasSubstr("no_such_name"));
+}
+
+/// Of a module that doubles its input, where that has no negative number.
+class PickyReferenceTest : public HostBackendTest {
+ protected:
+  void SetUp() override {
+    HostBackendTest::SetUp();
+    if (IsSkipped()) return;
+    TaskSpec spec = task_of(
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        if float(x.min()) < 0:\n"
+        "            raise ValueError('a negative number')\n"
+        "        return x + x\n"
+        "def get_inputs():\n    return [torch.rand(4)]\n");
+    auto completed = complete_task(backend(), std::move(spec));
+    ASSERT_TRUE(completed.ok()) << completed.error().to_string();
+    spec_ = *std::move(completed);
+    task_ = *lathe::bind(spec_, {});
+    reference_ = *backend().make_reference(spec_);
+  }
+
+  Result<double> answer(double first) const {
+    const std::vector<double> values = {first, 1, 2, 3};
+    const std::vector<HostTensor> inputs = {HostTensor::encode(DType::kF32, {4}, values)};
+    const auto expected = reference_->evaluate(task_, inputs, {});
+    if (!expected.ok()) return expected.error();
+    return expected->front().value.data.front();
+  }
+
+  TaskSpec spec_;
+  BoundTask task_;
+  std::unique_ptr<Reference> reference_;
+};
+
+TEST_F(PickyReferenceTest, AnswersAgainAfterItHasFailed) {
+  EXPECT_EQ(answer(4).value(), 8);
+  EXPECT_EQ(answer(5).value(), 10);
+  const auto failed = answer(-1);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(failed.error().message, HasSubstr("a negative number"));
+  EXPECT_EQ(answer(6).value(), 12);
+}
+
+TEST_F(PickyReferenceTest, AnswersManyAtOnce) {
+  const Status done = for_each_index(24, [&](int i) -> Status {
+    LATHE_TRY(const double doubled, answer(i));
+    return doubled == 2 * i ? Status(Ok{}) : Error{ErrorCode::kInternal, "another's answer"};
+  });
+  EXPECT_TRUE(done.ok()) << done.error().to_string();
 }
 
 TEST_F(HostBackendTest, AReferencesModuleIsConfinedToo) {
