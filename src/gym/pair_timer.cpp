@@ -13,6 +13,9 @@ namespace {
 constexpr double kCheckedElements = 1 << 17;  // of a timed block, at most
 constexpr double kMuchSlower = 2;
 constexpr int kQuickRounds = 3, kMostQuickRounds = 8;
+/// Of calls so short that more rounds cost little: a process's first ones are often slow.
+constexpr int kMostShortRounds = 14;
+constexpr double kShortRoundsNs = 1e7, kStillImproves = 0.9;
 constexpr int kGuestRound = 2;             // the first that is sure to be as long as timed blocks
 constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
@@ -249,16 +252,12 @@ class PairTimer {
   /// The better block of a pair, and ranks of pairs, forget what the machine does now and then. A
   /// kernel that is itself slow in many of its blocks is as slow as they are.
   void count_slow_blocks(RatioEstimate& estimate) const {
-    const double uneven = slowness(candidate_logs_, candidate_calls_) - slowness(anchor_logs_, anchor_calls_);
+    const double typical = interquartile_mean(anchor_logs_) - interquartile_mean(candidate_logs_);
+    const double uneven = estimate.log_ratio.mid - typical;
     if (uneven <= kSlowInMany) return;
     for (double& sample : estimate.samples) sample -= uneven;
     for (double* log : {&estimate.log_ratio.low, &estimate.log_ratio.mid, &estimate.log_ratio.high})
       *log -= uneven;
-  }
-
-  /// Of a typical block beside a typical pair's better one, in logarithms.
-  static double slowness(std::span<const double> log_calls, std::span<const double> better_calls) {
-    return interquartile_mean(log_calls) - std::log(median(better_calls));
   }
 
   void examine(RatioEstimate& estimate) const {
@@ -334,8 +333,13 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
   QuickTime result;
   result.call_ns = kNever;
   int calls = 1;
-  int quiet = 0;
-  for (int round = 0; quiet < kQuickRounds && round < kMostQuickRounds; ++round) {
+  int quiet = 0, since_best = 0;
+  double spent_ns = 0, best_ns = kNever;
+  const auto wants_more = [&](int round) {
+    if (quiet < kQuickRounds && round < kMostQuickRounds) return true;
+    return since_best < kQuickRounds && round < kMostShortRounds && spent_ns < kShortRoundsNs;
+  };
+  for (int round = 0; wants_more(round); ++round) {
     std::vector<int> trials = draw_trials(workload, rule, calls, rng);
     if (round == kGuestRound) invite(workload, trials, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
@@ -343,6 +347,9 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
     if (!result.finding.passed()) return result;
     quiet += !outcome.disturbed;
     result.call_ns = std::min(result.call_ns, outcome.wall_ns / calls);
+    spent_ns += outcome.wall_ns;
+    ++since_best;
+    if (result.call_ns < kStillImproves * best_ns) best_ns = result.call_ns, since_best = 0;
     calls = calls_for(3e5, outcome.disturbed ? result.call_ns / 4 : result.call_ns, workload, rule);
   }
   result.quiet = quiet > 0;
