@@ -50,12 +50,14 @@ def install(compiled):
     def load_inline(name, cpp_sources, cuda_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
                     extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None,
                     is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True):
-        if as_list(cuda_sources) or with_cuda:
-            raise RuntimeError("this device compiles no CUDA sources; on a GPU write the kernel in Triton")
         if not is_python_module:
             raise RuntimeError("only Python modules are supported")
-        request = json.dumps({"name": str(name), "source": source_of(as_list(cpp_sources), functions),
-                              "flags": [str(flag) for flag in as_list(extra_cflags)]}, sort_keys=True)
+        wanted = {"name": str(name), "source": source_of(as_list(cpp_sources), functions),
+                  "flags": [str(flag) for flag in as_list(extra_cflags)]}
+        if as_list(cuda_sources):
+            wanted.update(kind="cuda", kernels="\n".join(as_list(cuda_sources)),
+                          kernel_flags=[str(flag) for flag in as_list(extra_cuda_cflags)])
+        request = json.dumps(wanted, sort_keys=True)
         if request not in compiled:
             raise Wanted(request)
         loader = importlib.machinery.ExtensionFileLoader(str(name), compiled[request])

@@ -22,8 +22,11 @@ constexpr std::size_t kMaxText = 4u << 20;
 
 std::string encode(const CompileJob& job) {
   WireWriter out;
-  out.text(job.source).put(job.timeout_seconds).put(static_cast<std::uint32_t>(job.flags.size()));
-  for (const std::string& flag : job.flags) out.text(flag);
+  out.text(job.source).put(job.timeout_seconds).text(job.cuda.nvcc).text(job.cuda.source);
+  for (const auto* flags : {&job.flags, &job.cuda.flags}) {
+    out.put(static_cast<std::uint32_t>(flags->size()));
+    for (const std::string& flag : *flags) out.text(flag);
+  }
   return out.take();
 }
 
@@ -32,8 +35,12 @@ Result<CompileJob> decode_compile_job(std::string_view bytes) {
   CompileJob job;
   job.source = in.text(kMaxText);
   job.timeout_seconds = in.get<double>();
-  job.flags.resize(in.count(4));
-  for (std::string& flag : job.flags) flag = in.text();
+  job.cuda.nvcc = in.text();
+  job.cuda.source = in.text(kMaxText);
+  for (auto* flags : {&job.flags, &job.cuda.flags}) {
+    flags->resize(in.count(4));
+    for (std::string& flag : *flags) flag = in.text();
+  }
   if (!in.finished()) return Error{ErrorCode::kCorrupt, "a damaged frame: compile job"};
   return job;
 }

@@ -13,10 +13,18 @@
 /// Messages between the broker and a compile worker, and the worker's main loop.
 namespace lathe::protocol {
 
+/// Kernels that nvcc compiles for a shared library of C++.
+struct CudaUnit {
+  std::string nvcc;  ///< its whole path, by which it finds what it starts; empty: there is no such unit
+  std::string source;
+  std::vector<std::string> flags;
+};
+
 struct CompileJob {
   std::string source;
   std::vector<std::string> flags;
   double timeout_seconds = 30;
+  CudaUnit cuda = {};
 };
 std::string encode(const CompileJob& job);
 Result<CompileJob> decode_compile_job(std::string_view bytes);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -47,6 +48,8 @@ class HostGpu {
   virtual const DeviceInfo& device() const = 0;
   /// What its data sheet promises, which no program exceeds.
   virtual const DevicePeaks& peaks() const = 0;
+  /// The compiler's name of it: "sm_90a".
+  virtual const std::string& arch() const = 0;
   /// What makes this GPU the only one to a process: "NAME=value".
   virtual const std::vector<std::string>& environment() const = 0;
 

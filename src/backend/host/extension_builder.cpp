@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -26,6 +28,17 @@ const std::vector<std::string> kFlags = {"-O3",
 const std::vector<std::string> kLibraries = {"-shared", "-Wl,--no-as-needed", "-lc10", "-ltorch_cpu",
                                              "-ltorch", "-ltorch_python"};
 
+const std::vector<std::string> kFlagsOfKernels = {"-O3",
+                                                  "-std=c++17",
+                                                  "-w",
+                                                  "-Xcompiler=-fPIC,-w",
+                                                  "-D_GLIBCXX_USE_CXX11_ABI=1",
+                                                  "-DTORCH_API_INCLUDE_EXTENSION_H",
+                                                  "--expt-relaxed-constexpr"};
+const std::vector<std::string> kTorchOfKernels = {"torch_cuda",
+                                                  "c10_cuda"};  // not of a PyTorch for processors
+constexpr double kKernelSeconds = 300;
+
 const std::vector<std::string> kFlagsOfC = {"-x", "c", "-O3", "-fPIC", "-w", "-shared"};
 
 /// What a candidate may add: how code is made, not where anything is.
@@ -35,6 +48,43 @@ bool is_harmless(const std::string& flag) {
       "[A-Za-z0-9_]*(=[A-Za-z0-9_.]*)?|-W[a-z][a-z0-9=-]*|-g0?|-pthread");
   return std::regex_match(flag, known) && !flag.starts_with("-fplugin") && !flag.starts_with("-fdump") &&
          !flag.starts_with("-fprofile") && !flag.starts_with("-fpreprocessed");
+}
+
+/// The same for nvcc. Those that choose a GPU are the device's own.
+bool is_harmless_to_nvcc(const std::string& flag) {
+  static const std::regex known(
+      "-O[0-3]|-?-use_fast_math|-lineinfo|--expt-[a-z-]+|-?-maxrregcount=[0-9]+|"
+      "-?-(ftz|fmad|prec-div|prec-sqrt)=(true|false)|-?-extra-device-vectorization|-std=c\\+\\+[0-9a-z]+|"
+      "-D[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.]*)?");
+  return std::regex_match(flag, known);
+}
+bool chooses_gpu(const std::string& flag) {
+  return flag.starts_with("-arch") || flag.starts_with("-gencode") || flag.starts_with("--gpu-");
+}
+
+/// Empty where there is none.
+std::string find_nvcc() {
+  const char* const home = std::getenv("CUDA_HOME");
+  for (const std::string& path : {std::string(home ? home : "") + "/bin/nvcc",
+                                  std::string("/usr/local/cuda/bin/nvcc"), std::string("/usr/bin/nvcc")}) {
+    std::error_code code;
+    if (const auto found = std::filesystem::canonical(path, code); !code) return found;
+  }
+  return {};
+}
+
+/// Of programs with kernels, beside those of the others.
+std::vector<std::string> libraries_of_kernels(const Python& python, const std::string& nvcc) {
+  std::vector<std::string> flags;
+  for (const char* folder : {"/../lib64", "/../targets/x86_64-linux/lib"})
+    flags.push_back("-L" + std::filesystem::path(nvcc).parent_path().string() + folder);
+  for (const std::string& name : kTorchOfKernels)
+    if (std::ranges::any_of(python.libraries, [&](const std::string& folder) {
+          return std::filesystem::exists(folder + "/lib" + name + ".so");
+        }))
+      flags.push_back("-l" + name);
+  flags.emplace_back("-lcudart");
+  return flags;
 }
 
 std::vector<std::string> include_flags(const Python& python) {
@@ -55,6 +105,9 @@ Status precompile(const Python& python, const std::string& staging) {
   argv.emplace_back("-I.");
   for (std::string& flag : include_flags(python)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {"-x", "c++-header", "torch/extension.h", "-o", "torch/extension.h.gch"});
+  // Of what an extension includes, kernels need a fifth, which nvcc reads three times.
+  LATHE_CHECK_OK(make_directories(staging + "/kernels/torch"));
+  LATHE_CHECK_OK(write_file_atomically(staging + "/kernels/torch/extension.h", "#include <torch/types.h>\n"));
   LATHE_TRY(const Completed run, run_command({.argv = argv, .folder = staging}, {}, kPrecompileSeconds));
   if (!run.status.ok())
     return Error{ErrorCode::kUnavailable, "torch's headers cannot be compiled: " + run.errors.substr(0, 2000),
@@ -79,6 +132,8 @@ struct ExtensionBuilder::Language {
   std::vector<std::string> flags, libraries;
   std::string before;  ///< the source
   bool precompiled = false;
+  std::string nvcc = {};  ///< for kernels beside it
+  double timeout_seconds = 0;
 };
 
 Result<CompileShop*> ExtensionBuilder::shop(bool precompiled) {
@@ -116,14 +171,47 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   // A precompiled header serves only as the first thing in a unit.
   const std::string header =
       "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" + label + "\"\n";
-  if (text_in(*document, "kind") == "c") return compile({kFlagsOfC, {}, "", false}, *document, cancel);
-  return compile({kFlags, kLibraries, header, true}, *document, cancel);
+  const std::string kind = text_in(*document, "kind");
+  if (kind == "c")
+    return compile({kFlagsOfC, {}, "", false, {}, options_.timeout_seconds}, *document, true, cancel);
+  Language language{kFlags, kLibraries, header, true, {}, options_.timeout_seconds};
+  if (kind != "cuda") return compile(language, *document, true, cancel);
+  language.nvcc = find_nvcc();
+  if (options_.arch.empty()) return refused("bad_extension", "this device runs no CUDA sources");
+  if (language.nvcc.empty())
+    return refused("bad_extension", "this machine has no nvcc: set CUDA_HOME, or install CUDA's toolkit");
+  language.timeout_seconds = kKernelSeconds;
+  for (std::string& flag : libraries_of_kernels(python_, language.nvcc))
+    language.libraries.push_back(std::move(flag));
+  LATHE_TRY(CompiledExtension made, compile(language, *document, true, cancel));
+  if (made.ok || made.reason != "compile_error") return made;
+  return compile(language, *document, false, cancel);
+}
+
+Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language,
+                                                        const nlohmann::json& document,
+                                                        const std::string& few_headers) const {
+  protocol::CudaUnit unit{language.nvcc, {}, kFlagsOfKernels};
+  unit.flags.push_back("-arch=" + options_.arch);
+  if (!few_headers.empty()) unit.flags.push_back("-I" + few_headers);
+  for (std::string& flag : include_flags(python_)) unit.flags.push_back(std::move(flag));
+  for (const auto& given : document.value("kernel_flags", nlohmann::json::array())) {
+    std::string flag = given.is_string() ? given.get<std::string>() : "";
+    if (flag.size() > kLongestFlag) flag.clear();  // std::regex takes the stack for each character
+    if (chooses_gpu(flag)) continue;
+    if (!is_harmless_to_nvcc(flag))
+      return invalid("the flag " + json_text(given).substr(0, kLongestFlag) + " is not allowed for nvcc");
+    unit.flags.push_back(flag);
+  }
+  unit.source = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n#line 1 \"" +
+                text_in(document, "name") + ".cu\"\n" + text_in(document, "kernels");
+  return unit;
 }
 
 Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, const nlohmann::json& document,
-                                                    const CancelToken& cancel) {
+                                                    bool few_headers, const CancelToken& cancel) {
   protocol::CompileJob job;
-  job.timeout_seconds = options_.timeout_seconds;
+  job.timeout_seconds = language.timeout_seconds;
   job.flags = language.flags;
   for (std::string& flag : include_flags(python_)) job.flags.push_back(std::move(flag));
   for (const auto& given : document.value("flags", nlohmann::json::array())) {
@@ -138,9 +226,19 @@ Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, co
   job.flags.insert(job.flags.end(), language.libraries.begin(), language.libraries.end());
   job.source = language.before + text_in(document, "source");
   LATHE_TRY(CompileShop* const shop, this->shop(language.precompiled));
+  if (!language.nvcc.empty()) {
+    auto kernels = kernels_of(language, document, few_headers ? shop->header_folder() + "/kernels" : "");
+    if (!kernels.ok()) return refused("bad_extension", kernels.error().message);
+    job.cuda = *std::move(kernels);
+  }
   Hasher hasher;
-  hasher.add(python_.version).add(shop->header_folder()).add(job.source);
-  for (const std::string& flag : job.flags) hasher.add(flag);
+  hasher.add(python_.version)
+      .add(shop->header_folder())
+      .add(job.source)
+      .add(job.cuda.nvcc)
+      .add(job.cuda.source);
+  for (const auto* flags : {&job.flags, &job.cuda.flags})
+    for (const std::string& flag : *flags) hasher.add(flag);
   const Digest key = hasher.finish();
   if (auto known = shop->find(key)) return CompiledExtension{.ok = true, .object = *std::move(known)};
   LATHE_TRY(CompiledObject object, shop->run(std::move(job), cancel));

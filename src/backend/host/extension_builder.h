@@ -15,6 +15,7 @@ struct ExtensionBuilderOptions {
   std::string compile_program;  ///< lathe-runner
   std::string cache_folder;
   double timeout_seconds = 60;
+  std::string arch = {};  ///< "sm_90a": CUDA sources are compiled for it; empty: none are
   JailKind jail = JailKind::kFull;
   std::vector<int> processors = {};  ///< of the compilers; empty: all
 };
@@ -44,8 +45,12 @@ class ExtensionBuilder {
   struct Language;
   /// With torch's header precompiled, or without headers.
   Result<CompileShop*> shop(bool precompiled);
+  /// `few_headers`: kernels have torch's types alone for <torch/extension.h>, which takes nvcc a
+  /// third of the time and serves most.
   Result<CompiledExtension> compile(const Language& language, const nlohmann::json& document,
-                                    const CancelToken& cancel);
+                                    bool few_headers, const CancelToken& cancel);
+  Result<protocol::CudaUnit> kernels_of(const Language& language, const nlohmann::json& document,
+                                        const std::string& few_headers) const;
 
   const Python python_;
   const ExtensionBuilderOptions options_;

@@ -105,9 +105,9 @@ class HostBackend final : public Backend {
         candidates_(on_device(parts.zygotes, options.gpu.get())),
         baselines_(on_device(parts.zygotes, options.gpu.get())),
         references_(on_device(parts.zygotes, options.gpu.get())),
-        extensions_(parts.python,
-                    {parts.compile_program, parts.cache_folder, options.build_timeout_seconds, options.jail,
-                     has_quiet_compiles(cores) ? cores.others : std::vector<int>()}) {
+        extensions_(parts.python, {parts.compile_program, parts.cache_folder, options.build_timeout_seconds,
+                                   options.gpu ? options.gpu->arch() : "", options.jail,
+                                   has_quiet_compiles(cores) ? cores.others : std::vector<int>()}) {
     if (options.gpu) {
       device_ = options.gpu->device();
       device_.kind = "host:cuda";

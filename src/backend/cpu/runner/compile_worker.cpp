@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -20,18 +21,20 @@ namespace {
 constexpr std::size_t kMaxLogBytes = 16 * 1024;
 constexpr std::size_t kMaxObjectBytes = 64u << 20;
 
+constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
+
 const std::vector<std::string> kToolChain = {
     "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives"};
 
 [[noreturn]] void exec_compiler(const std::string& folder, const CompileFolders& folders,
-                                const protocol::CompileJob& job) {
+                                double timeout_seconds, std::vector<std::string> command) {
   JailSpec spec;
   spec.readable = kToolChain;
   spec.readable.push_back(folders.include);
   spec.readable.insert(spec.readable.end(), folders.readable.begin(), folders.readable.end());
   spec.writable = {folder, "/dev/null"};
-  spec.max_address_bytes = std::uint64_t{4} << 30;
-  spec.max_cpu_seconds = static_cast<std::uint64_t>(job.timeout_seconds) + 1;
+  spec.max_address_bytes = kMostMemory;
+  spec.max_cpu_seconds = static_cast<std::uint64_t>(timeout_seconds) + 1;
   const int log = ::open("log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::dup2(log, 1);
   ::dup2(log, 2);
@@ -40,14 +43,28 @@ const std::vector<std::string> kToolChain = {
   if (!restrict_resources(spec).ok() || !restrict_files(spec).ok() || !deny_dangerous_calls().ok())
     ::_exit(126);
 
-  std::vector<const char*> argv{"g++"};
-  for (const std::string& flag : job.flags) argv.push_back(flag.c_str());
-  for (const char* last : {"-Wa,--MD,assembled", "-o", "out.so", "candidate.cpp", "-lgcc"})
-    argv.push_back(last);
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   const char* const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=.", "LC_ALL=C", nullptr};
-  ::execve("/usr/bin/g++", const_cast<char* const*>(argv.data()), const_cast<char* const*>(environment));
+  ::execve(argv.front(), argv.data(), const_cast<char* const*>(environment));
   ::_exit(127);
+}
+
+std::vector<std::string> command_of(const protocol::CompileJob& job) {
+  std::vector<std::string> command = {"/usr/bin/g++"};
+  command.insert(command.end(), job.flags.begin(), job.flags.end());
+  command.insert(command.end(), {"-Wa,--MD,assembled", "-o", "out.so", "candidate.cpp"});
+  if (!job.cuda.nvcc.empty()) command.emplace_back("kernels.o");
+  command.emplace_back("-lgcc");
+  return command;
+}
+
+std::vector<std::string> command_of(const protocol::CudaUnit& unit) {
+  std::vector<std::string> command = {unit.nvcc};
+  command.insert(command.end(), unit.flags.begin(), unit.flags.end());
+  command.insert(command.end(), {"-c", "-o", "kernels.o", "kernels.cu"});
+  return command;
 }
 
 /// Like wait_for_job(), but kills the child's whole process group and reaps its orphans.
@@ -77,24 +94,30 @@ protocol::CompileReply compile(const std::string& folder, const CompileFolders& 
                                const protocol::CompileJob& job, const Channel& broker) {
   protocol::CompileReply reply;
   const auto begin = steady_clock().now_ns();
-  if (::chdir(folder.c_str()) != 0 || !write_file_atomically(folder + "/candidate.cpp", job.source).ok()) {
+  const bool has_kernels = !job.cuda.nvcc.empty();
+  if (::chdir(folder.c_str()) != 0 || !write_file_atomically(folder + "/candidate.cpp", job.source).ok() ||
+      (has_kernels && !write_file_atomically(folder + "/kernels.cu", job.cuda.source).ok())) {
     reply.infra = true;
     reply.log = "cannot write the job's folder " + folder;
     return reply;
   }
-  const pid_t child = ::fork();
-  if (child == 0) exec_compiler(folder, folders, job);
-  const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds, broker);
-  reply.timed_out = status == -1;
-  reply.ok = status == 0;
-  reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
+  const auto run = [&](const std::vector<std::string>& command) {
+    const double left = job.timeout_seconds - seconds_since(begin);
+    const pid_t child = ::fork();
+    if (child == 0) exec_compiler(folder, folders, left, command);
+    const int status = child < 0 ? 0x7f00 : wait_until(child, std::max(left, 0.0), broker);
+    reply.timed_out = status == -1;
+    reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
+    return status == 0;
+  };
+  reply.ok = (!has_kernels || run(command_of(job.cuda))) && run(command_of(job));
   if (auto log = read_file(folder + "/log"); log.ok()) reply.log = log->substr(0, kMaxLogBytes);
   if (const auto assembled = read_file(folder + "/assembled"); reply.ok && assembled.ok())
     if (const std::string foreign = foreign_file(*assembled); !foreign.empty()) {
       reply.ok = false;
       reply.log = "error: the assembly includes the file '" + foreign + "'\n" + reply.log;
     }
-  if (reply.infra && reply.log.empty()) reply.log = "cannot start /usr/bin/g++ in the compile jail";
+  if (reply.infra && reply.log.empty()) reply.log = "the compiler does not start in the compile jail";
   reply.seconds = seconds_since(begin);
   return reply;
 }

@@ -110,6 +110,7 @@ class CudaHostGpu final : public HostGpu {
     device_.driver = std::to_string(gpu.facts.driver_version);
     device_.facts = facts_of(gpu.facts);
     device_.memory_bytes = gpu.facts.memory_bytes;
+    arch_ = arch_of(gpu.facts);
     peaks_.levels = {{"L2", static_cast<double>(gpu.facts.l2_bytes), gpu.l2_bytes_per_second},
                      {"DRAM", static_cast<double>(gpu.facts.memory_bytes), gpu.dram_bytes_per_second}};
     peaks_.flops_per_second = gpu.flops_per_second;
@@ -118,6 +119,7 @@ class CudaHostGpu final : public HostGpu {
 
   const DeviceInfo& device() const override { return device_; }
   const DevicePeaks& peaks() const override { return peaks_; }
+  const std::string& arch() const override { return arch_; }
   const std::vector<std::string>& environment() const override { return options_.device_environment; }
 
   Result<std::unique_ptr<DeviceWindows>> open(const Sizes& sizes, const UniqueFd& inputs,
@@ -152,6 +154,7 @@ class CudaHostGpu final : public HostGpu {
   std::shared_ptr<WindowProcess> process_;
   DeviceInfo device_;
   DevicePeaks peaks_;
+  std::string arch_;
 };
 
 }  // namespace

@@ -1,0 +1,89 @@
+#include "backend/host/extension_builder.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "backend/host/parts.h"
+
+namespace lathe::host {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kKernels = R"(
+#include <torch/extension.h>
+__global__ void twice(const float* x, float* y, long n) {
+  const long i = blockIdx.x * 256L + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+torch::Tensor doubled(torch::Tensor x) {
+  TORCH_CHECK(x.is_contiguous(), "x must be contiguous");
+  auto y = torch::empty_like(x);
+  twice<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+)";
+
+constexpr const char* kBinding =
+    "torch::Tensor doubled(torch::Tensor x);\n"
+    "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"doubled\", &doubled); }\n";
+
+/// For sm_90a, without a GPU. Compiled objects stay for the tests after it.
+class ExtensionBuilderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HostBackendOptions options;
+    options.cache_folder = testing::TempDir() + "lathe-extensions";
+    auto parts = find_parts(options);
+    if (!parts.ok()) GTEST_SKIP() << parts.error().to_string();
+    if (!std::filesystem::exists("/usr/local/cuda/bin/nvcc")) GTEST_SKIP() << "no nvcc";
+    parts_ = *std::move(parts);
+  }
+
+  CompiledExtension build(const nlohmann::json& request, const std::string& arch = "sm_90a") {
+    ExtensionBuilder builder(parts_.python, {.compile_program = parts_.compile_program,
+                                             .cache_folder = parts_.cache_folder,
+                                             .timeout_seconds = 120,
+                                             .arch = arch});
+    auto built = builder.build(request.dump(), {});
+    EXPECT_TRUE(built.ok()) << built.error().to_string();
+    return built.ok() ? *std::move(built) : CompiledExtension{};
+  }
+
+  static nlohmann::json request(const std::string& kernels, const std::string& kernel_flag = "-O3") {
+    return {{"kind", "cuda"},     {"name", "mine"},
+            {"source", kBinding}, {"flags", nlohmann::json::array()},
+            {"kernels", kernels}, {"kernel_flags", {kernel_flag}}};
+  }
+
+  HostParts parts_;
+};
+
+TEST_F(ExtensionBuilderTest, KernelsAreCompiledBesideTheirBinding) {
+  const CompiledExtension built = build(request(kKernels, "-gencode=arch=compute_50,code=sm_50"));
+  ASSERT_TRUE(built.ok) << built.log;
+  EXPECT_THAT(built.object, HasSubstr("sm_90a"));
+  EXPECT_THAT(built.object, HasSubstr("PyInit_mine"));
+}
+
+TEST_F(ExtensionBuilderTest, AnErrorInAKernelSaysWhere) {
+  const CompiledExtension built = build(request("__global__ void f() {\n  no_such_name = 1;\n}\n"));
+  EXPECT_FALSE(built.ok);
+  EXPECT_EQ(built.reason, "compile_error");
+  EXPECT_THAT(built.log, HasSubstr("mine.cu(2)"));
+}
+
+TEST_F(ExtensionBuilderTest, WhatReachesBeyondTheSourceIsRefused) {
+  for (const char* flag :
+       {"-I/etc", "--compiler-bindir=/tmp", "-Xcompiler=-fplugin=x", "@file", "-o", "-run"})
+    EXPECT_EQ(build(request(kKernels, flag)).reason, "bad_extension") << flag;
+  EXPECT_EQ(build(request("#include \"/etc/passwd\"\n")).reason, "compile_error");
+}
+
+TEST_F(ExtensionBuilderTest, WithoutAGpuThereAreNoKernels) {
+  EXPECT_EQ(build(request(kKernels), "").reason, "bad_extension");
+}
+
+}  // namespace
+}  // namespace lathe::host
