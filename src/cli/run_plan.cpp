@@ -126,7 +126,7 @@ Result<RunPlan> plan_resumed_run(OptimizeOptions& options, Store& store) {
   LATHE_TRY(RunRecord record, find_run(store, options.resume));
   LATHE_TRY(RunConfig config, read_config(record, options));
   LATHE_TRY(TaskSpec task, parse_task(record.task_text, config.task_path));
-  const bool finished = record.status == "done" && !has_limit(options.budget);
+  const bool finished = record.status == "done" && !record.summary.empty() && !has_limit(options.budget);
   options = std::move(config.options);
   return RunPlan{std::make_shared<const TaskSpec>(std::move(task)), std::move(record), true, finished};
 }

@@ -98,22 +98,31 @@ Result<int> eval(EvalOptions options) {
   LATHE_TRY(const TaskBaselines baselines, evaluator.baselines(task, stop_token()));
   std::map<Ticket, std::size_t> numbers;
   std::vector<NamedVerdict> verdicts;
+  const auto take_verdict = [&]() -> Status {
+    auto evaluated = evaluator.poll(1);
+    if (!evaluated) return Ok{};
+    NamedVerdict& named = verdicts[numbers.at(evaluated->ticket)];
+    LATHE_TRY(named.verdict, std::move(evaluated->verdict));
+    if (named.verdict.outcome == Outcome::kInfra)
+      code = std::max(code, int{kMachine});
+    else if (!named.verdict.passed() && code == kSuccess)
+      code = kNothingPassed;
+    if (options.common.json_file != "-") print_verdict(named, baselines.best);
+    return Ok{};
+  };
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string& path = options.candidates[i];
     verdicts.push_back({path, texts[i].ok() ? Verdict{} : verdict_of(texts[i].error(), *task, depth)});
     if (!texts[i].ok()) continue;
-    LATHE_TRY(const Ticket ticket,
-              evaluator.submit({.task = task, .text = *texts[i], .name = path, .depth = depth}));
-    numbers[ticket] = i;
+    const EvaluationRequest request{
+        .task = task, .text = *texts[i], .name = path, .depth = depth, .cancel = stop_token()};
+    auto ticket = evaluator.submit(request);
+    for (; !ticket.ok() && ticket.error().code == ErrorCode::kBusy; ticket = evaluator.submit(request))
+      LATHE_CHECK_OK(take_verdict());
+    if (!ticket.ok()) return ticket.error();
+    numbers[*ticket] = i;
   }
-  while (evaluator.in_flight() > 0) {
-    auto evaluated = evaluator.poll(1);
-    if (!evaluated) continue;
-    NamedVerdict& named = verdicts[numbers.at(evaluated->ticket)];
-    LATHE_TRY(named.verdict, std::move(evaluated->verdict));
-    if (!named.verdict.passed() && code == kSuccess) code = kNothingPassed;
-    if (options.common.json_file != "-") print_verdict(named, baselines.best);
-  }
+  while (evaluator.in_flight() > 0) LATHE_CHECK_OK(take_verdict());
   if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
   LATHE_CHECK_OK(write_json(
       options.common.json_file,

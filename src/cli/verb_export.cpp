@@ -62,7 +62,9 @@ Result<int> export_run(const ExportOptions& options) {
   LATHE_TRY(const RunRecord record, find_run(*store, options.run));
   LATHE_TRY(const auto experiences, store->experiences(record.id));
   LATHE_TRY(const TaskSpec task, parse_task(record.task_text, record.task_name + ".toml"));
-  LATHE_TRY(auto backend, open_backend(options.common, store.get()));
+  CommonOptions common = options.common;
+  common.device = "cpu";  // packages are for processors, also where there is a GPU
+  LATHE_TRY(auto backend, open_backend(common, store.get()));
   const auto document = nlohmann::json::parse(record.summary, nullptr, false);
   if (document.is_discarded())
     return invalid("run " + record.id + " has not ended",

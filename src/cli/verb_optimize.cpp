@@ -88,11 +88,12 @@ class Optimizer {
     result.interrupted = summary.interrupted;
     ReportExtras extras = make_extras(*plan.task, judge_.device(), judge_.peaks(), baselines);
     extras.seconds = summary.seconds;
-    LATHE_CHECK_OK(store_.update_run(run, summary.interrupted ? "interrupted" : "done", ""));
-    LATHE_TRY(const RunRecord record, store_.run(run));
+    LATHE_TRY(RunRecord record, store_.run(run));
+    record.status = summary.interrupted ? "interrupted" : "done";
     LATHE_TRY(const auto experiences, store_.experiences(run));
     result.model = model_summary(experiences, extras.best_baseline);
     result.document = optimize_document(record, experiences, extras);
+    // At once: a run that is done has its result, whenever this process is killed.
     LATHE_CHECK_OK(store_.update_run(run, record.status, json_text(result.document)));
     LATHE_TRY(const std::string page, render_report(record, experiences, extras));
     const std::string folder = options_.common.store_folder + "/reports";

@@ -70,10 +70,25 @@ class Factory {
         return earlier.error();
       }
       LATHE_CHECK_OK(define(work));
+      if (work.begun) LATHE_CHECK_OK(check_same(*earlier, *work.task));
       context_.evaluator.prepare(work.task);
       return std::optional(std::move(work));
     }
     return std::optional<Work>();
+  }
+
+  /// What an earlier sitting measured stands beside nothing that is of another device or task.
+  Status check_same(const RunRecord& earlier, const TaskSpec& task) const {
+    LATHE_TRY(const json config, parse_json(earlier.config, "the settings of " + earlier.id));
+    LATHE_TRY(const DeviceRecord begun,
+              device_record_from_json(config.is_object() ? config.value("device", json()) : json()));
+    const DeviceInfo &then = begun.device, &now = context_.device;
+    if (earlier.task == task.digest && then.kind == now.kind && then.name == now.name &&
+        then.threads == now.threads)
+      return Ok{};
+    return invalid(fmt::format("run {} was begun on {} with {} threads, or by a Lathe with another generator",
+                               earlier.id, then.name, then.threads),
+                   "go on there, or make a data set with another --seed");
   }
 
   /// A task of the generator; every eighth is the one before it with other extents, if training has
@@ -110,6 +125,10 @@ class Factory {
       ++summary_.unprepared;
       context_.events.on_event(
           {Severity::kWarning, "data.unprepared", work.task->name + ": " + baselines.error().message});
+      // A failure of the machine or of the service says nothing of the task: the next sitting tries
+      // again.
+      const ErrorCode code = baselines.error().code;
+      if (code != ErrorCode::kInvalid && code != ErrorCode::kInternal) return Ok{};
       return context_.store.update_run(run, "failed", json_text({{"error", baselines.error().message}}));
     }
     LATHE_TRY(auto strategy, make_strategy(options_.strategy));

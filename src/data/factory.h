@@ -36,7 +36,7 @@ struct DataContext {
 struct DataSummary {
   int made = 0;                ///< tasks, in this sitting
   int known = 0;               ///< tasks that earlier sittings made
-  int unprepared = 0;          ///< tasks that no baseline computes; remembered, not tried again
+  int unprepared = 0;          ///< tasks that no baseline computes, or that the machine failed
   double prepare_seconds = 0;  ///< waited for; a task is prepared while the one before it is evaluated
   double evaluate_seconds = 0;
   bool interrupted = false;

@@ -19,7 +19,7 @@ using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
 
 Error naive_fails(const TaskSpec& task, const Finding& finding) {
-  return {ErrorCode::kInternal,
+  return {finding.outcome == Outcome::kInfra ? ErrorCode::kUnavailable : ErrorCode::kInternal,
           fmt::format("the naive build of '{}' fails: {} {}", task.name, finding.reason, finding.detail)};
 }
 

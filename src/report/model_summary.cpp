@@ -51,6 +51,7 @@ ModelSummary model_summary(const std::vector<Experience>& experiences, const std
   std::map<std::int64_t, Ends> conversations;
   for (const Experience& experience : experiences) {
     if (!experience.generation || experience.verdict.depth == Depth::kFinal) continue;
+    if (experience.verdict.outcome == Outcome::kInfra) continue;  // a resumed run evaluates it again
     const Lineage& lineage = experience.lineage;
     const double speedup = speedup_of(experience, best_baseline);
     count(summary.all, experience, speedup);

@@ -62,9 +62,14 @@ std::vector<const Experience*> ranked_experiences(const std::vector<Experience>&
     const Interval ratio = e->verdict.speedup(best_baseline).value_or(Interval{});
     return std::tuple(e->verdict.depth == Depth::kFinal, ratio.low, ratio.mid);
   };
+  // A candidate that a final has refuted is none that passed, whatever a screen saw.
+  std::set<Digest> refuted;
+  for (const Experience& e : experiences)
+    if (e.verdict.depth == Depth::kFinal && !e.verdict.passed() && e.verdict.outcome != Outcome::kInfra)
+      refuted.insert(e.candidate);
   std::vector<const Experience*> ranked;
   for (const Experience& e : experiences)
-    if (e.verdict.passed()) ranked.push_back(&e);
+    if (e.verdict.passed() && !refuted.contains(e.candidate)) ranked.push_back(&e);
   std::ranges::stable_sort(ranked, std::ranges::greater{}, rank);
   std::set<Digest> seen;
   std::erase_if(ranked, [&](const Experience* e) { return !seen.insert(e->candidate).second; });

@@ -154,6 +154,7 @@ class Loop {
         rollouts.back().turn.sequence = static_cast<std::int64_t>(i);
         rollouts.back().turn.prompt = static_cast<std::int64_t>(i) / recipe_.samples;
         rollouts.back().turn.turn = t;
+        if (verdicts[i].outcome == Outcome::kInfra) continue;  // it tells a later turn nothing
         conversations[i].push_back(rollouts.back().attempt);
         prompts[i].shown = told(conversations[i]), prompts[i].use = HistoryUse::kConversation;
       }

@@ -35,6 +35,8 @@ std::vector<const Experience*> Archive::best(int count) const {
       found.push_back(&e);
   std::stable_sort(found.begin(), found.end(),
                    [&](const Experience* a, const Experience* b) { return fitness(*a) > fitness(*b); });
+  std::set<Digest> seen;  // a model writes some texts twice
+  std::erase_if(found, [&](const Experience* e) { return !seen.insert(e->candidate).second; });
   if (static_cast<int>(found.size()) > count) found.resize(static_cast<std::size_t>(count));
   return found;
 }

@@ -23,7 +23,7 @@ class Archive {
   const History& all() const { return all_; }
   /// The fittest of each cell, best first.
   std::vector<const Experience*> elites() const;
-  /// The `count` fittest overall, best first.
+  /// The `count` fittest overall, best first, each candidate once.
   std::vector<const Experience*> best(int count) const;
   /// Lower bound of the speedup over the best peer; 0 for what did not pass. Never a reward by
   /// itself.

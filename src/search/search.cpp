@@ -70,12 +70,15 @@ class Search {
     return std::min(own, share);
   }
 
-  /// Evaluations that the budget still allows; those under way are spent.
+  /// Evaluations that are spent: made, under way, or a repeat of one that is.
+  int spent() const { return screens_ + static_cast<int>(flights_.size() + repeats_.size()); }
+
+  /// Evaluations that the budget still allows.
   int allowance() const {
     if (seconds() >= screen_seconds()) return 0;
     const int room = options_.in_flight - static_cast<int>(flights_.size());
     if (options_.max_evaluations == 0) return room;
-    return std::min(room, options_.max_evaluations - screens_ - static_cast<int>(flights_.size()));
+    return std::min(room, options_.max_evaluations - spent());
   }
 
   Status take_up() {
@@ -200,9 +203,9 @@ class Search {
     for (const Proposal& proposal : pending_) add(proposal.lineage);
     for (const auto& [ticket, flight] : flights_) add(flight.proposal.lineage);
     for (const auto& [digest, proposal] : repeats_) add(proposal.lineage);
-    const auto busy = asked_proposals() + static_cast<int>(pending_.size() + flights_.size());
+    const int wanted = asked_proposals() + static_cast<int>(pending_.size());
     situation.room = options_.max_evaluations == 0 ? std::numeric_limits<int>::max()
-                                                   : options_.max_evaluations - screens_ - busy;
+                                                   : options_.max_evaluations - spent() - wanted;
     return situation;
   }
 

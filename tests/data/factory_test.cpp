@@ -96,6 +96,20 @@ TEST_F(FactoryTest, AStoppedSittingLosesNothingAndCountsNothingTwice) {
   }
 }
 
+TEST_F(FactoryTest, WhatTheMachineFailedIsTriedAgain) {
+  FakeKernel broken;
+  broken.open_infra = true;
+  backend_.script("naive", broken);
+  const auto first = sit();
+  ASSERT_TRUE(first.ok()) << first.error().to_string();
+  EXPECT_EQ(first->unprepared, 3);
+  backend_.forget("naive");
+  const auto again = sit();
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_EQ(again->known, 0);
+  EXPECT_GT(again->made, 0);
+}
+
 TEST_F(FactoryTest, AnAnswerIsAKernelThatPassedAndAPromptShowsWhatFailed) {
   ASSERT_TRUE(sit().ok());
   std::set<std::string> answers;

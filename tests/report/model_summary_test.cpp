@@ -46,6 +46,14 @@ TEST(ModelSummary, CountsAnswersCostsAndTheEndsOfConversations) {
   EXPECT_THAT(to_text(summary), testing::HasSubstr("4 answers, 3 built, 2 correct; 400 + 200 tokens"));
 }
 
+TEST(ModelSummary, AFailureOfTheMachineIsNoAnswer) {
+  const ModelSummary summary =
+      model_summary({written(Outcome::kInfra, 0, 0), written(Outcome::kPass, 0, 0, 2)}, "peer");
+  EXPECT_EQ(summary.all.answers, 1);
+  EXPECT_EQ(summary.all.correct, 1);
+  EXPECT_DOUBLE_EQ(summary.usd, 0.25) << "the same answer, evaluated again";
+}
+
 TEST(ModelSummary, WithoutAModelThereIsNone) {
   EXPECT_FALSE(model_summary({}, "peer").exists());
   EXPECT_TRUE(to_json(model_summary({}, "peer")).is_null());

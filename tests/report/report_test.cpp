@@ -156,6 +156,7 @@ TEST(BestExperience, PrefersFinalDepthThenTheHigherLowerBound) {
   SampleRun sample = make_sample_run();
   const auto make = [](Depth depth, double low, double mid) {
     Experience e;
+    e.candidate = digest_of(std::to_string(low));
     e.verdict.outcome = Outcome::kPass;
     e.verdict.depth = depth;
     e.verdict.speedups = {{.baseline = "onednn", .shape = "s", .ratio = {low, mid, 2 * mid}}};
@@ -179,9 +180,10 @@ TEST(RankedExperiences, AreThoseThatPassedBestFirstAndEachCandidateOnce) {
     e.verdict.speedups = {{.baseline = "onednn", .shape = "s", .ratio = {low, low, low}}};
     return e;
   };
-  const std::vector<Experience> all = {make("a", Depth::kScreen, 3), make("b", Depth::kScreen, 2),
-                                       make("b", Depth::kFinal, 1.5),
-                                       make("c", Depth::kScreen, 9, Outcome::kWrong)};
+  const std::vector<Experience> all = {
+      make("a", Depth::kScreen, 3),  make("b", Depth::kScreen, 2),
+      make("b", Depth::kFinal, 1.5), make("c", Depth::kScreen, 9, Outcome::kWrong),
+      make("d", Depth::kScreen, 8),  make("d", Depth::kFinal, 8, Outcome::kWrong)};
   EXPECT_THAT(ranked_experiences(all, "onednn"), testing::ElementsAre(&all[2], &all[0]));
 }
 

@@ -57,6 +57,17 @@ TEST(Archive, ConfirmationsDoNotCompeteWithScreens) {
   EXPECT_EQ(archive.best(3)[0]->verdict.depth, Depth::kScreen);
 }
 
+TEST(Archive, WhatWasWrittenTwiceTakesOnePlace) {
+  Archive archive("library");
+  archive.add(evaluated("a", 1.0), {0});
+  archive.add(evaluated("a", 1.1), {0});
+  archive.add(evaluated("b", 0.9), {0});
+  const auto best = archive.best(2);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0]->verdict.speedups[0].ratio.low, 1.1);
+  EXPECT_EQ(best[1]->candidate_text, "b");
+}
+
 TEST(Archive, PointersOutliveLaterAdditions) {
   Archive archive("library");
   archive.add(evaluated("first", 9.0), {0});

@@ -156,9 +156,8 @@ TEST_F(SearchTest, TimeThatIsUpEndsWhatIsUnderWay) {
   for (int rung = 0; rung < kRungs; ++rung)
     if (rung % 2 == 0) script(rung, hangs);
   options_.max_evaluations = 0;
-  options_.max_seconds = 3;  // in which a kernel that does not hang is judged, on a loaded machine too
-  options_.confirmations = 1;
-  options_.in_flight = 2;
+  options_.max_seconds = 3;    // in which a kernel that does not hang is judged, on a loaded machine too
+  options_.confirmations = 1;  // and one evaluation at a time, of which the first does not hang
   const std::int64_t begin_ns = steady_clock().now_ns();
   const auto summary = sit("random");
   ASSERT_TRUE(summary.ok()) << summary.error().to_string();

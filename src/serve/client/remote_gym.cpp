@@ -178,7 +178,8 @@ class RemoteEvaluator final : public Evaluator {
     hasty.patience_seconds = 0;
     Line line(hasty, events_);
     const std::int64_t begin_ns = steady_clock().now_ns();
-    for (const auto& [id, ticket] : tickets_)
+    for (const auto& [id, ticket] : tickets_) unwanted_.insert(id);
+    for (const std::string& id : unwanted_)
       if (seconds_since(begin_ns) < kFarewellSeconds) withdraw(line, id, {});
   }
 
@@ -200,6 +201,7 @@ class RemoteEvaluator final : public Evaluator {
 
   std::optional<Evaluated> poll(double timeout_seconds) override {
     std::unique_lock lock(mutex_);
+    end_unwanted();  // the sending thread may wait for minutes for a service that is gone
     changed_.wait_for(lock, std::chrono::duration<double>(timeout_seconds),
                       [&] { return !done_.empty() || requests_.empty(); });
     if (done_.empty()) return std::nullopt;
@@ -250,8 +252,9 @@ class RemoteEvaluator final : public Evaluator {
     outbox_.clear();
   }
 
-  /// Ends what nobody waits for any more, and what is late. Returns evaluations to withdraw.
-  std::vector<std::string> end_unwanted() {
+  /// Ends what nobody waits for any more, and what is late. What the service knows of it is to be
+  /// withdrawn.
+  void end_unwanted() {
     std::vector<Evaluated> ended;
     for (const auto& [ticket, one] : requests_) {
       const double deadline = one.request.deadline_seconds;
@@ -262,14 +265,12 @@ class RemoteEvaluator final : public Evaluator {
             {ticket, Error{ErrorCode::kTimeout,
                            fmt::format("no verdict within {:.3g} s of its submission", deadline)}});
     }
-    std::vector<std::string> unwanted;
     for (Evaluated& one : ended) {
       const std::string id = requests_.at(one.ticket).id;
       std::erase(outbox_, one.ticket);
       finish(one.ticket, std::move(one.verdict));
-      if (!id.empty() && !tickets_.contains(id)) unwanted.push_back(id);
+      if (!id.empty() && !tickets_.contains(id)) unwanted_.insert(id);
     }
-    return unwanted;
   }
 
   void send_all() {
@@ -277,7 +278,8 @@ class RemoteEvaluator final : public Evaluator {
     std::unique_lock lock(mutex_);
     while (!stop_.cancelled()) {
       changed_.wait_for(lock, kBetweenChecks, [&] { return stop_.cancelled() || !outbox_.empty(); });
-      const auto unwanted = end_unwanted();
+      end_unwanted();
+      const auto unwanted = std::exchange(unwanted_, {});
       lock.unlock();
       for (const std::string& id : unwanted) withdraw(line, id, stop_);
       lock.lock();
@@ -358,7 +360,10 @@ class RemoteEvaluator final : public Evaluator {
 
   void take_receipt(Ticket ticket, const Result<Receipt>& receipt) {
     const auto found = requests_.find(ticket);
-    if (found == requests_.end()) return;  // nobody waits for it any more
+    if (found == requests_.end()) {  // nobody waits for it any more
+      if (receipt.ok() && !tickets_.contains(receipt->id)) unwanted_.insert(receipt->id);
+      return;
+    }
     if (receipt.ok()) {
       found->second.id = receipt->id;
       tickets_.emplace(receipt->id, ticket);
@@ -525,6 +530,7 @@ class RemoteEvaluator final : public Evaluator {
   bool is_sending_ = false;
   bool has_room_ = false;            // something has ended since the service said that it is full
   std::set<std::string> passed_by_;  // ended while a batch was on its way
+  std::set<std::string> unwanted_;   // evaluations to withdraw
   std::deque<Evaluated> done_;
   std::thread sending_, listening_;  // last, for they use the rest
 };
@@ -601,9 +607,11 @@ class HttpGym final : public RemoteGym {
           evaluate_alone(client,
                          {.task = task, .text = naive.text, .priority = kHighestPriority, .cancel = stop_}));
       if (verdict.passed()) return baselines_beside(verdict);
-      if (verdict.outcome != Outcome::kInfra || attempt == kInfraAttempts)
-        return Error{ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {} {}", task->name,
-                                                       verdict.reason, verdict.detail)};
+      const bool machine_failed = verdict.outcome == Outcome::kInfra;
+      if (!machine_failed || attempt == kInfraAttempts)
+        return Error{
+            machine_failed ? ErrorCode::kUnavailable : ErrorCode::kInternal,
+            fmt::format("the naive build of '{}' fails: {} {}", task->name, verdict.reason, verdict.detail)};
     }
   }
 
