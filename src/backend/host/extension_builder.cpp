@@ -121,6 +121,21 @@ std::string text_in(const nlohmann::json& document, const char* key) {
   return found != document.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+/// The candidate's. An Error for one that is not allowed.
+template <class IsAllowed>
+Result<std::vector<std::string>> flags_in(const nlohmann::json& document, const char* key,
+                                          IsAllowed is_allowed) {
+  std::vector<std::string> flags;
+  for (const auto& given : document.value(key, nlohmann::json::array())) {
+    std::string flag = given.is_string() ? given.get<std::string>() : "";
+    if (flag.size() > kLongestFlag) flag.clear();  // std::regex takes the stack for each character
+    if (!is_allowed(flag))
+      return invalid("the flag " + json_text(given).substr(0, kLongestFlag) + " is not allowed");
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
 CompiledExtension refused(std::string reason, std::string log) {
   return {false, std::move(reason), std::move(log), {}};
 }
@@ -195,14 +210,11 @@ Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language
   unit.flags.push_back("-arch=" + options_.arch);
   if (!few_headers.empty()) unit.flags.push_back("-I" + few_headers);
   for (std::string& flag : include_flags(python_)) unit.flags.push_back(std::move(flag));
-  for (const auto& given : document.value("kernel_flags", nlohmann::json::array())) {
-    std::string flag = given.is_string() ? given.get<std::string>() : "";
-    if (flag.size() > kLongestFlag) flag.clear();  // std::regex takes the stack for each character
-    if (chooses_gpu(flag)) continue;
-    if (!is_harmless_to_nvcc(flag))
-      return invalid("the flag " + json_text(given).substr(0, kLongestFlag) + " is not allowed for nvcc");
-    unit.flags.push_back(flag);
-  }
+  LATHE_TRY(auto own, flags_in(document, "kernel_flags", [](const std::string& flag) {
+              return chooses_gpu(flag) || is_harmless_to_nvcc(flag);
+            }));
+  std::erase_if(own, chooses_gpu);
+  unit.flags.insert(unit.flags.end(), own.begin(), own.end());
   unit.source = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n#line 1 \"" +
                 text_in(document, "name") + ".cu\"\n" + text_in(document, "kernels");
   return unit;
@@ -214,14 +226,9 @@ Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, co
   job.timeout_seconds = language.timeout_seconds;
   job.flags = language.flags;
   for (std::string& flag : include_flags(python_)) job.flags.push_back(std::move(flag));
-  for (const auto& given : document.value("flags", nlohmann::json::array())) {
-    std::string flag = given.is_string() ? given.get<std::string>() : "";
-    if (flag.size() > kLongestFlag) flag.clear();  // std::regex takes the stack for each character
-    if (!is_harmless(flag))
-      return refused("bad_extension",
-                     "the flag " + json_text(given).substr(0, kLongestFlag) + " is not allowed");
-    job.flags.push_back(flag);
-  }
+  const auto own = flags_in(document, "flags", is_harmless);
+  if (!own.ok()) return refused("bad_extension", own.error().message);
+  job.flags.insert(job.flags.end(), own->begin(), own->end());
   for (const std::string& folder : python_.libraries) job.flags.push_back("-L" + folder);
   job.flags.insert(job.flags.end(), language.libraries.begin(), language.libraries.end());
   job.source = language.before + text_in(document, "source");
