@@ -12,35 +12,51 @@ bin=$1 model=$2 adapter=$3 out=$4
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-/tmp/lathe-rl}
 device=${DEVICE:-cuda}
+gym_device=${GYM_DEVICE:-$device}  # cuda:1: kernels have a GPU of their own
 seed=${SEED:-33000000} tasks=${TASKS:-400} steps=${STEPS:-20}
 compositions=${COMPOSITIONS:-24} samples=${SAMPLES:-16} answer_tokens=${ANSWER_TOKENS:-4096}
 recipe=${RECIPE:-$root/recipes/rl/lm_kernel.toml}
 mkdir -p "$out" "$work"
+out=$(cd "$out" && pwd)
 export LATHE_ENGINE="$bin/lathe-torch" LATHE_CACHE="$work/cache"
 mkdir -p "$LATHE_CACHE" && chmod 755 "$LATHE_CACHE"
 
 . "$root/bench/phase.sh"
 
+# dash leaves out what stands for EXIT where a signal ends it.
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
 # Tasks of the exam's compositions are left out of the training's, whatever the seeds.
-[ -d "$work/data" ] || phase tasks "$bin/lathe" data draft --device "$device" --seed "$seed" --tasks "$tasks" \
+[ -e "$work/data/train.jsonl" ] || phase tasks "$bin/lathe" data draft --device "$gym_device" --seed "$seed" --tasks "$tasks" \
   --kernels 1 --out "$work/data"
-[ -d "$work/exam" ] || phase exam_tasks "$bin/lathe" data exam --seed 31000000 --tasks 200 --out "$work/exam"
+if [ ! -d "$work/exam" ]; then
+  rm -rf "$work/exam.partial"
+  phase exam_tasks "$bin/lathe" data exam --seed 31000000 --tasks 200 --out "$work/exam.partial"
+  mv "$work/exam.partial" "$work/exam"
+fi
 rm -rf "$work/chosen" && mkdir -p "$work/chosen"
 find "$work/exam/compositions" -name '*.toml' | sort -V | head -"$compositions" | while read -r task; do
   cp "$task" "$work/chosen/"
 done
 
-"$bin/lathe" serve --device "$device" --port 0 --store "$work/served" >"$out/serve.log" 2>&1 &
+"$bin/lathe" serve --device "$gym_device" --port 0 --store "$work/served" >"$out/serve.log" 2>&1 &
 service=$!
 trap 'kill "$service" 2>/dev/null || true; wait "$service" 2>/dev/null || true' EXIT
-until grep -q '^listening on ' "$out/serve.log"; do
-  kill -0 "$service" 2>/dev/null || { cat "$out/serve.log" >&2; exit 1; }
+looks=0
+until grep -q '^listening on ' "$out/serve.log" && grep -q 'serve.worker_joined' "$out/serve.log"; do
+  looks=$((looks + 1))
+  if [ "$looks" -gt 300 ] || ! kill -0 "$service" 2>/dev/null; then
+    cat "$out/serve.log" >&2
+    exit 1
+  fi
   sleep 0.2
 done
 url=$(sed -n 's/^listening on //p' "$out/serve.log")
 
 pack() {
-  (cd "$work/run" && tar -czf "$out/run.tar.gz" --exclude='actor-*' --exclude=checkpoint.json --exclude=run.lock .)
+  (cd "$work/run" && tar -czf "$out/run.tar.gz" --exclude='actor-*' --exclude=checkpoint.json --exclude=run.lock \
+    --exclude=./adapter . && { [ ! -d adapter ] || tar -czf "$out/adapter.tar.gz" adapter; })
 }
 # What there is, also of a run that failed.
 trap 'pack || true; kill "$service" 2>/dev/null || true; wait "$service" 2>/dev/null || true' EXIT
@@ -52,10 +68,12 @@ pack
 kill "$service" && wait "$service" || true
 trap - EXIT
 
+# An exam of other adapters or of fewer samples is another one.
+adapters=$(cat "$adapter/adapter_model.safetensors" "$work/run/adapter/adapter_model.safetensors" | cksum | cut -d' ' -f1)
 controls=${CONTROLS:-default}
 for entrant in "start:$adapter" "learned:$work/run/adapter"; do
-  phase "exam_${entrant%%:*}" "$bin/lathe" policy eval "$work/chosen" --device "$device" --policy local \
+  phase "exam_${entrant%%:*}" "$bin/lathe" policy eval "$work/chosen" --device "$gym_device" --policy local \
     --language kernel --model "$model" --adapter "${entrant#*:}" --label "${entrant%%:*}" --samples "$samples" \
-    --answer-tokens "$answer_tokens" --controls "$controls" --store "$work/store" --out "$out/exam" --window 16
+    --answer-tokens "$answer_tokens" --controls "$controls" --store "$work/store-$samples-$adapters" --out "$out/exam" --window 16
   controls=none
 done

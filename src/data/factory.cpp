@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "data/fault.h"
 #include "record/json.h"
 #include "search/search.h"
@@ -260,18 +261,24 @@ class Factory {
 }  // namespace
 
 Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, const CancelToken& stop) {
-  std::vector<HeldOutTask> tasks;
-  for (int index = 0; index < options.tasks && !stop.cancelled(); ++index) {
+  std::vector<std::optional<HeldOutTask>> all(static_cast<std::size_t>(options.tasks));
+  LATHE_CHECK_OK(for_each_index(options.tasks, [&](int index) -> Status {
+    if (stop.cancelled()) return Ok{};
+    std::optional<HeldOutTask>& held = all[static_cast<std::size_t>(index)];
     LATHE_TRY(TaskSpec task, generated(options, index));
     if (is_held_out(composition_of(task))) {
-      tasks.push_back({std::make_shared<const TaskSpec>(std::move(task)), Split::kCompositions});
-      continue;
+      held = HeldOutTask{std::make_shared<const TaskSpec>(std::move(task)), Split::kCompositions};
+      return Ok{};
     }
     const auto text = reshape_for_exam(task, options.seed, index);
-    if (!text.ok()) continue;  // too small for other extents
+    if (!text.ok()) return Ok{};  // too small for other extents
     LATHE_TRY(TaskSpec reshaped, parse_task(*text, "reshaped"));
-    tasks.push_back({std::make_shared<const TaskSpec>(std::move(reshaped)), Split::kShapes});
-  }
+    held = HeldOutTask{std::make_shared<const TaskSpec>(std::move(reshaped)), Split::kShapes};
+    return Ok{};
+  }));
+  std::vector<HeldOutTask> tasks;
+  for (std::optional<HeldOutTask>& held : all)
+    if (held) tasks.push_back(*std::move(held));
   return tasks;
 }
 

@@ -10,6 +10,7 @@ namespace lathe::rl {
 namespace {
 
 constexpr double kBetweenLooks = 0.05;  // at the cancel token, in seconds
+constexpr double kJudgingSeconds = 1800;  // of a step's answers, before the gym counts as stuck
 
 /// Of what nothing is known.
 Verdict lost(const TaskSpec& task, std::string_view text, const Error& why) {
@@ -55,7 +56,9 @@ Result<std::vector<Verdict>> LiveGym::judge(std::span<const Question> questions,
   }
   LATHE_CHECK_OK(find_peers(cases));
   const auto nobody_answers = [](const Case& one) {
-    return !one.verdict.ok() && one.verdict.error().code == ErrorCode::kUnavailable;
+    if (one.verdict.ok()) return false;
+    const ErrorCode code = one.verdict.error().code;
+    return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout;
   };
   if (!cases.empty() && std::ranges::all_of(cases, nobody_answers)) return cases.front().verdict.error();
   std::vector<Verdict> verdicts;
@@ -72,6 +75,7 @@ Status LiveGym::submit(const Case& one, std::size_t number) {
   EvaluationRequest request{.task = tasks_[question.task],
                             .text = std::string(question.text),
                             .depth = Depth::kScreen,
+                            .deadline_seconds = kJudgingSeconds,
                             .cancel = cancel_};
   if (question.unreadable != nullptr) request.unreadable = *question.unreadable;
   LATHE_TRY(const Ticket ticket, evaluator_.submit(std::move(request)));
@@ -85,8 +89,12 @@ void LiveGym::take(std::vector<Case>& cases, double patience_seconds) {
   if (!evaluated) return;
   const auto found = std::ranges::find(under_way_, evaluated->ticket, &std::pair<Ticket, std::size_t>::first);
   if (found == under_way_.end()) return;
-  cases[found->second].verdict = std::move(evaluated->verdict);
+  Case& one = cases[found->second];
+  one.verdict = std::move(evaluated->verdict);
   under_way_.erase(found);
+  // While the gym has the task ready, and beside what else it judges.
+  if (lacks_peer(one) && asked_.insert(one.question->task).second)
+    evaluator_.prepare(tasks_[one.question->task]);
 }
 
 /// Waits for the end of what the cancel token has ended, so that no later call meets it.
@@ -97,13 +105,9 @@ void LiveGym::withdraw() {
 
 /// Of the tasks of which an answer has passed. A task whose peers cannot be timed tells nothing.
 Status LiveGym::find_peers(std::vector<Case>& cases) {
-  const auto is_wanted = [&](const Case& one) {
-    return one.verdict.ok() && one.verdict->passed() && peers_[one.question->task].empty();
-  };
-  for (const Case& one : cases)
-    if (is_wanted(one)) evaluator_.prepare(tasks_[one.question->task]);
+  asked_.clear();
   for (Case& one : cases) {
-    if (!is_wanted(one)) continue;
+    if (!lacks_peer(one)) continue;
     const auto baselines = evaluator_.baselines(tasks_[one.question->task], cancel_);
     if (cancel_.cancelled()) return cancelled_error();
     if (baselines.ok())

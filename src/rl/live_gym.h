@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,11 +41,16 @@ class LiveGym final : public Gym {
   void take(std::vector<Case>& cases, double patience_seconds);
   void withdraw();
   Status find_peers(std::vector<Case>& cases);
+  /// An answer has passed, and the task's peer is not known.
+  bool lacks_peer(const Case& one) const {
+    return one.verdict.ok() && one.verdict->passed() && peers_[one.question->task].empty();
+  }
 
   std::vector<std::shared_ptr<const TaskSpec>> tasks_;
   Evaluator& evaluator_;
   CancelToken cancel_;
   std::vector<std::string> peers_;  ///< [task]; empty: not known yet
+  std::set<std::size_t> asked_;     ///< tasks whose peers are being timed
   std::vector<std::pair<Ticket, std::size_t>> under_way_;
 };
 

@@ -246,6 +246,7 @@ class Loop {
       const std::span<const std::size_t> share = std::span(order).subspan(first, end - first);
       LATHE_CHECK_OK(update(share, answers, advantages, old, counts, step));
     }
+    step.loss /= static_cast<double>(updates);
     step.gradient_norm /= static_cast<double>(updates);
     step.entropy /= static_cast<double>(updates);
     if (!std::isfinite(step.loss) || !std::isfinite(step.gradient_norm))

@@ -52,7 +52,7 @@ class FunctionEvaluator final : public Evaluator {
     return Evaluated{ticket, judge_(request)};
   }
   int in_flight() const override { return static_cast<int>(waiting_.size()); }
-  void prepare(std::shared_ptr<const TaskSpec>) override {}
+  void prepare(std::shared_ptr<const TaskSpec>) override { on_prepare(); }
   Result<TaskBaselines> baselines(std::shared_ptr<const TaskSpec> task, const CancelToken&) override {
     ++baselines_asked;
     if (task->name == task_without_peers) return Error{ErrorCode::kInternal, "the naive build fails"};
@@ -61,7 +61,7 @@ class FunctionEvaluator final : public Evaluator {
 
   int room = 100, most_in_flight = 0, baselines_asked = 0;
   std::string task_without_peers = {};
-  std::function<void()> on_poll = [] {};
+  std::function<void()> on_poll = [] {}, on_prepare = [] {};
   std::vector<EvaluationRequest> requests;
 
  private:

@@ -63,6 +63,20 @@ TEST_F(LiveGymTest, JudgesEqualTextsOfATaskOnce) {
   EXPECT_THAT(evaluator_.requests, SizeIs(3));
 }
 
+TEST_F(LiveGymTest, AsksForPeersWhileOthersAreJudged) {
+  std::vector<int> in_flight;
+  evaluator_.on_prepare = [&] { in_flight.push_back(evaluator_.in_flight()); };
+  ASSERT_TRUE(judge({{0, "2"}, {1, "wrong"}, {0, "3"}}).ok());  // the last is judged first
+  EXPECT_THAT(in_flight, ElementsAre(2));
+}
+
+TEST_F(LiveGymTest, EndsWhereEveryVerdictIsLate) {
+  const auto verdicts = judge({{0, "late"}, {1, "late"}});
+  ASSERT_FALSE(verdicts.ok());
+  EXPECT_EQ(verdicts.error().code, ErrorCode::kTimeout);
+  for (const EvaluationRequest& request : evaluator_.requests) EXPECT_GT(request.deadline_seconds, 0);
+}
+
 TEST_F(LiveGymTest, HasAsManyUnderWayAsTheGymTakes) {
   std::vector<std::string> texts;
   for (int i = 1; i <= 40; ++i) texts.push_back(std::to_string(i));

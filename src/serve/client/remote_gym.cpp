@@ -184,7 +184,10 @@ class RemoteEvaluator final : public Evaluator {
   }
 
   Result<Ticket> submit(EvaluationRequest request) override {
-    const auto candidate = candidate_of(request);
+    auto candidate = candidate_of(request);
+    // JSON would carry another text, and the verdict would be about that.
+    if (candidate.ok() && json::parse(json_text(request.text)) != json(request.text))
+      candidate = invalid("the candidate holds bytes that are not UTF-8", "write text");
     const std::lock_guard lock(mutex_);
     if (static_cast<int>(requests_.size()) >= options_.most_unfinished)
       return Error{ErrorCode::kBusy, fmt::format("{} requests are unfinished", requests_.size())};

@@ -95,6 +95,8 @@ TEST_F(RemoteGymTest, ATextThatIsNoCandidateIsNotSent) {
   refused.unreadable = invalid("the author says so");
   ASSERT_TRUE(evaluator->submit(refused).ok());
   EXPECT_THAT(next(*evaluator).verdict->detail, HasSubstr("the author says so"));
+  ASSERT_TRUE(evaluator->submit(request(candidate("not UTF-8: \xff"))).ok());
+  EXPECT_THAT(next(*evaluator).verdict->detail, HasSubstr("not UTF-8"));
   EXPECT_EQ(orders_, 0);
 }
 
