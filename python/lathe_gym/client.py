@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -59,8 +60,7 @@ def _batches(submissions: Sequence[Submission]) -> Generator[list[dict[str, Any]
     size = 0
     for submission in submissions:
         item = submission.to_json()
-        # Each byte may be escaped in JSON, newlines and quotes are.
-        bytes_of_item = 2 * len(submission.candidate.encode()) + 4096
+        bytes_of_item = len(json.dumps(item)) + 2  # no less than httpx makes of it
         if batch and (len(batch) == _LARGEST_BATCH or size + bytes_of_item > _LARGEST_BODY):
             yield batch
             batch, size = [], 0
@@ -170,7 +170,8 @@ class _Settings:
 
     def arguments(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        timeout = httpx.Timeout(30, read=_LONGEST_WAIT_SECONDS + 30)
+        # One's own connections are waited for as long as their answers take: that is no fault of the service's.
+        timeout = httpx.Timeout(30, read=_LONGEST_WAIT_SECONDS + 30, pool=None)
         return {"base_url": self.url, "headers": headers, "timeout": timeout}
 
 
@@ -179,13 +180,15 @@ class _Attempts:
 
     def __init__(self, settings: _Settings) -> None:
         self._settings = settings
-        self._end = time.monotonic() + settings.patience_seconds
+        self._end: Optional[float] = None  # from the first failure on
         self._pause = 0.1
 
     def pause_after(self, response: Optional[httpx.Response], error: Optional[httpx.TransportError]) -> Optional[float]:
         """None: the answer is good. Raises LatheError where asking again is no use."""
         if response is not None and response.is_success:
             return None
+        if self._end is None:
+            self._end = time.monotonic() + self._settings.patience_seconds
         self._pause = min(2 * self._pause, 5.0)
         pause = self._pause * random.uniform(0.5, 1.0)
         if response is not None:

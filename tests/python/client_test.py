@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import json
 import signal
 import socket
 import subprocess
@@ -11,7 +12,9 @@ import time
 import unittest
 from pathlib import Path
 
+import httpx
 from common import FAKE_WORKER, RIGHT, TASK, WRONG, fake_service
+from lathe_gym import client as clients
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, Scoring, Submission, program
 from lathe_gym.env import Episode, opening
 from lathe_gym.env.verl import MachineFailed, compute_score
@@ -24,6 +27,31 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+class Exchanges(unittest.TestCase):
+    """What is sent, whatever sends it."""
+
+    def test_batches_are_as_large_as_the_service_takes(self):
+        task = {"toml": TASK["toml"] + "# " + "\n" * 20_000}
+        many = [Submission(task, f"candidate {i}", tag=f"tag {i}") for i in range(1024)]
+        batches = list(clients._batches(many))
+        self.assertGreater(len(batches), 1)
+        self.assertEqual([item["tag"] for batch in batches for item in batch], [one.tag for one in many])
+        for batch in batches:
+            self.assertLess(len(json.dumps({"items": batch})), 16 << 20)
+        self.assertEqual([len(batch) for batch in clients._batches(submissions(1025))], [1024, 1])
+
+    def test_an_answer_that_takes_long_uses_up_no_patience(self):
+        attempts = clients._Attempts(clients._Settings.of("http://nobody", "", 0.5))
+        time.sleep(0.6)
+        self.assertGreater(attempts.pause_after(None, httpx.ConnectError("no")), 0)
+        time.sleep(0.6)
+        with self.assertRaises(LatheError):
+            attempts.pause_after(None, httpx.ConnectError("no"))
+
+    def test_waiting_for_a_connection_of_ones_own_has_no_end(self):
+        self.assertIsNone(clients._Settings.of(None, "", 1).arguments()["timeout"].pool)
 
 
 class Answers(unittest.TestCase):
