@@ -18,6 +18,7 @@ DEFAULT_URL = "http://127.0.0.1:8320"
 _LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
 _LARGEST_BATCH = 1024
 _LARGEST_BODY = 12 << 20  # the service takes 16 MiB
+_OUTDATED = "the gym has been updated since: submit it again"  # what an older version was asked has failed so
 _TRANSIENT = frozenset({429, 502, 503, 504})
 
 Progress = Callable[[int, int], None]
@@ -111,7 +112,8 @@ def _evaluate(
     for submission, id in zip(submissions, ids):
         evaluation = yield from _wait(id, None)
         for _ in range(tries - 1):
-            if not (evaluation.verdict and evaluation.verdict.machine_failed):
+            machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
+            if not machine_failed and evaluation.error != _OUTDATED:
                 break
             (id,) = yield from _submit([submission])
             evaluation = yield from _wait(id, None)
@@ -253,7 +255,8 @@ class Client:
         self._http.close()
 
     def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Evaluation:
-        """The answer to one candidate. `more`: fields of Submission. A machine that fails is asked `tries` times."""
+        """The answer to one candidate. `more`: fields of Submission. A machine that fails, or a gym
+        that is updated meanwhile, is asked `tries` times."""
         return self._run(_evaluate([Submission(task, candidate, **more)], tries, None))[0]
 
     def evaluate_all(

@@ -42,6 +42,21 @@ class Exchanges(unittest.TestCase):
             self.assertLess(len(json.dumps({"items": batch})), 16 << 20)
         self.assertEqual([len(batch) for batch in clients._batches(submissions(1025))], [1024, 1])
 
+    def test_what_an_update_of_the_service_has_ended_is_submitted_again(self):
+        exchange = clients._evaluate([Submission(TASK, "one")], tries=3, progress=None)
+        outdated = {"state": "failed", "error": "the gym has been updated since: submit it again"}
+        call = next(exchange)
+        for id in ("old", "new"):
+            self.assertEqual(call.path, "/v1/evaluations/batch")
+            call = exchange.send({"items": [{"id": id, "state": "queued"}]})
+            self.assertEqual(call.path, f"/v1/evaluations/{id}")
+            if id == "old":
+                call = exchange.send({"id": id, **outdated})
+        with self.assertRaises(StopIteration) as end:
+            exchange.send({"id": "new", "state": "failed", "error": "no such op"})
+        (evaluation,) = end.exception.value
+        self.assertEqual((evaluation.id, evaluation.error), ("new", "no such op"))
+
     def test_an_answer_that_takes_long_uses_up_no_patience(self):
         attempts = clients._Attempts(clients._Settings.of("http://nobody", "", 0.5))
         time.sleep(0.6)
