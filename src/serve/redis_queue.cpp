@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kNewsChannel = "lathe:news";
 constexpr std::size_t kArgumentsOfACall = 2000;  // a script's table is unpacked onto Lua's stack
-constexpr double kLongestPauseSeconds = 4;
+constexpr double kLongestPauseSeconds = 2;       // others miss whoever is silent for a lease
 constexpr double kListenSeconds = 0.2;
 
 std::string random_name() {
@@ -236,31 +236,39 @@ class RedisQueue final : public SharedQueue {
     is_registered_ = true;
     is_fresh_ = false;
     epoch_ = epoch;
-    std::map<std::string, Front> fronts;
+    // Only silence counts that this front end was there to hear.
+    const std::int64_t unheard_ns = gap > lease_ns / 2 ? gap : 0;
+    for (auto& [name, front] : fronts_) {
+      front.seen_ns = std::min(now, front.seen_ns + unheard_ns);
+      front.is_listed = false;
+    }
     const RedisReply all = reply[3];
     for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
-      const std::string name = all[i].text(), beat = all[i + 1].text();
-      const auto known = fronts_.find(name);
-      Front front{beat, now};
-      if (known != fronts_.end() && known->second.beat == beat) {
-        front.seen_ns = known->second.seen_ns;
-        // Only silence counts that this front end was there to hear.
-        if (gap > lease_ns / 2) front.seen_ns = std::min(now, front.seen_ns + gap);
-      }
-      fronts[name] = front;
+      const std::string beat = all[i + 1].text();
+      Front& front = fronts_[all[i].text()];
+      if (front.beat != beat) front = {beat, now};
+      front.is_listed = true;
     }
-    fronts_ = std::move(fronts);
-    for (const auto& [name, front] : fronts_) {
-      if (name != name_ && now - front.seen_ns > lease_ns) {
-        LATHE_TRY(const RedisReply taken, connection_->run(script(kTakeOver, {name})));
-        if (taken.integer() != 1) continue;
-        ++taken_over_;
-        news.rebuild = true;  // it may have ended between ledger and queue
-        events_.on_event(
-            {Severity::kWarning, "serve.front_end_lost", "what it held waits again", {{"front", name}}});
+    for (auto it = fronts_.begin(); it != fronts_.end();) {
+      const auto& [name, front] = *it;
+      if (name == name_ || now - front.seen_ns <= lease_ns) {
+        news.live_versions.push_back(front.beat.substr(front.beat.find(' ') + 1));
+        ++it;
         continue;
       }
-      news.live_versions.push_back(front.beat.substr(front.beat.find(' ') + 1));
+      // What is not listed has left, or was never heard of again by a server that was wiped.
+      bool is_lost = !front.is_listed;
+      if (front.is_listed) {
+        LATHE_TRY(const RedisReply taken, connection_->run(script(kTakeOver, {name})));
+        is_lost = taken.integer() == 1;
+        if (is_lost) {
+          ++taken_over_;
+          events_.on_event(
+              {Severity::kWarning, "serve.front_end_lost", "what it held waits again", {{"front", name}}});
+        }
+      }
+      news.rebuild |= is_lost;  // it may have ended between ledger and queue, and its version with it
+      it = fronts_.erase(it);
     }
     return Ok{};
   }
@@ -332,6 +340,7 @@ class RedisQueue final : public SharedQueue {
   struct Front {
     std::string beat;
     std::int64_t seen_ns = 0;
+    bool is_listed = true;  ///< by the server
   };
 
   const RedisQueueOptions options_;

@@ -166,8 +166,8 @@ class RedisQueueTest : public testing::Test {
     (void)a_->exchange({});
     (void)b_->exchange({});
   }
-  std::unique_ptr<SharedQueue> open() {
-    auto queue = open_redis_queue({.url = parse_redis_url(server_->url()).value(), .gym_version = "1"},
+  std::unique_ptr<SharedQueue> open(const std::string& version = "1") {
+    auto queue = open_redis_queue({.url = parse_redis_url(server_->url()).value(), .gym_version = version},
                                   clock_, null_sink());
     EXPECT_TRUE(queue.ok());
     return *std::move(queue);
@@ -197,6 +197,11 @@ class RedisQueueTest : public testing::Test {
   const TemporaryFolder folder_;
   std::optional<RedisServer> server_;
   std::unique_ptr<SharedQueue> a_, b_;
+  void wipe() {
+    const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
+    ASSERT_TRUE(redis->run(RedisCommand{"FLUSHALL"}).ok());
+  }
+
   SharedQueue::News last_;
   bool rebuilt_ = false;
 };
@@ -319,14 +324,52 @@ TEST_F(RedisQueueTest, KilledWithAnAppendOnlyFileItKeepsWhatItHad) {
 
 TEST_F(RedisQueueTest, WipedItAsksForEverythingAgain) {
   say(*a_, {.added = {item("x")}});
-  const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
-  ASSERT_TRUE(redis->run(RedisCommand{"FLUSHALL"}).ok());
+  wipe();
   clock_.advance_ns(500'000'000);
   const auto news = say(*a_);
   EXPECT_TRUE(news.rebuild);
   EXPECT_FALSE(news.expelled) << "its work goes on";
   say(*a_, {.added = {item("x")}});
   EXPECT_THAT(take(*b_, 5), testing::ElementsAre(digest_of("x")));
+}
+
+TEST_F(RedisQueueTest, WipedItForgetsNoVersionThatSomebodyHas) {
+  b_->leave();
+  const auto newer = open("2");
+  say(*newer);
+  clock_.advance_ns(500'000'000);
+  EXPECT_THAT(say(*a_).live_versions, testing::UnorderedElementsAre("1", "2"));
+  wipe();
+  clock_.advance_ns(500'000'000);
+  const auto news = say(*a_);
+  EXPECT_TRUE(news.rebuild);
+  EXPECT_THAT(news.live_versions, testing::Contains("2")) << "it has not beaten since";
+  say(*newer);
+  clock_.advance_ns(500'000'000);
+  EXPECT_THAT(say(*a_).live_versions, testing::Contains("2"));
+  wipe();
+  pass(5, *a_);
+  EXPECT_TRUE(rebuilt_);
+  EXPECT_THAT(last_.live_versions, testing::ElementsAre("1")) << "but not for ever";
+}
+
+TEST_F(RedisQueueTest, TheLastOfAVersionThatLeavesIsMissed) {
+  const auto newer = open("2");
+  say(*newer);
+  pass(1, *a_);
+  EXPECT_THAT(last_.live_versions, testing::Contains("2"));
+  rebuilt_ = false;
+  newer->leave();
+  pass(1, *a_);
+  EXPECT_FALSE(rebuilt_) << "it may come back at once, as in an update";
+  say(*b_);
+  pass(4, *a_);
+  EXPECT_TRUE(rebuilt_) << "nobody is left for what was asked of it";
+  EXPECT_THAT(last_.live_versions, testing::Not(testing::Contains("2")));
+  rebuilt_ = false;
+  say(*b_);
+  pass(2, *a_);
+  EXPECT_FALSE(rebuilt_) << "once";
 }
 
 TEST_F(RedisQueueTest, ErrorsSayWhereAndNeverThePassword) {
