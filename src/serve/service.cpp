@@ -405,7 +405,10 @@ class TheService final : public Service {
     changes.unix_ms = unix_milliseconds();
     auto outcome = ledger_.write(changes);
     last_write_worked_ = outcome.ok();
-    if (!outcome.ok()) {
+    if (outcome.ok()) {
+      rebuild_due_ |= std::exchange(unsure_, false);
+    } else {
+      unsure_ = true;
       ++counts_.write_failures;
       log(Severity::kError, "serve.write_failed", outcome.error().to_string(), {});
     }
@@ -859,10 +862,11 @@ class TheService final : public Service {
     for (const SharedQueue::Over& over : news->over) on_over(over);
     unread_.insert(unread_.end(), news->given.begin(), news->given.end());
     if (!unread_.empty()) hold();
-    if (news->rebuild) rebuild_due_ = true, live_versions_ = news->live_versions;
-    if (rebuild_due_) rebuild();
+    rebuild_due_ |= news->rebuild;
+    if (rebuild_due_ && !news->live_versions.empty()) rebuild(news->live_versions);
     if (now - looked_ns_ > static_cast<std::int64_t>(kLookAgainSeconds * 1e9)) {
       looked_ns_ = now;
+      rebuild_due_ |= std::exchange(unsure_, false);  // who asks again may ask another front end
       notify_all();
       end_overdue();
     }
@@ -908,12 +912,12 @@ class TheService final : public Service {
     for (const Digest& id : over) shared_turn_.over.push_back({id});
   }
 
-  void rebuild() {
+  void rebuild(const std::vector<std::string>& live_versions) {
     const auto pending = ledger_.pending();
-    if (!pending.ok()) return;  // the next exchange tries again
+    if (!pending.ok()) return;  // the next beat tries again
     rebuild_due_ = false;
     for (const Pending& one : *pending) {
-      if (is_outdated(one, live_versions_)) {
+      if (is_outdated(one, live_versions)) {
         end(one.submission.key.id(), outdated_conclusion());
       } else if (!active_.contains(one.submission.key.id())) {
         shared_turn_.added.push_back(shared_item(one.submission));
@@ -1059,10 +1063,10 @@ class TheService final : public Service {
   SharedQueue::Turn shared_turn_;
   std::vector<Digest> unread_;  // given, and not yet in active_
   std::map<WorkerKind, std::int64_t> last_worker_ns_;
-  std::vector<std::string> live_versions_;
   std::int64_t looked_ns_ = 0;
   std::int64_t no_exchange_before_ns_ = 0;
   bool rebuild_due_ = false;
+  bool unsure_ = false;  // what failed to be written may be there, and not in the queue
   bool last_exchange_worked_ = true;
 
   bool last_write_worked_ = true;

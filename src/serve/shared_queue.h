@@ -54,7 +54,8 @@ class SharedQueue {
     bool rebuild = false;
     /// This front end was presumed dead, and others have what it held.
     bool expelled = false;
-    /// Gym versions that some front end has workers for; filled in with `rebuild`.
+    /// Gym versions of the front ends that there are; empty where they were not asked for. Always
+    /// there with `rebuild`.
     std::vector<std::string> live_versions = {};
   };
   /// One round trip with everything that has accumulated since the last one. After kIo, repeat the

@@ -25,13 +25,15 @@ class RecordingLink final : public WorkerLink {
   WorkerEnd silence = WorkerEnd::kFailed;
 };
 
-/// A ledger whose disk is full at times.
+/// A ledger whose disk is full at times, or whose answers are lost.
 class FullLedger final : public Ledger {
  public:
   explicit FullLedger(Ledger& ledger) : ledger_(ledger) {}
   Result<LedgerOutcome> write(const LedgerChanges& changes) override {
     if (full) return Error{ErrorCode::kIo, "the disk is full"};
-    return ledger_.write(changes);
+    auto outcome = ledger_.write(changes);
+    if (mute) return Error{ErrorCode::kIo, "the connection was lost"};
+    return outcome;
   }
   Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) override {
     ++looks;
@@ -50,11 +52,28 @@ class FullLedger final : public Ledger {
   Result<std::vector<StoredTask>> tasks() override { return ledger_.tasks(); }
   Result<std::int64_t> unfinished() override { return ledger_.unfinished(); }
 
-  bool full = false;
+  bool full = false, mute = false;
   int looks = 0;
 
  private:
   Ledger& ledger_;
+};
+
+/// What a front end tells the others, and what they tell it next.
+class RecordingQueue final : public SharedQueue {
+ public:
+  Result<News> exchange(const Turn& turn) override {
+    added.insert(added.end(), turn.added.begin(), turn.added.end());
+    over.insert(over.end(), turn.over.begin(), turn.over.end());
+    return std::exchange(news, {});
+  }
+  void leave() override {}
+  Result<QueueCounts> counts() override { return QueueCounts{}; }
+  void on_news(std::function<void()>) override {}
+
+  std::vector<Item> added;
+  std::vector<Over> over;
+  News news;
 };
 
 class ServiceTest : public testing::Test {
@@ -431,6 +450,41 @@ TEST_F(ServiceTest, AFullDiskAcknowledgesNothingAndLosesNoAnswer) {
   EXPECT_EQ(worker->orders.size(), 1u) << "and not computed again";
   EXPECT_TRUE(submit(make_submission("y")).ok());
   EXPECT_TRUE(counts().ready);
+}
+
+TEST_F(ServiceTest, WhatWasWrittenThoughNobodySaidSoReachesTheOthers) {
+  RecordingQueue others;
+  options_.shared = &others;
+  options_.gym_version = "2";
+  start();
+  others.news = {.rebuild = true, .live_versions = {"1", "2"}};
+  turn();
+  ledger_->mute = true;
+  EXPECT_FALSE(submit(x_).ok());
+  ledger_->mute = false;
+  EXPECT_EQ(submit(x_)->admission, Admission::kJoined) << "it was durable";
+  EXPECT_TRUE(others.added.empty()) << "who else is there is told by the next beat";
+  others.news = {.live_versions = {"1", "2"}};
+  turn();
+  turn();
+  ASSERT_EQ(others.added.size(), 1u);
+  EXPECT_EQ(others.added[0].id, x_.key.id());
+  EXPECT_FALSE(is_final(find(x_).state)) << "its version is alive";
+  others.news = {.live_versions = {"1", "2"}};
+  turn();
+  turn();
+  EXPECT_EQ(others.added.size(), 1u) << "once";
+  ledger_->mute = true;
+  EXPECT_FALSE(submit(make_submission("y")).ok());
+  ledger_->mute = false;
+  for (int i = 0; i < 20 && others.added.size() == 1; ++i) {
+    others.news = {.live_versions = {"1", "2"}};
+    pass(0.5);
+  }
+  EXPECT_THAT(others.added,
+              testing::Contains(testing::Field(&SharedQueue::Item::id, make_submission("y").key.id())))
+      << "also where nothing else is written";
+  service_.reset();
 }
 
 TEST_F(ServiceTest, DrainingGivesNoMoreOrdersAndKeepsWhatIsAsked) {
