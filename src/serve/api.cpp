@@ -146,6 +146,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
 
   void set_tokens(Tokens tokens) override {
     const auto fresh = std::make_shared<Tokens>(std::move(tokens));
+    if (!fresh->empty()) had_tokens_ = true;
     const std::lock_guard lock(mutex_);
     tokens_ = fresh;
   }
@@ -213,12 +214,12 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     return tokens_;
   }
 
-  /// Without tokens there is one client.
+  bool is_open() { return options_.open_without_tokens && !had_tokens_ && tokens()->empty(); }
+
+  /// Where there have never been tokens there is one client.
   std::optional<Principal> principal_of(const HttpRequest& request) {
-    const auto known = tokens();
-    if (known->empty() && options_.open_without_tokens)
-      return Principal{"local", Role::kAdmin, options_.max_unfinished};
-    return known->find(request.header("authorization"));
+    if (is_open()) return Principal{"local", Role::kAdmin, options_.max_unfinished};
+    return tokens()->find(request.header("authorization"));
   }
 
   std::optional<HttpResponse> admit(const HttpRequest& request) {
@@ -231,7 +232,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     }
     if (!found.route->role) return std::nullopt;
     // A web page that the user of this machine looks at must not be taken for the user.
-    if (tokens()->empty() && options_.open_without_tokens && !names_this_machine(request.header("host")))
+    if (is_open() && !names_this_machine(request.header("host")))
       return fault_response(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
     if (request.method == "POST" && !request.header("content-type").starts_with("application/json"))
       return fault_response(415, "content_type", "send application/json");
@@ -580,6 +581,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     return random.short_hex();
   }();
   std::atomic<std::int64_t> count_{0};
+  std::atomic<bool> had_tokens_{false};
   std::mutex mutex_;
   std::shared_ptr<const Tokens> tokens_;
   std::map<Digest, std::string> known_;

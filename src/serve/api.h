@@ -18,7 +18,7 @@ struct ApiOptions {
   std::vector<StoredTask> own_tasks;     ///< known by name; the ledger has them
   std::vector<StoredTask> known_tasks;   ///< known by digest: all that the ledger has
   std::int64_t max_unfinished = 20'000;  ///< of the one client that there is without tokens
-  bool open_without_tokens = true;       ///< else nobody may do anything while there are none
+  bool open_without_tokens = true;       ///< else nobody may do anything where there are none
   std::function<int()> quarantined_workers = [] { return 0; };
 };
 
@@ -29,8 +29,8 @@ class Api {
   static std::shared_ptr<Api> make(Service& service, ApiOptions options, EventSink& events);
   virtual ~Api() = default;
   virtual HttpHandler handler() = 0;
-  /// From now on. Without tokens everybody who reaches the port is the client "local" and may do
-  /// everything.
+  /// From now on. Until there are tokens everybody who reaches the port is the client "local" and
+  /// may do everything; once there have been some, nobody without one may do anything.
   virtual void set_tokens(Tokens tokens) = 0;
   /// Tasks that the ledger has besides: other front ends add to it.
   virtual void add_known_tasks(const std::vector<StoredTask>& tasks) = 0;

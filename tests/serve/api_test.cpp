@@ -185,6 +185,22 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   EXPECT_EQ(database.find(reads.substr(reads.rfind('_') + 1)), std::string::npos) << "no secret is stored";
 }
 
+TEST_F(ApiTest, WithoutItsLastTokenAServiceIsClosed) {
+  const auto store = *TokenStore::open(folder_.path());
+  api_->set_tokens(Tokens({}));
+  HttpClient nobody(port());
+  EXPECT_EQ(nobody.get("/v1/tasks")->status, 200) << "there were none";
+  HttpClient trainer(port(), store->add({"trainer", Role::kSubmit, 100}).value());
+  api_->set_tokens(Tokens(*store->list()));
+  EXPECT_EQ(trainer.get("/v1/tasks")->status, 200);
+  ASSERT_TRUE(store->remove("trainer").ok());
+  api_->set_tokens(Tokens(*store->list()));
+  EXPECT_EQ(nobody.get("/v1/tasks")->status, 401);
+  EXPECT_EQ(trainer.get("/v1/tasks")->status, 401);
+  EXPECT_EQ(trainer.post("/v1/evaluations", submission("x"))->status, 401);
+  EXPECT_EQ(nobody.get("/healthz")->status, 200);
+}
+
 TEST_F(ApiTest, AWorkerElsewhereAnswersAndIsHeldToItsOrders) {
   start({}, false);
   HttpClient client(port()), worker(port());
