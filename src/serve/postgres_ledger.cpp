@@ -142,9 +142,10 @@ constexpr const char* kAddEvaluations =
     "INSERT INTO evaluations (id, task, candidate, depth, device_kind, gym_version, text) SELECT * FROM "
     "unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::bytea[])";
 
+// An answer forgets the workers that were lost; who only withdraws and asks again is no answer.
 constexpr const char* kReopen =
-    "UPDATE evaluations e SET state = 0, lasting = 0, lost_workers = 0 FROM unnest($1::bytea[]) AS t (id) "
-    "WHERE e.id = t.id";
+    "UPDATE evaluations e SET state = 0, lasting = 0, lost_workers = CASE WHEN e.state = 0 THEN "
+    "e.lost_workers ELSE 0 END FROM unnest($1::bytea[]) AS t (id) WHERE e.id = t.id";
 
 /// `known` numbers the requests that are answered already, from 1; 0 for the others.
 constexpr const char* kPutRequests = R"sql(

@@ -343,10 +343,11 @@ class SqliteLedger final : public Ledger {
         .run();
   }
 
+  /// An answer forgets the workers that were lost; who only withdraws and asks again is no answer.
   Status reopen(const std::string& id) {
-    LATHE_TRY(
-        auto update,
-        statements_.use("UPDATE evaluations SET state = 0, lasting = 0, lost_workers = 0 WHERE id = ?"));
+    LATHE_TRY(auto update,
+              statements_.use("UPDATE evaluations SET state = 0, lasting = 0, lost_workers = CASE "
+                              "WHEN state = 0 THEN lost_workers ELSE 0 END WHERE id = ?"));
     return update->bind(id).run();
   }
 

@@ -277,6 +277,18 @@ TEST_P(LedgerContract, LostWorkersAreCountedForGood) {
   EXPECT_EQ(ledger_->pending().value().at(0).lost_workers, 2);
 }
 
+TEST_P(LedgerContract, AWithdrawalForgetsNoLostWorker) {
+  admit(x_);
+  write({.lost_workers = {x_.key.id(), x_.key.id()}});
+  EXPECT_TRUE(withdraw(x_).unwanted);
+  EXPECT_EQ(admit(x_), Admission::kNew);
+  EXPECT_EQ(ledger_->pending().value().at(0).lost_workers, 2);
+  EXPECT_THAT(write({.lost_workers = {x_.key.id()}}).lost_workers, testing::ElementsAre(3));
+  conclude(x_, make_conclusion(x_, Outcome::kInfra));
+  EXPECT_EQ(admit(x_), Admission::kNew);
+  EXPECT_EQ(ledger_->pending().value().at(0).lost_workers, 0) << "an answer does";
+}
+
 TEST_P(LedgerContract, TasksAreKeptByDigest) {
   write({.tasks = {{digest_of("t"), "softmax", "text"}, {digest_of("t"), "softmax", "text"}}});
   write({.tasks = {{digest_of("t"), "softmax", "text"}}});
