@@ -37,6 +37,9 @@ enum class State { kQueued, kRunning, kDone, kFailed, kCancelled, kExpired };
 std::string_view name(State state);  ///< "queued", ...
 inline bool is_final(State state) { return state != State::kQueued && state != State::kRunning; }
 
+/// The error of what an older version of the gym was asked: there is nobody left to answer it.
+inline constexpr const char* kOutdated = "the gym has been updated since: submit it again";
+
 /// How an evaluation ended: with a verdict (kDone), or with an error that the candidate did not
 /// cause (kFailed).
 struct Conclusion {

@@ -423,8 +423,7 @@ class TheService final : public Service {
 
   /// What an older version of the gym was asked has nobody left to answer it.
   static Conclusion outdated_conclusion() {
-    return {
-        .state = State::kFailed, .verdict = {}, .error = "the gym has been updated since: submit it again"};
+    return {.state = State::kFailed, .verdict = {}, .error = kOutdated};
   }
 
   static SharedQueue::Item shared_item(const Submission& submission) {

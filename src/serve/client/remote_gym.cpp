@@ -21,6 +21,7 @@
 #include "baseline/baseline.h"
 #include "record/json.h"
 #include "record/json_reader.h"
+#include "serve/evaluation.h"
 #include "task/task_text.h"
 
 namespace lathe::serve {
@@ -461,7 +462,7 @@ class RemoteEvaluator final : public Evaluator {
     if (stop_.cancelled()) return;
     auto answer = reply.ok() ? answer_in(line, id, *reply) : Result<std::optional<Verdict>>(reply.error());
     if (answer.ok() && !*answer) return;
-    const bool forgotten = !reply.ok() && reply.error().code == ErrorCode::kNotFound;
+    const bool forgotten = !answer.ok() && answer.error().code == ErrorCode::kNotFound;
     const std::lock_guard lock(mutex_);
     for (auto it = tickets_.find(id); it != tickets_.end(); it = tickets_.find(id)) {
       const Ticket ticket = it->second;
@@ -470,7 +471,7 @@ class RemoteEvaluator final : public Evaluator {
         Request& lost = requests_.at(ticket);
         lost.id.clear();
         if (++lost.times_forgotten > kTimesForgotten) {
-          finish(ticket, strange("it forgets each time what it was asked"));
+          finish(ticket, strange("it forgets or cancels each time what it was asked"));
           continue;
         }
         outbox_.push_back(ticket);
@@ -480,7 +481,7 @@ class RemoteEvaluator final : public Evaluator {
     }
   }
 
-  /// Errors: why there is no verdict. nullopt: not yet.
+  /// Errors: why there is no verdict; kNotFound where asking again brings one. nullopt: not yet.
   Result<std::optional<Verdict>> answer_in(Line& line, const std::string& id, const json& document) {
     std::string state;
     JsonReader reader(document, "evaluation");
@@ -493,13 +494,14 @@ class RemoteEvaluator final : public Evaluator {
       if (!answers(*verdict, id)) return strange("a verdict is about something else than was asked");
       return std::optional(*std::move(verdict));
     }
-    if (state == "cancelled")
-      return Error{ErrorCode::kCancelled, "the evaluation was cancelled at the service"};
+    if (state == "cancelled")  // by another process with this token: what is ended here has no ticket
+      return Error{ErrorCode::kNotFound, "the evaluation was cancelled at the service"};
     if (state == "expired") return Error{ErrorCode::kTimeout, "the evaluation's deadline has passed"};
     LATHE_TRY(const json report, line.ask({"GET", "/v1/evaluations/" + id}, stop_));
     std::string why = state;
     JsonReader(report, "evaluation").read("error", why);
-    return Error{ErrorCode::kUnavailable, "the service has no verdict: " + why};
+    return Error{why == kOutdated ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+                 "the service has no verdict: " + why};
   }
 
   /// All that wait for one id must have asked the same.

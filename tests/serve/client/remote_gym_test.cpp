@@ -204,6 +204,40 @@ TEST_F(RemoteGymTest, WhatTheServiceHasForgottenIsAskedForAgain) {
   EXPECT_EQ(next(*evaluator).verdict.value().outcome, Outcome::kWrong);
 }
 
+TEST_F(RemoteGymTest, WhatAnotherProcessCancelsIsAskedForAgain) {
+  const std::string text = candidate("shared");
+  judge_ = [this](const WorkOrder& order) {
+    return orders_ == 1 ? std::nullopt : pass_unless_told_to_wait(order);
+  };
+  const auto gym = connected(options());
+  const auto evaluator = gym->connect_client();
+  ASSERT_TRUE(evaluator->submit(request(text)).ok());
+  while (orders_ == 0) std::this_thread::yield();
+  const EvaluationKey key{task_->digest, digest_of(text), Depth::kVerify, "cpu", kGymVersion};
+  service_->cancel("local", key.id(), [](const Result<bool>& done) { EXPECT_TRUE(done.ok() && *done); });
+  const Evaluated evaluated = next(*evaluator);
+  ASSERT_TRUE(evaluated.verdict.ok()) << evaluated.verdict.error().to_string();
+  EXPECT_EQ(evaluated.verdict->outcome, Outcome::kPass);
+  EXPECT_EQ(orders_, 2);
+}
+
+TEST_F(RemoteGymTest, WhatAnUpdateOfTheServiceHasEndedIsAskedForAgain) {
+  std::atomic<std::int64_t> lease = 0;
+  judge_ = [&](const WorkOrder& order) {
+    if (orders_ > 1) return pass_unless_told_to_wait(order);
+    lease = order.lease;
+    return std::optional<Verdict>();
+  };
+  const auto gym = connected(options());
+  const auto evaluator = gym->connect_client();
+  ASSERT_TRUE(evaluator->submit(request(candidate("old"))).ok());
+  while (lease == 0) std::this_thread::yield();
+  service_->worker_said("w", WorkerAnswer{lease, std::nullopt, invalid(kOutdated)});
+  const Evaluated evaluated = next(*evaluator);
+  ASSERT_TRUE(evaluated.verdict.ok()) << evaluated.verdict.error().to_string();
+  EXPECT_EQ(evaluated.verdict->outcome, Outcome::kPass);
+}
+
 TEST_F(RemoteGymTest, BaselinesAreThoseBesideTheNaiveBuild) {
   const std::string naive = naive_candidate(*task_).value().text;
   judge_ = [naive](const WorkOrder& order) -> std::optional<Verdict> {
