@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -68,8 +69,8 @@ struct LedgerChanges {
   };
   std::vector<Withdraw> withdrawals;
   /// A client's request. An equal one of the same client is not entered twice: while unfinished it
-  /// is kJoined, once answered kKnown; if it was withdrawn or its answer was not lasting, it starts
-  /// afresh.
+  /// is kJoined, and the later of the deadlines holds; once answered kKnown; if it was withdrawn or
+  /// its answer was not lasting, it starts afresh.
   struct Entry {
     Submission submission;
     std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefused
@@ -96,8 +97,14 @@ struct LedgerOutcome {
   std::vector<Ended> ends;
   std::vector<Withdrawal> withdrawals;
   std::vector<Admission> submissions;
+  std::vector<std::int64_t> deadlines_unix_ms;  ///< of the submissions, as the requests have them now
   std::vector<std::optional<Report>> looks;
 };
+
+/// Of two deadlines; 0 is none, which is the latest.
+inline std::int64_t later_deadline(std::int64_t a_unix_ms, std::int64_t b_unix_ms) {
+  return a_unix_ms == 0 || b_unix_ms == 0 ? 0 : std::max(a_unix_ms, b_unix_ms);
+}
 
 /// Tasks that only refused requests have are not kept. `admissions` are those of the submissions.
 inline std::vector<StoredTask> tasks_to_keep(const LedgerChanges& changes,

@@ -131,7 +131,8 @@ constexpr const char* kStillWanted =
 
 constexpr const char* kStates =
     "SELECT t.place, e.state, e.lasting, r.state, "
-    "(SELECT 1::bigint FROM requests q WHERE q.evaluation = t.id AND q.state = 0 LIMIT 1) "
+    "(SELECT 1::bigint FROM requests q WHERE q.evaluation = t.id AND q.state = 0 LIMIT 1), "
+    "r.deadline_unix_ms "
     "FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
     "LEFT JOIN evaluations e ON e.id = t.id "
     "LEFT JOIN requests r ON r.client = t.client AND r.evaluation = t.id";
@@ -161,6 +162,12 @@ ON CONFLICT (client, evaluation) DO UPDATE SET tag = excluded.tag, trace = exclu
   submitted_unix_ms = excluded.submitted_unix_ms, state = excluded.state,
   finished_unix_ms = excluded.finished_unix_ms, sequence = excluded.sequence)sql";
 static_assert(static_cast<int>(State::kDone) == 2 && static_cast<int>(State::kQueued) == 0);
+
+constexpr const char* kPutOff =
+    "UPDATE requests r SET deadline_unix_ms = i.deadline "
+    "FROM unnest($1::text[], $2::bytea[], $3::bigint[]) AS i (client, id, deadline), "
+    "LATERAL (SELECT ctid AS row FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0 "
+    "OFFSET 0) o WHERE r.ctid = o.row";
 
 constexpr const char* kCount =
     "INSERT INTO unfinished SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT (client) DO UPDATE "
@@ -595,6 +602,7 @@ class PostgresLedger final : public Ledger {
     std::map<Digest, bool> lasting;  ///< of the evaluations that there are
     std::set<Digest> wanted;
     std::map<Name, State> own;
+    std::map<Name, std::int64_t> deadlines;  ///< of own
     std::map<std::string, std::int64_t> unfinished;
     std::int64_t all_unfinished = 0;
   };
@@ -605,6 +613,7 @@ class PostgresLedger final : public Ledger {
     std::vector<std::string> clients, requests, tags, traces;
     std::vector<std::int64_t> priorities, deadlines, submitted, known;
     std::int64_t last_known = 0;
+    std::set<Name> put_off;  ///< requests whose deadline is a later one now
     std::map<std::string, std::int64_t> counts;
   };
 
@@ -621,13 +630,19 @@ class PostgresLedger final : public Ledger {
       const Digest id = submission.key.id();
       if (!states.is_null(row, 1))
         known.lasting[id] = states.integer(row, 1) != 0 && states.integer(row, 2) != 0;
-      if (!states.is_null(row, 3))
+      if (!states.is_null(row, 3)) {
         known.own[{submission.client, id}] = static_cast<State>(states.integer(row, 3));
+        known.deadlines[{submission.client, id}] = states.integer(row, 5);
+      }
       if (states.integer(row, 4) != 0) known.wanted.insert(id);
     }
     Additions additions;
-    for (const auto& entry : changes.submissions)
+    for (const auto& entry : changes.submissions) {
       outcome.submissions.push_back(decide(entry, changes.max_all, known, additions));
+      const auto own = known.deadlines.find({entry.submission.client, entry.submission.key.id()});
+      outcome.deadlines_unix_ms.push_back(own == known.deadlines.end() ? entry.submission.deadline_unix_ms
+                                                                       : own->second);
+    }
     std::vector<Query> queries;
     if (const auto tasks = tasks_to_keep(changes, outcome.submissions); !tasks.empty())
       queries.push_back(tasks_query(tasks));
@@ -653,6 +668,17 @@ class PostgresLedger final : public Ledger {
                                            .add_numbers(additions.submitted)
                                            .add(additions.last_known)
                                            .add_numbers(additions.known)});
+    if (!additions.put_off.empty()) {
+      std::vector<std::string> clients, ids;
+      std::vector<std::int64_t> deadlines;
+      for (const auto& name : additions.put_off) {
+        clients.push_back(name.first);
+        ids.push_back(raw(name.second));
+        deadlines.push_back(known.deadlines.at(name));
+      }
+      queries.push_back(
+          {kPutOff, PostgresParameters().add_texts(clients).add_bytes(ids).add_numbers(deadlines)});
+    }
     if (!additions.counts.empty()) {
       std::vector<std::string> clients;
       std::vector<std::int64_t> more;
@@ -676,13 +702,20 @@ class PostgresLedger final : public Ledger {
     const Submission& submission = entry.submission;
     const Digest id = submission.key.id();
     const auto own = known.own.find({submission.client, id});
-    if (own != known.own.end() && own->second == State::kQueued) return Admission::kJoined;
+    if (own != known.own.end() && own->second == State::kQueued) {
+      std::int64_t& deadline = known.deadlines[own->first];
+      const std::int64_t before = deadline;
+      deadline = later_deadline(before, submission.deadline_unix_ms);
+      if (deadline != before) additions.put_off.insert(own->first);
+      return Admission::kJoined;
+    }
     const auto evaluation = known.lasting.find(id);
     const bool exists = evaluation != known.lasting.end();
     if (exists && evaluation->second) {
       if (own != known.own.end() && own->second == State::kDone) return Admission::kKnown;
       put(submission, id, ++additions.last_known, additions);
       known.own[{submission.client, id}] = State::kDone;
+      known.deadlines[{submission.client, id}] = submission.deadline_unix_ms;
       return Admission::kKnown;
     }
     const bool is_wanted = known.wanted.contains(id);
@@ -702,6 +735,7 @@ class PostgresLedger final : public Ledger {
     }
     put(submission, id, 0, additions);
     known.own[{submission.client, id}] = State::kQueued;
+    known.deadlines[{submission.client, id}] = submission.deadline_unix_ms;
     known.wanted.insert(id);
     ++mine;
     ++known.all_unfinished;

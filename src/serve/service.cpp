@@ -168,6 +168,7 @@ class TheService final : public Service {
                 continue;
               }
               receipts.push_back(Receipt{submission.key.id(), admission});
+              submission.deadline_unix_ms = written.outcome->deadlines_unix_ms[work->first + i];
               on_admitted(submission, admission);
             }
             done(std::move(receipts));
@@ -447,17 +448,16 @@ class TheService final : public Service {
       (void)enter(submission, 0);
       return;
     }
-    add_deadline(submission.client, id, submission.deadline_unix_ms);
+    set_deadline(submission.client, id, submission.deadline_unix_ms);
     if (admission == Admission::kNew) shared_turn_.added.push_back(shared_item(submission));
   }
 
   /// A request that the ledger has, unfinished, into memory and queue.
   Status enter(const Submission& submission, int lost_workers) {
     const Digest id = submission.key.id();
-    const std::int64_t deadline_ns = add_deadline(submission.client, id, submission.deadline_unix_ms);
     const auto [found, is_new] = active_.try_emplace(id);
     Active& active = found->second;
-    active.latest_deadline_ns = std::max(active.latest_deadline_ns, deadline_ns);
+    set_deadline(submission.client, id, submission.deadline_unix_ms);
     if (!is_new) return Ok{};
     const std::int64_t age_ms = std::max<std::int64_t>(0, unix_milliseconds() - submission.submitted_unix_ms);
     active.key = submission.key;
@@ -488,13 +488,17 @@ class TheService final : public Service {
     active_.erase(active);
   }
 
-  /// kNever for none.
-  std::int64_t add_deadline(const std::string& client, const Digest& id, std::int64_t unix_ms) {
-    if (unix_ms <= 0) return kNever;
-    const std::int64_t deadline_ns = clock_.now_ns() + (unix_ms - unix_milliseconds()) * 1'000'000;
-    if (deadline_of_.try_emplace({client, id}, deadline_ns).second)
+  /// As the ledger has it now; 0 for none.
+  void set_deadline(const std::string& client, const Digest& id, std::int64_t unix_ms) {
+    end_deadline(client, id);
+    std::int64_t deadline_ns = kNever;
+    if (unix_ms > 0) {
+      deadline_ns = clock_.now_ns() + (unix_ms - unix_milliseconds()) * 1'000'000;
+      deadline_of_.emplace(Ledger::Name(client, id), deadline_ns);
       deadlines_.emplace(deadline_ns, client, id);
-    return deadline_ns;
+    }
+    if (const auto active = active_.find(id); active != active_.end())
+      active->second.latest_deadline_ns = std::max(active->second.latest_deadline_ns, deadline_ns);
   }
 
   void end_deadline(const std::string& client, const Digest& id) {
@@ -902,11 +906,7 @@ class TheService final : public Service {
       const Digest id = one.submission.key.id();
       over.erase(id);
       (void)enter(one.submission, one.lost_workers);
-      for (const auto& [client, unix_ms] : one.deadlines_unix_ms) {
-        const std::int64_t deadline_ns = add_deadline(client, id, unix_ms);
-        if (const auto active = active_.find(id); active != active_.end())
-          active->second.latest_deadline_ns = std::max(active->second.latest_deadline_ns, deadline_ns);
-      }
+      for (const auto& [client, unix_ms] : one.deadlines_unix_ms) set_deadline(client, id, unix_ms);
     }
     for (const Digest& id : over) shared_turn_.over.push_back({id});
   }

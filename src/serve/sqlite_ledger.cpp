@@ -186,7 +186,8 @@ class SqliteLedger final : public Ledger {
       LATHE_TRY(outcome.withdrawals.emplace_back(), withdraw(one, changes.unix_ms));
     }
     for (const LedgerChanges::Entry& entry : changes.submissions) {
-      LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all));
+      std::int64_t& deadline = outcome.deadlines_unix_ms.emplace_back(entry.submission.deadline_unix_ms);
+      LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all, deadline));
     }
     for (const StoredTask& task : tasks_to_keep(changes, outcome.submissions)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
@@ -229,11 +230,15 @@ class SqliteLedger final : public Ledger {
     if (own->second == 0) unfinished_.erase(own);
   }
 
-  Result<Admission> admit(const LedgerChanges::Entry& entry, std::int64_t max_all) {
+  Result<Admission> admit(const LedgerChanges::Entry& entry, std::int64_t max_all,
+                          std::int64_t& deadline_unix_ms) {
     const Submission& submission = entry.submission;
     const std::string id = submission.key.id().hex();
     LATHE_TRY(const auto own, own_request(submission.client, id));
-    if (own == State::kQueued) return Admission::kJoined;
+    if (own == State::kQueued) {
+      LATHE_TRY(deadline_unix_ms, put_off(submission, id));
+      return Admission::kJoined;
+    }
     LATHE_TRY(const auto evaluation, state_of(id));
     if (evaluation.exists && evaluation.lasting) {
       if (own == State::kDone) return Admission::kKnown;
@@ -251,6 +256,19 @@ class SqliteLedger final : public Ledger {
     LATHE_CHECK_OK(put_request(submission, id, State::kQueued, 0));
     count(submission.client, 1);
     return wanted ? Admission::kJoined : Admission::kNew;
+  }
+
+  Result<std::int64_t> put_off(const Submission& submission, const std::string& id) {
+    LATHE_TRY(auto select,
+              statements_.use("SELECT deadline_unix_ms FROM requests WHERE client = ? AND evaluation = ?"));
+    LATHE_TRY(const bool row, select->bind(submission.client).bind(id).step());
+    const std::int64_t before = row ? select->integer(0) : 0;
+    const std::int64_t later = later_deadline(before, submission.deadline_unix_ms);
+    if (later == before) return later;
+    LATHE_TRY(auto update, statements_.use("UPDATE requests SET deadline_unix_ms = ? WHERE client = ? AND "
+                                           "evaluation = ?"));
+    LATHE_CHECK_OK(update->bind(later).bind(submission.client).bind(id).run());
+    return later;
   }
 
   Result<int> count_lost_worker(const Digest& id) {

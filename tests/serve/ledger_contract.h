@@ -289,6 +289,29 @@ TEST_P(LedgerContract, AWithdrawalForgetsNoLostWorker) {
   EXPECT_EQ(ledger_->pending().value().at(0).lost_workers, 0) << "an answer does";
 }
 
+TEST_P(LedgerContract, OfARepeatedRequestTheLaterDeadlineHolds) {
+  const auto deadline_after = [&](std::vector<std::int64_t> deadlines) {
+    LedgerChanges changes{.max_all = 1000};
+    for (const std::int64_t deadline : deadlines) {
+      Submission again = x_;
+      again.deadline_unix_ms = deadline;
+      changes.submissions.push_back({again, 1000});
+    }
+    const auto now = write(changes).deadlines_unix_ms;
+    const std::int64_t kept = ledger_->pending().value().at(0).submission.deadline_unix_ms;
+    EXPECT_EQ(now.size(), deadlines.size());
+    EXPECT_EQ(now.empty() ? -1 : now.back(), kept);
+    return kept;
+  };
+  EXPECT_EQ(deadline_after({2000}), 2000);
+  EXPECT_EQ(deadline_after({1000}), 2000);
+  EXPECT_EQ(deadline_after({3000, 5000, 4000}), 5000);
+  EXPECT_EQ(deadline_after({0}), 0) << "none is the latest";
+  EXPECT_EQ(deadline_after({1000}), 0);
+  withdraw(x_);
+  EXPECT_EQ(deadline_after({1000, 3000, 2000}), 3000) << "of the new one alone";
+}
+
 TEST_P(LedgerContract, TasksAreKeptByDigest) {
   write({.tasks = {{digest_of("t"), "softmax", "text"}, {digest_of("t"), "softmax", "text"}}});
   write({.tasks = {{digest_of("t"), "softmax", "text"}}});

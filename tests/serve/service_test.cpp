@@ -362,6 +362,23 @@ TEST_F(ServiceTest, ADeadlineEndsWaitingAndRunningWork) {
   EXPECT_EQ(worker->cancelled.size(), 1u);
 }
 
+TEST_F(ServiceTest, WhoAsksAgainIsWaitedForUntilTheLaterDeadline) {
+  Submission hasty = x_, patient = x_, endless = make_submission("y");
+  hasty.deadline_unix_ms = unix_milliseconds() + 2000;
+  patient.deadline_unix_ms = hasty.deadline_unix_ms + 4000;
+  endless.deadline_unix_ms = hasty.deadline_unix_ms;
+  (void)submit(patient);
+  (void)submit(hasty);
+  (void)submit(endless);
+  endless.deadline_unix_ms = 0;
+  (void)submit(endless);
+  pass(4);
+  EXPECT_FALSE(is_final(find(x_).state));
+  pass(4);
+  EXPECT_EQ(find(x_).state, State::kExpired);
+  EXPECT_FALSE(is_final(find(endless).state));
+}
+
 TEST_F(ServiceTest, AFullQueueSaysSoAndRetriesStayFree) {
   options_.max_unfinished = 3;
   start();
