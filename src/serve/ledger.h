@@ -66,6 +66,8 @@ struct LedgerChanges {
     std::string client;
     Digest id;
     State state = State::kCancelled;
+    /// That has passed: a request with a later one by now stays. 0: it is ended whatever it has.
+    std::int64_t deadline_unix_ms = 0;
   };
   std::vector<Withdraw> withdrawals;
   /// A client's request. An equal one of the same client is not entered twice: while unfinished it

@@ -111,9 +111,10 @@ SELECT place, NULL FROM numbered UNION ALL SELECT place, client FROM finished)sq
 constexpr const char* kWithdraw = R"sql(
 WITH numbered AS (
   SELECT i.*, r.row, row_number() OVER (ORDER BY i.place) AS number
-    FROM unnest($1::text[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS i (client, id, state, place),
+    FROM unnest($1::text[], $2::bytea[], $3::bigint[], $5::bigint[])
+      WITH ORDINALITY AS i (client, id, state, deadline, place),
     LATERAL (SELECT ctid AS row FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0
-      OFFSET 0) r),
+      AND (i.deadline = 0 OR deadline_unix_ms BETWEEN 1 AND i.deadline) OFFSET 0) r),
 base AS (
   UPDATE sequence SET last = last + (SELECT count(*) FROM numbered)
     RETURNING last - (SELECT count(*) FROM numbered) AS first),
@@ -577,15 +578,27 @@ class PostgresLedger final : public Ledger {
 
   static Query withdraw_query(const LedgerChanges& changes) {
     std::vector<std::string> clients, ids;
-    std::vector<std::int64_t> states;
-    std::set<Name> seen;
-    for (const auto& [client, id, state] : changes.withdrawals) {
-      clients.push_back(client);
-      ids.push_back(seen.emplace(client, id).second ? raw(id) : std::string());
-      states.push_back(static_cast<std::int64_t>(state));
+    std::vector<std::int64_t> states, deadlines;
+    // A request that is there twice is withdrawn once, at the place that asks for no deadline.
+    std::map<Name, std::size_t> places;
+    for (std::size_t i = 0; i < changes.withdrawals.size(); ++i) {
+      const auto& one = changes.withdrawals[i];
+      std::size_t& place = places.try_emplace({one.client, one.id}, i).first->second;
+      if (one.deadline_unix_ms == 0 && changes.withdrawals[place].deadline_unix_ms > 0) place = i;
     }
-    return {kWithdraw,
-            PostgresParameters().add_texts(clients).add_bytes(ids).add_numbers(states).add(changes.unix_ms)};
+    for (std::size_t i = 0; i < changes.withdrawals.size(); ++i) {
+      const auto& [client, id, state, deadline_unix_ms] = changes.withdrawals[i];
+      clients.push_back(client);
+      ids.push_back(places.at({client, id}) == i ? raw(id) : std::string());
+      states.push_back(static_cast<std::int64_t>(state));
+      deadlines.push_back(deadline_unix_ms);
+    }
+    return {kWithdraw, PostgresParameters()
+                           .add_texts(clients)
+                           .add_bytes(ids)
+                           .add_numbers(states)
+                           .add(changes.unix_ms)
+                           .add_numbers(deadlines)};
   }
 
   static Query states_query(const LedgerChanges& changes) {

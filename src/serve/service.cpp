@@ -72,6 +72,11 @@ struct Waiter {
   std::function<void(Service::Reports)> reports = {};
 };
 
+struct Deadline {
+  std::int64_t ns = 0;
+  std::int64_t unix_ms = 0;
+};
+
 std::string_view name(Admission admission) {
   switch (admission) {
     case Admission::kNew:
@@ -225,7 +230,7 @@ class TheService final : public Service {
   }
 
   void cancel(std::string client, Digest id, std::function<void(Result<bool>)> done) override {
-    withdraw(client, id, State::kCancelled, std::move(done));
+    withdraw({std::move(client), id, State::kCancelled}, std::move(done));
   }
 
   void counts(std::function<void(Result<ServiceCounts>)> done) override {
@@ -494,7 +499,7 @@ class TheService final : public Service {
     std::int64_t deadline_ns = kNever;
     if (unix_ms > 0) {
       deadline_ns = clock_.now_ns() + (unix_ms - unix_milliseconds()) * 1'000'000;
-      deadline_of_.emplace(Ledger::Name(client, id), deadline_ns);
+      deadline_of_.emplace(Ledger::Name(client, id), Deadline{deadline_ns, unix_ms});
       deadlines_.emplace(deadline_ns, client, id);
     }
     if (const auto active = active_.find(id); active != active_.end())
@@ -504,7 +509,7 @@ class TheService final : public Service {
   void end_deadline(const std::string& client, const Digest& id) {
     const auto found = deadline_of_.find({client, id});
     if (found == deadline_of_.end()) return;
-    deadlines_.erase({found->second, client, id});
+    deadlines_.erase({found->second.ns, client, id});
     deadline_of_.erase(found);
   }
 
@@ -766,24 +771,29 @@ class TheService final : public Service {
     const Active& wanted = active->second;
     log(Severity::kWarning, "serve.no_answer", answer.error.message,
         {{"request", wanted.trace}, {"evaluation", id.hex()}, {"worker", name}});
-    (void)queue_.add(wanted.item);
+    if (!shared_) {
+      (void)queue_.add(wanted.item);
+      return;
+    }
+    // Another front end may have been given later deadlines: the ledger has them.
+    forget(active);
+    unread_.push_back(id);
   }
 
-  void withdraw(const std::string& client, const Digest& id, State state,
-                std::function<void(Result<bool>)> done) {
+  void withdraw(const LedgerChanges::Withdraw& one, std::function<void(Result<bool>)> done) {
     auto at = std::make_shared<std::size_t>();
-    post({[client, id, state, at](LedgerChanges& changes) {
+    post({[one, at](LedgerChanges& changes) {
             *at = changes.withdrawals.size();
-            changes.withdrawals.push_back({client, id, state});
+            changes.withdrawals.push_back(one);
           },
-          [this, client, id, state, at, done = std::move(done)](const Written& written) {
+          [this, one, at, done = std::move(done)](const Written& written) {
             if (!written.ok()) {
               if (done) return done(written.outcome.error());
-              unwritten_.push_back([this, client, id, state] { withdraw(client, id, state, {}); });
+              unwritten_.push_back([this, one] { withdraw(one, {}); });
               return;
             }
             const Withdrawal withdrawal = written.outcome->withdrawals[*at];
-            if (withdrawal.withdrawn) on_withdrawn(client, id, state, withdrawal.unwanted);
+            if (withdrawal.withdrawn) on_withdrawn(one.client, one.id, one.state, withdrawal.unwanted);
             if (done) done(withdrawal.withdrawn);
           }});
   }
@@ -823,8 +833,10 @@ class TheService final : public Service {
     }
     while (!deadlines_.empty() && std::get<0>(*deadlines_.begin()) <= now) {
       const auto [due, client, id] = *deadlines_.begin();
+      const std::int64_t unix_ms = deadline_of_.at({client, id}).unix_ms;
       end_deadline(client, id);
-      withdraw(client, id, State::kExpired, {});
+      // Another front end may have been given a later one, which it keeps itself.
+      withdraw({client, id, State::kExpired, unix_ms}, {});
     }
     for (auto wait = waits_.begin(); wait != waits_.end() && wait->first <= now;) {
       const std::int64_t number = (wait++)->second;
@@ -930,7 +942,7 @@ class TheService final : public Service {
   void end_overdue() {
     const auto names = ledger_.overdue(kOverdueGraceMs);
     if (!names.ok()) return;
-    for (const auto& [client, id] : *names) withdraw(client, id, State::kExpired, {});
+    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired}, {});
   }
 
   /// Others may have what no worker here has in hand.
@@ -1042,7 +1054,7 @@ class TheService final : public Service {
   std::map<Digest, int> killed_workers_;  // WorkerEnd::kKilled
   std::size_t kept_text_bytes_ = 0;       // of active_
   std::set<std::tuple<std::int64_t, std::string, Digest>> deadlines_;
-  std::map<Ledger::Name, std::int64_t> deadline_of_;
+  std::map<Ledger::Name, Deadline> deadline_of_;
   std::map<std::int64_t, Waiter> waiters_;
   std::set<std::pair<std::int64_t, std::int64_t>> waits_;  // until when, number
   std::map<Digest, std::map<std::string, std::set<std::int64_t>>> waiters_of_;

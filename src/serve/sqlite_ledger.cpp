@@ -258,11 +258,15 @@ class SqliteLedger final : public Ledger {
     return wanted ? Admission::kJoined : Admission::kNew;
   }
 
-  Result<std::int64_t> put_off(const Submission& submission, const std::string& id) {
+  Result<std::int64_t> deadline_of(const std::string& client, const std::string& id) {
     LATHE_TRY(auto select,
               statements_.use("SELECT deadline_unix_ms FROM requests WHERE client = ? AND evaluation = ?"));
-    LATHE_TRY(const bool row, select->bind(submission.client).bind(id).step());
-    const std::int64_t before = row ? select->integer(0) : 0;
+    LATHE_TRY(const bool row, select->bind(client).bind(id).step());
+    return row ? select->integer(0) : 0;
+  }
+
+  Result<std::int64_t> put_off(const Submission& submission, const std::string& id) {
+    LATHE_TRY(const std::int64_t before, deadline_of(submission.client, id));
     const std::int64_t later = later_deadline(before, submission.deadline_unix_ms);
     if (later == before) return later;
     LATHE_TRY(auto update, statements_.use("UPDATE requests SET deadline_unix_ms = ? WHERE client = ? AND "
@@ -309,6 +313,10 @@ class SqliteLedger final : public Ledger {
   Result<Withdrawal> withdraw(const LedgerChanges::Withdraw& one, std::int64_t unix_ms) {
     LATHE_TRY(const auto own, own_request(one.client, one.id.hex()));
     if (own != State::kQueued) return Withdrawal{};
+    if (one.deadline_unix_ms > 0) {
+      LATHE_TRY(const auto now, deadline_of(one.client, one.id.hex()));
+      if (later_deadline(now, one.deadline_unix_ms) != one.deadline_unix_ms) return Withdrawal{};
+    }
     LATHE_TRY(const auto next, next_number());
     {
       LATHE_TRY(auto end, statements_.use("UPDATE requests SET state = ?, finished_unix_ms = ?, sequence = ? "

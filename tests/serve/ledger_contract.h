@@ -312,6 +312,29 @@ TEST_P(LedgerContract, OfARepeatedRequestTheLaterDeadlineHolds) {
   EXPECT_EQ(deadline_after({1000, 3000, 2000}), 3000) << "of the new one alone";
 }
 
+TEST_P(LedgerContract, ARequestThatWasPutOffDoesNotExpireEarlier) {
+  const auto expires = [&](std::int64_t deadline) {
+    return write({.withdrawals = {{"a", x_.key.id(), State::kExpired, deadline}}, .unix_ms = 6})
+        .withdrawals.at(0)
+        .withdrawn;
+  };
+  Submission due = x_;
+  for (const std::int64_t deadline : {2000, 0}) {
+    due.deadline_unix_ms = deadline;
+    admit(due);
+    EXPECT_FALSE(expires(1000));
+  }
+  EXPECT_EQ(ledger_->unfinished().value(), 1);
+  EXPECT_TRUE(withdraw(x_).withdrawn);
+  due.deadline_unix_ms = 2000;
+  admit(due);
+  EXPECT_TRUE(expires(2000));
+  admit(due);
+  const auto both = write({.withdrawals = {{"a", x_.key.id(), State::kExpired, 1000}, {"a", x_.key.id()}}});
+  EXPECT_FALSE(both.withdrawals.at(0).withdrawn);
+  EXPECT_TRUE(both.withdrawals.at(1).withdrawn) << "cancelled in the same turn";
+}
+
 TEST_P(LedgerContract, TasksAreKeptByDigest) {
   write({.tasks = {{digest_of("t"), "softmax", "text"}, {digest_of("t"), "softmax", "text"}}});
   write({.tasks = {{digest_of("t"), "softmax", "text"}}});

@@ -504,6 +504,31 @@ TEST_F(ServiceTest, WhatWasWrittenThoughNobodySaidSoReachesTheOthers) {
   service_.reset();
 }
 
+TEST_F(ServiceTest, ADeadlineThatAnotherFrontEndHasPutOffHolds) {
+  RecordingQueue others;
+  options_.shared = &others;
+  start();
+  const auto worker = join("w");
+  Submission once = x_;
+  once.deadline_unix_ms = unix_milliseconds() + 2000;
+  (void)submit(once);
+  others.news.given = {x_.key.id()};
+  turn();
+  ASSERT_EQ(worker->orders.size(), 1u);
+  Submission again = once;
+  again.deadline_unix_ms += 60'000;
+  ASSERT_TRUE(ledger_->write({.submissions = {{again, 10}}, .max_all = 10}).ok());
+  pass(3);
+  EXPECT_FALSE(is_final(find(x_).state));
+  service_->worker_said("w",
+                        WorkerAnswer{worker->orders[0].lease, std::nullopt, {ErrorCode::kTimeout, "late"}});
+  turn();
+  turn();
+  ASSERT_EQ(worker->orders.size(), 2u);
+  EXPECT_GT(worker->orders[1].deadline_seconds, 30) << "the ledger knows the new one";
+  service_.reset();
+}
+
 TEST_F(ServiceTest, DrainingGivesNoMoreOrdersAndKeepsWhatIsAsked) {
   const auto worker = join("w", 1);
   (void)submit(x_);
