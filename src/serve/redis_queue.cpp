@@ -314,8 +314,9 @@ class RedisQueue final : public SharedQueue {
         charged_.erase(charged);
         if (over.answered && over.seconds > 0) mean_cost_ += kNewest * (over.seconds - mean_cost_);
       }
-      for (std::string text : {over.id.hex(), std::string(over.gone ? "1" : "0"), joined(over.clients),
-                               fmt::format("{:.6f}", beyond)})
+      const char* const gone = !over.gone ? "0" : over.if_held ? "if held" : "1";
+      for (std::string text :
+           {over.id.hex(), std::string(gone), joined(over.clients), fmt::format("{:.6f}", beyond)})
         arguments.push_back(std::move(text));
     }
     put(kOver, {name_}, arguments, 4, commands);

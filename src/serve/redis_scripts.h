@@ -67,10 +67,22 @@ for i = 1, #ARGV, 5 do
 end
 return #ARGV / 5)lua";
 
-/// ARGV: front end; then id, gone, clients, seconds beyond those charged; again and again.
+/// ARGV: front end; then id, gone (0, 1 or "if held"), clients, seconds beyond those charged; again
+/// and again.
 inline constexpr const char* kRedisOver = R"lua(
+local function is_held(id)
+  local value = redis.call('HGET', 'lathe:items', id)
+  if not value then return false end
+  local line, entry = split(value)
+  local stream = stream_of(line)
+  return redis.call('EXISTS', stream) == 1 and
+    #redis.call('XPENDING', stream, 'fronts', entry, entry, 1, ARGV[1]) == 1
+end
+
 for i = 2, #ARGV, 4 do
-  local value = ARGV[i + 1] == '1' and redis.call('HGET', 'lathe:items', ARGV[i])
+  local gone = ARGV[i + 1]
+  if gone == 'if held' then gone = is_held(ARGV[i]) and '1' or '0' end
+  local value = gone == '1' and redis.call('HGET', 'lathe:items', ARGV[i])
   if value then
     local line, entry = split(value)
     local kind, client = parts(line)
@@ -84,7 +96,7 @@ for i = 2, #ARGV, 4 do
       add(ARGV[i], next_kind, next_client, priority, since, priority)
     end
   end
-  redis.call('XADD', 'lathe:done', 'MAXLEN', '~', '100000', '*', 'id', ARGV[i], 'gone', ARGV[i + 1], 'clients',
+  redis.call('XADD', 'lathe:done', 'MAXLEN', '~', '100000', '*', 'id', ARGV[i], 'gone', gone, 'clients',
     ARGV[i + 2], 'front', ARGV[1])
 end
 return 0)lua";

@@ -739,7 +739,7 @@ class TheService final : public Service {
             stop_work(work->id);  // where the lease was over: another worker has it, or it waits
             if (ended.first) return on_concluded(work->id, conclusion, ended.clients, seconds);
             // Another front end's answer came first, or this one before a connection was lost.
-            if (shared_) shared_turn_.over.push_back({work->id, true, {}, seconds});
+            if (shared_) shared_turn_.over.push_back({.id = work->id, .seconds = seconds, .if_held = true});
             if (const auto active = active_.find(work->id); active != active_.end()) forget(active);
             for (const std::string& client : clients_waiting_for(work->id)) notify(client, work->id);
           }});
@@ -920,7 +920,7 @@ class TheService final : public Service {
       (void)enter(one.submission, one.lost_workers);
       for (const auto& [client, unix_ms] : one.deadlines_unix_ms) set_deadline(client, id, unix_ms);
     }
-    for (const Digest& id : over) shared_turn_.over.push_back({id});
+    for (const Digest& id : over) shared_turn_.over.push_back({.id = id, .if_held = true});
   }
 
   void rebuild(const std::vector<std::string>& live_versions) {

@@ -33,6 +33,7 @@ class SharedQueue {
     std::vector<std::string> clients = {};  ///< whose requests ended
     double seconds = 0;                     ///< its cost, for the fair share
     bool answered = true;                   ///< else it was stopped: the cost says nothing of others'
+    bool if_held = false;  ///< only if this front end holds it: it may have been added anew meanwhile
   };
   /// How many evaluations of a kind a front end can use: `now` for idle workers, and `ahead` more
   /// if no other front end needs them.

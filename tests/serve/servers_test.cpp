@@ -232,6 +232,20 @@ TEST_F(RedisQueueTest, WhatIsAskedForAnewBeforeItIsOverIsNotLost) {
   EXPECT_THAT(take(*b_, 1), testing::ElementsAre(digest_of("x")));
 }
 
+TEST_F(RedisQueueTest, WhatIsAskedForAnewIsNotOverBecauseTheFirstOneWas) {
+  say(*a_, {.added = {item("x")}});
+  EXPECT_EQ(take(*a_, 1).size(), 1u);
+  say(*b_, {.over = {{digest_of("x")}}});
+  say(*b_, {.added = {item("x", "b", 0, 2'000'000)}});
+  say(*a_, {.over = {{.id = digest_of("x"), .if_held = true}}});
+  EXPECT_THAT(take(*b_, 1), testing::ElementsAre(digest_of("x")));
+  say(*a_, {.over = {{.id = digest_of("x"), .if_held = true}}});
+  for (const auto& over : say(*b_).over) EXPECT_FALSE(over.gone);
+  EXPECT_EQ(b_->counts()->leased, 1) << "nor while another has it";
+  say(*b_, {.over = {{.id = digest_of("x"), .if_held = true}}});
+  EXPECT_EQ(b_->counts()->leased, 0) << "its own is";
+}
+
 TEST_F(RedisQueueTest, AFrontEndThatIsSilentLosesWhatItHolds) {
   say(*a_, {.added = {item("x"), item("y"), item("z")}});
   EXPECT_EQ(take(*a_, 2).size(), 2u);
