@@ -234,21 +234,7 @@ class TheService final : public Service {
   }
 
   void counts(std::function<void(Result<ServiceCounts>)> done) override {
-    post({{}, [this, done = std::move(done)](const Written&) {
-            auto queue = shared_ ? shared_->counts() : queue_.counts();
-            if (!queue.ok()) return done(queue.error());
-            const auto unfinished = ledger_.unfinished();
-            if (!unfinished.ok()) return done(unfinished.error());
-            ServiceCounts now = counts_;
-            now.queue = *std::move(queue);
-            now.unfinished_requests = *unfinished;
-            for (const auto& [name, worker] : workers_)
-              now.workers.push_back({name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()),
-                                     worker.busy_share});
-            now.ready =
-                (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
-            done(std::move(now));
-          }});
+    post({{}, [this, done = std::move(done)](const Written&) { counting_.push_back(done); }});
   }
 
   void worker_joined(std::string name, WorkerHello hello, std::shared_ptr<WorkerLink> link) override {
@@ -370,6 +356,7 @@ class TheService final : public Service {
     if (!draining_ && now >= paused_until_ns_) dispatch();
     answer_asks();
     answer_listeners();
+    answer_counts();
     stopped_.clear();
     std::size_t in_hand = 0;
     for (const auto& [name, worker] : workers_) in_hand += worker.in_hand.size();
@@ -623,6 +610,25 @@ class TheService final : public Service {
       if (const auto waiter = take_waiter(numbers[i]))
         waiter->reports(all.ok() ? Reports(std::move((*all)[i])) : Reports(all.error()));
     }
+  }
+
+  /// Anybody may ask whether the service is ready: all who do in a turn cost one count.
+  void answer_counts() {
+    const auto counting = std::exchange(counting_, {});
+    if (counting.empty()) return;
+    const auto now = count_all();
+    for (const auto& done : counting) done(now);
+  }
+
+  Result<ServiceCounts> count_all() {
+    ServiceCounts now = counts_;
+    LATHE_TRY(now.queue, shared_ ? shared_->counts() : queue_.counts());
+    LATHE_TRY(now.unfinished_requests, ledger_.unfinished());
+    for (const auto& [name, worker] : workers_)
+      now.workers.push_back(
+          {name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()), worker.busy_share});
+    now.ready = (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
+    return now;
   }
 
   /// `clients`: whose requests have ended with it.
@@ -1061,6 +1067,7 @@ class TheService final : public Service {
   std::map<std::string, std::set<std::int64_t>> listeners_of_;
   std::set<std::int64_t> due_listeners_, stopped_;
   std::map<Ledger::Name, std::vector<std::function<void(Found)>>> asks_;
+  std::vector<std::function<void(Result<ServiceCounts>)>> counting_;
   std::set<Ledger::Name> admitted_;  // in this turn, and unfinished
   std::vector<std::function<void()>> unwritten_;
   std::map<Digest, StoredTask> tasks_;

@@ -50,10 +50,13 @@ class FullLedger final : public Ledger {
   }
   Result<std::optional<StoredTask>> task(const Digest& digest) override { return ledger_.task(digest); }
   Result<std::vector<StoredTask>> tasks() override { return ledger_.tasks(); }
-  Result<std::int64_t> unfinished() override { return ledger_.unfinished(); }
+  Result<std::int64_t> unfinished() override {
+    ++sums;
+    return ledger_.unfinished();
+  }
 
   bool full = false, mute = false;
-  int looks = 0;
+  int looks = 0, sums = 0;
 
  private:
   Ledger& ledger_;
@@ -502,6 +505,15 @@ TEST_F(ServiceTest, WhatWasWrittenThoughNobodySaidSoReachesTheOthers) {
               testing::Contains(testing::Field(&SharedQueue::Item::id, make_submission("y").key.id())))
       << "also where nothing else is written";
   service_.reset();
+}
+
+TEST_F(ServiceTest, ManyWhoAskForCountsInATurnCostOneCount) {
+  int told = 0;
+  for (int i = 0; i < 50; ++i)
+    service_->counts([&](const Result<ServiceCounts>& counts) { told += counts.ok() && !counts->ready; });
+  turn();
+  EXPECT_EQ(told, 50);
+  EXPECT_EQ(ledger_->sums, 1);
 }
 
 TEST_F(ServiceTest, ADeadlineThatAnotherFrontEndHasPutOffHolds) {
