@@ -240,18 +240,23 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
 
   /// Submits and waits for the end, however long it takes; others can ask for it by name meanwhile.
   void submit(const CallPtr& call, const Request& request, int tries, Done done) {
-    ask(call, "POST", "/v1/evaluations", request.evaluation,
-        [self = shared_from_this(), call, request, tries, done](const HttpResponse& response) {
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    ask(call, "POST", "/v1/evaluations", json_text(request.evaluation),
+        [self = shared_from_this(), call, request, tries, begin_ns, done](const HttpResponse& response) {
           if (response.status != 200 && response.status != 202)
             return done(refused(response, request.task_id));
           const auto body = parse_json(response.body, "an answer");
           if (!body.ok()) return done(refused({.status = 500}, request.task_id));
           const Named named{body->value("id", ""), request.verbose, request.correct_trials, request.notes};
           self->names_.set(key_of(call, request.task_id), named);
-          const Done when_final = [self, call, request, tries, done](const Outcome& outcome) {
-            if (!outcome.refused && outcome.answer.is_retry() && tries > 1)
-              return self->submit(call, request, tries - 1, done);
-            done(outcome);
+          const Done when_final = [self, call, request, tries, begin_ns, done](const Outcome& outcome) {
+            const double left =
+                request.evaluation["deadline_seconds"].get<double>() - seconds_since(begin_ns);
+            if (outcome.refused || !outcome.answer.is_retry() || tries == 1 || left <= 0)
+              return done(outcome);
+            Request again = request;
+            again.evaluation["deadline_seconds"] = left;
+            self->submit(call, again, tries - 1, done);
           };
           if (response.status == 202) return self->wait(call, request.task_id, named, when_final);
           self->add_evidence(call, request.task_id, named, *body, when_final);
@@ -390,13 +395,11 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   void evaluate_batch(const CallPtr& call) {
     const auto body = body_of(call);
     if (!body.ok()) return call->respond(refusal(400, text_of(body.error())));
-    const json tasks = body->value("tasks", json());
+    const auto parsed = parse_batch(*body);
+    if (!parsed.ok()) return call->respond(refusal(400, text_of(parsed.error())));
+    const std::vector<json>& tasks = parsed->tasks;
     const auto batch = std::make_shared<Batch>();
-    if (!body->contains("batch_id") || !(*body)["batch_id"].is_string())
-      return call->respond(refusal(400, "batch_id is missing or no text"));
-    batch->id = (*body)["batch_id"];
-    if (!tasks.is_array() || tasks.empty() || tasks.size() > kMaxBatch)
-      return call->respond(refusal(400, fmt::format("tasks is no list of 1 to {} requests", kMaxBatch)));
+    batch->id = parsed->batch_id;
     batch->results.resize(tasks.size());
     batch->unfinished = tasks.size();
     for (std::size_t i = 0; i < tasks.size(); ++i) {

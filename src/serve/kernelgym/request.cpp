@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/visible_text.h"
-#include "record/json.h"
 #include "task/names.h"
 
 namespace lathe::serve::kernelgym {
@@ -157,15 +156,29 @@ Result<Request> parse_request(const json& node) {
   const std::optional<bool> measured = fields.flag("measure_performance");
   request.timed = fields.flag("run_performance").value_or(measured.value_or(true));
   LATHE_CHECK_OK(fields.status());
-  request.evaluation = json_text(
-      {{"task",
-        {{"toml", fmt::format(fmt::runtime(kTask), entry)}, {"files", {{"reference.py", reference}}}}},
-       {"candidate", fmt::format(fmt::runtime(kFrontMatter), entry) + kernel},
-       {"depth", request.timed ? "screen" : "verify"},
-       {"priority", priority},
-       {"deadline_seconds", timeout},
-       {"tag", request.task_id}});
+  request.evaluation = {
+      {"task", {{"toml", fmt::format(fmt::runtime(kTask), entry)}, {"files", {{"reference.py", reference}}}}},
+      {"candidate", fmt::format(fmt::runtime(kFrontMatter), entry) + kernel},
+      {"depth", request.timed ? "screen" : "verify"},
+      {"priority", priority},
+      {"deadline_seconds", timeout},
+      {"tag", request.task_id}};
   return request;
+}
+
+Result<BatchRequest> parse_batch(const json& node) {
+  if (!node.is_object()) return invalid("the batch is no object");
+  Fields fields(node);
+  BatchRequest batch;
+  const json* const id = fields.find("batch_id");
+  if (!id || !id->is_string()) return invalid("batch_id is missing or no text");
+  batch.batch_id = id->get<std::string>();
+  const json* const tasks = fields.find("tasks");
+  if (!tasks || !tasks->is_array() || tasks->empty() || tasks->size() > kMaxBatch)
+    return invalid(fmt::format("tasks is no list of 1 to {} requests", kMaxBatch));
+  batch.tasks = tasks->get<std::vector<json>>();
+  LATHE_CHECK_OK(fields.status());
+  return batch;
 }
 
 }  // namespace lathe::serve::kernelgym

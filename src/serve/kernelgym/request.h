@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,10 +15,10 @@ inline constexpr std::size_t kMaxBatch = 100;
 /// One evaluation as KernelGYM's clients ask for it, in the terms of Lathe's own interface.
 struct Request {
   std::string task_id;
-  std::string evaluation;  ///< the body of a POST to /v1/evaluations
-  bool verbose = true;     ///< errors with their tracebacks
-  bool timed = true;       ///< the client wants a speedup
-  int correct_trials = 0;  ///< at least
+  nlohmann::json evaluation;  ///< the body of a POST to /v1/evaluations
+  bool verbose = true;        ///< errors with their tracebacks
+  bool timed = true;          ///< the client wants a speedup
+  int correct_trials = 0;     ///< at least
   /// Of fields that are understood in another way than KernelGYM's, one sentence each.
   std::vector<std::string> notes;
 };
@@ -26,5 +26,12 @@ struct Request {
 /// Errors: kInvalid, which names the field and says why it is refused; a field is honoured, noted
 /// or refused, never dropped (docs/kernelgym.md has all of them). `node` is untrusted.
 Result<Request> parse_request(const nlohmann::json& node);
+
+/// A batch: its requests are parsed one by one, for each is answered by itself.
+struct BatchRequest {
+  std::string batch_id;
+  std::vector<nlohmann::json> tasks;
+};
+Result<BatchRequest> parse_batch(const nlohmann::json& node);
 
 }  // namespace lathe::serve::kernelgym

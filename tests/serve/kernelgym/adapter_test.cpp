@@ -36,6 +36,7 @@ class ScriptedLink final : public WorkerLink {
     ++orders;
     const std::string text = order->candidate.substr(order->candidate.find('\n') + 1);
     if (text.starts_with("wait")) return;
+    if (text.ends_with("slowly")) std::this_thread::sleep_for(std::chrono::milliseconds(400));
     WorkerAnswer answer{order->lease, Verdict{}, {}};
     Verdict& verdict = *answer.verdict;
     if (const auto said = parse_outcome(text.substr(0, text.find(' '))); said.ok()) verdict.outcome = *said;
@@ -133,6 +134,25 @@ TEST_F(AdapterTest, AMachineThatFailsOnceCostsTheClientNothing) {
   const HttpAnswer answer = post("/evaluate", request("o", "once"));
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(json::parse(answer.body)["correctness"], true);
+}
+
+TEST_F(AdapterTest, ATimeoutIsThatOfAllTries) {
+  EXPECT_EQ(post("/evaluate", request("t", "INFRA slowly", {{"timeout", 10}})).status, 503);
+  EXPECT_EQ(link_->orders, 3);
+  EXPECT_LT(link_->last.deadline_seconds, 10 - 0.7);
+  EXPECT_GT(link_->last.deadline_seconds, 0.5);
+}
+
+TEST_F(AdapterTest, ABatchHasNoFieldThatNobodyReads) {
+  json batch = {{"batch_id", "b"}, {"tasks", {request("x", "PASS")}}, {"timeout", 60}};
+  const HttpAnswer refused = post("/evaluate/batch", batch);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("'timeout'"));
+  EXPECT_EQ(link_->orders, 0);
+  batch.erase("timeout");
+  EXPECT_EQ(post("/evaluate/batch", batch).status, 200);
+  batch.erase("batch_id");
+  EXPECT_EQ(post("/evaluate/batch", batch).status, 400);
 }
 
 TEST_F(AdapterTest, EachOutcomeHasItsFields) {
