@@ -1,6 +1,8 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "backend/installation.h"
@@ -57,6 +59,21 @@ CLI::Validator ip_address() {
           "IP"};
 }
 
+/// Each connection takes a descriptor, and workers, store and queue need theirs however many
+/// clients there are. The usual soft limit is 1024.
+serve::HttpLimits http_limits() {
+  constexpr rlim_t kOpenFiles = 4096;
+  serve::HttpLimits limits;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits;
+  rlimit more = files;
+  more.rlim_cur = std::min(files.rlim_max, kOpenFiles);
+  if (more.rlim_cur > files.rlim_cur && ::setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
+  limits.connections =
+      static_cast<int>(std::min<rlim_t>(static_cast<rlim_t>(limits.connections), files.rlim_cur / 2));
+  return limits;
+}
+
 /// The kind of evaluations that clients ask for. Without workers here, the device need not be here.
 Result<std::string> device_kind_of(const ServeOptions& options, const std::vector<std::string>& devices) {
   if (!devices.empty()) return kind_of_device(devices.front());
@@ -109,6 +126,7 @@ Result<std::unique_ptr<serve::SharedQueue>> open_queue(const ServeOptions& optio
 
 Result<int> serve_until_stopped(const ServeOptions& options) {
   JsonLog log("serve");
+  const serve::HttpLimits limits = http_limits();
   LATHE_TRY(const auto ledger, open_ledger(options));
   LATHE_TRY(const auto shared, open_queue(options, log));
   LATHE_TRY(const auto token_store, open_tokens(options.common));
@@ -152,7 +170,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   serve::HttpHandler handler = api->handler();
   if (options.kernelgym) handler = serve::kernelgym::adapt(*service, std::move(handler));
   LATHE_TRY(const auto server,
-            serve::HttpServer::start(options.address, options.port, {}, std::move(handler)));
+            serve::HttpServer::start(options.address, options.port, limits, std::move(handler)));
   print("listening on http://{}:{}\n", options.address, server->port());
   flush_standard_output();
 

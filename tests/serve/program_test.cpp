@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/random.h"
@@ -21,6 +23,21 @@ using nlohmann::json;
 std::string submission(const std::string& candidate, const std::string& task = kTinyTask) {
   return json({{"task", {{"toml", task}}}, {"candidate", candidate}}).dump();
 }
+
+/// For this process and what it starts, until its end.
+class FewOpenFiles {
+ public:
+  explicit FewOpenFiles(rlim_t soft) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = soft;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewOpenFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 class ServeProgramTest : public ProgramTest {
  protected:
@@ -172,6 +189,23 @@ TEST_F(ServeProgramTest, AHangingWorkerIsReplacedAndAForgerRefused) {
   const std::string forger = json::parse(client.post("/v1/evaluations", submission("forge"))->body)["id"];
   EXPECT_EQ(until_done(forger, 60)["verdict"]["reason"], "worker_killed") << "no forged verdict is taken";
   EXPECT_EQ(until_done(hang, 60)["verdict"]["reason"], "worker_killed");
+}
+
+TEST_F(ServeProgramTest, IdleConnectionsKeepNeitherClientsNorWorkersOut) {
+  {
+    const FewOpenFiles few(100);
+    start();
+  }
+  std::vector<std::unique_ptr<HttpClient>> idle;
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  for (int i = 0; i < 200; ++i) {
+    idle.push_back(std::make_unique<HttpClient>(port_));
+    ASSERT_EQ(idle.back()->get("/healthz")->status, 200) << i;
+  }
+  for (const pid_t worker : workers(FAKE_WORKER)) ::kill(worker, SIGKILL);
+  const auto done = HttpClient(port_).post("/v1/evaluations?wait=15", submission("one"));
+  EXPECT_EQ(json::parse(done->body)["state"], "done") << done->body;
+  EXPECT_LT(seconds_since(begin_ns), 15) << "not only once the service has cut them off";
 }
 
 TEST_F(ServeProgramTest, SigtermDrains) {
