@@ -98,8 +98,11 @@ TEST_F(DraftsTest, OtherExtentsAreOfTheSameCompositionAndNoneIsTheExams) {
 TEST_F(DraftsTest, ExamsOfEqualSeedsHaveTheirTasksInEqualOrder) {
   const DataOptions exam{.seed = options_.seed, .tasks = options_.tasks, .generate = options_.generate};
   std::vector<std::vector<std::string>> names(2);
-  for (auto& one : names)
-    for (const HeldOutTask& held : held_out_tasks(exam, {}).value()) one.push_back(held.task->name);
+  for (auto& one : names) {
+    const auto tasks = held_out_tasks(exam, {});
+    ASSERT_TRUE(tasks.ok());
+    for (const HeldOutTask& held : *tasks) one.push_back(held.task->name);
+  }
   EXPECT_GT(names[0].size(), 1U);
   EXPECT_EQ(names[0], names[1]);
 }
