@@ -96,6 +96,8 @@ def start(program):
     """Makes the context, which a driver can do only while it may look its process up."""
     library = ctypes.CDLL(None)
     library.prctl(DEATH_SIGNAL, KILL, 0, 0, 0)
+    if os.getppid() != program.zygote:  # it ended before this could follow it
+        os._exit(1)
     library.prctl(DUMPABLE, 1, 0, 0, 0)
     torch.cuda.init()
     torch.zeros(1, device="cuda")

@@ -15,27 +15,37 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch  # noqa: E402
 
 import extensions  # noqa: E402
+import triton_support  # noqa: E402
 
 WARM_UPS = 3
 CALLS = 20
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "int32": torch.int32, "int64": torch.int64}
 
 
-def make(namespace, entry):
+def make(namespace, entry, device):
     torch.manual_seed(42)
-    return namespace[entry](*namespace["get_init_inputs"]()).eval()
+    return namespace[entry](*namespace["get_init_inputs"]()).eval().to(device)
 
 
-def mean_seconds(model, inputs):
+def mean_seconds(model, inputs, device):
     for _ in range(WARM_UPS):
         model(*inputs)
+    if device == "cuda":
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        begin.record()
+        for _ in range(CALLS):
+            model(*inputs)
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) * 1e-3 / CALLS
     begin = time.perf_counter()
     for _ in range(CALLS):
         model(*inputs)
     return (time.perf_counter() - begin) / CALLS
 
 
-def grade(document, work):
+def grade(document, work, device):
     # One namespace: what the candidate defines replaces what the task has defined.
     namespace = {"__name__": "task"}
     with open(os.path.join(work, "reference.py"), "w") as file:
@@ -45,19 +55,20 @@ def grade(document, work):
         if name in namespace:
             namespace[name] = value
     exec(document["text"], namespace)
-    reference = make(namespace, document["reference"]["entry"])
-    model = make(namespace, document["entry"])
+    reference = make(namespace, document["reference"]["entry"], device)
+    model = make(namespace, document["entry"], device)
     torch.manual_seed(7)
     if "get_inputs" in namespace and namespace.get("SHRUNK"):
         inputs = namespace["get_inputs"]()
     else:
         inputs = [torch.randn(spec["shape"], dtype=DTYPES[spec["dtype"]]) for spec in document["inputs"]]
+    inputs = [value.to(device) for value in inputs]
     with torch.no_grad():
-        honest_seconds = mean_seconds(reference, inputs)
+        honest_seconds = mean_seconds(reference, inputs, device)
         expected = reference(*inputs)
         del expected  # its memory is free, and still holds the answer
         got = model(*inputs)
-        seconds = mean_seconds(model, inputs)
+        seconds = mean_seconds(model, inputs, device)
         time.sleep(0.1)
         expected = reference(*inputs)
         if not torch.allclose(got, expected, rtol=1e-2, atol=1e-2, equal_nan=True):
@@ -70,8 +81,10 @@ channel = None
 
 def main():
     global channel
-    work = sys.argv[2]
+    work, device = sys.argv[2], "cuda" if sys.argv[3] == "gpu" else "cpu"
     torch.set_num_threads(1)
+    if device == "cuda":
+        triton_support.warm_up(os.path.join(work, "scratch"))
     channel = socket.socket(fileno=3)
     channel.send(b"ready")
     _, files, _, _ = socket.recv_fds(channel, 96 * 1024, 64)
@@ -87,8 +100,10 @@ def main():
                 target.write(source.read())
         compiled[request] = path
     extensions.install(compiled)
+    if device == "cuda":
+        triton_support.install(compiled)
     try:
-        line = grade(document, work)
+        line = grade(document, work, device)
     except Exception as error:
         line = "FAIL %s" % str(error)[:200].replace("\n", " ")
     channel.send(line.encode())

@@ -382,6 +382,8 @@ def answer(program, window, device, usual, precise):
                 spec["name"], list(precise.shape), spec["shape"]))
         offset = put(program.outputs, offset, precise.double())
         offset = put(program.outputs, offset, usual.to(DTYPES[spec["dtype"]]).double())
+    if device != "cpu":
+        torch.cuda.empty_cache()  # it may wait for long until it is asked again
 
 
 def main(program, kind, poison, calls):

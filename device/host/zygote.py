@@ -49,6 +49,7 @@ class Program:
 
     def __init__(self, files, library, work, readable):
         self.files = files
+        self.zygote = os.getpid()
         self.readable = readable  # None: there is no GPU
         with os.fdopen(os.dup(files[0]), "rb") as payload:
             payload.seek(0)
@@ -155,7 +156,7 @@ class Zygote:
             ctypes.c_uint32(calls), ctypes.c_int64(ready_ns), ctypes.c_void_p(address_of(program.outputs)),
             ctypes.c_uint64(program.load["output_stride"]), words(*(t["offset"] for t in tensors)),
             words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(len(tensors)), (ctypes.c_int * max(1, len(cpus)))(*cpus),
-            ctypes.c_uint32(len(cpus)))
+            ctypes.c_uint32(len(cpus)), ctypes.c_int(self.channel.fileno()))
 
     def wait(self, child, limit_ns):
         """Until it ends, or the broker says so by a frame or by leaving."""

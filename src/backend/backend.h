@@ -43,6 +43,9 @@ struct DeviceInfo {
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not
   /// clear.
   bool runners_remember = false;
+  /// A candidate's process serves further blocks as long as their inputs are new to it, so blocks
+  /// are dealt trials until none is left.
+  bool deals_trials = false;
   /// A host program is built at each shape, for it compiles what a call there needs.
   bool builds_every_shape = false;
   /// "DEV": a trusted host launches what candidates bring; "HOST": they bring the host code too.

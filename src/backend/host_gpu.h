@@ -36,6 +36,7 @@ class DeviceWindows {
   /// What give() and take() each last on a device that does nothing else.
   struct Costs {
     double give_ns = 0, take_ns = 0;
+    int rounds = 0;  ///< measured, of which these are the least
   };
   virtual Result<Costs> measure() = 0;
 };

@@ -34,11 +34,26 @@ std::vector<int> shuffled(const Workload& workload, const TimingRule& rule, Rng&
   return trials;
 }
 
-std::vector<int> draw_trials(const Workload& workload, const TimingRule& rule, int count, Rng& rng) {
-  std::vector<int> trials = shuffled(workload, rule, rng);
-  trials.resize(static_cast<std::size_t>(count));
-  return trials;
-}
+/// What blocks get their trials from.
+class Deck {
+ public:
+  Deck(const Workload& workload, const TimingRule& rule, Rng& rng)
+      : workload_(workload), rule_(rule), rng_(rng) {}
+
+  std::vector<int> draw(int calls) {
+    const auto count = static_cast<std::size_t>(calls);
+    if (!rule_.deals || left_.size() < count) left_ = shuffled(workload_, rule_, rng_);
+    std::vector<int> trials(left_.begin(), left_.begin() + calls);
+    left_.erase(left_.begin(), left_.begin() + calls);
+    return trials;
+  }
+
+ private:
+  const Workload& workload_;
+  const TimingRule& rule_;
+  Rng& rng_;
+  std::vector<int> left_;
+};
 
 int calls_for(double block_ns, double call_ns, const Workload& workload, const TimingRule& rule) {
   const double wanted = std::ceil(block_ns / std::max(call_ns, 1.0));
@@ -112,7 +127,12 @@ class PairTimer {
  public:
   PairTimer(Session& anchor, Session& candidate, const Workload& workload, const TimingRule& rule,
             const Seed& secret)
-      : anchor_(anchor), candidate_(candidate), workload_(workload), rule_(rule), rng_(secret) {}
+      : anchor_(anchor),
+        candidate_(candidate),
+        workload_(workload),
+        rule_(rule),
+        rng_(secret),
+        deck_(workload, rule, rng_) {}
 
   PairOutcome run() {
     PairOutcome result;
@@ -167,7 +187,7 @@ class PairTimer {
 
   /// A block like the timed ones, but for its guest, and untimed.
   Finding meet_guest() {
-    std::vector<int> trials = draw_trials(workload_, rule_, calls_, rng_);
+    std::vector<int> trials = deck_.draw(calls_);
     invite(workload_, trials, rng_);
     return judge_block(run_block(candidate_, workload_, trials, rule_, rng_), workload_, trials);
   }
@@ -179,14 +199,14 @@ class PairTimer {
     bool anchor = rng_.chance(0.5);
     for (int position = 0; position < 2 * rule_.blocks && result.finding.passed(); ++position) {
       if (position % 2 == 0)
-        trials = draw_trials(workload_, rule_, calls_, rng_);  // the kernel before goes on
+        trials = deck_.draw(calls_);  // the kernel before goes on
       else
         anchor = !anchor;
       run_one(anchor, trials, result);
     }
     for (const bool side : {true, false})  // once more what the machine disturbed
       while (result.finding.passed() && (side ? result.pair.anchor_ns : result.pair.candidate_ns) == kNever)
-        run_one(side, draw_trials(workload_, rule_, calls_, rng_), result);
+        run_one(side, deck_.draw(calls_), result);
     return result;
   }
 
@@ -278,6 +298,7 @@ class PairTimer {
   const Workload& workload_;
   const TimingRule& rule_;
   Rng rng_;
+  Deck deck_;
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
   int dropped_ = 0;
@@ -330,6 +351,7 @@ PairOutcome time_pair(Session& anchor, Session& candidate, const Workload& workl
 QuickTime time_quickly(Session& session, const Workload& workload, const TimingRule& rule,
                        const Seed& secret) {
   Rng rng(secret);
+  Deck deck(workload, rule, rng);
   QuickTime result;
   result.call_ns = kNever;
   int calls = 1;
@@ -340,7 +362,7 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
     return since_best < kQuickRounds && round < kMostShortRounds && spent_ns < kShortRoundsNs;
   };
   for (int round = 0; wants_more(round); ++round) {
-    std::vector<int> trials = draw_trials(workload, rule, calls, rng);
+    std::vector<int> trials = deck.draw(calls);
     if (round == kGuestRound) invite(workload, trials, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
     result.finding = judge_block(outcome, workload, trials);

@@ -20,6 +20,7 @@ struct TimingRule {
   double call_ns = 0;            ///< of the candidate, where that is known already
   double anchor_ns = 0;          ///< of the anchor, likewise
   std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
+  bool deals = false;            ///< no trial again before all others: see DeviceInfo::deals_trials
   std::vector<int> unseen = {};  ///< others, that the candidate's process meets once, at the end
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be
   /// null.

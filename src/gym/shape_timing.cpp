@@ -146,6 +146,7 @@ TimingRule ShapeTimer::on_this_device(TimingRule rule) const {
     rule.block_ns /= 2;
   }
   rule.block_ns = std::max(rule.block_ns, device.least_block_ns);
+  rule.deals = device.deals_trials;
   return rule;
 }
 
@@ -313,6 +314,7 @@ QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
   TimingRule rule;
   rule.timeout_seconds = site_.block_timeout_seconds;
   rule.rms = &site_.shape.timing_rms;
+  rule.deals = site_.backend.device().deals_trials;
   return time_quickly(*session, *site_.shape.timing, rule, secret);
 }
 

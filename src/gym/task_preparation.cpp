@@ -12,6 +12,7 @@
 namespace lathe {
 namespace {
 
+constexpr int kDealtTrials = 24;   // a process serves some eight blocks with them
 constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
@@ -132,12 +133,15 @@ Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate&
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.verify, {Runner::kShared}));
   TimingRule rule;
   rule.timeout_seconds = options_.block_timeout_seconds;
+  rule.deals = scope.backend.device().deals_trials;
   const QuickTime quick = time_quickly(*session, *shape.verify, rule, options_.secret.derive("naive", s));
   if (!quick.finding.passed()) return naive_fails(*spec_, quick.finding);
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
   shape.final_trials = trials_for_calls_of(best_ns);
   if (!shape.timing) {
-    LATHE_CHECK_OK(make_timing_data(scope, s, std::min(shape.final_trials, kScreenTrials), {}));
+    const int fewest = scope.backend.device().deals_trials ? kDealtTrials : 0;
+    LATHE_CHECK_OK(
+        make_timing_data(scope, s, std::max(fewest, std::min(shape.final_trials, kScreenTrials)), {}));
   }
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));

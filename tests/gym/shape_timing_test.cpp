@@ -120,6 +120,44 @@ TEST(TimedBlocks, DrawFromAllButTheGuest) {
   EXPECT_EQ(workload.timed_trials(), 3U);
 }
 
+/// Notes what its blocks are.
+class NotingSession final : public Session {
+ public:
+  explicit NotingSession(std::vector<std::vector<int>>& blocks) : blocks_(blocks) {}
+  BlockOutcome run(const BlockRequest& request) override {
+    blocks_.push_back(request.trials);
+    BlockOutcome outcome;
+    outcome.status = BlockStatus::kOk;
+    outcome.wall_ns = 1e6 * static_cast<double>(request.trials.size());
+    return outcome;
+  }
+
+ private:
+  std::vector<std::vector<int>>& blocks_;
+};
+
+TEST(TimedBlocks, AreDealtEveryTrialBeforeOneComesAgain) {
+  const TaskSpec task = twice_task();
+  const auto reference = *make_reference(task);
+  FakeBackend backend(Seed::from_number(1));
+  const auto workload = *make_timing_workload(backend, *reference, *lathe::bind(task, task.shapes[0].dims),
+                                              Seed::from_number(2), 24, {});
+  TimingRule rule{.block_ns = 3e6, .looks = {16}, .call_ns = 1e6, .deals = true};
+  std::vector<std::vector<int>> anchors, candidates;
+  NotingSession anchor(anchors), candidate(candidates);
+  ASSERT_TRUE(time_pair(anchor, candidate, *workload, rule, Seed::from_number(3)).finding.passed());
+  for (const auto& blocks : {anchors, candidates}) {
+    ASSERT_EQ(blocks.size(), 32U);  // four decks
+    for (std::size_t deck = 0; deck < 4; ++deck) {
+      std::set<int> met;
+      for (std::size_t block = 8 * deck; block < 8 * (deck + 1); ++block)
+        met.insert(blocks[block].begin(), blocks[block].end());
+      EXPECT_EQ(met.size(), 24U);
+    }
+  }
+  EXPECT_NE(candidates[0], candidates[8]);
+}
+
 /// The share of screens that lie in the interval of another one.
 double repeats_inside(const std::vector<Interval>& screens) {
   int inside = 0, pairs = 0;

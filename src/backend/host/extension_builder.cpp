@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 
 #include "base/fd.h"
@@ -71,6 +72,10 @@ std::string find_nvcc() {
     if (const auto found = std::filesystem::canonical(path, code); !code) return found;
   }
   return {};
+}
+
+std::string toolkit_of(const std::string& nvcc) {
+  return std::filesystem::path(nvcc).parent_path().parent_path().string();
 }
 
 /// Of programs with kernels, beside those of the others.
@@ -165,6 +170,8 @@ Result<CompileShop*> ExtensionBuilder::shop(bool precompiled) {
     for (const auto* folders : {&python_.folders, &python_.includes})
       for (const std::string& folder : *folders)
         if (!folder.starts_with("/usr/")) args.push_back(folder);
+    if (const std::string nvcc = find_nvcc(); !options_.arch.empty() && !nvcc.starts_with("/usr/"))
+      args.push_back(toolkit_of(nvcc));
     return args;
   };
   LATHE_TRY(shop, CompileShop::open({.cache_folder = options_.cache_folder,
@@ -196,6 +203,9 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   if (language.nvcc.empty())
     return refused("bad_extension", "this machine has no nvcc: set CUDA_HOME, or install CUDA's toolkit");
   language.timeout_seconds = kKernelSeconds;
+  // What torch includes of CUDA is the toolkit's; Triton's folder has headers of another version.
+  language.flags.emplace_back("-isystem");
+  language.flags.push_back(toolkit_of(language.nvcc) + "/include");
   for (std::string& flag : libraries_of_kernels(python_, language.nvcc))
     language.libraries.push_back(std::move(flag));
   LATHE_TRY(CompiledExtension made, compile(language, *document, true, cancel));
@@ -208,6 +218,7 @@ Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language
                                                         const std::string& few_headers) const {
   protocol::CudaUnit unit{language.nvcc, {}, kFlagsOfKernels};
   unit.flags.push_back("-arch=" + options_.arch);
+  unit.flags.push_back("-DTORCH_EXTENSION_NAME=" + text_in(document, "name"));
   if (!few_headers.empty()) unit.flags.push_back("-I" + few_headers);
   for (std::string& flag : include_flags(python_)) unit.flags.push_back(std::move(flag));
   LATHE_TRY(auto own, flags_in(document, "kernel_flags", [](const std::string& flag) {
@@ -247,12 +258,46 @@ Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, co
   for (const auto* flags : {&job.flags, &job.cuda.flags})
     for (const std::string& flag : *flags) hasher.add(flag);
   const Digest key = hasher.finish();
-  if (auto known = shop->find(key)) return CompiledExtension{.ok = true, .object = *std::move(known)};
-  LATHE_TRY(CompiledObject object, shop->run(std::move(job), cancel));
-  CompiledExtension result{object.reply.ok, object.reply.timed_out ? "compile_timeout" : "compile_error",
-                           std::move(object.reply.log), std::move(object.bytes), object.reply.seconds};
-  if (result.ok) shop->publish(key, result.object);
-  return result;
+  return compile_once(*shop, key, std::move(job), cancel);
+}
+
+/// A candidate is built at all of its shapes side by side: the first compiles, the others take what
+/// it got.
+struct ExtensionBuilder::Making {
+  std::mutex mutex;
+  std::optional<CompiledExtension> made;
+};
+
+Result<CompiledExtension> ExtensionBuilder::compile_once(CompileShop& shop, const Digest& key,
+                                                         protocol::CompileJob job,
+                                                         const CancelToken& cancel) {
+  std::shared_ptr<Making> making;
+  {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Making>& known = making_[key];
+    if (!known) known = std::make_shared<Making>();
+    making = known;
+  }
+  std::lock_guard turn(making->mutex);
+  if (making->made) return *making->made;
+  if (auto known = shop.find(key)) {
+    making->made = CompiledExtension{.ok = true, .object = *std::move(known)};
+  } else if (auto object = shop.run(std::move(job), cancel); object.ok()) {
+    making->made =
+        CompiledExtension{object->reply.ok, object->reply.timed_out ? "compile_timeout" : "compile_error",
+                          std::move(object->reply.log), std::move(object->bytes)};
+    if (making->made->ok) shop.publish(key, making->made->object);
+    CompiledExtension own = *making->made;
+    own.seconds = object->reply.seconds;  // spent once
+    std::lock_guard lock(mutex_);
+    making_.erase(key);
+    return own;
+  } else {
+    return object.error();  // whoever waits tries itself
+  }
+  std::lock_guard lock(mutex_);
+  making_.erase(key);
+  return *making->made;
 }
 
 }  // namespace lathe::host

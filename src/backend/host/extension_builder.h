@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,7 @@ class ExtensionBuilder {
 
  private:
   struct Language;
+  struct Making;
   /// With torch's header precompiled, or without headers.
   Result<CompileShop*> shop(bool precompiled);
   /// `few_headers`: kernels have torch's types alone for <torch/extension.h>, which takes nvcc a
@@ -54,7 +56,11 @@ class ExtensionBuilder {
 
   const Python python_;
   const ExtensionBuilderOptions options_;
+  /// `job` has the digest `key`, and may be asked for by several threads.
+  Result<CompiledExtension> compile_once(CompileShop& shop, const Digest& key, protocol::CompileJob job,
+                                         const CancelToken& cancel);
   std::mutex mutex_;
+  std::map<Digest, std::shared_ptr<Making>> making_;  ///< what is being compiled
   std::unique_ptr<CompileShop> shop_, plain_shop_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <fstream>
 #include <mutex>
 #include <numeric>
@@ -29,6 +30,7 @@ constexpr double kImportSeconds = 60, kBuildSeconds = 180;
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
+constexpr int kBuildsOnGpu = 6, kMostBuilds = 256;
 
 /// What a gym cannot know of a process that brings its own host code.
 const std::vector<std::string> kUnchecked = {
@@ -97,6 +99,47 @@ bool has_quiet_compiles(const TimingCores& cores) {
   return cores.others.size() >= kProcessorsForQuietCompiles;
 }
 
+/// How many builds run a module at once. On a GPU each has a context, half a GB of memory, and
+/// whatever its candidate takes.
+class BuildPlaces {
+ public:
+  explicit BuildPlaces(int places) : places_(places), free_(places) {}
+
+  class Held {
+   public:
+    Held(BuildPlaces& all, int count) : all_(all), count_(count) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      {
+        std::lock_guard lock(all_.mutex_);
+        all_.free_ += count_;
+      }
+      all_.changed_.notify_all();
+    }
+
+   private:
+    BuildPlaces& all_;
+    const int count_;
+  };
+  Held take_one() { return take(1); }
+  /// Waits until no other build runs one.
+  Held take_all() { return take(places_); }
+
+ private:
+  Held take(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return free_ >= count; });
+    free_ -= count;
+    return {*this, count};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const int places_;
+  int free_;
+};
+
 class HostBackend final : public Backend {
  public:
   HostBackend(const HostBackendOptions& options, HostParts parts, TimingCores cores)
@@ -104,7 +147,8 @@ class HostBackend final : public Backend {
         lane_(DeviceLane::Grain::kStage, options.gpu ? options.gpu->device().uuid : kProcessorsLane),
         candidates_(on_device(parts.zygotes, options.gpu.get())),
         baselines_(on_device(parts.zygotes, options.gpu.get())),
-        references_(on_device(parts.zygotes, options.gpu.get())),
+        references_(on_device(parts.zygotes, options.gpu.get()), options.cancel),
+        build_places_(options.gpu ? kBuildsOnGpu : kMostBuilds),
         extensions_(parts.python, {parts.compile_program, parts.cache_folder, options.build_timeout_seconds,
                                    options.gpu ? options.gpu->arch() : "", options.jail,
                                    has_quiet_compiles(cores) ? cores.others : std::vector<int>()}) {
@@ -129,6 +173,7 @@ class HostBackend final : public Backend {
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
     device_.quiet_compiles = has_quiet_compiles(cores);
+    device_.deals_trials = options.gpu != nullptr;
     session_.threads = options.threads;
     session_.gpu = options.gpu.get();
     if (options.gpu) return;  // its driver has threads of its own, which need processors
@@ -189,11 +234,13 @@ class HostBackend final : public Backend {
     BuildFacts facts;
     for (;;) {
       document["extensions"] = extensions.requests;
-      LATHE_TRY(auto zygote, candidates_.take());
-      const Status loaded = zygote->load(document.dump(), rooms, model->state_memory, extensions);
-      const auto reply = loaded.ok() ? zygote->run_step('s', rooms, import_seconds(), cancel)
-                                     : Result<ChildReply>(loaded.error());
-      if (!reply.ok()) return zygote.drop(), reply.error();
+      auto reply = run_build(document, rooms, *model, extensions, cancel);
+      // Another candidate may have taken the GPU's memory: that is not this one's fault.
+      if (reply.ok() && !reply->confined && options_.gpu) {
+        const BuildPlaces::Held alone = build_places_.take_all();
+        reply = run_build_step(document, rooms, *model, extensions, cancel);
+      }
+      if (!reply.ok()) return reply.error();
       if (reply->exited_with(kExitBuilt)) {
         if (options_.gpu) extensions.compiled = raw_text_of(rooms, most_text);
         break;
@@ -290,6 +337,24 @@ class HostBackend final : public Backend {
   }
 
  private:
+  Result<ChildReply> run_build(const nlohmann::json& document, const Zygote::Rooms& rooms, const Model& model,
+                               const Extensions& extensions, const CancelToken& cancel) {
+    const BuildPlaces::Held place = build_places_.take_one();
+    return run_build_step(document, rooms, model, extensions, cancel);
+  }
+  /// The zygote is free again while what the candidate wants is compiled.
+  Result<ChildReply> run_build_step(const nlohmann::json& document, const Zygote::Rooms& rooms,
+                                    const Model& model, const Extensions& extensions,
+                                    const CancelToken& cancel) {
+    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "a build was cancelled"};
+    LATHE_TRY(auto zygote, candidates_.take());
+    const Status loaded = zygote->load(document.dump(), rooms, model.state_memory, extensions);
+    auto reply = loaded.ok() ? zygote->run_step('s', rooms, import_seconds(), cancel)
+                             : Result<ChildReply>(loaded.error());
+    if (!reply.ok()) zygote.drop();
+    return reply;
+  }
+
   /// On a GPU a build runs the module once, and compiles what it compiles then.
   double import_seconds() const { return options_.gpu ? kBuildSeconds : kImportSeconds; }
 
@@ -307,6 +372,7 @@ class HostBackend final : public Backend {
   HostSessionOptions session_;
   ZygotePool candidates_, baselines_;
   ReferenceRoom references_;
+  BuildPlaces build_places_;
   ExtensionBuilder extensions_;
   std::mutex mutex_;
   DevicePeaks peaks_;

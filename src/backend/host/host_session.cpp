@@ -23,6 +23,8 @@ constexpr int kSwitchesAllowed = 3;        // involuntary ones of a block's proc
 constexpr std::size_t kMostExtensionBytes = std::size_t{64} << 20;
 constexpr int kWarmUpCalls = 3;
 constexpr long kNapNs = 5'000'000;
+constexpr std::uint32_t kMostCalls = 1 << 20;  // of a process that serves several blocks
+constexpr std::int64_t kBusyNs = 500'000;      // beyond twice what measuring takes on an idle device
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
   return {status, std::move(reason), std::move(detail)};
@@ -101,14 +103,15 @@ bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
   }
 }
 
-/// Done once, where the device does nothing else.
+/// Done once, before the first timed process: what that leaves on the device must not count as
+/// idle.
 Status HostSession::measure_windows() {
-  if (!windows_ || windows_measured_) return Ok{};
+  if (!windows_ || idle_measure_ns_ > 0) return Ok{};
   LATHE_TRY(const DeviceWindows::Costs costs, windows_->measure());
+  idle_measure_ns_ = costs.rounds * static_cast<std::int64_t>(costs.give_ns + costs.take_ns);
   // The process copies its outputs once itself, at the same cost.
   window_ns_ = std::max(0.0, costs.give_ns - options_.empty_costs.give_ns) +
                2 * std::max(0.0, costs.take_ns - options_.empty_costs.take_ns);
-  windows_measured_ = true;
   return Ok{};
 }
 
@@ -142,49 +145,95 @@ bool HostSession::run_call(const BlockRequest& request, std::uint32_t call, doub
   return true;
 }
 
+bool HostSession::left_nothing_behind() {
+  if (!windows_) return true;
+  const std::int64_t begin_ns = steady_clock().now_ns();
+  return windows_->measure().ok() && steady_clock().now_ns() - begin_ns < 2 * idle_measure_ns_ + kBusyNs;
+}
+
+bool HostSession::may_go_on(const BlockRequest& request) const {
+  if (!alive_ || !windows_ || timed_ != request.timed || calls_made_ + request.trials.size() > kMostCalls)
+    return false;
+  if (!request.timed && poison_ != request.poison) return false;
+  return std::ranges::none_of(request.trials,
+                              [&](int trial) { return met_[static_cast<std::size_t>(trial)]; });
+}
+
+Status HostSession::begin_process(const BlockRequest& request) {
+  std::memset(rooms_.control.data(), 0, rooms_.control.size());  // with its text: none leaves a note
+  std::memset(rooms_.desk.data(), 0, sizeof(Desk));
+  timed_ = request.timed;
+  poison_ = request.timed ? std::uint8_t{0} : request.poison;
+  calls_made_ = 0;
+  met_.assign(workload_->trials.size(), false);
+  const auto calls = windows_ ? kMostCalls : static_cast<std::uint32_t>(request.trials.size());
+  LATHE_CHECK_OK(zygote_->begin_block(calls, poison_, ready_seconds(request)));
+  alive_ = true;
+  return Ok{};
+}
+
+Result<ChildReply> HostSession::end_process() {
+  if (!alive_ || !zygote_.held()) return Error{ErrorCode::kInternal, "there is no process"};
+  alive_ = false;
+  say(desk().go, Desk::kEnd);
+  say(desk().taken, Desk::kEnd);
+  auto reply = zygote_->end_block(kReplyTimeoutMs);
+  if (!reply.ok()) zygote_.drop();
+  return reply;
+}
+
 HostSession::Calls HostSession::run_calls(const BlockRequest& request) {
   Calls calls;
-  const auto now = [] { return steady_clock().now_ns(); };
   const double patience_ns = 2e9 * ready_seconds(request);  // the zygote says when it is too late
-  calls.got_ready =
-      wait_for(desk().stopped, 1, now() + static_cast<std::int64_t>(patience_ns), request.cancel);
+  calls.got_ready = wait_for(
+      desk().stopped, 1, steady_clock().now_ns() + static_cast<std::int64_t>(patience_ns), request.cancel);
   if (!calls.got_ready) return calls;
+  run_calls(request, calls);
+  if (request.timed && windows_ && static_cast<std::size_t>(calls.ended) == request.trials.size())
+    calls.left_work = !left_nothing_behind();
+  return calls;
+}
+
+void HostSession::run_calls(const BlockRequest& request, Calls& calls) {
   double left_ns = request.timeout_seconds * 1e9;
   for (std::size_t i = 0; i < request.trials.size(); ++i) {
-    const auto call = static_cast<std::uint32_t>(i + 1);
-    const Trial& trial = workload_->trials[static_cast<std::size_t>(request.trials[i])];
-    if (!stage_inputs(trial, request.poison, calls) || !run_call(request, call, left_ns, calls)) return calls;
+    const std::uint32_t call = ++calls_made_;
+    const auto trial = static_cast<std::size_t>(request.trials[i]);
+    met_[trial] = true;
+    if (!stage_inputs(workload_->trials[trial], request.poison, calls)) return;
+    if (!run_call(request, call, left_ns, calls)) return;
     say(desk().taken, call);
-    if (!wait_for(desk().copied, call, now() + std::int64_t{20'000'000'000}, request.cancel)) return calls;
+    const std::int64_t copied_by_ns = steady_clock().now_ns() + std::int64_t{20'000'000'000};
+    if (!wait_for(desk().copied, call, copied_by_ns, request.cancel)) return;
     if (windows_) calls.device = windows_->fetch(i * outputs_.bytes);
-    if (!calls.device.ok()) return calls;
+    if (!calls.device.ok()) return;
     ++calls.ended;
   }
-  return calls;
 }
 
 BlockOutcome HostSession::run(const BlockRequest& request) {
   if (!zygote_.held()) return failed(BlockStatus::kInfra, "runner_lost", "the zygote ended unexpectedly");
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   const ThreadPlacement placement(options_.broker_cpus);
-  std::memset(rooms_.control.data(), 0, rooms_.control.size());  // with its text: no block leaves a note
-  std::memset(rooms_.desk.data(), 0, sizeof(Desk));
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
-  const auto poison = request.timed ? std::uint8_t{0} : request.poison;
-  Status begun = request.timed ? measure_windows() : Status(Ok{});
-  if (begun.ok())
-    begun = zygote_->begin_block(static_cast<std::uint32_t>(request.trials.size()), poison,
-                                 ready_seconds(request));
-  if (!begun.ok() && begun.error().code == ErrorCode::kUnavailable)
-    return failed(BlockStatus::kInfra, "windows", begun.error().message);
+  Status begun = Ok{};
+  if (!may_go_on(request)) {
+    if (alive_) (void)end_process();
+    if (request.timed) begun = measure_windows();
+    if (begun.ok() && !zygote_.held()) begun = Error{ErrorCode::kIo, "the zygote is lost"};
+    if (begun.ok()) begun = begin_process(request);
+  }
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
-  say(desk().go, Desk::kEnd);
-  say(desk().taken, Desk::kEnd);
-  const auto reply = begun.ok() ? zygote_->end_block(kReplyTimeoutMs) : Result<ChildReply>(begun.error());
+  const bool serves_on = windows_ && calls.device.ok() && !calls.left_work && !request.cancel.cancelled() &&
+                         static_cast<std::size_t>(calls.ended) == request.trials.size();
+  Result<ChildReply> reply = ChildReply{};
+  if (!begun.ok()) reply = begun.error();
+  if (begun.ok() && !serves_on) reply = end_process();
   if (!reply.ok()) {
-    zygote_.drop();
-    return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
+    const bool of_windows = reply.error().code == ErrorCode::kUnavailable;
+    if (!of_windows) zygote_.drop();
+    return failed(BlockStatus::kInfra, of_windows ? "windows" : "runner_lost", reply.error().message);
   }
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   if (!calls.device.ok()) return failed(BlockStatus::kInfra, "windows", calls.device.error().message);

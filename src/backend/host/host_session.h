@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/host/program.h"
@@ -25,7 +26,9 @@ std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
 
 /// One candidate on one workload. Each block is a process of its own: a fork of a zygote that has
-/// run no candidate.
+/// run no candidate. On a GPU, where a process takes a fifth of a second to make its context, it
+/// serves further blocks as long as their inputs are new to it, so that what it remembers is of no
+/// use.
 ///
 /// Before its first call the process imports the module, makes its entry and warms up on inputs
 /// that it draws itself. From then on it is stopped, and runs for one call at a time: the broker
@@ -44,15 +47,18 @@ class HostSession final : public Session {
                                                    std::shared_ptr<const HostWorkload> workload,
                                                    const HostSessionOptions& options);
   BlockOutcome run(const BlockRequest& request) override;
+  ~HostSession() override { (void)end_process(); }
+  HostSession(const HostSession&) = delete;
+  HostSession& operator=(const HostSession&) = delete;
 
  private:
   struct Calls {
     int ended = 0;
     double wall_ns = 0;
-    double least_ns = 0;  ///< of the last block's calls
-    bool late = false;    ///< somebody between the clock and the process waited for a processor
+    bool late = false;  ///< somebody between the clock and the process waited for a processor
     bool timed_out = false;
-    Status device = Ok{};  ///< of the windows, which no candidate can break
+    bool left_work = false;  ///< on the device, which runs on while the process is stopped
+    Status device = Ok{};    ///< of the windows, which no candidate can break
     bool got_ready = false;
   };
 
@@ -65,7 +71,16 @@ class HostSession final : public Session {
   /// False once the child has ended, the deadline has passed or the block was cancelled.
   bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
+  /// Whether the present process may serve the block too.
+  bool may_go_on(const BlockRequest& request) const;
+  Status begin_process(const BlockRequest& request);
+  /// How it ended; an Error if there is none, or its zygote is lost.
+  Result<ChildReply> end_process();
   Calls run_calls(const BlockRequest& request);
+  void run_calls(const BlockRequest& request, Calls& calls);
+  /// Whether the device is free of what the process has begun: else it would slow the next block of
+  /// another one.
+  bool left_nothing_behind();
   /// Has one call run, and says what the clock says of it.
   bool run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls);
   bool stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls);
@@ -79,9 +94,14 @@ class HostSession final : public Session {
   HostSessionOptions options_;
   Zygote::Rooms rooms_;
   std::unique_ptr<DeviceWindows> windows_;
-  double window_ns_ = 0;  ///< what copying this workload's windows adds to an empty call
-  bool windows_measured_ = false;
+  double window_ns_ = 0;              ///< what copying this workload's windows adds to an empty call
+  std::int64_t idle_measure_ns_ = 0;  ///< what measuring windows takes on an idle device
   Layout inputs_, outputs_;
+  bool alive_ = false;            ///< the process, which is stopped between calls
+  bool timed_ = false;            ///< its blocks
+  std::uint8_t poison_ = 0;       ///< of its heap
+  std::uint32_t calls_made_ = 0;  ///< by it
+  std::vector<bool> met_;         ///< [trial], by it
 };
 
 }  // namespace lathe::host

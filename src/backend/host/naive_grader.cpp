@@ -69,6 +69,7 @@ class HostNaiveGrader final : public NaiveGrader {
 Result<std::unique_ptr<NaiveGrader>> make_naive_host_grader(const HostBackendOptions& given) {
   LATHE_TRY(HostParts parts, find_parts(given));
   parts.zygotes.script = parts.script_folder + "/naive_grade.py";
+  parts.zygotes.gpu = given.gpu != nullptr;
   return std::unique_ptr<NaiveGrader>(std::make_unique<HostNaiveGrader>(std::move(parts.zygotes)));
 }
 

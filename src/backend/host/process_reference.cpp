@@ -195,8 +195,8 @@ Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& 
     LATHE_TRY(Zygote::Rooms rooms, Zygote::make_rooms({.outputs = bytes, .text = kMostDescription}));
     LATHE_TRY(auto zygote, zygotes_.take());
     Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-    auto reply =
-        loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, {}) : Result<ChildReply>(loaded.error());
+    auto reply = loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, cancel_)
+                             : Result<ChildReply>(loaded.error());
     if (!reply.ok()) return zygote.drop(), reply.error();
     if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
     LATHE_TRY(description, parse_json(raw_text_of(rooms, kMostDescription), "a module's description"));
@@ -218,8 +218,8 @@ Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
   LATHE_TRY(auto zygote, zygotes_.take());
   const ProgramText program = text_of_reference(spec, seed_of(task));
   const Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-  const auto reply =
-      loaded.ok() ? zygote->run_step('t', rooms, kSignatureSeconds, {}) : Result<ChildReply>(loaded.error());
+  const auto reply = loaded.ok() ? zygote->run_step('t', rooms, kSignatureSeconds, cancel_)
+                                 : Result<ChildReply>(loaded.error());
   if (!reply.ok()) return zygote.drop(), reply.error();
   if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
   LATHE_TRY(const nlohmann::json signature,
@@ -299,13 +299,18 @@ class ReferenceRoom::Oracle {
 
   bool works() const { return zygote_.held(); }
 
-  Result<std::vector<Answer>> answer(const BoundTask& task, std::span<const HostTensor> inputs) {
+  Result<std::vector<Answer>> answer(const BoundTask& task, std::span<const HostTensor> inputs,
+                                     const CancelToken& cancel) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       std::memcpy(rooms_.window.data() + layout_.offsets[i], inputs[i].bytes.data(), inputs[i].bytes.size());
     ask(++asked_);
     const std::int64_t begin_ns = steady_clock().now_ns();
     while (control().done.load(std::memory_order_acquire) != asked_) {
       if (zygote_->reply_waits()) return failure(task);
+      if (cancel.cancelled()) {
+        zygote_.drop();
+        return Error{ErrorCode::kCancelled, "a reference was cancelled"};
+      }
       if (seconds_since(begin_ns) > kEvaluateSeconds)
         return zygote_.drop(), module_failed(task, "it took too long");
       nap(control().done, control().done.load(), kPatience);
@@ -342,8 +347,8 @@ class ReferenceRoom::Oracle {
   std::uint32_t asked_ = 0;
 };
 
-ReferenceRoom::ReferenceRoom(const ZygoteOptions& options)
-    : zygotes_(options), most_busy_(options.gpu ? 1 : kMostBusy) {}
+ReferenceRoom::ReferenceRoom(const ZygoteOptions& options, CancelToken cancel)
+    : zygotes_(options), cancel_(std::move(cancel)), most_busy_(options.gpu ? 1 : kMostBusy) {}
 ReferenceRoom::~ReferenceRoom() = default;
 
 Result<std::unique_ptr<ReferenceRoom::Oracle>> ReferenceRoom::take_oracle(const BoundTask& task,
@@ -382,7 +387,7 @@ Result<std::vector<ReferenceRoom::Answer>> ReferenceRoom::evaluate(const BoundTa
                                                                    std::span<const HostTensor> inputs) {
   const Key key{task.spec->digest, task.dims};
   LATHE_TRY(auto oracle, take_oracle(task, key));
-  auto answers = oracle->answer(task, inputs);
+  auto answers = oracle->answer(task, inputs, cancel_);
   if (!oracle->works()) oracle = nullptr;
   give_back(key, std::move(oracle));
   return answers;

@@ -10,6 +10,7 @@
 
 #include "backend/host/program.h"
 #include "backend/host/zygote.h"
+#include "base/cancel.h"
 #include "base/random.h"
 #include "task/reference.h"
 
@@ -18,7 +19,8 @@ namespace lathe::host {
 /// Runs the modules of tasks, in processes that run no candidate. Thread-safe.
 class ReferenceRoom {
  public:
-  explicit ReferenceRoom(const ZygoteOptions& options);
+  /// Once `cancel` is raised, what is asked for ends with kCancelled.
+  ReferenceRoom(const ZygoteOptions& options, CancelToken cancel);
   ~ReferenceRoom();
 
   /// The module's constructor arguments and parameters at a shape. Parameters come from a secret
@@ -54,6 +56,7 @@ class ReferenceRoom {
 
   const Seed secret_ = Seed::from_system();
   ZygotePool zygotes_;
+  const CancelToken cancel_;
   const int most_busy_;  ///< oracles of one key
   std::mutex mutex_;
   std::condition_variable oracle_free_;

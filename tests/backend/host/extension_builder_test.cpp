@@ -1,10 +1,14 @@
 #include "backend/host/extension_builder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "backend/host/parts.h"
+#include "base/parallel.h"
 
 namespace lathe::host {
 namespace {
@@ -83,6 +87,26 @@ TEST_F(ExtensionBuilderTest, WhatReachesBeyondTheSourceIsRefused) {
 
 TEST_F(ExtensionBuilderTest, WithoutAGpuThereAreNoKernels) {
   EXPECT_EQ(build(request(kKernels), "").reason, "bad_extension");
+}
+
+TEST_F(ExtensionBuilderTest, WhatSeveralShapesAskForAtOnceIsCompiledOnce) {
+  ExtensionBuilder builder(parts_.python, {.compile_program = parts_.compile_program,
+                                           .cache_folder = parts_.cache_folder,
+                                           .timeout_seconds = 120});
+  const nlohmann::json request = {{"kind", "c"},
+                                  {"name", "one"},
+                                  {"source", fmt::format("int one(void) {{ return {}; }}", ::getpid())},
+                                  {"flags", nlohmann::json::array()}};
+  std::atomic<int> compiled = 0;
+  const Status all = for_each_index(5, 5, [&](int) -> Status {
+    LATHE_TRY(const CompiledExtension made, builder.build(request.dump(), {}));
+    EXPECT_TRUE(made.ok) << made.log;
+    EXPECT_FALSE(made.object.empty());
+    compiled += made.seconds > 0;
+    return Ok{};
+  });
+  ASSERT_TRUE(all.ok()) << all.error().to_string();
+  EXPECT_EQ(compiled, 1);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr int kMeasurements = 10;
-
 std::uint64_t whole_allocations(std::uint64_t bytes) {
   return (std::max<std::uint64_t>(1, bytes) + kAllocationBytes - 1) / kAllocationBytes * kAllocationBytes;
 }
@@ -150,7 +148,7 @@ Status WindowServer::take(const Windows& windows) const {
 
 Status WindowServer::measure(const Windows& windows, WindowReply& reply) const {
   reply.numbers = {1e18, 1e18};
-  for (int i = 0; i < kMeasurements; ++i) {
+  for (int i = 0; i < kWindowMeasurements; ++i) {
     const std::int64_t begin_ns = steady_clock().now_ns();
     LATHE_CHECK_OK(give(windows));
     const std::int64_t middle_ns = steady_clock().now_ns();

@@ -21,6 +21,8 @@ Result<WindowDevice> decode_window_device(std::string_view bytes);
 /// A request to the process that holds windows (backend/host_gpu.h), which serves one at a time.
 /// kOpen comes with the memories of inputs and of outputs, and its reply with handles of both
 /// windows.
+inline constexpr int kWindowMeasurements = 10;  // of which the least counts
+
 struct WindowRequest {
   enum class Verb : std::uint8_t { kOpen, kClose, kStage, kGive, kTake, kFetch, kMeasure };
   Verb verb = Verb::kOpen;

@@ -7,6 +7,7 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -68,8 +69,8 @@ class Place {
 /// Watches one child through its calls.
 class Supervisor {
  public:
-  Supervisor(Desk& desk, Control& control, pid_t child, const Place& place)
-      : desk_(desk), control_(control), child_(child), place_(place) {}
+  Supervisor(Desk& desk, Control& control, pid_t child, int broker, const Place& place)
+      : desk_(desk), control_(control), child_(child), broker_(broker), place_(place) {}
 
   Ending run(std::uint32_t calls, std::int64_t ready_ns, char* outputs, std::uint64_t stride,
              const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
@@ -77,7 +78,7 @@ class Supervisor {
     if (const Ending end = stop()) return end;
     say(desk_.stopped, 1);
     for (std::uint32_t call = 1; call <= calls; ++call) {
-      while (desk_.go.load(std::memory_order_acquire) < call) nap(desk_.go, call - 1, 50'000'000);
+      if (!await_broker(desk_.go, call)) return kKilled;
       if (desk_.go.load() == Desk::kEnd) return kKilled;
       const std::int64_t begin_ns = now_ns();
       control_.go.store(call, std::memory_order_release);
@@ -86,7 +87,7 @@ class Supervisor {
       if (const Ending end = stop()) return end;
       desk_.run_ns.store(now_ns() - begin_ns, std::memory_order_relaxed);
       say(desk_.stopped, call + 1);
-      while (desk_.taken.load(std::memory_order_acquire) < call) nap(desk_.taken, call - 1, 50'000'000);
+      if (!await_broker(desk_.taken, call)) return kKilled;
       place_.go_to_timed();
       const bool copied = copy(outputs + (call - 1) * stride, offsets, sizes, count);
       place_.go_elsewhere();
@@ -104,9 +105,24 @@ class Supervisor {
       if (now >= value) return kRunning;
       nap(word, now, 2'000'000);
       if (has_died()) return kDied;
-      if (desk_.go.load(std::memory_order_acquire) == Desk::kEnd) return kKilled;
+      if (desk_.go.load(std::memory_order_acquire) == Desk::kEnd || broker_has_ended()) return kKilled;
       if (deadline_ns > 0 && now_ns() > deadline_ns) return kLate;
     }
+  }
+
+  /// False once the broker has ended: nobody would say that the child is to end.
+  bool await_broker(std::atomic<std::uint32_t>& word, std::uint32_t call) const {
+    while (word.load(std::memory_order_acquire) < call) {
+      if (broker_has_ended()) return false;
+      nap(word, call - 1, 50'000'000);
+    }
+    return true;
+  }
+
+  /// It sends nothing during a block, so whatever comes is its end.
+  bool broker_has_ended() const {
+    pollfd channel{broker_, POLLIN, 0};
+    return ::poll(&channel, 1, 0) > 0;
   }
 
   bool has_died() const {
@@ -158,6 +174,7 @@ class Supervisor {
   Desk& desk_;
   Control& control_;
   pid_t child_;
+  int broker_;  ///< the channel
   const Place& place_;
 };
 
@@ -198,14 +215,16 @@ extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
 /// `outputs` + (call - 1) * `stride` + offset. `timed` are the processors that the child has to
-/// itself, if any. Returns an Ending; the child is still to be killed and reaped.
+/// itself, if any, `broker` is the channel. Returns an Ending; the child is still to be killed and
+/// reaped.
 std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
                                    std::int64_t ready_ns, void* outputs, std::uint64_t stride,
                                    const std::uint64_t* offsets, const std::uint64_t* sizes,
-                                   std::uint32_t count, const int* timed, std::uint32_t timed_count) {
+                                   std::uint32_t count, const int* timed, std::uint32_t timed_count,
+                                   int broker) {
   auto& shared = *static_cast<Desk*>(desk);
   const lathe::host::Place place(timed, timed_count);
-  lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child, place);
+  lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child, broker, place);
   const std::uint32_t ending =
       supervisor.run(calls, ready_ns, static_cast<char*>(outputs), stride, offsets, sizes, count);
   lathe::host::say(shared.ended, ending);
