@@ -76,23 +76,15 @@ Error not_on_every_gpu() {
   return invalid("one program computes on one GPU; there are " + cuda::names_of(*devices), kRemedy);
 }
 
-Result<std::unique_ptr<Backend>> open_host(const CommonOptions& options, const DeviceChoice& choice) {
-  HostBackendOptions host;
-  if (choice.kind == DeviceChoice::Kind::kHostCuda) {
-    LATHE_TRY(host.gpu, make_host_gpu({.device = choice.index}));
-  }
-  host.threads = options.threads;
-  host.cancel = stop_token();
-  if (wants_reduced_jail(options)) host.jail = JailKind::kReduced;
-  return make_host_backend(host);
-}
-
 /// "auto" is the GPU where one works. One that is there and does not work is worth a word.
 Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
   LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
   if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kEveryCuda) return not_on_every_gpu();
-  if (choice.runs_host_programs()) return open_host(options, choice);
+  if (choice.runs_host_programs()) {
+    LATHE_TRY(const HostBackendOptions host, host_options(options));
+    return make_host_backend(host);
+  }
   if (choice.kind != DeviceChoice::Kind::kCpu) {
     auto gpu = make_cuda_backend({.device = choice.index});
     if (gpu.ok() || choice.wants_gpu()) return gpu;
@@ -124,6 +116,18 @@ void install_signal_handlers() {
   // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the
   // program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+}
+
+Result<HostBackendOptions> host_options(const CommonOptions& options) {
+  LATHE_TRY(const DeviceChoice choice, parse_device(options.device));
+  HostBackendOptions host;
+  if (choice.kind == DeviceChoice::Kind::kHostCuda) {
+    LATHE_TRY(host.gpu, make_host_gpu({.device = choice.index}));
+  }
+  host.threads = options.threads;
+  host.cancel = stop_token();
+  if (wants_reduced_jail(options)) host.jail = JailKind::kReduced;
+  return host;
 }
 
 bool wants_reduced_jail(const CommonOptions& options) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/host/host_backend.h"
 #include "base/cancel.h"
 #include "base/events.h"
 #include "cli/exit_code.h"
@@ -40,6 +41,8 @@ Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options)
 Result<DevicePeaks> measure_peaks(Backend& backend);
 /// The backend of the device asked for, with the peaks that the store remembers for this machine.
 Result<std::unique_ptr<Backend>> open_backend(const CommonOptions& options, Store* store);
+/// What a backend of the HOST tier is made with, or what grades beside one.
+Result<HostBackendOptions> host_options(const CommonOptions& options);
 
 /// A gym's options with which every verb reaches the same verdicts: screens may be timed against
 /// the catalogue's kernels. `backend` must outlive the gym.

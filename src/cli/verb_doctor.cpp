@@ -145,6 +145,10 @@ class CaseSink final : public EventSink {
   }
 };
 
+const char* host_suite(Backend& backend) {
+  return backend.device().kind == "host:cuda" ? "tests/conformance/host/cuda" : "tests/conformance/host";
+}
+
 /// Every exploit must be refused with its reason, every honest kernel accepted, on the user's own
 /// machine.
 Result<int> conformance(const DoctorOptions& options) {
@@ -155,7 +159,8 @@ Result<int> conformance(const DoctorOptions& options) {
   const bool on_gpu = backend->device().dialect == Dialect::kCuda;
   const bool on_host = backend->device().tier == "HOST";
   if (on_host) {
-    LATHE_TRY(grader, make_naive_host_grader({}));
+    LATHE_TRY(const HostBackendOptions host, host_options(options.common));
+    LATHE_TRY(grader, make_naive_host_grader(host));
     suite.grader = grader.get();
   }
   if (on_gpu) {
@@ -165,7 +170,7 @@ Result<int> conformance(const DoctorOptions& options) {
   }
   if (folder.empty()) {
     LATHE_TRY(folder, find_data_folder(on_gpu    ? "tests/conformance/cuda"
-                                       : on_host ? "tests/conformance/host"
+                                       : on_host ? host_suite(*backend)
                                                  : "tests/conformance",
                                        "expected.toml"));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -132,6 +133,12 @@ class Suite {
     return spec.file.substr(0, spec.file.rfind('.'));
   }
 
+  /// What the suite's folder lacks it shares with the folder above.
+  std::string path_of(const std::string& file) const {
+    const std::string own = folder_ + "/" + file, shared = folder_ + "/../" + file;
+    return !std::filesystem::exists(own) && std::filesystem::exists(shared) ? shared : own;
+  }
+
   /// A misspelt name must not pass for a suite without failures.
   Status check_chosen(const std::vector<ConformanceCase>& cases) const {
     std::vector<std::string> stems;
@@ -152,11 +159,11 @@ class Suite {
       Entry entry;
       entry.result.spec = spec;
       entry.result.skipped = spec.threads > backend_.device().threads;
-      LATHE_TRY(std::string text, read_file(folder_ + "/" + spec.file));
+      LATHE_TRY(std::string text, read_file(path_of(spec.file)));
       LATHE_TRY(entry.candidate, parse_candidate(std::move(text), spec.file));
       entries_.push_back(std::move(entry));
       if (tasks_.contains(spec.task)) continue;
-      LATHE_TRY(TaskSpec task, load_task(folder_ + "/tasks/" + spec.task + ".toml"));
+      LATHE_TRY(TaskSpec task, load_task(path_of("tasks/" + spec.task + ".toml")));
       tasks_.emplace(spec.task, std::move(task));
     }
     return Ok{};

@@ -9,7 +9,7 @@
 namespace lathe::rl {
 namespace {
 
-constexpr double kBetweenLooks = 0.05;  // at the cancel token, in seconds
+constexpr double kBetweenLooks = 0.05;    // at the cancel token, in seconds
 constexpr double kJudgingSeconds = 1800;  // of a step's answers, before the gym counts as stuck
 
 /// Of what nothing is known.
