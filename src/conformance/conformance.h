@@ -63,9 +63,10 @@ struct ConformanceOptions {
 };
 
 /// Evaluates every candidate listed in `folder`/expected.toml and reports an event
-/// "conformance.case" for each. If `folder`/peers has a candidate with a task's name, the naive
-/// grader compares with that instead of the naive build. Errors: the folder or a file in it cannot
-/// be read, a task has no honest naive build, or `only` has a name that the table lacks.
+/// "conformance.case" for each. Files and tasks that the folder lacks are those of the folder
+/// above. If `folder`/peers has a candidate with a task's name, the naive grader compares with that
+/// instead of the naive build. Errors: the folder or a file in it cannot be read, a task has no
+/// honest naive build, or `only` has a name that the table lacks.
 Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
                                           const ConformanceOptions& options = {});
 

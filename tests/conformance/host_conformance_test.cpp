@@ -73,5 +73,22 @@ TEST(HostConformance, TheTableListsEveryCandidate) {
   EXPECT_EQ(listed, present);
 }
 
+TEST(HostConformance, ForAGpuTheTableListsEveryCandidateAndSharesTheOthers) {
+  const std::string folder = kFolder + "/cuda";
+  const auto cases = read_conformance_table(folder);
+  ASSERT_TRUE(cases.ok()) << cases.error().to_string();
+  std::set<std::string> listed;
+  for (const ConformanceCase& spec : *cases) {
+    EXPECT_TRUE(listed.insert(spec.file).second) << spec.file << " is listed twice";
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + spec.file) ||
+                std::filesystem::exists(kFolder + "/" + spec.file))
+        << spec.file;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(listed.contains(name) || !name.ends_with(".py")) << name;
+  }
+}
+
 }  // namespace
 }  // namespace lathe
