@@ -121,7 +121,7 @@ Result<int> doctor(const DoctorOptions& options) {
   return static_cast<int>(healthy ? kSuccess : kMachine);
 }
 
-void print_case(const ConformanceResult& result) {
+void print_case(const ConformanceResult& result, bool with_naive) {
   if (result.skipped)
     return print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
   std::string more;
@@ -131,11 +131,14 @@ void print_case(const ConformanceResult& result) {
     more += fmt::format(", next kernel after {:.2f} s", result.recovery_seconds);
   if (result.unseen_over_usual > 0)
     more += fmt::format(", {:.2f}x as long on unseen inputs", result.unseen_over_usual);
-  print("{:<8} {:<26} {:<12} {:<20} naive grader: {:<10}{} {:.2f} s{}\n",
-        result.as_expected ? "ok" : "FAILED", result.spec.file, name(result.outcome), result.reason,
-        name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)", result.seconds, more);
+  print("{:<8} {:<26} {:<12} {:<20} ", result.as_expected ? "ok" : "FAILED", result.spec.file,
+        name(result.outcome), result.reason);
+  if (with_naive)
+    print("naive grader: {:<10}{} ", name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)");
+  print("{:.2f} s{}\n", result.seconds, more);
   if (!result.as_expected) print_block("         ", result.detail);
-  if (!result.naive_as_expected) print("         the naive grader said {}\n", result.naive.detail);
+  if (with_naive && !result.naive_as_expected)
+    print("         the naive grader said {}\n", result.naive.detail);
 }
 
 /// Shows each case as it ends, for a suite that takes a minute should not be silent.
@@ -180,7 +183,7 @@ Result<int> conformance(const DoctorOptions& options) {
   suite.cancel = stop_token();
   CaseSink progress;
   LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));
-  for (const ConformanceResult& result : report.results) print_case(result);
+  for (const ConformanceResult& result : report.results) print_case(result, suite.naive);
   print("{} as expected, {} not, {} skipped", report.passed(), report.failed(), report.skipped());
   if (suite.naive) print("; the naive grader was fooled as the table says in {} cases", report.fooled());
   print("\n");
