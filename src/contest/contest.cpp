@@ -186,6 +186,7 @@ class Contest {
     if (!judged_.empty()) cancel_.cancel();
     while (context_.evaluator.in_flight() > 0) context_.evaluator.poll(kPollSeconds);
     judged_.clear();
+    unsent_.clear();
     under_way_.clear();
     asks_.clear();
     return Ok{};
@@ -261,18 +262,30 @@ class Contest {
     return first ? submit(key) : Status(Ok{});
   }
 
+  /// Now, or once the gym has room.
   Status submit(const TextKey& key) {
     const Waiting& first = under_way_.at(key).front();
-    LATHE_TRY(const Ticket ticket, context_.evaluator.submit({.task = first.active->task->task,
-                                                              .text = first.proposal.text,
-                                                              .name = key.second.short_hex(),
-                                                              .cancel = cancel_,
-                                                              .unreadable = first.proposal.unreadable}));
-    judged_.emplace(ticket, key);
+    const auto ticket = context_.evaluator.submit({.task = first.active->task->task,
+                                                   .text = first.proposal.text,
+                                                   .name = key.second.short_hex(),
+                                                   .cancel = cancel_,
+                                                   .unreadable = first.proposal.unreadable});
+    if (!ticket.ok() && ticket.error().code == ErrorCode::kBusy && !judged_.empty()) {
+      unsent_.push_back(key);
+      return Ok{};
+    }
+    if (!ticket.ok()) return ticket.error();
+    judged_.emplace(*ticket, key);
+    return Ok{};
+  }
+
+  Status submit_unsent() {
+    for (const TextKey& key : std::exchange(unsent_, {})) LATHE_CHECK_OK(submit(key));
     return Ok{};
   }
 
   Status take_verdicts(double timeout_seconds) {
+    LATHE_CHECK_OK(submit_unsent());
     while (auto evaluated = context_.evaluator.poll(timeout_seconds)) {
       timeout_seconds = 0;
       const auto found = judged_.extract(evaluated->ticket);
@@ -337,6 +350,7 @@ class Contest {
   std::map<ProposalTicket, Asked> asks_;
   std::map<std::string, std::set<std::int64_t>> skipped_;  ///< by run: numbers of earlier sittings
   std::map<Ticket, TextKey> judged_;
+  std::vector<TextKey> unsent_;  ///< the gym had no room
   std::map<TextKey, std::vector<Waiting>> under_way_;
   std::map<TextKey, Verdict> verdicts_;
   std::map<TextKey, int> tries_;

@@ -88,6 +88,8 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection actor, TomlSection::open(root, "actor", {"hidden", "rollout_bits"}));
   LATHE_CHECK_OK(actor.read("hidden", recipe.hidden, 1, 4096));
   LATHE_CHECK_OK(actor.read("rollout_bits", recipe.rollout_bits, 0, 16));
+  if (recipe.rollout_bits == 1)
+    return invalid("'rollout_bits' is 1, which leaves every weight 0", "0 for none, or 2 to 16");
   LATHE_TRY(const TomlSection exam, TomlSection::open(root, "exam", {"held_out", "samples"}));
   LATHE_CHECK_OK(exam.read("held_out", recipe.held_out, 0, 0.9));
   LATHE_CHECK_OK(exam.read("samples", recipe.examined_samples, 1, 1 << 16));

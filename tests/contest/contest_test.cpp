@@ -50,7 +50,7 @@ class ContestTest : public testing::Test {
   }
 
   Result<bool> hold(EventSink& events = null_sink(), const CancelToken& stop = {}) {
-    const auto gym = Gym::start(backend_, {}, events);
+    const auto gym = Gym::start(backend_, gym_options_, events);
     const auto evaluator = gym->connect();
     return run_contest({backend_.device(), *backend_.peaks(), *evaluator, *store_, events, stop}, entrants_,
                        tasks_, options_);
@@ -62,6 +62,7 @@ class ContestTest : public testing::Test {
     return counts;
   }
 
+  GymOptions gym_options_;
   FakeBackend backend_;
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = open_or_fail(folder_.path());
@@ -80,6 +81,13 @@ TEST_F(ContestTest, GivesEveryEntrantTheSameEvaluations) {
   EXPECT_EQ(counts()["random+"], 3);
   EXPECT_LE(counts()["evolve"], 15);
   EXPECT_GT(counts()["evolve"], 0);
+}
+
+TEST_F(ContestTest, WaitsForRoomInAGymThatIsFull) {
+  gym_options_.requests_of_client = 2;
+  const auto finished = hold();
+  ASSERT_TRUE(finished.ok()) << finished.error().to_string();
+  EXPECT_EQ(counts()["random"], 15);
 }
 
 TEST_F(ContestTest, OneTextHasOneVerdictWhoeverWroteIt) {

@@ -15,7 +15,7 @@ constexpr int kStartMs = 120'000;
 constexpr int kLoadMs = 30'000;
 constexpr int kPatienceMs = 10'000;  // beyond what a child was given
 constexpr std::size_t kMostText = 8 << 10;
-constexpr std::size_t kMostIdle = 4, kMostIdleOnGpu = 16;
+constexpr std::size_t kMostIdle = 4, kMostIdleOnGpu = 8;
 
 std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, double ready_seconds) {
   WireWriter writer;
