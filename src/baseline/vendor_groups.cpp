@@ -161,12 +161,14 @@ bool has_small_output_padding(const NodeDecl& node) {
   return *std::max_element(added.begin(), added.end()) < *std::min_element(stride.begin(), stride.end());
 }
 
-/// oneDNN's softmax of a fully masked row is not zero, so every query must see a key.
+/// oneDNN's softmax of a fully masked row is not zero, so every query must see a key. The adapter
+/// has a head of keys for each head of queries, and sequences of one length.
 bool is_attention(const Graph& graph, const NodeDecl& node) {
-  if (node.op_name != "attention") return false;
+  if (node.op_name != "attention" || node.in.size() > 3) return false;
   const std::vector<Expr> q = graph.type_of(node.in[0]).shape;
   const std::vector<Expr> k = graph.type_of(node.in[1]).shape;
   const std::size_t length = q.size() - 2;
+  if (length > 0 && q[length - 1].to_string() != k[length - 1].to_string()) return false;
   return !node.attrs.flag("causal", false) || q[length].to_string() == k[length].to_string();
 }
 

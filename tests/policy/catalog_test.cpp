@@ -135,5 +135,16 @@ TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
   check_tasks(tasks, 2, 3);
 }
 
+TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
+  const auto task = parse_task(
+      "name = \"blind\"\ndims = { L = [9, 40], S = [1, 8] }\ntensor = [{ name = \"q\", shape = [3, \"L\", "
+      "8] }, "
+      "{ name = \"k\", shape = [3, \"S\", 8] }, { name = \"v\", shape = [3, \"S\", 6] }]\n"
+      "graph = \"y = attention(q, k, v, causal = true)\"\nshape = [{ L = 20, S = 7 }]\n",
+      "blind.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 4);
+}
+
 }  // namespace
 }  // namespace lathe

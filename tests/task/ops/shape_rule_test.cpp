@@ -100,6 +100,10 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
   EXPECT_THAT(inferred("attention", {}, {{"2", "M", "8"}, {"3", "N", "8"}, {"2", "N", "8"}}),
               HasSubstr("heads"));
+  EXPECT_EQ(inferred("attention", {}, {{"4", "6", "M", "8"}, {"4", "2", "N", "8"}, {"4", "2", "N", "5"}}),
+            "4, 6, M, 5");
+  EXPECT_THAT(inferred("attention", {}, {{"4", "2", "M", "8"}, {"4", "6", "N", "8"}, {"4", "6", "N", "8"}}),
+              HasSubstr("heads"));
   EXPECT_THAT(inferred("mse_loss", {}, {{"M"}, {"N"}}), HasSubstr("must have [M]"));
   EXPECT_THAT(inferred("huber_loss", attrs({{"delta", 0.0}}), {{"M"}, {"M"}}), HasSubstr("positive"));
 }
