@@ -135,6 +135,25 @@ TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
   check_tasks(tasks, 2, 3);
 }
 
+/// A convolution of one axis is one of a plane of height 1, which its activation does not see.
+TEST(Catalog, AnActivationBehindAConvolutionOfOneAxisIsFused) {
+  const auto task = parse_task(
+      "name = \"line\"\ndims = { cout = [1, 20], width = [5, 90] }\ntensor = [{ name = \"x\", shape = [2, 3, "
+      "\"width\"] }, "
+      "{ name = \"w\", shape = [\"cout\", 3, 3] }, { name = \"b\", shape = [\"cout\"] }, "
+      "{ name = \"z\", shape = [2, \"cout\", \"width\"] }]\ngraph = \"\"\"\nh = conv1d(x, w, b, padding = "
+      "1)\n"
+      "r = relu(h)\ny = add(r, z)\n\"\"\"\nshape = [{ cout = 8, width = 40 }]\n",
+      "line.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  for (const bool cuda : {false, true}) {
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr, {.cuda = cuda});
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    EXPECT_EQ(parse_candidate(emission->text, "line")->plan().steps.size(), cuda ? 1U : 3U) << emission->text;
+  }
+  check_tasks({*task}, 2, 4);
+}
+
 TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
   const auto task = parse_task(
       "name = \"blind\"\ndims = { L = [9, 40], S = [1, 8] }\ntensor = [{ name = \"q\", shape = [3, \"L\", "

@@ -16,6 +16,13 @@ Placement identity(const std::vector<Expr>& shape) {
   return place;
 }
 
+/// Whether two values run along the same axes; a view may have added or dropped extents of 1.
+bool run_alike(Placement a, Placement b) {
+  std::erase(a, -1);
+  std::erase(b, -1);
+  return a == b;
+}
+
 class Partitioner {
  public:
   Partitioner(const Graph& graph, bool fuse) : graph_(graph), fuse_(fuse) {}
@@ -134,7 +141,8 @@ class Partitioner {
       if (!operand_is_reachable(group, operand)) return false;
     const bool added = joining.kind == Kind::kReduce ? add_reduce(group, joining) : add_apply(group, joining);
     if (!added) return false;
-    if (special && group.places.at(joining.out) != group.places.at(node(group.nodes[0]).out)) return false;
+    if (special && !run_alike(group.places.at(joining.out), group.places.at(node(group.nodes[0]).out)))
+      return false;
     group.nodes.push_back(index);
     return true;
   }
