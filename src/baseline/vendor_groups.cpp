@@ -151,7 +151,12 @@ bool starts_with(const NodeDecl& node, std::string_view prefix) {
 bool is_convolution(const NodeDecl& node) {
   return starts_with(node, "conv1d") || starts_with(node, "conv2d") || starts_with(node, "conv3d");
 }
-bool is_pool(const NodeDecl& node) { return starts_with(node, "max_pool") || starts_with(node, "avg_pool"); }
+/// cuDNN has no dilated ones, and oneDNN only reference code.
+bool is_pool(const NodeDecl& node) {
+  const auto dilation = node.attrs.integers("dilation", {1});
+  return (starts_with(node, "max_pool") || starts_with(node, "avg_pool")) &&
+         std::ranges::all_of(dilation, [](std::int64_t step) { return step == 1; });
+}
 bool is_deconvolution(const NodeDecl& node) { return starts_with(node, "conv_transpose"); }
 
 /// Libraries derive output_padding from the extents; it must be less than the stride.

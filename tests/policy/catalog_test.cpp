@@ -128,6 +128,10 @@ TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
   tasks.push_back(volume_task(turned, "y = conv_transpose3d(x, w, dilation = [2, 3, 1])"));
   tasks.push_back(
       volume_task("", "y = max_pool3d(x, kernel = [3, 2, 5], stride = [1, 2, 3], padding = [1, 0, 2])"));
+  tasks.push_back(
+      volume_task("", "y = max_pool3d(x, kernel = [3, 2, 4], stride = [2, 1, 1], dilation = [1, 3, 1])"));
+  tasks.push_back(
+      volume_task("", "y = max_pool3d(x, kernel = 2, stride = 2, padding = 1, dilation = [2, 1, 3])"));
   tasks.push_back(volume_task("", "y = avg_pool3d(x, kernel = [2, 3, 4], padding = [1, 1, 2])"));
   tasks.push_back(volume_task(
       "", "y = avg_pool3d(x, kernel = [3, 1, 1], stride = 1, padding = [1, 0, 0], count_padding = false)"));

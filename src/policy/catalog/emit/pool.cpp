@@ -13,10 +13,10 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
   f32v acc($start);
   $declare_count
   for (int64_t kh = 0; kh < $kernel_height; ++kh) {
-    const int64_t ih = oh * $stride_height - $padding_height + kh;
+    const int64_t ih = oh * $stride_height - $padding_height + $tap_height;
     if (ih < 0 || ih >= $height) continue;
     for (int64_t kw = 0; kw < $kernel_width; ++kw) {
-      const int64_t iw = j * $stride_width - $padding_width + kw;
+      const int64_t iw = j * $stride_width - $padding_width + $tap_width;
       const maskv in = lanes & inside(iw, $stride_width, $width);
       const float* tap = plane + ih * $width + iw;
       $accumulate
@@ -42,6 +42,9 @@ Status emit_pool(const Site& site, Program& program) {
   program.add_work({.bytes = 4 * site.count(from) + epilogue.bytes,
                     .flops = site.count(to) * static_cast<double>(w.kernel[1] * w.kernel[2]) * 4});
   const auto text = [](std::int64_t value) { return std::to_string(value); };
+  const auto tap = [&](std::string name, std::size_t axis) {
+    return w.dilation[axis] == 1 ? name : name + " * " + text(w.dilation[axis]);
+  };
   const std::string value =
       w.stride[2] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[2]) + ", in)";
   const std::string mean =
@@ -63,6 +66,8 @@ Status emit_pool(const Site& site, Program& program) {
                           {"stride_width", text(w.stride[2])},
                           {"padding_height", text(w.padding[1])},
                           {"padding_width", text(w.padding[2])},
+                          {"tap_height", tap("kh", 1)},
+                          {"tap_width", tap("kw", 2)},
                           {"start", largest ? "-kInfinity" : "0.0f"},
                           {"declare_count", counts ? "f32v counted(0.0f);" : ""},
                           {"accumulate", largest ? "acc = select(in, max(acc, " + value + "), acc);"

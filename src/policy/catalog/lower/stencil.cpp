@@ -73,6 +73,7 @@ void lower_volume_pool(Lowering& to, const Window& window, const std::string& ho
       planes.window.kernel[axis] = window.kernel[axis];
       planes.window.stride[axis] = window.stride[axis];
       planes.window.padding[axis] = window.padding[axis];
+      planes.window.dilation[axis] = window.dilation[axis];
     }
     pooled = to.add(planes);
   }
@@ -82,6 +83,7 @@ void lower_volume_pool(Lowering& to, const Window& window, const std::string& ho
     depth.window.kernel[1] = window.kernel[0];
     depth.window.stride[1] = window.stride[0];
     depth.window.padding[1] = window.padding[0];
+    depth.window.dilation[1] = window.dilation[0];
     pooled = to.add(depth);
   }
   to.view(pooled, y, true);
@@ -94,6 +96,7 @@ bool lower_pool(Lowering& to, int axes, bool largest) {
   window.kernel = per_axis(to, "kernel", axes, kernel, 1);
   window.stride = per_axis(to, "stride", axes, kernel, 1);
   window.padding = per_axis(to, "padding", axes, {0}, 0);
+  window.dilation = per_axis(to, "dilation", axes, {1}, 1);
   window.count_padding = node.attrs.flag("count_padding", true);
   const std::string how = largest ? "max" : "mean";
   if (axes == 3) return lower_volume_pool(to, window, how), true;
