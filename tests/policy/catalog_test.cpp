@@ -158,6 +158,20 @@ TEST(Catalog, AnActivationBehindAConvolutionOfOneAxisIsFused) {
   check_tasks({*task}, 2, 4);
 }
 
+TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
+  std::string tensors = "{ name = \"x0\", shape = [\"n\"] }", graph = "h1 = add(x0, x1)\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string number = std::to_string(i);
+    tensors += ", { name = \"x" + number + "\", shape = [\"n\"] }";
+    if (i > 1) graph += "h" + number + " = add(h" + std::to_string(i - 1) + ", x" + number + ")\n";
+  }
+  const auto task = parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors +
+                                   "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 100 }]\n",
+                               "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
 TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
   const auto task = parse_task(
       "name = \"blind\"\ndims = { L = [9, 40], S = [1, 8] }\ntensor = [{ name = \"q\", shape = [3, \"L\", "
