@@ -151,7 +151,12 @@ bool starts_with(const NodeDecl& node, std::string_view prefix) {
 bool is_convolution(const NodeDecl& node) {
   return starts_with(node, "conv1d") || starts_with(node, "conv2d") || starts_with(node, "conv3d");
 }
-bool is_pool(const NodeDecl& node) { return starts_with(node, "max_pool") || starts_with(node, "avg_pool"); }
+/// cuDNN has no dilated ones, and oneDNN only reference code.
+bool is_pool(const NodeDecl& node) {
+  const auto dilation = node.attrs.integers("dilation", {1});
+  return (starts_with(node, "max_pool") || starts_with(node, "avg_pool")) &&
+         std::ranges::all_of(dilation, [](std::int64_t step) { return step == 1; });
+}
 bool is_deconvolution(const NodeDecl& node) { return starts_with(node, "conv_transpose"); }
 
 /// Libraries derive output_padding from the extents; it must be less than the stride.
@@ -161,12 +166,14 @@ bool has_small_output_padding(const NodeDecl& node) {
   return *std::max_element(added.begin(), added.end()) < *std::min_element(stride.begin(), stride.end());
 }
 
-/// oneDNN's softmax of a fully masked row is not zero, so every query must see a key.
+/// oneDNN's softmax of a fully masked row is not zero, so every query must see a key. The adapter
+/// has a head of keys for each head of queries, and sequences of one length.
 bool is_attention(const Graph& graph, const NodeDecl& node) {
-  if (node.op_name != "attention") return false;
+  if (node.op_name != "attention" || node.in.size() > 3) return false;
   const std::vector<Expr> q = graph.type_of(node.in[0]).shape;
   const std::vector<Expr> k = graph.type_of(node.in[1]).shape;
   const std::size_t length = q.size() - 2;
+  if (length > 0 && q[length - 1].to_string() != k[length - 1].to_string()) return false;
   return !node.attrs.flag("causal", false) || q[length].to_string() == k[length].to_string();
 }
 

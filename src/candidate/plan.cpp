@@ -9,8 +9,8 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxPlanSteps = 256, kMaxMaps = 64, kMaxScratch = 256, kMaxArgs = 24;
-constexpr std::size_t kMaxConstants = 64, kMaxNodesOfStep = 256;
+constexpr std::size_t kMaxPlanSteps = 1024, kMaxMaps = 64, kMaxScratch = 1024, kMaxArgs = 24;
+constexpr std::size_t kMaxConstants = 64, kMaxNodesOfStep = 512;
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || text.size() > 128) return false;

@@ -15,7 +15,7 @@ namespace lathe {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 256 * 1024;
-constexpr std::size_t kMaxTensors = 64;
+constexpr std::size_t kMaxTensors = 192;  // with the outputs, as many as the frames to a GPU name
 constexpr std::size_t kMaxDims = 16;
 constexpr std::size_t kMaxShapes = 64;
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 31;

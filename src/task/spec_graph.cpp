@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kMaxNodes = 256;
+constexpr std::size_t kMaxNodes = 512;
 
 constexpr std::size_t kMaxArguments = 64;
 
@@ -233,7 +233,8 @@ Result<std::vector<RawNode>> parse_graph(std::string_view text, const SourcePos&
     if (!line.blank()) {
       LATHE_TRY(RawNode node, line.run());
       nodes.push_back(std::move(node));
-      if (nodes.size() > kMaxNodes) return invalid("more than 256 nodes", {}, start);
+      if (nodes.size() > kMaxNodes)
+        return invalid("more than " + std::to_string(kMaxNodes) + " nodes", {}, start);
     }
     begin = end + 1;
     start.line += 1;

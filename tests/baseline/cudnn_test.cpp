@@ -51,6 +51,7 @@ TEST(CudnnGroups, AConvolutionTakesItsBiasAndRelu) {
   EXPECT_EQ(groups_of(over_image("h = conv2d(x, w, padding = 1)\ny = bias_add(h, b)", "7")), (Groups{{"h"}}))
       << "a bias of the columns";
   EXPECT_EQ(groups_of(over_image("h = max_pool2d(x, kernel = 2)\ny = relu(h)")), (Groups{{"h"}}));
+  EXPECT_EQ(groups_of(over_image("y = max_pool2d(x, kernel = 2, dilation = 2)")), Groups{});
   EXPECT_EQ(groups_of(over_image("y = gelu(x)")), Groups{});
 }
 

@@ -82,6 +82,24 @@ TEST(NaiveCheck, CatchesAWrongKernel) {
   EXPECT_FALSE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
 }
 
+/// A task's most nodes are no more steps, buffers and text than a plan may have.
+TEST(NaiveCheck, TheLongestTasksHaveOne) {
+  std::string graph;
+  std::string value = "x";
+  for (int i = 1; i <= 512; ++i) {
+    const std::string next = "h" + std::to_string(i);
+    graph += next + (i % 2 == 0 ? " = attention(" + value + ", x, x)\n" : " = layer_norm(" + value + ")\n");
+    value = next;
+  }
+  const TaskSpec task = make_task({"longest", {"x: B, L, D"}, graph, "B = 2, L = 5, D = 4"});
+  for (const Dialect dialect : {Dialect::kCpu, Dialect::kCuda}) {
+    const auto naive = naive_candidate(task, dialect);
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    const Status checked = check_plan(*naive, task);
+    EXPECT_TRUE(checked.ok()) << checked.error().to_string();
+  }
+}
+
 TEST(NaiveNative, IsTheReferencesOwnSourceInFp32) {
   const std::string folder = testing::TempDir();
   ASSERT_TRUE(write_file_atomically(folder + "/scale.cpp", R"(

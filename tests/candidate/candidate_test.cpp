@@ -143,8 +143,8 @@ TEST(ParseCandidate, ExpressionErrorsPointInsideTheString) {
 
 TEST(ParseCandidate, LimitsWhatAPlanMayHold) {
   std::string many;
-  for (int i = 0; i < 257; ++i) many += "[[launch]]\nkernel = \"f\"\n";
-  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("257 tables [[launch]]"));
+  for (int i = 0; i < 1025; ++i) many += "[[launch]]\nkernel = \"f\"\n";
+  EXPECT_THAT(candidate_with(many).error().message, HasSubstr("1025 tables [[launch]]"));
   std::string args = "[[launch]]\nkernel = \"f\"\nargs = [";
   for (int i = 0; i < 25; ++i) args += "1, ";
   EXPECT_THAT(candidate_with(args + "]").error().message, HasSubstr("24 arguments"));

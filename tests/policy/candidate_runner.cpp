@@ -46,7 +46,7 @@ class GuardedBuffer {
 };
 
 struct Call {
-  std::array<std::int64_t, 20> words{};
+  std::array<std::int64_t, 26> words{};  // 24 arguments, begin and end
   std::size_t count = 0;
   std::array<float, 4> reals{};
   std::size_t real_count = 0;
@@ -60,7 +60,8 @@ struct Call {
     w[count] = begin;
     w[count + 1] = end;
     f(reals[0], reals[1], reals[2], reals[3], w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9],
-      w[10], w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18], w[19]);
+      w[10], w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24],
+      w[25]);
   }
 };
 

@@ -15,7 +15,12 @@
 namespace lathe {
 namespace {
 
-constexpr double kSpillsOfCalls = 0;
+/// What the compiler's notes may say of a kernel that compiles.
+enum class Notes {
+  kAny,
+  kSpills,  ///< only of spilled registers
+  kNone,
+};
 
 class CudaCatalogTest : public testing::Test {
  protected:
@@ -23,9 +28,8 @@ class CudaCatalogTest : public testing::Test {
     if (!nvrtc_.ok()) GTEST_SKIP() << "no NVRTC: " << nvrtc_.error().to_string();
   }
 
-  /// Why the text cannot be used; empty if it can. A skeleton must neither serialise its products
-  /// nor spill more than the compiler does around calls of its own slow paths.
-  std::string try_out(const std::string& text, const TaskSpec& task, bool skeleton = false) const {
+  /// Why the text cannot be used; empty if it can.
+  std::string try_out(const std::string& text, const TaskSpec& task, Notes allowed) const {
     const auto candidate = parse_candidate(text, task.name);
     if (!candidate.ok()) return candidate.error().to_string() + "\n" + text;
     if (const auto checked = check_plan(*candidate, task); !checked.ok())
@@ -35,8 +39,9 @@ class CudaCatalogTest : public testing::Test {
       flags.push_back("-D" + dim + "=" + std::to_string(task.shapes[0].dims.at(dim)));
     const cuda::Compiled compiled = nvrtc_->compile(text, flags);
     auto notes = cuda::facts_of_log(compiled.log);
-    if (notes["spill_bytes"] <= kSpillsOfCalls) notes.erase("spill_bytes");
-    if (!compiled.ok || (skeleton && !notes.empty())) return compiled.log.substr(0, 1000) + "\n" + text;
+    if (allowed == Notes::kSpills) notes.erase("spill_bytes");
+    if (!compiled.ok || (allowed != Notes::kAny && !notes.empty()))
+      return compiled.log.substr(0, 1000) + "\n" + text;
     return cuda::check_cubin(compiled.cubin).reason;
   }
 
@@ -48,7 +53,7 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfEveryTaskCompiles) {
     const auto naive = naive_candidate(task, Dialect::kCuda);
     if (task.reference == ReferenceKind::kNative) continue;
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
-    EXPECT_EQ(try_out(naive->text, task), "") << task.name;
+    EXPECT_EQ(try_out(naive->text, task, Notes::kAny), "") << task.name;
   }
 }
 
@@ -63,15 +68,16 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
       std::printf("%s: %s\n", task.name.c_str(), emission.error().to_string().c_str());
       continue;
     }
-    EXPECT_EQ(try_out(emission->text, task, true), "") << task.name;
+    EXPECT_EQ(try_out(emission->text, task, Notes::kNone), "") << task.name;
     const auto fixed = catalog::compile(*graph, {{"fixed", 1}}, nullptr, {.cuda = true});
     ASSERT_TRUE(fixed.ok());
     if (fixed->text != emission->text) {
-      EXPECT_EQ(try_out(fixed->text, task, true), "") << task.name;
+      EXPECT_EQ(try_out(fixed->text, task, Notes::kNone), "") << task.name;
     }
     const auto drawn = catalog::compile(*graph, {}, &rng, {.cuda = true});
     ASSERT_TRUE(drawn.ok());
-    EXPECT_EQ(try_out(drawn->text, task, true), "") << task.name;
+    // 1024 threads that unroll eight times have too few registers; that is for timing to find.
+    EXPECT_EQ(try_out(drawn->text, task, Notes::kSpills), "") << task.name;
     ++known;
   }
   EXPECT_GE(known, 30);
@@ -84,10 +90,10 @@ TEST_F(CudaCatalogTest, TheExamplesForPeopleCompile) {
     const auto task = load_task(read_file(own).ok() ? own : shipped);
     const auto text = read_file(std::string(LATHE_SOURCE_DIR "/examples/cuda/") + name + ".cu");
     ASSERT_TRUE(task.ok() && text.ok()) << name;
-    EXPECT_EQ(try_out(*text, *task, true), "") << name;
+    EXPECT_EQ(try_out(*text, *task, Notes::kNone), "") << name;
     const auto naive = naive_candidate(*task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
-    EXPECT_EQ(try_out(naive->text, *task), "") << name;
+    EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << name;
   }
 }
 
@@ -103,7 +109,7 @@ TEST_F(CudaCatalogTest, TheNaiveBuildKnowsHalfPrecision) {
     ASSERT_TRUE(task.ok()) << task.error().to_string();
     const auto naive = naive_candidate(*task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
-    EXPECT_EQ(try_out(naive->text, *task), "") << dtype;
+    EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
   }
 }
 

@@ -131,6 +131,23 @@ TEST(ParseTask, AChainThatDoublesAnExtentAtEachStepIsRefused) {
   EXPECT_GT(error.where.line, 4);
 }
 
+TEST(ParseTask, ANetworkMayHave192TensorsAnd512Nodes) {
+  const auto network = [](int tensors, int nodes) {
+    std::string declared = "{ name = \"x0\", shape = [4] }", graph;
+    for (int i = 1; i < tensors; ++i) declared += fmt::format(", {{ name = \"x{}\", shape = [4] }}", i);
+    for (int i = 1; i <= nodes; ++i)
+      graph += fmt::format("h{} = add({}, x{})\n", i, i == 1 ? "x0" : fmt::format("h{}", i - 1),
+                           i < tensors ? i : tensors - 1);
+    return "name = \"t\"\ntensor = [" + declared + "]\ngraph = \"\"\"\n" + graph + "\"\"\"\n";
+  };
+  const Result<TaskSpec> most = parse_task(network(192, 512), "t.toml");
+  ASSERT_TRUE(most.ok()) << most.error().to_string();
+  EXPECT_EQ(most->tensors.size(), 192U);
+  EXPECT_EQ(most->nodes.size(), 512U);
+  EXPECT_THAT(error_of(network(193, 512)).to_string(), HasSubstr("192"));
+  EXPECT_THAT(error_of(network(192, 513)).to_string(), HasSubstr("more than 512 nodes"));
+}
+
 TEST(ParseTask, SurvivesRubbish) {
   for (const char* text :
        {"", "a", "[[node]]", "name = 1", "name = \"a\"\ntensor = 3", "graph = \"\"\"\n=\n\"\"\"",

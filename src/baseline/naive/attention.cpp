@@ -4,15 +4,21 @@ namespace lathe::naive {
 
 namespace {
 
+/// The keys of a sequence, of which the fourth input names the last.
+constexpr std::string_view kKnown = R"(
+const int64_t last = static_cast<int64_t>($last);
+const int64_t known = last < 0 ? 0 : last < $S ? last + 1 : $S;
+)";
+
 /// The keys that a query of a causal attention sees; the last query sees all.
 constexpr std::string_view kVisible = R"(
 const int64_t hidden = $L - 1 - item % $L;
-const int64_t visible = hidden < $S ? $S - hidden : 0;
+const int64_t visible = hidden < $known ? $known - hidden : 0;
 )";
 
 constexpr std::string_view kAttention = R"(
 float* row = work + item * $S;
-const int64_t base = item / $L * $S;
+const int64_t base = $head * $S;
 $visible
 const float scale = $scale;
 for (int64_t j = 0; j < visible; ++j) {
@@ -31,6 +37,15 @@ for (int64_t j = 0; j < visible; ++j) {
 }
 )";
 
+/// The head of the keys that the item reads; neighbouring heads may share one.
+std::string key_head(const Operand& q, const Operand& k) {
+  const std::string head = "item / " + q.extent(-2);
+  if (q.rank() < 3 || q.extent(-3) == k.extent(-3)) return head;
+  const Expr sharing = q.shape[q.shape.size() - 3] / k.shape[k.shape.size() - 3];
+  return "(" + head + " / " + q.extent(-3) + " * " + k.extent(-3) + " + " + head + " % " + q.extent(-3) +
+         " / " + factor(sharing) + ")";
+}
+
 }  // namespace
 
 /// One query an item; its scores lie in the item's row of `work`.
@@ -41,16 +56,22 @@ LoopNest emit_attention(const Site& site) {
   const std::string scale = site.attrs.has("scale") ? literal(site.attrs.real("scale", 1))
                                                     : "1 / lathe::sqrt(static_cast<float>(" + depth + "))";
   const Expr keys = v.shape[v.shape.size() - 2];
-  const bool causal = site.attrs.flag("causal", false);
-  const std::string visible = causal ? expand(kVisible, {{"L", q.extent(-2)}, {"S", factor(keys)}})
-                                     : "const int64_t visible = " + keys.to_string() + ";\n";
+  const bool causal = site.attrs.flag("causal", false), named = site.in.size() > 3;
+  const std::string known = named ? "known" : factor(keys);
+  std::string visible;
+  if (named) {
+    const Expr rows = q.count(q.rank() - 3, q.rank() - 1);
+    visible = expand(kKnown, {{"last", site.in[3].at("item / " + factor(rows))}, {"S", factor(keys)}});
+  }
+  visible += causal ? expand(kVisible, {{"L", q.extent(-2)}, {"known", known}})
+                    : "const int64_t visible = " + known + ";\n";
   const Expr items = q.count(0, q.rank() - 1);
   return {items,
           expand(kAttention,
                  {{"add_exponentials", sum_loop(site, "j", Expr::symbol("visible"), keys,
                                                 "row[j] = lathe::exp(row[j] - peak);\nsum += row[j];\n")},
                   {"S", factor(keys)},
-                  {"L", q.extent(-2)},
+                  {"head", key_head(q, site.in[1])},
                   {"D", depth},
                   {"E", v.extent(-1)},
                   {"visible", visible},

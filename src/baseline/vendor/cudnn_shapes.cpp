@@ -67,7 +67,10 @@ Result<CudnnShape> convolution(const NodeCall& call) {
   return CudnnShape(shape);
 }
 
-CudnnShape pooling(const Node& node) {
+Result<CudnnShape> pooling(const Node& node) {
+  const Ints dilation = window(node, "dilation", 1, 1);
+  if (std::ranges::any_of(dilation, [](int step) { return step != 1; }))
+    return invalid("cuDNN has no dilated pools");
   PoolingShape shape;
   shape.x = spatial(node.in[0].shape);
   shape.y = spatial(node.out.shape);
@@ -76,7 +79,7 @@ CudnnShape pooling(const Node& node) {
   shape.padding = window(node, "padding", 0, 0);
   shape.maximum = starts_with(node, "max_pool");
   shape.count_padding = node.attrs.value("count_padding", true);
-  return shape;
+  return CudnnShape(shape);
 }
 
 CudnnShape softmax(const Node& node) {

@@ -33,6 +33,8 @@ PreparedResult onednn_attention(const NodeCall& call) {
   const std::int64_t queries = q[q.size() - 2], depth = q.back();
   const std::int64_t keys = node.in[1].shape[q.size() - 2], width = node.in[2].shape.back();
   const std::int64_t heads = count(q) / (queries * depth);
+  if (node.in.size() > 3 || count(node.in[1].shape) != heads * keys * depth)
+    return invalid("oneDNN's attention has keys for each head, and sequences of one length");
   const bool causal = node.attrs.value("causal", false);
   if (causal && keys < queries) return invalid("a query that sees no key has no softmax in oneDNN");
 

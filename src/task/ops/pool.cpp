@@ -15,7 +15,8 @@ std::vector<AttrRule> rules(PoolKind kind) {
   std::vector<AttrRule> rules{{"kernel", AttrKind::kIntegers, true},
                               {"stride", AttrKind::kIntegers},
                               {"padding", AttrKind::kIntegers}};
-  if (kind == PoolKind::kAverage) rules.push_back({"count_padding", AttrKind::kFlag});
+  rules.push_back(kind == PoolKind::kMax ? AttrRule{"dilation", AttrKind::kIntegers}
+                                         : AttrRule{"count_padding", AttrKind::kFlag});
   return rules;
 }
 
@@ -36,12 +37,14 @@ class Pool final : public NamedOp {
     const auto kernel = per_axis(context.attrs, "kernel", axes_, 1);
     const auto stride = strides(context.attrs);
     const auto padding = per_axis(context.attrs, "padding", axes_, 0);
+    const auto dilation = per_axis(context.attrs, "dilation", axes_, 1);
     SymbolicType result = context.in[0];
     for (std::size_t i = 0; i < axes_; ++i) {
       if (kernel[i] < 1 || kernel[i] > 1 << 20) return invalid("attribute 'kernel' must be 1 or more");
-      if (2 * padding[i] > kernel[i]) return invalid("attribute 'padding' must be at most half the kernel");
+      if (2 * padding[i] > dilation[i] * (kernel[i] - 1) + 1)
+        return invalid("attribute 'padding' must be at most half of what a window spans");
       Expr& extent = result.shape[i + 2];
-      extent = window_positions(extent, Expr::constant(kernel[i]), {stride[i], padding[i], 1});
+      extent = window_positions(extent, Expr::constant(kernel[i]), {stride[i], padding[i], dilation[i]});
     }
     return result;
   }

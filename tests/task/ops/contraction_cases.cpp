@@ -118,6 +118,39 @@ OpCase attention(bool causal) {
                    });
 }
 
+/// Two heads read one head's keys, of which each sequence has a number of its own.
+OpCase ragged_attention(bool causal) {
+  OpCase result =
+      make_case("attention", {{2, 4, 3, 8}, {2, 2, 9, 8}, {2, 2, 9, 6}, {2}}, attrs({{"causal", causal}}),
+                [causal](const auto& in, Summer& summer) {
+                  using T = std::decay_t<decltype(in[0][0])>;
+                  std::vector<T> out;
+                  for (int row = 0; row < 24; ++row) {
+                    const int b = row / 12, h = row / 3 % 4, i = row % 3;
+                    const int keys = static_cast<int>(in[3][b]) + 1 - (causal ? 2 - i : 0);
+                    std::vector<T> weights;
+                    for (int j = 0; j < keys; ++j) {
+                      std::vector<T> terms;
+                      for (int d = 0; d < 8; ++d)
+                        terms.push_back(in[0].at(b, h, i, d) * in[1].at(b, h / 2, j, d));
+                      weights.push_back(summer.sum(terms) / std::sqrt(T(8)));
+                    }
+                    const T top = weights.empty() ? T(0) : *std::ranges::max_element(weights);
+                    for (T& w : weights) w = std::exp(w - top);
+                    const T total = weights.empty() ? T(1) : summer.sum(weights);
+                    for (int e = 0; e < 6; ++e) {
+                      std::vector<T> terms;
+                      for (int j = 0; j < keys; ++j)
+                        terms.push_back(weights[static_cast<std::size_t>(j)] * in[2].at(b, h / 2, j, e));
+                      out.push_back(summer.sum(terms) / total);
+                    }
+                  }
+                  return out;
+                });
+  result.draws = {Draw{}, Draw{}, Draw{}, Draw{.index_limit = 9}};
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> contraction_cases() {
@@ -131,6 +164,7 @@ std::vector<OpCase> contraction_cases() {
                                attention(false),
                                attention(true)};
   for (std::size_t i = 4; i < 7; ++i) cases[i].draws = {kPositive};
+  for (const bool causal : {false, true}) cases.push_back(ragged_attention(causal));
   cases.push_back(make_case("outer", {{6}, {7}}, {}, [](const auto& in, Summer&) {
     auto out = in[0].data;
     out.clear();

@@ -63,6 +63,9 @@ TEST(ShapeRules, WindowsFollowTheTextbook) {
       (Shape{1, 4, 4, 4}));
   EXPECT_EQ(shape_of(*infer(*find_op("max_pool2d"), attrs({{"kernel", 2}}), {fixed_type({1, 3, 7, 8})})),
             (Shape{1, 3, 3, 4}));
+  const Attrs dilated = attrs({{"kernel", 2}, {"stride", 1}, {"padding", 2}, {"dilation", 3}});
+  EXPECT_EQ(shape_of(*infer(*find_op("max_pool2d"), dilated, {fixed_type({1, 3, 7, 8})})),
+            (Shape{1, 3, 8, 9}));
   const auto too_small =
       infer(*find_op("conv1d"), attrs({{"stride", 2}}), {fixed_type({1, 1, 2}), fixed_type({1, 1, 3})});
   EXPECT_LE(shape_of(*too_small)[2], 0) << "a window that does not fit has no position";
@@ -96,9 +99,13 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("conv2d", attrs({{"stride", 0}}), {{"1", "3", "9", "9"}, {"4", "3", "3", "3"}}),
               HasSubstr("'stride' must be 1 or more"));
   EXPECT_THAT(inferred("max_pool2d", attrs({{"kernel", 2}, {"padding", 2}}), {{"1", "3", "9", "9"}}),
-              HasSubstr("half the kernel"));
+              HasSubstr("half of what a window spans"));
   EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
   EXPECT_THAT(inferred("attention", {}, {{"2", "M", "8"}, {"3", "N", "8"}, {"2", "N", "8"}}),
+              HasSubstr("heads"));
+  EXPECT_EQ(inferred("attention", {}, {{"4", "6", "M", "8"}, {"4", "2", "N", "8"}, {"4", "2", "N", "5"}}),
+            "4, 6, M, 5");
+  EXPECT_THAT(inferred("attention", {}, {{"4", "2", "M", "8"}, {"4", "6", "N", "8"}, {"4", "6", "N", "8"}}),
               HasSubstr("heads"));
   EXPECT_THAT(inferred("mse_loss", {}, {{"M"}, {"N"}}), HasSubstr("must have [M]"));
   EXPECT_THAT(inferred("huber_loss", attrs({{"delta", 0.0}}), {{"M"}, {"M"}}), HasSubstr("positive"));

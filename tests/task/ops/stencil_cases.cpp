@@ -166,21 +166,22 @@ OpCase conv_transpose2d(const Geometry& g) {
   return result;
 }
 
-/// Kernel 3, stride 2, padding 1 over the last axis of x.
+/// Kernel 3, stride 2, padding 1 over the last axis of x, and a dilation.
 OpCase pool_line(std::string op, Shape x, Attrs given) {
   const bool maximum = op.starts_with("max");
   const bool count_padding = given.flag("count_padding", true);
+  const std::int64_t dilation = given.integers("dilation", {1}).back();
   OpCase result = make_case(std::move(op), {x}, std::move(given), [=](const auto& in, Summer& summer) {
     auto out = in[0].data;
     out.clear();
     const std::int64_t length = in[0].extent(-1);
     for (std::int64_t line = 0; line < in[0].size() / length; ++line) {
-      for (std::int64_t p = 0; p < (length - 1) / 2 + 1; ++p) {
+      for (std::int64_t p = 0; p < (length + 1 - 2 * dilation) / 2 + 1; ++p) {
         auto taps = in[0].data;
         taps.clear();
-        for (std::int64_t i = std::max<std::int64_t>(0, 2 * p - 1); i <= std::min(length - 1, 2 * p + 1);
-             ++i) {
-          taps.push_back(in[0][line * length + i]);
+        for (std::int64_t t = 0; t < 3; ++t) {
+          const std::int64_t i = 2 * p - 1 + t * dilation;
+          if (i >= 0 && i < length) taps.push_back(in[0][line * length + i]);
         }
         using T = std::decay_t<decltype(taps[0])>;
         const T count = count_padding ? T(3) : static_cast<T>(taps.size());
@@ -231,6 +232,8 @@ OpCase pool_square(std::string op) {
 std::vector<OpCase> stencil_cases() {
   Attrs uncounted = pool_attrs(1);
   uncounted.set("count_padding", false);
+  Attrs dilated = pool_attrs(1);
+  dilated.set("dilation", 3);
   return {
       conv2d({}, {2, 3, 6, 7}, {4, 3, 3, 2}, 4, 6),
       conv2d({.stride = 2, .padding = 1}, {1, 2, 7, 8}, {3, 2, 3, 3}, 4, 4),
@@ -244,6 +247,7 @@ std::vector<OpCase> stencil_cases() {
       conv_transpose2d({.stride = 2, .padding = 1}),
       conv_transpose2d({.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
       pool_line("max_pool1d", {2, 3, 9}, pool_attrs(1)),
+      pool_line("max_pool1d", {2, 3, 17}, dilated),
       pool_line("max_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
       pool_line("avg_pool1d", {2, 3, 9}, pool_attrs(1)),
       pool_line("avg_pool1d", {2, 3, 9}, uncounted),

@@ -13,10 +13,10 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
   f32v acc($start);
   $declare_count
   for (int64_t kh = 0; kh < $kernel_height; ++kh) {
-    const int64_t ih = oh * $stride_height - $padding_height + kh;
+    const int64_t ih = oh * $stride_height - $padding_height + $tap_height;
     if (ih < 0 || ih >= $height) continue;
     for (int64_t kw = 0; kw < $kernel_width; ++kw) {
-      const int64_t iw = j * $stride_width - $padding_width + kw;
+      const int64_t iw = j * $stride_width - $padding_width + $tap_width;
       const maskv in = lanes & inside(iw, $stride_width, $width);
       const float* tap = plane + ih * $width + iw;
       $accumulate
@@ -40,12 +40,15 @@ Status emit_pool(const Site& site, Program& program) {
   const Epilogue epilogue = emit_epilogue(site, program, loops, {"n", "c", "oh", "j"}, node.out, "pooled");
   program.add_pattern("stencil");
   program.add_work({.bytes = 4 * site.count(from) + epilogue.bytes,
-                    .flops = site.count(to) * static_cast<double>(w.kernel[0] * w.kernel[1]) * 4});
+                    .flops = site.count(to) * static_cast<double>(w.kernel[1] * w.kernel[2]) * 4});
   const auto text = [](std::int64_t value) { return std::to_string(value); };
+  const auto tap = [&](std::string name, std::size_t axis) {
+    return w.dilation[axis] == 1 ? name : name + " * " + text(w.dilation[axis]);
+  };
   const std::string value =
-      w.stride[1] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[1]) + ", in)";
+      w.stride[2] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[2]) + ", in)";
   const std::string mean =
-      counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[0] * w.kernel[1]) + ".0f)";
+      counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
   program.launch(
       {.name = site.prefix + "_pool",
        .items = to[0] * to[1] * to[2],
@@ -57,12 +60,14 @@ Status emit_pool(const Site& site, Program& program) {
                           {"height", factor(from[2])},
                           {"width", factor(from[3])},
                           {"columns", to[3].to_string()},
-                          {"kernel_height", text(w.kernel[0])},
-                          {"kernel_width", text(w.kernel[1])},
-                          {"stride_height", text(w.stride[0])},
-                          {"stride_width", text(w.stride[1])},
-                          {"padding_height", text(w.padding[0])},
-                          {"padding_width", text(w.padding[1])},
+                          {"kernel_height", text(w.kernel[1])},
+                          {"kernel_width", text(w.kernel[2])},
+                          {"stride_height", text(w.stride[1])},
+                          {"stride_width", text(w.stride[2])},
+                          {"padding_height", text(w.padding[1])},
+                          {"padding_width", text(w.padding[2])},
+                          {"tap_height", tap("kh", 1)},
+                          {"tap_width", tap("kw", 2)},
                           {"start", largest ? "-kInfinity" : "0.0f"},
                           {"declare_count", counts ? "f32v counted(0.0f);" : ""},
                           {"accumulate", largest ? "acc = select(in, max(acc, " + value + "), acc);"

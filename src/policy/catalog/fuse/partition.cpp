@@ -6,6 +6,9 @@
 namespace lathe::catalog {
 namespace {
 
+/// A kernel takes 24 arguments; the rest is for its results and what they need on the way.
+constexpr std::size_t kMostOperandsAndDims = 18;
+
 bool takes_epilogue(Kind kind) {
   return kind == Kind::kContract || kind == Kind::kConvolve || kind == Kind::kPool;
 }
@@ -14,6 +17,13 @@ Placement identity(const std::vector<Expr>& shape) {
   Placement place(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) place[i] = is_one(shape[i]) ? -1 : static_cast<int>(i);
   return place;
+}
+
+/// Whether two values run along the same axes; a view may have added or dropped extents of 1.
+bool run_alike(Placement a, Placement b) {
+  std::erase(a, -1);
+  std::erase(b, -1);
+  return a == b;
 }
 
 class Partitioner {
@@ -80,7 +90,7 @@ class Partitioner {
     for (const int earlier : producers)
       if (merge(earlier, last)) return join_some_group(index);
     Group grown = groups_[static_cast<std::size_t>(last)];
-    if (!try_add(grown, index)) return false;
+    if (!try_add(grown, index) || !has_few_arguments(grown)) return false;
     groups_[static_cast<std::size_t>(last)] = std::move(grown);
     return true;
   }
@@ -108,9 +118,23 @@ class Partitioner {
       const auto [known, added] = merged.places.emplace(value, place);
       if (!added && known->second != place) return false;
     }
+    if (!has_few_arguments(merged)) return false;
     groups_[static_cast<std::size_t>(into)] = std::move(merged);
     groups_.erase(groups_.begin() + from);
     return true;
+  }
+
+  bool has_few_arguments(const Group& group) const {
+    std::set<std::string> made, arguments;
+    for (const int index : group.nodes) made.insert(node(index).out);
+    for (const int index : group.nodes) {
+      for (const std::string& operand : node(index).in) {
+        const std::string root = root_of(graph_, operand);
+        if (!made.contains(root) && !graph_.iotas.contains(root)) arguments.insert(root);
+        for (const Expr& extent : graph_.type_of(operand).shape) arguments.merge(extent.symbols());
+      }
+    }
+    return arguments.size() <= kMostOperandsAndDims;
   }
 
   bool reads(int reader, int program) const {
@@ -134,7 +158,8 @@ class Partitioner {
       if (!operand_is_reachable(group, operand)) return false;
     const bool added = joining.kind == Kind::kReduce ? add_reduce(group, joining) : add_apply(group, joining);
     if (!added) return false;
-    if (special && group.places.at(joining.out) != group.places.at(node(group.nodes[0]).out)) return false;
+    if (special && !run_alike(group.places.at(joining.out), group.places.at(node(group.nodes[0]).out)))
+      return false;
     group.nodes.push_back(index);
     return true;
   }

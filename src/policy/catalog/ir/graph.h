@@ -18,7 +18,7 @@ enum class Kind {
   kReduce,    ///< over `axes`; how says "sum", "max", "min", "prod", "argmax", "argmin"
   kView,      ///< the same elements under another shape
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
-  kConvolve,  ///< sliding products over the last two axes, `window` says how
+  kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
   kScan,      ///< running "sum" or "prod" along axes[0]
   kPermute,   ///< output axis i is input axis axes[i]
@@ -28,12 +28,12 @@ enum class Kind {
 /// A C expression from the names of its operands.
 using Formula = std::function<std::string(std::span<const std::string>)>;
 
-/// A window that slides over two axes.
+/// A window that slides over depth, height and width; without a depth, that is one plane.
 struct Window {
-  std::array<std::int64_t, 2> kernel{1, 1};  ///< of a pool
-  std::array<std::int64_t, 2> stride{1, 1};
-  std::array<std::int64_t, 2> padding{0, 0};
-  std::array<std::int64_t, 2> dilation{1, 1};
+  std::array<std::int64_t, 3> kernel{1, 1, 1};  ///< of a pool
+  std::array<std::int64_t, 3> stride{1, 1, 1};
+  std::array<std::int64_t, 3> padding{0, 0, 0};
+  std::array<std::int64_t, 3> dilation{1, 1, 1};
   Expr groups = Expr::constant(1);
   bool transposed = false;    ///< a transposed convolution: strides spread the input
   bool count_padding = true;  ///< a mean divides by the whole kernel

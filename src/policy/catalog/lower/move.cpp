@@ -70,28 +70,64 @@ bool lower_move(Lowering& to) {
   return true;
 }
 
+/// Heads that share keys are rows of one product. A query that sees no key has a row of zeros.
 bool lower_attention(Lowering& to) {
   const NodeDecl& node = to.node();
   if (node.op_name != "attention") return false;
-  std::vector<Expr> shape = to.shape(node.in[0]);
-  const Expr depth = shape.back(), queries = shape[shape.size() - 2];
-  const Expr keys = to.shape(node.in[1])[to.shape(node.in[1]).size() - 2];
-  shape.back() = keys;
+  const std::vector<Expr> q = to.shape(node.in[0]), k = to.shape(node.in[1]);
+  const std::size_t rank = q.size();
+  const Expr depth = q.back(), queries = q[rank - 2], keys = k[rank - 2];
+  const bool shares = rank > 2 && !equal(q[rank - 3], k[rank - 3]);
+  std::vector<Expr> rows = q, shape = q;  // of scores, in the products and in the softmax
+  rows.back() = shape.back() = keys;
+  std::string query = node.in[0];
+  if (shares) {
+    const Expr sharing = q[rank - 3] / k[rank - 3];
+    rows[rank - 3] = shape[rank - 3] = k[rank - 3];
+    rows[rank - 2] = sharing * queries;
+    shape.insert(shape.end() - 2, sharing);
+    std::vector<Expr> stacked = rows;
+    stacked.back() = depth;
+    query = to.view(query, stacked);
+  }
   Primitive scores{
-      .kind = Kind::kContract, .out = {}, .in = {node.in[0], node.in[1]}, .type = {DType::kF32, shape}};
+      .kind = Kind::kContract, .out = {}, .in = {query, node.in[1]}, .type = {DType::kF32, rows}};
   scores.transpose_b = true;
   const std::string scale = node.attrs.has("scale")
                                 ? float_text(node.attrs.real("scale", 1))
                                 : "lathe::rsqrt(static_cast<float>(" + depth.to_string() + "))";
   std::string s = to.apply("{0} * " + scale, {to.add(scores)});
-  if (node.attrs.flag("causal", false))
-    s = to.apply("lathe::select(lathe::le({1}, {2} + static_cast<float>(" + (keys - queries).to_string() +
-                     ")), {0}, -kInfinity)",
-                 {s, to.iota(keys, 0), to.iota(queries, 1)});
+  if (shares) s = to.view(s, shape);
+
+  const bool causal = node.attrs.flag("causal", false), named = node.in.size() > 3;
+  std::vector<std::string> operands = {s};
+  std::string bound;  // the last key that a query sees
+  if (causal || named) operands.push_back(to.iota(keys, 0));
+  if (causal) operands.push_back(to.iota(queries, 1));
+  if (named) {
+    std::vector<Expr> sequences = to.shape(node.in[3]);
+    sequences.resize(shape.size(), Expr::constant(1));
+    operands.push_back(to.view(node.in[3], sequences));
+    const Expr behind = queries - Expr::constant(1);
+    bound = causal ? "{2} + {3} - static_cast<float>(" + behind.to_string() + ")" : "{2}";
+  } else if (causal) {
+    bound = "{2} + static_cast<float>(" + (keys - queries).to_string() + ")";
+  }
+  if (!bound.empty()) s = to.apply("lathe::select(lathe::le({1}, " + bound + "), {0}, -kInfinity)", operands);
+
   const std::vector<int> last = {static_cast<int>(shape.size()) - 1};
-  const std::string e = to.apply("lathe::exp({0} - {1})", {s, to.reduce("max", s, last, true)});
-  const std::string p = to.apply("{0} * {1}", {e, to.apply("1.0f / {0}", {to.reduce("sum", e, last, true)})});
-  to.add({.kind = Kind::kContract, .out = {}, .in = {p, node.in[2]}, .type = node.type}, true);
+  const bool blind = causal && (named || !equal(keys, queries));  // maybe: it has no maximum and no sum
+  std::string top = to.reduce("max", s, last, true);
+  if (blind) top = to.apply("lathe::max({0}, -3.0e38f)", {top});
+  const std::string e = to.apply("lathe::exp({0} - {1})", {s, top});
+  const std::string total = to.reduce("sum", e, last, true);
+  const std::string inverse = to.apply(blind ? "1.0f / lathe::max({0}, 1.0e-30f)" : "1.0f / {0}", {total});
+  std::string p = to.apply("{0} * {1}", {e, inverse});
+  if (shares) p = to.view(p, rows);
+  Primitive mixed{.kind = Kind::kContract, .out = {}, .in = {p, node.in[2]}, .type = {DType::kF32, rows}};
+  mixed.type.shape.back() = node.type.shape.back();
+  const std::string y = to.add(mixed, !shares);
+  if (shares) to.view(y, node.type.shape, true);
   return true;
 }
 

@@ -5,18 +5,19 @@
 namespace lathe::catalog {
 namespace {
 
-/// Attribute values of one or two axes; the first of two is 1 (or `absent`) where the op has only
-/// one.
-std::array<std::int64_t, 2> pair_of(const Lowering& to, std::string_view name, int axes,
-                                    std::vector<std::int64_t> fallback, std::int64_t absent) {
-  std::vector<std::int64_t> given = to.attrs().integers(name, std::move(fallback));
-  if (axes == 1) return {absent, given[0]};
-  return {given[0], given.size() > 1 ? given[1] : given[0]};
+/// Attribute values of the last `axes` of three axes; those before them are `absent`.
+std::array<std::int64_t, 3> per_axis(const Lowering& to, std::string_view name, int axes,
+                                     std::vector<std::int64_t> fallback, std::int64_t absent) {
+  const std::vector<std::int64_t> given = to.attrs().integers(name, std::move(fallback));
+  std::array<std::int64_t, 3> values{absent, absent, absent};
+  const auto count = static_cast<std::size_t>(axes);
+  for (std::size_t i = 0; i < count; ++i) values[3 - count + i] = given[given.size() > 1 ? i : 0];
+  return values;
 }
 
 /// [N, C, W] as [N, C, 1, W].
 std::string as_plane(Lowering& to, const std::string& value, int axes) {
-  if (axes == 2) return value;
+  if (axes > 1) return value;
   std::vector<Expr> shape = to.shape(value);
   shape.insert(shape.begin() + 2, Expr::constant(1));
   return to.view(value, shape);
@@ -33,31 +34,75 @@ bool lower_convolution(Lowering& to, int axes, bool transposed) {
   const auto groups = to.expression("groups", 1);
   if (!groups.ok()) return false;
   Primitive conv{.kind = Kind::kConvolve, .out = {}, .in = {}, .type = plane_type(node, axes)};
-  conv.window.stride = pair_of(to, "stride", axes, {1}, 1);
-  conv.window.padding = pair_of(to, "padding", axes, {0}, 0);
-  conv.window.dilation = pair_of(to, "dilation", axes, {1}, 1);
+  conv.window.stride = per_axis(to, "stride", axes, {1}, 1);
+  conv.window.padding = per_axis(to, "padding", axes, {0}, 0);
+  conv.window.dilation = per_axis(to, "dilation", axes, {1}, 1);
   conv.window.groups = *groups;
   conv.window.transposed = transposed;
   conv.in = {as_plane(to, node.in[0], axes), as_plane(to, node.in[1], axes)};
   const bool bias = node.in.size() > 2;
-  std::string y = to.add(conv, !bias && axes == 2);
+  std::string y = to.add(conv, !bias && axes > 1);
   if (bias) {
-    const Expr one = Expr::constant(1);
-    y = to.apply("{0} + {1}", {y, to.view(node.in[2], {to.shape(node.in[2])[0], one, one})}, axes == 2);
+    std::vector<Expr> channels = to.shape(node.in[2]);
+    channels.resize(axes == 3 ? 4 : 3, Expr::constant(1));
+    y = to.apply("{0} + {1}", {y, to.view(node.in[2], channels)}, axes > 1);
   }
   if (axes == 1) to.view(y, node.type.shape, true);
   return true;
 }
 
+/// Windows are boxes: a pool over height and width, in which depth counts as channels, then one
+/// over depth, in which the pooled planes are rows. One whose windows are single elements is left
+/// out.
+void lower_volume_pool(Lowering& to, const Window& window, const std::string& how) {
+  const NodeDecl& node = to.node();
+  const std::vector<Expr> x = to.shape(node.in[0]);
+  const std::vector<Expr>& y = node.type.shape;
+  const auto moves = [&](std::size_t axis) { return window.kernel[axis] > 1 || window.stride[axis] > 1; };
+  const auto pool = [&](const std::string& from, std::vector<Expr> shape, std::vector<Expr> result) {
+    Primitive step{.kind = Kind::kPool, .out = {}, .in = {}, .type = {DType::kF32, std::move(result)}};
+    step.how = how;
+    step.window.count_padding = window.count_padding;
+    step.in = {to.view(from, std::move(shape))};
+    return step;
+  };
+  std::string pooled = node.in[0];
+  if (moves(1) || moves(2) || !moves(0)) {
+    Primitive planes = pool(pooled, {x[0], x[1] * x[2], x[3], x[4]}, {x[0], x[1] * x[2], y[3], y[4]});
+    for (const std::size_t axis : {1, 2}) {
+      planes.window.kernel[axis] = window.kernel[axis];
+      planes.window.stride[axis] = window.stride[axis];
+      planes.window.padding[axis] = window.padding[axis];
+      planes.window.dilation[axis] = window.dilation[axis];
+    }
+    pooled = to.add(planes);
+  }
+  if (moves(0)) {
+    const Expr area = y[3] * y[4];
+    Primitive depth = pool(pooled, {x[0], x[1], x[2], area}, {x[0], x[1], y[2], area});
+    depth.window.kernel[1] = window.kernel[0];
+    depth.window.stride[1] = window.stride[0];
+    depth.window.padding[1] = window.padding[0];
+    depth.window.dilation[1] = window.dilation[0];
+    pooled = to.add(depth);
+  }
+  to.view(pooled, y, true);
+}
+
 bool lower_pool(Lowering& to, int axes, bool largest) {
   const NodeDecl& node = to.node();
   const std::vector<std::int64_t> kernel = node.attrs.integers("kernel", {1});
+  Window window;
+  window.kernel = per_axis(to, "kernel", axes, kernel, 1);
+  window.stride = per_axis(to, "stride", axes, kernel, 1);
+  window.padding = per_axis(to, "padding", axes, {0}, 0);
+  window.dilation = per_axis(to, "dilation", axes, {1}, 1);
+  window.count_padding = node.attrs.flag("count_padding", true);
+  const std::string how = largest ? "max" : "mean";
+  if (axes == 3) return lower_volume_pool(to, window, how), true;
   Primitive pool{.kind = Kind::kPool, .out = {}, .in = {}, .type = plane_type(node, axes)};
-  pool.how = largest ? "max" : "mean";
-  pool.window.kernel = pair_of(to, "kernel", axes, kernel, 1);
-  pool.window.stride = pair_of(to, "stride", axes, kernel, 1);
-  pool.window.padding = pair_of(to, "padding", axes, {0}, 0);
-  pool.window.count_padding = node.attrs.flag("count_padding", true);
+  pool.how = how;
+  pool.window = window;
   pool.in = {as_plane(to, node.in[0], axes)};
   const std::string y = to.add(pool, axes == 2);
   if (axes == 1) to.view(y, node.type.shape, true);
@@ -68,7 +113,7 @@ bool lower_pool(Lowering& to, int axes, bool largest) {
 
 bool lower_stencil(Lowering& to) {
   const std::string& op = to.node().op_name;
-  for (const int axes : {1, 2}) {
+  for (const int axes : {1, 2, 3}) {
     const std::string suffix = std::to_string(axes) + "d";
     if (op == "conv" + suffix) return lower_convolution(to, axes, false);
     if (op == "conv_transpose" + suffix) return lower_convolution(to, axes, true);

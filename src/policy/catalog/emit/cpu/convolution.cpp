@@ -16,18 +16,31 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 /// The input's planes, [N, C, stride, stride, phase rows, phase columns].
 constexpr std::string_view kPaddedCopy = R"(
-const float* from = $x + item / $planes * $height * $width;
-const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
+$plane
 for (int64_t i = 0; i < $whole_phase_rows; ++i) {
   float* to = $padded + (item * $phase_rows + i) * $phase_columns;
   const int64_t h = i * $stride_height + ph - $before_height;
-  if (h < 0 || h % $spread_height != 0 || h / $spread_height >= $height) {
+  if (${outside}h < 0 || h % $spread_height != 0 || h / $spread_height >= $height) {
     fill_row(to, 0.0f, $whole_phase_columns);
     continue;
   }
   const float* row = from + h / $spread_height * $width;
   $copy_row
 }
+)";
+
+constexpr std::string_view kPlane = R"(
+const float* from = $x + item / $planes * $height * $width;
+const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
+)";
+
+/// A slice of a volume, [N, C, stride, stride, stride, phase slices, phase rows, phase columns].
+constexpr std::string_view kSlice = R"(
+const int64_t block = item / $phase_slices, pd = block % $planes / ($stride_height * $stride_width);
+const int64_t ph = block % ($stride_height * $stride_width) / $stride_width, pw = block % $stride_width;
+const int64_t d = item % $phase_slices * $stride_depth + pd - $before_depth;
+const bool outside = d < 0 || d % $spread_depth != 0 || d / $spread_depth >= $depth;
+const float* from = $x + (block / $planes * $depth + (outside ? 0 : d / $spread_depth)) * $height * $width;
 )";
 
 constexpr std::string_view kCopyRow = R"(
@@ -67,6 +80,44 @@ for (int64_t k = 0; k < $taps; ++k)
         : 0.0f;
 )";
 
+/// The products of one channel's plane, or of a slice of its volume.
+constexpr std::string_view kPlaneTaps = R"(
+for (int64_t kh = 0; kh < $kernel_height; ++kh) {
+  for (int64_t kw = 0; kw < $kernel_width; ++kw) {
+    const int64_t u = kh * $dilation_height, v = kw * $dilation_width;
+    gemm_tile(PackedRows{weight, kR},
+              WholeColumns{$from + (u % $stride_height * $stride_width + v % $stride_width) * $phase +
+                               u / $stride_height * $phase_columns + v / $stride_width,
+                           kW},
+              1, acc);
+    weight += kR;
+  }
+}
+)";
+
+constexpr std::string_view kVolumeTaps = R"(
+for (int64_t kd = 0; kd < $kernel_depth; ++kd) {
+  const int64_t s = kd * $dilation_depth;
+  const float* slice = channel + s % $stride_depth * $stride_height * $stride_width * $phase +
+                       s / $stride_depth * $phase_rows * $phase_columns;
+  $taps
+}
+)";
+
+/// Where a tile's position t lies; the rows between two slices are no outputs.
+constexpr std::string_view kPlanePosition = R"(
+const int64_t oh = (p + t) / $phase_columns, j0 = (p + t) % $phase_columns;
+)";
+
+constexpr std::string_view kVolumePosition = R"(
+const int64_t line = (p + t) / $phase_columns, j0 = (p + t) % $phase_columns;
+const int64_t od = line / $phase_rows, oh = line % $phase_rows;
+if (oh >= $rows) {
+  t += ($phase_rows - oh) * $phase_columns - j0;
+  continue;
+}
+)";
+
 /// Tiles of kR outputs by kW positions; what of a tile are outputs, runs of positions inside one
 /// output row, goes through the epilogue.
 constexpr std::string_view kConvolve = R"(
@@ -81,21 +132,11 @@ for (int64_t group = 0; group < $groups; ++group) {
       const float* weight = weights;
       for (int64_t c = 0; c < $whole_inputs; ++c) {
         const float* channel = image + c * $planes * $phase + p;
-        for (int64_t kh = 0; kh < $kernel_height; ++kh) {
-          for (int64_t kw = 0; kw < $kernel_width; ++kw) {
-            const int64_t u = kh * $dilation_height, v = kw * $dilation_width;
-            gemm_tile(PackedRows{weight, kR},
-                      WholeColumns{channel + (u % $stride_height * $stride_width + v % $stride_width) * $phase +
-                                       u / $stride_height * $phase_columns + v / $stride_width,
-                                   kW},
-                      1, acc);
-            weight += kR;
-          }
-        }
+        $channel_taps
       }
       gemm_suspend(acc, &tile[0][0], kW, kR, kW);
       for (int64_t t = 0; t < min(kW, $positions - p);) {
-        const int64_t oh = (p + t) / $phase_columns, j0 = (p + t) % $phase_columns;
+        $position
         if (j0 >= $columns) {
           t += $phase_columns - j0;
           continue;
@@ -121,31 +162,40 @@ for (int64_t group = 0; group < $groups; ++group) {
 struct Geometry {
   const Window& window;
   const std::vector<Expr>&x, &w, &y;
-  std::array<std::int64_t, 2> stride{}, spread{};
-  std::array<Expr, 2> before, phase;
+  bool volume;                          ///< three axes; else the first of each three below has extent 1
+  std::array<Expr, 3> in, kernel, out;  ///< depth, height, width
+  std::array<std::int64_t, 3> stride{}, spread{};
+  std::array<Expr, 3> before, phase;
   Expr outputs, inputs;  ///< of a group
   Expr taps;             ///< of an output
   Expr planes;           ///< that a channel is split into
-  Expr positions;        ///< of an image's output, gaps between rows among them
+  Expr positions;        ///< of an image's output, gaps between rows and slices among them
 };
 
 Geometry geometry_of(const Site& site) {
   const Primitive& node = site.node();
-  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape};
-  for (std::size_t a = 0; a < 2; ++a) {
-    const Expr reach = (g.w[a + 2] - number(1)) * number(g.window.dilation[a]);
+  const std::size_t rank = node.type.shape.size();
+  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape, rank == 5};
+  for (std::size_t a = 0; a < 3; ++a) {
+    const bool present = a > 0 || g.volume;
+    const std::size_t axis = rank - 3 + a;
+    g.in[a] = present ? g.x[axis] : number(1);
+    g.kernel[a] = present ? g.w[axis] : number(1);
+    g.out[a] = present ? g.y[axis] : number(1);
+    const Expr reach = (g.kernel[a] - number(1)) * number(g.window.dilation[a]);
     const Expr padding = number(g.window.padding[a]);
     g.stride[a] = g.window.transposed ? 1 : g.window.stride[a];
     g.spread[a] = g.window.transposed ? g.window.stride[a] : 1;
     g.before[a] = g.window.transposed ? reach - padding : padding;
-    const Expr needed = (g.y[a + 2] - number(1)) * number(g.stride[a]) + reach + number(1);
+    const Expr needed = (g.out[a] - number(1)) * number(g.stride[a]) + reach + number(1);
     g.phase[a] = Expr::apply("cdiv", needed, number(g.stride[a]));
   }
   g.outputs = Expr::apply("/", g.y[1], g.window.groups);
   g.inputs = Expr::apply("/", g.x[1], g.window.groups);
-  g.taps = g.inputs * g.w[2] * g.w[3];
-  g.planes = number(g.stride[0] * g.stride[1]);
-  g.positions = (g.y[2] - number(1)) * g.phase[1] + g.y[3];
+  g.taps = g.inputs * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  g.planes = number(g.stride[0] * g.stride[1] * g.stride[2]);
+  const Expr rows = g.volume ? (g.out[0] - number(1)) * g.phase[1] + g.out[1] : g.out[1];
+  g.positions = (rows - number(1)) * g.phase[2] + g.out[2];
   return g;
 }
 
@@ -168,38 +218,53 @@ Holes names_of(const Geometry& g) {
           {"inputs", factor(g.inputs)},
           {"taps", factor(g.taps)},
           {"planes", factor(g.planes)},
-          {"height", factor(g.x[2])},
-          {"width", factor(g.x[3])},
-          {"stride_height", text(g.stride[0])},
-          {"stride_width", text(g.stride[1])},
-          {"phase_rows", factor(g.phase[0])},
-          {"phase_columns", factor(g.phase[1])},
-          {"whole_phase_columns", g.phase[1].to_string()},
-          {"before_width", factor(g.before[1])}};
+          {"depth", factor(g.in[0])},
+          {"height", factor(g.in[1])},
+          {"width", factor(g.in[2])},
+          {"rows", factor(g.out[1])},
+          {"stride_depth", text(g.stride[0])},
+          {"stride_height", text(g.stride[1])},
+          {"stride_width", text(g.stride[2])},
+          {"spread_depth", text(g.spread[0])},
+          {"kernel_depth", g.kernel[0].to_string()},
+          {"kernel_height", g.kernel[1].to_string()},
+          {"kernel_width", g.kernel[2].to_string()},
+          {"dilation_depth", text(g.window.dilation[0])},
+          {"dilation_height", text(g.window.dilation[1])},
+          {"dilation_width", text(g.window.dilation[2])},
+          {"phase", factor(g.phase[0] * g.phase[1] * g.phase[2])},
+          {"phase_slices", factor(g.phase[0])},
+          {"phase_rows", factor(g.phase[1])},
+          {"phase_columns", factor(g.phase[2])},
+          {"whole_phase_columns", g.phase[2].to_string()},
+          {"before_depth", factor(g.before[0])},
+          {"before_width", factor(g.before[2])}};
 }
 
 /// Returns the scratch that holds the copy, and what the last tile may read beyond it.
 std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
-  const Expr plane = g.phase[0] * g.phase[1];
+  const Expr plane = g.phase[0] * g.phase[1] * g.phase[2];
   const std::string padded =
       program.scratch(site.prefix + "_padded", g.x[0] * g.x[1] * g.planes * plane + number(512));
   const Holes names = names_of(g);
   const std::string copy =
-      g.spread[1] == 1
+      g.spread[2] == 1
           ? expand(kCopyRow,
-                   {{"load", g.stride[1] == 1 ? "load(row + w, in)"
-                                              : "load_strided(row + w, " + text(g.stride[1]) + ", in)"}},
+                   {{"load", g.stride[2] == 1 ? "load(row + w, in)"
+                                              : "load_strided(row + w, " + text(g.stride[2]) + ", in)"}},
                    names)
-          : expand(kSpreadRow, {{"spread_width", text(g.spread[1])}}, names);
+          : expand(kSpreadRow, {{"spread_width", text(g.spread[2])}}, names);
   program.launch({.name = site.prefix + "_pad",
-                  .items = g.x[0] * g.x[1] * g.planes,
+                  .items = g.x[0] * g.x[1] * g.planes * g.phase[0],
                   .written = {padded},
                   .body = expand(kPaddedCopy,
-                                 {{"x", program.parameter(site.node().in[0])},
+                                 {{"plane", expand(g.volume ? kSlice : kPlane,
+                                                   {{"x", program.parameter(site.node().in[0])}}, names)},
+                                  {"outside", g.volume ? "outside || " : ""},
                                   {"padded", "p_" + padded},
-                                  {"whole_phase_rows", g.phase[0].to_string()},
-                                  {"before_height", factor(g.before[0])},
-                                  {"spread_height", text(g.spread[0])},
+                                  {"whole_phase_rows", g.phase[1].to_string()},
+                                  {"before_height", factor(g.before[1])},
+                                  {"spread_height", text(g.spread[1])},
                                   {"copy_row", copy}},
                                  names)});
   return padded;
@@ -211,7 +276,7 @@ std::string launch_weights(const Site& site, Program& program, const Geometry& g
   const std::string packed = program.scratch(site.prefix + "_weights", items * number(tile.rows) * g.taps);
   const Holes names = names_of(g), w = {{"w", program.parameter(site.node().in[1])}};
   Holes turn = w;
-  turn.emplace_back("area", factor(g.w[2] * g.w[3]));
+  turn.emplace_back("area", factor(g.kernel[0] * g.kernel[1] * g.kernel[2]));
   const std::string pack =
       g.window.transposed ? expand(kTurnWeights, turn, names) : expand(kPackWeights, w, names);
   program.launch({.name = site.prefix + "_weights",
@@ -224,8 +289,13 @@ std::string launch_weights(const Site& site, Program& program, const Geometry& g
 
 void launch_product(const Site& site, Program& program, const Geometry& g, const ConvolutionPlan& plan,
                     const std::string& padded, const std::string& weights) {
+  const Holes names = names_of(g);
+  std::vector<std::string> indices = {"n", "oc", "oh", "j"};
+  if (g.volume) indices.insert(indices.begin() + 2, "od");
   const Epilogue epilogue =
-      emit_epilogue(site, program, axis_loops(site.group), {"n", "oc", "oh", "j"}, site.node().out, "x");
+      emit_epilogue(site, program, axis_loops(site.group), indices, site.node().out, "x");
+  std::string taps = expand(kPlaneTaps, {{"from", std::string(g.volume ? "slice" : "channel")}}, names);
+  if (g.volume) taps = expand(kVolumeTaps, {{"taps", taps}}, names);
   const int columns = plan.tile.columns(site.target.lanes) * plan.tiles;
   const std::string before =
       expand(R"(
@@ -234,27 +304,25 @@ constexpr int64_t kBlock = kW * $tiles;
 alignas(64) float tile[kR][kW];
 )",
              {{"tile", tile_constants(plan.tile, site.target.lanes)}, {"tiles", text(plan.tiles)}});
-  program.launch({.name = site.prefix + "_conv",
-                  .items = g.y[0] * Expr::apply("cdiv", g.positions, number(columns)),
-                  .written = epilogue.written,
-                  .body = expand(kConvolve,
-                                 {{"positions", g.positions.to_string()},
-                                  {"groups", g.window.groups.to_string()},
-                                  {"padded", "p_" + padded},
-                                  {"weights", "p_" + weights},
-                                  {"channels", factor(g.x[1])},
-                                  {"plane", factor(g.planes * g.phase[0] * g.phase[1])},
-                                  {"phase", factor(g.phase[0] * g.phase[1])},
-                                  {"kernel_height", g.w[2].to_string()},
-                                  {"kernel_width", g.w[3].to_string()},
-                                  {"dilation_height", text(g.window.dilation[0])},
-                                  {"dilation_width", text(g.window.dilation[1])},
-                                  {"columns", factor(g.y[3])},
-                                  {"whole_inputs", g.inputs.to_string()},
-                                  {"whole_outputs", g.outputs.to_string()},
-                                  {"epilogue", epilogue.code}},
-                                 names_of(g)),
-                  .before = before});
+  program.launch(
+      {.name = site.prefix + "_conv",
+       .items = g.y[0] * Expr::apply("cdiv", g.positions, number(columns)),
+       .written = epilogue.written,
+       .body = expand(kConvolve,
+                      {{"positions", g.positions.to_string()},
+                       {"groups", g.window.groups.to_string()},
+                       {"padded", "p_" + padded},
+                       {"weights", "p_" + weights},
+                       {"channels", factor(g.x[1])},
+                       {"plane", factor(g.planes * g.phase[0] * g.phase[1] * g.phase[2])},
+                       {"columns", factor(g.out[2])},
+                       {"channel_taps", taps},
+                       {"position", expand(g.volume ? kVolumePosition : kPlanePosition, {}, names)},
+                       {"whole_inputs", g.inputs.to_string()},
+                       {"whole_outputs", g.outputs.to_string()},
+                       {"epilogue", epilogue.code}},
+                      names),
+       .before = before});
 }
 
 }  // namespace
