@@ -8,6 +8,11 @@ folder=$1
 list=$2
 done=$folder/made-of-$(cksum <"$list" | tr ' ' '-')
 
+# Of several that want it at once the first makes it.
+mkdir -p "$(dirname "$folder")"
+exec 9>"$folder.lock"
+flock 9
+
 unavailable() { echo "python_env.sh: $*" >&2; exit 77; }
 
 if [ ! -e "$done" ]; then
