@@ -26,7 +26,7 @@ import triton_support
 TEXT_OFFSET = 4096
 MOST_THREADS = 256
 
-BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED = range(10, 19)
+BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
           "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}
@@ -40,6 +40,12 @@ class Ended(Exception):
         super().__init__(text)
         self.code = code
         self.text = text
+
+
+def code_of(error, code):
+    """What an error ends the process with: a full GPU is not always the candidate's fault."""
+    full = isinstance(error, RuntimeError) and "out of memory" in str(error)
+    return MEMORY if full else code
 
 
 def warm_up():
@@ -249,19 +255,19 @@ def start(load, state, windows):
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise Ended(IMPORT, describe_exception(error, __file__))
+        raise Ended(code_of(error, IMPORT), describe_exception(error, __file__))
     try:
         model = make_model(module, load)
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise Ended(ENTRY, describe_exception(error, __file__))
+        raise Ended(code_of(error, ENTRY), describe_exception(error, __file__))
     try:
         take_state(model, load, state)
         if windows and isinstance(model, torch.nn.Module):
             model = model.to(windows.device)
     except BaseException as error:
-        raise Ended(STATE, describe_exception(error, __file__))
+        raise Ended(code_of(error, STATE), describe_exception(error, __file__))
     return model
 
 
@@ -278,8 +284,10 @@ def build(program, control):
         torch.cuda.synchronize()
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
-    except Exception:
-        pass  # its first block says what is wrong
+    except Exception as error:
+        if code_of(error, BUILT) == MEMORY:
+            raise Ended(MEMORY, describe_exception(error, __file__))
+        # Else its first block says what is wrong.
     raise Ended(BUILT, triton_support.pack(program.scratch))
 
 
@@ -409,7 +417,7 @@ def main(program, kind, poison, calls):
         if ended.text is not None:
             write_text(program, ended.text)
     except BaseException as error:
-        code = EXCEPTION
+        code = code_of(error, EXCEPTION)
         write_text(program, describe_exception(error, __file__))
     finally:
         os._exit(code)

@@ -3,6 +3,7 @@
 Started in the jail by lathe-host-runner with the library, a folder that it may write to, "cpu" or "gpu" and what the
 jail lets it read. It runs no candidate code itself. Frames come on descriptor 3, with their files:
 
+    unload     forget it
     load       the program as JSON, control page, window of inputs, desk, outputs, parameters, where there is a GPU
                both of its windows, extensions...
     block      run calls of it, as the desk says
@@ -106,9 +107,12 @@ class Zygote:
             frame, files, _, _ = socket.recv_fds(self.channel, MOST_FRAME_BYTES, MOST_FRAME_FDS)
             if not frame:
                 return
-            if frame == b"load":
-                if self.program:
-                    self.program.close()
+            if frame in (b"load", b"unload") and self.program:
+                self.program.close()
+                self.program = None
+            if frame == b"unload":
+                self.channel.send(b"unloaded")
+            elif frame == b"load":
                 self.program = Program(files, self.library, self.work, self.readable)
                 self.channel.send(b"loaded")
             else:

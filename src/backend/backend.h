@@ -140,7 +140,7 @@ struct Workload {
 
 enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };
 
-/// One uninterrupted series of calls in a process that has run no candidate code before.
+/// One uninterrupted series of calls in a process that has met none of its trials before.
 struct BlockRequest {
   std::vector<int> trials;     ///< indices into the workload, in call order; no index twice
   double check_fraction = 1;   ///< share of each output compared, at secret places; 1 for all

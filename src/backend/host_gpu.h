@@ -33,10 +33,11 @@ class DeviceWindows {
   virtual Status take() = 0;
   /// What was taken comes to `offset` of the outputs' host memory.
   virtual Status fetch(std::size_t offset) = 0;
-  /// What give() and take() each last on a device that does nothing else.
+  /// What give() and take() each last on a device that does nothing else, and its free memory.
   struct Costs {
     double give_ns = 0, take_ns = 0;
     int rounds = 0;  ///< measured, of which these are the least
+    double free_bytes = 0;
   };
   virtual Result<Costs> measure() = 0;
 };

@@ -136,7 +136,9 @@ class Suite {
   /// What the suite's folder lacks it shares with the folder above.
   std::string path_of(const std::string& file) const {
     const std::string own = folder_ + "/" + file, shared = folder_ + "/../" + file;
-    return !std::filesystem::exists(own) && std::filesystem::exists(shared) ? shared : own;
+    std::error_code unreadable;
+    return !std::filesystem::exists(own, unreadable) && std::filesystem::exists(shared, unreadable) ? shared
+                                                                                                    : own;
   }
 
   /// A misspelt name must not pass for a suite without failures.

@@ -122,6 +122,11 @@ Coverage coverage_for(const BoundTask& task) {
   return task.flops < kSmallFlops ? Coverage::kEverything : Coverage::kMostTelling;
 }
 
+int at_least_a_deck(int trials, const DeviceInfo& device) {
+  constexpr int kDeck = 24;  // some eight blocks
+  return device.deals_trials ? std::max(kDeck, trials) : trials;
+}
+
 int trials_for_calls_of(double call_ns) {
   return static_cast<int>(std::clamp(std::ceil(kTrialsNs / std::max(call_ns, 1.0)), 2.0, kMaxTrials));
 }

@@ -58,6 +58,8 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
 
 /// From how many trials blocks draw their calls, where a call takes so long.
 int trials_for_calls_of(double call_ns);
+/// As many as a device that deals trials needs, for a process serves several blocks with them.
+int at_least_a_deck(int trials, const DeviceInfo& device);
 /// The same for screens on a steady device: as many as fill a block of usual and one of unseen
 /// inputs for longer than what its start may cost, if calls take the least that they can.
 int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks);

@@ -20,7 +20,7 @@ constexpr int kGuestRound = 2;             // the first that is sure to be as lo
 constexpr std::size_t kHeldBackOneOf = 2;  // trials, for blocks on these are as long as the others
 constexpr double kClockMoves = 1.02;       // between blocks of a pair: kernels met different devices
 constexpr int kTiePairs = 4;
-constexpr int kPairsOfGuest = 4;     // before one of so many, the candidate meets a guest
+constexpr int kPairsOfGuest = 4;     // the candidate meets one guest in about so many
 constexpr int kMaxDroppedShare = 2;  // give up dropping once as many pairs were dropped as kept, times this
 constexpr int kOwnDisturbances = 4;  // of a candidate, beyond twice its anchor's
 constexpr double kSlowInMany = 0.1;  // in logarithms, beyond the anchor's: not what the machine does
@@ -155,7 +155,8 @@ class PairTimer {
       if (result.estimate.converged) break;
     }
     count_slow_blocks(result.estimate);
-    result.finding = meet_unseen(result.estimate);
+    if (workload_.guest >= 0 && !met_guest_) result.finding = meet_guest();
+    if (result.finding.passed()) result.finding = meet_unseen(result.estimate);
     result.estimate.dropped = dropped_;
     summarise(result.estimate);
     return result;
@@ -179,14 +180,18 @@ class PairTimer {
     return 2 * blocks.disturbed <= blocks.run;
   }
 
-  /// Says once in kPairsOfGuest pairs, at a secret one, that a guest comes.
-  bool guest_is_due() {
-    if (pair_ % kPairsOfGuest == 0) guest_pair_ = pair_ + static_cast<int>(rng_.below(kPairsOfGuest));
-    return pair_++ == guest_pair_;
+  /// Before any block of the candidate, whose process may live on and see by the clock how many
+  /// blocks of its anchor ran meanwhile.
+  Finding meet_guests() {
+    if (workload_.guest < 0) return {};
+    Finding finding;
+    while (finding.passed() && rng_.chance(1.0 / (kPairsOfGuest * rule_.blocks))) finding = meet_guest();
+    return finding;
   }
 
   /// A block like the timed ones, but for its guest, and untimed.
   Finding meet_guest() {
+    met_guest_ = true;
     std::vector<int> trials = deck_.draw(calls_);
     invite(workload_, trials, rng_);
     return judge_block(run_block(candidate_, workload_, trials, rule_, rng_), workload_, trials);
@@ -194,7 +199,6 @@ class PairTimer {
 
   PairRun run_pair() {
     PairRun result;
-    if (workload_.guest >= 0 && guest_is_due()) result.finding = meet_guest();
     std::vector<int> trials;
     bool anchor = rng_.chance(0.5);
     for (int position = 0; position < 2 * rule_.blocks && result.finding.passed(); ++position) {
@@ -215,6 +219,8 @@ class PairTimer {
   }
 
   void run_one(bool anchor, const std::vector<int>& trials, PairRun& result, bool drop_disturbed) {
+    if (!anchor) result.finding = meet_guests();
+    if (!result.finding.passed()) return;
     std::vector<int> own = trials;
     if (anchor) own.resize(std::min(own.size(), static_cast<std::size_t>(anchor_block_calls_)));
     const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
@@ -302,7 +308,7 @@ class PairTimer {
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
   int dropped_ = 0;
-  int pair_ = 0, guest_pair_ = 0;
+  bool met_guest_ = false;
   struct Blocks {
     int run = 0, disturbed = 0;
   };

@@ -46,13 +46,14 @@ struct RatioEstimate {
 /// All of a workload's but its guest, in order.
 std::vector<int> trials_of_timed_blocks(const Workload& workload);
 
-/// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks in fresh
-/// processes, a secret order of trials, the candidate's outputs checked after every block. One pair
-/// in four, a secret one, follows a block of the candidate that has a guest and does not count: a
-/// kernel may know the number of its block (the ids of processes count them). Blocks
-/// on unseen inputs are the last, and as long as the others: nothing tells a kernel beforehand
-/// which of them it is in. A failed block of the candidate ends it with a Finding; one of the
-/// anchor is the machine's fault.
+/// Times two loaded kernels against each other on the same trials: ABBA (or AB) blocks, a secret
+/// order of trials, the candidate's outputs checked after every block. A block's process is fresh
+/// or has met none of its trials. About once in four pairs, before any of its blocks, the candidate
+/// runs one more that has a guest and does not count: a kernel may know the number of its block
+/// (the ids of processes count them) and, in a process that lives on, how long its anchor ran
+/// before. Blocks on unseen inputs are the last, and as long as the others: nothing tells a kernel
+/// beforehand which of them it is in. A failed block of the candidate ends it with a Finding; one
+/// of the anchor is the machine's fault.
 struct PairOutcome {
   Finding finding;
   RatioEstimate estimate;

@@ -322,8 +322,9 @@ ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& 
                                               const TimingRule& rule, int number) const {
   FinalRound result;
   const Seed secret = secret_.derive("final", static_cast<std::uint64_t>(number));
-  const int trials =
-      std::min(site_.shape.final_trials, trials_for_calls_of(std::min(rule.call_ns, anchor.call_ns)));
+  const int trials = at_least_a_deck(
+      std::min(site_.shape.final_trials, trials_for_calls_of(std::min(rule.call_ns, anchor.call_ns))),
+      site_.backend.device());
   const auto workload = make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret, trials,
                                              {.with_guest = true});
   if (!workload.ok())

@@ -12,7 +12,6 @@
 namespace lathe {
 namespace {
 
-constexpr int kDealtTrials = 24;   // a process serves some eight blocks with them
 constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
 constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
@@ -139,9 +138,8 @@ Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate&
   const double best_ns = quick.call_ns / scope.backend.device().best_over_naive;
   shape.final_trials = trials_for_calls_of(best_ns);
   if (!shape.timing) {
-    const int fewest = scope.backend.device().deals_trials ? kDealtTrials : 0;
-    LATHE_CHECK_OK(
-        make_timing_data(scope, s, std::max(fewest, std::min(shape.final_trials, kScreenTrials)), {}));
+    const int trials = at_least_a_deck(std::min(shape.final_trials, kScreenTrials), scope.backend.device());
+    LATHE_CHECK_OK(make_timing_data(scope, s, trials, {}));
   }
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -135,6 +136,66 @@ class NotingSession final : public Session {
  private:
   std::vector<std::vector<int>>& blocks_;
 };
+
+/// Notes the order of two kernels' blocks.
+class OrderedBlocks {
+ public:
+  struct Block {
+    bool of_anchor = false, with_guest = false;
+  };
+
+  /// Of timing `pairs` pairs.
+  static std::vector<Block> of(int pairs, std::uint64_t seed) {
+    const TaskSpec task = twice_task();
+    const auto reference = *make_reference(task);
+    FakeBackend backend(Seed::from_number(1));
+    const auto workload = *make_timing_workload(backend, *reference, *lathe::bind(task, task.shapes[0].dims),
+                                                Seed::from_number(2), 8, {.with_guest = true});
+    std::vector<Block> blocks;
+    One anchor(blocks, true, workload->guest), candidate(blocks, false, workload->guest);
+    const TimingRule rule{.looks = {pairs}, .call_ns = 1e6};
+    EXPECT_TRUE(time_pair(anchor, candidate, *workload, rule, Seed::from_number(seed)).finding.passed());
+    return blocks;
+  }
+
+ private:
+  class One final : public Session {
+   public:
+    One(std::vector<Block>& blocks, bool anchor, int guest)
+        : blocks_(blocks), anchor_(anchor), guest_(guest) {}
+    BlockOutcome run(const BlockRequest& request) override {
+      blocks_.push_back({anchor_, std::ranges::find(request.trials, guest_) != request.trials.end()});
+      BlockOutcome outcome;
+      outcome.status = BlockStatus::kOk;
+      outcome.wall_ns = 1e6 * static_cast<double>(request.trials.size());
+      return outcome;
+    }
+
+   private:
+    std::vector<Block>& blocks_;
+    const bool anchor_;
+    const int guest_;
+  };
+};
+
+TEST(TimedBlocks, MeetAGuestHoweverManyBlocksOfTheAnchorRanBefore) {
+  std::map<bool, std::map<int, int>> times;  // [with a guest][blocks of the anchor before]
+  int before = 0;
+  for (const auto& block : OrderedBlocks::of(400, 3)) {
+    EXPECT_FALSE(block.of_anchor && block.with_guest);
+    if (!block.of_anchor) ++times[block.with_guest][before];
+    before = block.of_anchor ? before + 1 : 0;
+  }
+  for (const int blocks : {0, 1, 2}) {
+    EXPECT_GT(times[true][blocks], 5) << blocks << " blocks of the anchor before a guest";
+    EXPECT_GT(times[false][blocks], 5) << blocks << " before another block";
+  }
+}
+
+TEST(TimedBlocks, OfAShortTimingMeetAGuestToo) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed)
+    EXPECT_TRUE(std::ranges::any_of(OrderedBlocks::of(1, seed), &OrderedBlocks::Block::with_guest));
+}
 
 TEST(TimedBlocks, AreDealtEveryTrialBeforeOneComesAgain) {
   const TaskSpec task = twice_task();

@@ -65,11 +65,11 @@ bool chooses_gpu(const std::string& flag) {
 
 /// Empty where there is none.
 std::string find_nvcc() {
-  const char* const home = std::getenv("CUDA_HOME");
-  for (const std::string& path : {std::string(home ? home : "") + "/bin/nvcc",
-                                  std::string("/usr/local/cuda/bin/nvcc"), std::string("/usr/bin/nvcc")}) {
+  std::vector<std::string> folders = {"/usr/local/cuda", "/usr"};
+  if (const char* const home = std::getenv("CUDA_HOME"); home && *home) folders.insert(folders.begin(), home);
+  for (const std::string& folder : folders) {
     std::error_code code;
-    if (const auto found = std::filesystem::canonical(path, code); !code) return found;
+    if (const auto found = std::filesystem::canonical(folder + "/bin/nvcc", code); !code) return found;
   }
   return {};
 }
@@ -204,8 +204,11 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
     return refused("bad_extension", "this machine has no nvcc: set CUDA_HOME, or install CUDA's toolkit");
   language.timeout_seconds = kKernelSeconds;
   // What torch includes of CUDA is the toolkit's; Triton's folder has headers of another version.
-  language.flags.emplace_back("-isystem");
-  language.flags.push_back(toolkit_of(language.nvcc) + "/include");
+  if (const std::string toolkit = toolkit_of(language.nvcc);
+      toolkit != "/usr") {  // whose headers are found anyway
+    language.flags.emplace_back("-isystem");
+    language.flags.push_back(toolkit + "/include");
+  }
   for (std::string& flag : libraries_of_kernels(python_, language.nvcc))
     language.libraries.push_back(std::move(flag));
   LATHE_TRY(CompiledExtension made, compile(language, *document, true, cancel));
@@ -280,24 +283,23 @@ Result<CompiledExtension> ExtensionBuilder::compile_once(CompileShop& shop, cons
   }
   std::lock_guard turn(making->mutex);
   if (making->made) return *making->made;
-  if (auto known = shop.find(key)) {
-    making->made = CompiledExtension{.ok = true, .object = *std::move(known)};
-  } else if (auto object = shop.run(std::move(job), cancel); object.ok()) {
-    making->made =
-        CompiledExtension{object->reply.ok, object->reply.timed_out ? "compile_timeout" : "compile_error",
-                          std::move(object->reply.log), std::move(object->bytes)};
-    if (making->made->ok) shop.publish(key, making->made->object);
-    CompiledExtension own = *making->made;
-    own.seconds = object->reply.seconds;  // spent once
-    std::lock_guard lock(mutex_);
-    making_.erase(key);
+  auto made = [&]() -> Result<CompiledExtension> {
+    if (auto known = shop.find(key)) return CompiledExtension{.ok = true, .object = *std::move(known)};
+    LATHE_TRY(auto object, shop.run(std::move(job), cancel));
+    CompiledExtension own{object.reply.ok, object.reply.timed_out ? "compile_timeout" : "compile_error",
+                          std::move(object.reply.log), std::move(object.bytes)};
+    own.seconds = object.reply.seconds;
+    if (own.ok) shop.publish(key, own.object);
     return own;
-  } else {
-    return object.error();  // whoever waits tries itself
+  }();
+  if (made.ok()) {
+    making->made = *made;
+    making->made->seconds = 0;  // spent once
   }
-  std::lock_guard lock(mutex_);
-  making_.erase(key);
-  return *making->made;
+  std::lock_guard lock(mutex_);  // whoever waits for a cancelled one tries itself
+  if (const auto found = making_.find(key); found != making_.end() && found->second == making)
+    making_.erase(found);
+  return made;
 }
 
 }  // namespace lathe::host

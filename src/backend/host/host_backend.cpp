@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
@@ -87,6 +88,7 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   if (reply.exited_with(kExitImport)) return refusal("import_error", said);
   if (reply.exited_with(kExitEntry)) return refusal("entry_error", said);
   if (reply.exited_with(kExitState)) return refusal("state_mismatch", said);
+  if (reply.exited_with(kExitMemory)) return refusal("device_memory", said);
   return refusal("import_exit", "the process ended while the module was imported");
 }
 
@@ -122,22 +124,28 @@ class BuildPlaces {
     BuildPlaces& all_;
     const int count_;
   };
-  Held take_one() { return take(1); }
-  /// Waits until no other build runs one.
-  Held take_all() { return take(places_); }
+  /// No place is held where the wait was cancelled.
+  Held take_one(const CancelToken& cancel) { return take(1, cancel); }
+  /// Waits until no other build runs one, and keeps new ones from starting.
+  Held take_all(const CancelToken& cancel) { return take(places_, cancel); }
 
  private:
-  Held take(int count) {
+  Held take(int count, const CancelToken& cancel) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return free_ >= count; });
-    free_ -= count;
-    return {*this, count};
+    const bool all = count == places_;
+    waiting_for_all_ += all;
+    const auto must_wait = [&] { return free_ < count || (!all && waiting_for_all_ > 0); };
+    while (must_wait() && !cancel.cancelled()) changed_.wait_for(lock, std::chrono::milliseconds(50));
+    waiting_for_all_ -= all;
+    const int taken = must_wait() ? 0 : count;
+    free_ -= taken;
+    return {*this, taken};
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   const int places_;
-  int free_;
+  int free_, waiting_for_all_ = 0;
 };
 
 class HostBackend final : public Backend {
@@ -236,8 +244,9 @@ class HostBackend final : public Backend {
       document["extensions"] = extensions.requests;
       auto reply = run_build(document, rooms, *model, extensions, cancel);
       // Another candidate may have taken the GPU's memory: that is not this one's fault.
-      if (reply.ok() && !reply->confined && options_.gpu) {
-        const BuildPlaces::Held alone = build_places_.take_all();
+      const bool full = reply.ok() && (!reply->confined || reply->exited_with(kExitMemory));
+      if (full && options_.gpu) {
+        const BuildPlaces::Held alone = build_places_.take_all(cancel);
         reply = run_build_step(document, rooms, *model, extensions, cancel);
       }
       if (!reply.ok()) return reply.error();
@@ -282,8 +291,8 @@ class HostBackend final : public Backend {
   }
 
   using Backend::open;
-  /// Every block runs in a process of its own, so a reused runner is as good as a fresh one. The
-  /// gym's own modules have zygotes of their own.
+  /// No process serves two sessions, so a reused runner is as good as a fresh one. The gym's own
+  /// modules have zygotes of their own.
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload, Runner runner) override {
     auto own = std::dynamic_pointer_cast<const HostWorkload>(std::move(workload));
@@ -339,7 +348,7 @@ class HostBackend final : public Backend {
  private:
   Result<ChildReply> run_build(const nlohmann::json& document, const Zygote::Rooms& rooms, const Model& model,
                                const Extensions& extensions, const CancelToken& cancel) {
-    const BuildPlaces::Held place = build_places_.take_one();
+    const BuildPlaces::Held place = build_places_.take_one(cancel);
     return run_build_step(document, rooms, model, extensions, cancel);
   }
   /// The zygote is free again while what the candidate wants is compiled.

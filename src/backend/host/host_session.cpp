@@ -24,6 +24,7 @@ constexpr std::size_t kMostExtensionBytes = std::size_t{64} << 20;
 constexpr int kWarmUpCalls = 3;
 constexpr long kNapNs = 5'000'000;
 constexpr std::uint32_t kMostCalls = 1 << 20;  // of a process that serves several blocks
+constexpr double kLeastFree = 0.5;             // of the memory that the idle device had
 constexpr std::int64_t kBusyNs = 500'000;      // beyond twice what measuring takes on an idle device
 
 BlockOutcome failed(BlockStatus status, std::string reason, std::string detail) {
@@ -109,6 +110,7 @@ Status HostSession::measure_windows() {
   if (!windows_ || idle_measure_ns_ > 0) return Ok{};
   LATHE_TRY(const DeviceWindows::Costs costs, windows_->measure());
   idle_measure_ns_ = costs.rounds * static_cast<std::int64_t>(costs.give_ns + costs.take_ns);
+  idle_free_bytes_ = costs.free_bytes;
   // The process copies its outputs once itself, at the same cost.
   window_ns_ = std::max(0.0, costs.give_ns - options_.empty_costs.give_ns) +
                2 * std::max(0.0, costs.take_ns - options_.empty_costs.take_ns);
@@ -148,15 +150,30 @@ bool HostSession::run_call(const BlockRequest& request, std::uint32_t call, doub
 bool HostSession::left_nothing_behind() {
   if (!windows_) return true;
   const std::int64_t begin_ns = steady_clock().now_ns();
-  return windows_->measure().ok() && steady_clock().now_ns() - begin_ns < 2 * idle_measure_ns_ + kBusyNs;
+  const auto costs = windows_->measure();
+  const std::int64_t took_ns = steady_clock().now_ns() - begin_ns;
+  return costs.ok() && took_ns < 2 * idle_measure_ns_ + kBusyNs &&
+         costs->free_bytes >= kLeastFree * idle_free_bytes_;
 }
 
 bool HostSession::may_go_on(const BlockRequest& request) const {
   if (!alive_ || !windows_ || timed_ != request.timed || calls_made_ + request.trials.size() > kMostCalls)
     return false;
   if (!request.timed && poison_ != request.poison) return false;
-  return std::ranges::none_of(request.trials,
-                              [&](int trial) { return met_[static_cast<std::size_t>(trial)]; });
+  const auto has_met = [&](int trial) { return met_[static_cast<std::size_t>(trial)]; };
+  // Who has met the guest knows that it will not come again.
+  return (workload_->guest < 0 || !has_met(workload_->guest)) &&
+         std::ranges::none_of(request.trials, has_met);
+}
+
+Status HostSession::provide_process(const BlockRequest& request) {
+  if (may_go_on(request)) return Ok{};
+  if (alive_) (void)end_process();
+  if (request.timed) {
+    LATHE_CHECK_OK(measure_windows());
+  }
+  if (!zygote_.held()) return Error{ErrorCode::kIo, "the zygote is lost"};
+  return begin_process(request);
 }
 
 Status HostSession::begin_process(const BlockRequest& request) {
@@ -217,13 +234,7 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
   const ThreadPlacement placement(options_.broker_cpus);
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
-  Status begun = Ok{};
-  if (!may_go_on(request)) {
-    if (alive_) (void)end_process();
-    if (request.timed) begun = measure_windows();
-    if (begun.ok() && !zygote_.held()) begun = Error{ErrorCode::kIo, "the zygote is lost"};
-    if (begun.ok()) begun = begin_process(request);
-  }
+  const Status begun = provide_process(request);
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
   const bool serves_on = windows_ && calls.device.ok() && !calls.left_work && !request.cancel.cancelled() &&
                          static_cast<std::size_t>(calls.ended) == request.trials.size();
@@ -251,7 +262,9 @@ BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls,
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = calls.wall_ns;
-  outcome.disturbed = calls.late || reply.switches > control().switches_before.load() + kSwitchesAllowed;
+  // The switches of a process that serves several blocks are not this one's.
+  const bool switched = !windows_ && reply.switches > control().switches_before.load() + kSwitchesAllowed;
+  outcome.disturbed = calls.late || calls.left_work || switched;
   for (std::size_t call = 0; call < request.trials.size(); ++call) {
     std::vector<std::span<const std::byte>> outputs;
     for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) outputs.push_back(output(call, i));
@@ -292,6 +305,8 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
       return failed(BlockStatus::kCrash, "state_mismatch", said);
     case kExitException:
       return failed(BlockStatus::kCrash, "exception", said);
+    case kExitMemory:
+      return failed(BlockStatus::kInfra, "device_memory", said);
     case kExitOutput:
       return failed(BlockStatus::kCrash, "not_dense", said);
     case kExitExtension:

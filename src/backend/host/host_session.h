@@ -25,10 +25,10 @@ struct HostSessionOptions {
 std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
 
-/// One candidate on one workload. Each block is a process of its own: a fork of a zygote that has
-/// run no candidate. On a GPU, where a process takes a fifth of a second to make its context, it
-/// serves further blocks as long as their inputs are new to it, so that what it remembers is of no
-/// use.
+/// One candidate on one workload, in a fork of a zygote that has run no candidate. In the host's
+/// memory each block has a process of its own. On a GPU, where a process takes a fifth of a second
+/// to make its context, it serves further blocks as long as their inputs are new to it, so that
+/// what it remembers is of no use, and until it has met the workload's guest.
 ///
 /// Before its first call the process imports the module, makes its entry and warms up on inputs
 /// that it draws itself. From then on it is stopped, and runs for one call at a time: the broker
@@ -73,13 +73,14 @@ class HostSession final : public Session {
                 const CancelToken& cancel) const;
   /// Whether the present process may serve the block too.
   bool may_go_on(const BlockRequest& request) const;
+  Status provide_process(const BlockRequest& request);
   Status begin_process(const BlockRequest& request);
   /// How it ended; an Error if there is none, or its zygote is lost.
   Result<ChildReply> end_process();
   Calls run_calls(const BlockRequest& request);
   void run_calls(const BlockRequest& request, Calls& calls);
-  /// Whether the device is free of what the process has begun: else it would slow the next block of
-  /// another one.
+  /// Whether the device is free of what the process has begun, which would slow the next block of
+  /// another one, and has memory for that.
   bool left_nothing_behind();
   /// Has one call run, and says what the clock says of it.
   bool run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls);
@@ -96,6 +97,7 @@ class HostSession final : public Session {
   std::unique_ptr<DeviceWindows> windows_;
   double window_ns_ = 0;              ///< what copying this workload's windows adds to an empty call
   std::int64_t idle_measure_ns_ = 0;  ///< what measuring windows takes on an idle device
+  double idle_free_bytes_ = 0;
   Layout inputs_, outputs_;
   bool alive_ = false;            ///< the process, which is stopped between calls
   bool timed_ = false;            ///< its blocks

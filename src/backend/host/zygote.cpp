@@ -102,9 +102,16 @@ Status Zygote::load(const std::string& document, const Rooms& rooms, const Uniqu
     fds.push_back(object.get());
     objects.push_back(std::move(object));
   }
-  LATHE_CHECK_OK(process_.channel().send("load", fds));
+  return tell("load", fds);
+}
+
+Status Zygote::unload() { return tell("unload", {}); }
+
+Status Zygote::tell(const std::string& verb, const std::vector<int>& fds) {
+  LATHE_CHECK_OK(process_.channel().send(verb, fds));
   LATHE_TRY(const Frame reply, process_.channel().receive(kLoadMs));
-  if (reply.bytes != "loaded") return Error{ErrorCode::kCorrupt, "a zygote did not load a program"};
+  if (reply.bytes != verb + "ed")
+    return Error{ErrorCode::kCorrupt, "a zygote did not " + verb + " a program"};
   return Ok{};
 }
 
@@ -170,6 +177,7 @@ Result<ZygotePool::Loan> ZygotePool::take() {
 }
 
 void ZygotePool::give_back(std::unique_ptr<Zygote> zygote) {
+  if (!zygote->unload().ok()) return;
   std::lock_guard lock(mutex_);
   if (idle_.size() < (options_.gpu ? kMostIdleOnGpu : kMostIdle)) idle_.push_back(std::move(zygote));
 }

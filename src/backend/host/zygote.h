@@ -71,6 +71,9 @@ class Zygote {
   Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
               const Extensions& extensions, const DeviceWindows* windows = nullptr);
 
+  /// Lets go of the program's memory.
+  Status unload();
+
   /// Forks a child that does `step` ('s' build, 'd' describe, 't' find the signature) and ends.
   Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds,
                               const CancelToken& cancel);
@@ -84,6 +87,8 @@ class Zygote {
 
  private:
   Zygote(WorkFolder work, HelperProcess process) : work_(std::move(work)), process_(std::move(process)) {}
+  Status tell(const std::string& verb, const std::vector<int>& fds);
+
   WorkFolder work_;  ///< its own: no candidate sees what another brought
   HelperProcess process_;
 };

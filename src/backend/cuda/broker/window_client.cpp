@@ -84,7 +84,8 @@ class CudaWindows final : public DeviceWindows {
   Status fetch(std::size_t offset) override { return ask({.verb = Verb::kFetch, .offset = offset}); }
   Result<Costs> measure() override {
     LATHE_TRY(const auto answer, process_->ask({.verb = Verb::kMeasure, .window = window_}));
-    return Costs{answer.reply.numbers[0], answer.reply.numbers[1], kWindowMeasurements};
+    return Costs{answer.reply.numbers[0], answer.reply.numbers[1], kWindowMeasurements,
+                 answer.reply.numbers[2]};
   }
 
  private:

@@ -37,6 +37,7 @@ void bind_modules(SymbolBinder& binder, Driver& driver) {
 }
 
 void bind_memory(SymbolBinder& binder, Driver& driver) {
+  binder.bind(driver.free_memory, "cuMemGetInfo_v2");
   binder.bind(driver.address_reserve, "cuMemAddressReserve");
   binder.bind(driver.address_free, "cuMemAddressFree");
   binder.bind(driver.memory_create, "cuMemCreate");

@@ -138,6 +138,7 @@ struct Driver {
                      int fill);
   Code (*launch)(const LaunchConfig*, Function, void** arguments, void** extra);
 
+  Code (*free_memory)(std::size_t* free_bytes, std::size_t* all_bytes);
   Code (*address_reserve)(DevicePointer*, std::size_t bytes, std::size_t alignment, DevicePointer hint,
                           unsigned long long flags);
   Code (*address_free)(DevicePointer, std::size_t bytes);

@@ -147,7 +147,9 @@ Status WindowServer::take(const Windows& windows) const {
 }
 
 Status WindowServer::measure(const Windows& windows, WindowReply& reply) const {
-  reply.numbers = {1e18, 1e18};
+  std::size_t free_bytes = 0, all_bytes = 0;
+  LATHE_CHECK_OK(check(driver_->free_memory(&free_bytes, &all_bytes), "cannot ask for free memory"));
+  reply.numbers = {1e18, 1e18, static_cast<double>(free_bytes)};
   for (int i = 0; i < kWindowMeasurements; ++i) {
     const std::int64_t begin_ns = steady_clock().now_ns();
     LATHE_CHECK_OK(give(windows));

@@ -53,7 +53,8 @@ Result<WindowRequest> decode_window_request(std::string_view bytes) {
 std::string encode(const WindowReply& reply) {
   WireWriter writer;
   writer.put(reply.id).put(static_cast<std::uint8_t>(reply.ok)).text(reply.text);
-  return writer.put(reply.numbers[0]).put(reply.numbers[1]).take();
+  for (const double number : reply.numbers) writer.put(number);
+  return writer.take();
 }
 
 Result<WindowReply> decode_window_reply(std::string_view bytes) {

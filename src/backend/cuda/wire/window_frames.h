@@ -18,11 +18,11 @@ struct WindowDevice {
 std::string encode(const WindowDevice& device);
 Result<WindowDevice> decode_window_device(std::string_view bytes);
 
+inline constexpr int kWindowMeasurements = 10;  ///< of which the least counts
+
 /// A request to the process that holds windows (backend/host_gpu.h), which serves one at a time.
 /// kOpen comes with the memories of inputs and of outputs, and its reply with handles of both
 /// windows.
-inline constexpr int kWindowMeasurements = 10;  // of which the least counts
-
 struct WindowRequest {
   enum class Verb : std::uint8_t { kOpen, kClose, kStage, kGive, kTake, kFetch, kMeasure };
   Verb verb = Verb::kOpen;
@@ -39,8 +39,8 @@ struct WindowReply {
   std::uint64_t id = 0;
   bool ok = false;
   std::string text;  ///< why not
-  /// kOpen: the windows' bytes. kMeasure: nanoseconds of kGive and kTake.
-  std::array<double, 2> numbers = {};
+  /// kOpen: the windows' bytes. kMeasure: nanoseconds of kGive and kTake, bytes free on the device.
+  std::array<double, 3> numbers = {};
 };
 std::string encode(const WindowReply& reply);
 Result<WindowReply> decode_window_reply(std::string_view bytes);

@@ -64,6 +64,7 @@ enum ExitCode {
   kExitOutput = 16,     ///< a call returned no dense tensors of the task's types and shapes
   kExitExtension = 17,  ///< build: it wants the extension that the text describes
   kExitAnswered = 18,   ///< reference: the answer is in the memory
+  kExitMemory = 19,     ///< the GPU's memory does not suffice: others may have taken it
   kExitFault = 100,     ///< plus the signal
 };
 

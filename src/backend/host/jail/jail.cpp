@@ -301,7 +301,6 @@ void lathe_host_await(void* control, std::uint32_t call) {
     if (i % 64 == 63) ::syscall(SYS_sched_yield);
 }
 
-/// For a child: its call has ended, and its outputs are where `outputs` says.
 /// For a process that runs the task's own module: sleeps until the broker asks for the answer
 /// `number`. 0: it wants no more.
 int lathe_host_doze(void* control, std::uint32_t number) {
@@ -314,6 +313,7 @@ int lathe_host_doze(void* control, std::uint32_t number) {
   }
 }
 
+/// For a child: its call has ended, and its outputs are where `outputs` says.
 void lathe_host_publish(void* control, std::uint32_t call, const std::uint64_t* outputs,
                         std::uint32_t count) {
   auto& shared = *static_cast<Control*>(control);
