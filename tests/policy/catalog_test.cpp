@@ -172,6 +172,36 @@ TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
   check_tasks({*task}, 2, 2);
 }
 
+TEST(Catalog, AChainOfManyResultsIsSeveralKernels) {
+  std::string graph = "h1 = sin(x)\n", outputs = "{ name = \"h1\" }";
+  for (int i = 2; i <= 30; ++i) {
+    const std::string number = std::to_string(i);
+    graph += "h" + number + " = sin(h" + std::to_string(i - 1) + ")\n";
+    outputs += ", { name = \"h" + number + "\" }";
+  }
+  const auto task = parse_task(
+      "name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = "
+      "\"\"\"\n" +
+          graph + "\"\"\"\noutput = [" + outputs + "]\nshape = [{ n = 100 }]\n",
+      "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
+TEST(Catalog, AChainOfManyScalarsIsSeveralKernels) {
+  std::string tensors = "{ name = \"h0\", shape = [\"n\"] }", graph;
+  for (int i = 1; i <= 10; ++i) {
+    const std::string number = std::to_string(i);
+    tensors += ", { name = \"a" + number + "\", role = \"scalar\" }";
+    graph += "h" + number + " = mul(h" + std::to_string(i - 1) + ", a" + number + ")\n";
+  }
+  const auto task = parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors +
+                                   "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 100 }]\n",
+                               "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
 TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
   const auto task = parse_task(
       "name = \"blind\"\ndims = { L = [9, 40], S = [1, 8] }\ntensor = [{ name = \"q\", shape = [3, \"L\", "
