@@ -541,6 +541,27 @@ TEST_F(ServiceTest, ADeadlineThatAnotherFrontEndHasPutOffHolds) {
   service_.reset();
 }
 
+TEST_F(ServiceTest, ADeadlineHoldsForThoseWhoWaitAsWell) {
+  RecordingQueue others;
+  options_.shared = &others;
+  start();
+  Submission urgent = x_;
+  urgent.deadline_unix_ms = unix_milliseconds() + 3000;
+  (void)submit(urgent);
+  bool told = false;
+  service_->wait_for("a", urgent.key.id(), 100, [&](const Service::Found& found) {
+    EXPECT_EQ((*found)->state, State::kExpired);
+    told = true;
+  });
+  turn();
+  others.news = {.rebuild = true, .live_versions = {"1"}};
+  turn();
+  EXPECT_FALSE(told);
+  pass(5);
+  EXPECT_TRUE(told);
+  service_.reset();
+}
+
 TEST_F(ServiceTest, DrainingGivesNoMoreOrdersAndKeepsWhatIsAsked) {
   const auto worker = join("w", 1);
   (void)submit(x_);
