@@ -949,11 +949,12 @@ class TheService final : public Service {
     look_at_all();
   }
 
-  /// Deadlines of clients whose front end is gone.
+  /// Deadlines of clients whose front end is gone. One that is put off meanwhile holds.
   void end_overdue() {
+    const std::int64_t now_unix_ms = unix_milliseconds();
     const auto names = ledger_.overdue(kOverdueGraceMs);
     if (!names.ok()) return;
-    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired}, {});
+    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired, now_unix_ms}, {});
   }
 
   /// Others may have what no worker here has in hand.
