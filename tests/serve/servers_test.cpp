@@ -261,6 +261,30 @@ TEST_F(RedisQueueTest, AFrontEndThatIsSilentLosesWhatItHolds) {
   EXPECT_FALSE(say(*a_).expelled) << "and begins anew";
 }
 
+TEST_F(RedisQueueTest, WhatWasGivenIsToldThoughTheExchangeFails) {
+  b_->leave();
+  say(*a_, {.added = {item("x")}});
+  const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
+  const std::string kind = std::string("cpu\x1e") + "1";
+  const auto run = [&](const RedisCommand& command) {
+    const auto reply = redis->run(command);
+    EXPECT_TRUE(reply.ok()) << reply.error().to_string();
+    return reply.ok() && reply->size() > 0 ? (*reply)[0].text() : std::string();
+  };
+  const std::string name = run({"HKEYS", "lathe:fronts"});
+  run({"XREADGROUP", "GROUP", "fronts", name, "STREAMS", "lathe:line:" + kind + "\x1f" + "a" + "\x1f" + "0",
+       ">"});
+  run({"SET", "lathe:lines:" + kind, "what no take can read"});
+  for (int i = 0; i < 2; ++i) {  // the second one finds x, over a connection of its own
+    clock_.advance_ns(2'500'000'000);
+    EXPECT_FALSE(a_->exchange({.wishes = {{{"cpu", "1"}, {1, 0}}}}).ok());
+  }
+  run({"DEL", "lathe:lines:" + kind});
+  clock_.advance_ns(2'500'000'000);
+  EXPECT_THAT(take(*a_, 1), testing::ElementsAre(digest_of("x")));
+  EXPECT_TRUE(take(*a_, 1).empty()) << "once";
+}
+
 TEST_F(RedisQueueTest, AJumpOfTheClockEndsNoLease) {
   say(*a_, {.added = {item("x")}});
   EXPECT_EQ(take(*a_, 1).size(), 1u);
