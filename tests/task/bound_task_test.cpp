@@ -52,6 +52,12 @@ TEST(Bind, CountsOnlyWhatEveryKernelReads) {
   EXPECT_EQ(needed_elements("y = softmax(x)"), 256);
 }
 
+TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {
+  EXPECT_EQ(
+      needed_elements("k = slice(x, axis=0, stop=4)\na = attention(x, k, k, causal=true)\ny = mul(a, w)"),
+      4 * 16 + 4 * 16);
+}
+
 TEST(Bind, WindowsOfStrangersTakeNoTime) {
   const TaskSpec spec = task_of(
       "name = \"wide_window\"\ntensor = [{ name = \"x\", shape = [1, 1, 4194304] }]\n"

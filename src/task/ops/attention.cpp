@@ -180,6 +180,14 @@ class Attention final : public NamedOp {
     return static_cast<std::int64_t>(s.heads * std::min(s.queries, s.keys - 1) * s.depth);
   }
 
+  /// The first L - S queries of a causal attention see no key.
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    const AttentionSizes s(site);
+    const bool causal = site.attrs.flag("causal", false);
+    const std::size_t blind = causal && s.queries > s.keys ? s.queries - s.keys : 0;
+    return std::max(NamedOp::constants(site, in), static_cast<std::int64_t>(s.heads * blind * s.width));
+  }
+
   double flops(const OpSite& site) const override {
     const AttentionSizes s(site);
     const bool partly = site.attrs.flag("causal", false) || site.in.size() > 3;
