@@ -82,7 +82,7 @@ class Head {
     for (std::size_t row = 0; row < rows; ++row) softmax_weights(row, visible(first + row), scores, weights);
     Value out{.shape = {queries, static_cast<std::int64_t>(sizes_.width)}, .data = {}, .err = {}};
     evaluate_bilinear(
-        weights, v, static_cast<double>(sizes_.keys), numerics_,
+        weights, v, static_cast<double>(std::max<std::size_t>(known_, 1)), numerics_,
         [&](const auto* a, const auto* b, auto* c) { mix(rows, a, b, c); }, out);
     return out;
   }
