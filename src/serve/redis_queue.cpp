@@ -223,13 +223,15 @@ class RedisQueue final : public SharedQueue {
   }
 
   Status beat(std::int64_t now, News& news) {
+    const std::string own_epoch = random_name();
     LATHE_TRY(
         const RedisReply reply,
-        connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version, random_name()})));
+        connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version, own_epoch})));
     if (reply.size() != 4) return Error{ErrorCode::kIo, "Redis answers something else"};
     const std::int64_t lease_ns = static_cast<std::int64_t>(options_.lease_seconds * 1e9);
     const std::int64_t gap = now - std::exchange(beat_ns_, now);
     const std::string epoch = reply[0].text();
+    if (!is_registered_ && epoch == own_epoch) silent_until_ns_ = now + lease_ns;
     news.expelled = is_registered_ && reply[1].integer() == 0 && epoch == epoch_;
     news.rebuild = is_fresh_ || epoch != epoch_ || news.expelled;
     if (news.rebuild) done_ = reply[2].text();
@@ -275,6 +277,7 @@ class RedisQueue final : public SharedQueue {
       news.rebuild |= is_lost;  // it may have ended between ledger and queue, and its version with it
       it = fronts_.erase(it);
     }
+    if (now < silent_until_ns_) news.live_versions.clear();
     return Ok{};
   }
 
@@ -364,6 +367,7 @@ class RedisQueue final : public SharedQueue {
   bool is_fresh_ = false, is_registered_ = false;
   std::int64_t beats_ = 0, beat_ns_ = 0, taken_over_ = 0;
   std::int64_t next_try_ns_ = 0;
+  std::int64_t silent_until_ns_ = 0;  ///< about versions: the server knew nobody, and others may yet beat
   double pause_seconds_ = 0;
   Error last_error_;
 };
