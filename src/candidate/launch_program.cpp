@@ -101,6 +101,7 @@ constexpr std::int64_t kMaxRepeat = 4096;
 constexpr std::size_t kMaxProgramSteps = 4096;
 constexpr std::int64_t kMaxTerms = std::int64_t{1} << 20;  ///< evaluated, about a tenth of a second
 constexpr std::size_t kMaxNodeTextBytes = 1 << 20;
+constexpr std::size_t kMaxOperands = 256;  ///< of a library step: as many as runners accept
 constexpr std::int64_t kMaxItems = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxScratchBytes = std::int64_t{4} << 30;
 constexpr std::int64_t kMaxCounterBytes = std::int64_t{1} << 20;
@@ -317,6 +318,9 @@ class PlanCompiler {
       }
       call["nodes"].push_back(std::move(entry));
     }
+    if (bound.args.size() > kMaxOperands)
+      return too_large(fmt::format("a library step has {} operands", bound.args.size()),
+                       fmt::format("at most {}: make several steps of it", kMaxOperands), step.where);
     bound.node_text = call.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     library_calls_.insert(bound.node_text);
     if (library_calls_.size() > task_.spec->nodes.size())

@@ -215,24 +215,31 @@ class RedisQueue final : public SharedQueue {
       for (std::size_t k = 0; k < replies[i].size(); ++k) {
         LATHE_TRY(const Digest id, Digest::from_hex(replies[i][k].text()));
         charged_[id] = mean_cost_;
-        news.given.push_back(id);
+        untold_.push_back(id);
       }
     LATHE_CHECK_OK(read_done(replies.back(), news));
+    news.given = std::exchange(untold_, {});
     return news;
   }
 
   Status beat(std::int64_t now, News& news) {
-    LATHE_TRY(const RedisReply reply, connection_->run(script(kBeat, {name_, std::to_string(++beats_),
-                                                                      options_.gym_version, random_name()})));
+    const std::string own_epoch = random_name();
+    LATHE_TRY(
+        const RedisReply reply,
+        connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version, own_epoch})));
     if (reply.size() != 4) return Error{ErrorCode::kIo, "Redis answers something else"};
     const std::int64_t lease_ns = static_cast<std::int64_t>(options_.lease_seconds * 1e9);
     const std::int64_t gap = now - std::exchange(beat_ns_, now);
     const std::string epoch = reply[0].text();
+    if (!is_registered_ && epoch == own_epoch) silent_until_ns_ = now + lease_ns;
     news.expelled = is_registered_ && reply[1].integer() == 0 && epoch == epoch_;
     news.rebuild = is_fresh_ || epoch != epoch_ || news.expelled;
     if (news.rebuild) done_ = reply[2].text();
-    if (news.expelled) charged_.clear();
-    if (is_fresh_ && is_registered_) LATHE_CHECK_OK(find_given(news));
+    if (news.expelled) {
+      charged_.clear();
+      untold_.clear();
+    }
+    if (is_fresh_ && is_registered_) LATHE_CHECK_OK(find_given());
     is_registered_ = true;
     is_fresh_ = false;
     epoch_ = epoch;
@@ -270,15 +277,16 @@ class RedisQueue final : public SharedQueue {
       news.rebuild |= is_lost;  // it may have ended between ledger and queue, and its version with it
       it = fronts_.erase(it);
     }
+    if (now < silent_until_ns_) news.live_versions.clear();
     return Ok{};
   }
 
   /// What was given while the connection was lost.
-  Status find_given(News& news) {
+  Status find_given() {
     LATHE_TRY(const RedisReply held, connection_->run(script(kHeld, {name_})));
     for (std::size_t i = 0; i < held.size(); ++i) {
       LATHE_TRY(const Digest id, Digest::from_hex(held[i].text()));
-      if (charged_.try_emplace(id, mean_cost_).second) news.given.push_back(id);
+      if (charged_.try_emplace(id, mean_cost_).second) untold_.push_back(id);
     }
     return Ok{};
   }
@@ -353,11 +361,13 @@ class RedisQueue final : public SharedQueue {
   std::string scripts_[kScripts];
   std::map<std::string, Front> fronts_;
   std::map<Digest, double> charged_;  ///< seconds, of what is held
+  std::vector<Digest> untold_;        ///< of these: given in an exchange that then failed
   double mean_cost_ = 0.1;
   std::string epoch_, done_ = "0-0";
   bool is_fresh_ = false, is_registered_ = false;
   std::int64_t beats_ = 0, beat_ns_ = 0, taken_over_ = 0;
   std::int64_t next_try_ns_ = 0;
+  std::int64_t silent_until_ns_ = 0;  ///< about versions: the server knew nobody, and others may yet beat
   double pause_seconds_ = 0;
   Error last_error_;
 };

@@ -540,9 +540,14 @@ class TheService final : public Service {
     return clients;
   }
 
-  /// Tells those who wait that a client's request is final, at the end of the turn.
+  /// A client's request is final: those who wait are told at the end of the turn.
   void notify(const std::string& client, const Digest& id) {
     end_deadline(client, id);
+    look(client, id);
+  }
+
+  /// Tells those who wait, at the end of the turn, if a client's request is final.
+  void look(const std::string& client, const Digest& id) {
     if (!waiting(client, id).empty())
       asks_[{client, id}].push_back([this, client, id](const Found& report) {
         const bool is_over = !report.ok() || !*report || is_final((*report)->state);
@@ -554,9 +559,9 @@ class TheService final : public Service {
       due_listeners_.insert(group->second.begin(), group->second.end());
   }
 
-  void notify_all() {
+  void look_at_all() {
     for (const auto& [id, clients] : waiters_of_)
-      for (const auto& [client, numbers] : clients) notify(client, id);
+      for (const auto& [client, numbers] : clients) look(client, id);
     for (const auto& [client, numbers] : listeners_of_) due_listeners_.insert(numbers.begin(), numbers.end());
   }
 
@@ -888,7 +893,7 @@ class TheService final : public Service {
     if (now - looked_ns_ > static_cast<std::int64_t>(kLookAgainSeconds * 1e9)) {
       looked_ns_ = now;
       rebuild_due_ |= std::exchange(unsure_, false);  // who asks again may ask another front end
-      notify_all();
+      look_at_all();
       end_overdue();
     }
     give_back([&](const WorkerKind& kind) {
@@ -941,14 +946,15 @@ class TheService final : public Service {
       }
     }
     log(Severity::kInfo, "serve.rebuilt", fmt::format("{} unfinished requests", pending->size()), {});
-    notify_all();
+    look_at_all();
   }
 
-  /// Deadlines of clients whose front end is gone.
+  /// Deadlines of clients whose front end is gone. One that is put off meanwhile holds.
   void end_overdue() {
+    const std::int64_t now_unix_ms = unix_milliseconds();
     const auto names = ledger_.overdue(kOverdueGraceMs);
     if (!names.ok()) return;
-    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired}, {});
+    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired, now_unix_ms}, {});
   }
 
   /// Others may have what no worker here has in hand.

@@ -55,8 +55,8 @@ class SharedQueue {
     bool rebuild = false;
     /// This front end was presumed dead, and others have what it held.
     bool expelled = false;
-    /// Gym versions of the front ends that there are; empty where they were not asked for. Always
-    /// there with `rebuild`.
+    /// Gym versions of the front ends that there are; empty where they were not asked for, or are
+    /// not known yet. `rebuild` waits for them.
     std::vector<std::string> live_versions = {};
   };
   /// One round trip with everything that has accumulated since the last one. After kIo, repeat the

@@ -168,6 +168,20 @@ TEST(CompilePlan, ManyLibraryStepsAreTooLargeThoughTheyShareACall) {
   EXPECT_EQ(program.error().reason, "plan_too_large");
 }
 
+TEST(CompilePlan, ALibraryStepHasAtMost256Operands) {
+  const auto compile_products = [](int count) {
+    return compile("[[node]]\nlibrary = \"onednn\"\nnodes = [" + repeated("\"product\", ", count) +
+                   "\"y\"]\n");
+  };
+  const auto most = compile_products(127);
+  ASSERT_TRUE(most.ok()) << most.error().to_string();
+  EXPECT_EQ(most->steps[0].args.size(), 256u);
+  const auto more = compile_products(128);
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().reason, "plan_too_large");
+  EXPECT_THAT(more.error().message, HasSubstr("258 operands"));
+}
+
 TEST(InDomain, AsksOnlyTheRequirement) {
   const auto candidate = candidate_with("requires = \"M % 4 == 0\"\n" + launch("repeat = 5000\n"));
   ASSERT_TRUE(candidate.ok());

@@ -48,7 +48,7 @@ class GuardedBuffer {
 struct Call {
   std::array<std::int64_t, 26> words{};  // 24 arguments, begin and end
   std::size_t count = 0;
-  std::array<float, 4> reals{};
+  std::array<float, 8> reals{};
   std::size_t real_count = 0;
 
   void add(std::int64_t word) {
@@ -59,9 +59,9 @@ struct Call {
     auto w = words;
     w[count] = begin;
     w[count + 1] = end;
-    f(reals[0], reals[1], reals[2], reals[3], w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9],
-      w[10], w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24],
-      w[25]);
+    f(reals[0], reals[1], reals[2], reals[3], reals[4], reals[5], reals[6], reals[7], w[0], w[1], w[2], w[3],
+      w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16], w[17], w[18],
+      w[19], w[20], w[21], w[22], w[23], w[24], w[25]);
   }
 };
 
@@ -140,6 +140,7 @@ class Frame {
         call.add(reinterpret_cast<std::int64_t>(from[static_cast<std::size_t>(buffer->index)]->data()));
       } else if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
         const auto& bytes = inputs_[static_cast<std::size_t>(scalar->input)].bytes;
+        if (call.real_count == call.reals.size()) fail("too many scalars");
         std::memcpy(&call.reals[call.real_count++], bytes.data(), sizeof(float));
       } else {
         call.add(std::get<std::int64_t>(arg));

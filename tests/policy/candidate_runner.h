@@ -13,11 +13,11 @@ namespace lathe {
 
 /// Integers and pointers travel apart from floats in the System V ABI, so one type calls every
 /// kernel.
-using AnyKernel = void(float, float, float, float, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+using AnyKernel = void(float, float, float, float, float, float, float, float, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
 
 /// Candidates compiled together, since the compiler's start costs more than a kernel.
 class CandidateRunner {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "policy/catalog/compile.h"
 #include "task/compare.h"
@@ -170,6 +171,67 @@ TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
                                "chain.toml");
   ASSERT_TRUE(task.ok()) << task.error().to_string();
   check_tasks({*task}, 2, 2);
+}
+
+TEST(Catalog, AChainOfManyResultsIsSeveralKernels) {
+  std::string graph = "h1 = sin(x)\n", outputs = "{ name = \"h1\" }";
+  for (int i = 2; i <= 30; ++i) {
+    const std::string number = std::to_string(i);
+    graph += "h" + number + " = sin(h" + std::to_string(i - 1) + ")\n";
+    outputs += ", { name = \"h" + number + "\" }";
+  }
+  const auto task = parse_task(
+      "name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = "
+      "\"\"\"\n" +
+          graph + "\"\"\"\noutput = [" + outputs + "]\nshape = [{ n = 100 }]\n",
+      "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
+TEST(Catalog, AChainOfManyScalarsIsSeveralKernels) {
+  std::string tensors = "{ name = \"h0\", shape = [\"n\"] }", graph;
+  for (int i = 1; i <= 10; ++i) {
+    const std::string number = std::to_string(i);
+    tensors += ", { name = \"a" + number + "\", role = \"scalar\" }";
+    graph += "h" + number + " = mul(h" + std::to_string(i - 1) + ", a" + number + ")\n";
+  }
+  const auto task = parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors +
+                                   "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 100 }]\n",
+                               "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
+TEST(Catalog, AnIndexOfALastKeyMayLieOutside) {
+  for (const std::string causal : {"false", "true"}) {
+    const auto task = parse_task(
+        "name = \"ragged\"\ndims = { L = [1, 9], S = [1, 40] }\ntensor = [{ name = \"q\", shape = [4, 3, "
+        "\"L\", 8] }, { name = \"k\", shape = [4, 3, \"S\", 8] }, { name = \"v\", shape = [4, 3, \"S\", 6] "
+        "}, "
+        "{ name = \"last\", shape = [4], role = \"index\", gen = { kind = \"index\", limit = \"S\" } }]\n"
+        "graph = \"y = attention(q, k, v, last, causal = " +
+            causal + ")\"\nshape = [{ L = 5, S = 20 }]\n",
+        "ragged.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr);
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    CandidateRunner runner;
+    const int index = runner.add(*parse_candidate(emission->text, task->name));
+    runner.build();
+    const auto bound = lathe::bind(*task, task->shapes[0].dims);
+    ASSERT_TRUE(bound.ok()) << bound.error().to_string();
+    std::vector<HostTensor> inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(7));
+    const std::int32_t last[] = {-1, 7, 22, 1'000'000};
+    ASSERT_EQ(inputs[3].bytes.size(), sizeof last);
+    std::memcpy(inputs[3].bytes.data(), last, sizeof last);
+    const auto reference = make_reference(*task);
+    ASSERT_TRUE(reference.ok()) << reference.error().to_string();
+    const auto expected = (*reference)->evaluate(*bound, inputs, Numerics{});
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    const Comparison result = compare((*expected)[0], runner.run(index, *bound, inputs)[0], nullptr);
+    EXPECT_TRUE(result.pass) << "causal = " << causal << ": " << result.reason << " at " << result.first_bad;
+  }
 }
 
 TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {

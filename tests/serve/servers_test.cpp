@@ -161,6 +161,9 @@ class RedisQueueTest : public testing::Test {
     auto started = RedisServer::start(folder_.path(), true);
     if (!started.ok()) std::abort();
     server_.emplace(*std::move(started));
+    const auto first = open();  // whoever finds the server empty keeps silent about versions for a lease
+    (void)first->exchange({});
+    first->leave();
     a_ = open();
     b_ = open();
     (void)a_->exchange({});
@@ -261,6 +264,30 @@ TEST_F(RedisQueueTest, AFrontEndThatIsSilentLosesWhatItHolds) {
   EXPECT_FALSE(say(*a_).expelled) << "and begins anew";
 }
 
+TEST_F(RedisQueueTest, WhatWasGivenIsToldThoughTheExchangeFails) {
+  b_->leave();
+  say(*a_, {.added = {item("x")}});
+  const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
+  const std::string kind = std::string("cpu\x1e") + "1";
+  const auto run = [&](const RedisCommand& command) {
+    const auto reply = redis->run(command);
+    EXPECT_TRUE(reply.ok()) << reply.error().to_string();
+    return reply.ok() && reply->size() > 0 ? (*reply)[0].text() : std::string();
+  };
+  const std::string name = run({"HKEYS", "lathe:fronts"});
+  run({"XREADGROUP", "GROUP", "fronts", name, "STREAMS", "lathe:line:" + kind + "\x1f" + "a" + "\x1f" + "0",
+       ">"});
+  run({"SET", "lathe:lines:" + kind, "what no take can read"});
+  for (int i = 0; i < 2; ++i) {  // the second one finds x, over a connection of its own
+    clock_.advance_ns(2'500'000'000);
+    EXPECT_FALSE(a_->exchange({.wishes = {{{"cpu", "1"}, {1, 0}}}}).ok());
+  }
+  run({"DEL", "lathe:lines:" + kind});
+  clock_.advance_ns(2'500'000'000);
+  EXPECT_THAT(take(*a_, 1), testing::ElementsAre(digest_of("x")));
+  EXPECT_TRUE(take(*a_, 1).empty()) << "once";
+}
+
 TEST_F(RedisQueueTest, AJumpOfTheClockEndsNoLease) {
   say(*a_, {.added = {item("x")}});
   EXPECT_EQ(take(*a_, 1).size(), 1u);
@@ -345,6 +372,21 @@ TEST_F(RedisQueueTest, WipedItAsksForEverythingAgain) {
   EXPECT_FALSE(news.expelled) << "its work goes on";
   say(*a_, {.added = {item("x")}});
   EXPECT_THAT(take(*b_, 5), testing::ElementsAre(digest_of("x")));
+}
+
+TEST_F(RedisQueueTest, WhoStartsOnAWipedOneWaitsForTheOthersVersions) {
+  wipe();
+  const auto newer = open("2");
+  EXPECT_TRUE(say(*newer).live_versions.empty()) << "it is the first to beat";
+  clock_.advance_ns(500'000'000);
+  say(*a_);
+  EXPECT_TRUE(say(*newer).live_versions.empty());
+  for (int i = 0; i < 8; ++i) {
+    clock_.advance_ns(500'000'000);
+    say(*a_);
+    last_ = say(*newer);
+  }
+  EXPECT_THAT(last_.live_versions, testing::UnorderedElementsAre("1", "2"));
 }
 
 TEST_F(RedisQueueTest, WipedItForgetsNoVersionThatSomebodyHas) {

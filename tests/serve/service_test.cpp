@@ -44,7 +44,11 @@ class FullLedger final : public Ledger {
   }
   Result<std::vector<Pending>> pending() override { return ledger_.pending(); }
   Result<std::vector<Wanted>> wanted(std::span<const Digest> ids) override { return ledger_.wanted(ids); }
-  Result<std::vector<Name>> overdue(std::int64_t grace_ms) override { return ledger_.overdue(grace_ms); }
+  Result<std::vector<Name>> overdue(std::int64_t grace_ms) override {
+    auto names = ledger_.overdue(grace_ms);
+    if (after_overdue) std::exchange(after_overdue, {})();
+    return names;
+  }
   Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
     return ledger_.candidates(ids);
   }
@@ -57,6 +61,7 @@ class FullLedger final : public Ledger {
 
   bool full = false, mute = false;
   int looks = 0, sums = 0;
+  std::function<void()> after_overdue;  ///< once: what another front end does in between
 
  private:
   Ledger& ledger_;
@@ -538,6 +543,51 @@ TEST_F(ServiceTest, ADeadlineThatAnotherFrontEndHasPutOffHolds) {
   turn();
   ASSERT_EQ(worker->orders.size(), 2u);
   EXPECT_GT(worker->orders[1].deadline_seconds, 30) << "the ledger knows the new one";
+  service_.reset();
+}
+
+TEST_F(ServiceTest, ADeadlineHoldsForThoseWhoWaitAsWell) {
+  RecordingQueue others;
+  options_.shared = &others;
+  start();
+  Submission urgent = x_;
+  urgent.deadline_unix_ms = unix_milliseconds() + 3000;
+  (void)submit(urgent);
+  bool told = false;
+  service_->wait_for("a", urgent.key.id(), 100, [&](const Service::Found& found) {
+    EXPECT_EQ((*found)->state, State::kExpired);
+    told = true;
+  });
+  turn();
+  others.news = {.rebuild = true, .live_versions = {"1"}};
+  turn();
+  EXPECT_FALSE(told);
+  pass(5);
+  EXPECT_TRUE(told);
+  service_.reset();
+}
+
+TEST_F(ServiceTest, AnOverdueDeadlineThatIsPutOffMeanwhileHolds) {
+  RecordingQueue others;
+  options_.shared = &others;
+  start();
+  Submission once = x_;
+  once.deadline_unix_ms = unix_milliseconds() - 10'000;
+  Submission again = once;
+  again.deadline_unix_ms += 60'000;
+  const auto write = [&](const Submission& submission) {
+    return disk_
+        ->write({.tasks = {{digest_of("task"), "task", "task"}},
+                 .submissions = {{submission, 10}},
+                 .max_all = 10})
+        .ok();
+  };
+  ASSERT_TRUE(write(once));
+  bool put_off = false;
+  ledger_->after_overdue = [&] { put_off = write(again); };
+  pass(8);
+  ASSERT_TRUE(put_off);
+  EXPECT_FALSE(is_final(find(x_).state));
   service_.reset();
 }
 

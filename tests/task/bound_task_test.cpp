@@ -52,6 +52,21 @@ TEST(Bind, CountsOnlyWhatEveryKernelReads) {
   EXPECT_EQ(needed_elements("y = softmax(x)"), 256);
 }
 
+TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {
+  EXPECT_EQ(
+      needed_elements("k = slice(x, axis=0, stop=4)\na = attention(x, k, k, causal=true)\ny = mul(a, w)"),
+      4 * 16 + 4 * 16);
+}
+
+TEST(Bind, WindowsOfStrangersTakeNoTime) {
+  const TaskSpec spec = task_of(
+      "name = \"wide_window\"\ntensor = [{ name = \"x\", shape = [1, 1, 4194304] }]\n"
+      "graph = \"y = max_pool1d(x, kernel = 1048576, stride = 1)\"\n");
+  const Result<BoundTask> task = lathe::bind(spec, {});
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  EXPECT_EQ(task->bytes_min, 4 * task->output_elements());
+}
+
 TEST(Bind, RefusesMissingDimsAndHugeTensors) {
   const TaskSpec spec = task_of(kLinearTask);
   EXPECT_FALSE(lathe::bind(spec, Dims{{"M", 4}}).ok());

@@ -66,6 +66,16 @@ protocol::ScratchFill to_protocol(ScratchInit init) {
   return init == ScratchInit::kCounter ? protocol::ScratchFill::kCounter : protocol::ScratchFill::kPoison;
 }
 
+Status check_scalars(const protocol::Load& load) {
+  for (const protocol::Step& step : load.steps)
+    if (!step.is_node && step.reals() > protocol::kMaxReals)
+      return refused("too_many_scalars",
+                     fmt::format("'{}' takes {} floating-point scalars", step.kernel, step.reals()),
+                     fmt::format("a kernel takes at most {} on a processor: make several kernels of it",
+                                 protocol::kMaxReals));
+  return Ok{};
+}
+
 bool has_quiet_compiles(const TimingCores& cores) {
   return cores.others.size() >= kProcessorsForQuietCompiles;
 }
@@ -135,6 +145,7 @@ class CpuBackend final : public Backend {
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, cpu_workload->task, device_.facts));
     if (!program.maps.empty()) return refused("bad_tma", "a processor has no tensor maps");
     const protocol::Load load = make_load(program, *cpu_workload);
+    LATHE_CHECK_OK(check_scalars(load));
     const bool needs_vendor =
         std::any_of(load.steps.begin(), load.steps.end(), [](const auto& step) { return step.is_node; });
     LATHE_TRY(HelperProcess runner, take_runner(needs_vendor));

@@ -1,5 +1,7 @@
 #include "backend/cpu/protocol.h"
 
+#include <algorithm>
+
 #include "sandbox/wire.h"
 
 namespace lathe::protocol {
@@ -75,6 +77,10 @@ Result<Message> finish(const WireReader& in, Message message, const char* what) 
 
 }  // namespace
 
+std::size_t Step::reals() const {
+  return static_cast<std::size_t>(std::ranges::count_if(args, is_real, &Arg::kind));
+}
+
 std::string encode(const Load& load) {
   WireWriter out;
   out.put(load.threads).put(load.trials);
@@ -125,6 +131,7 @@ Result<Load> decode_load(std::string_view bytes) {
       return damaged("load scratch");
   for (const Step& step : load.steps) {
     if (step.items < 0 || step.args.size() > (step.is_node ? 256u : 24u)) return damaged("load step");
+    if (!step.is_node && step.reals() > kMaxReals) return damaged("load scalars");
     for (const Arg& arg : step.args)
       if (!arg_fits(arg, load)) return damaged("load argument");
   }

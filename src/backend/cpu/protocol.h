@@ -39,11 +39,17 @@ struct Arg {
   std::int64_t value = 0;  ///< an index, or the integer itself
 };
 
+/// The floating-point scalars of a kernel: as many as are passed in registers.
+inline constexpr std::size_t kMaxReals = 8;
+constexpr bool is_real(ArgKind kind) { return kind == ArgKind::kScalarF32 || kind == ArgKind::kScalarF64; }
+
 struct Step {
   bool is_node = false;
   std::string kernel;  ///< or the node's JSON
   std::int64_t items = 0;
   std::vector<Arg> args;
+
+  std::size_t reals() const;  ///< floating-point scalars among the arguments
 };
 
 /// Accompanied by file descriptors: control page, inputs, outputs, and the artefact unless every

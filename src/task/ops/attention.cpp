@@ -82,7 +82,7 @@ class Head {
     for (std::size_t row = 0; row < rows; ++row) softmax_weights(row, visible(first + row), scores, weights);
     Value out{.shape = {queries, static_cast<std::int64_t>(sizes_.width)}, .data = {}, .err = {}};
     evaluate_bilinear(
-        weights, v, static_cast<double>(sizes_.keys), numerics_,
+        weights, v, static_cast<double>(std::max<std::size_t>(known_, 1)), numerics_,
         [&](const auto* a, const auto* b, auto* c) { mix(rows, a, b, c); }, out);
     return out;
   }
@@ -178,6 +178,14 @@ class Attention final : public NamedOp {
     if (s.keys < 2) return 0;
     if (demand.input == 1 || !site.attrs.flag("causal", false)) return element_count(site.in[demand.input]);
     return static_cast<std::int64_t>(s.heads * std::min(s.queries, s.keys - 1) * s.depth);
+  }
+
+  /// The first L - S queries of a causal attention see no key.
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    const AttentionSizes s(site);
+    const bool causal = site.attrs.flag("causal", false);
+    const std::size_t blind = causal && s.queries > s.keys ? s.queries - s.keys : 0;
+    return std::max(NamedOp::constants(site, in), static_cast<std::int64_t>(s.heads * blind * s.width));
   }
 
   double flops(const OpSite& site) const override {

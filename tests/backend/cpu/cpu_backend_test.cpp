@@ -449,6 +449,41 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass);
 }
 
+TEST_F(CpuBackendTest, MoreFloatingPointScalarsThanRegistersAreTheCandidatesFault) {
+  const auto task = parse_task(
+      "name = \"scaled\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }, { name = \"a\", role "
+      "= "
+      "\"scalar\" }]\ngraph = \"y = mul(x, a)\"\nshape = [{ n = 10 }]\n",
+      "scaled.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  Workload workload;
+  workload.task = *lathe::bind(*task, task->shapes[0].dims);
+  workload.trials.resize(1);
+  workload.trials[0].inputs = generate_inputs(workload.task, Distribution::kNormal, Seed::from_number(1));
+  workload.trials[0].expected =
+      *(*make_reference(*task))->evaluate(workload.task, workload.trials[0].inputs, {});
+  const auto prepared = backend_->prepare(std::move(workload));
+  ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
+  const auto open = [&](int scalars) {
+    std::string args = "\"x\", \"y\"", parameters = "const float* x, float* y";
+    for (int i = 0; i < scalars; ++i) {
+      args += ", \"a\"";
+      parameters += ", float a" + std::to_string(i);
+    }
+    const auto candidate = parse_candidate("/*lathe\n[[launch]]\nkernel = \"f\"\nargs = [" + args +
+                                               "]\n*/\n#include <lathe/cpu.h>\nextern \"C\" void f(" +
+                                               parameters + ", int64_t begin, int64_t end) {}\n",
+                                           "test");
+    const auto built = backend_->build(*candidate, (*prepared)->task);
+    EXPECT_TRUE(built.ok() && built->ok);
+    return backend_->open(*candidate, built->artifact, *prepared);
+  };
+  EXPECT_TRUE(open(8).ok());
+  const auto session = open(9);
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().reason, "too_many_scalars");
+}
+
 TEST_F(CpuBackendTest, AMissingKernelIsTheCandidatesFault) {
   const auto candidate = parse_candidate(candidate_text("extern \"C\" void g() {}"), "test");
   const auto built = backend_->build(*candidate, (*workload_)->task);

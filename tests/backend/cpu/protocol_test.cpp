@@ -67,6 +67,14 @@ TEST(Protocol, RefusesArgumentsThatNameNoBuffer) {
   }
 }
 
+TEST(Protocol, RefusesMoreFloatingPointScalarsThanRegistersTake) {
+  Load load = sample_load();
+  load.steps[0].args.assign(kMaxReals, {ArgKind::kScalarF32, 1});
+  EXPECT_TRUE(decode_load(encode(load)).ok());
+  load.steps[0].args.push_back({ArgKind::kScalarF32, 1});
+  EXPECT_FALSE(decode_load(encode(load)).ok());
+}
+
 TEST(Protocol, EveryTruncationIsRefused) {
   const std::string bytes = encode(sample_load());
   for (std::size_t size = 0; size < bytes.size(); ++size)

@@ -141,6 +141,26 @@ TEST(Needs, OfSitesAtWhichInputsDoNotMatter) {
   }
 }
 
+TEST(Attention, KeysBehindTheLastOneAddNothingToTheBound) {
+  OpCase ragged, cut;
+  ragged.op = cut.op = "attention";
+  ragged.in = {{1, 1, 2, 4}, {1, 1, 64, 4}, {1, 1, 64, 3}, {1}};
+  ragged.draws = {Draw{}, Draw{}, Draw{}, Draw{.index_limit = 64}};
+  cut.in = {{1, 1, 2, 4}, {1, 1, 5, 4}, {1, 1, 5, 3}};
+  Rng rng(Seed::from_number(5));
+  std::vector<Value> in = draw_inputs(ragged, rng);
+  in[3].data = {4};
+  std::vector<Value> first(in.begin(), in.begin() + 3);
+  for (std::size_t i = 1; i < 3; ++i) {
+    first[i].shape = cut.in[i];
+    first[i].data.resize(static_cast<std::size_t>(element_count(cut.in[i])));
+  }
+  const Value all = evaluate(ragged, in, Numerics{}), known = evaluate(cut, first, Numerics{});
+  ASSERT_EQ(all.err.size(), known.err.size());
+  for (std::size_t i = 0; i < known.err.size(); ++i)
+    EXPECT_NEAR(all.err[i], known.err[i], 1e-6 * known.err[i]) << "element " << i;
+}
+
 TEST_P(EveryOp, ComputesItsFormula) {
   for (int trial = 0; trial < kTrials; ++trial) {
     const std::vector<Value> in = draw_inputs(GetParam(), rng_);

@@ -71,7 +71,7 @@ void CallFrame::run(std::int64_t begin, std::int64_t end) const {
   using Kernel = void (*)(W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W,
                           double, double, double, double, double, double, double, double);
   std::array<W, kMaxWords> w{};
-  std::array<double, kMaxReals> r{};
+  std::array<double, protocol::kMaxReals> r{};
   std::copy(words.begin(), words.end(), w.begin());
   std::copy(reals.begin(), reals.end(), r.begin());
   w[words.size()] = static_cast<W>(begin);

@@ -24,7 +24,6 @@ struct CallFrame {
 };
 
 inline constexpr std::size_t kMaxWords = 26;  ///< 24 arguments, begin and end
-inline constexpr std::size_t kMaxReals = 8;
 
 /// Addresses of a block's data in this process.
 struct BlockMemory {

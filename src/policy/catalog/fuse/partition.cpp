@@ -1,13 +1,15 @@
 #include "policy/catalog/fuse/partition.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace lathe::catalog {
 namespace {
 
-/// A kernel takes 24 arguments; the rest is for its results and what they need on the way.
-constexpr std::size_t kMostOperandsAndDims = 18;
+/// A kernel takes 24 arguments; the rest is for what its results need on the way.
+constexpr std::size_t kMostOperandsAndDims = 18, kMostWithResults = 22;
+constexpr std::size_t kMostReals = 8;  // of the operands: a processor passes these in registers
 
 bool takes_epilogue(Kind kind) {
   return kind == Kind::kContract || kind == Kind::kConvolve || kind == Kind::kPool;
@@ -28,7 +30,10 @@ bool run_alike(Placement a, Placement b) {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, bool fuse) : graph_(graph), fuse_(fuse) {}
+  Partitioner(const Graph& graph, bool fuse) : graph_(graph), fuse_(fuse) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      for (const std::string& operand : graph.nodes[i].in) readers_[operand].push_back(static_cast<int>(i));
+  }
 
   Partition run() {
     find_dead();
@@ -134,7 +139,29 @@ class Partitioner {
         for (const Expr& extent : graph_.type_of(operand).shape) arguments.merge(extent.symbols());
       }
     }
-    return arguments.size() <= kMostOperandsAndDims;
+    const auto reals = std::ranges::count_if(
+        arguments, [&](const std::string& argument) { return is_real_scalar(argument); });
+    const auto results =
+        std::ranges::count_if(made, [&](const std::string& value) { return is_needed_outside(made, value); });
+    return static_cast<std::size_t>(reals) <= kMostReals && arguments.size() <= kMostOperandsAndDims &&
+           arguments.size() + static_cast<std::size_t>(results) <= kMostWithResults;
+  }
+
+  bool is_real_scalar(const std::string& value) const {
+    const TensorDecl* tensor = graph_.task->find_tensor(value);
+    return tensor != nullptr && tensor->role == Role::kScalar && info(tensor->dtype).is_float;
+  }
+
+  /// Whether the value, or a view of it, is an output or read by a node that is not among `made`.
+  bool is_needed_outside(const std::set<std::string>& made, const std::string& value) const {
+    if (graph_.is_output(value)) return true;
+    const auto readers = readers_.find(value);
+    if (readers == readers_.end()) return false;
+    return std::ranges::any_of(readers->second, [&](int index) {
+      const Primitive& reader = node(index);
+      if (dead_.contains(reader.out)) return false;
+      return reader.kind == Kind::kView ? is_needed_outside(made, reader.out) : !made.contains(reader.out);
+    });
   }
 
   bool reads(int reader, int program) const {
@@ -253,6 +280,7 @@ class Partitioner {
   bool fuse_;
   std::vector<Group> groups_;
   std::set<std::string> dead_;
+  std::map<std::string, std::vector<int>> readers_;  // of each value
 };
 
 }  // namespace

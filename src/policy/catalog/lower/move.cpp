@@ -109,14 +109,17 @@ bool lower_attention(Lowering& to) {
     sequences.resize(shape.size(), Expr::constant(1));
     operands.push_back(to.view(node.in[3], sequences));
     const Expr behind = queries - Expr::constant(1);
-    bound = causal ? "{2} + {3} - static_cast<float>(" + behind.to_string() + ")" : "{2}";
+    const Expr end = keys - Expr::constant(1);
+    bound = causal ? "{2} + lathe::min({3}, static_cast<float>(" + end.to_string() +
+                         ")) - static_cast<float>(" + behind.to_string() + ")"
+                   : "{2}";
   } else if (causal) {
     bound = "{2} + static_cast<float>(" + (keys - queries).to_string() + ")";
   }
   if (!bound.empty()) s = to.apply("lathe::select(lathe::le({1}, " + bound + "), {0}, -kInfinity)", operands);
 
   const std::vector<int> last = {static_cast<int>(shape.size()) - 1};
-  const bool blind = causal && (named || !equal(keys, queries));  // maybe: it has no maximum and no sum
+  const bool blind = named || (causal && !equal(keys, queries));  // maybe: it has no maximum and no sum
   std::string top = to.reduce("max", s, last, true);
   if (blind) top = to.apply("lathe::max({0}, -3.0e38f)", {top});
   const std::string e = to.apply("lathe::exp({0} - {1})", {s, top});

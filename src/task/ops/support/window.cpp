@@ -7,12 +7,15 @@
 namespace lathe::ops {
 namespace {
 
+constexpr std::int64_t kMostLooks = 1 << 18;  ///< along an axis: a task's author may not be trusted
+
 /// The product over the axes of how many different `pick(axis, position, tap)` there are, among
-/// `extent(axis)`, where the tap reads inside.
+/// `extent(axis)`, where the tap reads inside; 0, which is less, where they are too many to look at.
 template <class Pick>
 std::int64_t count_distinct(const Window& window, const Window::Extents& extents, Pick pick) {
   std::int64_t product = 1;
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (window.out[axis] > kMostLooks / window.kernel[axis]) return 0;
     std::vector<bool> seen(static_cast<std::size_t>(extents[axis]), false);
     for (std::int64_t position = 0; position < window.out[axis]; ++position)
       for (std::int64_t tap = 0; tap < window.kernel[axis]; ++tap)
