@@ -10,7 +10,8 @@ namespace {
 constexpr std::int64_t kMostLooks = 1 << 18;  ///< along an axis: a task's author may not be trusted
 
 /// The product over the axes of how many different `pick(axis, position, tap)` there are, among
-/// `extent(axis)`, where the tap reads inside; 0, which is less, where they are too many to look at.
+/// `extent(axis)`, where the tap reads inside; 0, which is less, where they are too many to look
+/// at.
 template <class Pick>
 std::int64_t count_distinct(const Window& window, const Window::Extents& extents, Pick pick) {
   std::int64_t product = 1;
