@@ -42,12 +42,6 @@ class Ended(Exception):
         self.text = text
 
 
-def code_of(error, code):
-    """What an error ends the process with: a full GPU is not always the candidate's fault."""
-    full = isinstance(error, RuntimeError) and "out of memory" in str(error)
-    return MEMORY if full else code
-
-
 def warm_up():
     """In a zygote: what the first call of each kind costs, no child pays."""
     layer = torch.nn.Linear(8, 8)
@@ -68,6 +62,15 @@ def describe_exception(error, file_name):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     lines = traceback.format_list(frames[-6:]) + traceback.format_exception_only(type(error), error)
     return "".join(lines).replace(file_name, "candidate.py")[-6000:]
+
+
+def is_out_of_memory(error):
+    return isinstance(error, RuntimeError) and "out of memory" in str(error)
+
+
+def failed(error, code):
+    """The end by an error of the candidate's; a full GPU is not always its fault."""
+    return Ended(MEMORY if is_out_of_memory(error) else code, describe_exception(error, __file__))
 
 
 def tensor_over(memory, spec):
@@ -255,19 +258,19 @@ def start(load, state, windows):
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise Ended(code_of(error, IMPORT), describe_exception(error, __file__))
+        raise failed(error, IMPORT)
     try:
         model = make_model(module, load)
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise Ended(code_of(error, ENTRY), describe_exception(error, __file__))
+        raise failed(error, ENTRY)
     try:
         take_state(model, load, state)
         if windows and isinstance(model, torch.nn.Module):
             model = model.to(windows.device)
     except BaseException as error:
-        raise Ended(code_of(error, STATE), describe_exception(error, __file__))
+        raise failed(error, STATE)
     return model
 
 
@@ -285,8 +288,8 @@ def build(program, control):
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except Exception as error:
-        if code_of(error, BUILT) == MEMORY:
-            raise Ended(MEMORY, describe_exception(error, __file__))
+        if is_out_of_memory(error):
+            raise failed(error, MEMORY)
         # Else its first block says what is wrong.
     raise Ended(BUILT, triton_support.pack(program.scratch))
 
@@ -417,7 +420,8 @@ def main(program, kind, poison, calls):
         if ended.text is not None:
             write_text(program, ended.text)
     except BaseException as error:
-        code = code_of(error, EXCEPTION)
-        write_text(program, describe_exception(error, __file__))
+        ended = failed(error, EXCEPTION)
+        code = ended.code
+        write_text(program, ended.text)
     finally:
         os._exit(code)

@@ -3,9 +3,9 @@
 Started in the jail by lathe-host-runner with the library, a folder that it may write to, "cpu" or "gpu" and what the
 jail lets it read. It runs no candidate code itself. Frames come on descriptor 3, with their files:
 
-    unload     forget it
     load       the program as JSON, control page, window of inputs, desk, outputs, parameters, where there is a GPU
                both of its windows, extensions...
+    unload     forget it
     block      run calls of it, as the desk says
     step       build it, describe a reference or evaluate one: a child does it and ends
 """

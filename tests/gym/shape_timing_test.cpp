@@ -121,12 +121,19 @@ TEST(TimedBlocks, DrawFromAllButTheGuest) {
   EXPECT_EQ(workload.timed_trials(), 3U);
 }
 
+struct NotedBlock {
+  bool of_anchor = false;
+  std::vector<int> trials;
+
+  bool has(int trial) const { return std::ranges::find(trials, trial) != trials.end(); }
+};
+
 /// Notes what its blocks are.
 class NotingSession final : public Session {
  public:
-  explicit NotingSession(std::vector<std::vector<int>>& blocks) : blocks_(blocks) {}
+  NotingSession(std::vector<NotedBlock>& blocks, bool of_anchor) : blocks_(blocks), of_anchor_(of_anchor) {}
   BlockOutcome run(const BlockRequest& request) override {
-    blocks_.push_back(request.trials);
+    blocks_.push_back({of_anchor_, request.trials});
     BlockOutcome outcome;
     outcome.status = BlockStatus::kOk;
     outcome.wall_ns = 1e6 * static_cast<double>(request.trials.size());
@@ -134,56 +141,33 @@ class NotingSession final : public Session {
   }
 
  private:
-  std::vector<std::vector<int>>& blocks_;
+  std::vector<NotedBlock>& blocks_;
+  const bool of_anchor_;
 };
 
-/// Notes the order of two kernels' blocks.
-class OrderedBlocks {
- public:
-  struct Block {
-    bool of_anchor = false, with_guest = false;
-  };
+std::shared_ptr<const Workload> workload_of(int trials, const WorkloadOptions& options) {
+  const TaskSpec task = twice_task();
+  const auto reference = *make_reference(task);
+  FakeBackend backend(Seed::from_number(1));
+  return *make_timing_workload(backend, *reference, *lathe::bind(task, task.shapes[0].dims),
+                               Seed::from_number(2), trials, options);
+}
 
-  /// Of timing `pairs` pairs.
-  static std::vector<Block> of(int pairs, std::uint64_t seed) {
-    const TaskSpec task = twice_task();
-    const auto reference = *make_reference(task);
-    FakeBackend backend(Seed::from_number(1));
-    const auto workload = *make_timing_workload(backend, *reference, *lathe::bind(task, task.shapes[0].dims),
-                                                Seed::from_number(2), 8, {.with_guest = true});
-    std::vector<Block> blocks;
-    One anchor(blocks, true, workload->guest), candidate(blocks, false, workload->guest);
-    const TimingRule rule{.looks = {pairs}, .call_ns = 1e6};
-    EXPECT_TRUE(time_pair(anchor, candidate, *workload, rule, Seed::from_number(seed)).finding.passed());
-    return blocks;
-  }
-
- private:
-  class One final : public Session {
-   public:
-    One(std::vector<Block>& blocks, bool anchor, int guest)
-        : blocks_(blocks), anchor_(anchor), guest_(guest) {}
-    BlockOutcome run(const BlockRequest& request) override {
-      blocks_.push_back({anchor_, std::ranges::find(request.trials, guest_) != request.trials.end()});
-      BlockOutcome outcome;
-      outcome.status = BlockStatus::kOk;
-      outcome.wall_ns = 1e6 * static_cast<double>(request.trials.size());
-      return outcome;
-    }
-
-   private:
-    std::vector<Block>& blocks_;
-    const bool anchor_;
-    const int guest_;
-  };
-};
+/// The blocks of a timing, in their order.
+std::vector<NotedBlock> blocks_of(const Workload& workload, const TimingRule& rule, std::uint64_t seed) {
+  std::vector<NotedBlock> blocks;
+  NotingSession anchor(blocks, true), candidate(blocks, false);
+  EXPECT_TRUE(time_pair(anchor, candidate, workload, rule, Seed::from_number(seed)).finding.passed());
+  return blocks;
+}
 
 TEST(TimedBlocks, MeetAGuestHoweverManyBlocksOfTheAnchorRanBefore) {
+  const auto workload = workload_of(8, {.with_guest = true});
   std::map<bool, std::map<int, int>> times;  // [with a guest][blocks of the anchor before]
   int before = 0;
-  for (const auto& block : OrderedBlocks::of(400, 3)) {
-    EXPECT_FALSE(block.of_anchor && block.with_guest);
-    if (!block.of_anchor) ++times[block.with_guest][before];
+  for (const NotedBlock& block : blocks_of(*workload, {.looks = {400}, .call_ns = 1e6}, 3)) {
+    EXPECT_FALSE(block.of_anchor && block.has(workload->guest));
+    if (!block.of_anchor) ++times[block.has(workload->guest)][before];
     before = block.of_anchor ? before + 1 : 0;
   }
   for (const int blocks : {0, 1, 2}) {
@@ -193,30 +177,28 @@ TEST(TimedBlocks, MeetAGuestHoweverManyBlocksOfTheAnchorRanBefore) {
 }
 
 TEST(TimedBlocks, OfAShortTimingMeetAGuestToo) {
+  const auto workload = workload_of(8, {.with_guest = true});
   for (std::uint64_t seed = 1; seed <= 40; ++seed)
-    EXPECT_TRUE(std::ranges::any_of(OrderedBlocks::of(1, seed), &OrderedBlocks::Block::with_guest));
+    EXPECT_TRUE(std::ranges::any_of(blocks_of(*workload, {.looks = {1}, .call_ns = 1e6}, seed),
+                                    [&](const NotedBlock& block) { return block.has(workload->guest); }));
 }
 
 TEST(TimedBlocks, AreDealtEveryTrialBeforeOneComesAgain) {
-  const TaskSpec task = twice_task();
-  const auto reference = *make_reference(task);
-  FakeBackend backend(Seed::from_number(1));
-  const auto workload = *make_timing_workload(backend, *reference, *lathe::bind(task, task.shapes[0].dims),
-                                              Seed::from_number(2), 24, {});
-  TimingRule rule{.block_ns = 3e6, .looks = {16}, .call_ns = 1e6, .deals = true};
-  std::vector<std::vector<int>> anchors, candidates;
-  NotingSession anchor(anchors), candidate(candidates);
-  ASSERT_TRUE(time_pair(anchor, candidate, *workload, rule, Seed::from_number(3)).finding.passed());
-  for (const auto& blocks : {anchors, candidates}) {
-    ASSERT_EQ(blocks.size(), 32U);  // four decks
+  const auto workload = workload_of(24, {});
+  std::map<bool, std::vector<std::vector<int>>> trials;  // [of the anchor][block]
+  for (const NotedBlock& block :
+       blocks_of(*workload, {.block_ns = 3e6, .looks = {16}, .call_ns = 1e6, .deals = true}, 3))
+    trials[block.of_anchor].push_back(block.trials);
+  for (const bool of_anchor : {true, false}) {
+    ASSERT_EQ(trials[of_anchor].size(), 32U);  // four decks
     for (std::size_t deck = 0; deck < 4; ++deck) {
       std::set<int> met;
       for (std::size_t block = 8 * deck; block < 8 * (deck + 1); ++block)
-        met.insert(blocks[block].begin(), blocks[block].end());
+        met.insert(trials[of_anchor][block].begin(), trials[of_anchor][block].end());
       EXPECT_EQ(met.size(), 24U);
     }
   }
-  EXPECT_NE(candidates[0], candidates[8]);
+  EXPECT_NE(trials[false][0], trials[false][8]);
 }
 
 /// The share of screens that lie in the interval of another one.

@@ -159,6 +159,17 @@ TEST(Catalog, AnActivationBehindAConvolutionOfOneAxisIsFused) {
   check_tasks({*task}, 2, 4);
 }
 
+/// Kernels of a task with the dim n. `outputs` may be empty: the graph's last value.
+void check_chain(const std::string& tensors, const std::string& graph, const std::string& outputs = "") {
+  const std::string named = outputs.empty() ? "" : "output = [" + outputs + "]\n";
+  const auto task =
+      parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors + "]\ngraph = \"\"\"\n" +
+                     graph + "\"\"\"\n" + named + "shape = [{ n = 100 }]\n",
+                 "chain.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  check_tasks({*task}, 2, 2);
+}
+
 TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
   std::string tensors = "{ name = \"x0\", shape = [\"n\"] }", graph = "h1 = add(x0, x1)\n";
   for (int i = 1; i <= 40; ++i) {
@@ -166,11 +177,7 @@ TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
     tensors += ", { name = \"x" + number + "\", shape = [\"n\"] }";
     if (i > 1) graph += "h" + number + " = add(h" + std::to_string(i - 1) + ", x" + number + ")\n";
   }
-  const auto task = parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors +
-                                   "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 100 }]\n",
-                               "chain.toml");
-  ASSERT_TRUE(task.ok()) << task.error().to_string();
-  check_tasks({*task}, 2, 2);
+  check_chain(tensors, graph);
 }
 
 TEST(Catalog, AChainOfManyResultsIsSeveralKernels) {
@@ -180,13 +187,7 @@ TEST(Catalog, AChainOfManyResultsIsSeveralKernels) {
     graph += "h" + number + " = sin(h" + std::to_string(i - 1) + ")\n";
     outputs += ", { name = \"h" + number + "\" }";
   }
-  const auto task = parse_task(
-      "name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = "
-      "\"\"\"\n" +
-          graph + "\"\"\"\noutput = [" + outputs + "]\nshape = [{ n = 100 }]\n",
-      "chain.toml");
-  ASSERT_TRUE(task.ok()) << task.error().to_string();
-  check_tasks({*task}, 2, 2);
+  check_chain("{ name = \"x\", shape = [\"n\"] }", graph, outputs);
 }
 
 TEST(Catalog, AChainOfManyScalarsIsSeveralKernels) {
@@ -196,11 +197,7 @@ TEST(Catalog, AChainOfManyScalarsIsSeveralKernels) {
     tensors += ", { name = \"a" + number + "\", role = \"scalar\" }";
     graph += "h" + number + " = mul(h" + std::to_string(i - 1) + ", a" + number + ")\n";
   }
-  const auto task = parse_task("name = \"chain\"\ndims = { n = [1, 300] }\ntensor = [" + tensors +
-                                   "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 100 }]\n",
-                               "chain.toml");
-  ASSERT_TRUE(task.ok()) << task.error().to_string();
-  check_tasks({*task}, 2, 2);
+  check_chain(tensors, graph);
 }
 
 TEST(Catalog, AnIndexOfALastKeyMayLieOutside) {

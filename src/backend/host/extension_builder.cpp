@@ -204,8 +204,8 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
     return refused("bad_extension", "this machine has no nvcc: set CUDA_HOME, or install CUDA's toolkit");
   language.timeout_seconds = kKernelSeconds;
   // What torch includes of CUDA is the toolkit's; Triton's folder has headers of another version.
-  if (const std::string toolkit = toolkit_of(language.nvcc);
-      toolkit != "/usr") {  // whose headers are found anyway
+  // Those of /usr are found anyway.
+  if (const std::string toolkit = toolkit_of(language.nvcc); toolkit != "/usr") {
     language.flags.emplace_back("-isystem");
     language.flags.push_back(toolkit + "/include");
   }
