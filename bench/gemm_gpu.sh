@@ -1,9 +1,9 @@
 #!/bin/sh
 # Tunes and measures half-precision products on the GPU within some minutes: bench/gemm_gpu.sh [STEP]... (default: kernels
 # losses spread report; others: half layouts wall). BIN has the programs (default: beside this folder, or build/ci/bin),
-# OUT gets the journals, tables and logs (default: build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF and
-# SECONDS_LAYOUT and SECONDS_ALL bound the tuning of each; JOURNAL is one that `all` goes on with. The last lines are a
-# short table.
+# OUT gets the journals, tables and logs (default: build/measured). SECONDS_LOSSES, SECONDS_SPREAD, SECONDS_HALF,
+# SECONDS_LAYOUT and SECONDS_ALL bound the tuning of each, SECONDS_BENCH a report; JOURNAL is one that `all` goes on
+# with, LEARN_FROM are journals, of any GPU, that it learns from. The last lines are a short table.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -40,7 +40,7 @@ tune() {
 bench() {
   name=$1 sizes=$2
   shift 2
-  timeout -k 5 150 "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
+  timeout -k 5 "${SECONDS_BENCH:-150}" "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
     --summary "$out/$name.md" "$@" >"$out/$name.bench.log" 2>&1 || tail -3 "$out/$name.bench.log"
 }
 
@@ -73,11 +73,13 @@ layouts() {
     bench "$layout" "$sizes" --verify 20
   done
 }
-# All 1000 sizes, as many as the time allows.
+# All 1000 sizes, as many as the time allows, with a short list for each: what won at similar sizes is in it.
 all() {
   [ -z "${JOURNAL-}" ] || cp "$JOURNAL" "$out/all.jsonl"
-  tune all all "${SECONDS_ALL:-400}"
-  bench all all --warm-only
+  set -- --screened 12 --neighbours 8
+  for learned in ${LEARN_FROM-}; do set -- "$@" --learn-from "$learned"; done
+  tune all all "${SECONDS_ALL:-400}" "$@"
+  bench all all --warm-only --autotuned-only
 }
 # The paper's protocols, with the choices of losses.
 wall() {

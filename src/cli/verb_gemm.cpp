@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 
 #include "backend/cuda/broker/disassembler.h"
@@ -26,7 +28,7 @@ namespace {
 struct GemmOptions {
   std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary, torch;
   std::string layout = "tn", accumulate = "fp32";
-  std::vector<std::string> journals;
+  std::vector<std::string> journals, learned;
   int device = 0, sm_count = 132;
   gemm::TuneOptions tune;
   gemm::BenchOptions bench;
@@ -91,6 +93,10 @@ Result<int> tune(const GemmOptions& given) {
   LATHE_TRY(options.sizes, gemm::parse_sizes(given.sizes));
   gemm::layout_of(given.layout, options.track.layout);
   options.track.half_sums = given.accumulate == "fp16";
+  for (const std::string& path : given.learned) {
+    LATHE_TRY(const gemm::Journal learned, open_tuned(path));
+    std::ranges::copy(learned.choices(), std::back_inserter(options.learned));
+  }
   LATHE_TRY(gemm::Journal journal, gemm::Journal::open(given.journal));
   LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
   if (!compiler->has_disassembler())
@@ -198,6 +204,11 @@ void add_gemm(CLI::App& app, Run& run) {
         ->check(above_zero());
     tune_verb->add_option("--screened", options->tune.screened, "Kernels that the model proposes for a size")
         ->check(one_or_more());
+    tune_verb->add_option("--learn-from", options->learned,
+                          "Journals, of this GPU or others, whose choices at similar sizes are tried too");
+    tune_verb
+        ->add_option("--winners", options->tune.winners, "Kernels tried that won at similar sizes (default: 8)")
+        ->check(zero_or_more());
     tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those")
         ->check(zero_or_more());
     tune_verb->add_option("--repeats", options->tune.repeats, "Runs of a winner whose bits must agree")

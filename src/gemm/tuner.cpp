@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <iterator>
 #include <optional>
 
@@ -48,6 +49,14 @@ std::vector<Contender> ids_of(const std::vector<Named>& all) {
   std::vector<Contender> ids;
   for (const Named& one : all) ids.push_back(one.id);
   return ids;
+}
+
+/// Doublings of the extents that lie between them.
+double dissimilarity(const Size& a, const Size& b) {
+  const auto doublings = [](std::int64_t x, std::int64_t y) {
+    return std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y)));
+  };
+  return doublings(a.m, b.m) + doublings(a.n, b.n) + doublings(a.k, b.k);
 }
 
 double fact(const Build& build, const char* name) {
@@ -162,7 +171,31 @@ Result<std::vector<Tuner::Entrant>> Tuner::screen(const Size& size, const std::v
 }
 
 std::vector<Plan> Tuner::proposals(const Size& size, const TuneOptions& options) const {
-  return shortlist(problem_of(options.track, size), device_.facts().sm_count, options.screened);
+  std::vector<Plan> plans =
+      shortlist(problem_of(options.track, size), device_.facts().sm_count, options.screened);
+  for (const Plan& plan : winners_near(size, options))
+    if (std::find(plans.begin(), plans.end(), plan) == plans.end()) plans.push_back(plan);
+  return plans;
+}
+
+std::vector<Plan> Tuner::winners_near(const Size& size, const TuneOptions& options) const {
+  std::vector<std::pair<double, const Choice*>> near;
+  for (const std::vector<Choice>* choices : {&journal_.choices(), &options.learned})
+    for (const Choice& choice : *choices) near.emplace_back(dissimilarity(size, choice.size), &choice);
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::vector<Plan> serving =
+      ranked_plans(problem_of(options.track, size), device_.facts().sm_count);
+  std::vector<Plan> winners;
+  for (const auto& [distance, choice] : near) {
+    if (winners.size() == options.winners) break;
+    Plan plan;
+    if (!plan_of(choice->kernel, plan)) continue;
+    plan.layout = options.track.layout, plan.half_sums = options.track.half_sums;
+    if (std::find(serving.begin(), serving.end(), plan) != serving.end() &&
+        std::find(winners.begin(), winners.end(), plan) == winners.end())
+      winners.push_back(plan);
+  }
+  return winners;
 }
 
 Result<Tuner::Screened> Tuner::screen_proposals(const Size& size, const TuneOptions& options) {

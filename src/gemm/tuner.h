@@ -15,10 +15,12 @@ struct TuneOptions {
   Track track;
   double seconds = 0;           ///< no new size is begun after that; 0: no limit
   std::size_t screened = 36;    ///< kernels that the model proposes for a size
+  std::size_t winners = 8;      ///< choices of the most similar sizes that are screened besides
   std::size_t neighbours = 20;  ///< kernels near the best of those
   std::size_t finals = 4;       ///< kernels, and candidates of cuBLASLt, that meet in the end
   int repeats = 200;            ///< runs of the winner whose bits are compared
   bool vendors = true;          ///< choose among cuBLASLt's candidates too, in the same rounds
+  std::vector<Choice> learned;  ///< of earlier runs, of any GPU: `winners` come from these too
 };
 
 struct TuneReport {
@@ -28,8 +30,8 @@ struct TuneReport {
   double verified_seconds = 0;
 };
 
-/// For each size: what the model ranks highest is screened in few short rounds, then what lies near
-/// the best of those; few meet the fastest of cuBLASLt's candidates in longer rounds; the fastest
+/// For each size: what the model ranks highest and what won at similar sizes is screened in few short
+/// rounds, then what lies near the best of those; few meet the fastest of cuBLASLt's candidates in longer rounds; the fastest
 /// that passes every check is the choice. Sizes that the journal knows are skipped. They are taken
 /// in an order of which each beginning is spread over all, so that a run whose time ends has some
 /// of each kind.
@@ -59,6 +61,8 @@ class Tuner {
   };
 
   std::vector<Plan> proposals(const Size& size, const TuneOptions& options) const;
+  /// Of the choices made so far and learned, the nearest size's first.
+  std::vector<Plan> winners_near(const Size& size, const TuneOptions& options) const;
   Result<Screened> screen_proposals(const Size& size, const TuneOptions& options);
   /// Of a size whose choices were all wrong, a new screening has what they hid.
   Result<Choice> choose(Screened screened, const TuneOptions& options);

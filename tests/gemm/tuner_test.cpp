@@ -76,6 +76,32 @@ TEST_F(GemmTuner, LooksNearTheBestBeyondTheShortlist) {
   FAIL() << "the shortlist has every neighbour of its first";
 }
 
+TEST_F(GemmTuner, TriesWhatWonAtSimilarSizes) {
+  const Problem problem{Layout::kTN, kSize.m, kSize.n, kSize.k};
+  const auto proposed = shortlist(problem, 132, 12);
+  const auto ranked = ranked_plans(problem, 132);
+  const auto hidden = std::find_if(ranked.begin(), ranked.end(), [&](const Plan& plan) {
+    return std::all_of(proposed.begin(), proposed.end(),
+                       [&](const Plan& one) { return distance(plan, one) > 1; });
+  });
+  ASSERT_NE(hidden, ranked.end());
+  Plan elsewhere = *hidden;
+  elsewhere.layout = Layout::kNN;
+  FakeGemmDevice device;
+  device.changed[name_of(*hidden)] = 0.001;
+  for (const bool knows : {false, true}) {
+    SetUp();
+    TuneOptions options{.sizes = {kSize}, .screened = 12, .winners = 1, .neighbours = 0};
+    if (knows)
+      options.learned = {{.size = {64, 64, 64}, .kernel = name_of(proposed[3])},
+                         {.size = {128, 64, 8192}, .kernel = name_of(elsewhere)},
+                         {.size = {64, 64, 128}, .kernel = "a kernel of another version"}};
+    Journal own = journal();
+    ASSERT_EQ(Tuner(device, compile_, own, sink_).run(options, {})->tuned, 1);
+    EXPECT_EQ(own.choice(kSize)->kernel == name_of(*hidden), knows);
+  }
+}
+
 TEST_F(GemmTuner, GoesOnWhereItWas) {
   FakeGemmDevice device;
   ASSERT_EQ(tune({kSize, {64, 64, 64}}, device)->tuned, 2);
