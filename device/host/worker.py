@@ -15,9 +15,11 @@ import sys
 import traceback
 import types
 import warnings
+import zlib
 
 import torch
 
+import conditioning
 import extensions
 import gpu
 import signature
@@ -355,7 +357,7 @@ def put(memory, offset, tensor):
 
 def evaluate(program, control):
     """Answers as often as it is asked: for each output its value in fp64, then what the module's own precision gives,
-    both as doubles."""
+    then by how much a rounding of the inputs changes it, all as doubles."""
     load, library = program.load, program.library
     window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
     windows = confine(program, control)
@@ -374,25 +376,37 @@ def answer(program, window, device, usual, precise):
     load = program.load
     inputs = [tensor_over(window, spec).clone().to(device) for spec in load["inputs"]]
 
-    def call(model, changed):
-        arguments = [as_argument(changed(tensor.clone()), spec) for tensor, spec in zip(inputs, load["inputs"])]
+    def call(model, tensors):
+        torch.manual_seed(load["seed"])  # of a module that draws numbers: the same ones each time
+        arguments = [as_argument(tensor, spec) for tensor, spec in zip(tensors, load["inputs"])]
         with torch.no_grad():
             result = model(*arguments)
         return list(result) if isinstance(result, (tuple, list)) else [result]
 
-    own = call(usual, lambda tensor: tensor)
-    torch.set_default_dtype(torch.float64)
-    exact = call(precise, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
-    torch.set_default_dtype(torch.float32)
+    def call_precise(tensors):
+        torch.set_default_dtype(torch.float64)
+        try:
+            return call(precise, [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors])
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    own = call(usual, [tensor.clone() for tensor in inputs])
+    exact = call_precise([tensor.clone() for tensor in inputs])
     if len(exact) != len(load["outputs"]):
         raise ValueError("the module returns %d values, the task has %d outputs" % (len(exact), len(load["outputs"])))
-    offset = 0
-    for spec, precise, usual in zip(load["outputs"], exact, own):
-        if list(precise.shape) != spec["shape"]:
+    for spec, value in zip(load["outputs"], exact):
+        if list(value.shape) != spec["shape"]:
             raise ValueError("output '%s' has the shape %s, the task says %s" % (
-                spec["name"], list(precise.shape), spec["shape"]))
-        offset = put(program.outputs, offset, precise.double())
-        offset = put(program.outputs, offset, usual.to(DTYPES[spec["dtype"]]).double())
+                spec["name"], list(value.shape), spec["shape"]))
+    exact = [value.double().clone() for value in exact]
+    movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
+    seed = load["seed"] ^ zlib.crc32(window)
+    changes = conditioning.changes_by_rounding(call_precise, inputs, movable, exact, seed)
+    offset = 0
+    for spec, value, rounded, change in zip(load["outputs"], exact, own, changes):
+        offset = put(program.outputs, offset, value)
+        offset = put(program.outputs, offset, rounded.to(DTYPES[spec["dtype"]]).double())
+        offset = put(program.outputs, offset, change)
     if device != "cpu":
         torch.cuda.empty_cache()  # it may wait for long until it is asked again
 

@@ -27,6 +27,8 @@ constexpr std::size_t kMostIdleOracles = 8, kMostModels = 256;
 constexpr long kPatience = 50'000'000;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
+constexpr double kInputRoundings = 16;
+constexpr double kMostForInputs = 1.0 / 16;  // of the largest element: noise is no result
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
 constexpr std::size_t kMostDescription = 1 << 20, kMostStateBytes = std::size_t{16} << 30;
 constexpr std::size_t kMostRank = 8, kMostArguments = 64;
@@ -70,7 +72,7 @@ double longest_extent(const BoundTask& task) {
   return static_cast<double>(longest);
 }
 
-void add_tolerance(const BoundTask& task, const std::vector<double>& usual, Expected& expected) {
+void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);
   const std::vector<double>& exact = expected.value.data;
@@ -78,15 +80,18 @@ void add_tolerance(const BoundTask& task, const std::vector<double>& usual, Expe
   for (std::size_t i = 0; i < exact.size(); ++i) {
     if (!std::isfinite(exact[i])) continue;
     largest = std::max(largest, std::fabs(exact[i]));
-    if (std::isfinite(usual[i])) own_error = std::max(own_error, std::fabs(usual[i] - exact[i]));
+    if (std::isfinite(answer.usual[i]))
+      own_error = std::max(own_error, std::fabs(answer.usual[i] - exact[i]));
   }
   const double u = type.unit_roundoff;
   const double roundings =
       kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
-  for (const double y : exact)
+  const double most_for_inputs = expected.dtype == DType::kF64 ? 0 : kMostForInputs * largest;
+  for (std::size_t i = 0; i < exact.size(); ++i)
     expected.value.err.push_back(task.spec->tolerance *
-                                 (roundings * u * std::fabs(y) + kLargestRoundings * u * largest +
-                                  kOwnErrors * own_error + 2 * u * type.smallest_normal));
+                                 (roundings * u * std::fabs(exact[i]) + kLargestRoundings * u * largest +
+                                  kOwnErrors * own_error + 2 * u * type.smallest_normal +
+                                  std::min(kInputRoundings * answer.change[i], most_for_inputs)));
 }
 
 /// Whether the module's own precision cannot hold what it computes: such inputs are no candidate's
@@ -171,7 +176,7 @@ class ProcessReference final : public Reference {
       expected.value.shape = task.shape_of(output.name);
       expected.value.data = std::move(answers[i].exact);
       expected.range_share = overflows(expected.value.data, answers[i].usual) ? INFINITY : 0;
-      add_tolerance(task, answers[i].usual, expected);
+      add_tolerance(task, answers[i], expected);
     }
     return all;
   }
@@ -282,7 +287,7 @@ class ReferenceRoom::Oracle {
     for (const OutputDecl& output : task.spec->outputs)
       elements += static_cast<std::size_t>(element_count(task.shape_of(output.name)));
     LATHE_TRY(oracle->rooms_, Zygote::make_rooms({.window = oracle->layout_.bytes,
-                                                  .outputs = 2 * elements * sizeof(double)}));
+                                                  .outputs = 3 * elements * sizeof(double)}));
     const std::string document = describe_program(text_of_reference(*task.spec, seed), task, {}).dump();
     Status begun = oracle->zygote_->load(document, oracle->rooms_, {}, {});
     if (begun.ok()) begun = oracle->zygote_->begin_answers(kOracleSeconds);
@@ -322,7 +327,10 @@ class ReferenceRoom::Oracle {
       Answer& answer = answers.emplace_back();
       answer.exact.assign(from, from + count);
       answer.usual.assign(from + count, from + 2 * count);
-      from += 2 * count;
+      answer.change.assign(from + 2 * count, from + 3 * count);
+      for (double& change : answer.change)
+        if (!(change >= 0)) change = 0;
+      from += 3 * count;
     }
     return answers;
   }

@@ -31,9 +31,10 @@ class ReferenceRoom {
   /// forward() returns. Other tasks as they are. Errors: kInvalid, with the module's traceback or
   /// what is not taken.
   Result<TaskSpec> complete(TaskSpec spec);
-  /// Each output in fp64, and what the module gives in its own precision.
+  /// Each output in fp64, what the module gives in its own precision, and by how much a rounding of
+  /// the inputs changes it.
   struct Answer {
-    std::vector<double> exact, usual;
+    std::vector<double> exact, usual, change;
   };
   Result<std::vector<Answer>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs);
 
@@ -67,8 +68,9 @@ class ReferenceRoom {
 
 /// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be
 /// off by some roundings of itself, more of them the longer sums may be, by a few of the largest
-/// element, and by eight times what the module itself, in its own precision, is off by at most.
-/// `room` must outlive it.
+/// element, by eight times what the module itself, in its own precision, is off by at most, and by
+/// what sixteen roundings of the inputs change, up to a sixteenth of the largest element. `room`
+/// must outlive it.
 std::unique_ptr<Reference> make_process_reference(ReferenceRoom& room);
 
 }  // namespace lathe::host

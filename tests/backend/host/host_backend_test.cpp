@@ -1,7 +1,9 @@
 #include "backend/host/host_backend.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/fd.h"
@@ -287,6 +289,117 @@ TEST_F(PickyReferenceTest, AnswersManyAtOnce) {
     return doubled == 2 * i ? Status(Ok{}) : Error{ErrorCode::kInternal, "another's answer"};
   });
   EXPECT_TRUE(done.ok()) << done.error().to_string();
+}
+
+/// What a candidate's forward() gives for inputs that a test chose.
+class ToleranceTest : public HostBackendTest {
+ protected:
+  /// Of x, in rows of four, the module makes `expression` and the candidate what `candidate` says.
+  static Comparison judge(const std::string& expression, const std::string& candidate,
+                          const std::vector<double>& x) {
+    const auto rows = static_cast<std::int64_t>(x.size() / kColumns);
+    auto completed =
+        complete_task(backend(), task_of(fmt::format("import torch\n"
+                                                     "class Model(torch.nn.Module):\n"
+                                                     "    def forward(self, x):\n"
+                                                     "        return {}\n"
+                                                     "def get_inputs():\n    return [torch.randn({}, {})]\n",
+                                                     expression, rows, kColumns)));
+    EXPECT_TRUE(completed.ok()) << completed.error().to_string();
+    if (!completed.ok()) return {};
+    Workload workload;
+    workload.task = *lathe::bind(*completed, {});
+    const auto reference = backend().make_reference(*completed);
+    Trial& trial = workload.trials.emplace_back();
+    trial.inputs = {HostTensor::encode(DType::kF32, {rows, kColumns}, x)};
+    const auto expected = (*reference)->evaluate(workload.task, trial.inputs, {});
+    EXPECT_TRUE(expected.ok()) << expected.error().to_string();
+    if (!expected.ok()) return {};
+    trial.expected = *expected;
+    const auto parsed =
+        parse_candidate(fmt::format("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"call\"\n\"\"\"\n"
+                                    "import torch\ndef call(x):\n    return {}\n",
+                                    candidate),
+                        "candidate");
+    EXPECT_TRUE(parsed.ok()) << parsed.error().to_string();
+    auto session = backend().open(*parsed, {}, *backend().prepare(std::move(workload)));
+    EXPECT_TRUE(session.ok()) << session.error().to_string();
+    BlockRequest request;
+    request.trials = {0};
+    request.timeout_seconds = 3;
+    const BlockOutcome outcome = (*session)->run(request);
+    EXPECT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << " " << outcome.detail;
+    return outcome.outputs.empty() ? Comparison{} : outcome.outputs[0][0];
+  }
+
+  /// Rows in which two elements are large, and close to each other.
+  static std::vector<double> heavy_tails(double large) {
+    std::vector<double> x;
+    Rng rng(Seed::from_number(5));
+    for (int row = 0; row < 64; ++row) {
+      const double top = large * (1 + rng.uniform());
+      const std::vector<double> values = {top, rng.uniform(), top - 1.5 * rng.uniform(), -rng.uniform()};
+      x.insert(x.end(), values.begin(), values.end());
+    }
+    return x;
+  }
+
+  static constexpr int kColumns = 4;
+  static constexpr const char* kSoftmax = "torch.softmax(x, -1)";
+  static constexpr const char* kByExp2 =
+      "(lambda z: (lambda e: e / e.sum(-1, True))(torch.exp2(z - z.amax(-1, True))))(x * 1.4426950408889634)";
+};
+
+TEST_F(ToleranceTest, AllowsWhatRoundingTheInputsChanges) {
+  const Comparison scaled_first = judge(kSoftmax, kByExp2, heavy_tails(2e4));
+  EXPECT_TRUE(scaled_first.pass) << scaled_first.worst_ratio;
+  EXPECT_TRUE(judge(kSoftmax, kSoftmax, heavy_tails(2e4)).pass);
+}
+
+TEST_F(ToleranceTest, AllowsNoFewerBitsAndNoOverflow) {
+  for (const double large : {1.0, 100.0, 2e4}) {
+    for (const char* rounded :
+         {"torch.softmax(x.bfloat16(), -1).float()", "torch.softmax(x.half().float(), -1)",
+          "torch.softmax(x.bfloat16().float(), -1)"})
+      EXPECT_FALSE(judge(kSoftmax, rounded, heavy_tails(large)).pass) << rounded << " at " << large;
+  }
+  EXPECT_FALSE(judge(kSoftmax, "torch.exp(x) / torch.exp(x).sum(-1, True)", heavy_tails(2e4)).pass);
+}
+
+TEST_F(ToleranceTest, AllowsNoNoise) {
+  EXPECT_FALSE(judge(kSoftmax, "torch.softmax((x > 10) * 100.0, -1)", heavy_tails(4e6)).pass);
+}
+
+TEST_F(ToleranceTest, AllowsNoOtherSideOfAJump) {
+  const std::vector<double> x = {2.5, 0.25, -3.5, 4000.75, 1.5, 6.5, 8.125, -0.5};
+  EXPECT_TRUE(judge("torch.round(x)", "torch.round(x)", x).pass);
+  EXPECT_FALSE(judge("torch.round(x)", "torch.floor(x + 0.5)", x).pass);
+  EXPECT_FALSE(judge("(x >= 2.5) * x.abs().max()", "(x > 2.5) * x.abs().max()", x).pass);
+  EXPECT_FALSE(judge("torch.sign(x - 2.5) + x", "torch.sign(x - 2.4) + x", x).pass);
+}
+
+TEST_F(ToleranceTest, IsThatOfTheInputsWhereMovedOnesFail) {
+  const std::vector<double> x = heavy_tails(2e4);
+  const std::string picky = "torch.softmax(x, -1) if bool((x == x.float().double()).all()) else [][0]";
+  EXPECT_TRUE(judge(picky, kSoftmax, x).pass);
+  EXPECT_FALSE(judge(picky, kByExp2, x).pass);
+  const std::string not_a_number =
+      "torch.softmax(x, -1) * torch.where(x == x.float().double(), 1.0, float('nan'))";
+  EXPECT_TRUE(judge(not_a_number, kSoftmax, x).pass);
+  EXPECT_FALSE(judge(not_a_number, kByExp2, x).pass);
+}
+
+TEST_F(ToleranceTest, MovesInputsWithinTheirRange) {
+  const std::vector<double> x = heavy_tails(2e4);
+  const auto largest = static_cast<float>(std::ranges::max(x));
+  EXPECT_TRUE(
+      judge(fmt::format("torch.softmax(x, -1) if float(x.max()) <= {:.17g} else [][0]", largest), kByExp2, x)
+          .pass);
+}
+
+TEST_F(ToleranceTest, AllowsNoOtherDrawOfAModuleThatDrawsNumbers) {
+  const std::string drawn = "x * 0 + torch.rand(64, 1, dtype=torch.float64).to(x.dtype)";
+  EXPECT_FALSE(judge(drawn, "x * 0", heavy_tails(1)).pass);
 }
 
 TEST_F(HostBackendTest, AReferencesModuleIsConfinedToo) {
