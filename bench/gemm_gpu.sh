@@ -40,7 +40,7 @@ tune() {
 bench() {
   name=$1 sizes=$2
   shift 2
-  timeout -k 5 "${SECONDS_BENCH:-150}" "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
+  timeout -k 20 "${SECONDS_BENCH:-150}" "$bin/lathe" gemm bench --journal "$out/$name.jsonl" --sizes "$sizes" --out "$out/$name.csv" \
     --summary "$out/$name.md" "$@" >"$out/$name.bench.log" 2>&1 || tail -3 "$out/$name.bench.log"
 }
 

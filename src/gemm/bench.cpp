@@ -5,8 +5,9 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "base/statistics.h"
-#include "gemm/kernel_source.h"
+#include "gemm/kernel_builder.h"
 #include "gemm/tuner.h"
 
 namespace lathe::gemm {
@@ -52,8 +53,17 @@ Result<Field> field_of(Device& device, const Track& track, Contender ours, const
 
 class Bench {
  public:
-  Bench(Device& device, const Compile& compile, const Track& track, const BenchOptions& options)
-      : device_(device), compile_(compile), track_(track), options_(options) {}
+  Bench(Device& device, const Compile& compile, const Journal& journal, const BenchOptions& options)
+      : device_(device),
+        track_(journal.track()),
+        options_(options),
+        builder_(compile, static_cast<int>(usable_processors().size())) {
+    std::vector<Plan> plans;
+    for (const Size& size : options.sizes)
+      if (const Choice* const choice = journal.choice(size))
+        if (Plan plan; plan_of(choice->kernel, plan)) plans.push_back(plan);
+    builder_.want(plans, KernelBuilder::Urgency::kLater);
+  }
 
   Result<Row> run(const Choice& choice) {
     LATHE_TRY(const Contender ours, load(choice.kernel));
@@ -82,7 +92,7 @@ class Bench {
     if (!plan_of(name, plan)) return invalid("'" + name + "' is no kernel of this version", "tune again");
     if (plan.layout != track_.layout || (plan.half_sums && !track_.half_sums))
       return invalid("'" + name + "' is no kernel for " + name_of(track_), "tune again");
-    LATHE_TRY(const Build build, compile_(kernel_source(plan), Inspect::kNo));
+    LATHE_TRY(const Build build, builder_.take(plan));
     if (const std::string why = objection_to(build, plan); !why.empty()) return invalid(name + ": " + why);
     LATHE_TRY(const Contender id, device_.add_kernel(plan, build.cubin));
     return loaded_[name] = id;
@@ -117,9 +127,9 @@ class Bench {
   }
 
   Device& device_;
-  const Compile& compile_;
   const Track track_;
   const BenchOptions& options_;
+  KernelBuilder builder_;  ///< builds what comes while others are timed
   std::map<std::string, Contender> loaded_;
 };
 
@@ -136,7 +146,7 @@ Result<BenchReport> bench(Device& device, const Compile& compile, const Journal&
                           const BenchOptions& options, EventSink& events, const CancelToken& cancel) {
   const auto begin_ns = steady_clock().now_ns();
   BenchReport report;
-  Bench one(device, compile, journal.track(), options);
+  Bench one(device, compile, journal, options);
   for (const Size& size : options.sizes) {
     if (cancel.cancelled()) break;
     const Choice* const choice = journal.choice(size);
