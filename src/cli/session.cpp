@@ -16,6 +16,7 @@
 #include "backend/cuda/broker/window_client.h"
 #include "backend/host/host_backend.h"
 #include "base/output.h"
+#include "base/stop_signals.h"
 #include "cli/console.h"
 #include "cli/device_choice.h"
 #include "gym/bench_shape.h"
@@ -25,16 +26,6 @@
 
 namespace lathe::cli {
 namespace {
-
-const CancelToken g_stop;  // a signal handler has no other way to say it
-
-void on_signal(int signal) {
-  if (g_stop.cancelled()) {
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);
-  }
-  g_stop.cancel();
-}
 
 std::string peaks_key(const DeviceInfo& device) {
   return fmt::format("peaks/{}/{} threads/{}", device.kind, device.threads, device.name);
@@ -103,16 +94,13 @@ Result<std::unique_ptr<Backend>> open_device(const CommonOptions& options) {
 
 }  // namespace
 
-const CancelToken& stop_token() { return g_stop; }
+const CancelToken& stop_token() {
+  static const CancelToken& token = cancelled_by_signals();
+  return token;
+}
 
 void install_signal_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  // A terminal that closes ends a run as Ctrl-C does, but for one that nohup keeps.
-  struct sigaction hang_up {};
-  if (::sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
-    ::sigaction(SIGHUP, &action, nullptr);
+  (void)stop_token();
   // A write to a closed pipe, or beyond the limit on a file's size, fails instead of ending the
   // program.
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);

@@ -25,7 +25,7 @@ struct CommonOptions {
   std::string device = "auto";  ///< see parse_device()
 };
 
-/// Cancelled by the first Ctrl-C or SIGTERM; the second one ends the program at once.
+/// Cancelled by the first Ctrl-C or SIGTERM (base/stop_signals.h).
 const CancelToken& stop_token();
 void install_signal_handlers();
 

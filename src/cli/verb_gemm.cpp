@@ -207,7 +207,8 @@ void add_gemm(CLI::App& app, Run& run) {
     tune_verb->add_option("--learn-from", options->learned,
                           "Journals, of this GPU or others, whose choices at similar sizes are tried too");
     tune_verb
-        ->add_option("--winners", options->tune.winners, "Kernels tried that won at similar sizes (default: 8)")
+        ->add_option("--winners", options->tune.winners,
+                     "Kernels tried that won at similar sizes (default: 8)")
         ->check(zero_or_more());
     tune_verb->add_option("--neighbours", options->tune.neighbours, "Kernels tried near the best of those")
         ->check(zero_or_more());

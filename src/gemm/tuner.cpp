@@ -183,8 +183,7 @@ std::vector<Plan> Tuner::winners_near(const Size& size, const TuneOptions& optio
   for (const std::vector<Choice>* choices : {&journal_.choices(), &options.learned})
     for (const Choice& choice : *choices) near.emplace_back(dissimilarity(size, choice.size), &choice);
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  const std::vector<Plan> serving =
-      ranked_plans(problem_of(options.track, size), device_.facts().sm_count);
+  const std::vector<Plan> serving = ranked_plans(problem_of(options.track, size), device_.facts().sm_count);
   std::vector<Plan> winners;
   for (const auto& [distance, choice] : near) {
     if (winners.size() == options.winners) break;

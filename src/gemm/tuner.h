@@ -30,11 +30,11 @@ struct TuneReport {
   double verified_seconds = 0;
 };
 
-/// For each size: what the model ranks highest and what won at similar sizes is screened in few short
-/// rounds, then what lies near the best of those; few meet the fastest of cuBLASLt's candidates in longer rounds; the fastest
-/// that passes every check is the choice. Sizes that the journal knows are skipped. They are taken
-/// in an order of which each beginning is spread over all, so that a run whose time ends has some
-/// of each kind.
+/// For each size: what the model ranks highest and what won at similar sizes is screened in few
+/// short rounds, then what lies near the best of those; few meet the fastest of cuBLASLt's
+/// candidates in longer rounds; the fastest that passes every check is the choice. Sizes that the
+/// journal knows are skipped. They are taken in an order of which each beginning is spread over
+/// all, so that a run whose time ends has some of each kind.
 class Tuner {
  public:
   Tuner(Device& device, Compile compile, Journal& journal, EventSink& events);

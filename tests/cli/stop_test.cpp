@@ -170,6 +170,18 @@ TEST_F(StopTest, TheSecondSignalEndsAtOnce) {
   expect_no_temporaries();
 }
 
+TEST_F(StopTest, TheSameSignalTwiceInAMomentIsOne) {
+  Program program(folder_, optimize());
+  ASSERT_TRUE(grows_to(program, 1));
+  program.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  program.signal(SIGTERM);
+  const int status = program.wait(kSoon);
+  ASSERT_TRUE(WIFEXITED(status)) << program.err();
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(newest().status, "interrupted");
+}
+
 TEST_F(StopTest, KilledAtAnyMomentNothingIsLostOrCountedTwice) {
   Rng rng(Seed::from_number(11));
   std::int64_t stored = 0;

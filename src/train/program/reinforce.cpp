@@ -12,6 +12,7 @@
 
 #include "base/guard.h"
 #include "base/process.h"
+#include "base/stop_signals.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "model/checkpoint.h"

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 
 #include <filesystem>
@@ -16,8 +15,6 @@ namespace lathe::train {
 namespace {
 
 constexpr std::string_view kRandom = "random:";
-
-CancelToken interrupted;
 
 }  // namespace
 
@@ -67,14 +64,6 @@ Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptio
   if (!chat.ok() && chat.error().code != ErrorCode::kNotFound) return chat.error();
   if (chat.ok()) opened.coding.chat = *chat;
   return opened;
-}
-
-CancelToken cancelled_by_signals() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted.cancel(); };
-  action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  return interrupted;
 }
 
 }  // namespace lathe::train

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "base/cancel.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "lm/decoder.h"
@@ -47,8 +46,5 @@ struct OpenedModel {
   TextCoding coding;
 };
 Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement);
-
-/// Cancelled by a first Ctrl-C; a second one ends at once.
-CancelToken cancelled_by_signals();
 
 }  // namespace lathe::train

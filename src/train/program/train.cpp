@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/guard.h"
+#include "base/stop_signals.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "rl/recipe.h"
