@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "base/fd.h"
@@ -141,9 +142,13 @@ Status PostgresServer::restart() {
 
 void PostgresServer::kill() {
   if (!process_) return;
-  ::kill(-process_->pid(), SIGKILL);  // the server's own children too
+  const pid_t server = process_->pid();
+  // Its children lead sessions of their own, and one of them may still answer a request.
+  const auto children = read_file(fmt::format("/proc/{0}/task/{0}/children", server));
   process_->kill();
   process_.reset();
+  std::istringstream pids(children.ok() ? *children : "");
+  for (pid_t pid = 0; pids >> pid;) ::kill(pid, SIGKILL);
 }
 
 std::string PostgresServer::url(const std::string& database) const {
