@@ -38,7 +38,7 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   print("{:<12} {:<18} {}{}{}\n", name(verdict.outcome), verdict.reason, named.candidate, speed,
         host ? "  tier HOST" : "");
   if (verdict.passed() && !verdict.unchecked.empty())
-    print("    not checked in this tier: {}\n", fmt::join(verdict.unchecked, ", "));
+    print("    not checked: {}\n", fmt::join(verdict.unchecked, ", "));
   if (!verdict.passed() && !verdict.detail.empty()) print_block("    ", verdict.detail);
   if (verdict.profiles.empty()) return;
   if (const std::string state = device_state_text(verdict); !state.empty())

@@ -29,14 +29,23 @@ using Grain = DeviceLane::Grain;
 
 }  // namespace
 
-std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) const {
+std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed,
+                                                           const std::optional<Expr>& requirement) const {
+  TaskSpec narrowed;
+  if (requirement) {
+    narrowed = *spec_;
+    narrowed.where = narrowed.where ? Expr::apply("&&", *narrowed.where, *requirement) : *requirement;
+  }
+  const TaskSpec& spec = requirement ? narrowed : *spec_;
   std::vector<HiddenShape> hidden;
-  for (Dims& dims : draw_hidden_shapes(*spec_, seed, options_.hidden_shapes, kHiddenFlops))
+  for (Dims& dims : draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops))
+    hidden.push_back({std::move(dims)});
+  for (Dims& dims : draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops)))
     hidden.push_back({std::move(dims)});
   const auto scored = std::span(shapes_).first(spec_->shapes.size());
   const SizeLimits limits = large_limits(*reference_, scored);
-  auto large = draw_large_shape(*spec_, seed, limits, kHiddenFlops);
-  if (!large) large = draw_shape_beyond(*spec_, seed, limits);
+  auto large = draw_large_shape(spec, seed, limits, kHiddenFlops);
+  if (!large) large = draw_shape_beyond(spec, seed, limits);
   if (large) hidden.push_back({*std::move(large), true});
   return hidden;
 }
@@ -58,8 +67,12 @@ Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchSh
 Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                           Evidence& evidence) const {
   int covered = 0;
+  bool leaves_out_hidden = false;
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
-    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) {
+      leaves_out_hidden = leaves_out_hidden || shapes_[i].hidden;
+      continue;
+    }
     if (!shapes_[i].hidden) ++covered;
     auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify, runner);
     if (!session.ok()) return judge_open(session.error());
@@ -68,6 +81,26 @@ Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runne
     if (!finding.passed()) return finding;
   }
   if (covered == 0) return {Outcome::kBuildFailed, "domain", "`requires` excludes every scored shape"};
+  if (!leaves_out_hidden) return {};
+  // Who narrows the domain is examined in what is left of it.
+  const Seed own = secret.derive("own domain");
+  return verify_drawn(scope, built, draw_hidden(own, built.candidate.requirement()), own, evidence);
+}
+
+Finding TaskBench::verify_drawn(const Scope& scope, const BuiltCandidate& built,
+                                const std::vector<HiddenShape>& drawn, const Seed& seed,
+                                Evidence& evidence) const {
+  std::vector<Finding> findings(drawn.size());
+  std::vector<Evidence> found(drawn.size());
+  (void)for_each_index(static_cast<int>(drawn.size()), scope.backend.device().lanes, [&](int i) -> Status {
+    const auto s = static_cast<std::size_t>(i);
+    findings[s] = reverify_at(scope, built, drawn[s], seed.derive("fresh", s), found[s]);
+    return Ok{};
+  });
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    std::ranges::move(found[i].cases, std::back_inserter(evidence.cases));
+    if (!findings[i].passed()) return findings[i];
+  }
   return {};
 }
 
@@ -129,7 +162,7 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
 
 Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
                             Evidence& evidence, bool suspicious) const {
-  std::vector<HiddenShape> fresh = draw_hidden(seed);
+  std::vector<HiddenShape> fresh = draw_hidden(seed, built.candidate.requirement());
   for (const BenchShape& shape : shapes_) {
     if (shape.hidden) continue;
     if (suspicious)
@@ -137,18 +170,7 @@ Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, con
     else if (coverage_for(shape.task) != Coverage::kEverything)
       fresh.push_back({shape.task.dims, false, Coverage::kOthers});
   }
-  std::vector<Finding> findings(fresh.size());
-  std::vector<Evidence> found(fresh.size());
-  (void)for_each_index(static_cast<int>(fresh.size()), scope.backend.device().lanes, [&](int i) -> Status {
-    const auto s = static_cast<std::size_t>(i);
-    findings[s] = reverify_at(scope, built, fresh[s], seed.derive("fresh", s), found[s]);
-    return Ok{};
-  });
-  for (std::size_t i = 0; i < fresh.size(); ++i) {
-    std::ranges::move(found[i].cases, std::back_inserter(evidence.cases));
-    if (!findings[i].passed()) return findings[i];
-  }
-  return {};
+  return verify_drawn(scope, built, fresh, seed, evidence);
 }
 
 Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, const HiddenShape& fresh,
@@ -205,6 +227,8 @@ Finding TaskBench::judge(const Scope& scope, const BuiltCandidate& built, const 
   Finding finding = stage("verify", Use::kWork, [&] {
     return verify(scope, built, {}, secret.derive("verify"), verdict.evidence);
   });
+  const bool beyond_scored = std::ranges::any_of(verdict.evidence.cases, &CaseEvidence::hidden);
+  if (built.candidate.requirement() && !beyond_scored) verdict.unchecked.emplace_back("hidden_shapes");
   if (!finding.passed() || verdict.depth == Depth::kVerify) return finding;
   const std::int64_t begin_ns = steady_clock().now_ns();
   finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });

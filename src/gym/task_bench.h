@@ -98,7 +98,11 @@ class TaskBench {
     bool large = false;
     Coverage coverage = Coverage::kEverything;
   };
-  std::vector<HiddenShape> draw_hidden(const Seed& seed) const;
+  /// Of the domain, or of the part of it that a candidate's `requires` leaves.
+  std::vector<HiddenShape> draw_hidden(const Seed& seed, const std::optional<Expr>& requirement = {}) const;
+  /// At shapes that were drawn for this candidate, each made and built for now.
+  Finding verify_drawn(const Scope& scope, const BuiltCandidate& built, const std::vector<HiddenShape>& drawn,
+                       const Seed& seed, Evidence& evidence) const;
   TimingSite site(const Scope& scope, std::size_t shape) const {
     return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
   }

@@ -43,12 +43,19 @@ struct SizeLimits {
   double flops = 0;
   double elements = 0;  ///< of all values together
 };
+/// Those of hidden shapes, so that verification stays quick.
+SizeLimits hidden_limits(double max_flops);
 /// A shape as large as the limits allow within a factor of about four, up to the domain's end, most
 /// often long in a dim in which draw_hidden_shapes() of the same seed gives none that is. None
 /// where the domain ends before shapes have more values, or more arithmetic than `hidden_flops`,
 /// than draw_hidden_shapes() gives them, or for a fixed task.
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
                                      double hidden_flops);
+/// Scored shapes but for the extent of one dim, in each shape another's, which is awkward and no
+/// longer than the limits allow: where kernels made for the scored extents forget a remainder. At
+/// most two. None for a fixed task, where there is one dim, or where no such shape is within the
+/// limits.
+std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits
 /// no shape does.

@@ -12,6 +12,7 @@ namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400, kTriesToFit = 8;
+constexpr std::size_t kMostBeside = 2;
 constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
 constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
@@ -302,7 +303,7 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   std::set<Dims> seen;
   for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
   constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
-  const SizeLimits limits{max_flops, kMaxHiddenElements};
+  const SizeLimits limits = hidden_limits(max_flops);
   const Rota rota = draw_rota(spec, seed);
   Rng rng(seed.derive("hidden shapes"));
   for (int i = 0; i < count; ++i) {
@@ -337,6 +338,34 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
     if (task.value_elements() > kMaxHiddenElements || task.flops > hidden_flops) return dims;
   }
   return std::nullopt;
+}
+
+SizeLimits hidden_limits(double max_flops) { return {max_flops, kMaxHiddenElements}; }
+
+std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
+  constexpr std::array kRagged = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny};
+  std::vector<Dims> shapes;
+  if (spec.fixed || spec.dim_names.size() < 2 || spec.shapes.empty()) return shapes;
+  Rng rng(seed.derive("shapes beside"));
+  std::vector<std::string> names = spec.dim_names;
+  rng.shuffle(names);
+  const auto draw = [&](const std::string& name) -> std::optional<Dims> {
+    for (int tries = 0; tries < kTriesPerShape / 4; ++tries) {
+      Dims dims = spec.shapes[rng.below(spec.shapes.size())].dims;
+      const std::int64_t scored = dims.at(name);
+      // Drawn again from half of the range where it is too long, so that it is not always short.
+      for (DimRange range = spec.dim_ranges.at(name); range.high > range.low; range.high /= 2) {
+        dims[name] = draw_extent(rng, range, kRagged[rng.below(kRagged.size())]);
+        if (dims[name] != scored && is_within(spec, dims, limits)) return dims;
+      }
+    }
+    return std::nullopt;
+  };
+  for (const std::string& name : names) {
+    if (shapes.size() == kMostBeside) break;
+    if (auto dims = draw(name)) shapes.push_back(*std::move(dims));
+  }
+  return shapes;
 }
 
 std::optional<Dims> draw_shape_beyond(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {

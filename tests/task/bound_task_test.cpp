@@ -92,6 +92,26 @@ TEST(HiddenShapes, AreFreshDistinctAndSmall) {
   EXPECT_NE(shapes, draw_hidden_shapes(spec, Seed::from_number(8), 8, 1e5));
 }
 
+TEST(ShapesBeside, DifferFromAScoredShapeInOneDimEach) {
+  const TaskSpec spec = task_of(kLinearTask);
+  std::set<std::string> varied;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto shapes = draw_shapes_beside(spec, Seed::from_number(seed), hidden_limits(2e7));
+    ASSERT_EQ(shapes.size(), 2U);
+    std::set<std::string> names;
+    for (const Dims& dims : shapes) {
+      std::vector<std::string> differing;
+      for (const auto& [name, extent] : dims)
+        if (extent != spec.shapes[0].dims.at(name)) differing.push_back(name);
+      ASSERT_EQ(differing.size(), 1U);
+      names.insert(differing[0]);
+    }
+    EXPECT_EQ(names.size(), 2U);
+    varied.merge(names);
+  }
+  EXPECT_EQ(varied.size(), spec.dim_names.size());
+}
+
 TEST(HiddenShapes, StayInsideTheDomain) {
   const TaskSpec spec =
       task_of(std::string("where = \"K % 16 == 0 && N == 2 * M\"\n") +

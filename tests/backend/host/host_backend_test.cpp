@@ -397,6 +397,23 @@ TEST_F(ToleranceTest, MovesInputsWithinTheirRange) {
           .pass);
 }
 
+TEST_F(ToleranceTest, IsKnownForInputsOfSixteenBits) {
+  for (const char* narrow : {"half", "bfloat16"}) {
+    auto completed = complete_task(
+        backend(), task_of(fmt::format("import torch\n"
+                                       "class Model(torch.nn.Module):\n"
+                                       "    def forward(self, x):\n"
+                                       "        return (x.float() * 2).{0}()\n"
+                                       "def get_inputs():\n    return [torch.randn(32, 64).{0}()]\n",
+                                       narrow)));
+    ASSERT_TRUE(completed.ok()) << completed.error().to_string();
+    const auto reference = backend().make_reference(*completed);
+    const auto sample = draw_sample(**reference, *lathe::bind(*completed, {}), Distribution::kNormal,
+                                    Seed::from_number(3), {});
+    EXPECT_TRUE(sample.ok()) << sample.error().to_string();
+  }
+}
+
 TEST_F(ToleranceTest, AllowsNoOtherDrawOfAModuleThatDrawsNumbers) {
   const std::string drawn = "x * 0 + torch.rand(64, 1, dtype=torch.float64).to(x.dtype)";
   EXPECT_FALSE(judge(drawn, "x * 0", heavy_tails(1)).pass);
