@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar
@@ -164,11 +165,10 @@ class _Settings:
 
     @staticmethod
     def of(url: Optional[str], token: Optional[str], patience_seconds: float) -> "_Settings":
-        return _Settings(
-            (url or os.environ.get("LATHE_URL") or DEFAULT_URL).rstrip("/"),
-            token if token is not None else os.environ.get("LATHE_TOKEN", ""),
-            patience_seconds,
-        )
+        secret = (token if token is not None else os.environ.get("LATHE_TOKEN", "")).strip()  # a file ends a line
+        if not re.fullmatch("[A-Za-z0-9_]*", secret):
+            raise LatheError(0, "bad_token", "the token is none that `lathe serve token add` prints: lathe_ and digits")
+        return _Settings((url or os.environ.get("LATHE_URL") or DEFAULT_URL).rstrip("/"), secret, patience_seconds)
 
     def arguments(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}

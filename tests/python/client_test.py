@@ -178,6 +178,14 @@ class Faults(unittest.TestCase):
                     client.wait("0" * 64)
             server.shutdown()
 
+    def test_a_token_of_a_file_ends_a_line_and_no_error_shows_one(self):
+        self.assertEqual(clients._Settings.of(None, "lathe_12ab\n", 1).token, "lathe_12ab")
+        for bad in ("lathe_1\r\nX-Evil: y", "lathe_\u00e9"):
+            with self.assertRaises(LatheError) as refused:
+                Client("http://localhost:1", bad)
+            self.assertEqual(refused.exception.code, "bad_token")
+            self.assertNotIn(bad, str(refused.exception))
+
     def test_a_token_is_needed_and_never_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             made = subprocess.run(
