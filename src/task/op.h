@@ -51,8 +51,9 @@ struct Numerics {
   double underflow = 0x1p-126;     ///< what a result too small for the format loses: flushed, as hardware's
                                    ///< atomic additions do
   bool sparse_sums = false;        ///< n counts only non-zero terms, for the precision probe
-  bool textbook = false;  ///< values as fp32 gives them by the formulas of textbooks, which overflow (a
-                          ///< softmax without the maximum) or cancel (E[x^2] - E[x]^2): a mistake, for lint
+  bool even_terms = false;  ///< terms are of one size and without a structure: a long sum's roundings cancel
+  bool textbook = false;    ///< values as fp32 gives them by the formulas of textbooks, which overflow (a
+                            ///< softmax without the maximum) or cancel (E[x^2] - E[x]^2): a mistake, for lint
 };
 
 /// A wrong variant of an op that a sound task must reject ("dropped_bias", "shrunk_k",

@@ -120,6 +120,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
                                           const SampleOptions& options) {
   Sample sample{distribution, options.numerics, {}, {}};
   sample.numerics.sparse_sums = distribution == Distribution::kProbe;
+  sample.numerics.even_terms = distribution == Distribution::kNormal;
   const bool extreme = is_extreme(distribution);
   if (extreme && task.spec->reference == ReferenceKind::kNative) return std::optional<Sample>();
   const std::map<std::string, Origin> origins = origins_of_nodes(*task.spec);

@@ -42,6 +42,14 @@ TEST(Sample, LargeInputsHaveRowsOfEqualValues) {
   EXPECT_LT(equal, 40);
 }
 
+TEST(Sample, OnlyNormalInputsMakeEvenTerms) {
+  for (const Distribution distribution : all_distributions()) {
+    const auto sample = draw("y = relu(x)", distribution);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->numerics.even_terms, distribution == Distribution::kNormal) << name(distribution);
+  }
+}
+
 TEST(Sample, OffsetInputsHaveOneMeanFarAboveTheSpread) {
   const auto sample = draw("y = relu(x)", Distribution::kOffset);
   ASSERT_TRUE(sample);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/random.h"
 #include "task/ops/support/gemm.h"
 #include "tests/task/ops/harness.h"
 
@@ -178,6 +179,31 @@ TEST(SumBound, AllowsWhatARunningSumOfNearEqualTermsLoses) {
   const double error = std::fabs(static_cast<double>(sum) - out.data[0]);
   EXPECT_LE(error, out.err[0]);
   EXPECT_GT(error, 5 * std::sqrt(4096.0) * 0x1p-24 * out.data[0]) << "more than a root's";
+}
+
+/// Sixteen running sums of 2^22 random terms stay within the bound of even terms by far, and the
+/// mean of half of them does not. The common bound would have had room for that from 2^23 on.
+TEST(SumBound, OfManyEvenTermsHasRoomForRunningSumsButNotForASample) {
+  constexpr std::size_t kTerms = std::size_t{1} << 22;
+  Rng random(Seed::from_number(1));
+  std::vector<double> terms(kTerms);
+  std::array<float, 16> lanes{};
+  double half = 0;
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    const auto term = static_cast<float>(-std::log(1 - random.uniform()));
+    terms[i] = term;
+    lanes[i % 16] += term;
+    if (i % 128 < 64) half += 2 * term;
+  }
+  float running = 0;
+  for (const float lane : lanes) running += lane;
+  OpCase op_case;
+  op_case.op = "sum";
+  op_case.in = {{static_cast<std::int64_t>(kTerms)}};
+  const Value out = evaluate(op_case, {Value{{static_cast<std::int64_t>(kTerms)}, std::move(terms), {}}},
+                             Numerics{.even_terms = true});
+  EXPECT_LT(std::fabs(running - out.data[0]), 0.3 * out.err[0]);
+  EXPECT_GT(std::fabs(half - out.data[0]), 3 * out.err[0]);
 }
 
 /// An accumulator that starts from the bias rounds it with every term.

@@ -31,10 +31,17 @@ inline constexpr double kFlush = 0x1p-125;
 /// The longest sum that a single running accumulator may compute; longer sums must be split.
 inline constexpr double kSerialTerms = 4096;
 
+/// From so many terms on, what a share of them left out changes would be inside lambda * sqrt(n).
+inline constexpr double kLongSum = 0x1p20;
+/// In place of lambda for a long sum of even terms. Sixteen running sums, whose roundings cancel as
+/// random ones do, come to 0.02; half of the terms left out to n u, which is 1 at 2^24.
+inline constexpr double kEvenLambda = 0.25;
+
 /// The error of a sum of `terms` terms in units of u times the sum of their magnitudes. The
 /// rounding of nearly equal terms is biased and a large term absorbs small ones, so a running sum's
 /// error reaches `terms`; short sums may round each term several times, as split products do.
 inline double sum_factor(const Numerics& numerics, double terms) {
+  if (numerics.even_terms && terms > kLongSum) return kEvenLambda * std::sqrt(terms);
   return std::max(std::min(terms, kSerialTerms), numerics.lambda * std::sqrt(terms));
 }
 
