@@ -24,19 +24,35 @@ bool may_be_the_candidates(const Finding& finding) {
   return finding.outcome == Outcome::kInfra && std::ranges::find(kOthers, finding.reason) == kOthers.end();
 }
 
+/// A candidate's `requires` as an expression over dims alone: a dim hides the device's fact of its
+/// name, as in plans.
+Expr requirement_on(const Candidate& candidate, const TaskSpec& task, const Dims& facts) {
+  std::map<std::string, Expr> known;
+  for (const auto& [name, value] : facts)
+    if (std::ranges::find(task.dim_names, name) == task.dim_names.end())
+      known.emplace(name, Expr::constant(value));
+  return candidate.requirement()->substitute(known);
+}
+
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
 
 }  // namespace
 
-std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed,
-                                                           const std::optional<Expr>& requirement) const {
-  TaskSpec narrowed;
-  if (requirement) {
-    narrowed = *spec_;
-    narrowed.where = narrowed.where ? Expr::apply("&&", *narrowed.where, *requirement) : *requirement;
-  }
-  const TaskSpec& spec = requirement ? narrowed : *spec_;
+std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) const {
+  return draw_hidden(seed, *spec_);
+}
+
+std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const Candidate& candidate,
+                                                           const Dims& facts) const {
+  if (!candidate.requirement()) return draw_hidden(seed);
+  TaskSpec narrowed = *spec_;
+  const Expr requirement = requirement_on(candidate, *spec_, facts);
+  narrowed.where = narrowed.where ? Expr::apply("&&", *narrowed.where, requirement) : requirement;
+  return draw_hidden(seed, narrowed);
+}
+
+std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const TaskSpec& spec) const {
   std::vector<HiddenShape> hidden;
   for (Dims& dims : draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops))
     hidden.push_back({std::move(dims)});
@@ -84,7 +100,8 @@ Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runne
   if (!leaves_out_hidden) return {};
   // Who narrows the domain is examined in what is left of it.
   const Seed own = secret.derive("own domain");
-  return verify_drawn(scope, built, draw_hidden(own, built.candidate.requirement()), own, evidence);
+  return verify_drawn(scope, built, draw_hidden(own, built.candidate, scope.backend.device().facts), own,
+                      evidence);
 }
 
 Finding TaskBench::verify_drawn(const Scope& scope, const BuiltCandidate& built,
@@ -162,7 +179,7 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
 
 Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
                             Evidence& evidence, bool suspicious) const {
-  std::vector<HiddenShape> fresh = draw_hidden(seed, built.candidate.requirement());
+  std::vector<HiddenShape> fresh = draw_hidden(seed, built.candidate, scope.backend.device().facts);
   for (const BenchShape& shape : shapes_) {
     if (shape.hidden) continue;
     if (suspicious)

@@ -98,8 +98,10 @@ class TaskBench {
     bool large = false;
     Coverage coverage = Coverage::kEverything;
   };
-  /// Of the domain, or of the part of it that a candidate's `requires` leaves.
-  std::vector<HiddenShape> draw_hidden(const Seed& seed, const std::optional<Expr>& requirement = {}) const;
+  std::vector<HiddenShape> draw_hidden(const Seed& seed) const;
+  /// Of the part of the domain that the candidate's `requires` leaves on a device of these facts.
+  std::vector<HiddenShape> draw_hidden(const Seed& seed, const Candidate& candidate, const Dims& facts) const;
+  std::vector<HiddenShape> draw_hidden(const Seed& seed, const TaskSpec& domain) const;
   /// At shapes that were drawn for this candidate, each made and built for now.
   Finding verify_drawn(const Scope& scope, const BuiltCandidate& built, const std::vector<HiddenShape>& drawn,
                        const Seed& seed, Evidence& evidence) const;

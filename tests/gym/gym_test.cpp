@@ -548,6 +548,17 @@ TEST_F(GymTest, RequiresNarrowsTheDomainInsteadOfFailing) {
   EXPECT_EQ(nowhere.reason, "domain");
 }
 
+TEST_F(GymTest, ADomainThatHangsOnTheDeviceIsExaminedToo) {
+  backend_.set_fact("threads", 2);
+  FakeKernel kernel = timed(2000);
+  kernel.wrong = "bound";
+  kernel.wrong_rows = 40;
+  const std::string domain = "requires = \"n == 16 || (n == 40 && threads == 2)\"";
+  EXPECT_EQ(verdict_on(kernel, Depth::kVerify, domain).outcome, Outcome::kWrong);
+  EXPECT_EQ(verdict_on(kernel, Depth::kVerify, "requires = \"n == 16 && threads == 2\"").unchecked,
+            std::vector<std::string>{"hidden_shapes"});
+}
+
 TEST_F(GymTest, AScoredShapeThatIsNotCoveredCountsAsTheBestPeer) {
   std::string text = kTwiceTask;
   text.insert(text.find("n = 16 }") + 8, ", { name = \"large\", n = 48 }");

@@ -58,6 +58,7 @@ class FakeBackend final : public Backend {
 
   void set_process_spread(double spread) { device_.process_spread = spread; }
   void set_steady() { device_.steady = true; }
+  void set_fact(const std::string& name, std::int64_t value) { device_.facts[name] = value; }
   /// Memory of its own, of which each workload takes one byte.
   void set_memory(std::int64_t bytes) { device_.memory_bytes = bytes; }
 
