@@ -1,10 +1,10 @@
 #!/bin/sh
 # kernels_on_gpu.sh BIN MODEL ADAPTER OUT: a language model that writes kernels already (ADAPTER) learns by reinforcement
-# which of them are right and fast, on one GPU. `lathe serve` judges on loopback while the model rests; both take turns.
-# Then the adapter is examined against its start on compositions that neither has seen. BIN holds lathe, lathe-lab,
-# lathe-serve, their helpers and lathe-torch with its parts. WORK keeps tasks, stores and the run, which goes on where it
-# was stopped (default: /tmp/lathe-rl). OUT gets logs, seconds.txt, the run's metrics and samples, the adapter, and the
-# exam's samples and table.
+# which of them are right and fast, on one GPU. `lathe serve` judges on loopback between the model's turns. RUNS are the
+# trainings, NAME:SEED or NAME:SEED:RECIPE each; then the adapters are examined against their start on compositions that
+# none has seen. BIN holds lathe, lathe-lab, lathe-serve, their helpers and lathe-torch with its parts. WORK keeps tasks,
+# stores and runs, which go on where they were stopped (default: /tmp/lathe-rl); another model or adapter needs another.
+# OUT gets logs, seconds.txt, the runs' metrics and samples, adapters, and the exam's samples and table.
 set -eu
 
 [ $# -eq 4 ] || { sed -n 's/^# \(kernels_on_gpu.sh [A-Z ]*\):.*/usage: \1/p' "$0" >&2; exit 2; }
@@ -13,7 +13,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-/tmp/lathe-rl}
 device=${DEVICE:-cuda}
 gym_device=${GYM_DEVICE:-$device}  # cuda:1: kernels have a GPU of their own
-seed=${SEED:-33000000} tasks=${TASKS:-400} steps=${STEPS:-20}
+tasks_seed=${SEED:-33000000} tasks=${TASKS:-400} steps=${STEPS:-20} runs=${RUNS:-learned:1}
 compositions=${COMPOSITIONS:-24} samples=${SAMPLES:-16} answer_tokens=${ANSWER_TOKENS:-4096}
 recipe=${RECIPE:-$root/recipes/rl/lm_kernel.toml}
 mkdir -p "$out" "$work"
@@ -28,7 +28,7 @@ trap 'exit 143' TERM
 trap 'exit 130' INT
 
 # Tasks of the exam's compositions are left out of the training's, whatever the seeds.
-[ -e "$work/data/train.jsonl" ] || phase tasks "$bin/lathe" data draft --device "$gym_device" --seed "$seed" --tasks "$tasks" \
+[ -e "$work/data/train.jsonl" ] || phase tasks "$bin/lathe" data draft --device "$gym_device" --seed "$tasks_seed" --tasks "$tasks" \
   --kernels 1 --out "$work/data"
 if [ ! -d "$work/exam" ]; then
   rm -rf "$work/exam.partial"
@@ -55,25 +55,37 @@ done
 url=$(sed -n 's/^listening on //p' "$out/serve.log")
 
 pack() {
-  (cd "$work/run" && tar -czf "$out/run.tar.gz" --exclude='actor-*' --exclude=checkpoint.json --exclude=run.lock \
-    --exclude=./adapter . && { [ ! -d adapter ] || tar -czf "$out/adapter.tar.gz" adapter; })
+  (cd "$work/$1" && tar -czf "$out/$1.tar.gz" --exclude='actor-*' --exclude=checkpoint.json --exclude=run.lock \
+    --exclude=./adapter . && { [ ! -d adapter ] || tar -czf "$out/$1.adapter.tar.gz" adapter; })
 }
-# What there is, also of a run that failed.
-trap 'pack || true; kill "$service" 2>/dev/null || true; wait "$service" 2>/dev/null || true' EXIT
-phase train "$bin/lathe" train "$recipe" --device "$device" --model "$model" --adapter "$adapter" --gym "$url" \
-  --tasks "$work/data/tasks/train" --steps "$steps" --out "$work/run" --resume
-"$bin/lathe" report "$work/run" >/dev/null && cp "$work/run/curves.svg" "$out/"
-pack
+busy() { awk '{ n += 1; s += $1 } END { if (n) printf "%s: the GPU was busy %.0f%% of the time\n", run, s / n }' run="$1"; }
+
+for run in $runs; do
+  label=${run%%:*} seed=$(echo "$run:1" | cut -d: -f2) own=$(echo "$run::" | cut -d: -f3)
+  [ "$label" != none ] || continue
+  # What there is, also of a run that failed.
+  trap 'pack "$label" || true; kill "$service" $(jobs -p) 2>/dev/null || true; wait "$service" 2>/dev/null || true' EXIT
+  nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits -lms 500 >"$out/$label.busy" 2>/dev/null &
+  watch=$!
+  phase "train_$label" "$bin/lathe" train "${own:-$recipe}" --device "$device" --model "$model" --adapter "$adapter" \
+    --gym "$url" --tasks "$work/data/tasks/train" --steps "$steps" --seed "${seed:-1}" --out "$work/$label" --resume
+  kill "$watch" 2>/dev/null || true
+  busy "$label" <"$out/$label.busy" | tee -a "$out/seconds.txt"
+  "$bin/lathe" report "$work/$label" >/dev/null && cp "$work/$label/curves.svg" "$out/$label.svg"
+  pack "$label"
+done
 # The exam times under the GPU's lock, which its model takes to write.
 kill "$service" && wait "$service" || true
 trap - EXIT
 
-# An exam of other adapters or of fewer samples is another one.
-adapters=$(cat "$adapter/adapter_model.safetensors" "$work/run/adapter/adapter_model.safetensors" | cksum | cut -d' ' -f1)
 controls=${CONTROLS:-default}
-for entrant in "start:$adapter" "learned:$work/run/adapter"; do
-  phase "exam_${entrant%%:*}" "$bin/lathe" policy eval "$work/chosen" --device "$gym_device" --policy local \
-    --language kernel --model "$model" --adapter "${entrant#*:}" --label "${entrant%%:*}" --samples "$samples" \
-    --answer-tokens "$answer_tokens" --controls "$controls" --store "$work/store-$samples-$adapters" --out "$out/exam" --window 16
+[ "$samples" -gt 0 ] || exit 0
+for run in start $runs; do
+  label=${run%%:*} from=$work/${run%%:*}/adapter
+  [ "$label" != start ] || from=$adapter
+  [ -d "$from" ] || continue
+  phase "exam_$label" "$bin/lathe" policy eval "$work/chosen" --device "$gym_device" --policy local \
+    --language kernel --model "$model" --adapter "$from" --label "$label" --samples "$samples" \
+    --answer-tokens "$answer_tokens" --controls "$controls" --store "$work/store-$samples" --out "$out/exam" --window 64
   controls=none
 done

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/guard.h"
 
 namespace lathe::lm {
@@ -128,7 +129,13 @@ class LocalEngine final : public Engine {
     for (;;) {
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stopping_ || !queue_.empty() || active_ > 0 || !steps_.empty(); });
+        const auto has_work = [&] { return stopping_ || !queue_.empty() || active_ > 0 || !steps_.empty(); };
+        if (!has_work()) {
+          lock.unlock();
+          end_turn();
+          lock.lock();
+        }
+        changed_.wait(lock, has_work);
         if (stopping_) return Ok{};
         std::erase_if(queue_, [this](const auto& job) {
           if (job->cancelled && job->running == 0) pool_.release(std::exchange(job->prompt_pages, {}));
@@ -138,12 +145,31 @@ class LocalEngine final : public Engine {
           if (row.job && row.job->cancelled) dropped_.push_back(&row);
         ready_.assign(queue_.begin(), queue_.end());
       }
+      begin_turn();
       for (Row* row : std::exchange(dropped_, {})) vacate(*row);
       admit();
       if (active_ > 0) launch();
       if (!steps_.empty() && (active_ == 0 || static_cast<std::int32_t>(steps_.size()) >= runner_->depth()))
         LATHE_CHECK_OK(take_step());
+      if (!turn_is_over()) continue;
+      while (!steps_.empty()) LATHE_CHECK_OK(take_step());
+      end_turn();
     }
+  }
+
+  void begin_turn() {
+    if (!options_.take_turn || turn_) return;
+    turn_ = options_.take_turn();
+    turn_began_ns_ = steady_clock().now_ns();
+  }
+  bool turn_is_over() const {
+    return turn_ &&
+           static_cast<double>(steady_clock().now_ns() - turn_began_ns_) > 1e9 * options_.turn_seconds;
+  }
+  void end_turn() {
+    if (!turn_) return;
+    runner_->settle();
+    turn_.reset();
   }
 
   /// Starts samples of the requests in order as long as there are rows and pages.
@@ -305,6 +331,8 @@ class LocalEngine final : public Engine {
   std::deque<std::vector<std::uint64_t>> steps_;  // under way: the serial of each row
   std::uint64_t last_serial_ = 0;
   std::int32_t active_ = 0;
+  std::shared_ptr<void> turn_;
+  std::int64_t turn_began_ns_ = 0;
 
   std::thread worker_;
 };

@@ -56,6 +56,8 @@ class Runner {
   /// Of the oldest step under way, one for each of its rows; idle ones say nothing of use.
   virtual Result<std::span<const Drawn>> collect() = 0;
   virtual std::int32_t depth() const = 0;
+  /// Waits until nothing of it computes on the device; no step may be under way.
+  virtual void settle() {}
   /// "cpu (2 threads)".
   virtual std::string device() const = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,9 +42,12 @@ struct PromptedAnswer {
 class Actor {
  public:
   virtual ~Actor() = default;
+  using OnAnswer = std::function<void(std::size_t prompt, const Answer& answer)>;
   /// One answer to each prompt; the same seed gives the same answers. Nothing of the actor computes
-  /// on a device any more when it returns: kernels may be timed there until the next call.
-  virtual Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed) = 0;
+  /// on a device any more when it returns: kernels may be timed there until the next call. An actor
+  /// that leaves others their turns there tells of each answer once it has ended.
+  virtual Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed,
+                                             const OnAnswer& on_answer = {}) = 0;
   /// Of each answer's tokens, by the weights that are trained.
   virtual Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const PromptedAnswer> answers) = 0;
@@ -82,6 +86,10 @@ class Gym {
     std::string_view text;
     const Error* unreadable = nullptr;  ///< as the answer's
   };
+  /// A hint that answers to these tasks come soon.
+  virtual void expect(std::span<const std::size_t> /*tasks*/) {}
+  /// A hint that the next judge() has this question among its own: it may be judged from now on.
+  virtual void begin(const Question& /*question*/) {}
   /// In the order of the questions. What nothing is known of is INFRA. Errors: kCancelled, and what
   /// keeps the gym from judging anything.
   virtual Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) = 0;

@@ -147,7 +147,8 @@ ChoiceNet ChoiceActor::rollout_net() const {
   return net;
 }
 
-Result<std::vector<Answer>> ChoiceActor::sample(std::span<const Prompt> prompts, const Seed& seed) {
+Result<std::vector<Answer>> ChoiceActor::sample(std::span<const Prompt> prompts, const Seed& seed,
+                                                const OnAnswer&) {
   const ChoiceNet rounded = rollout_net();
   std::map<std::string, Scored> by_rounded;
   Rng rng(seed);

@@ -23,7 +23,8 @@ class ChoiceActor final : public Actor {
  public:
   ChoiceActor(const ScheduleTable& table, const Seed& seed, const ChoiceActorOptions& options);
 
-  Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed) override;
+  Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed,
+                                     const OnAnswer& on_answer = {}) override;
   Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const PromptedAnswer> answers) override;
   Result<double> add_gradient(std::span<const PromptedAnswer> answers,

@@ -1,8 +1,7 @@
 #include "rl/live_gym.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <utility>
 
 #include "gym/cancellable.h"
 
@@ -27,74 +26,96 @@ Verdict lost(const TaskSpec& task, std::string_view text, const Error& why) {
 LiveGym::LiveGym(std::vector<std::shared_ptr<const TaskSpec>> tasks, Evaluator& evaluator, CancelToken cancel)
     : tasks_(std::move(tasks)), evaluator_(evaluator), cancel_(std::move(cancel)), peers_(tasks_.size()) {}
 
+void LiveGym::expect(std::span<const std::size_t> tasks) {
+  for (const std::size_t task : tasks)
+    if (peers_[task].empty()) ask_for_peer(task);
+}
+
+void LiveGym::begin(const Question& question) {
+  case_of(question);
+  submit();
+}
+
 Result<std::vector<Verdict>> LiveGym::judge(std::span<const Question> questions, const Seed&) {
-  std::vector<Case> cases;
-  std::vector<std::size_t> case_of;
-  std::map<std::tuple<std::size_t, std::string_view, bool>, std::size_t> known;
-  for (const Question& question : questions) {
-    const auto [found, fresh] =
-        known.try_emplace({question.task, question.text, question.unreadable != nullptr}, cases.size());
-    if (fresh) cases.push_back({&question});
-    case_of.push_back(found->second);
-  }
-  for (std::size_t next = 0; next < cases.size() || !under_way_.empty();) {
+  std::vector<std::size_t> asked;
+  for (const Question& question : questions) asked.push_back(case_of(question));
+  auto verdicts = judge_cases(asked);
+  cases_.clear();
+  known_.clear();
+  submitted_ = 0;
+  return verdicts;
+}
+
+Result<std::vector<Verdict>> LiveGym::judge_cases(std::span<const std::size_t> asked) {
+  while (submitted_ < cases_.size() || !under_way_.empty()) {
     if (cancel_.cancelled()) {
       withdraw();
       return cancelled_error();
     }
-    if (next < cases.size()) {
-      const Status submitted = submit(cases[next], next);
-      if (!submitted.ok() && submitted.error().code == ErrorCode::kBusy && !under_way_.empty()) {
-        take(cases, kBetweenLooks);
-        continue;
-      }
-      if (!submitted.ok()) cases[next].verdict = submitted.error();
-      ++next;
-      continue;
-    }
-    take(cases, kBetweenLooks);
+    submit();
+    take(kBetweenLooks);
   }
-  LATHE_CHECK_OK(find_peers(cases));
+  LATHE_CHECK_OK(find_peers());
   const auto nobody_answers = [](const Case& one) {
     if (one.verdict.ok()) return false;
     const ErrorCode code = one.verdict.error().code;
     return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout;
   };
-  if (!cases.empty() && std::ranges::all_of(cases, nobody_answers)) return cases.front().verdict.error();
+  if (!cases_.empty() && std::ranges::all_of(cases_, nobody_answers)) return cases_.front().verdict.error();
   std::vector<Verdict> verdicts;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const Result<Verdict>& verdict = cases[case_of[i]].verdict;
-    verdicts.push_back(verdict.ok() ? *verdict
-                                    : lost(*tasks_[questions[i].task], questions[i].text, verdict.error()));
+  for (const std::size_t number : asked) {
+    const Case& one = cases_[number];
+    verdicts.push_back(one.verdict.ok() ? *one.verdict
+                                        : lost(*tasks_[one.task], one.text, one.verdict.error()));
   }
   return verdicts;
 }
 
-Status LiveGym::submit(const Case& one, std::size_t number) {
-  const Question& question = *one.question;
-  EvaluationRequest request{.task = tasks_[question.task],
-                            .text = std::string(question.text),
-                            .depth = Depth::kScreen,
-                            .deadline_seconds = kJudgingSeconds,
-                            .cancel = cancel_};
-  if (question.unreadable != nullptr) request.unreadable = *question.unreadable;
-  LATHE_TRY(const Ticket ticket, evaluator_.submit(std::move(request)));
-  under_way_.emplace_back(ticket, number);
-  return Ok{};
+std::size_t LiveGym::case_of(const Question& question) {
+  const auto [found, fresh] = known_.try_emplace(
+      {question.task, std::string(question.text), question.unreadable != nullptr}, cases_.size());
+  if (fresh) {
+    Case& one = cases_.emplace_back(Case{question.task, std::string(question.text), {}});
+    if (question.unreadable != nullptr) one.unreadable = *question.unreadable;
+  }
+  return found->second;
+}
+
+void LiveGym::submit() {
+  for (; submitted_ < cases_.size(); ++submitted_) {
+    Case& one = cases_[submitted_];
+    EvaluationRequest request{.task = tasks_[one.task],
+                              .text = one.text,
+                              .depth = Depth::kScreen,
+                              .deadline_seconds = kJudgingSeconds,
+                              .cancel = cancel_};
+    if (one.unreadable) request.unreadable = *one.unreadable;
+    const auto ticket = evaluator_.submit(std::move(request));
+    if (ticket.ok())
+      under_way_.emplace_back(*ticket, submitted_);
+    else if (ticket.error().code == ErrorCode::kBusy && !under_way_.empty())
+      return;
+    else
+      one.verdict = ticket.error();
+  }
 }
 
 /// The next verdict, if one comes in time.
-void LiveGym::take(std::vector<Case>& cases, double patience_seconds) {
+void LiveGym::take(double patience_seconds) {
+  if (under_way_.empty()) return;
   std::optional<Evaluated> evaluated = evaluator_.poll(patience_seconds);
   if (!evaluated) return;
   const auto found = std::ranges::find(under_way_, evaluated->ticket, &std::pair<Ticket, std::size_t>::first);
   if (found == under_way_.end()) return;
-  Case& one = cases[found->second];
+  Case& one = cases_[found->second];
   one.verdict = std::move(evaluated->verdict);
   under_way_.erase(found);
   // While the gym has the task ready, and beside what else it judges.
-  if (lacks_peer(one) && asked_.insert(one.question->task).second)
-    evaluator_.prepare(tasks_[one.question->task]);
+  if (lacks_peer(one)) ask_for_peer(one.task);
+}
+
+void LiveGym::ask_for_peer(std::size_t task) {
+  if (asked_.insert(task).second) evaluator_.prepare(tasks_[task]);
 }
 
 /// Waits for the end of what the cancel token has ended, so that no later call meets it.
@@ -104,14 +125,14 @@ void LiveGym::withdraw() {
 }
 
 /// Of the tasks of which an answer has passed. A task whose peers cannot be timed tells nothing.
-Status LiveGym::find_peers(std::vector<Case>& cases) {
+Status LiveGym::find_peers() {
   asked_.clear();
-  for (Case& one : cases) {
+  for (Case& one : cases_) {
     if (!lacks_peer(one)) continue;
-    const auto baselines = evaluator_.baselines(tasks_[one.question->task], cancel_);
+    const auto baselines = evaluator_.baselines(tasks_[one.task], cancel_);
     if (cancel_.cancelled()) return cancelled_error();
     if (baselines.ok())
-      peers_[one.question->task] = baselines->best;
+      peers_[one.task] = baselines->best;
     else
       one.verdict = baselines.error();
   }

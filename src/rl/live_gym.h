@@ -1,10 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +30,9 @@ class LiveGym final : public Gym {
   std::size_t tasks() const override { return tasks_.size(); }
   std::string_view task_name(std::size_t task) const override { return tasks_[task]->name; }
   std::string_view peer(std::size_t task) const override { return peers_[task]; }
+  /// Has their peers timed meanwhile.
+  void expect(std::span<const std::size_t> tasks) override;
+  void begin(const Question& question) override;
   /// The seed is not used: a real gym draws its inputs in secret. Errors: kUnavailable where nobody
   /// judges any of them.
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override;
@@ -34,16 +40,24 @@ class LiveGym final : public Gym {
  private:
   /// A text of a task, and what became of it.
   struct Case {
-    const Question* question = nullptr;
+    std::size_t task = 0;
+    std::string text;
+    std::optional<Error> unreadable;
     Result<Verdict> verdict = Error{};
   };
-  Status submit(const Case& one, std::size_t number);
-  void take(std::vector<Case>& cases, double patience_seconds);
+  /// The number of its case, which is new where nobody has asked for that text of that task.
+  std::size_t case_of(const Question& question);
+  /// Verdicts of the cases of these numbers, once all that are known have one.
+  Result<std::vector<Verdict>> judge_cases(std::span<const std::size_t> asked);
+  /// Puts cases under way, as many as the gym takes.
+  void submit();
+  void take(double patience_seconds);
   void withdraw();
-  Status find_peers(std::vector<Case>& cases);
+  Status find_peers();
+  void ask_for_peer(std::size_t task);
   /// An answer has passed, and the task's peer is not known.
   bool lacks_peer(const Case& one) const {
-    return one.verdict.ok() && one.verdict->passed() && peers_[one.question->task].empty();
+    return one.verdict.ok() && one.verdict->passed() && peers_[one.task].empty();
   }
 
   std::vector<std::shared_ptr<const TaskSpec>> tasks_;
@@ -51,6 +65,9 @@ class LiveGym final : public Gym {
   CancelToken cancel_;
   std::vector<std::string> peers_;  ///< [task]; empty: not known yet
   std::set<std::size_t> asked_;     ///< tasks whose peers are being timed
+  std::vector<Case> cases_;         ///< up to the next judge()'s end
+  std::map<std::tuple<std::size_t, std::string, bool>, std::size_t> known_;  ///< in `cases_`
+  std::size_t submitted_ = 0;                                                ///< of `cases_`
   std::vector<std::pair<Ticket, std::size_t>> under_way_;
 };
 

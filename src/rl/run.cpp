@@ -139,7 +139,9 @@ class Loop {
     std::vector<Rollout> rollouts;
     Rng rng(seed("tasks"));
     std::vector<Prompt> prompts;
-    for (const std::size_t task : draw_tasks(rng)) {
+    const std::vector<std::size_t> tasks = draw_tasks(rng);
+    gym_.expect(tasks);
+    for (const std::size_t task : tasks) {
       Prompt prompt{.task = task};
       if (recipe_.exemplars > 0)
         prompt.shown = exemplars_.draw(task, recipe_, rng), prompt.use = HistoryUse::kExemplars;
@@ -165,17 +167,22 @@ class Loop {
 
   Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, std::int64_t turn, StepMetrics& step) {
     const Stopwatch watch(step.rollout_seconds);
-    return actor_.sample(prompts, seed("answers").derive("turn", static_cast<std::uint64_t>(turn)));
+    return actor_.sample(
+        prompts, seed("answers").derive("turn", static_cast<std::uint64_t>(turn)),
+        [&](std::size_t i, const Answer& answer) { gym_.begin(question(prompts[i], answer)); });
   }
 
-  /// Meanwhile the actor rests (Actor::sample), so kernels may be timed where it computes.
+  static Gym::Question question(const Prompt& prompt, const Answer& answer) {
+    return {prompt.task, answer.text, answer.unreadable ? &*answer.unreadable : nullptr};
+  }
+
+  /// Of what is not judged yet. Meanwhile the actor rests (Actor::sample), so kernels may be timed
+  /// where it computes.
   Result<std::vector<Verdict>> judge(const std::vector<Prompt>& prompts, const std::vector<Answer>& answers,
                                      std::int64_t turn, StepMetrics& step) {
     const Stopwatch watch(step.judging_seconds);
     std::vector<Gym::Question> questions;
-    for (std::size_t i = 0; i < prompts.size(); ++i)
-      questions.push_back(
-          {prompts[i].task, answers[i].text, answers[i].unreadable ? &*answers[i].unreadable : nullptr});
+    for (std::size_t i = 0; i < prompts.size(); ++i) questions.push_back(question(prompts[i], answers[i]));
     return gym_.judge(questions, seed("gym").derive("turn", static_cast<std::uint64_t>(turn)));
   }
 

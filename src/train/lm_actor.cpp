@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/guard.h"
 #include "lm/open_model.h"
 #include "model/chat_tokens.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::string_view kNumbers = "actor-";  // how files of states begin
 constexpr double kPatienceSeconds = 600;
+constexpr double kBetweenLooks = 0.02;  // at one request of several, in seconds
 
 std::vector<double> to_doubles(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -31,6 +33,23 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+/// Of the learner: while it lives nobody times anything on the device.
+class LmActor::Turn {
+ public:
+  explicit Turn(const LmActor& actor)
+      : device_(actor.learner_.decoder().options().device),
+        held_(actor.options_.take_turn ? actor.options_.take_turn() : nullptr) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (held_) at::accelerator::synchronizeDevice(device_.index());
+  }
+
+ private:
+  const at::Device device_;
+  const std::shared_ptr<void> held_;
+};
 
 Result<std::unique_ptr<LmActor>> LmActor::create(std::shared_ptr<const LmTasks> tasks, Learner learner,
                                                  TextCoding coding, const LmActorOptions& options) {
@@ -103,6 +122,7 @@ Result<std::vector<LmActor::Key>> LmActor::keys_of(std::span<const rl::PromptedA
 
 Status LmActor::follow() {
   if (!engine_is_behind_) return Ok{};
+  const Turn turn(*this);
   const lm::DecoderOptions& trained = learner_.decoder().options();
   if (engine_) {
     LATHE_CHECK_OK(drawing_->replace_weights(learner_.weights()));
@@ -130,6 +150,7 @@ Status LmActor::follow() {
                    .vocab = static_cast<std::int32_t>(learner_.decoder().config().vocab),
                    .context = runner_options.context,
                    .max_batch = runner_options.max_batch};
+    engine.take_turn = options_.take_turn;
     engine.token_bytes = [tokenizer = *coding_.tokenizer](TokenId token) { return tokenizer.bytes(token); };
     engine_ = lm::make_local_engine(std::move(runner), std::move(engine));
   }
@@ -167,13 +188,16 @@ Result<rl::Answer> LmActor::answer_of(std::size_t task, const Sample& sample) co
   return answer;
 }
 
-Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prompts, const Seed& seed) {
-  LATHE_TRY(std::vector<rl::Answer> answers, without_exceptions([&] { return draw(prompts, seed); }));
+Result<std::vector<rl::Answer>> LmActor::sample(std::span<const rl::Prompt> prompts, const Seed& seed,
+                                                const OnAnswer& on_answer) {
+  const OnAnswer& tell = options_.judged_meanwhile ? on_answer : OnAnswer();
+  LATHE_TRY(std::vector<rl::Answer> answers, without_exceptions([&] { return draw(prompts, seed, tell); }));
   LATHE_CHECK_OK(without_exceptions([&] { return rest(); }));
   return answers;
 }
 
-Result<std::vector<rl::Answer>> LmActor::draw(std::span<const rl::Prompt> prompts, const Seed& seed) {
+Result<std::vector<rl::Answer>> LmActor::draw(std::span<const rl::Prompt> prompts, const Seed& seed,
+                                              const OnAnswer& on_answer) {
   LATHE_CHECK_OK(follow());
   struct Group {
     std::size_t first = 0, count = 0;  // of prompts
@@ -194,15 +218,23 @@ Result<std::vector<rl::Answer>> LmActor::draw(std::span<const rl::Prompt> prompt
     LATHE_TRY(groups[g].request, engine_->submit(std::move(request)));
   }
   std::vector<rl::Answer> answers(prompts.size());
-  for (const Group& group : groups)
-    for (bool done = false; !done;) {
-      LATHE_TRY(const GenerationNews news, engine_->wait(group.request, kPatienceSeconds));
-      for (const Sample& sample : news.samples) {
-        LATHE_TRY(answers[group.first + static_cast<std::size_t>(sample.index)],
-                  answer_of(prompts[group.first].task, sample));
-      }
-      done = news.done;
+  std::int64_t last_news_ns = steady_clock().now_ns();
+  for (std::size_t g = 0; !groups.empty(); ++g) {
+    const Group& group = groups[g %= groups.size()];
+    const auto news = engine_->wait(group.request, kBetweenLooks);
+    if (!news.ok()) {
+      const auto waited_ns = static_cast<double>(steady_clock().now_ns() - last_news_ns);
+      if (news.error().code == ErrorCode::kTimeout && waited_ns < 1e9 * kPatienceSeconds) continue;
+      return news.error();
     }
+    last_news_ns = steady_clock().now_ns();
+    for (const Sample& sample : news->samples) {
+      const std::size_t i = group.first + static_cast<std::size_t>(sample.index);
+      LATHE_TRY(answers[i], answer_of(prompts[group.first].task, sample));
+      if (on_answer) on_answer(i, answers[i]);
+    }
+    if (news->done) groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
+  }
   return answers;
 }
 
@@ -301,6 +333,7 @@ void LmActor::find_out(std::span<const Key> keys) {
 Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
     std::span<const rl::PromptedAnswer> answers) {
   return without_exceptions([&]() -> Result<std::vector<std::vector<double>>> {
+    const Turn turn(*this);
     LATHE_TRY(const std::vector<Key> keys, keys_of(answers));
     find_out(keys);
     std::vector<std::vector<double>> all;
@@ -313,6 +346,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
                                      std::span<const std::vector<double>> by_log_probability,
                                      double entropy) {
   return without_exceptions([&]() -> Result<double> {
+    const Turn turn(*this);
     if (entropy > 0 && !written_.front().grammar)
       return invalid("the entropy of answers without a grammar has no gradient", "train with entropy = 0");
     struct Share {
@@ -360,6 +394,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
 }
 
 double LmActor::update(double learning_rate, double clip_norm) {
+  const Turn turn(*this);
   const double norm = learner_.parameters().clip(clip_norm);
   learner_.parameters().update(options_.optimizer, learning_rate, updates_++);
   known_.clear();

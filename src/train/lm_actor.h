@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,11 @@ struct LmActorOptions {
   std::int64_t longest_prompt = 0;      ///< tokens, where later prompts are longer than first ones
   AdamW optimizer = {.beta2 = 0.999};
   std::string base_name = {};  ///< of the model, for the adapter's card
+  /// Answers may be judged while others are written: elsewhere, or on this device by turns.
+  bool judged_meanwhile = false;
+  /// Waits for a turn on a device where others time kernels; whatever computes there holds what it
+  /// gives. Empty: nobody times anything there while the actor computes.
+  std::function<std::shared_ptr<void>()> take_turn = {};
 };
 
 /// A language model that answers to the tasks of a gym. Its engine draws tokens at temperature 1
@@ -37,7 +43,8 @@ class LmActor final : public rl::Actor {
   static Result<std::unique_ptr<LmActor>> create(std::shared_ptr<const LmTasks> tasks, Learner learner,
                                                  TextCoding coding, const LmActorOptions& options);
 
-  Result<std::vector<rl::Answer>> sample(std::span<const rl::Prompt> prompts, const Seed& seed) override;
+  Result<std::vector<rl::Answer>> sample(std::span<const rl::Prompt> prompts, const Seed& seed,
+                                         const OnAnswer& on_answer = {}) override;
   Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const rl::PromptedAnswer> answers) override;
   Result<double> add_gradient(std::span<const rl::PromptedAnswer> answers,
@@ -85,9 +92,11 @@ class LmActor final : public rl::Actor {
   Result<std::vector<TokenId>> asked(const rl::Prompt& prompt);
   Result<std::vector<Key>> keys_of(std::span<const rl::PromptedAnswer> answers);
 
+  class Turn;
   Status follow();      ///< the engine takes the learner's weights
   Status rest() const;  ///< until nothing computes any more
-  Result<std::vector<rl::Answer>> draw(std::span<const rl::Prompt> prompts, const Seed& seed);
+  Result<std::vector<rl::Answer>> draw(std::span<const rl::Prompt> prompts, const Seed& seed,
+                                       const OnAnswer& on_answer);
   Result<GenerationRequest> request_of(const rl::Prompt& prompt);
   Result<rl::Answer> answer_of(std::size_t task, const Sample& sample) const;
 

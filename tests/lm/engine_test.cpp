@@ -1,8 +1,10 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "lm/open_model.h"
 #include "tests/lm/tiny_model.h"
@@ -244,6 +246,43 @@ TEST_F(EngineTest, CancelledRequestsGiveTheirPagesBack) {
   }
   EXPECT_THAT(run(*small, request_of(100, 100, {.temperature = 0})).front().tokens, SizeIs(100))
       << "needs all pages";
+}
+
+/// Whoever holds it may compute.
+struct Device {
+  std::timed_mutex mutex;
+  int turns = 0;
+
+  std::shared_ptr<void> take() {
+    mutex.lock();
+    ++turns;
+    return {this, [](Device* device) { device->mutex.unlock(); }};
+  }
+};
+
+TEST_F(EngineTest, LetsOthersHaveTheDeviceBetweenSteps) {
+  Device device;
+  const auto sharing = tiny_engine(decoder_, {.take_turn = [&] { return device.take(); }});
+  const auto request = request_of(5, 60, {.seed = 3}, 4);
+  const auto number = sharing->submit(request).value();
+  int others = 0;
+  std::vector<Sample> samples;
+  for (bool done = false; !done;) {
+    const auto news = sharing->wait(number, 0);
+    if (!news.ok() && device.mutex.try_lock_for(std::chrono::seconds(10))) ++others, device.mutex.unlock();
+    if (!news.ok()) continue;
+    samples.insert(samples.end(), news->samples.begin(), news->samples.end());
+    done = news->done;
+  }
+  EXPECT_GT(device.turns, 10) << "of no length here";
+  EXPECT_GT(others, 0);
+  ASSERT_TRUE(device.mutex.try_lock_for(std::chrono::seconds(10))) << "an idle engine holds nothing";
+  device.mutex.unlock();
+  std::ranges::sort(samples, {}, &Sample::index);
+  auto alone = run(*engine_, request);
+  std::ranges::sort(alone, {}, &Sample::index);
+  ASSERT_THAT(alone, SizeIs(samples.size()));
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(samples[i].tokens, alone[i].tokens);
 }
 
 TEST_F(EngineTest, WaitingHasAnEnd) {

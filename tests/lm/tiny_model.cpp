@@ -41,6 +41,8 @@ std::unique_ptr<Engine> tiny_engine(std::shared_ptr<const Decoder> decoder, cons
   engine.token_bytes = [](TokenId token) {
     return std::string_view("abcdefghijklmnopqrstuvwxyz").substr(static_cast<std::size_t>(token % 26), 1);
   };
+  engine.take_turn = options.take_turn;
+  engine.turn_seconds = 0;
   return make_local_engine(make_runner(std::move(decoder), runner).value(), engine);
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct TinyEngine {
   std::int32_t context = 200;
   std::int32_t pages = 200;
   std::vector<TokenId> end_tokens = {};
+  std::function<std::shared_ptr<void>()> take_turn = {};
 };
 /// On the decoder's device. Token t writes the letter 'a' + t % 26.
 std::unique_ptr<Engine> tiny_engine(std::shared_ptr<const Decoder> decoder, const TinyEngine& options = {});

@@ -70,6 +70,38 @@ TEST_F(LiveGymTest, AsksForPeersWhileOthersAreJudged) {
   EXPECT_THAT(in_flight, ElementsAre(2));
 }
 
+TEST_F(LiveGymTest, JudgesWhatHasBegunOnceAndThatAlone) {
+  std::string text = "2";
+  gym_.begin({0, text});
+  text = "gone from here";
+  gym_.begin({1, "wrong"});
+  EXPECT_EQ(evaluator_.in_flight(), 2) << "before anybody asks for verdicts";
+  EXPECT_THAT(outcomes({{1, "wrong"}, {0, "2"}, {0, "wrong"}}),
+              ElementsAre(Outcome::kWrong, Outcome::kPass, Outcome::kWrong));
+  EXPECT_THAT(evaluator_.requests, SizeIs(3));
+  EXPECT_THAT(outcomes({{0, "2"}}), ElementsAre(Outcome::kPass));
+  EXPECT_THAT(evaluator_.requests, SizeIs(4)) << "another step's question";
+}
+
+TEST_F(LiveGymTest, WhatBeganInAFullGymWaitsForItsTurn) {
+  evaluator_.room = 1;
+  for (const char* const text : {"2", "3", "4"}) gym_.begin({0, text});
+  EXPECT_EQ(evaluator_.in_flight(), 1);
+  EXPECT_THAT(outcomes({{0, "2"}, {0, "3"}, {0, "4"}}),
+              ElementsAre(Outcome::kPass, Outcome::kPass, Outcome::kPass));
+}
+
+TEST_F(LiveGymTest, AsksForPeersOfTheTasksThatItExpects) {
+  int prepared = 0;
+  evaluator_.on_prepare = [&] { ++prepared; };
+  gym_.expect(std::vector<std::size_t>{0, 1, 0});
+  EXPECT_EQ(prepared, 2);
+  ASSERT_TRUE(judge({{0, "2"}, {1, "wrong"}}).ok());
+  EXPECT_EQ(prepared, 2);
+  gym_.expect(std::vector<std::size_t>{0, 1});
+  EXPECT_EQ(prepared, 3) << "the peer of one is known";
+}
+
 TEST_F(LiveGymTest, EndsWhereEveryVerdictIsLate) {
   const auto verdicts = judge({{0, "late"}, {1, "late"}});
   ASSERT_FALSE(verdicts.ok());

@@ -259,6 +259,39 @@ TEST(RunRl, AnErrorOfTheGymEndsARunThatGoesOnFromTheStepBefore) {
   EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl"));
 }
 
+/// One of a table that keeps what it was told to expect, and when.
+class ExpectingGym final : public Gym {
+ public:
+  explicit ExpectingGym(const ScheduleTable& table) : gym_(table) {}
+  std::size_t tasks() const override { return gym_.tasks(); }
+  std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
+  void expect(std::span<const std::size_t> tasks) override { expected.insert(tasks.begin(), tasks.end()); }
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
+    std::set<std::size_t> asked;
+    for (const Question& question : questions) asked.insert(question.task);
+    EXPECT_EQ(expected, asked);
+    expected.clear();
+    return gym_.judge(questions, seed);
+  }
+
+  std::set<std::size_t> expected;
+
+ private:
+  TableGym gym_;
+};
+
+TEST(RunRl, TheGymKnowsAStepsTasksBeforeTheyAreAnswered) {
+  const ScheduleTable table = made_up_table(9);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 5;
+  recipe.prompts = 3;
+  ExpectingGym gym(table);
+  ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
+  RlRun options{.recipe = recipe, .tasks = all_tasks(table), .folder = folder()};
+  ASSERT_TRUE(run_rl(options, actor, gym).ok());
+}
+
 TEST(RunRl, TextsOfSamplesAreBoundedAndEachIsToldOnceAStep) {
   const ScheduleTable table = made_up_table(2);
   RlRecipe recipe = recipe_of();

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <map>
 
 #include "base/fd.h"
 #include "rl/live_gym.h"
@@ -184,6 +186,44 @@ TEST_P(FreeAnswers, RaiseTheRewardOnALiveGymAndDoNotWhereRewardsAreShuffled) {
     }
   EXPECT_GT(*std::ranges::min_element(gains[0]), 0.15) << testing::PrintToString(gains[0]);
   EXPECT_LT(mean(gains[1]), 0.1) << testing::PrintToString(gains[1]);
+}
+
+TEST(FreeAnswer, AreToldAsTheyEndWhereOthersMayJudgeMeanwhile) {
+  const auto prompts = letter_prompts();
+  for (const bool meanwhile : {false, true}) {
+    const auto actor = tiny_actor(std::make_shared<LetterTasks>(2), false, 1,
+                                  {.longest_prompt = 64, .judged_meanwhile = meanwhile});
+    std::map<std::size_t, std::string> told;
+    const auto answers = actor->sample(
+        prompts, Seed::from_number(1),
+        [&](std::size_t i, const rl::Answer& one) { EXPECT_TRUE(told.emplace(i, one.text).second); });
+    ASSERT_TRUE(answers.ok()) << answers.error().to_string();
+    EXPECT_EQ(told.size(), meanwhile ? answers->size() : 0);
+    for (const auto& [i, text] : told) EXPECT_EQ(text, (*answers)[i].text);
+  }
+}
+
+TEST(FreeAnswer, HoldTheDeviceWhileSomethingOfThemComputesAndNotAfterwards) {
+  struct Held {
+    std::atomic<int> now = 0, turns = 0;
+  };
+  const auto held = std::make_shared<Held>();
+  auto actor = tiny_actor(std::make_shared<LetterTasks>(2), false, 1,
+                                {.longest_prompt = 64, .take_turn = [held] {
+                                   ++held->now, ++held->turns;
+                                   return std::shared_ptr<void>(held.get(), [held](void*) { --held->now; });
+                                 }});
+  const auto prompts = letter_prompts();
+  const auto answers = *actor->sample(prompts, Seed::from_number(1));
+  const int drawn = held->turns;
+  EXPECT_GT(drawn, 0);
+  const auto asked = prompted(prompts, answers);
+  ASSERT_TRUE(actor->log_probabilities(asked).ok());
+  ASSERT_TRUE(actor->add_gradient(asked, random_weights(answers), 0).ok());
+  (void)actor->update(1e-3, 1);
+  EXPECT_GE(held->turns, drawn + 3);
+  actor.reset();
+  EXPECT_EQ(held->now, 0);
 }
 
 TEST(FreeAnswer, CutOnesFailAndLostOnesAreDroppedAndCounted) {

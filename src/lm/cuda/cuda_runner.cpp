@@ -267,6 +267,7 @@ class CudaRunner final : public Runner {
   }
 
   std::int32_t depth() const override { return kDepth; }
+  void settle() override { require(cudaStreamSynchronize(stream_.stream()), "end a step"); }
   std::string device() const override {
     return fmt::format("cuda: {}", static_cast<const char*>(at::cuda::getCurrentDeviceProperties()->name));
   }

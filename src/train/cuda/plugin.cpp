@@ -1,8 +1,11 @@
 // The GPU's part of training, beside lathe-torch-train: TokenKernels for bf16 on CUDA.
 
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include <cstring>
 
 #include "train/cuda/kernels.h"
 #include "train/token_kernels.h"
@@ -146,4 +149,12 @@ lathe_train_cuda_kernels() {
       cuda_gate,      cuda_gate_backward,     cuda_rotate, cuda_add_norm, cuda_add_norm_backward,
       cuda_log_probs, cuda_log_probs_backward};
   return &kernels;
+}
+
+/// To 16 bytes. False: the driver has none.
+extern "C" __attribute__((visibility("default"))) bool lathe_train_cuda_uuid(char* bytes) {
+  const cudaDeviceProp* const properties = at::cuda::getCurrentDeviceProperties();
+  if (!properties) return false;
+  std::memcpy(bytes, properties->uuid.bytes, sizeof properties->uuid.bytes);
+  return true;
 }

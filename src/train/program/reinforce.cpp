@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "backend/device_lane.h"
 #include "base/guard.h"
 #include "base/process.h"
 #include "base/stop_signals.h"
@@ -20,6 +21,7 @@
 #include "rl/live_gym.h"
 #include "rl/run.h"
 #include "serve/client/remote_gym.h"
+#include "train/gpu.h"
 #include "train/lm_actor.h"
 #include "train/lm_recipe.h"
 
@@ -33,6 +35,8 @@ constexpr const char* kLearned = "learned";
 struct ActorSource {
   const LmRecipe& recipe;
   const Placement& placement;
+  /// Of the GPU that the model computes on, for whoever times kernels there; null: nobody does.
+  std::shared_ptr<DeviceLane> lane = nullptr;
 
   Result<OpenedModel> open() const {
     return open_model({.model = recipe.model, .system = {}, .seed = recipe.rl.seed}, placement.decoder);
@@ -51,11 +55,30 @@ Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedMod
   LATHE_TRY(Learner made, learner());
   made.use(*source.placement.kernels);
   const bool later_turns = recipe.kernels && recipe.rl.turns > 1;
-  return LmActor::create(std::move(tasks), std::move(made), std::move(opened.coding),
-                         {.tokens_at_once = recipe.tokens_at_once,
-                          .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
-                          .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
-                          .base_name = recipe.model});
+  LmActorOptions options{.tokens_at_once = recipe.tokens_at_once,
+                         .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
+                         .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
+                         .base_name = recipe.model,
+                         .judged_meanwhile = source.lane != nullptr};
+  if (source.lane)
+    options.take_turn = [lane = source.lane] {
+      return std::make_shared<DeviceLane::Lease>(
+          lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock));
+    };
+  return LmActor::create(std::move(tasks), std::move(made), std::move(opened.coding), options);
+}
+
+/// The lane of the model's GPU, which a gym on this machine shares by the GPU's UUID. Null where the
+/// model computes on a processor, whose timings it would disturb at every moment, and where
+/// processes cannot take turns.
+std::shared_ptr<DeviceLane> lane_of(const Placement& placement) {
+  if (!placement.decoder.device.is_cuda()) return nullptr;
+  const auto uuid = uuid_of_gpu();
+  if (!uuid.ok()) return nullptr;
+  auto lane = std::make_shared<DeviceLane>(DeviceLane::Grain::kBlock, *uuid);
+  if (lane->unshared().empty()) return lane;
+  cli::print_error("answers are judged once all are written: {}\n", lane->unshared());
+  return nullptr;
 }
 
 /// What, beside the recipe's text, decides the weights that come out.
@@ -222,7 +245,7 @@ Result<int> learn_kernels(const Beginning& beginning) {
   LATHE_TRY(const auto service,
             serve::RemoteGym::connect({.url = options.gym, .token = take_variable("LATHE_TOKEN")}, warnings,
                                       cancelled_by_signals()));
-  const ActorSource source{recipe, placement};
+  const ActorSource source{recipe, placement, lane_of(placement)};
   LATHE_TRY(OpenedModel opened, source.open());
   if (!opened.coding.tokenizer) return invalid("the model has no tokenizer", "name a model that has one");
   LATHE_TRY(const std::shared_ptr<const KernelTasks> tasks,
