@@ -86,7 +86,9 @@ struct LedgerChanges {
   std::vector<Name> looks;
   std::int64_t max_all = 0;  ///< most of all clients together; further ones are kRefused
   std::int64_t unix_ms = 0;  ///< now
-  bool probe = false;        ///< writes a few bytes that change nothing: whether the ledger takes any
+  /// Whether the ledger takes what a submission and its verdict need: writes 64 KiB of no meaning,
+  /// and leaves nothing of them. Less may fit into room that files have already.
+  bool probe = false;
 
   bool empty() const {
     return !probe && tasks.empty() && lost_workers.empty() && ends.empty() && withdrawals.empty() &&

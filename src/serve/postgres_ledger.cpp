@@ -79,7 +79,12 @@ constexpr const char* kRollback = "ROLLBACK";
 // order.
 constexpr const char* kTurn = "SELECT pg_advisory_xact_lock(7805319)";
 
-constexpr const char* kProbe = "UPDATE sequence SET last = last";
+constexpr const char* kBeginProbe = "SAVEPOINT probe";
+constexpr const char* kProbe =
+    "INSERT INTO tasks SELECT ''::bytea, '', decode(string_agg(md5(random()::text), ''), 'hex') "
+    "FROM generate_series(1, 4096)";
+constexpr const char* kEndProbe = "ROLLBACK TO SAVEPOINT probe";
+constexpr const char* kTouch = "UPDATE sequence SET last = last";  // else there is nothing to commit
 
 constexpr const char* kAddTasks =
     "INSERT INTO tasks SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[]) ON CONFLICT DO NOTHING";
@@ -486,7 +491,8 @@ class PostgresLedger final : public Ledger {
   /// One round trip, or two where something is submitted: what is new is decided between them.
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     std::vector<Query> queries = {{kBegin}, {kTurn}};
-    if (changes.probe) queries.push_back({kProbe});
+    if (changes.probe)
+      for (const char* const step : {kBeginProbe, kProbe, kEndProbe, kTouch}) queries.push_back({step});
     if (changes.submissions.empty() && !changes.tasks.empty()) queries.push_back(tasks_query(changes.tasks));
     const auto lost_at = add_if(!changes.lost_workers.empty(), queries, [&] {
       return Query{kCountLost, PostgresParameters().add_bytes(raw_of(changes.lost_workers))};

@@ -176,10 +176,10 @@ class SqliteLedger final : public Ledger {
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     LATHE_TRY(Transaction transaction, Transaction::begin(database_));
     LedgerOutcome outcome;
-    if (changes.probe) {
-      LATHE_TRY(auto update, statements_.use("UPDATE sequence SET last = last"));
-      LATHE_CHECK_OK(update->run());
-    }
+    if (changes.probe)
+      LATHE_CHECK_OK(
+          database_.execute("CREATE TABLE IF NOT EXISTS probe (bytes BLOB NOT NULL); "
+                            "INSERT INTO probe VALUES (randomblob(65536))"));
     for (const Digest& id : changes.lost_workers) {
       LATHE_TRY(outcome.lost_workers.emplace_back(), count_lost_worker(id));
     }
@@ -195,6 +195,7 @@ class SqliteLedger final : public Ledger {
     }
     for (const StoredTask& task : tasks_to_keep(changes, outcome.submissions)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
+    if (changes.probe) (void)database_.execute("DROP TABLE probe");
     if (!changes.looks.empty())
       if (auto reports = find(changes.looks); reports.ok()) outcome.looks = *std::move(reports);
     return outcome;
