@@ -9,16 +9,18 @@ import random
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar, Union
 
 import httpx
 
-from .records import Evaluation, Graded, Scoring, Submission, Task
+from .records import Evaluation, Graded, Scoring, Submission, Task, Verdict
 
 DEFAULT_URL = "http://127.0.0.1:8320"
 _LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
 _LARGEST_BATCH = 1024
 _LARGEST_BODY = 12 << 20  # the service takes 16 MiB
+_LARGEST_CANDIDATE = 1 << 20
+_BAD_CANDIDATE = "bad_candidate"  # the reason of a verdict on a text that is no candidate
 _OUTDATED = "the gym has been updated since: submit it again"  # what an older version was asked has failed so
 _TRANSIENT = frozenset({429, 502, 503, 504})
 
@@ -72,27 +74,85 @@ def _batches(submissions: Sequence[Submission]) -> Generator[list[dict[str, Any]
         yield batch
 
 
+def _objection(submission: Submission) -> Optional[LatheError]:
+    """To what no request can carry, or the service would refuse the whole batch for."""
+    try:
+        size = len(submission.candidate.encode())
+    except UnicodeEncodeError:
+        return LatheError(400, _BAD_CANDIDATE, "the candidate has lone surrogates, so it is no text in UTF-8")
+    most = _LARGEST_CANDIDATE
+    if submission.is_answer:  # as JSON has it; of the candidate in it the service reads what it takes of one
+        size, most = len(json.dumps(submission.candidate, ensure_ascii=False).encode()), _LARGEST_BODY // 2
+    if size > most:
+        return LatheError(400, _BAD_CANDIDATE, f"the candidate is longer than {most} bytes")
+    try:
+        size = len(json.dumps(submission.to_json(), ensure_ascii=False).encode())
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        return LatheError(400, "invalid", f"the submission is no JSON: {error}")
+    if size > _LARGEST_BODY:
+        return LatheError(400, "invalid", f"the submission is longer than {_LARGEST_BODY} bytes")
+    return None
+
+
+_Taken = Union[str, LatheError]
+"""An id, or why the service did not take a submission."""
+
+
+def _submit_each(submissions: Sequence[Submission]) -> Exchange[list[_Taken]]:
+    taken: list[_Taken] = [_objection(submission) or "" for submission in submissions]
+    sent = [i for i, one in enumerate(taken) if one == ""]
+    for batch in _batches([submissions[i] for i in sent]):
+        places, sent = sent[: len(batch)], sent[len(batch) :]
+        missing = list(zip(places, batch))
+        while missing:
+            answer = yield _Call("POST", "/v1/evaluations/batch", {}, {"items": [item for _, item in missing]})
+            busy = []
+            for (place, item), receipt in zip(missing, answer["items"]):
+                error = receipt.get("error")
+                if error is None:
+                    taken[place] = receipt["id"]
+                elif error["code"] == "busy":
+                    busy.append((place, item))
+                else:
+                    taken[place] = LatheError(400, error["code"], error["message"])
+            if len(busy) == len(missing):
+                raise LatheError(429, "busy", answer["items"][0]["error"]["message"])
+            missing = busy
+    return taken
+
+
 def _submit(submissions: Sequence[Submission]) -> Exchange[list[str]]:
     ids: list[str] = []
-    for batch in _batches(submissions):
-        missing = list(range(len(batch)))
-        found = [""] * len(batch)
-        while missing:
-            answer = yield _Call("POST", "/v1/evaluations/batch", {}, {"items": [batch[i] for i in missing]})
-            busy = []
-            for i, item in zip(missing, answer["items"]):
-                error = item.get("error")
-                if error is None:
-                    found[i] = item["id"]
-                elif error["code"] == "busy":
-                    busy.append(i)
-                else:
-                    raise LatheError(400, error["code"], f"submission {len(ids) + i}: {error['message']}")
-            if len(busy) == len(missing):
-                raise LatheError(429, "busy", "the queue is full")
-            missing = busy
-        ids += found
+    for i, one in enumerate((yield from _submit_each(submissions))):
+        if isinstance(one, LatheError):
+            raise LatheError(one.status, one.code, f"submission {i}: {one.message}")
+        ids.append(one)
     return ids
+
+
+def _refused(submission: Submission, error: LatheError) -> Evaluation:
+    """What was not taken has no id. A text that is no candidate is a verdict on its author."""
+    bad = error.code == _BAD_CANDIDATE
+    verdict = Verdict("BUILD_FAILED", _BAD_CANDIDATE, error.message) if bad else None
+    return Evaluation("", "refused", verdict, error.message, submission.tag)
+
+
+def _checked(id: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", id):
+        raise ValueError(f"{id[:80]!r} is no evaluation's id: submit() gives them, 64 hexadecimal digits each")
+    return id
+
+
+def _wait_for(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
+    return (yield from _wait(_checked(id), seconds))
+
+
+def _evidence(id: str) -> Exchange[dict[str, Any]]:
+    return (yield from _call("GET", f"/v1/evaluations/{_checked(id)}/evidence"))
+
+
+def _cancel(id: str) -> Exchange[Evaluation]:
+    return Evaluation.from_json((yield from _call("DELETE", f"/v1/evaluations/{_checked(id)}")))
 
 
 def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
@@ -108,27 +168,41 @@ def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
 def _evaluate(
     submissions: Sequence[Submission], tries: int, progress: Optional[Progress]
 ) -> Exchange[list[Evaluation]]:
-    ids = yield from _submit(submissions)
+    all_taken = yield from _submit_each(submissions)
     done: list[Evaluation] = []
-    for submission, id in zip(submissions, ids):
-        evaluation = yield from _wait(id, None)
-        for _ in range(tries - 1):
-            machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
-            if not machine_failed and evaluation.error != _OUTDATED:
-                break
-            (id,) = yield from _submit([submission])
-            evaluation = yield from _wait(id, None)
-        # Two submissions of one evaluation share an id; each keeps its tag.
-        done.append(replace(evaluation, tag=submission.tag))
+    for submission, taken in zip(submissions, all_taken):
+        done.append((yield from _answer_to(submission, taken, tries)))
         if progress:
             progress(len(done), len(submissions))
     return done
+
+
+def _answer_to(submission: Submission, taken: _Taken, tries: int) -> Exchange[Evaluation]:
+    if isinstance(taken, LatheError):
+        return _refused(submission, taken)
+    evaluation = yield from _wait(taken, None)
+    for _ in range(tries - 1):
+        machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
+        if not machine_failed and evaluation.error != _OUTDATED:
+            break
+        (id,) = yield from _submit([submission])
+        evaluation = yield from _wait(id, None)
+    # Two submissions of one evaluation share an id; each keeps its tag.
+    return replace(evaluation, tag=submission.tag)
+
+
+def _evaluate_one(submission: Submission, tries: int) -> Exchange[Evaluation]:
+    (evaluation,) = yield from _evaluate([submission], tries, None)
+    if evaluation.state == "refused" and evaluation.verdict is None:
+        raise LatheError(400, "invalid", evaluation.error)
+    return evaluation
 
 
 _WITHOUT_VERDICT = {
     "failed": "The task could not be prepared.",
     "cancelled": "The evaluation was cancelled.",
     "expired": "The evaluation was not done before its deadline.",
+    "refused": "The service did not take the submission.",
 }
 
 
@@ -145,6 +219,10 @@ def _grade(
         if evaluation.verdict is None:
             reason = _WITHOUT_VERDICT.get(evaluation.state, "There is no verdict.")
             graded.append(Graded(evaluation, f"{reason} {evaluation.error}".strip(), None))
+            continue
+        if evaluation.state == "refused":
+            # Every reward of a candidate that cannot be built is 0.
+            graded.append(Graded(evaluation, f"The candidate was not read: {evaluation.error}.", 0.0))
             continue
         if evaluation.id not in documents:
             documents[evaluation.id] = yield _Call("GET", f"/v1/evaluations/{evaluation.id}/evidence", query)
@@ -168,7 +246,13 @@ class _Settings:
         secret = (token if token is not None else os.environ.get("LATHE_TOKEN", "")).strip()  # a file ends a line
         if not re.fullmatch("[A-Za-z0-9_]*", secret):
             raise LatheError(0, "bad_token", "the token is none that `lathe serve token add` prints: lathe_ and digits")
-        return _Settings((url or os.environ.get("LATHE_URL") or DEFAULT_URL).rstrip("/"), secret, patience_seconds)
+        place = (url or os.environ.get("LATHE_URL") or DEFAULT_URL).strip().rstrip("/")
+        if not re.fullmatch(r"(?i:https?)://[^/?#@\s:][^/?#@\s]*(/[^?#@\s]*)?", place):
+            shown = "the URL" if "@" in place else repr(place)  # a password stands before an @
+            lacks_scheme = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d+)?(/[^?#@\s]*)?", place)
+            remedy = f"http://{place}" if lacks_scheme else "http://HOST:8320"
+            raise LatheError(0, "bad_url", f"{shown} is no URL of a service: write it as {remedy}")
+        return _Settings(place, secret, patience_seconds)
 
     def arguments(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -213,7 +297,8 @@ def _retry_after(response: httpx.Response) -> float:
 
 def _refusal(response: httpx.Response) -> LatheError:
     try:
-        error = response.json()["error"]
+        document = response.json()
+        error = (document["items"][0] if "items" in document else document)["error"]
         return LatheError(response.status_code, error["code"], error["message"], error.get("request_id", ""))
     except (ValueError, KeyError, TypeError):
         return LatheError(response.status_code, "answer", f"HTTP {response.status_code} from something that is no Lathe")
@@ -257,12 +342,13 @@ class Client:
     def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Evaluation:
         """The answer to one candidate. `more`: fields of Submission. A machine that fails, or a gym
         that is updated meanwhile, is asked `tries` times."""
-        return self._run(_evaluate([Submission(task, candidate, **more)], tries, None))[0]
+        return self._run(_evaluate_one(Submission(task, candidate, **more), tries))
 
     def evaluate_all(
         self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
     ) -> list[Evaluation]:
-        """The answers in the order of the submissions."""
+        """The answers in the order of the submissions. One that the service does not take is `refused`, and keeps
+        no other."""
         return self._run(_evaluate(submissions, tries, progress))
 
     def grade(
@@ -277,19 +363,19 @@ class Client:
         return self._run(_grade(submissions, scoring, tries, progress))
 
     def submit(self, submissions: Sequence[Submission]) -> list[str]:
-        """Ids, once the service will not forget them."""
+        """Ids, once the service will not forget them. Raises where it does not take one; the others it has."""
         return self._run(_submit(submissions))
 
     def wait(self, id: str, seconds: Optional[float] = None) -> Evaluation:
         """As it stands once it is final, or after so long."""
-        return self._run(_wait(id, seconds))
+        return self._run(_wait_for(id, seconds))
 
     def evidence(self, id: str) -> dict[str, Any]:
         """The whole verdict, and feedback for the kernel's author."""
-        return self._run(_call("GET", f"/v1/evaluations/{id}/evidence"))
+        return self._run(_evidence(id))
 
     def cancel(self, id: str) -> Evaluation:
-        return Evaluation.from_json(self._run(_call("DELETE", f"/v1/evaluations/{id}")))
+        return self._run(_cancel(id))
 
     def tasks(self) -> dict[str, str]:
         """Digests by name."""
@@ -338,10 +424,7 @@ class AsyncClient:
         await self._http.aclose()
 
     def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Awaitable[Evaluation]:
-        async def first() -> Evaluation:
-            return (await self._run(_evaluate([Submission(task, candidate, **more)], tries, None)))[0]
-
-        return first()
+        return self._run(_evaluate_one(Submission(task, candidate, **more), tries))
 
     def evaluate_all(
         self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
@@ -362,13 +445,13 @@ class AsyncClient:
         return self._run(_submit(submissions))
 
     def wait(self, id: str, seconds: Optional[float] = None) -> Awaitable[Evaluation]:
-        return self._run(_wait(id, seconds))
+        return self._run(_wait_for(id, seconds))
 
     def evidence(self, id: str) -> Awaitable[dict[str, Any]]:
-        return self._run(_call("GET", f"/v1/evaluations/{id}/evidence"))
+        return self._run(_evidence(id))
 
-    async def cancel(self, id: str) -> Evaluation:
-        return Evaluation.from_json(await self._run(_call("DELETE", f"/v1/evaluations/{id}")))
+    def cancel(self, id: str) -> Awaitable[Evaluation]:
+        return self._run(_cancel(id))
 
     async def tasks(self) -> dict[str, str]:
         return {item["name"]: item["digest"] for item in (await self._run(_call("GET", "/v1/tasks")))["items"]}

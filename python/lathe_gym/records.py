@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Union
 Task = Union[str, Mapping[str, str]]
 """A task's name or digest, or {"toml": TEXT}."""
 
-FINAL_STATES = frozenset({"done", "failed", "cancelled", "expired"})
+FINAL_STATES = frozenset({"done", "failed", "cancelled", "expired", "refused"})
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ class Evaluation:
 
     id: str
     state: str
-    """"queued", "running", "done", "failed" (the task cannot be prepared), "cancelled" or "expired"."""
+    """"queued", "running", "done", "failed" (the task cannot be prepared), "cancelled", "expired", or "refused" (the
+    service did not take it, so it has no id)."""
     verdict: Optional[Verdict] = None
-    """Of those that are done."""
+    """Of those that are done, and of those refused for a candidate that is too long or no text: BUILD_FAILED."""
     error: str = ""
     tag: str = ""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)

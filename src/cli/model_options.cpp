@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/http/client.h"
 #include "base/process.h"
 #include "cli/options.h"
 #include "model/engine_client.h"
@@ -216,11 +217,13 @@ void read_model_options(JsonReader& reader, ModelOptions& options) {
 
 Result<std::string> take_api_key(const ModelOptions& options) {
   if (!options.key_variable.empty()) {
-    std::string key = take_variable(options.key_variable.c_str());
+    LATHE_TRY(std::string key,
+              http::header_secret(take_variable(options.key_variable.c_str()), options.key_variable));
     if (!key.empty()) return key;
     return invalid(fmt::format("the variable '{}' of --api-key-env is not set", options.key_variable));
   }
-  std::string own = take_variable("LATHE_API_KEY"), common = take_variable("OPENAI_API_KEY");
+  LATHE_TRY(std::string own, http::header_secret(take_variable("LATHE_API_KEY"), "LATHE_API_KEY"));
+  LATHE_TRY(std::string common, http::header_secret(take_variable("OPENAI_API_KEY"), "OPENAI_API_KEY"));
   return own.empty() ? std::move(common) : std::move(own);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "base/processors.h"
 #include "cli/device_choice.h"
@@ -18,7 +19,14 @@ namespace {
 
 constexpr int kMostOfAnything = 999'999'999;
 
+/// 010 may mean eight or ten.
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
 std::optional<double> finite_number(const std::string& text) {
+  if (has_leading_zero(text)) return {};
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
@@ -52,7 +60,7 @@ CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
             std::uint64_t value = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
             if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high &&
-                (text.size() == 1 || text.front() != '0'))
+                !has_leading_zero(text))
               return {};
             return fmt::format("'{}' is not a whole number from {} to {}", text, low, high);
           },

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "backend/installation.h"
 #include "base/clock.h"
@@ -21,6 +22,7 @@
 #include "serve/postgres_ledger.h"
 #include "serve/redis_queue.h"
 #include "serve/sqlite_ledger.h"
+#include "serve/url_scheme.h"
 #include "serve/worker_pool.h"
 #include "task/task_text.h"
 
@@ -101,13 +103,26 @@ Result<std::vector<serve::StoredTask>> record_tasks(const std::string& folder, b
   return tasks;
 }
 
-Result<std::unique_ptr<serve::TokenStore>> open_tokens(const CommonOptions& options) {
+/// A folder or a URL of PostgreSQL's. Messages leave a URL out, for it may have a password.
+Result<std::string> store_place(const CommonOptions& options) {
+  constexpr const char* kRemedy = "name a folder, or postgres://USER:PASSWORD@HOST/DATABASE";
   const std::string store = store_folder(options);
+  const std::string scheme = serve::url_scheme(store);
+  if (scheme == "redis" || scheme == "rediss")
+    return invalid("--store is a folder or a PostgreSQL; Redis is the queue",
+                   "give the redis:// URL to --queue, and to --store postgres://USER:PASSWORD@HOST/DATABASE");
+  if (store.find("://") != std::string::npos && !serve::is_postgres_url(store))
+    return invalid("--store knows no " + (scheme.empty() ? "such URL" : scheme + "://"), kRemedy);
+  return store;
+}
+
+Result<std::unique_ptr<serve::TokenStore>> open_tokens(const CommonOptions& options) {
+  LATHE_TRY(const std::string store, store_place(options));
   return serve::is_postgres_url(store) ? serve::open_postgres_tokens(store) : serve::TokenStore::open(store);
 }
 
 Result<std::unique_ptr<serve::Ledger>> open_ledger(const ServeOptions& options) {
-  const std::string store = store_folder(options.common);
+  LATHE_TRY(const std::string store, store_place(options.common));
   if (serve::is_postgres_url(store) != options.queue.empty())
     return serve::is_postgres_url(store) ? serve::open_postgres_ledger(store)
                                          : serve::open_sqlite_ledger(store);
@@ -118,17 +133,26 @@ Result<std::unique_ptr<serve::Ledger>> open_ledger(const ServeOptions& options) 
                  "add --store postgres://USER:PASSWORD@HOST/DATABASE");
 }
 
-Result<std::unique_ptr<serve::SharedQueue>> open_queue(const ServeOptions& options, EventSink& log) {
-  if (options.queue.empty()) return std::unique_ptr<serve::SharedQueue>();
-  LATHE_TRY(const serve::RedisUrl url, serve::parse_redis_url(options.queue));
-  return serve::open_redis_queue({.url = url, .gym_version = kGymVersion}, steady_clock(), log);
+Result<std::optional<serve::RedisUrl>> queue_place(const ServeOptions& options) {
+  std::optional<serve::RedisUrl> url;
+  if (!options.queue.empty()) {
+    LATHE_TRY(url, serve::parse_redis_url(options.queue));
+  }
+  return url;
+}
+
+Result<std::unique_ptr<serve::SharedQueue>> open_queue(const std::optional<serve::RedisUrl>& url,
+                                                       EventSink& log) {
+  if (!url) return std::unique_ptr<serve::SharedQueue>();
+  return serve::open_redis_queue({.url = *url, .gym_version = kGymVersion}, steady_clock(), log);
 }
 
 Result<int> serve_until_stopped(const ServeOptions& options) {
   JsonLog log("serve");
   const serve::HttpLimits limits = http_limits();
+  LATHE_TRY(const auto queue_url, queue_place(options));
   LATHE_TRY(const auto ledger, open_ledger(options));
-  LATHE_TRY(const auto shared, open_queue(options, log));
+  LATHE_TRY(const auto shared, open_queue(queue_url, log));
   LATHE_TRY(const auto token_store, open_tokens(options.common));
   LATHE_TRY(auto records, token_store->list());
   if (!is_loopback(options.address) && records.empty())
@@ -171,20 +195,23 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   if (options.kernelgym) handler = serve::kernelgym::adapt(*service, std::move(handler));
   LATHE_TRY(const auto server,
             serve::HttpServer::start(options.address, options.port, limits, std::move(handler)));
-  print("listening on http://{}:{}\n", options.address, server->port());
+  print("listening on http://{}\n", serve::host_and_port(options.address, server->port()));
   flush_standard_output();
 
   std::int64_t looked_ns = steady_clock().now_ns();
-  while (!stop_token().cancelled()) {
+  std::optional<Error> hopeless;
+  while (!stop_token().cancelled() && !hopeless) {
     service->turn(0.05);
     if (seconds_since(looked_ns) < 1) continue;
     looked_ns = steady_clock().now_ns();
+    hopeless = pool->hopeless();
     if (auto fresh = token_store->list(); fresh.ok()) api->set_tokens(serve::Tokens(*std::move(fresh)));
     if (shared)
       if (const auto tasks = ledger->tasks(); tasks.ok()) api->add_known_tasks(*tasks);
   }
-  log.on_event({Severity::kInfo, "serve.draining",
-                "what is under way is finished, the rest waits for the next start"});
+  if (!hopeless)
+    log.on_event({Severity::kInfo, "serve.draining",
+                  "what is under way is finished, the rest waits for the next start"});
   service->drain();
   const std::int64_t drain_ns = steady_clock().now_ns();
   service->turn(0);
@@ -193,6 +220,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   pool.reset();
   service->turn(0);
   service.reset();
+  if (hopeless) return *hopeless;
   log.on_event({Severity::kInfo, "serve.stopped", ""});
   return static_cast<int>(kSuccess);
 }

@@ -38,9 +38,15 @@ bool names_file(const std::string& argument) {
 Result<int> train(const std::vector<std::string>& arguments) {
   if (trains_choices(arguments) || arguments.empty()) return train_choices(arguments);
   const bool asks = has_any(arguments, {"-h", "--help"});
-  if (!asks && !has_any(arguments, {"--bench"}) && std::ranges::none_of(arguments, names_file))
-    return Error{ErrorCode::kNotFound, "none of the arguments is a recipe that exists",
+  if (!asks && !has_any(arguments, {"--bench"}) && std::ranges::none_of(arguments, names_file)) {
+    const auto is_recipe = [](const std::string& one) { return one.ends_with(".toml"); };
+    const auto is_word = [](const std::string& one) { return !one.starts_with('-'); };
+    auto word = std::ranges::find_if(arguments, is_recipe);
+    if (word == arguments.end()) word = std::ranges::find_if(arguments, is_word);
+    return Error{ErrorCode::kNotFound,
+                 word == arguments.end() ? "no recipe is named" : "there is no recipe '" + *word + "'",
                  "name a TOML file as in recipes/; lathe train --help lists the options"};
+  }
   if (asks && !find_engine_program().ok()) return train_choices(arguments);
   return become_trainer(arguments);
 }

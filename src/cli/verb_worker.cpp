@@ -92,9 +92,10 @@ Result<int> work_elsewhere(const WorkerOptions& options) {
   LATHE_TRY(auto programs,
             worker_programs(options.common, devices, {options.worker_program, options.for_each}));
   auto pool = serve::WorkerPool::start(*front_end, std::move(programs), log);
-  while (!stop_token().cancelled() && !front_end->refusal())
+  while (!stop_token().cancelled() && !front_end->refusal() && !pool->hopeless())
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (const auto refusal = front_end->refusal()) return *refusal;
+  if (const auto hopeless = pool->hopeless()) return *hopeless;
   log.on_event({Severity::kInfo, "worker.draining", "what is in hand is finished"});
   front_end->drain();
   const std::int64_t drain_ns = steady_clock().now_ns();

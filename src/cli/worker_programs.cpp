@@ -32,14 +32,22 @@ Result<std::vector<std::string>> worker_devices(const std::string& device) {
   if (choice.kind == DeviceChoice::Kind::kService) return needs_own_device();
   if (choice.kind == DeviceChoice::Kind::kCpu) return std::vector<std::string>{"cpu"};
   if (choice.kind == DeviceChoice::Kind::kHostCpu) return std::vector<std::string>{"host:cpu"};
-  if (choice.kind == DeviceChoice::Kind::kHostCuda)
-    return std::vector<std::string>{fmt::format("host:cuda:{}", choice.index)};
-  if (choice.kind == DeviceChoice::Kind::kCuda)
-    return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
   const auto gpus = cuda::list_visible({});
   if (choice.kind == DeviceChoice::Kind::kAuto && (!gpus.ok() || gpus->empty()))
     return std::vector<std::string>{"cpu"};
   if (!gpus.ok()) return gpus.error();
+  const bool is_one =
+      choice.kind == DeviceChoice::Kind::kCuda || choice.kind == DeviceChoice::Kind::kHostCuda;
+  if (is_one && choice.index >= std::ssize(*gpus))
+    return Error{
+        ErrorCode::kNotFound,
+        fmt::format("there is no cuda:{}; there {} {}", choice.index, gpus->size() == 1 ? "is" : "are",
+                    gpus->empty() ? "no GPU" : cuda::names_of(*gpus)),
+        "choose one of these; CUDA_VISIBLE_DEVICES says which GPUs are visible"};
+  if (choice.kind == DeviceChoice::Kind::kHostCuda)
+    return std::vector<std::string>{fmt::format("host:cuda:{}", choice.index)};
+  if (choice.kind == DeviceChoice::Kind::kCuda)
+    return std::vector<std::string>{fmt::format("cuda:{}", choice.index)};
   std::vector<std::string> devices;
   for (std::size_t i = 0; i < gpus->size(); ++i) devices.push_back(fmt::format("cuda:{}", i));
   if (choice.kind == DeviceChoice::Kind::kAuto) devices.resize(1);

@@ -18,11 +18,6 @@ constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
 
-Error naive_fails(const TaskSpec& task, const Finding& finding) {
-  return {finding.outcome == Outcome::kInfra ? ErrorCode::kUnavailable : ErrorCode::kInternal,
-          fmt::format("the naive build of '{}' fails: {} {}", task.name, finding.reason, finding.detail)};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskSpec> task, Backend& backend,

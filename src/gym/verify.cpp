@@ -141,11 +141,24 @@ Result<RmsLimits> measure_naive_rms(Session& session, const Workload& workload, 
   request.measure_rms = true;
   BlockOutcome outcome = session.run(request);
   const Finding finding = judge_block(outcome, workload, request.trials);
-  if (!finding.passed())
-    return Error{ErrorCode::kInternal,
-                 fmt::format("the naive build fails: {} {}", finding.reason, finding.detail),
-                 "the task's tolerance does not hold for its own naive build: run lathe tasks lint"};
+  if (!finding.passed()) return naive_fails(*workload.task.spec, finding);
   return std::move(outcome.rms);
+}
+
+Error naive_fails(const TaskSpec& task, const Finding& finding) {
+  const std::string how = fmt::format("{} {}", finding.reason, finding.detail);
+  if (finding.outcome == Outcome::kInfra)
+    return {ErrorCode::kUnavailable, fmt::format("the naive build of '{}' fails: {}", task.name, how)};
+  if (task.reference == ReferenceKind::kProcess)
+    return invalid(fmt::format("the module of '{}' fails as a kernel: {}", task.name, how),
+                   finding.reason == "input_written"
+                       ? "leave the inputs as they are: compute into a new tensor, or in a clone()"
+                       : "it is the baseline, run and timed like a candidate (docs/host.md)",
+                   {task.path, 0, 0});
+  return {ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {}", task.name, how),
+          finding.outcome == Outcome::kWrong
+              ? "the task's tolerance does not hold for its own naive build: run lathe tasks lint"
+              : ""};
 }
 
 }  // namespace lathe

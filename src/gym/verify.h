@@ -29,7 +29,11 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence);
 
-/// The naive build's RMS errors on every trial. Errors: the naive build itself fails.
+/// The naive build's RMS errors on every trial. Errors: naive_fails().
 Result<RmsLimits> measure_naive_rms(Session& session, const Workload& workload, double timeout_seconds);
+
+/// What a finding about the naive build says of the task: where that build is the task's own module
+/// kInvalid, kUnavailable where the machine failed, else a fault of Lathe's.
+Error naive_fails(const TaskSpec& task, const Finding& finding);
 
 }  // namespace lathe

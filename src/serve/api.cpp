@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <mutex>
@@ -49,6 +51,11 @@ HttpResponse fault_response(int status, std::string_view code, const std::string
   return response;
 }
 
+std::string busy_text(const Error& error) {
+  const std::string hint = error.hint.empty() ? "" : "; " + error.hint;
+  return fmt::format("{}{}, in {} seconds at the earliest", error.message, hint, kRetryAfterSeconds);
+}
+
 /// What an error tells a client: of its own mistakes everything, of the host's nothing.
 HttpResponse error_response(const Error& error, const std::string& trace) {
   switch (error.code) {
@@ -61,7 +68,7 @@ HttpResponse error_response(const Error& error, const std::string& trace) {
     case ErrorCode::kCancelled:
       return fault_response(410, "gone", error.message, trace);
     case ErrorCode::kBusy:
-      return fault_response(429, "busy", "the queue is full; try again later", trace);
+      return fault_response(429, "busy", busy_text(error), trace);
     default:
       return fault_response(503, "unavailable", "the service cannot do that now; try again later", trace);
   }
@@ -111,6 +118,15 @@ Result<WorkerEnd> worker_end_in(const HttpRequest& request) {
   for (const auto& [text, end] : kEnds)
     if (found != request.query.end() && found->second == text) return end;
   return invalid("end is none of asked, failed and killed");
+}
+
+/// Whether a Content-Type is JSON's, parameters aside.
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view kJson = "application/json";
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  type = type.substr(0, type.find_last_not_of(" \t") + 1);
+  return std::equal(type.begin(), type.end(), kJson.begin(), kJson.end(),
+                    [](char c, char small) { return std::tolower(static_cast<unsigned char>(c)) == small; });
 }
 
 bool names_this_machine(std::string host) {
@@ -204,7 +220,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
         if (id == "batch" || id.empty() || id.find('/') != std::string::npos) continue;
       }
       if (request.method == route.operation.method) return {&route, id, {}};
-      match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(route.operation.method);
+      const std::string_view method = route.operation.method;
+      match.allowed += match.allowed.empty() ? "" : ", ";
+      match.allowed += method == "GET" ? "GET, HEAD" : method;
     }
     return match;
   }
@@ -234,7 +252,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     // A web page that the user of this machine looks at must not be taken for the user.
     if (is_open() && !names_this_machine(request.header("host")))
       return fault_response(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
-    if (request.method == "POST" && !request.header("content-type").starts_with("application/json"))
+    if (request.method == "POST" && !is_json(request.header("content-type")))
       return fault_response(415, "content_type", "send application/json");
     const auto principal = principal_of(request);
     if (!principal)
@@ -390,10 +408,11 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
         items.push_back({{"id", receipt->id.hex()}, {"state", name(known ? State::kDone : State::kQueued)}});
         continue;
       }
-      busy += receipt.error().code == ErrorCode::kBusy;
+      const bool is_busy = receipt.error().code == ErrorCode::kBusy;
+      busy += is_busy;
       const std::string hint = receipt.error().hint.empty() ? "" : "; " + receipt.error().hint;
-      items.push_back(
-          {{"error", {{"code", code_of(receipt.error())}, {"message", receipt.error().message + hint}}}});
+      const std::string message = is_busy ? busy_text(receipt.error()) : receipt.error().message + hint;
+      items.push_back({{"error", {{"code", code_of(receipt.error())}, {"message", message}}}});
     }
     const int status = busy == items.size() ? 429 : 202;
     HttpResponse response = json_response(status, {{"items", std::move(items)}});

@@ -77,8 +77,11 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 template <class Body>
 HttpRequest head_of(const http::request<Body>& request) {
   HttpRequest head;
-  head.method = view(request.method_string());
+  head.method = request.method() == http::verb::head ? "GET" : view(request.method_string());
   std::string_view target = view(request.target());
+  for (const std::string_view scheme : {"http://", "https://"})  // as proxies write it
+    if (target.starts_with(scheme))
+      target.remove_prefix(std::min(target.size(), target.find('/', scheme.size())));
   head.path = target.substr(0, target.find('?'));
   target.remove_prefix(std::min(target.size(), head.path.size() + 1));
   while (!target.empty()) {
@@ -149,7 +152,7 @@ class BeastServer final : public HttpServer {
     if (!error) acceptor_.listen(1024, error);
     if (error)
       return Error{ErrorCode::kIo,
-                   "cannot listen on " + address + ":" + std::to_string(port) + ": " + error.message(),
+                   "cannot listen on " + host_and_port(address, port) + ": " + error.message(),
                    "choose another port with --port"};
     port_ = acceptor_.local_endpoint(error).port();
     asio::co_spawn(context_, accept(), asio::detached);
@@ -182,7 +185,7 @@ class BeastServer final : public HttpServer {
 
   asio::awaitable<void> serve(beast::tcp_stream stream) {
     if (connections_ > limits_.connections) {
-      co_await write(stream, handler_.fault(503, "too many connections"), false);
+      co_await write(stream, handler_.fault(503, "too many connections"), {.keep = false});
       co_return co_await hang_up(stream);
     }
     beast::flat_buffer buffer(limits_.header_bytes + (64 << 10));
@@ -213,8 +216,9 @@ class BeastServer final : public HttpServer {
     auto [error, size] = co_await http::async_read_header(stream, buffer, parser, kAwait);
     if (error) co_return co_await refuse(stream, error);
     HttpRequest request = head_of(parser.get());
+    const bool with_body = parser.get().method() != http::verb::head;
     if (auto refused = handler_.admit(request)) {
-      co_await write(stream, *std::move(refused), false);
+      co_await write(stream, *std::move(refused), {.keep = false, .body = with_body});
       co_return false;
     }
     stream.expires_after(duration(limits_.body_seconds));
@@ -236,33 +240,39 @@ class BeastServer final : public HttpServer {
       response = co_await answer->take(kLookSeconds);
       if (!response && has_hung_up(stream)) co_return false;
     }
-    co_return co_await write(stream, *std::move(response), keep);
+    co_return co_await write(stream, *std::move(response), {.keep = keep, .body = with_body});
   }
 
   asio::awaitable<bool> refuse(beast::tcp_stream& stream, beast::error_code error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
-      co_await write(stream, handler_.fault(431, "the header is too large"), false);
+      co_await write(stream, handler_.fault(431, "the header is too large"), {.keep = false});
     else if (error == http::error::body_limit)
-      co_await write(stream, handler_.fault(413, "the body is too large"), false);
+      co_await write(stream, handler_.fault(413, "the body is too large"), {.keep = false});
     else if (error == beast::error::timeout)
       stream.close();  // the stream cannot be used after its timeout
     else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
              error != http::error::end_of_stream && error != http::error::partial_message)
-      co_await write(stream, handler_.fault(400, "that is not HTTP/1.1"), false);
+      co_await write(stream, handler_.fault(400, "that is not HTTP/1.1"), {.keep = false});
     co_return false;
   }
 
-  asio::awaitable<bool> write(beast::tcp_stream& stream, HttpResponse response, bool keep) {
-    if (response.stream) keep = false;
+  struct Manner {
+    bool keep = true;  ///< the connection, for another request
+    bool body = true;  ///< else its length alone is told
+  };
+  asio::awaitable<bool> write(beast::tcp_stream& stream, HttpResponse response, Manner manner) {
+    const bool keep = manner.keep && !response.stream;
     http::response<http::string_body> message(static_cast<http::status>(response.status), 11);
     message.set(http::field::content_type, response.content_type);
     for (const auto& [name, value] : response.headers) message.set(name, value);
     message.keep_alive(keep);
     stream.expires_after(duration(limits_.write_seconds));
-    if (response.stream) {
+    if (response.stream || !manner.body) {
       http::response<http::empty_body> head(std::move(message.base()));
+      if (!response.stream) head.content_length(response.body.size());
       auto [error, size] = co_await http::async_write(stream, head, kAwait);
-      if (!error) co_await write_stream(stream, response);
+      if (!response.stream) co_return !error && keep;
+      if (!error && manner.body) co_await write_stream(stream, response);
       if (response.gone) response.gone();
       co_return false;
     }
@@ -299,6 +309,11 @@ class BeastServer final : public HttpServer {
 };
 
 }  // namespace
+
+std::string host_and_port(const std::string& address, int port) {
+  const bool bare = address.find(':') == std::string::npos;
+  return (bare ? address : "[" + address + "]") + ":" + std::to_string(port);
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address, int port,
                                                       const HttpLimits& limits, HttpHandler handler) {

@@ -13,7 +13,7 @@
 namespace lathe::serve {
 
 struct HttpRequest {
-  std::string method;
+  std::string method;                          ///< HEAD comes as GET: the server leaves the body out
   std::string path;                            ///< as sent, without the query
   std::map<std::string, std::string> query;    ///< decoded
   std::map<std::string, std::string> headers;  ///< names in lower case; of a repeated one the last
@@ -58,10 +58,14 @@ struct HttpHandler {
   std::function<HttpResponse(int status, const std::string& why)> fault;
 };
 
+/// "HOST:PORT", with brackets around a host of IPv6.
+std::string host_and_port(const std::string& address, int port);
+
 /// HTTP/1.1 with one thread for all connections, so that waiting clients cost no threads.
 class HttpServer {
  public:
-  /// Listens on `address` ("127.0.0.1"); port 0 picks a free one. Errors: kIo if it cannot listen.
+  /// Listens on `address` ("127.0.0.1", "::1"); port 0 picks a free one. Errors: kIo if it cannot
+  /// listen.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address, int port,
                                                    const HttpLimits& limits, HttpHandler handler);
   virtual ~HttpServer() = default;

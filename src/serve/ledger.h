@@ -16,11 +16,15 @@ namespace lathe::serve {
 
 /// What became of a submission.
 enum class Admission {
-  kNew,      ///< not asked before, or the last answer was not lasting: it is to be queued
-  kJoined,   ///< already queued or running: the client waits for the same evaluation
-  kKnown,    ///< its verdict is known
-  kRefused,  ///< it would be new, but there are too many unfinished ones
+  kNew,         ///< not asked before, or the last answer was not lasting: it is to be queued
+  kJoined,      ///< already queued or running: the client waits for the same evaluation
+  kKnown,       ///< its verdict is known
+  kRefused,     ///< it would be new, but there are too many unfinished ones of all clients
+  kRefusedOwn,  ///< it would be new, but its client has too many unfinished ones
 };
+inline bool is_refused(Admission admission) {
+  return admission == Admission::kRefused || admission == Admission::kRefusedOwn;
+}
 
 /// What became of a withdrawal.
 struct Withdrawal {
@@ -75,16 +79,19 @@ struct LedgerChanges {
   /// its answer was not lasting, it starts afresh.
   struct Entry {
     Submission submission;
-    std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefused
+    std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefusedOwn
   };
   std::vector<Entry> submissions;
   /// Requests to read once all is done, which costs less than to ask for them later.
   std::vector<Name> looks;
-  std::int64_t max_all = 0;  ///< the same for all clients together
+  std::int64_t max_all = 0;  ///< most of all clients together; further ones are kRefused
   std::int64_t unix_ms = 0;  ///< now
+  /// Whether the ledger takes what a submission and its verdict need: writes 64 KiB of no meaning,
+  /// and leaves nothing of them. Less may fit into room that files have already.
+  bool probe = false;
 
   bool empty() const {
-    return tasks.empty() && lost_workers.empty() && ends.empty() && withdrawals.empty() &&
+    return !probe && tasks.empty() && lost_workers.empty() && ends.empty() && withdrawals.empty() &&
            submissions.empty();
   }
 };
@@ -113,8 +120,7 @@ inline std::vector<StoredTask> tasks_to_keep(const LedgerChanges& changes,
                                              std::span<const Admission> admissions) {
   std::set<Digest> taken, refused;
   for (std::size_t i = 0; i < admissions.size(); ++i)
-    (admissions[i] == Admission::kRefused ? refused : taken)
-        .insert(changes.submissions[i].submission.key.task);
+    (is_refused(admissions[i]) ? refused : taken).insert(changes.submissions[i].submission.key.task);
   std::vector<StoredTask> kept;
   for (const StoredTask& task : changes.tasks)
     if (taken.contains(task.digest) || !refused.contains(task.digest)) kept.push_back(task);

@@ -7,7 +7,7 @@ const char* const kOpenApiDocument = R"json({
  "info": {
   "title": "Lathe",
   "version": "1",
-  "description": "Verdicts on candidate kernels: correct or not, how fast, and why. docs/service.md has the semantics."
+  "description": "Verdicts on candidate kernels: correct or not, how fast, and why. docs/service.md has the semantics. A path that takes GET takes HEAD; other methods than a path's are answered with 405, and Allow names its own."
  },
  "security": [{"token": []}],
  "paths": {
@@ -36,34 +36,15 @@ const char* const kOpenApiDocument = R"json({
       "description": "It is on its way.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evaluation"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "413": {
-      "description": "The body is too large.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "415": {
-      "description": "The body is not JSON.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "429": {
-      "description": "The queue, or the client's share of it, is full; Retry-After says when to try again.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "413": {"$ref": "#/components/responses/BodyTooLarge"},
+     "415": {"$ref": "#/components/responses/NotJson"},
+     "429": {"$ref": "#/components/responses/Full"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    },
    "get": {
@@ -93,18 +74,12 @@ const char* const kOpenApiDocument = R"json({
       "description": "Those that finished later.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evaluations"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -121,34 +96,19 @@ const char* const kOpenApiDocument = R"json({
       "description": "What became of each, in order.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Receipts"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "413": {"$ref": "#/components/responses/BodyTooLarge"},
+     "415": {"$ref": "#/components/responses/NotJson"},
      "429": {
-      "description": "The queue took none; what became of each.",
+      "description": "The queue, or the client's share of it, took none; what became of each.",
+      "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Receipts"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "413": {
-      "description": "The body is too large.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "415": {
-      "description": "The body is not JSON.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -179,22 +139,16 @@ const char* const kOpenApiDocument = R"json({
       "description": "It is not final yet.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evaluation"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such evaluation of this client.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    },
    "delete": {
@@ -213,22 +167,15 @@ const char* const kOpenApiDocument = R"json({
       "description": "How it ended.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evaluation"}}}
      },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such evaluation of this client.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -273,22 +220,16 @@ const char* const kOpenApiDocument = R"json({
       "description": "The evidence.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evidence"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such evaluation of this client.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -309,14 +250,12 @@ const char* const kOpenApiDocument = R"json({
       "description": "Events of type evaluation; data is an Evaluation, id its sequence.",
       "content": {"text/event-stream": {"schema": {"type": "string"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -329,12 +268,13 @@ const char* const kOpenApiDocument = R"json({
       "description": "The device.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Measured"}}}
      },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
      "503": {
-      "description": "No worker has measured its device yet.",
+      "description": "No worker has measured its device yet, or there are too many connections.",
+      "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      }
     }
@@ -349,10 +289,11 @@ const char* const kOpenApiDocument = R"json({
       "description": "Names and digests.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tasks"}}}
      },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -369,34 +310,23 @@ const char* const kOpenApiDocument = R"json({
       "description": "The session.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerSession"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "409": {
       "description": "The worker's device or version of the gym is another one; the message says which.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
-     "413": {
-      "description": "The body is too large.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "415": {
-      "description": "The body is not JSON.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "413": {"$ref": "#/components/responses/BodyTooLarge"},
+     "415": {"$ref": "#/components/responses/NotJson"},
      "429": {
       "description": "There are too many workers.",
+      "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -424,22 +354,16 @@ const char* const kOpenApiDocument = R"json({
       "description": "It has ended.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such session of this client: begin another one.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -472,18 +396,9 @@ const char* const kOpenApiDocument = R"json({
       "description": "Messages in their order; none after the wait.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/FrontBatch"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such session of this client: begin another one.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
@@ -491,7 +406,10 @@ const char* const kOpenApiDocument = R"json({
      "410": {
       "description": "The service has ended the session: the worker was silent, or answered something else than it was asked.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    },
    "post": {
@@ -514,18 +432,9 @@ const char* const kOpenApiDocument = R"json({
       "description": "How far they have come.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/WorkerReceipt"}}}
      },
-     "400": {
-      "description": "The request is wrong; the message says where.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "403": {
-      "description": "The token's role does not suffice.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
       "description": "There is no such session of this client: begin another one.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
@@ -534,14 +443,11 @@ const char* const kOpenApiDocument = R"json({
       "description": "The service has ended the session: the worker was silent, or answered something else than it was asked.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
      },
-     "413": {
-      "description": "The body is too large.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "415": {
-      "description": "The body is not JSON.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "413": {"$ref": "#/components/responses/BodyTooLarge"},
+     "415": {"$ref": "#/components/responses/NotJson"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -551,14 +457,11 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Metrics in Prometheus' text format.",
     "responses": {
      "200": {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}},
-     "401": {
-      "description": "No valid token.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     },
-     "503": {
-      "description": "The service cannot store anything now.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-     }
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -571,7 +474,10 @@ const char* const kOpenApiDocument = R"json({
      "200": {
       "description": "It does.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
-     }
+     },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   },
@@ -585,9 +491,17 @@ const char* const kOpenApiDocument = R"json({
       "description": "Yes.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
      },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
      "503": {
-      "description": "No.",
-      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
+      "description": "No; or there are too many connections.",
+      "content": {
+       "application/json": {
+        "schema": {
+         "oneOf": [{"$ref": "#/components/schemas/Status"}, {"$ref": "#/components/schemas/Fault"}]
+        }
+       }
+      }
      }
     }
    }
@@ -601,13 +515,56 @@ const char* const kOpenApiDocument = R"json({
      "200": {
       "description": "The document.",
       "content": {"application/json": {"schema": {"type": "object"}}}
-     }
+     },
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
     }
    }
   }
  },
  "components": {
   "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+  "responses": {
+   "Invalid": {
+    "description": "The request is wrong; the message says where.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "Unauthorized": {
+    "description": "No valid token.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "Forbidden": {
+    "description": "The token's role does not suffice; without tokens, the request is not for this machine's name.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "BodyTooLarge": {
+    "description": "The body is too large.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "NotJson": {
+    "description": "The body is not JSON.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "Full": {
+    "description": "The queue, or the client's share of it, is full: the message says which.",
+    "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "HeaderTooLarge": {
+    "description": "The header is too large.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "Broken": {
+    "description": "A fault of the service.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   },
+   "Unavailable": {
+    "description": "The service cannot do that now, or has too many connections.",
+    "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}},
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+   }
+  },
   "schemas": {
    "Submission": {
     "type": "object",
@@ -717,7 +674,9 @@ const char* const kOpenApiDocument = R"json({
     "type": "object",
     "required": ["outcome", "reason", "detail", "speedups"],
     "properties": {
-     "outcome": {"enum": ["PASS", "BUILD_FAILED", "WRONG", "CRASH", "TIMEOUT", "TAMPERED", "SUSPECT", "INFRA"]},
+     "outcome": {
+      "enum": ["PASS", "BUILD_FAILED", "WRONG", "CRASH", "TIMEOUT", "TAMPERED", "SUSPECT", "INFRA"]
+     },
      "reason": {"type": "string"},
      "detail": {"type": "string"},
      "median_ns": {"type": "number"},
@@ -769,7 +728,10 @@ const char* const kOpenApiDocument = R"json({
      "verdict": {"type": "object", "description": "docs/json.md"},
      "feedback": {"type": "string"},
      "reward": {"type": "number", "description": "As asked for; never of INFRA."},
-     "retry": {"type": "boolean", "description": "INFRA: nothing is known of the candidate; submit it again."}
+     "retry": {
+      "type": "boolean",
+      "description": "INFRA: nothing is known of the candidate; submit it again."
+     }
     }
    },
    "Measured": {
@@ -779,7 +741,16 @@ const char* const kOpenApiDocument = R"json({
    },
    "Device": {
     "type": "object",
-    "required": ["kind", "cuda", "name", "threads", "facts", "flops_per_second", "tensor_flops_per_second", "levels"],
+    "required": [
+     "kind",
+     "cuda",
+     "name",
+     "threads",
+     "facts",
+     "flops_per_second",
+     "tensor_flops_per_second",
+     "levels"
+    ],
     "properties": {
      "kind": {"type": "string", "description": "cpu, cuda or host:cpu: of its evaluations."},
      "cuda": {"type": "boolean", "description": "Kernels are CUDA."},
@@ -787,7 +758,11 @@ const char* const kOpenApiDocument = R"json({
      "jail": {"type": "string"},
      "threads": {"type": "integer", "description": "That a candidate may use."},
      "lanes": {"type": "integer", "description": "Evaluations that a worker is glad to have at once."},
-     "facts": {"type": "object", "description": "What plans may compute with: l2_bytes, ...", "additionalProperties": {"type": "number"}},
+     "facts": {
+      "type": "object",
+      "description": "What plans may compute with: l2_bytes, ...",
+      "additionalProperties": {"type": "number"}
+     },
      "flops_per_second": {"type": "number"},
      "tensor_flops_per_second": {"type": "number"},
      "levels": {
@@ -857,7 +832,11 @@ const char* const kOpenApiDocument = R"json({
     "type": "object",
     "required": ["first", "messages"],
     "properties": {
-     "first": {"type": "integer", "minimum": 1, "description": "Number of the first message; each session counts from 1."},
+     "first": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Number of the first message; each session counts from 1."
+     },
      "messages": {
       "type": "array",
       "maxItems": 4096,
@@ -907,7 +886,9 @@ const char* const kOpenApiDocument = R"json({
    "WorkerReceipt": {
     "type": "object",
     "required": ["received"],
-    "properties": {"received": {"type": "integer", "description": "Number of the last message that has come."}}
+    "properties": {
+     "received": {"type": "integer", "description": "Number of the last message that has come."}
+    }
    },
    "FrontBatch": {
     "type": "object",
@@ -965,13 +946,16 @@ const char* const kOpenApiDocument = R"json({
      "error": {
       "type": "object",
       "required": ["code", "message"],
-      "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "request_id": {"type": "string"}}
+      "properties": {
+       "code": {"type": "string"},
+       "message": {"type": "string"},
+       "request_id": {"type": "string"}
+      }
      }
     }
    }
   }
  }
-}
-)json";
+})json";
 
 }  // namespace lathe::serve

@@ -104,7 +104,8 @@ std::int64_t PostgresRows::integer(int row, int column) const {
   return static_cast<std::int64_t>(number);
 }
 
-Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::string& url) {
+Result<std::unique_ptr<PostgresConnection>> PostgresConnection::open(const std::string& written) {
+  const std::string url = with_plain_scheme(written);  // libpq knows no other
   LATHE_TRY(const PostgresApi* const api, postgres_api());
   // libpq's own message may repeat parts of the URL.
   PQconninfoOption* const options = api->conninfo_parse(url.c_str(), nullptr);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/url_scheme.h"
 
 struct pg_conn;
 struct pg_result;
@@ -86,7 +87,8 @@ class PostgresConnection {
 
 /// Whether a store's name is a PostgreSQL URL.
 inline bool is_postgres_url(std::string_view name) {
-  return name.starts_with("postgres://") || name.starts_with("postgresql://");
+  const std::string scheme = url_scheme(name);
+  return scheme == "postgres" || scheme == "postgresql";
 }
 
 }  // namespace lathe::serve

@@ -79,6 +79,13 @@ constexpr const char* kRollback = "ROLLBACK";
 // order.
 constexpr const char* kTurn = "SELECT pg_advisory_xact_lock(7805319)";
 
+constexpr const char* kBeginProbe = "SAVEPOINT probe";
+constexpr const char* kProbe =
+    "INSERT INTO tasks SELECT ''::bytea, '', decode(string_agg(md5(random()::text), ''), 'hex') "
+    "FROM generate_series(1, 4096)";
+constexpr const char* kEndProbe = "ROLLBACK TO SAVEPOINT probe";
+constexpr const char* kTouch = "UPDATE sequence SET last = last";  // else there is nothing to commit
+
 constexpr const char* kAddTasks =
     "INSERT INTO tasks SELECT * FROM unnest($1::bytea[], $2::text[], $3::bytea[]) ON CONFLICT DO NOTHING";
 
@@ -484,6 +491,8 @@ class PostgresLedger final : public Ledger {
   /// One round trip, or two where something is submitted: what is new is decided between them.
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     std::vector<Query> queries = {{kBegin}, {kTurn}};
+    if (changes.probe)
+      for (const char* const step : {kBeginProbe, kProbe, kEndProbe, kTouch}) queries.push_back({step});
     if (changes.submissions.empty() && !changes.tasks.empty()) queries.push_back(tasks_query(changes.tasks));
     const auto lost_at = add_if(!changes.lost_workers.empty(), queries, [&] {
       return Query{kCountLost, PostgresParameters().add_bytes(raw_of(changes.lost_workers))};
@@ -733,7 +742,8 @@ class PostgresLedger final : public Ledger {
     }
     const bool is_wanted = known.wanted.contains(id);
     std::int64_t& mine = known.unfinished[submission.client];
-    if (!is_wanted && (mine >= entry.max_own || known.all_unfinished >= max_all)) return Admission::kRefused;
+    if (!is_wanted && mine >= entry.max_own) return Admission::kRefusedOwn;
+    if (!is_wanted && known.all_unfinished >= max_all) return Admission::kRefused;
     if (!exists) {
       additions.ids.push_back(raw(id));
       additions.tasks.push_back(raw(submission.key.task));

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <optional>
 
+#include "serve/url_scheme.h"
+
 namespace lathe::serve {
 namespace {
 
@@ -44,12 +46,14 @@ Result<RedisUrl> parse_redis_url(std::string_view text) {
   const Error wrong =
       invalid("the URL of --queue is not one of Redis",
               "write redis://:PASSWORD@HOST:PORT/DATABASE, with %40 for an @ in the password");
-  constexpr std::string_view kPlain = "redis://", kTls = "rediss://";
-  if (text.starts_with(kTls))
+  const std::string scheme = url_scheme(text);
+  if (scheme == "postgres" || scheme == "postgresql")
+    return invalid("--queue is a Redis; PostgreSQL is the store", "give the postgres:// URL to --store");
+  if (scheme == "rediss")
     return Error{ErrorCode::kUnavailable, "Lathe speaks to Redis without TLS",
                  "use redis:// over a tunnel (stunnel, WireGuard)"};
-  if (!text.starts_with(kPlain)) return wrong;
-  text.remove_prefix(kPlain.size());
+  if (scheme != "redis") return wrong;
+  text.remove_prefix(scheme.size() + std::string_view("://").size());
   RedisUrl url;
   if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
     const std::string_view who = text.substr(0, at);

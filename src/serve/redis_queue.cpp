@@ -219,23 +219,28 @@ class RedisQueue final : public SharedQueue {
       }
     LATHE_CHECK_OK(read_done(replies.back(), news));
     news.given = std::exchange(untold_, {});
+    news.expelled = std::exchange(expelled_, false);
     return news;
   }
 
   Status beat(std::int64_t now, News& news) {
     const std::string own_epoch = random_name();
-    LATHE_TRY(
-        const RedisReply reply,
-        connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version, own_epoch})));
-    if (reply.size() != 4) return Error{ErrorCode::kIo, "Redis answers something else"};
+    const auto lease_ms = static_cast<std::int64_t>(options_.lease_seconds * 1e3);
+    LATHE_TRY(const RedisReply reply,
+              connection_->run(script(kBeat, {name_, std::to_string(++beats_), options_.gym_version,
+                                              own_epoch, std::to_string(lease_ms)})));
+    if (reply.size() != 5) return Error{ErrorCode::kIo, "Redis answers something else"};
     const std::int64_t lease_ns = static_cast<std::int64_t>(options_.lease_seconds * 1e9);
     const std::int64_t gap = now - std::exchange(beat_ns_, now);
-    const std::string epoch = reply[0].text();
-    if (!is_registered_ && epoch == own_epoch) silent_until_ns_ = now + lease_ns;
-    news.expelled = is_registered_ && reply[1].integer() == 0 && epoch == epoch_;
-    news.rebuild = is_fresh_ || epoch != epoch_ || news.expelled;
+    const std::string epoch = reply[0].text(), registration = reply[1].text();
+    const std::int64_t fresh_ms = reply[4].integer();
+    if (!is_registered_ && fresh_ms > 0) silent_until_ns_ = now + fresh_ms * 1'000'000;
+    const bool expelled = is_registered_ && registration != registration_ && epoch == epoch_;
+    registration_ = registration;
+    news.rebuild = is_fresh_ || epoch != epoch_ || expelled;
     if (news.rebuild) done_ = reply[2].text();
-    if (news.expelled) {
+    if (expelled) {
+      expelled_ = true;
       charged_.clear();
       untold_.clear();
     }
@@ -363,11 +368,12 @@ class RedisQueue final : public SharedQueue {
   std::map<Digest, double> charged_;  ///< seconds, of what is held
   std::vector<Digest> untold_;        ///< of these: given in an exchange that then failed
   double mean_cost_ = 0.1;
-  std::string epoch_, done_ = "0-0";
+  std::string epoch_, registration_, done_ = "0-0";
   bool is_fresh_ = false, is_registered_ = false;
+  bool expelled_ = false;  ///< and not told yet: the exchange failed
   std::int64_t beats_ = 0, beat_ns_ = 0, taken_over_ = 0;
   std::int64_t next_try_ns_ = 0;
-  std::int64_t silent_until_ns_ = 0;  ///< about versions: the server knew nobody, and others may yet beat
+  std::int64_t silent_until_ns_ = 0;  ///< about versions: the server is fresh, and others may yet beat
   double pause_seconds_ = 0;
   Error last_error_;
 };

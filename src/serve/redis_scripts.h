@@ -4,7 +4,9 @@ namespace lathe::serve {
 
 // The queue's operations, each atomic. Keys, all below "lathe:":
 //   epoch            a random text, new where the server has forgotten everything
+//   fresh            there for a lease after the epoch has begun: not everybody may have beaten yet
 //   fronts           front end -> its beats and its gym's version
+//   registered       front end -> the beat with which it came to be among them
 //   items            evaluation -> its line, its entry there and when it was asked for
 //   again            evaluation -> what to add once the present item is over
 //   streams          lines that there are; a line is KIND 0x1f CLIENT 0x1f PRIORITY
@@ -116,6 +118,7 @@ return 0)lua";
 
 /// ARGV: front end. Gives whether this call took what it held.
 inline constexpr const char* kRedisTakeOver = R"lua(
+redis.call('HDEL', 'lathe:registered', ARGV[1])
 if redis.call('HDEL', 'lathe:fronts', ARGV[1]) == 0 then return 0 end
 for _, line in ipairs(redis.call('SMEMBERS', 'lathe:streams')) do
   local kind, client = parts(line)
@@ -207,15 +210,20 @@ if now and now > tonumber(redis.call('HGET', used_key, '') or '0') then
 end
 return ids)lua";
 
-/// ARGV: front end, its beat, its gym's version, an epoch for a new server. Gives the epoch,
-/// whether this front end was known, the newest entry of "done", and all front ends with their
-/// beats.
+/// ARGV: front end, its beat, its gym's version, an epoch for a new server, milliseconds of a
+/// lease. Gives the epoch, the beat with which this front end was registered, the newest entry of
+/// "done", all front ends with their beats, and for how many milliseconds the server is fresh.
+/// Another beat of registration than before tells that the front end was taken for gone, also where
+/// the first reply that said so was lost.
 inline constexpr const char* kRedisBeat = R"lua(
-redis.call('SET', 'lathe:epoch', ARGV[4], 'NX')
-local known = redis.call('HEXISTS', 'lathe:fronts', ARGV[1])
+if redis.call('SET', 'lathe:epoch', ARGV[4], 'NX') then redis.call('SET', 'lathe:fresh', '', 'PX', ARGV[5]) end
+if redis.call('HEXISTS', 'lathe:fronts', ARGV[1]) == 0 then
+  redis.call('HSET', 'lathe:registered', ARGV[1], ARGV[2])
+end
 redis.call('HSET', 'lathe:fronts', ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
 local newest = redis.call('XREVRANGE', 'lathe:done', '+', '-', 'COUNT', 1)[1]
-return {redis.call('GET', 'lathe:epoch'), known, newest and newest[1] or '0-0', redis.call('HGETALL', 'lathe:fronts')})lua";
+return {redis.call('GET', 'lathe:epoch'), redis.call('HGET', 'lathe:registered', ARGV[1]) or '',
+  newest and newest[1] or '0-0', redis.call('HGETALL', 'lathe:fronts'), redis.call('PTTL', 'lathe:fresh')})lua";
 
 /// ARGV: front end. Gives the ids of what it holds.
 inline constexpr const char* kRedisHeld = R"lua(

@@ -498,6 +498,7 @@ Result<std::unique_ptr<RemoteFrontEnd>> RemoteFrontEnd::make(RemoteFrontEndOptio
                                                              EventSink& events) {
   while (options.url.ends_with("/")) options.url.pop_back();
   LATHE_CHECK_OK(http::check_url(options.url));
+  LATHE_TRY(options.token, http::header_secret(options.token, "LATHE_TOKEN"));
   return std::unique_ptr<RemoteFrontEnd>(std::make_unique<HttpFrontEnd>(std::move(options), events));
 }
 

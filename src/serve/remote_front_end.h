@@ -22,7 +22,7 @@ struct RemoteFrontEndOptions {
 /// work and join a new one.
 class RemoteFrontEnd : public WorkerSink {
  public:
-  /// `events` must outlive it. Errors: kInvalid for a malformed URL.
+  /// `events` must outlive it. Errors: kInvalid for a malformed URL or token.
   static Result<std::unique_ptr<RemoteFrontEnd>> make(RemoteFrontEndOptions options, EventSink& events);
   /// Waits a few seconds for messages to the front end that are still to be sent.
   ~RemoteFrontEnd() override = default;

@@ -159,7 +159,8 @@ class TheRemoteWorkers final : public RemoteWorkers {
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(sessions_, [](const auto& known) { return known.second.expired(); });
-      if (sessions_.size() >= kMostSessions) return Error{ErrorCode::kBusy, "there are too many workers"};
+      if (sessions_.size() >= kMostSessions)
+        return Error{ErrorCode::kBusy, "there are too many workers", "try again once some have ended"};
       worker = fmt::format("{}/{}#{}", owner, join.name, ++count_);
       link = std::make_shared<RemoteLink>(sink_, owner, worker);
       sessions_.emplace(session, link);

@@ -25,6 +25,7 @@ constexpr std::int64_t kOverdueGraceMs = 2000;  // for the front end that has th
 constexpr double kPauseAfterFailureSeconds = 0.2;
 constexpr double kGatherShare = 0.25;  // of a transaction's time, for what comes right behind a turn's first
 constexpr double kLongestGatherSeconds = 0.001;
+constexpr double kProbeSeconds = 1;       // between attempts to write while nothing else is written
 constexpr double kLookAgainSeconds = 5;   // for what other front ends' news should have told
 constexpr double kWorkerlessSeconds = 2;  // before what is held goes to another front end
 
@@ -86,6 +87,7 @@ std::string_view name(Admission admission) {
     case Admission::kKnown:
       return "known";
     case Admission::kRefused:
+    case Admission::kRefusedOwn:
       return "refused";
   }
   return "";
@@ -168,8 +170,8 @@ class TheService final : public Service {
               Submission& submission = written.changes.submissions[work->first + i].submission;
               const Admission admission = written.outcome->submissions[work->first + i];
               ++counts_.admissions[std::string(name(admission))];
-              if (admission == Admission::kRefused) {
-                receipts.push_back(Error{ErrorCode::kBusy, "the queue is full", "try again later"});
+              if (is_refused(admission)) {
+                receipts.push_back(refusal(admission, work->batch.max_unfinished));
                 continue;
               }
               receipts.push_back(Receipt{submission.key.id(), admission});
@@ -397,15 +399,31 @@ class TheService final : public Service {
     changes.max_all = options_.max_unfinished;
     changes.unix_ms = unix_milliseconds();
     auto outcome = ledger_.write(changes);
-    last_write_worked_ = outcome.ok();
+    next_probe_ns_ = clock_.now_ns() + static_cast<std::int64_t>(kProbeSeconds * 1e9);
     if (outcome.ok()) {
-      rebuild_due_ |= std::exchange(unsure_, false);
+      on_write_worked();
     } else {
+      last_write_worked_ = false;
       unsure_ = true;
       ++counts_.write_failures;
       log(Severity::kError, "serve.write_failed", outcome.error().to_string(), {});
     }
     return outcome;
+  }
+
+  void on_write_worked() {
+    if (!std::exchange(last_write_worked_, true))
+      log(Severity::kInfo, "serve.write_works", "the ledger takes writes again", {});
+    rebuild_due_ |= std::exchange(unsure_, false);
+  }
+
+  /// Who is not ready is sent nothing that would show that there is room again.
+  void probe(std::int64_t now) {
+    if (last_write_worked_ || now < next_probe_ns_) return;
+    next_probe_ns_ = now + static_cast<std::int64_t>(kProbeSeconds * 1e9);
+    LedgerChanges nothing;
+    nothing.probe = true;
+    if (ledger_.write(nothing).ok()) on_write_worked();
   }
 
   bool is_outdated(const Pending& pending, const std::vector<std::string>& live_versions) const {
@@ -417,6 +435,17 @@ class TheService final : public Service {
   /// What an older version of the gym was asked has nobody left to answer it.
   static Conclusion outdated_conclusion() {
     return {.state = State::kFailed, .verdict = {}, .error = kOutdated};
+  }
+
+  Error refusal(Admission admission, std::int64_t max_own) const {
+    constexpr const char* kHint = "submit again once some have ended";
+    if (admission == Admission::kRefusedOwn)
+      return {ErrorCode::kBusy,
+              fmt::format("this client has {} unfinished requests, as many as it may have", max_own), kHint};
+    return {
+        ErrorCode::kBusy,
+        fmt::format("the queue is full: {} requests of all clients are unfinished", options_.max_unfinished),
+        kHint};
   }
 
   static SharedQueue::Item shared_item(const Submission& submission) {
@@ -859,6 +888,7 @@ class TheService final : public Service {
       asks_[{waiter->client, *waiter->id}].push_back(waiter->found);
     }
     for (const auto& again : std::exchange(unwritten_, {})) again();
+    probe(now);
   }
 
   // With other front ends:
@@ -1094,6 +1124,7 @@ class TheService final : public Service {
   bool last_exchange_worked_ = true;
 
   bool last_write_worked_ = true;
+  std::int64_t next_probe_ns_ = 0;
   bool draining_ = false;
 };
 

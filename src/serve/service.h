@@ -28,7 +28,7 @@ struct ServiceOptions {
 };
 
 /// What became of one item of a submission. Errors: kBusy where the client's share or the whole
-/// queue is full.
+/// queue is full, naming which.
 struct Receipt {
   Digest id;
   Admission admission = Admission::kNew;

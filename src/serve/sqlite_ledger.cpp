@@ -176,6 +176,10 @@ class SqliteLedger final : public Ledger {
   Result<LedgerOutcome> write_all(const LedgerChanges& changes) {
     LATHE_TRY(Transaction transaction, Transaction::begin(database_));
     LedgerOutcome outcome;
+    if (changes.probe)
+      LATHE_CHECK_OK(
+          database_.execute("CREATE TABLE IF NOT EXISTS probe (bytes BLOB NOT NULL); "
+                            "INSERT INTO probe VALUES (randomblob(65536))"));
     for (const Digest& id : changes.lost_workers) {
       LATHE_TRY(outcome.lost_workers.emplace_back(), count_lost_worker(id));
     }
@@ -191,6 +195,7 @@ class SqliteLedger final : public Ledger {
     }
     for (const StoredTask& task : tasks_to_keep(changes, outcome.submissions)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
+    if (changes.probe) (void)database_.execute("DROP TABLE probe");
     if (!changes.looks.empty())
       if (auto reports = find(changes.looks); reports.ok()) outcome.looks = *std::move(reports);
     return outcome;
@@ -248,9 +253,9 @@ class SqliteLedger final : public Ledger {
     }
     LATHE_TRY(const bool wanted, is_wanted(id));
     const auto mine = unfinished_.find(submission.client);
-    const bool room =
-        (mine == unfinished_.end() ? 0 : mine->second) < entry.max_own && all_unfinished_ < max_all;
-    if (!wanted && !room) return Admission::kRefused;
+    if (!wanted && (mine == unfinished_.end() ? 0 : mine->second) >= entry.max_own)
+      return Admission::kRefusedOwn;
+    if (!wanted && all_unfinished_ >= max_all) return Admission::kRefused;
     if (!evaluation.exists) LATHE_CHECK_OK(add_evaluation(submission, id));
     if (evaluation.exists && !wanted) LATHE_CHECK_OK(reopen(id));
     LATHE_CHECK_OK(put_request(submission, id, State::kQueued, 0));

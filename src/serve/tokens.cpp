@@ -12,7 +12,7 @@
 namespace lathe::serve {
 namespace {
 
-constexpr std::string_view kScheme = "Bearer ";
+constexpr std::string_view kScheme = "bearer";  // in any case
 constexpr std::string_view kPrefix = "lathe_";
 constexpr std::size_t kIdDigits = 12;
 
@@ -31,6 +31,16 @@ bool is_name(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   });
+}
+
+/// Empty for another scheme.
+std::string_view token_in(std::string_view authorization) {
+  const std::size_t blank = authorization.find(' ');
+  if (blank != kScheme.size()) return {};
+  const bool is_bearer = std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
+                                    [](char small, char c) { return c == small || c == small - 'a' + 'A'; });
+  const std::size_t begin = authorization.find_first_not_of(' ', blank);
+  return is_bearer && begin != std::string_view::npos ? authorization.substr(begin) : std::string_view();
 }
 
 class SqliteTokens final : public TokenStore {
@@ -125,12 +135,11 @@ Error TokenStore::no_token(const std::string& name) {
 }
 
 std::optional<Principal> Tokens::find(const std::string& authorization) const {
-  const std::size_t id_at = kScheme.size() + kPrefix.size(), secret_at = id_at + kIdDigits + 1;
-  if (!authorization.starts_with(kScheme) || authorization.size() <= secret_at ||
-      authorization.compare(kScheme.size(), kPrefix.size(), kPrefix) != 0)
-    return std::nullopt;
-  const std::string id = authorization.substr(id_at, kIdDigits);
-  const std::string hash = hash_of(std::string_view(authorization).substr(secret_at));
+  constexpr std::size_t kIdAt = kPrefix.size(), kSecretAt = kIdAt + kIdDigits + 1;
+  const std::string_view token = token_in(authorization);
+  if (!token.starts_with(kPrefix) || token.size() <= kSecretAt) return std::nullopt;
+  const std::string_view id = token.substr(kIdAt, kIdDigits);
+  const std::string hash = hash_of(token.substr(kSecretAt));
   for (const TokenRecord& record : records_)
     if (record.id == id && record.hash.size() == hash.size() &&
         sodium_memcmp(record.hash.data(), hash.data(), hash.size()) == 0)

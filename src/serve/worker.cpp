@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "task/task_text.h"
 
@@ -13,6 +14,12 @@ namespace lathe::serve {
 namespace {
 
 constexpr std::size_t kParsedTasks = 256;
+
+/// Clients see the message alone.
+Error with_hint_in_message(Error error) {
+  if (!error.hint.empty()) error.message += "; " + std::exchange(error.hint, {});
+  return error;
+}
 
 class WorkerLoop {
  public:
@@ -79,7 +86,8 @@ class WorkerLoop {
   }
 
   void refuse(const WorkOrder& order, const Error& error) {
-    (void)stream_.send(encode(WorkerMessage(WorkerAnswer{order.lease, std::nullopt, error})));
+    (void)stream_.send(
+        encode(WorkerMessage(WorkerAnswer{order.lease, std::nullopt, with_hint_in_message(error)})));
   }
 
   Result<std::shared_ptr<const TaskSpec>> parsed(const WorkOrder& order) {
@@ -116,7 +124,7 @@ class WorkerLoop {
       if (evaluated->verdict.ok()) {
         answer.verdict = *std::move(evaluated->verdict);
       } else {
-        answer.error = evaluated->verdict.error();
+        answer.error = with_hint_in_message(evaluated->verdict.error());
       }
       events_.on_event(
           {Severity::kInfo,

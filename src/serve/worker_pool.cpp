@@ -93,6 +93,17 @@ class ProcessPool final : public WorkerPool {
 
   int quarantined() const override { return quarantined_; }
 
+  std::optional<Error> hopeless() const override {
+    if (programs_.empty() || any_began_ || quarantined_ < static_cast<int>(programs_.size()))
+      return std::nullopt;
+    std::string names;
+    for (const WorkerProgram& program : programs_) names += (names.empty() ? "" : ", ") + program.name;
+    return Error{ErrorCode::kUnavailable,
+                 "no worker can start here (" + names + "); what each of them says stands above",
+                 "lathe doctor --device DEVICE tells what is missing; without devices of its own a front end "
+                 "is lathe serve --workers none"};
+  }
+
  private:
   void keep(std::size_t index) {
     const WorkerProgram& program = programs_[index];
@@ -152,7 +163,7 @@ class ProcessPool final : public WorkerPool {
       if (!began) {
         if (!hello || hello->protocol != kWorkerProtocol || hello->slots < 1)
           return Error{ErrorCode::kCorrupt, "the worker speaks another protocol"};
-        began = true;
+        began = any_began_ = true;
         sink_.worker_joined(name, *hello, link);
       } else {
         sink_.worker_said(name, std::move(message));
@@ -167,6 +178,7 @@ class ProcessPool final : public WorkerPool {
   std::condition_variable stopped_;
   std::vector<std::shared_ptr<SocketLink>> links_;
   std::atomic<int> quarantined_{0};
+  std::atomic<bool> any_began_{false};
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ class WorkerPool {
   virtual ~WorkerPool() = default;
   /// Workers that have failed to start several times in a row.
   virtual int quarantined() const = 0;
+  /// Once every worker has failed to start several times in a row, and none has ever started: this
+  /// machine does not have what they were told to use, and waiting will hardly help.
+  virtual std::optional<Error> hopeless() const = 0;
 };
 
 }  // namespace lathe::serve

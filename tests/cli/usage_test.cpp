@@ -35,6 +35,10 @@ const std::vector<WrongUse> kWrongUses = {
      {"optimize", "tiny.toml", "--seconds", "nan"},
      2,
      {"--seconds", "'nan' is not"}},
+    {"SecondsInOctal",
+     {"optimize", "tiny.toml", "--seconds", "010"},
+     2,
+     {"--seconds", "'010' is not a number"}},
     {"EndlessSeconds",
      {"optimize", "tiny.toml", "--total-seconds", "inf"},
      2,
@@ -91,7 +95,7 @@ const std::vector<WrongUse> kWrongUses = {
      2,
      {"--exam-share"}},
     {"TrainWithoutARecipe", {"train"}, 2, {"RECIPE is required", "lathe train --help"}},
-    {"TrainByNoRecipe", {"train", "nosuch.toml", "--out", "o"}, 3, {"recipe", "lathe train --help"}},
+    {"TrainByNoRecipe", {"train", "--out", "o", "nosuch.toml"}, 3, {"'nosuch.toml'", "lathe train --help"}},
     {"RlWithoutATable", {"train", "rl.toml", "--out", "o"}, 2, {"--table"}},
     {"RlOnNoTable",
      {"train", "rl.toml", "--table", "tiny.toml", "--out", "o"},
@@ -119,6 +123,26 @@ const std::vector<WrongUse> kWrongUses = {
     {"TableOfNoJson", {"policy", "table", "tiny.toml"}, 3, {"tiny.toml:2: the line is no JSON: parse error"}},
     {"DataOfNoStore", {"data", "write", "--out", "o"}, 3, {"there is no store in '.lathe'"}},
     {"ServeOnNoAddress", {"serve", "--address", "everywhere"}, 2, {"'everywhere' is no IP address"}},
+    {"ServeWithTheQueueForAStore",
+     {"serve", "--store", "Redis://:secret@q"},
+     3,
+     {"Redis is the queue", "to --queue", "--store postgres://"}},
+    {"ServeWithTheStoreForAQueue",
+     {"serve", "--queue", "Postgres://u:secret@d/lathe"},
+     3,
+     {"PostgreSQL is the store", "to --store"}},
+    {"TokenOfAnUnknownStore",
+     {"serve", "token", "list", "--store", "mysql://u:secret@d"},
+     3,
+     {"no mysql://"}},
+    {"ServeWithAStoreOfItsOwnInPostgres",
+     {"serve", "--store", "Postgres://u:secret@d/lathe"},
+     3,
+     {"--queue redis://HOST:PORT"}},
+    {"RunsOnAServer",
+     {"optimize", "tiny.toml", "--store", "Redis://:secret@q"},
+     3,
+     {"kept in a folder", "--store"}},
     {"UnknownControl", {"policy", "eval", "t", "--out", "o", "--controls", "luck"}, 2, {"luck"}},
     {"TableOfNoFile", {"policy", "table", "missing.jsonl"}, 3, {"missing.jsonl"}},
     {"DataNowhere", {"data", "make"}, 2, {"--out"}},
@@ -173,6 +197,7 @@ TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
   const int status = program.wait(10);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), GetParam().code);
+  EXPECT_EQ(program.err().find("secret"), std::string::npos) << program.err();
   for (const std::string& text : GetParam().says)
     EXPECT_NE(program.err().find(text), std::string::npos) << program.err();
   EXPECT_EQ(program.out(), "");

@@ -159,5 +159,18 @@ TEST(VerifyWorkload, ALargeShapeMeetsASecretOneOfTheOtherDistributions) {
   EXPECT_EQ(all, distributions(Coverage::kEverything, 1));
 }
 
+TEST(NaiveBuild, AModuleThatFailsIsTheTasksFaultAndKeepsItsReason) {
+  TaskSpec task = twice_task();
+  task.reference = ReferenceKind::kProcess;
+  const Finding written{Outcome::kTampered, "input_written", "it wrote to the input 'x'"};
+  const Error error = naive_fails(task, written);
+  EXPECT_EQ(error.code, ErrorCode::kInvalid);
+  EXPECT_NE(error.message.find("input_written it wrote to the input 'x'"), std::string::npos)
+      << error.message;
+  EXPECT_NE(error.hint.find("clone()"), std::string::npos);
+  EXPECT_EQ(naive_fails(task, {Outcome::kInfra, "runner_lost", ""}).code, ErrorCode::kUnavailable);
+  EXPECT_EQ(naive_fails(twice_task(), written).code, ErrorCode::kInternal) << "Lathe wrote that one";
+}
+
 }  // namespace
 }  // namespace lathe

@@ -65,6 +65,31 @@ class Exchanges(unittest.TestCase):
         with self.assertRaises(LatheError):
             attempts.pause_after(None, httpx.ConnectError("no"))
 
+    def test_a_url_that_names_no_service_is_refused_with_what_helps(self):
+        for wrong, remedy in (
+            ("localhost:8320", "http://localhost:8320"),
+            ("gpu-box", "http://gpu-box"),
+            ("[::1]:8320", r"http://\[::1\]:8320"),
+            ("ftp://gpu-box", "http://HOST:8320"),
+            ("http://", "http://HOST:8320"),
+            ("http:/gpu-box", "http://HOST:8320"),
+        ):
+            for client in (Client, AsyncClient):
+                with self.assertRaisesRegex(LatheError, remedy) as refused:
+                    client(wrong)
+                self.assertEqual((refused.exception.status, refused.exception.code), (0, "bad_url"))
+        with self.assertRaises(LatheError) as refused:
+            Client("http://me:secret@box")
+        self.assertNotIn("secret", str(refused.exception))
+        for right in ("http://box", "HTTPS://box:1/gym/", "http://[::1]:8320", " http://box\n"):
+            self.assertEqual(clients._Settings.of(right, "", 1).url, right.strip().rstrip("/"))
+
+    def test_a_full_batch_says_whose_limit_it_is(self):
+        full = {"items": [{"error": {"code": "busy", "message": "this client has 5 unfinished requests"}}]}
+        refusal = clients._refusal(httpx.Response(429, json=full))
+        self.assertEqual((refusal.status, refusal.code), (429, "busy"))
+        self.assertIn("this client has 5", refusal.message)
+
     def test_waiting_for_a_connection_of_ones_own_has_no_end(self):
         self.assertIsNone(clients._Settings.of(None, "", 1).arguments()["timeout"].pool)
 
@@ -107,6 +132,64 @@ class Answers(unittest.TestCase):
                 client.wait("0" * 64)
         self.assertEqual(unknown.exception.status, 400)
         self.assertEqual(missing.exception.status, 404)
+
+    BAD_TEXTS = ("x" * ((1 << 20) + 1), "lone \ud800 surrogate")
+
+    def mixed(self, is_answer: bool = False) -> "list[Submission]":
+        bad = self.BAD_TEXTS if not is_answer else ("x" * (13 << 20), self.BAD_TEXTS[1], "a\x00" * (3 << 20))
+        texts = ["first", *bad, "last"]
+        return [Submission(TASK, text, tag=f"tag {i}", is_answer=is_answer) for i, text in enumerate(texts)]
+
+    def check(self, done, many):
+        self.assertEqual([one.tag for one in done], [one.tag for one in many])
+        self.assertEqual([one.state for one in done], ["done", *["refused"] * (len(many) - 2), "done"])
+        for one in done[1:-1]:
+            self.assertTrue(one.is_final)
+            self.assertEqual((one.id, one.verdict.outcome, one.verdict.reason), ("", "BUILD_FAILED", "bad_candidate"))
+        self.assertIn("longer than", done[1].error)
+        self.assertIn("surrogates", done[2].error)
+
+    def test_a_text_that_is_no_candidate_keeps_no_other(self):
+        async def at_once(many):
+            async with AsyncClient(self.service.url) as client:
+                one_by_one = asyncio.gather(*(client.evaluate(one.task, one.candidate, tag=one.tag) for one in many))
+                return await client.evaluate_all(many), await one_by_one
+
+        with Client(self.service.url) as client:
+            for is_answer in (False, True):
+                many = self.mixed(is_answer)
+                self.check(client.evaluate_all(many), many)
+                graded = client.grade(many, Scoring("correct"))
+                self.check([one.evaluation for one in graded], many)
+                self.assertEqual([one.reward for one in graded[1:-1]], [0.0] * (len(many) - 2))
+                self.assertIn("longer than", graded[1].feedback)
+            with self.assertRaisesRegex(LatheError, "submission 1: .*longer than"):
+                client.submit(self.mixed())
+        for done in asyncio.run(at_once(self.mixed())):
+            self.check(done, self.mixed())
+
+    def test_a_submission_that_the_service_does_not_take_keeps_no_other(self):
+        many = [Submission(TASK, "good"), Submission("no_such_task", "x"), Submission(TASK, "x", tag="\ud800"),
+                Submission(TASK, "also good", tag="last")]
+        with Client(self.service.url) as client:
+            graded = client.grade(many, Scoring("correct"))
+        self.assertEqual([one.evaluation.state for one in graded], ["done", "refused", "refused", "done"])
+        self.assertIn("no task of that name", graded[1].feedback)
+        for one in graded[1:3]:
+            self.assertIsNone(one.evaluation.verdict)
+            self.assertIsNone(one.reward)
+        self.assertEqual(graded[3].evaluation.tag, "last")
+
+    def test_what_is_no_id_is_said_to_be_none(self):
+        async def asks(method):
+            async with AsyncClient(self.service.url) as client:
+                await getattr(client, method)("../tasks")
+
+        for method in ("wait", "evidence", "cancel"):
+            with Client(self.service.url) as client, self.assertRaisesRegex(ValueError, "'../tasks' is no"):
+                getattr(client, method)("../tasks")
+            with self.assertRaisesRegex(ValueError, "submit"):
+                asyncio.run(asks(method))
 
     def test_a_wait_ends_in_time_and_what_is_cancelled_says_so(self):
         with Client(self.service.url) as client:

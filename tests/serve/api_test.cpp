@@ -90,8 +90,20 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(client.get("/nothing")->status, 404);
   EXPECT_EQ(client.get("/v1/../etc/passwd")->status, 404);
   EXPECT_EQ(client.ask("PUT", "/v1/tasks", "")->status, 405);
-  EXPECT_EQ(client.ask("POST", "/v1/evaluations", submission("x"), {{"Content-Type", "text/plain"}})->status,
-            415);
+  const auto status_of = [&](const std::string& content_type) {
+    return client.ask("POST", "/v1/evaluations", submission("x"), {{"Content-Type", content_type}})->status;
+  };
+  for (const char* const wrong : {"text/plain", "application/jsonlines", "application", ""})
+    EXPECT_EQ(status_of(wrong), 415) << wrong;
+  for (const char* const right : {"application/json;charset=utf-8", "Application/JSON ; a=b"})
+    EXPECT_LT(status_of(right), 300) << right;
+}
+
+TEST_F(ApiTest, ATargetMayNameTheServerAsProxiesWriteIt) {
+  HttpClient client(port());
+  EXPECT_EQ(client.get("http://127.0.0.1/v1/tasks")->status, 200);
+  EXPECT_EQ(client.get("http://127.0.0.1/v1/evaluations?after=x")->status, 400);
+  EXPECT_EQ(client.get("http://127.0.0.1")->status, 404);
 }
 
 TEST_F(ApiTest, ABatchTakesWhatIsRightInIt) {
@@ -122,6 +134,23 @@ TEST_F(ApiTest, AFullQueueIs429) {
   const auto none = client.post("/v1/evaluations", submission("more"));
   EXPECT_EQ(none->status, 429);
   EXPECT_GT(std::atoi(none->headers.at("retry-after").c_str()), 0);
+}
+
+TEST_F(ApiTest, A429SaysWhoseLimitItIs) {
+  const auto store = *TokenStore::open(folder_.path());
+  const std::string token = store->add({"small", Role::kSubmit, 1}).value();
+  api_->set_tokens(Tokens(*store->list()));
+  HttpClient client(port(), token);
+  EXPECT_EQ(client.post("/v1/evaluations", submission("one wait"))->status, 202);
+  const auto refused = client.post("/v1/evaluations", submission("two wait"));
+  EXPECT_EQ(refused->status, 429);
+  const std::string seconds = refused->headers.at("retry-after");
+  EXPECT_THAT(refused->body, HasSubstr("this client has 1 unfinished requests"));
+  EXPECT_THAT(refused->body, HasSubstr("in " + seconds + " seconds"));
+  const json items = {{{"task", "tiny"}, {"candidate", "three wait"}}};
+  const auto batch = client.post("/v1/evaluations/batch", json({{"items", items}}).dump());
+  EXPECT_EQ(batch->status, 429);
+  EXPECT_THAT(batch->body, HasSubstr("this client has 1 unfinished requests"));
 }
 
 TEST_F(ApiTest, CancellationIsSeenByWhoWaits) {
@@ -183,6 +212,22 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   const std::string database =
       read_file(folder_.path() + "/serve.db").value() + read_file(folder_.path() + "/serve.db-wal").value();
   EXPECT_EQ(database.find(reads.substr(reads.rfind('_') + 1)), std::string::npos) << "no secret is stored";
+}
+
+TEST_F(ApiTest, TheSchemeOfATokenMayBeWrittenInAnyCase) {
+  const auto store = *TokenStore::open(folder_.path());
+  const std::string token = store->add({"reader", Role::kRead, 100}).value();
+  api_->set_tokens(Tokens(*store->list()));
+  HttpClient client(port());
+  const auto status = [&](const std::string& authorization) {
+    return client.ask("GET", "/v1/tasks", "", {{"Authorization", authorization}})->status;
+  };
+  for (const char* const scheme : {"Bearer ", "bearer ", "BEARER ", "bEARER  "})
+    EXPECT_EQ(status(scheme + token), 200) << scheme;
+  for (const char* const scheme : {"Basic ", "Bearer", "Bearer\t", "Bearers ", ""})
+    EXPECT_EQ(status(scheme + token), 401) << scheme;
+  EXPECT_EQ(status("Bearer "), 401);
+  EXPECT_EQ(status("Bearer lathe_"), 401);
 }
 
 TEST_F(ApiTest, WithoutItsLastTokenAServiceIsClosed) {
@@ -313,6 +358,90 @@ TEST_F(ApiTest, TwoHundredClientsAtOnce) {
   EXPECT_EQ(done, 1000);
 }
 
+TEST_F(ApiTest, HeadIsGetWithoutItsBody) {
+  const auto head = [&](const std::string& target) {
+    return HttpClient::exchange(
+        port(), "HEAD " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 5);
+  };
+  const std::size_t bytes = HttpClient(port()).get("/v1/tasks")->body.size();
+  const std::string tasks = head("/v1/tasks");
+  EXPECT_THAT(tasks, testing::StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(tasks, HasSubstr("Content-Length: " + std::to_string(bytes) + "\r\n"));
+  EXPECT_THAT(tasks, testing::EndsWith("\r\n\r\n"));
+  EXPECT_THAT(head("/nothing"), testing::StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(head("/nothing"), testing::EndsWith("\r\n\r\n"));
+  EXPECT_THAT(head("/healthz"), testing::StartsWith("HTTP/1.1 200"));
+  const auto begin = steady_clock().now_ns();
+  const std::string events = head("/v1/events");
+  EXPECT_THAT(events, HasSubstr("text/event-stream"));
+  EXPECT_THAT(events, testing::EndsWith("\r\n\r\n"));
+  EXPECT_LT(seconds_since(begin), 4) << "what has no end is not waited for";
+  const std::string both = HttpClient::exchange(port(),
+                                                "HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+                                                "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                                "Connection: close\r\n\r\n",
+                                                5);
+  EXPECT_THAT(both, testing::EndsWith("{\"status\":\"alive\"}\n")) << "the connection goes on";
+}
+
+/// The document of a status of an operation; empty where it has none.
+json response_in(const json& document, const std::string& path, std::string method, int status) {
+  for (char& c : method) c = static_cast<char>(std::tolower(c));
+  const json& responses = document["paths"][path][method]["responses"];
+  const std::string number = std::to_string(status);
+  if (!responses.contains(number)) return json::object();
+  if (!responses[number].contains("$ref")) return responses[number];
+  const std::string ref = responses[number]["$ref"];
+  return document["components"]["responses"][ref.substr(ref.rfind('/') + 1)];
+}
+
+TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
+  start({.header_bytes = 2000, .body_bytes = 5000});
+  HttpClient nobody(port());
+  const json document = body(nobody.get("/openapi.json"));
+  const auto store = *TokenStore::open(folder_.path());
+  const auto token = [&](const char* name, Role role) { return store->add({name, role, 100}).value(); };
+  HttpClient admin(port(), token("admin", Role::kAdmin)), reader(port(), token("reader", Role::kRead)),
+      worker(port(), token("worker", Role::kWorker));
+  api_->set_tokens(Tokens(*store->list()));
+  for (const auto& [method, path] : Api::operations()) {
+    std::string target = path;
+    if (const std::size_t hole = target.find("{id}"); hole != std::string::npos)
+      target.replace(hole, 4, std::string(64, 'a'));
+    const auto is_refused = [&, method = std::string(method), path = std::string(path)](
+                                HttpClient& client, int status, const std::string& text,
+                                const std::map<std::string, std::string>& headers) {
+      const auto answer = client.ask(method, target, text, headers);
+      ASSERT_TRUE(answer.ok()) << method << " " << path << " " << status;
+      EXPECT_EQ(answer->status, status) << method << " " << path;
+      EXPECT_TRUE(response_in(document, path, method, status).contains("content"))
+          << method << " " << path << " " << status;
+    };
+    is_refused(admin, 431, "", {{"X-Large", std::string(3000, 'x')}});
+    if (std::string(method) == "POST") {
+      is_refused(admin, 413, std::string(6000, ' '), {});
+      is_refused(admin, 415, "{}", {{"Content-Type", "text/plain"}});
+      is_refused(admin, 400, "{", {});
+    }
+    const bool is_open = document["paths"][path].front().value("security", json("token")).empty();
+    if (!is_open) {
+      const bool is_for_workers = target.starts_with("/v1/workers");
+      is_refused(nobody, 401, "", {});
+      is_refused(is_for_workers ? reader : worker, 403, "", {});
+    }
+    const auto other = admin.ask("PUT", target, "");
+    EXPECT_EQ(other->status, 405) << path;
+    std::set<std::string> allowed, has;
+    std::string names = other->headers.at("allow");
+    for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 2)
+      allowed.insert(names.substr(at, (end = names.find(", ", at)) - at));
+    for (const auto& operation : Api::operations())
+      if (std::string(operation.path) == path) has.insert(operation.method);
+    if (has.contains("GET")) has.insert("HEAD");
+    EXPECT_EQ(allowed, has) << path;
+  }
+}
+
 /// What a schema says of a document: the first thing that does not hold.
 std::string objection(const json& root, json schema, const json& value) {
   if (schema.contains("$ref")) {
@@ -357,13 +486,10 @@ TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
   const std::string id = body(client.post("/v1/evaluations?wait=10", submission("x")))["id"];
   const auto check = [&](const std::string& method, const std::string& path, const std::string& target,
                          const std::string& text = "") {
-    std::string lower = method;
-    for (char& c : lower) c = static_cast<char>(std::tolower(c));
     const auto answer = client.ask(method, target, text);
-    const json& responses = document["paths"][path][lower]["responses"];
-    const std::string status = std::to_string(answer->status);
-    ASSERT_TRUE(responses.contains(status)) << target << " " << status;
-    const json& content = responses[status]["content"];
+    const json response = response_in(document, path, method, answer->status);
+    ASSERT_TRUE(response.contains("content")) << target << " " << answer->status;
+    const json& content = response["content"];
     ASSERT_TRUE(content.contains("application/json")) << target;
     EXPECT_EQ(objection(document, content["application/json"]["schema"], body(answer)), "")
         << target << " " << answer->body;

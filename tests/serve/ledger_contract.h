@@ -101,7 +101,7 @@ TEST_P(LedgerContract, ManyChangesOfOneTransactionAreLikeOneAfterTheOther) {
   EXPECT_THAT(
       write({.submissions = {{x_, 2}, {x_, 2}, {other, 2}, {y, 2}, {z, 2}}, .max_all = 100}).submissions,
       testing::ElementsAre(Admission::kNew, Admission::kJoined, Admission::kJoined, Admission::kNew,
-                           Admission::kRefused))
+                           Admission::kRefusedOwn))
       << "two of its own are enough for a";
   const auto ended = write({.ends = {{x_.key.id(), make_conclusion(x_)},
                                      {x_.key.id(), make_conclusion(x_)},
@@ -123,11 +123,20 @@ TEST_P(LedgerContract, ManyChangesOfOneTransactionAreLikeOneAfterTheOther) {
   EXPECT_EQ(ledger_->unfinished().value(), 1);
 }
 
+TEST_P(LedgerContract, AProbeIsWrittenAndChangesNothing) {
+  admit(x_);
+  EXPECT_FALSE(LedgerChanges{.probe = true}.empty()) << "it reaches the ledger";
+  (void)write({.probe = true});
+  EXPECT_EQ(ledger_->unfinished().value(), 1);
+  conclude(x_, make_conclusion(x_));
+  EXPECT_EQ(find(x_).sequence, 1) << "it takes no number";
+}
+
 TEST_P(LedgerContract, LimitsCountWhatIsUnfinishedAlsoAfterReopening) {
   const Submission y = make_submission("y"), z = make_submission("z", "b");
   admit(x_);
   reopen();
-  EXPECT_EQ(write({.submissions = {{y, 1}}, .max_all = 100}).submissions.at(0), Admission::kRefused);
+  EXPECT_EQ(write({.submissions = {{y, 1}}, .max_all = 100}).submissions.at(0), Admission::kRefusedOwn);
   EXPECT_EQ(write({.submissions = {{z, 1}}, .max_all = 1}).submissions.at(0), Admission::kRefused);
   EXPECT_EQ(write({.submissions = {{z, 1}}, .max_all = 2}).submissions.at(0), Admission::kNew);
   withdraw(x_);
@@ -223,7 +232,7 @@ TEST_P(LedgerContract, InfraAndFailuresDoNotLast) {
   admit(x_);
   conclude(x_, make_conclusion(x_, Outcome::kInfra));
   EXPECT_EQ(find(x_).state, State::kDone);
-  EXPECT_EQ(admit(x_, false), Admission::kRefused);
+  EXPECT_EQ(admit(x_, false), Admission::kRefusedOwn);
   EXPECT_EQ(find(x_).state, State::kDone) << "refused: nothing has changed";
   EXPECT_EQ(admit(x_), Admission::kNew);
   EXPECT_EQ(find(x_).state, State::kQueued);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/http/client.h"
 #include "base/random.h"
 #include "bench/serve/http_client.h"
 
@@ -219,6 +220,45 @@ TEST_F(ServeProgramTest, SigtermDrains) {
   start();
   EXPECT_EQ(json::parse(HttpClient(port_).get("/v1/evaluations/" + id)->body)["state"], "done")
       << "it was finished first";
+}
+
+TEST_F(ServeProgramTest, WhereNoWorkerCanEverStartTheServiceEndsAndSaysSo) {
+  Program hopeless(folder_, {"serve", "--port", "0", "--device", "cpu", "--worker-program", "/bin/false"});
+  EXPECT_EQ(WEXITSTATUS(hopeless.wait(30)), 4);
+  EXPECT_THAT(hopeless.err(), testing::HasSubstr("no worker can start here (cpu)"));
+  EXPECT_THAT(hopeless.err(), testing::HasSubstr("--workers none"));
+}
+
+TEST_F(ServeProgramTest, AGpuThatIsNotThereIsRefusedAtOnce) {
+  for (const char* const device : {"cuda:99", "host:cuda:99"}) {
+    Program gpu(folder_, {"serve", "--port", "0", "--device", device});
+    EXPECT_THAT(WEXITSTATUS(gpu.wait(60)), testing::AnyOf(3, 4)) << "no such one, or no driver at all";
+    EXPECT_EQ(gpu.out(), "") << "nobody is told to come";
+  }
+}
+
+TEST_F(ServeProgramTest, AWorkerThatEndsLaterIsWaitedFor) {
+  start();
+  for (int i = 0; i < 4; ++i) {
+    for (const pid_t worker : workers(FAKE_WORKER)) ::kill(worker, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  const auto done = HttpClient(port_).post("/v1/evaluations?wait=15", submission("one"));
+  EXPECT_EQ(json::parse(done->body)["state"], "done") << done->body;
+}
+
+TEST_F(ServeProgramTest, AnAddressOfIPv6HasBracketsInItsUrl) {
+  Program service(folder_, {"serve", "--address", "::1", "--port", "0", "--device", "cpu", "--worker-program",
+                            FAKE_WORKER});
+  ASSERT_TRUE(
+      eventually(30, [&] { return service.out().find('\n') != std::string::npos || !service.running(); }));
+  if (!service.running()) GTEST_SKIP() << "this machine has no IPv6: " << service.err();
+  const std::string out = service.out(),
+                    url = out.substr(out.find("http"), out.find('\n') - out.find("http"));
+  EXPECT_THAT(url, testing::StartsWith("http://[::1]:"));
+  const auto reply = http::exchange({.url = url + "/v1/tasks"});
+  ASSERT_TRUE(reply.ok()) << reply.error().to_string();
+  EXPECT_EQ(reply->status, 200) << "it is this machine: " << reply->body;
 }
 
 TEST_F(ServeProgramTest, OthersThanThisMachineNeedATokenToBeThere) {

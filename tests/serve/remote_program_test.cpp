@@ -226,6 +226,13 @@ TEST_F(RemoteProgramTest, SigtermFinishesWhatIsInHand) {
   EXPECT_EQ(metric("lathe_workers_lost_total"), 0);
 }
 
+TEST_F(RemoteProgramTest, WhereNoProcessCanEverStartTheWorkerEndsAndSaysSo) {
+  start();
+  const auto remote = worker({"--worker-program", "/bin/false"});
+  EXPECT_EQ(WEXITSTATUS(remote->wait(30)), 4);
+  EXPECT_THAT(remote->err(), HasSubstr("no worker can start here (cpu)"));
+}
+
 TEST_F(RemoteProgramTest, ATokenOfTheRoleIsNeededAndNeverShown) {
   const auto token_of = [&](const std::string& name, const std::string& role) {
     Program add(folder_, {"serve", "token", "add", name, "--role", role});
@@ -245,7 +252,12 @@ TEST_F(RemoteProgramTest, ATokenOfTheRoleIsNeededAndNeverShown) {
   refused("", "401");
   refused(works + "0", "401");
   refused(submits, "403");
-  ::setenv("LATHE_TOKEN", works.c_str(), 1);
+  ::setenv("LATHE_TOKEN", (works + "\r\nX-Evil: y").c_str(), 1);
+  const auto evil = worker();
+  EXPECT_EQ(WEXITSTATUS(evil->wait(20)), 3);
+  EXPECT_THAT(evil->err(), HasSubstr("LATHE_TOKEN has blanks"));
+  EXPECT_THAT(evil->err(), testing::Not(HasSubstr(works)));
+  ::setenv("LATHE_TOKEN", (works + "\n").c_str(), 1);  // as a file has it
   const auto remote = worker();
   HttpClient client(port_, submits);
   const auto done = client.post("/v1/evaluations?wait=30", submission("x"));

@@ -161,9 +161,10 @@ class RedisQueueTest : public testing::Test {
     auto started = RedisServer::start(folder_.path(), true);
     if (!started.ok()) std::abort();
     server_.emplace(*std::move(started));
-    const auto first = open();  // whoever finds the server empty keeps silent about versions for a lease
+    const auto first = open();  // whoever starts on a fresh server keeps silent about versions for a lease
     (void)first->exchange({});
     first->leave();
+    run({"DEL", "lathe:fresh"});  // it has been there for long
     a_ = open();
     b_ = open();
     (void)a_->exchange({});
@@ -200,9 +201,13 @@ class RedisQueueTest : public testing::Test {
   const TemporaryFolder folder_;
   std::optional<RedisServer> server_;
   std::unique_ptr<SharedQueue> a_, b_;
-  void wipe() {
+  void wipe() { run({"FLUSHALL"}); }
+  /// The first text of the reply.
+  std::string run(const RedisCommand& command) {
     const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
-    ASSERT_TRUE(redis->run(RedisCommand{"FLUSHALL"}).ok());
+    const auto reply = redis->run(command);
+    EXPECT_TRUE(reply.ok()) << reply.error().to_string();
+    return reply.ok() && reply->size() > 0 ? (*reply)[0].text() : std::string();
   }
 
   SharedQueue::News last_;
@@ -267,13 +272,7 @@ TEST_F(RedisQueueTest, AFrontEndThatIsSilentLosesWhatItHolds) {
 TEST_F(RedisQueueTest, WhatWasGivenIsToldThoughTheExchangeFails) {
   b_->leave();
   say(*a_, {.added = {item("x")}});
-  const auto redis = *RedisConnection::open(*parse_redis_url(server_->url()));
   const std::string kind = std::string("cpu\x1e") + "1";
-  const auto run = [&](const RedisCommand& command) {
-    const auto reply = redis->run(command);
-    EXPECT_TRUE(reply.ok()) << reply.error().to_string();
-    return reply.ok() && reply->size() > 0 ? (*reply)[0].text() : std::string();
-  };
   const std::string name = run({"HKEYS", "lathe:fronts"});
   run({"XREADGROUP", "GROUP", "fronts", name, "STREAMS", "lathe:line:" + kind + "\x1f" + "a" + "\x1f" + "0",
        ">"});
@@ -286,6 +285,36 @@ TEST_F(RedisQueueTest, WhatWasGivenIsToldThoughTheExchangeFails) {
   clock_.advance_ns(2'500'000'000);
   EXPECT_THAT(take(*a_, 1), testing::ElementsAre(digest_of("x")));
   EXPECT_TRUE(take(*a_, 1).empty()) << "once";
+}
+
+TEST_F(RedisQueueTest, WhoWasTakenForGoneIsToldThoughTheExchangeFails) {
+  say(*a_, {.added = {item("x")}});
+  EXPECT_EQ(take(*a_, 1).size(), 1u);
+  pass(5, *b_);
+  EXPECT_EQ(take(*b_, 1).size(), 1u) << "it is another's";
+  const std::string lines = std::string("lathe:lines:cpu\x1e") + "1";
+  run({"SET", lines, "what no take can read"});
+  for (int i = 0; i < 2; ++i) {
+    clock_.advance_ns(2'500'000'000);
+    EXPECT_FALSE(a_->exchange({.wishes = {{{"cpu", "1"}, {1, 0}}}}).ok());
+  }
+  run({"DEL", lines});
+  clock_.advance_ns(2'500'000'000);
+  EXPECT_TRUE(say(*a_).expelled) << "the beat went well, what came after did not";
+  EXPECT_FALSE(say(*a_).expelled) << "once";
+}
+
+TEST_F(RedisQueueTest, WhoWasTakenForGoneIsToldThoughTheFirstReplyIsLost) {
+  b_->leave();
+  const std::string own = run({"HKEYS", "lathe:fronts"});
+  const auto other = open();
+  pass(5, *other);
+  run({"HSET", "lathe:fronts", own, "77 1"});  // a beat that it knows nothing of
+  run({"HSET", "lathe:registered", own, "77"});
+  clock_.advance_ns(500'000'000);
+  EXPECT_TRUE(say(*a_).expelled);
+  clock_.advance_ns(500'000'000);
+  EXPECT_FALSE(say(*a_).expelled);
 }
 
 TEST_F(RedisQueueTest, AJumpOfTheClockEndsNoLease) {
@@ -387,6 +416,20 @@ TEST_F(RedisQueueTest, WhoStartsOnAWipedOneWaitsForTheOthersVersions) {
     last_ = say(*newer);
   }
   EXPECT_THAT(last_.live_versions, testing::UnorderedElementsAre("1", "2"));
+}
+
+TEST_F(RedisQueueTest, WhoStartsBehindTheFirstOnAWipedOneWaitsAsWell) {
+  b_->leave();
+  wipe();
+  const auto newer = open("2"), next = open("2");
+  EXPECT_TRUE(say(*newer).live_versions.empty());
+  EXPECT_TRUE(say(*next).live_versions.empty()) << "whoever has version 1 beats any moment";
+  for (int i = 0; i < 9; ++i) {
+    clock_.advance_ns(500'000'000);
+    for (SharedQueue* const one : {a_.get(), newer.get()}) say(*one);
+    last_ = say(*next);
+  }
+  EXPECT_THAT(last_.live_versions, testing::UnorderedElementsAre("1", "2", "2"));
 }
 
 TEST_F(RedisQueueTest, WipedItForgetsNoVersionThatSomebodyHas) {

@@ -30,6 +30,7 @@ class FullLedger final : public Ledger {
  public:
   explicit FullLedger(Ledger& ledger) : ledger_(ledger) {}
   Result<LedgerOutcome> write(const LedgerChanges& changes) override {
+    ++writes;
     if (full) return Error{ErrorCode::kIo, "the disk is full"};
     auto outcome = ledger_.write(changes);
     if (mute) return Error{ErrorCode::kIo, "the connection was lost"};
@@ -60,7 +61,7 @@ class FullLedger final : public Ledger {
   }
 
   bool full = false, mute = false;
-  int looks = 0, sums = 0;
+  int looks = 0, sums = 0, writes = 0;
   std::function<void()> after_overdue;  ///< once: what another front end does in between
 
  private:
@@ -392,10 +393,14 @@ TEST_F(ServiceTest, AFullQueueSaysSoAndRetriesStayFree) {
   start();
   EXPECT_TRUE(submit(x_, 2).ok());
   EXPECT_TRUE(submit(make_submission("y"), 2).ok());
-  EXPECT_EQ(submit(make_submission("z"), 2).error().code, ErrorCode::kBusy) << "the client's share";
+  const Error share = submit(make_submission("z"), 2).error();
+  EXPECT_EQ(share.code, ErrorCode::kBusy);
+  EXPECT_THAT(share.message, testing::HasSubstr("this client has 2 unfinished requests"));
   EXPECT_EQ(submit(x_, 2)->admission, Admission::kJoined);
   EXPECT_TRUE(submit(make_submission("z", "b"), 2).ok());
-  EXPECT_EQ(submit(make_submission("u", "c"), 2).error().code, ErrorCode::kBusy) << "the whole queue";
+  const Error whole = submit(make_submission("u", "c"), 2).error();
+  EXPECT_EQ(whole.code, ErrorCode::kBusy);
+  EXPECT_THAT(whole.message, testing::HasSubstr("the queue is full: 3 requests of all clients"));
   answer("w", join("w")->orders.at(0));
   EXPECT_TRUE(submit(make_submission("u", "c"), 2).ok());
 }
@@ -475,6 +480,29 @@ TEST_F(ServiceTest, AFullDiskAcknowledgesNothingAndLosesNoAnswer) {
   EXPECT_EQ(worker->orders.size(), 1u) << "and not computed again";
   EXPECT_TRUE(submit(make_submission("y")).ok());
   EXPECT_TRUE(counts().ready);
+}
+
+TEST_F(ServiceTest, WhenThereIsRoomAgainTheServiceIsReadyThoughNobodyAsksForAnything) {
+  join("w");
+  const auto pass_beating = [&](double seconds) {
+    for (double passed = 0; passed < seconds; passed += 0.5) {
+      service_->worker_said("w", WorkerBeat{});
+      pass(0.5);
+    }
+  };
+  ledger_->full = true;
+  EXPECT_FALSE(submit(x_).ok());
+  const int attempts = ledger_->writes;
+  pass_beating(5);
+  EXPECT_FALSE(counts().ready);
+  EXPECT_NEAR(ledger_->writes - attempts, 5, 1) << "one a second, however often it is asked";
+  EXPECT_EQ(counts().write_failures, 1) << "nobody's request failed";
+  ledger_->full = false;
+  pass_beating(1.5);
+  EXPECT_TRUE(counts().ready);
+  const int probes = ledger_->writes;
+  pass_beating(5);
+  EXPECT_EQ(ledger_->writes, probes) << "what works is not tried";
 }
 
 TEST_F(ServiceTest, WhatWasWrittenThoughNobodySaidSoReachesTheOthers) {

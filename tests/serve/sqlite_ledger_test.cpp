@@ -1,5 +1,10 @@
 #include "serve/sqlite_ledger.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+
 #include "store/sqlite.h"
 #include "tests/serve/ledger_contract.h"
 #include "tests/store/fixtures.h"
@@ -72,6 +77,25 @@ TEST(SqliteLedger, RefusesANewerOne) {
   open_or_fail(folder.path());
   ASSERT_TRUE(Database::open(folder.path() + "/serve.db")->execute("PRAGMA user_version = 99").ok());
   EXPECT_EQ(open_sqlite_ledger(folder.path()).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(SqliteLedger, AProbeFailsWhereARequestWouldThoughAFewBytesFit) {
+  const TemporaryFolder folder;
+  const auto ledger = *open_sqlite_ledger(folder.path());
+  ASSERT_TRUE(ledger->write({.submissions = {{make_submission("x"), 9}}, .max_all = 9}).ok());
+  const auto log_bytes = std::filesystem::file_size(folder.path() + "/serve.db-wal");
+  ::signal(SIGXFSZ, SIG_IGN);  // what is too long fails as on a full disk
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  rlimit little = before;
+  little.rlim_cur = log_bytes + 3 * 4200;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  EXPECT_FALSE(ledger->write({.probe = true}).ok());
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(ledger->write({.probe = true}).ok());
+  EXPECT_TRUE(ledger->write({.probe = true}).ok()) << "it leaves nothing in the next one's way";
+  EXPECT_EQ(ledger->write({.submissions = {{make_submission("x"), 9}}, .max_all = 9})->submissions.at(0),
+            Admission::kJoined);
 }
 
 }  // namespace

@@ -213,7 +213,12 @@ class HostBackend final : public Backend {
   }
 
   Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec) override {
-    if (spec.reference != ReferenceKind::kProcess) return Backend::make_reference(spec);
+    if (spec.reference != ReferenceKind::kProcess)
+      return invalid(
+          "'" + spec.name + "' has no process reference, and " + device_.kind + " runs Python modules alone",
+          "give the task a [reference] of kind \"process\" (docs/host.md), or write a kernel for "
+          "--device cpu or cuda (docs/candidates.md)",
+          {spec.path, 0, 0});
     return make_process_reference(references_);
   }
 

@@ -273,6 +273,13 @@ BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls,
   return outcome;
 }
 
+/// The name of the input that has the byte.
+std::string HostSession::input_at(std::size_t offset) const {
+  const auto after = std::upper_bound(inputs_.offsets.begin(), inputs_.offsets.end(), offset);
+  const auto index = std::max<std::ptrdiff_t>(after - inputs_.offsets.begin() - 1, 0);
+  return workload_->task.spec->tensors[static_cast<std::size_t>(index)].name;
+}
+
 BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls& calls,
                                        const ChildReply& reply) const {
   const auto ending = static_cast<Ending>(desk().ended.load());
@@ -314,8 +321,10 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
                     "it asks for an extension that its build did not have");
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
-      if (control().fault_address.load() - control().window_address.load() < inputs_.bytes)
-        return failed(BlockStatus::kTampered, "input_written", "it wrote to an input");
+      if (const auto at = control().fault_address.load() - control().window_address.load();
+          at < inputs_.bytes)
+        return failed(BlockStatus::kTampered, "input_written",
+                      fmt::format("it wrote to the input '{}'", input_at(at)));
       return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not");
     case kExitFault + SIGILL:
       return failed(BlockStatus::kCrash, "illegal_instruction",

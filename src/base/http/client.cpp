@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/clock.h"
@@ -95,6 +96,17 @@ Status check_url(const std::string& url) {
 bool is_loopback(const std::string& url) {
   const std::string host = host_of(url);
   return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+Result<std::string> header_secret(std::string_view secret, const std::string& name) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t begin = secret.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return std::string();
+  secret = secret.substr(begin, secret.find_last_not_of(kBlanks) + 1 - begin);
+  if (std::any_of(secret.begin(), secret.end(), [](char c) { return c <= ' ' || c > '~'; }))
+    return invalid(name + " has blanks, control characters or other characters that no token has",
+                   "put the token alone there, on one line");
+  return std::string(secret);
 }
 
 struct Connection::Handles {

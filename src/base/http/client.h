@@ -37,6 +37,10 @@ struct Reply {
 Status check_url(const std::string& url);
 bool is_loopback(const std::string& url);
 
+/// A token or key as a variable or a file has it, without the white space around it. Errors:
+/// kInvalid where a header could not carry it; the message shows `name`, never the secret.
+Result<std::string> header_secret(std::string_view secret, const std::string& name);
+
 /// Requests to one server, one at a time; what connection there is stays open for the next one.
 /// Redirections are not followed.
 class Connection {

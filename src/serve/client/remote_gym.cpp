@@ -634,6 +634,7 @@ Result<std::unique_ptr<RemoteGym>> RemoteGym::connect(RemoteGymOptions options, 
                                                       const CancelToken& cancel) {
   while (options.url.ends_with("/")) options.url.pop_back();
   LATHE_CHECK_OK(http::check_url(options.url));
+  LATHE_TRY(options.token, http::header_secret(options.token, "LATHE_TOKEN"));
   if (!options.token.empty() && options.url.starts_with("http://") && !http::is_loopback(options.url))
     events.on_event({Severity::kWarning, "gym.plain",
                      "the token crosses the network unencrypted: the service is http://"});

@@ -170,7 +170,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
         continue;
       if (request.method == route.method)
         return {&route, named ? decoded(request.path.substr(path.size())) : "", {}};
-      match.allowed = route.method;
+      match.allowed = std::string_view(route.method) == "GET" ? "GET, HEAD" : route.method;
     }
     return match;
   }

@@ -193,6 +193,23 @@ TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
             "language");
 }
 
+TEST_F(HostBackendTest, WhoWritesToAnInputIsToldToWhich) {
+  EXPECT_THAT(run(candidate_text("        x.mul_(2); return x\n")).detail, HasSubstr("the input 'x'"));
+}
+
+TEST_F(HostBackendTest, ATaskWithoutAModuleIsRefusedWithWhatHelps) {
+  const auto graph = parse_task(
+      "name = \"twice\"\ndims = { n = [1, 64] }\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n"
+      "graph = \"y = add(x, x)\"\nshape = [{ n = 16 }]\n",
+      "twice.toml");
+  ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+  const auto made = backend().make_reference(*graph);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(made.error().to_string(), HasSubstr("twice.toml"));
+  EXPECT_THAT(made.error().to_string(), HasSubstr("--device cpu"));
+}
+
 TaskSpec task_of(const std::string& module) {
   auto spec = parse_task_text(
       {"name = \"module\"\n[reference]\nkind = \"process\"\nsource = \"module.py\"\n", module}, "task");

@@ -290,7 +290,7 @@ TEST_F(RemoteGymTest, ATokenIsAskedForAndSaidToBeWrong) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(refused.error().hint, HasSubstr("LATHE_TOKEN"));
   RemoteGymOptions known = options();
-  known.token = token;
+  known.token = token + "\n";  // as a file has it
   const auto gym = connected(known);
   const auto evaluator = gym->connect_client();
   ASSERT_TRUE(evaluator->submit(request(candidate("a"))).ok());

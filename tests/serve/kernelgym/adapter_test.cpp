@@ -10,6 +10,7 @@
 #include "bench/serve/http_client.h"
 #include "candidate/candidate.h"
 #include "serve/kernelgym/request.h"
+#include "serve/kernelgym/response.h"
 #include "task/task_text.h"
 #include "tests/serve/service_here.h"
 
@@ -253,6 +254,22 @@ TEST_F(AdapterTest, WhatIsNotHonouredToTheLetterIsSaid) {
   EXPECT_THAT(notes, HasSubstr("num_warmup"));
   EXPECT_THAT(notes, HasSubstr("force_refresh"));
   EXPECT_THAT(notes, HasSubstr("num_correct_trials")) << "the worker has made none";
+}
+
+TEST(Response, CorrectTrialsAreTheInputsThatWereCompared) {
+  Answer answer{.task_id = "t", .id = "1", .state = "done"};
+  answer.correct_trials = 2;
+  Verdict& verdict = answer.verdict.emplace();
+  verdict.outcome = Outcome::kPass;
+  for (const char* const distribution : {"normal", "zeros", "zeros", "normal"})
+    verdict.evidence.cases.push_back({.shape = "fixed", .distribution = distribution});
+  EXPECT_EQ(evaluation_json(answer)["metadata"]["num_correct_trials"], 2) << "each was computed twice";
+  EXPECT_TRUE(evaluation_json(answer)["metadata"]["notes"].empty());
+  answer.correct_trials = 3;
+  EXPECT_THAT(evaluation_json(answer)["metadata"]["notes"].dump(), HasSubstr("num_correct_trials: 2 inputs"));
+  verdict.outcome = Outcome::kCrash;
+  verdict.evidence.cases = {{.shape = "fixed", .distribution = "several", .pass = false}};
+  EXPECT_EQ(evaluation_json(answer)["metadata"]["num_correct_trials"], 0) << "it gave no output";
 }
 
 TEST(Request, AnyJsonIsRefusedOrUnderstood) {
