@@ -21,8 +21,23 @@ std::string factor(const Expr& expr) {
   return atom ? text : "(" + text + ")";
 }
 
+const std::string& Graph::result_of(const std::string& output) const {
+  const auto value = written.find(output);
+  return value == written.end() ? output : value->second;
+}
+
 bool Graph::is_output(const std::string& value) const {
-  return std::ranges::any_of(task->outputs, [&](const OutputDecl& output) { return output.name == value; });
+  return std::ranges::any_of(task->outputs,
+                             [&](const OutputDecl& output) { return result_of(output.name) == value; });
+}
+
+bool Graph::overwrites(const std::string& value) const {
+  return std::ranges::any_of(written, [&](const auto& pair) { return pair.second == value; });
+}
+
+std::string Graph::unused(std::string name) const {
+  while (types.contains(name) || task->find_node(name) != nullptr) name += '_';
+  return name;
 }
 
 std::vector<int> Graph::consumers(const std::string& value) const {

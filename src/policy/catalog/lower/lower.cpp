@@ -15,7 +15,7 @@ bool is_supported(DType dtype, bool computed) {
 Result<Graph> lower(const TaskSpec& task) {
   if (task.reference != ReferenceKind::kGraph)
     return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
-  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .dims = {}};
+  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .written = {}, .dims = {}};
   for (const std::string& dim : task.dim_names) graph.dims[name_in_code(dim)] = dim;
   for (const TensorDecl& tensor : task.tensors) {
     if (!is_supported(tensor.dtype, false))
@@ -26,6 +26,8 @@ Result<Graph> lower(const TaskSpec& task) {
   }
   for (const NodeDecl& declared : task.nodes) {
     NodeDecl node = declared;
+    for (std::string& operand : node.in) operand = graph.result_of(operand);
+    if (graph.is_input(node.out)) node.out = graph.unused(node.out + "_written");
     for (Expr& extent : node.type.shape) extent = to_code(graph, extent);
     const bool index = node.op_name == "argmax" || node.op_name == "argmin";
     if (!is_supported(node.type.dtype, !index))
@@ -37,6 +39,7 @@ Result<Graph> lower(const TaskSpec& task) {
                       lower_attention(to);
     if (!done) return Error{ErrorCode::kUnavailable, "the catalogue does not know op " + node.op_name};
     graph.types[node.out] = node.type;
+    if (node.out != declared.out) graph.written[declared.out] = node.out;
   }
   return graph;
 }

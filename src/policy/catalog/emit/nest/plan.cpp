@@ -29,12 +29,12 @@ void choose_cache(const Site& site, NestPlan& plan) {
   for (const Term& term : plan.terms.list) {
     if (!term.stored || !NestPlan::full(term) || term.stage != last || term.node->type.dtype != DType::kF32)
       continue;
-    if (!site.graph.is_input(root_of(site.graph, term.value))) place = term.value;
+    if (!site.graph.overwrites(term.value)) place = term.value;
   }
   if (place.empty()) return;
   for (int t = 0; t < plan.term_count(); ++t) {
     const Term& term = plan.term(t);
-    if (!term.heavy || !NestPlan::full(term) || term.stage >= last) continue;
+    if (!term.heavy || !NestPlan::full(term) || term.stage >= last || plan.overwrites(t)) continue;
     if (!plan.is_needed_after(t, term.stage)) continue;
     if (site.knob("cache", {0, 1}, 1) == 0) return;
     plan.cached = t;
@@ -105,9 +105,10 @@ std::vector<int> NestPlan::wanted(int stage, Vectors vectors) const {
 }
 
 bool NestPlan::is_left_over(int t, int stage, Vectors vectors) const {
-  if (vectors == Vectors::kKept)
-    return is_kept(t) && (term(t).kind == Term::Kind::kLeaf || term(t).stage < stage);
-  return t == cached && term(t).stage < stage;
+  const bool later = term(t).stage < stage;
+  if (later && inner(term(t)) && overwrites(t)) return true;
+  if (vectors == Vectors::kKept) return is_kept(t) && (term(t).kind == Term::Kind::kLeaf || later);
+  return t == cached && later;
 }
 
 std::vector<int> NestPlan::closure(const std::vector<int>& targets, int stage, Vectors vectors) const {

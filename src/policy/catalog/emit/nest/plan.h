@@ -70,6 +70,8 @@ struct NestPlan {
   bool columns() const { return mode == NestMode::kColumns; }
   bool by_warps() const { return columns() && site.target.team == 32; }
   bool is_kept(int t) const;
+  /// Stored where an inout tensor was: what it is computed from may be gone then.
+  bool overwrites(int t) const { return term(t).stored && site.graph.overwrites(term(t).value); }
   /// Computed inside the loops of a pass.
   bool inner(const Term& term) const;
   /// Differs between lanes.

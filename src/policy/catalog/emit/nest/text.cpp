@@ -139,10 +139,11 @@ std::string declare(Nest& nest, const Scope& scope, int t, int stage, bool insid
   if (scope.vectors == Vectors::kKept && plan.is_kept(t)) {
     value = "k_" + plan.terms.name(t) + "[u]";
     if (!plan.is_left_over(t, stage, scope.vectors)) value += " = " + formula_text(plan.terms, term);
-  } else if (t == plan.cached && term.stage < stage) {
-    const std::string cache = nest.program.parameter(plan.cache);
-    nest.vectors.insert(cache);
-    value = "load(" + cache + " + " + address(plan, plan.cache) + ", lanes)";
+  } else if (plan.is_left_over(t, stage)) {
+    const std::string& place = t == plan.cached ? plan.cache : term.value;
+    const std::string left = nest.program.parameter(place);
+    nest.vectors.insert(left);
+    value = "load(" + left + " + " + address(plan, place) + ", lanes)";
   } else {
     value = plan.picks.contains(t) ? pick(nest, t) : computed();
   }
