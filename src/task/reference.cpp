@@ -47,8 +47,7 @@ void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& va
 std::optional<Value> with_overflow(const NodeDecl& node, const Value& value) {
   const DTypeInfo& type = info(node.type.dtype);
   const auto overflows = [&](double x) { return std::isfinite(x) && std::fabs(x) > type.largest; };
-  if (!type.is_float || value.err.empty() || std::ranges::none_of(value.data, overflows))
-    return std::nullopt;
+  if (!type.is_float || value.err.empty() || std::ranges::none_of(value.data, overflows)) return std::nullopt;
   Value marked = value;
   for (std::size_t i = 0; i < marked.data.size(); ++i)
     if (overflows(marked.data[i])) marked.err[i] = INFINITY;

@@ -5,6 +5,10 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr const char* kRemedy =
+    "it computes in fp32, with masks and indices; write the kernel by hand, or let a model write it "
+    "(--policy openai)";
+
 bool is_supported(DType dtype, bool computed) {
   if (dtype == DType::kF32 || dtype == DType::kBool) return true;
   return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
@@ -20,7 +24,7 @@ Result<Graph> lower(const TaskSpec& task) {
   for (const TensorDecl& tensor : task.tensors) {
     if (!is_supported(tensor.dtype, false))
       return Error{ErrorCode::kUnavailable,
-                   "the catalogue has no kernels for " + std::string(info(tensor.dtype).name)};
+                   "the catalogue has no kernels for " + std::string(info(tensor.dtype).name), kRemedy};
     graph.types[tensor.name] = {tensor.dtype, tensor.shape};
     for (Expr& extent : graph.types[tensor.name].shape) extent = to_code(graph, extent);
   }
@@ -32,7 +36,7 @@ Result<Graph> lower(const TaskSpec& task) {
     const bool index = node.op_name == "argmax" || node.op_name == "argmin";
     if (!is_supported(node.type.dtype, !index))
       return Error{ErrorCode::kUnavailable,
-                   "the catalogue does not compute " + std::string(info(node.type.dtype).name)};
+                   "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
                       lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||
