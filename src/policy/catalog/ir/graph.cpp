@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 namespace lathe::catalog {
 
@@ -75,6 +76,13 @@ std::int64_t least(const Graph& graph, const Expr& expr) {
     if (const auto value = to_task(graph, expr).evaluate(shape.dims); value.ok())
       least = std::min(least, *value);
   return least;
+}
+
+std::int64_t most(const Graph& graph, const Expr& expr) {
+  Dims highest;
+  for (const auto& [dim, range] : graph.task->dim_ranges) highest[dim] = range.high;
+  const auto value = to_task(graph, expr).evaluate(highest);
+  return value.ok() ? *value : std::numeric_limits<std::int64_t>::max();
 }
 
 double headline_count(const Graph& graph, std::span<const Expr> shape) {

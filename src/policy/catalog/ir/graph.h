@@ -95,6 +95,8 @@ Expr product(std::span<const Expr> extents);
 std::int64_t headline(const Graph& graph, const Expr& expr);
 /// The smallest value at any scored shape.
 std::int64_t least(const Graph& graph, const Expr& expr);
+/// The largest value in the task's domain, as far as the ends of the dims' ranges tell.
+std::int64_t most(const Graph& graph, const Expr& expr);
 /// The number of elements of `shape` at the headline shape.
 double headline_count(const Graph& graph, std::span<const Expr> shape);
 
