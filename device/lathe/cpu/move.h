@@ -50,8 +50,7 @@ inline void gather_elements(float* to, const float* from, const int32_t* at, int
 }
 template <class Index>
 inline void gather_elements(float* to, const float* from, const Index* at, int64_t count, int64_t extent) {
-  for (int64_t j = 0; j < count; ++j)
-    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
+  for (int64_t j = 0; j < count; ++j) to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
 }
 
 /// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in

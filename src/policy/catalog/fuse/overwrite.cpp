@@ -22,15 +22,17 @@ class Overwriting {
     if (!reads()) return true;
     if (reads_otherwise()) return false;
     const Placement& place = group_.places.at(value_);
-    bool along_all = true, along_reduced = false;
+    bool along_all = true, along_reduced = false, along_any = false;
     for (std::size_t i = 0; i < group_.space.size(); ++i) {
       if (is_one(group_.space[i])) continue;
       const bool runs = std::ranges::find(place, static_cast<int>(i)) != place.end();
       if (!runs && !group_.reduced[i]) return false;
       along_all &= runs;
+      along_any |= runs;
       along_reduced |= runs && group_.reduced[i];
     }
-    if (!group_.reduces()) return is_nest() || feeds_only_value();
+    // Without a loop, every thread computes the value.
+    if (!group_.reduces()) return along_any && (is_nest() || feeds_only_value());
     if (!feeds_only_value()) return false;
     // Later passes read the new value from the tensor.
     if (along_all) return true;
