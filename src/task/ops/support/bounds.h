@@ -95,6 +95,8 @@ struct ProductBound {
   double propagated = 0;
   double run = 1;          ///< the largest product of neighbours that ends with the last factor, or 1
   double longest_run = 1;  ///< of those that end anywhere
+  double short_run = 1;    ///< the smallest such product, or 1
+  double least_run = 1;    ///< of those that end anywhere
   double prefix = 1;       ///< the largest product from the first factor on
   double count = 0;
 
@@ -104,6 +106,8 @@ struct ProductBound {
     product *= x;
     run = std::max(1.0, run * reached);
     longest_run = std::max(longest_run, run);
+    short_run = std::min(1.0, short_run * std::fabs(x));
+    least_run = std::min(least_run, short_run);
     prefix = std::max(prefix, std::fabs(product));
     count += 1;
   }
@@ -115,7 +119,7 @@ struct ProductBound {
     const double largest = numerics.unit_roundoff < 0x1p-50 ? 0x1p1023 : 0x1p127;
     if (std::fabs(product) < largest && longest_run >= largest) return INFINITY;
     return propagated + sum_error(numerics, count, std::fabs(product)) +
-           count * numerics.underflow * prefix * run;
+           count * numerics.underflow * (least_run < numerics.underflow ? prefix * run : 1);
   }
 };
 
