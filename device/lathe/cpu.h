@@ -6,11 +6,13 @@
 // AVX-512 if available.
 
 #include "lathe/cpu/gemm.h"
+#include "lathe/cpu/half.h"
 #include "lathe/cpu/integer.h"
 #include "lathe/cpu/move.h"
 #include "lathe/cpu/pow.h"
 #include "lathe/cpu/reduce.h"
 #include "lathe/cpu/scalar_math.h"
+#include "lathe/cpu/single.h"
 #include "lathe/cpu/transpose.h"
 #include "lathe/cpu/vector.h"
 #include "lathe/cpu/vector_math.h"

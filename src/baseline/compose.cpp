@@ -52,6 +52,13 @@ std::string launch_table(const naive::Kernel& kernel, Dialect dialect) {
   return fmt::format("\n[[launch]]\nkernel = \"{}\"\n{}args = {}\n", kernel.name, where, quoted(args));
 }
 
+/// A name for what was in an inout tensor.
+std::string name_before(const TaskSpec& task, const std::string& tensor) {
+  std::string name = tensor + "_before";
+  while (task.find_tensor(name) != nullptr || task.find_node(name) != nullptr) name += '_';
+  return name;
+}
+
 const std::string kCudaHead = "#include <lathe/cuda.cuh>\n\nusing lathe::align;\nusing lathe::cdiv;\n";
 
 }  // namespace
@@ -70,7 +77,15 @@ Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const Vendor
           fmt::format("\n[[node]]\nlibrary = \"{}\"\nnodes = {}\n", group->library, quoted(group->nodes));
       continue;
     }
-    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node, dialect));
+    std::string before;
+    if (naive::reads_what_it_overwrites(node)) {
+      before = name_before(task, node.out);
+      const naive::Kernel copy = naive::copy_kernel(task, node, before, dialect);
+      scratch += scratch_table(before, bytes_of(node.type));
+      steps += launch_table(copy, dialect);
+      kernels += "\n" + copy.code;
+    }
+    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node, dialect, before));
     if (!kernel.work_name.empty()) scratch += scratch_table(kernel.work_name, kernel.work_bytes);
     steps += launch_table(kernel, dialect);
     kernels += "\n" + kernel.code;

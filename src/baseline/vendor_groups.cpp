@@ -220,6 +220,27 @@ bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& no
   return head.op_name == "batch_norm" && node.op_name == "relu" && length == 1;
 }
 
+/// The oneDNN algorithm of an op that has parameters.
+std::string_view parameterised_algorithm(const NodeDecl& node) {
+  static const Names linear = {"scale", "add_scalar", "neg"}, rectified = {"relu", "leaky_relu"},
+                     clipped = {"clamp", "hardtanh"};
+  if (linear.contains(node.op_name)) return "linear";
+  if (rectified.contains(node.op_name)) return "relu";
+  if (clipped.contains(node.op_name)) return "clip";
+  return node.op_name == "elu" ? "elu" : "";
+}
+
+/// oneDNN 2.6 keeps one set of parameters for each algorithm of a call's post-operations, that of
+/// the first.
+bool needs_other_parameters(const TaskSpec& task, const VendorGroup& group, const NodeDecl& node) {
+  const std::string_view algorithm = parameterised_algorithm(node);
+  return std::any_of(group.nodes.begin() + 1, group.nodes.end(), [&](const std::string& name) {
+    const NodeDecl& earlier = *task.find_node(name);
+    const bool same = earlier.op_name == node.op_name && earlier.attrs.all() == node.attrs.all();
+    return !algorithm.empty() && parameterised_algorithm(earlier) == algorithm && !same;
+  });
+}
+
 bool cudnn_starts(const Graph&, const NodeDecl& node) {
   static const Names alone = {"softmax", "log_softmax", "batch_norm"};
   return is_convolution(node) || (is_deconvolution(node) && has_small_output_padding(node)) ||
@@ -253,6 +274,22 @@ std::span<const std::string_view> vendor_libraries(Dialect dialect) {
   return kLibraries;
 }
 
+namespace {
+
+/// Whether what the group reads is still there when `last` is due, which is when its call runs.
+bool reads_in_time(const TaskSpec& task, const VendorGroup& group, const NodeDecl& last) {
+  std::set<std::string> read;
+  for (const NodeDecl& node : task.nodes) {
+    if (&node == &last) return true;
+    if (read.contains(node.out)) return false;
+    if (std::ranges::find(group.nodes, node.out) != group.nodes.end())
+      read.insert(node.in.begin(), node.in.end());
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<VendorGroup> vendor_groups(const TaskSpec& task, std::string_view library) {
   const Graph graph(task);
   const Library able = find_library(library);
@@ -264,7 +301,9 @@ std::vector<VendorGroup> vendor_groups(const TaskSpec& task, std::string_view li
     for (const NodeDecl* next = graph.sole_reader(head.out); next; next = graph.sole_reader(next->out)) {
       const auto length = static_cast<int>(group.nodes.size());
       const bool fits = !taken.contains(next->out) && graph.is_plain(*next) &&
-                        able.appends(graph, head, *next, group.nodes.back(), length);
+                        able.appends(graph, head, *next, group.nodes.back(), length) &&
+                        reads_in_time(task, group, *next) &&
+                        !(library == "onednn" && needs_other_parameters(task, group, *next));
       if (!fits) break;
       group.nodes.push_back(next->out);
     }

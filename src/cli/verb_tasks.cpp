@@ -43,18 +43,22 @@ Result<int> list(const TasksOptions& options) {
   return static_cast<int>(kSuccess);
 }
 
+std::string type_text(const SymbolicType& type) {
+  std::string extents;
+  for (const Expr& extent : type.shape) extents += (extents.empty() ? "" : ", ") + extent.to_string();
+  return fmt::format("{:<6} [{}]", info(type.dtype).name, extents);
+}
+
 Result<int> show(const TasksOptions& options) {
   LATHE_TRY(const TaskSpec task, load_task(options.task));
   print("{}\n", task.name);
   print_block("", task.description);
   print("digest {}\n\n", task.digest.short_hex());
-  for (const TensorDecl& tensor : task.tensors) {
-    std::string extents;
-    for (const Expr& extent : tensor.shape) extents += (extents.empty() ? "" : ", ") + extent.to_string();
-    print("  {:<16} {:<6} [{}]\n", tensor.name, info(tensor.dtype).name, extents);
-  }
+  for (const TensorDecl& tensor : task.tensors)
+    print("  {:<16} {}\n", tensor.name, type_text({tensor.dtype, tensor.shape}));
   for (const NodeDecl& node : task.nodes)
-    print("  {:<16} = {}({})\n", node.out, node.op_name, fmt::format("{}", fmt::join(node.in, ", ")));
+    print("  {:<16} {} = {}({})\n", node.out, type_text(node.type), node.op_name,
+          fmt::format("{}", fmt::join(node.in, ", ")));
   print("\n{:<32} {:>12} {:>12} {:>10}\n", "shape", "flops", "bytes", "flops/byte");
   for (const NamedShape& shape : task.shapes) {
     LATHE_TRY(const BoundTask bound, lathe::bind(task, shape.dims));

@@ -25,11 +25,9 @@ constexpr double kFewestSteadyTrials = 6;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
-constexpr double kWholeElements = 1 << 25;     // of outputs that every distribution checks whole
 constexpr double kLargeElements = 1 << 23;     // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;  // of the known part of a large shape
-constexpr double kPartElements = 1 << 21;
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
@@ -105,7 +103,7 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   const double affordable = kPartFlops / std::max(1.0, task.flops / task.output_elements());
   Workload workload;
   workload.task = task;
-  const Part part{std::min(affordable, kPartElements), Rng(seed.derive("part")).uniform()};
+  const Part part{std::min(affordable, kLargePartElements), Rng(seed.derive("part")).uniform()};
   const bool mixed = Rng(seed.derive("mixed")).chance(0.5);
   std::optional<Trial> trial;
   if (mixed) {
@@ -145,11 +143,11 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   workload.task = task;
   const std::vector<Distribution> distributions = choose(coverage, seed.derive("distribution"));
   std::vector<std::optional<Trial>> trials(distributions.size());
-  const bool huge = task.output_elements() > kWholeElements;
+  const bool huge = task.output_elements() > kHugeElements;
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
     const Seed own = seed.derive("verify", i);
-    const Part part{kWholeElements / 4, Rng(own.derive("part")).uniform()};
+    const Part part{kHugeElements / 4, Rng(own.derive("part")).uniform()};
     const bool in_part = huge && (i > 0 || coverage == Coverage::kOthers);
     LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], own,
                                     in_part ? std::optional(part) : std::nullopt));

@@ -34,6 +34,11 @@ struct WorkloadOptions {
   bool with_guest = false;             ///< one trial more, of mixed inputs: see time_quickly()
 };
 
+/// Beyond these, all trials but one are known in part.
+inline constexpr double kHugeElements = 1 << 25;
+/// Of the known part of a large shape.
+inline constexpr double kLargePartElements = 1 << 21;
+
 /// Which distributions a shape is verified on.
 enum class Coverage {
   kEverything,

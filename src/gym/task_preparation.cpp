@@ -4,8 +4,11 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/memory.h"
 #include "base/parallel.h"
+#include "base/processors.h"
 #include "gym/cancellable.h"
+#include "gym/preparation_memory.h"
 #include "gym/task_bench.h"
 #include "task/slices.h"
 
@@ -40,6 +43,9 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
   };
   LATHE_TRY(std::vector<BuiltBaseline> baselines, bench->list_baselines(scope));
   LATHE_CHECK_OK(bench->bind_shapes());
+  if (const auto available = available_memory())
+    LATHE_CHECK_OK(check_preparation_memory(*bench->reference_, bench->shapes_,
+                                            static_cast<int>(usable_processors().size()), *available));
   LATHE_CHECK_OK(stage("data and builds", [&] { return bench->make_data_and_build(scope, baselines); }));
   LATHE_CHECK_OK(stage("naive", [&] { return bench->measure_naive(scope, baselines.front().built); }));
   LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines); }));

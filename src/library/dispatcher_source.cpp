@@ -9,9 +9,11 @@
 namespace lathe {
 namespace {
 
+/// Callers have the bits of what is no type of C.
 std::string c_type(DType dtype) {
   const std::string_view name = info(dtype).c_name;
-  return name.empty() ? "uint16_t" : std::string(name);
+  const bool own = name.empty() || name.find("::") != std::string_view::npos;
+  return own ? (info(dtype).bytes == 1 ? "uint8_t" : "uint16_t") : std::string(name);
 }
 
 const OutputDecl* find_output(const TaskSpec& task, const std::string& name) {

@@ -159,7 +159,8 @@ class BoundCheck {
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       const double want = tile.want[i];
       const double got = tile.got[i];
-      if (std::fabs(got - want) <= tile.err[i]) continue;
+      const bool unknown = !std::isfinite(tile.err[i]) && std::isfinite(want);
+      if (unknown || std::fabs(got - want) <= tile.err[i]) continue;
       const bool special = !std::isfinite(want) || !std::isfinite(got) || std::fabs(want) > largest_;
       if (special && special_match(want, tile.err[i], got)) continue;
       masks_differ_ = masks_differ_ || special;

@@ -164,7 +164,7 @@ constexpr std::array kTable{
              decode_as<float>, encode_fp32),
     floating(DType::kF16, "fp16", "_Float16", "lathe::half", 2, 0x1p-11, 0x1p-14, 65504, decode_small<Half>,
              encode_small<Half>),
-    floating(DType::kBF16, "bf16", "", "lathe::bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127,
+    floating(DType::kBF16, "bf16", "lathe::bfloat16", "lathe::bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127,
              decode_small<Bfloat16>, encode_small<Bfloat16>),
     floating(DType::kF8E4M3, "fp8e4m3", "", "", 1, 0x1p-4, 0x1p-6, 448, decode_small<Fp8E4M3>,
              encode_small<Fp8E4M3>),

@@ -29,21 +29,44 @@ Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
 }
 
 /// A kernel may store an intermediate value in its own dtype, if that is narrower than the
-/// arithmetic.
+/// arithmetic. Below the normal numbers a format's steps are as wide as beside the smallest.
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
   const double rounding = info(node.type.dtype).unit_roundoff;
+  const double least = info(node.type.dtype).smallest_normal;
   if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0) return;
   if (value.err.empty()) fill_zeros(value.err, value.data.size());
   for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) value.err[i] += rounding * std::fabs(value.data[i]);
+    for (std::size_t i = begin; i < end; ++i)
+      value.err[i] += rounding * std::max(least, std::fabs(value.data[i]));
   });
+}
+
+/// Nothing is known of what a kernel makes of values that are finite here, though the node's dtype
+/// holds them as infinities; other dtypes and fused kernels may keep them. Empty where there are
+/// none.
+std::optional<Value> with_overflow(const NodeDecl& node, const Value& value) {
+  const DTypeInfo& type = info(node.type.dtype);
+  const auto overflows = [&](double x) { return std::isfinite(x) && std::fabs(x) > type.largest; };
+  if (!type.is_float || value.err.empty() || std::ranges::none_of(value.data, overflows)) return std::nullopt;
+  Value marked = value;
+  for (std::size_t i = 0; i < marked.data.size(); ++i)
+    if (overflows(marked.data[i])) marked.err[i] = INFINITY;
+  return marked;
 }
 
 Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& numerics,
                      const GraphEvaluation& how, Values& values) {
   const NodeDecl& node = task.spec->nodes[index];
   std::vector<const Value*> in;
-  for (const std::string& name : node.in) in.push_back(&values.at(name));
+  std::vector<std::unique_ptr<Value>> marked;
+  for (const std::string& name : node.in) {
+    const Value* value = &values.at(name);
+    const NodeDecl* maker = task.spec->find_node(name);
+    if (maker != nullptr && maker < &node)
+      if (auto overflown = with_overflow(*maker, *value))
+        value = marked.emplace_back(std::make_unique<Value>(*std::move(overflown))).get();
+    in.push_back(value);
+  }
   OpSite site = task.site(index);
   site.products = how.products;
   Value out;

@@ -113,6 +113,32 @@ bool only_selects(const TaskSpec& spec) {
   });
 }
 
+/// Keeps `part` of a large output that is known as a whole, by rows of its first axis.
+void keep_part(Expected& expected, const Part& part) {
+  constexpr std::size_t kWorthCutting = 1 << 22;
+  const Shape& shape = expected.value.shape;
+  if (shape.empty() || expected.value.data.size() < kWorthCutting || expected.before + expected.behind > 0 ||
+      !expected.source.data.empty())
+    return;
+  const auto rows = static_cast<double>(shape[0]), elements = static_cast<double>(expected.value.data.size());
+  const double kept = std::max(1.0, std::ceil(part.elements / elements * rows));
+  if (kept >= rows) return;
+  const auto row = expected.value.data.size() / static_cast<std::size_t>(shape[0]);
+  const auto begin = static_cast<std::size_t>(part.place * (rows - kept + 1)) * row,
+             count = static_cast<std::size_t>(kept) * row;
+  expected.before = begin;
+  expected.behind = expected.value.data.size() - begin - count;
+  const auto cut = [&](auto& values) {
+    if (values.empty()) return;
+    using Doubles = std::remove_reference_t<decltype(values)>;
+    values = Doubles(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                     values.begin() + static_cast<std::ptrdiff_t>(begin + count));
+  };
+  cut(expected.value.data);
+  cut(expected.value.err);
+  expected.value.shape[0] = static_cast<std::int64_t>(kept);
+}
+
 }  // namespace
 
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
@@ -144,9 +170,11 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       bits = fewer_bits(bits, share);
     }
     if (extreme && share > 1) continue;
-    for (Expected& expected : sample.expected)
+    for (Expected& expected : sample.expected) {
+      if (options.part) keep_part(expected, *options.part);
       if (const auto it = origins.find(expected.name); it != origins.end())
         expected.sums = it->second.sums(distribution, expected.dtype);
+    }
     return std::optional(std::move(sample));
   }
   return std::optional<Sample>();

@@ -18,7 +18,8 @@ struct Sample {
 
 struct SampleOptions {
   Numerics numerics = {};         ///< but for `sparse_sums`, which is the distribution's
-  std::optional<Part> part = {};  ///< of the outputs that is known; all by default
+  std::optional<Part> part = {};  ///< of the outputs that is known; all by default, and of an argmax that
+                                  ///< cannot be sliced
 };
 
 /// Draws inputs and evaluates the reference. Extreme distributions reach as far as the task allows

@@ -69,6 +69,51 @@ TEST_F(NaiveBuild, IsWithinTheBoundForEveryOpAndDistribution) {
   }
 }
 
+/// Values far below the smallest normal number of fp16 are rounded to its fixed steps, which large
+/// factors show.
+TEST(NaiveCheck, HalfPrecisionIsWithinTheBoundWhateverTheSeed) {
+  const std::string half = "; dtype = \"fp16\"";
+  const std::vector<GraphCase> cases = {
+      {"silu_and_mul", {"a: M, N" + half, "b: M, N" + half}, "s = silu(a)\ny = mul(s, b)", "M = 24, N = 40"},
+      {"gelu_and_mul", {"a: M, N" + half, "b: M, N" + half}, "s = gelu(a)\ny = mul(s, b)", "M = 24, N = 40"},
+      {"sigmoid_and_mul",
+       {"a: M, N" + half, "b: M, N" + half},
+       "s = sigmoid(a)\ny = mul(s, b)",
+       "M = 24, N = 40"},
+      {"exp_and_mul", {"a: M, N" + half, "b: M, N" + half}, "s = exp(a)\ny = mul(s, b)", "M = 24, N = 40"},
+      {"softmax_and_mul",
+       {"a: M, N" + half, "b: M, N" + half},
+       "s = softmax(a)\ny = mul(s, b)",
+       "M = 24, N = 40"},
+      {"mul_and_sum",
+       {"a: M, N" + half, "b: M, N" + half},
+       "s = mul(a, b)\ny = sum(s, axis = -1)",
+       "M = 24, N = 40"},
+  };
+  std::vector<TaskSpec> tasks;
+  std::vector<Candidate> candidates;
+  for (const GraphCase& graph_case : cases) {
+    tasks.push_back(make_task(graph_case));
+    candidates.push_back(*naive_candidate(tasks.back()));
+  }
+  const CandidateLibrary library(std::move(candidates));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto bound = lathe::bind(tasks[i], tasks[i].shapes[0].dims);
+    const auto reference = make_reference(tasks[i]);
+    for (const Distribution distribution : all_distributions()) {
+      int failures = 0;
+      for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        const auto sample = draw_sample(**reference, *bound, distribution, Seed::from_number(seed));
+        ASSERT_TRUE(sample.ok());
+        if (!*sample) continue;
+        const auto outputs = library.run(i, *bound, (*sample)->inputs);
+        failures += compare((*sample)->expected[0], (*outputs)[0], nullptr).pass ? 0 : 1;
+      }
+      EXPECT_EQ(failures, 0) << tasks[i].name << " on " << name(distribution);
+    }
+  }
+}
+
 TEST(NaiveCheck, CatchesAWrongKernel) {
   const TaskSpec task = make_task({"softmax", {"x: M, N"}, "y = softmax(x)", "M = 7, N = 31"});
   std::string text = naive_candidate(task)->text;

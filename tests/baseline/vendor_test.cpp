@@ -47,6 +47,24 @@ TEST(VendorGroups, KeepValuesThatOthersRead) {
   EXPECT_EQ(nodes_of(output, "onednn"), (Groups{{"h", "g"}, {"y"}}));
 }
 
+/// oneDNN's post-operations of one algorithm share the parameters of the first.
+TEST(VendorGroups, HoldOneSetOfParametersForEachAlgorithm) {
+  EXPECT_EQ(nodes_of(case_named("binary_two_lines"), "onednn"), (Groups{{"h", "a"}, {"b"}, {"y"}}));
+  EXPECT_EQ(nodes_of(case_named("gemm_two_lines"), "onednn"), (Groups{{"h", "a", "b"}, {"y"}}));
+  EXPECT_EQ(nodes_of(case_named("gemm_two_slopes"), "onednn"), (Groups{{"h", "a", "c"}, {"y"}}));
+  EXPECT_EQ(nodes_of(case_named("conv_two_ranges"), "onednn"), (Groups{{"h", "a", "b"}, {"y"}}));
+  EXPECT_EQ(nodes_of(case_named("gemm_same_slope"), "onednn"), (Groups{{"h", "a", "c", "y"}}));
+}
+
+TEST(VendorGroups, EndBeforeWhatTheyReadIsOverwritten) {
+  const GraphCase old_operand = {"old_operand",
+                                 {"r: M, N; role = \"inout\"", "w: N, N", "x: M, N"},
+                                 "h = matmul(r, w)\nr = add(r, x)\ny = relu(h)",
+                                 "M = 5, N = 17",
+                                 {"r", "y"}};
+  EXPECT_EQ(nodes_of(old_operand, "onednn"), (Groups{{"h"}, {"y"}}));
+}
+
 class VendorBuild : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(VendorBuild, IsWithinTheBoundForEveryGroupAndDistribution) {

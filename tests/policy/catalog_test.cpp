@@ -7,7 +7,9 @@
 #include "policy/catalog/compile.h"
 #include "task/compare.h"
 #include "task/generate_inputs.h"
+#include "task/sample.h"
 #include "tests/policy/candidate_runner.h"
+#include "tests/policy/inout_tasks.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -240,6 +242,107 @@ TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
       "blind.toml");
   ASSERT_TRUE(task.ok()) << task.error().to_string();
   check_tasks({*task}, 2, 4);
+}
+
+TEST(Catalog, WhatOverwritesATensorIsComputedFromWhatWasInIt) { check_tasks(inout_tasks(), 3, 2); }
+
+TEST(Catalog, AResidualIsAddedInTheKernelThatNormalises) {
+  for (const TaskSpec& task : inout_tasks()) {
+    if (task.name != "norm_of_the_new_value" && task.name != "momentum") continue;
+    for (const bool cuda : {false, true}) {
+      const auto emission = catalog::compile(*catalog::lower(task), {}, nullptr, {.cuda = cuda});
+      ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+      EXPECT_EQ(parse_candidate(emission->text, task.name)->plan().steps.size(), 1U) << emission->text;
+    }
+  }
+}
+
+/// Rows of one to some elements, which are computed value by value, and gathered elements.
+TEST(Catalog, RowsShorterThanAVector) {
+  std::vector<TaskSpec> tasks;
+  const auto add = [&](const std::string& tensors, const std::string& graph,
+                       const std::string& outputs = "") {
+    const std::string named = outputs.empty() ? "" : "output = [" + outputs + "]\n";
+    const auto task =
+        parse_task("name = \"narrow\"\ndims = { m = [2, 90], n = [2, 40] }\ntensor = [" + tensors +
+                       "]\ngraph = \"\"\"\n" + graph + "\n\"\"\"\n" + named + "shape = [{ m = 70, n = 3 }]\n",
+                   "narrow.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    tasks.push_back(*task);
+  };
+  const std::string x = "{ name = \"x\", shape = [\"m\", \"n\"] }",
+                    rows = "{ name = \"x\", shape = [9, \"m\", \"n\"] }",
+                    planes = "{ name = \"x\", shape = [2, 3, \"m\", \"n\"] }",
+                    line = "{ name = \"x\", shape = [\"m * n\"] }";
+  const auto index = [](const std::string& limit, const std::string& more = "") {
+    return ", { name = \"i\", shape = [\"m\"], role = \"index\", gen = { kind = \"index\", limit = \"" +
+           limit + "\" }" + more + " }";
+  };
+  add(x, "p = softmax(x)\ng = reduce_max(p, axis = 1)\ni = argmax(x, axis = 1)",
+      "{ name = \"g\" }, { name = \"i\" }");
+  add(x + ", { name = \"b\", shape = [\"n\"] }", "h = add(x, b)\ny = layer_norm(h)");
+  add(x + ", { name = \"b\", shape = [\"m\", 1] }", "h = mul(x, b)\ny = tril(h)");
+  add(rows,
+      "a = mean(x, axis = 2)\nb = prod(x, axis = 2)\nc = reduce_min(x, axis = 2)\nd = add(a, b)\ny = sub(d, "
+      "c)");
+  add(rows, "s = sum(x, axes = [0, 2])");
+  add(rows +
+          ", { name = \"k\", shape = [\"n\"], dtype = \"bool\", gen = { kind = \"zeros_ones\" } }, { name = "
+          "\"low\", role = \"scalar\", value = -3.0 }",
+      "y = where(k, x, low)");
+  add(rows,
+      "a = slice(x, axis = 2, start = 0, stop = 1)\nb = slice(x, axis = 2, start = \"n - 1\", stop = "
+      "\"n\")\nc = "
+      "mul(a, b)\nd = sub(a, b)\nz = concat(d, c, axis = 2)\ny = pad(z, axis = 2, before = 1, after = 2)");
+  add(rows, "t = transpose(x, perm = [1, 0, 2])\ny = flip(t, axis = 1)");
+  add(planes, "p = avg_pool2d(x, kernel = 3, stride = 2, padding = 1)\ny = relu(p)");
+  add(planes, "y = avg_pool2d(x, kernel = 2, stride = 1, padding = 1, count_padding = false)");
+  add(planes, "y = max_pool2d(x, kernel = 2, stride = 1)");
+  add(planes, "y = max_pool2d(x, kernel = 2, stride = 1, padding = 1)");
+  add(x + index("n"), "y = gather(x, i, axis = 1)");
+  add(line + index("m * n"), "y = gather(x, i)");
+  add(line + index("m * n", ", dtype = \"int64\""), "y = gather(x, i)");
+  add(rows + index("m"), "y = gather(x, i, axis = 1)");
+  check_tasks(tasks, 2, 4);
+}
+
+/// More terms than one fp32 accumulator may have, over one axis and over two.
+TEST(Catalog, LongSumsOfColumnsAreMadeOfParts) {
+  std::vector<TaskSpec> tasks;
+  for (const std::string graph :
+       {"y = sum(x, axis = 0)",
+        "c = mean(x, axis = 0)\nd = sub(x, c)\nq = square(d)\ny = mean(q, axis = 0)"}) {
+    const auto task = parse_task(
+        "name = \"long_columns\"\ndims = { m = [1, 70000], n = [1, 3] }\ntensor = [{ name = "
+        "\"x\", shape = [\"m\", \"n\"] }]\ngraph = \"\"\"\n" +
+            graph + "\n\"\"\"\nfixed = true\nshape = [{ m = 65536, n = 2 }]\n",
+        "long.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr);
+    CandidateRunner runner;
+    const int index = runner.add(*parse_candidate(emission->text, task->name));
+    runner.build();
+    const auto bound = lathe::bind(*task, task->shapes[0].dims);
+    for (const Distribution distribution : all_distributions()) {
+      const auto sample = draw_sample(**make_reference(*task), *bound, distribution, Seed::from_number(1));
+      ASSERT_TRUE(sample.ok());
+      if (!*sample) continue;
+      const auto outputs = runner.run(index, *bound, (*sample)->inputs);
+      EXPECT_TRUE(compare((*sample)->expected[0], outputs[0], nullptr).pass)
+          << graph << " on " << name(distribution);
+    }
+  }
+}
+
+TEST(Catalog, AResultAndAViewOfItAreBothReturned) {
+  check_chain("{ name = \"x\", shape = [\"n\", 3] }", "h = relu(x)\ny = reshape(h, shape = [\"3 * n\"])\n",
+              "{ name = \"y\" }, { name = \"h\" }");
+}
+
+TEST(Catalog, NamesOfATaskAreNoTemporariesOfAKernel) {
+  check_chain("{ name = \"y_t0\", shape = [\"n\", 3] }, { name = \"y_view\", shape = [\"n\", 3] }",
+              "y = softmax(y_t0)\ny_t1 = add(y, y_view)\nz = mul(y_t1, y)\n",
+              "{ name = \"y\" }, { name = \"y_t1\" }, { name = \"z\" }");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "baseline/baseline.h"
 #include "policy/catalog/compile.h"
 #include "policy/catalog/cost/tensor_tile.h"
+#include "tests/policy/inout_tasks.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -81,6 +82,22 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
     ++known;
   }
   EXPECT_GE(known, 30);
+}
+
+TEST_F(CudaCatalogTest, TasksThatOverwriteTensorsCompile) {
+  Rng rng(Seed::from_number(1));
+  for (const TaskSpec& task : inout_tasks()) {
+    const auto graph = catalog::lower(task);
+    ASSERT_TRUE(graph.ok()) << graph.error().to_string();
+    for (const bool drawn : {false, true}) {
+      const auto emission = catalog::compile(*graph, {}, drawn ? &rng : nullptr, {.cuda = true});
+      ASSERT_TRUE(emission.ok()) << task.name << ": " << emission.error().to_string();
+      EXPECT_EQ(try_out(emission->text, task, drawn ? Notes::kSpills : Notes::kNone), "") << task.name;
+    }
+    const auto naive = naive_candidate(task, Dialect::kCuda);
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    EXPECT_EQ(try_out(naive->text, task, Notes::kAny), "") << task.name;
+  }
 }
 
 TEST_F(CudaCatalogTest, TheExamplesForPeopleCompile) {

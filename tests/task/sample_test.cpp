@@ -173,5 +173,25 @@ TEST(Sample, OfANativeReferenceIsNeverExtreme) {
   EXPECT_FALSE(*draw_sample(**reference, task, Distribution::kLarge, Seed::from_number(1)));
 }
 
+/// Its diagonals lie along two of its three axes, so no slice of it is a task of its own.
+TEST(Sample, APartOfALargeOutputIsAllThatIsKeptOfIt) {
+  const TaskSpec spec = task_of(
+      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"] }]\n"
+      "graph = \"y = diag(x)\"\nshape = [{ n = 168 }]\n");
+  const auto reference = make_reference(spec);
+  const BoundTask task = bind_first(spec);
+  const Seed seed = Seed::from_number(1);
+  const auto whole = draw_sample(**reference, task, Distribution::kNormal, seed);
+  const auto part = draw_sample(**reference, task, Distribution::kNormal, seed, {{}, Part{50'000, 0.5}});
+  ASSERT_TRUE(whole.ok() && part.ok());
+  const Expected &all = (*whole)->expected[0], &kept = (*part)->expected[0];
+  EXPECT_EQ(kept.value.data.size(), 2U * 168 * 168);
+  EXPECT_EQ(kept.elements(), all.value.data.size());
+  for (std::size_t i = 0; i < kept.value.data.size(); ++i) {
+    ASSERT_EQ(kept.value.data[i], all.value.data[kept.before + i]) << i;
+    ASSERT_EQ(kept.value.err[i], all.value.err[kept.before + i]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace lathe

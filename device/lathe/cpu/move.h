@@ -13,6 +13,11 @@ template <class T>
 inline void copy_row(T* to, const T* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
+/// Copies rows that are shorter than a vector.
+template <class T>
+inline void copy_short(T* to, const T* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
 /// Copies with memcpy, which chooses its method by size and processor.
 inline void copy_row_by_library(float* to, const float* from, int64_t count) {
   __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
@@ -34,6 +39,18 @@ inline void fill_row(float* to, float value, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, f32v(value));
   if (i < count) store(to + i, f32v(value), first_lanes(count - i));
+}
+
+/// to[j] = from[at[j]]; NaN where that lies outside [0, extent).
+inline void gather_elements(float* to, const float* from, const int32_t* at, int64_t count, int64_t extent) {
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes) store(to + j, gather(from, at + j, all_lanes(), extent));
+  const maskv left = first_lanes(count - j);
+  if (j < count) store(to + j, gather(from, at + j, left, extent), left);
+}
+template <class Index>
+inline void gather_elements(float* to, const float* from, const Index* at, int64_t count, int64_t extent) {
+  for (int64_t j = 0; j < count; ++j) to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
 }
 
 /// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in

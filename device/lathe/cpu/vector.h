@@ -47,15 +47,7 @@ inline void store(T* p, f32v a) {
 }
 
 /// A NaN in any lane gives NaN.
-inline float reduce_max(f32v a) {
-  alignas(64) float x[kLanes];
-  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-    store(x, a);
-    a = max(a, load(x + half, first_lanes(half)));
-    a = select(first_lanes(half), a, f32v(first_lane(a)));
-  }
-  return first_lane(a);
-}
+inline float reduce_max(f32v a) { return any(is_nan(a)) ? __builtin_nanf("") : largest_lane(a); }
 inline float reduce_min(f32v a) { return -reduce_max(-a); }
 
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

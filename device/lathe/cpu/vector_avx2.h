@@ -117,6 +117,16 @@ inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, at, m.m, 4);
 }
 
+/// p[at[lane]]; NaN where that lies outside [0, extent), which is at most 2^31.
+inline f32v gather(const float* p, const int32_t* at, maskv m, int64_t extent) {
+  const __m256i index = _mm256_maskload_epi32(at, _mm256_castps_si256(m.m));
+  const __m256i last = _mm256_set1_epi32(static_cast<int>(extent - 1));
+  const __m256i out =
+      _mm256_or_si256(_mm256_cmpgt_epi32(index, last), _mm256_cmpgt_epi32(_mm256_setzero_si256(), index));
+  const __m256 in = _mm256_andnot_ps(_mm256_castsi256_ps(out), m.m);
+  return _mm256_mask_i32gather_ps(_mm256_set1_ps(__builtin_nanf("")), p, index, in, 4);
+}
+
 inline float reduce_add(f32v a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -126,6 +136,12 @@ inline float reduce_mul(f32v a) {
   __m128 s = _mm_mul_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   s = _mm_mul_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_mul_ss(s, _mm_movehdup_ps(s)));
+}
+/// Of lanes that are numbers.
+inline float largest_lane(f32v a) {
+  __m128 s = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 inline f32v lane_index() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
 inline float first_lane(f32v a) { return _mm256_cvtss_f32(a.v); }

@@ -107,8 +107,18 @@ inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m.m, at, p, 4);
 }
 
+/// p[at[lane]]; NaN where that lies outside [0, extent), which is at most 2^31.
+inline f32v gather(const float* p, const int32_t* at, maskv m, int64_t extent) {
+  const __m512i index = _mm512_maskz_loadu_epi32(m.m, at);
+  const __m512i end = _mm512_set1_epi32(static_cast<int>(static_cast<uint32_t>(extent)));
+  const __mmask16 in = _mm512_mask_cmplt_epu32_mask(m.m, index, end);
+  return _mm512_mask_i32gather_ps(_mm512_set1_ps(__builtin_nanf("")), in, index, p, 4);
+}
+
 inline float reduce_add(f32v a) { return _mm512_reduce_add_ps(a.v); }
 inline float reduce_mul(f32v a) { return _mm512_reduce_mul_ps(a.v); }
+/// Of lanes that are numbers.
+inline float largest_lane(f32v a) { return _mm512_reduce_max_ps(a.v); }
 inline f32v lane_index() { return _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0); }
 inline float first_lane(f32v a) { return _mm512_cvtss_f32(a.v); }
 /// Lane i becomes lane i - N; the lowest N lanes become 0.

@@ -53,6 +53,16 @@ constexpr std::array kHelpers = {
     Helper{"lathe::ge(", "inline bool ge(float x, float y) { return x >= y; }"},
     Helper{"lathe::eq(", "inline bool eq(float x, float y) { return x == y; }"},
     Helper{"lathe::ne(", "inline bool ne(float x, float y) { return x != y; }"},
+    Helper{"lathe::bfloat16", R"(struct bfloat16 {
+  uint16_t bits;
+  bfloat16() = default;
+  explicit bfloat16(float x) {
+    const uint32_t whole = __builtin_bit_cast(uint32_t, x);
+    bits = (x != x ? whole | 0x400000 : whole + 0x7fff + (whole >> 16 & 1)) >> 16;
+  }
+  bfloat16& operator=(float x) { return *this = bfloat16(x); }
+  operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+};)"},
     Helper{"lathe::select(", "inline float select(bool m, float x, float y) { return m ? x : y; }"},
 };
 

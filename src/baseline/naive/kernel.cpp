@@ -96,16 +96,18 @@ struct Parameters {
 };
 
 Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site& site,
-                         const std::string& body, const std::string& work) {
+                         const std::string& body, const std::string& work, const std::string& before) {
   Parameters parameters;
   std::set<std::string> seen{node.out};
   bool in_place = false;
   for (std::size_t i = 0; i < node.in.size(); ++i) {
-    in_place |= node.in[i] == node.out;
-    if (!seen.insert(node.in[i]).second || !mentions(body, site.in[i].name)) continue;
+    const bool itself = node.in[i] == node.out;
+    const std::string& buffer = itself && !before.empty() ? before : node.in[i];
+    in_place |= itself && before.empty();
+    if (!seen.insert(buffer).second || !mentions(body, site.in[i].name)) continue;
     const Operand& operand = site.in[i];
-    parameters.add(node.in[i], operand.by_value ? operand.c_type() + " " + operand.name
-                                                : "const " + operand.c_type() + "* " + operand.name);
+    parameters.add(buffer, operand.by_value ? operand.c_type() + " " + operand.name
+                                            : "const " + operand.c_type() + "* " + operand.name);
   }
   parameters.add(node.out, site.out.c_type() + (in_place ? "* " : "* __restrict ") + site.out.name);
   if (!work.empty()) parameters.add(work, "float* __restrict work");
@@ -114,9 +116,34 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
   return parameters;
 }
 
+std::string kernel_text(const std::string& name, const std::string& parameters, const std::string& body,
+                        Dialect dialect) {
+  return expand(dialect == Dialect::kCuda ? kCudaKernel : kCpuKernel,
+                {{"name", name}, {"parameters", parameters}, {"body", body}});
+}
+
 }  // namespace
 
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect) {
+bool reads_what_it_overwrites(const NodeDecl& node) {
+  const OpClass kind = node.op->op_class();
+  const bool reads_first =
+      kind == OpClass::kElementwise || kind == OpClass::kRowwise || kind == OpClass::kScan;
+  return !reads_first && std::ranges::find(node.in, node.out) != node.in.end();
+}
+
+Kernel copy_kernel(const TaskSpec& task, const NodeDecl& node, const std::string& before, Dialect dialect) {
+  const DimNames names(task);
+  const Operand from = operand_of(task, names, node.out, dialect);
+  const std::string type = from.c_type(), to = tensor_name(before);
+  Kernel kernel{"naive_" + before, names.to_task(from.count()), {node.out, before}, {}};
+  kernel.code =
+      kernel_text(kernel.name, "const " + type + "* " + from.name + ", " + type + "* __restrict " + to + ", ",
+                  to + "[item] = " + from.at("item") + ";", dialect);
+  return kernel;
+}
+
+Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
+                           const std::string& before) {
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
@@ -124,13 +151,16 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
   Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out, dialect), {},
             cuda};
   for (const auto& [dim, range] : task.dim_ranges) site.largest[dim_name(dim)] = range.high;
-  for (const std::string& name : node.in) site.in.push_back(operand_of(task, names, name, dialect));
+  for (const std::string& name : node.in) {
+    site.in.push_back(operand_of(task, names, name, dialect));
+    if (name == node.out && !before.empty()) site.in.back().name = tensor_name(before);
+  }
   site.in.push_back(site.out);
-  for (const Operand& operand : site.in)
-    if (operand.c_type().empty())
-      return invalid(
-          "C has no type for " + std::string(info(operand.dtype).name) + " of '" + operand.name + "'", {},
-          node.where);
+  for (std::size_t i = 0; i < site.in.size(); ++i)
+    if (site.in[i].c_type().empty())
+      return invalid("the naive build cannot compute with " + std::string(info(site.in[i].dtype).name) +
+                         ", the dtype of '" + (i < node.in.size() ? node.in[i] : node.out) + "'",
+                     "declare it fp32, fp16, bf16, fp64 or a whole number", node.where);
   site.in.pop_back();
   const LoopNest nest = emit(site);
   const bool has_work = mentions(nest.body, "work");
@@ -139,10 +169,9 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
     kernel.work_name = node.out + "_work";
     kernel.work_bytes = Expr::constant(4) * names.to_task(nest.work);
   }
-  const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name);
+  const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name, before);
   kernel.args = parameters.args;
-  kernel.code = expand(cuda ? kCudaKernel : kCpuKernel,
-                       {{"name", kernel.name}, {"parameters", parameters.text}, {"body", nest.body}});
+  kernel.code = kernel_text(kernel.name, parameters.text, nest.body, dialect);
   return kernel;
 }
 

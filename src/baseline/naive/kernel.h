@@ -15,8 +15,16 @@ struct Kernel {
   Expr work_bytes = Expr::constant(0);
 };
 
-/// Errors: the op has no emitter.
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect);
+/// Whether the node reads an inout tensor at other places than the one that it writes next.
+bool reads_what_it_overwrites(const NodeDecl& node);
+
+/// `before`, where it is not empty: the buffer that holds what was in the inout tensor that the
+/// node reads and writes. Errors: the op has no emitter.
+Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
+                           const std::string& before = {});
+
+/// Copies the inout tensor that the node writes to the buffer `before`.
+Kernel copy_kernel(const TaskSpec& task, const NodeDecl& node, const std::string& before, Dialect dialect);
 
 /// Definitions of the lathe:: and integer functions that `code` calls: plain libm, one value at a
 /// time.

@@ -50,8 +50,14 @@ $type sum = 0;
 
 }  // namespace
 
+/// Exponentials wait in the result, unless its dtype is too narrow for them.
 LoopNest emit_softmax(const Site& site) {
   const Lines lines = lines_of(site);
+  if (site.out.c_type() != site.out.compute_type())
+    return {lines.count, expand(std::string(kPeak) + R"($add_exponentials
+for (int64_t i = 0; i < $n; ++i) $y = lathe::exp($x - peak) / sum;
+)",
+                                {}, line_fields(site, lines))};
   return {lines.count, expand(std::string(kPeak) + R"($add_stored_exponentials
 for (int64_t i = 0; i < $n; ++i) $y = $y / sum;
 )",

@@ -99,10 +99,14 @@ Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size
                          const Extents& result, std::size_t channel_axis) {
   PostOps made;
   dnnl::post_ops list;
+  std::map<algorithm, Eltwise> parameters;  // oneDNN 2.6 has one set for each algorithm
   for (std::size_t i = first; i < call.nodes.size(); ++i) {
     const Node& node = call.nodes[i];
     const int previous = static_cast<int>(i) - 1;
     if (const auto eltwise = eltwise_of(node); eltwise && node.in[0].node == previous) {
+      const auto [known, added] = parameters.emplace(eltwise->algorithm, *eltwise);
+      if (!added && (known->second.alpha != eltwise->alpha || known->second.beta != eltwise->beta))
+        return invalid("oneDNN fuses op '" + node.op + "' with the parameters of an earlier one");
       list.append_eltwise(1, eltwise->algorithm, eltwise->alpha, eltwise->beta);
       continue;
     }

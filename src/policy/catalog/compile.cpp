@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/catalog/fuse/overwrite.h"
 #include "policy/catalog/fuse/partition.h"
 #include "policy/catalog/patterns.h"
 #include "policy/catalog/schedule/team.h"
@@ -12,15 +13,20 @@ namespace {
 /// Outputs that are views of inputs or of other outputs have no kernel: they are copied.
 void copy_aliases(Graph& graph) {
   std::vector<std::string> owners;
+  for (const OutputDecl& output : graph.task->outputs)
+    if (const std::string& value = graph.result_of(output.name); root_of(graph, value) == value)
+      owners.push_back(value);
   for (const OutputDecl& output : graph.task->outputs) {
-    const std::string root = root_of(graph, output.name);
+    const std::string& value = graph.result_of(output.name);
+    const std::string root = root_of(graph, value);
+    if (root == value) continue;
     const bool first = std::ranges::find(owners, root) == owners.end();
     owners.push_back(root);
-    if (root == output.name || (first && !graph.is_input(root))) continue;
+    if (first && !graph.is_input(root)) continue;
     for (Primitive& node : graph.nodes) {
-      if (node.out != output.name) continue;
+      if (node.out != value) continue;
       node.kind = Kind::kApply;
-      const std::string view = output.name + "_view";
+      const std::string view = graph.unused(value + "_view");
       Primitive source{.kind = Kind::kView, .out = view, .in = node.in, .type = node.type};
       graph.types[view] = node.type;
       node.in = {view};
@@ -40,7 +46,9 @@ Result<Emission> compile(const Graph& given, const Schedule& schedule, Rng* rand
   Partition parts = partition(graph, true);
   Partition apart = partition(graph, false);
   const bool matters = parts.groups.size() != apart.groups.size();
-  if (matters && choices.pick("fuse", {0, 1}, 1) == 0) parts = std::move(apart);
+  const bool fuse = !matters || choices.pick("fuse", {0, 1}, 1) == 1;
+  if (!fuse) parts = std::move(apart);
+  if (delay_overwriting(graph, parts)) parts = partition(graph, fuse);
   Target target = asked;
   if (target.cuda) target = choose_team(graph, parts, choices, target);
   Program program(graph, target);

@@ -21,18 +21,10 @@ Bounded mean(const ReduceRow& row, const Attrs& attrs, const Numerics& numerics)
   return {value, total.error / count + 2 * rounding(numerics, value), total.terms};
 }
 
-/// The relative errors of all factors, plus the bound of a sum of n terms for products in any
-/// order. A partial product that underflows loses `underflow`, which later factors scale.
 Bounded prod(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
-  double product = 1;
-  double error = 0;
-  for (std::size_t i = 0; i < row.x.size(); ++i) {
-    const double e = row.error_at(i);
-    error = error * (std::fabs(row.x[i]) + e) + std::fabs(product) * e;
-    if (numerics.unit_roundoff > 0) error += numerics.underflow;
-    product *= row.x[i];
-  }
-  return {product, error + sum_error(numerics, static_cast<double>(row.x.size()), std::fabs(product))};
+  ProductBound bound;
+  for (std::size_t i = 0; i < row.x.size(); ++i) bound.add(row.x[i], row.error_at(i));
+  return {bound.product, bound.total(numerics)};
 }
 
 /// An extremum of perturbed values moves at most by the largest perturbation.

@@ -18,15 +18,11 @@ void cumsum_row(const RowView& row, const Numerics& numerics) {
 
 /// The bound of prod, for every prefix.
 void cumprod_row(const RowView& row, const Numerics& numerics) {
-  double product = 1;
-  double carried = 0;
+  ProductBound bound;
   for (std::size_t i = 0; i < row.x.size(); ++i) {
-    const double e = row.error_at(i);
-    carried = carried * (std::fabs(row.x[i]) + e) + std::fabs(product) * e;
-    if (numerics.unit_roundoff > 0) carried += numerics.underflow;
-    row.y[i] = product *= row.x[i];
-    if (!row.ey.empty())
-      row.ey[i] = carried + sum_error(numerics, static_cast<double>(i + 1), std::fabs(product));
+    bound.add(row.x[i], row.error_at(i));
+    row.y[i] = bound.product;
+    if (!row.ey.empty()) row.ey[i] = bound.total(numerics);
   }
 }
 

@@ -374,5 +374,31 @@ TEST(Gather, AnIndexOutsideTheAxisIsNotANumber) {
   EXPECT_TRUE(std::isnan(out.data[2]));
 }
 
+OpCase running_product(std::int64_t length) {
+  OpCase result;
+  result.op = "cumprod";
+  result.in = {{length}};
+  return result;
+}
+
+TEST(ProductBound, IsInfiniteWhereFactorsOverflowAndTheProductDoesNot) {
+  std::vector<Value> in(1);
+  in[0] = {.shape = {6}, .data = {2, 0, 0x1p100, 0x1p100, 0x1p-120, 3}, .err = {}};
+  const Value out = evaluate(running_product(6), in, Numerics{});
+  EXPECT_LT(out.err[2], 0x1p-20) << "a zero before one large factor";
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_TRUE(std::isinf(out.err[i])) << "infinity times zero, at " << i;
+  in[0].data = {2, 1, 0x1p100, 0x1p100, 0x1p-120, 3};
+  const Value overflowing = evaluate(running_product(6), in, Numerics{});
+  EXPECT_TRUE(std::isfinite(overflowing.err[3])) << "the product itself is infinite in fp32";
+  EXPECT_TRUE(std::isinf(overflowing.err[5])) << "which a running product stays";
+}
+
+TEST(ProductBound, CoversNeighboursThatUnderflowTogether) {
+  std::vector<Value> in(1);
+  in[0] = {.shape = {4}, .data = {0x1p120, 0x1p-100, 0x1p-100, 1}, .err = {}};
+  const Value out = evaluate(running_product(4), in, Numerics{.underflow = 0x1p-126});
+  EXPECT_GT(out.err[3], std::fabs(out.data[3])) << "zero is honest: 2^-200 is none in fp32";
+}
+
 }  // namespace
 }  // namespace lathe

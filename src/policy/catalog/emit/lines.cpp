@@ -9,11 +9,16 @@ Lines lines_along(const std::vector<Expr>& shape, int axis) {
   return {product(std::span(shape).first(at)), shape[at], product(std::span(shape).subspan(at + 1))};
 }
 
-std::string choose_row_copy(const Site& site) {
+bool is_short(const Site& site, const Expr& floats) {
+  return !site.target.cuda && site.headline(floats) < site.target.lanes;
+}
+
+std::string choose_row_copy(const Site& site, const Expr& floats) {
   if (site.target.cuda) return "copy_row";
-  static constexpr std::array<std::string_view, 3> kNames = {"copy_row", "copy_row_by_library",
-                                                             "copy_row_past_cache"};
-  return std::string(kNames[static_cast<std::size_t>(site.knob("copy", {0, 1, 2}, 0))]);
+  static constexpr std::array<std::string_view, 4> kNames = {"copy_row", "copy_row_by_library",
+                                                             "copy_row_past_cache", "copy_short"};
+  const int copy = is_short(site, floats) ? site.knob("copy", {0, 3}, 3) : site.knob("copy", {0, 1, 2}, 0);
+  return std::string(kNames[static_cast<std::size_t>(copy)]);
 }
 
 Work copying_work(const Site& site) {

@@ -9,6 +9,12 @@ constexpr std::string_view kSlice = R"(
 $copy($y + item * $to_row, $x + item * $from_row + $offset, $to_row);
 )";
 
+constexpr std::string_view kPadShort = R"(
+for (int64_t j = 0; j < $to_row; ++j)
+  $y[item * $to_row + j] =
+      j >= $offset && j < $offset + $from_row ? $x[item * $from_row + j - $offset] : $fill;
+)";
+
 constexpr std::string_view kPadCopy = R"(
 float* row = $y + item * $to_row;
 fill_row(row, $fill, $offset);
@@ -39,6 +45,17 @@ if (at >= 0 && at < $rows) {
 }
 )";
 
+/// Single elements: an item is a row of the table, or a block of the indices of its only row.
+constexpr std::string_view kGatherElements = R"(
+gather_elements($y + item * $count, $table + item * $rows, $indices, $whole_count, $rows);
+)";
+
+constexpr std::int64_t kGatherBlock = 1024;
+constexpr std::string_view kGatherBlocks = R"(
+const int64_t first = item * $block;
+gather_elements($y + first, $table, $indices + first, min(int64_t{$block}, $whole_count - first), $rows);
+)";
+
 constexpr std::string_view kPrefetch = R"(
 if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner, $inner);
 )";
@@ -46,7 +63,7 @@ if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner,
 /// Each row of the output in one go, from a row of every input.
 std::string concat_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
-  const std::string copy = choose_row_copy(site);
+  const std::string copy = choose_row_copy(site, lines_along(node.type.shape, node.axes[0]).row());
   std::string code = expand("float* row = $y + item * $row;\n",
                             {{"y", program.parameter(node.out)},
                              {"row", factor(lines_along(node.type.shape, node.axes[0]).row())}});
@@ -75,9 +92,15 @@ std::string rows_text(const Site& site, Program& program) {
   if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
   const std::string offset = factor(node.offsets[0] * from.inner);
   if (node.how == "slice")
-    return expand(kSlice, {{"copy", choose_row_copy(site)}, {"offset", offset}}, shared);
+    return expand(kSlice, {{"copy", choose_row_copy(site, to.row())}, {"offset", offset}}, shared);
   const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
-  return expand(kPadCopy, {{"fill", value}, {"offset", offset}}, shared);
+  return expand(is_short(site, to.row()) ? kPadShort : kPadCopy, {{"fill", value}, {"offset", offset}},
+                shared);
+}
+
+/// Whether a processor gathers elements, not rows.
+bool gathers_elements(const Site& site) {
+  return !site.target.cuda && is_one(lines_along(site.shape_of_input(0), site.node().axes[0]).inner);
 }
 
 std::string gather_text(const Site& site, Program& program) {
@@ -85,6 +108,15 @@ std::string gather_text(const Site& site, Program& program) {
   const Lines table = lines_along(site.shape_of_input(0), node.axes[0]);
   const std::string count = factor(product(site.shape_of_input(1))), rows = factor(table.extent);
   const bool flat = is_one(table.outer);
+  if (gathers_elements(site))
+    return expand(flat ? kGatherBlocks : kGatherElements, {},
+                  {{"y", program.parameter(node.out)},
+                   {"table", program.parameter(node.in[0])},
+                   {"indices", program.parameter(node.in[1])},
+                   {"rows", rows},
+                   {"count", count},
+                   {"whole_count", product(site.shape_of_input(1)).to_string()},
+                   {"block", std::to_string(kGatherBlock)}});
   const int ahead = site.target.cuda ? 0 : site.knob("ahead", {0, 4, 16}, 0);
   const Holes shared = {{"table", program.parameter(node.in[0])},
                         {"indices", program.parameter(node.in[1])},
@@ -95,7 +127,7 @@ std::string gather_text(const Site& site, Program& program) {
        {"number", flat ? "item" : "item % " + count},
        {"row", flat ? "at" : "(item / " + count + " * " + rows + " + at)"},
        {"rows", rows},
-       {"copy", choose_row_copy(site)},
+       {"copy", choose_row_copy(site, table.inner)},
        {"prefetch", flat && ahead > 0 ? expand(kPrefetch, {{"ahead", std::to_string(ahead)}}, shared) : ""}},
       shared);
 }
@@ -112,7 +144,11 @@ Status emit_move(const Site& site, Program& program) {
   if (node.how == "concat") {
     kernel.body = concat_text(site, program);
   } else if (node.how == "gather") {
-    kernel.items = lines_along(site.shape_of_input(0), node.axes[0]).outer * product(site.shape_of_input(1));
+    const Expr outer = lines_along(site.shape_of_input(0), node.axes[0]).outer;
+    const Expr count = product(site.shape_of_input(1));
+    kernel.items = outer * count;
+    if (gathers_elements(site))
+      kernel.items = is_one(outer) ? Expr::apply("cdiv", count, Expr::constant(kGatherBlock)) : outer;
     kernel.body = gather_text(site, program);
   } else {
     kernel.body = rows_text(site, program);

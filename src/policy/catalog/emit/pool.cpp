@@ -1,4 +1,5 @@
 #include "policy/catalog/emit/epilogue.h"
+#include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/patterns.h"
 
 namespace lathe::catalog {
@@ -28,6 +29,54 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
 }
 )";
 
+/// Rows shorter than a vector, one element at a time: a plane an item.
+constexpr std::string_view kPoolShort = R"(
+$indices
+const float* plane = $x + (n * $channels + c) * $height * $width;
+for (int64_t oh = 0; oh < $rows; ++oh) {
+  for (int64_t j = 0; j < $columns; ++j) {
+    float acc = $start;
+    $declare_count
+    for (int64_t kh = 0; kh < $kernel_height; ++kh) {
+      const int64_t ih = oh * $stride_height - $padding_height + $tap_height;
+      $skip_row
+      for (int64_t kw = 0; kw < $kernel_width; ++kw) {
+        const int64_t iw = j * $stride_width - $padding_width + $tap_width;
+        $skip_column
+        const float tap = plane[ih * $width + iw];
+        $accumulate
+        $count
+      }
+    }
+    const float pooled = $result;
+    $epilogue
+  }
+}
+)";
+
+/// What differs between vectors and single elements.
+struct PoolText {
+  std::string_view kernel;
+  Elements elements;
+  const char *count, *largest, *sum, *counted;
+};
+
+constexpr PoolText kPoolOfVectors = {kPool,
+                                     Elements::kVectors,
+                                     "f32v counted(0.0f);",
+                                     "acc = select(in, max(acc, $value), acc);",
+                                     "acc = acc + $value;",
+                                     "counted = counted + select(in, f32v(1.0f), f32v(0.0f));"};
+constexpr PoolText kPoolOfElements = {
+    kPoolShort,         Elements::kScalars,         "float counted = 0.0f;", "acc = max(acc, tap);",
+    "acc = acc + tap;", "counted = counted + 1.0f;"};
+
+/// Whether rows are so short that vectors would hold little of them.
+bool by_element(const Site& site, const Expr& columns) {
+  if (!is_short(site, columns)) return false;
+  return site.knob("by_value", {0, 1}, 2 * site.headline(columns) <= site.target.lanes ? 1 : 0) == 1;
+}
+
 }  // namespace
 
 Status emit_pool(const Site& site, Program& program) {
@@ -37,7 +86,9 @@ Status emit_pool(const Site& site, Program& program) {
   const std::vector<Expr>& to = node.type.shape;
   const bool largest = node.how == "max", counts = !largest && !w.count_padding;
   const std::vector<Loop> loops = axis_loops(site.group);
-  const Epilogue epilogue = emit_epilogue(site, program, loops, {"n", "c", "oh", "j"}, node.out, "pooled");
+  const PoolText& pool = by_element(site, to[3]) ? kPoolOfElements : kPoolOfVectors;
+  const Epilogue epilogue =
+      emit_epilogue(site, program, loops, {"n", "c", "oh", "j"}, node.out, "pooled", pool.elements);
   program.add_pattern("stencil");
   program.add_work({.bytes = 4 * site.count(from) + epilogue.bytes,
                     .flops = site.count(to) * static_cast<double>(w.kernel[1] * w.kernel[2]) * 4});
@@ -47,34 +98,47 @@ Status emit_pool(const Site& site, Program& program) {
   };
   const std::string value =
       w.stride[2] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[2]) + ", in)";
+  std::string accumulate(largest ? pool.largest : pool.sum);
+  if (pool.elements == Elements::kVectors) accumulate = expand(accumulate, {{"value", value}});
   const std::string mean =
       counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
-  program.launch(
-      {.name = site.prefix + "_pool",
-       .items = to[0] * to[1] * to[2],
-       .written = epilogue.written,
-       .body =
-           expand(kPool, {{"indices", unflatten("item", {loops[0], loops[1], loops[2]}, {"n", "c", "oh"})},
-                          {"x", program.parameter(node.in[0])},
-                          {"channels", factor(from[1])},
-                          {"height", factor(from[2])},
-                          {"width", factor(from[3])},
-                          {"columns", to[3].to_string()},
-                          {"kernel_height", text(w.kernel[1])},
-                          {"kernel_width", text(w.kernel[2])},
-                          {"stride_height", text(w.stride[1])},
-                          {"stride_width", text(w.stride[2])},
-                          {"padding_height", text(w.padding[1])},
-                          {"padding_width", text(w.padding[2])},
-                          {"tap_height", tap("kh", 1)},
-                          {"tap_width", tap("kw", 2)},
-                          {"start", largest ? "-kInfinity" : "0.0f"},
-                          {"declare_count", counts ? "f32v counted(0.0f);" : ""},
-                          {"accumulate", largest ? "acc = select(in, max(acc, " + value + "), acc);"
-                                                 : "acc = acc + " + value + ";"},
-                          {"count", counts ? "counted = counted + select(in, f32v(1.0f), f32v(0.0f));" : ""},
-                          {"result", largest ? "acc" : mean},
-                          {"epilogue", epilogue.code}})});
+  const bool planes = pool.elements == Elements::kScalars;
+  std::vector<Loop> outer = {loops[0], loops[1], loops[2]};
+  std::vector<std::string> names = {"n", "c", "oh"};
+  if (planes) outer.pop_back(), names.pop_back();
+  const auto skip = [&](const char* position, const char* extent, std::size_t axis) {
+    const std::string at(position);  // windows lie inside where nothing is padded
+    return w.padding[axis] == 0 ? "" : "if (" + at + " < 0 || " + at + " >= $" + extent + ") continue;";
+  };
+  const Holes sizes = {{"height", factor(from[2])}, {"width", factor(from[3])}};
+  const std::string skip_row = skip("ih", "height", 1), skip_column = skip("iw", "width", 2);
+  program.launch({.name = site.prefix + "_pool",
+                  .items = planes ? to[0] * to[1] : to[0] * to[1] * to[2],
+                  .written = epilogue.written,
+                  .body = expand(pool.kernel, {},
+                                 {{"indices", unflatten("item", outer, names)},
+                                  {"x", program.parameter(node.in[0])},
+                                  {"channels", factor(from[1])},
+                                  sizes[0],
+                                  sizes[1],
+                                  {"rows", to[2].to_string()},
+                                  {"columns", to[3].to_string()},
+                                  {"kernel_height", text(w.kernel[1])},
+                                  {"kernel_width", text(w.kernel[2])},
+                                  {"stride_height", text(w.stride[1])},
+                                  {"stride_width", text(w.stride[2])},
+                                  {"padding_height", text(w.padding[1])},
+                                  {"padding_width", text(w.padding[2])},
+                                  {"tap_height", tap("kh", 1)},
+                                  {"tap_width", tap("kw", 2)},
+                                  {"skip_row", skip_row.empty() ? "" : expand(skip_row, {}, sizes)},
+                                  {"skip_column", skip_column.empty() ? "" : expand(skip_column, {}, sizes)},
+                                  {"start", largest ? "-kInfinity" : "0.0f"},
+                                  {"declare_count", counts ? pool.count : ""},
+                                  {"accumulate", accumulate},
+                                  {"count", counts ? pool.counted : ""},
+                                  {"result", largest ? "acc" : mean},
+                                  {"epilogue", epilogue.code}})});
   return Ok{};
 }
 

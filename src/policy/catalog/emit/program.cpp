@@ -150,7 +150,7 @@ Program::Program(const Graph& graph, const Target& target)
   for (const TensorDecl& tensor : graph.task->tensors) dtypes_[tensor.name] = tensor.dtype;
   for (const OutputDecl& output : graph.task->outputs) dtypes_[output.name] = output.dtype;
   for (const OutputDecl& output : graph.task->outputs) {
-    const std::string root = root_of(graph, output.name);
+    const std::string root = root_of(graph, graph.result_of(output.name));
     if (!graph.is_input(root)) buffers_.emplace(root, output.name);
   }
 }

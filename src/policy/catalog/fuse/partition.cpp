@@ -39,7 +39,8 @@ class Partitioner {
     find_dead();
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (graph_.nodes[i].kind == Kind::kView || dead_.contains(graph_.nodes[i].out)) continue;
-      if (!(fuse_ && join_some_group(static_cast<int>(i)))) start_group(static_cast<int>(i));
+      const bool joins = fuse_ && !graph_.nodes[i].apart && join_some_group(static_cast<int>(i));
+      if (!joins) start_group(static_cast<int>(i));
     }
     return {std::move(groups_)};
   }

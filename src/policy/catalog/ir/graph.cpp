@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 namespace lathe::catalog {
 
@@ -21,8 +22,23 @@ std::string factor(const Expr& expr) {
   return atom ? text : "(" + text + ")";
 }
 
+const std::string& Graph::result_of(const std::string& output) const {
+  const auto value = written.find(output);
+  return value == written.end() ? output : value->second;
+}
+
 bool Graph::is_output(const std::string& value) const {
-  return std::ranges::any_of(task->outputs, [&](const OutputDecl& output) { return output.name == value; });
+  return std::ranges::any_of(task->outputs,
+                             [&](const OutputDecl& output) { return result_of(output.name) == value; });
+}
+
+bool Graph::overwrites(const std::string& value) const {
+  return std::ranges::any_of(written, [&](const auto& pair) { return pair.second == value; });
+}
+
+std::string Graph::unused(std::string name) const {
+  while (types.contains(name) || task->find_node(name) != nullptr) name += '_';
+  return name;
 }
 
 std::vector<int> Graph::consumers(const std::string& value) const {
@@ -60,6 +76,13 @@ std::int64_t least(const Graph& graph, const Expr& expr) {
     if (const auto value = to_task(graph, expr).evaluate(shape.dims); value.ok())
       least = std::min(least, *value);
   return least;
+}
+
+std::int64_t most(const Graph& graph, const Expr& expr) {
+  Dims highest;
+  for (const auto& [dim, range] : graph.task->dim_ranges) highest[dim] = range.high;
+  const auto value = to_task(graph, expr).evaluate(highest);
+  return value.ok() ? *value : std::numeric_limits<std::int64_t>::max();
 }
 
 double headline_count(const Graph& graph, std::span<const Expr> shape) {

@@ -52,6 +52,7 @@ struct Primitive {
   double fill = 0;  ///< of a pad
   bool transpose_a = false;
   bool transpose_b = false;
+  bool apart = false;  ///< a kernel of its own, whatever could join it
 };
 
 /// A task as primitives, in an order in which they can be computed.
@@ -60,12 +61,21 @@ struct Graph {
   std::vector<Primitive> nodes;
   std::map<std::string, SymbolicType> types;  ///< of inputs and of every primitive's result
   std::set<std::string> iotas;  ///< values that are an index: 0, 1, ... along their one axis, not in memory
+  /// What is written to inout tensors, by the tensors' names, which stand for what is in them
+  /// before.
+  std::map<std::string, std::string> written;
 
   std::map<std::string, std::string> dims;  ///< the task's names of dims, by their names in kernels
 
   const SymbolicType& type_of(const std::string& value) const { return types.at(value); }
   bool is_input(const std::string& value) const { return task->find_tensor(value) != nullptr; }
+  /// The value that the task returns as `output`.
+  const std::string& result_of(const std::string& output) const;
   bool is_output(const std::string& value) const;
+  /// Whether the value takes an inout tensor's place in memory.
+  bool overwrites(const std::string& value) const;
+  /// `name`, or a longer one that no value has.
+  std::string unused(std::string name) const;
   std::vector<int> consumers(const std::string& value) const;  ///< indices into nodes
 };
 
@@ -85,6 +95,8 @@ Expr product(std::span<const Expr> extents);
 std::int64_t headline(const Graph& graph, const Expr& expr);
 /// The smallest value at any scored shape.
 std::int64_t least(const Graph& graph, const Expr& expr);
+/// The largest value in the task's domain, as far as the ends of the dims' ranges tell.
+std::int64_t most(const Graph& graph, const Expr& expr);
 /// The number of elements of `shape` at the headline shape.
 double headline_count(const Graph& graph, std::span<const Expr> shape);
 

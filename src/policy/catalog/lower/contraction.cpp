@@ -3,9 +3,12 @@
 namespace lathe::catalog {
 namespace {
 
+/// The node that makes `value` of a vector which is still what it was then.
 const NodeDecl* diagonal_of(const TaskSpec& task, const std::string& value) {
   const NodeDecl* node = task.find_node(value);
-  return node != nullptr && node->op_name == "diag" ? node : nullptr;
+  if (node == nullptr || node->op_name != "diag" || task.find_tensor(value) != nullptr) return nullptr;
+  const TensorDecl* vector = task.find_tensor(node->in[0]);
+  return vector != nullptr && vector->role == Role::kInOut ? nullptr : node;
 }
 
 /// diag(a) @ B scales rows, B @ diag(a) scales columns: no product of matrices at all.

@@ -5,6 +5,10 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr const char* kRemedy =
+    "it computes in fp32, with masks and indices; write the kernel by hand, or let a model write it "
+    "(--policy openai)";
+
 bool is_supported(DType dtype, bool computed) {
   if (dtype == DType::kF32 || dtype == DType::kBool) return true;
   return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
@@ -15,28 +19,31 @@ bool is_supported(DType dtype, bool computed) {
 Result<Graph> lower(const TaskSpec& task) {
   if (task.reference != ReferenceKind::kGraph)
     return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
-  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .dims = {}};
+  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .written = {}, .dims = {}};
   for (const std::string& dim : task.dim_names) graph.dims[name_in_code(dim)] = dim;
   for (const TensorDecl& tensor : task.tensors) {
     if (!is_supported(tensor.dtype, false))
       return Error{ErrorCode::kUnavailable,
-                   "the catalogue has no kernels for " + std::string(info(tensor.dtype).name)};
+                   "the catalogue has no kernels for " + std::string(info(tensor.dtype).name), kRemedy};
     graph.types[tensor.name] = {tensor.dtype, tensor.shape};
     for (Expr& extent : graph.types[tensor.name].shape) extent = to_code(graph, extent);
   }
   for (const NodeDecl& declared : task.nodes) {
     NodeDecl node = declared;
+    for (std::string& operand : node.in) operand = graph.result_of(operand);
+    if (graph.is_input(node.out)) node.out = graph.unused(node.out + "_written");
     for (Expr& extent : node.type.shape) extent = to_code(graph, extent);
     const bool index = node.op_name == "argmax" || node.op_name == "argmin";
     if (!is_supported(node.type.dtype, !index))
       return Error{ErrorCode::kUnavailable,
-                   "the catalogue does not compute " + std::string(info(node.type.dtype).name)};
+                   "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
                       lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||
                       lower_attention(to);
     if (!done) return Error{ErrorCode::kUnavailable, "the catalogue does not know op " + node.op_name};
     graph.types[node.out] = node.type;
+    if (node.out != declared.out) graph.written[declared.out] = node.out;
   }
   return graph;
 }

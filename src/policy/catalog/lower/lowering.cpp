@@ -34,7 +34,7 @@ Result<Expr> Lowering::expression(std::string_view name, std::int64_t fallback) 
 }
 
 std::string Lowering::add(Primitive primitive, bool last) {
-  primitive.out = last ? node_.out : node_.out + "_t" + std::to_string(temporaries_++);
+  primitive.out = last ? node_.out : graph_.unused(node_.out + "_t" + std::to_string(temporaries_++));
   if (last) primitive.type = node_.type;
   graph_.types[primitive.out] = primitive.type;
   graph_.nodes.push_back(primitive);
@@ -92,7 +92,7 @@ std::string Lowering::apply(const std::string& pattern, std::vector<std::string>
 }
 
 std::string Lowering::iota(const Expr& extent, int behind) {
-  const std::string name = node_.out + "_i" + std::to_string(temporaries_++);
+  const std::string name = graph_.unused(node_.out + "_i" + std::to_string(temporaries_++));
   std::vector<Expr> shape = {extent};
   shape.resize(static_cast<std::size_t>(1 + behind), Expr::constant(1));
   graph_.types[name] = {DType::kF32, shape};

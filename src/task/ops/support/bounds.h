@@ -88,6 +88,41 @@ struct SumBound {
   double total(const Numerics& numerics) const { return propagated + own(numerics); }
 };
 
+/// Accumulates a product and what its bound needs: kernels may multiply neighbours first, in any
+/// grouping.
+struct ProductBound {
+  double product = 1;
+  double propagated = 0;
+  double run = 1;          ///< the largest product of neighbours that ends with the last factor, or 1
+  double longest_run = 1;  ///< of those that end anywhere
+  double short_run = 1;    ///< the smallest such product, or 1
+  double least_run = 1;    ///< of those that end anywhere
+  double prefix = 1;       ///< the largest product from the first factor on
+  double count = 0;
+
+  void add(double x, double error) {
+    const double reached = std::fabs(x) + error;
+    propagated = propagated * reached + std::fabs(product) * error;
+    product *= x;
+    run = std::max(1.0, run * reached);
+    longest_run = std::max(longest_run, run);
+    short_run = std::min(1.0, short_run * std::fabs(x));
+    least_run = std::min(least_run, short_run);
+    prefix = std::max(prefix, std::fabs(product));
+    count += 1;
+  }
+  /// The relative errors of all factors, plus the bound of a sum of as many terms. Neighbours whose
+  /// product underflows lose `underflow`, which the others scale. Where they overflow though the
+  /// product does not, nothing is known of it: infinity times zero is no number.
+  double total(const Numerics& numerics) const {
+    if (numerics.unit_roundoff == 0) return propagated;
+    const double largest = numerics.unit_roundoff < 0x1p-50 ? 0x1p1023 : 0x1p127;
+    if (std::fabs(product) < largest && longest_run >= largest) return INFINITY;
+    return propagated + sum_error(numerics, count, std::fabs(product)) +
+           count * numerics.underflow * (least_run < numerics.underflow ? prefix * run : 1);
+  }
+};
+
 /// Whether the result has an error: from rounding, or from its inputs.
 inline bool needs_error(std::span<const Value* const> in, const Numerics& numerics) {
   return numerics.unit_roundoff > 0 ||

@@ -102,6 +102,10 @@ ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Nu
   return result;
 }
 
+/// Up to such errors of its arguments, that of a softmax is their product with its value. Larger
+/// ones may make any value of it, in place of the largest.
+constexpr double kFirstOrder = 0.5;
+
 void softmax_row(const RowView& row, const Numerics& numerics) {
   const ExpSum total = sum_of_exp(row.x, row.e, numerics, row.y);
   const double u = numerics.unit_roundoff;
@@ -110,6 +114,9 @@ void softmax_row(const RowView& row, const Numerics& numerics) {
     const double exponent =
         u * (2 * std::fabs(row.x[i] - total.top) + std::fabs(total.top) + kTranscendental + 3);
     row.ey[i] = row.y[i] > 0 ? row.y[i] * (row.error_at(i) + exponent + total.relative_error) : 0;
+    if (const double moved = row.error_at(i) + total.carried; moved > kFirstOrder)
+      row.ey[i] =
+          std::max(row.ey[i], std::min(1.0, std::exp(row.x[i] - total.top - std::log(total.sum) + moved)));
     if (u > 0) row.ey[i] += kFlush;
   }
 }

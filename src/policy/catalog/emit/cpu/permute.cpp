@@ -44,7 +44,7 @@ BlockPlan choose_blocks(const Site& site) {
 Kernel copy_rows(const Site& site, Program& program, Permutation of) {
   Holes holes = {{"x", program.parameter(site.node().in[0])},
                  {"y", program.parameter(site.node().out)},
-                 {"copy", choose_row_copy(site)},
+                 {"copy", choose_row_copy(site, of.last().extent)},
                  {"from", of.from},
                  {"to", of.to},
                  {"n", of.last().extent.to_string()}};

@@ -34,7 +34,8 @@ std::vector<int> worth_keeping(const NestPlan& plan, const std::vector<int>& pas
   for (int t = 0; t < plan.term_count(); ++t) {
     const Term& term = plan.term(t);
     const bool leaf = term.kind == Term::Kind::kLeaf && !plan.is_iota(term);
-    const bool later = term.heavy && NestPlan::full(term) && plan.is_needed_after(t, term.stage);
+    const bool later =
+        (term.heavy || plan.overwrites(t)) && NestPlan::full(term) && plan.is_needed_after(t, term.stage);
     if (NestPlan::lanewise(term) &&
         ((leaf && passes_of[static_cast<std::size_t>(t)] >= fewest_passes) || later))
       terms.push_back(t);

@@ -44,9 +44,15 @@ void launch_flat(Nest& nest, const std::string& name) {
 /// Rows, or blocks of columns: one after the other, each in as many passes as its results need.
 void launch_passes(Nest& nest, const std::string& name) {
   const NestPlan& plan = nest.plan;
-  std::string body = item_indices(plan, "item") + keep_rows(nest);
+  std::string body = keep_rows(nest);
   for (int stage = 0; stage < plan.terms.stages; ++stage)
     body += outer_terms(nest, {}, stage) + column_stores(nest, {}, stage) + pass(nest, {}, stage);
+  if (plan.run >= 0) {
+    const auto run = static_cast<std::size_t>(plan.run);
+    body = expand("for (int64_t $index = 0; $index < $n; ++$index) {\n  $body\n}\n",
+                  {{"index", plan.indices[run]}, {"n", plan.loops[run].extent.to_string()}, {"body", body}});
+  }
+  body = item_indices(plan, "item") + body;
   const std::string reach = vectors_fit(nest);
   const std::string block = "constexpr int64_t kBlock = " + std::to_string(plan.block_floats()) + ";\n";
   nest.program.launch({.name = name,

@@ -30,6 +30,47 @@ std::string inside_reduced_loops(const NestPlan& plan, const std::string& body) 
   return code;
 }
 
+/// Sums over columns whose terms may be too many for one accumulator: they are added up in parts.
+std::vector<int> sums_in_parts(const NestPlan& plan, const std::vector<int>& reduces) {
+  constexpr std::int64_t kLongestSum = 4096;
+  Expr terms = Expr::constant(1);
+  for (const Loop& loop : plan.loops)
+    if (loop.reduced) terms = terms * loop.extent;
+  std::vector<int> sums;
+  if (plan.cuda() || most(plan.site.graph, terms) <= kLongestSum) return sums;
+  for (const int t : reduces)
+    if (plan.term(t).node->how == "sum") sums.push_back(t);
+  return sums;
+}
+
+/// The reduced loops over columns, with sums in parts.
+std::string column_loops(const NestPlan& plan, const std::vector<int>& reduces, const std::string& columns) {
+  const std::vector<int> sums = sums_in_parts(plan, reduces);
+  if (sums.empty()) return inside_reduced_loops(plan, columns);
+  const std::string terms = "terms_" + plan.terms.name(sums[0]);
+  std::string totals, part, rest;
+  for (const int t : sums) {
+    const Holes names = {{"total", "total_" + plan.terms.name(t)}, {"sum", "a_" + plan.terms.name(t)}};
+    totals += expand("f32v $total[kBlock / kLanes] = {};\n", {}, names);
+    part += expand("$total[u] = $total[u] + $sum[u];\n$sum[u] = f32v(0.0f);\n", {}, names);
+    rest += expand("$sum[u] = $sum[u] + $total[u];\n", {}, names);
+  }
+  constexpr std::string_view kPart = R"(
+if (++$terms == 1024) {
+  $terms = 0;
+  for (int u = 0; u < kBlock / kLanes; ++u) {
+    $part
+  }
+}
+)";
+  return expand(
+      "$totals\nint64_t $terms = 0;\n$loops\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n  $rest\n}\n",
+      {{"totals", totals},
+       {"terms", terms},
+       {"loops", inside_reduced_loops(plan, columns + expand(kPart, {{"part", part}, {"terms", terms}}))},
+       {"rest", rest}});
+}
+
 }  // namespace
 
 /// Columns compute lane-wise terms anew for each vector where they are used, so only scalars appear
@@ -84,7 +125,7 @@ std::string pass(Nest& nest, const Scope& scope, int stage) {
   std::string code = declare_accumulators(plan, reduces);
   if (plan.columns()) {
     body = with_column_terms(nest, scope, stage, body);
-    code += inside_reduced_loops(plan, for_each_column(nest, scope, body));
+    code += column_loops(plan, reduces, for_each_column(nest, scope, body));
     if (scope.joins_warps) code += join_block(plan, reduces);
   } else {
     const bool share = plan.shares.loop + 1 == static_cast<int>(plan.loops.size());

@@ -20,6 +20,30 @@ void choose_ahead(const Site& site, NestPlan& plan) {
   plan.ahead = site.knob("ahead", allowed, std::min(allowed.back(), plan.unroll > 2 ? 4 : 8));
 }
 
+/// Finding a row takes longer than computing a short one.
+void choose_run(const Site& site, NestPlan& plan) {
+  constexpr std::int64_t kFewestItems = 64;  // which threads share
+  for (int l = static_cast<int>(plan.loops.size()) - 1; l-- > 0 && plan.run < 0;)
+    if (!plan.loops[static_cast<std::size_t>(l)].reduced) plan.run = l;
+  if (plan.run >= 0 && site.headline(plan.items()) < kFewestItems) plan.run = -1;
+}
+
+/// Vectors along rows that do not fill one compute more lanes than there are values. Only where a
+/// running sum of a row is exact enough.
+void choose_by_value(const Site& site, NestPlan& plan) {
+  constexpr std::int64_t kLongestSum = 4096;
+  const std::int64_t length = site.headline(plan.last_loop().extent);
+  if (site.target.cuda || plan.mode == NestMode::kFlat || length >= site.target.lanes) return;
+  Expr terms = Expr::constant(1);
+  for (const Loop& loop : plan.loops)
+    if (loop.reduced) terms = terms * loop.extent;
+  if (most(site.graph, terms) > kLongestSum) return;
+  const bool heavy =
+      std::ranges::any_of(plan.terms.list, [&](const Term& t) { return t.heavy && plan.inner(t); });
+  plan.by_value = site.knob("by_value", {0, 1}, length <= site.target.lanes / (heavy ? 4 : 2) ? 1 : 0) == 1;
+  if (plan.by_value) choose_run(site, plan);
+}
+
 /// A costly value that a later pass needs again is left in the output that the last pass
 /// overwrites.
 void choose_cache(const Site& site, NestPlan& plan) {
@@ -29,12 +53,12 @@ void choose_cache(const Site& site, NestPlan& plan) {
   for (const Term& term : plan.terms.list) {
     if (!term.stored || !NestPlan::full(term) || term.stage != last || term.node->type.dtype != DType::kF32)
       continue;
-    if (!site.graph.is_input(root_of(site.graph, term.value))) place = term.value;
+    if (!site.graph.overwrites(term.value)) place = term.value;
   }
   if (place.empty()) return;
   for (int t = 0; t < plan.term_count(); ++t) {
     const Term& term = plan.term(t);
-    if (!term.heavy || !NestPlan::full(term) || term.stage >= last) continue;
+    if (!term.heavy || !NestPlan::full(term) || term.stage >= last || plan.overwrites(t)) continue;
     if (!plan.is_needed_after(t, term.stage)) continue;
     if (site.knob("cache", {0, 1}, 1) == 0) return;
     plan.cached = t;
@@ -105,9 +129,10 @@ std::vector<int> NestPlan::wanted(int stage, Vectors vectors) const {
 }
 
 bool NestPlan::is_left_over(int t, int stage, Vectors vectors) const {
-  if (vectors == Vectors::kKept)
-    return is_kept(t) && (term(t).kind == Term::Kind::kLeaf || term(t).stage < stage);
-  return t == cached && term(t).stage < stage;
+  const bool later = term(t).stage < stage;
+  if (later && inner(term(t)) && overwrites(t)) return true;
+  if (vectors == Vectors::kKept) return is_kept(t) && (term(t).kind == Term::Kind::kLeaf || later);
+  return t == cached && later;
 }
 
 std::vector<int> NestPlan::closure(const std::vector<int>& targets, int stage, Vectors vectors) const {
@@ -136,7 +161,7 @@ int NestPlan::flat_block() const { return cuda() ? static_cast<int>(block_floats
 Expr NestPlan::items() const {
   Expr count = Expr::constant(1);
   for (std::size_t l = 0; l + 1 < loops.size(); ++l)
-    if (!loops[l].reduced) count = count * loops[l].extent;
+    if (!loops[l].reduced && static_cast<int>(l) != run) count = count * loops[l].extent;
   return columns() ? count * Expr::apply("cdiv", last_loop().extent, Expr::constant(block_floats())) : count;
 }
 
@@ -164,6 +189,8 @@ Result<NestPlan> choose_nest(const Site& site) {
         "unroll", cuda ? std::vector<int>{1, 2} : std::vector<int>{1, 2, 4, 8, 16, 32, 64}, cuda ? 1 : 4);
     choose_shares(site, plan);
     if (cuda) choose_ahead(site, plan);
+  } else if (choose_by_value(site, plan); plan.by_value) {
+    plan.unroll = 1;
   } else if (plan.mode == NestMode::kRows) {
     choose_shares(site, plan);
     choose_kept(site, plan);

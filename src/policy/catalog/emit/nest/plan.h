@@ -47,6 +47,8 @@ struct NestPlan {
   Terms terms;
   NestMode mode = NestMode::kFlat;
 
+  bool by_value = false;  ///< of rows that are shorter than a vector: one element at a time
+  int run = -1;           ///< a loop of short rows that an item takes together; -1: none
   int unroll = 4;
   std::string load = "load";  ///< reads what is read once
   bool stores_past_cache = false;
@@ -70,6 +72,8 @@ struct NestPlan {
   bool columns() const { return mode == NestMode::kColumns; }
   bool by_warps() const { return columns() && site.target.team == 32; }
   bool is_kept(int t) const;
+  /// Stored where an inout tensor was: what it is computed from may be gone then.
+  bool overwrites(int t) const { return term(t).stored && site.graph.overwrites(term(t).value); }
   /// Computed inside the loops of a pass.
   bool inner(const Term& term) const;
   /// Differs between lanes.
@@ -98,6 +102,8 @@ struct NestPlan {
   int flat_block() const;
   Expr items() const;
   std::int64_t row_vectors() const;
+  /// "f32v", or "float" where values are computed one by one.
+  const char* lane_type() const { return by_value ? "float" : "f32v"; }
   /// Too few rows, or columns, to occupy a GPU.
   bool rows_are_few() const;
 };

@@ -38,8 +38,8 @@ std::string largest(const Term& term) { return term.node->how == "argmax" ? "tru
 std::string index_text(const NestPlan& plan) {
   std::string index;
   for (std::size_t l = 0; l < plan.loops.size(); ++l)
-    if (plan.loops[l].reduced) index = "f32v(static_cast<float>(" + plan.indices[l] + "))";
-  return plan.mode == NestMode::kRows ? index + " + lane_index()" : index;
+    if (plan.loops[l].reduced) index = plan.lane_type() + ("(static_cast<float>(" + plan.indices[l] + "))");
+  return plan.mode == NestMode::kRows && !plan.by_value ? index + " + lane_index()" : index;
 }
 
 /// Whether a pass reads the result beside what it was found from, so that a NaN is not lost.
@@ -85,7 +85,9 @@ std::string declare_accumulators(const NestPlan& plan, const std::vector<int>& r
     }
     const auto declare = [&](const std::string& name, const std::string& start) {
       for (int u = 0; u < plan.unroll; ++u)
-        code += "f32v " + name + "_" + std::to_string(u) + " = f32v(" + start + ");\n";
+        code +=
+            expand("$type ${name}_$u = $type($start);\n",
+                   {{"type", plan.lane_type()}, {"name", name}, {"u", std::to_string(u)}, {"start", start}});
     };
     declare("a_" + plan.terms.name(t), neutral(plan, t));
     if (finds_index(plan.term(t))) declare("x_a_" + plan.terms.name(t), "kInfinity");

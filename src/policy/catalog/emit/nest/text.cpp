@@ -30,6 +30,13 @@ for (; at + kLanes <= stop; at += kLanes) body(at, whole()$first);
 if (at < stop) body(at, first_lanes(stop - at)$first);
 )";
 
+constexpr std::string_view kSingleLoop = R"(
+const auto body = [&](int64_t j, auto lanes$parameters) __attribute__((always_inline)) {
+  $body
+};
+for (int64_t j = $from; j < $to; ++j) body(j, single()$first);
+)";
+
 constexpr std::string_view kUnrolled = R"(
 for (; at + $step <= stop; at += $step) {
   $calls
@@ -60,8 +67,9 @@ std::string accumulators(const NestPlan& plan, const std::vector<int>& reduces, 
 std::string parameters(const NestPlan& plan, const std::vector<int>& reduces) {
   std::string text;
   for (const int t : reduces) {
-    text += ", f32v& a_" + plan.terms.name(t);
-    if (finds_index(plan.term(t))) text += ", f32v& x_a_" + plan.terms.name(t);
+    const std::string type = std::string(", ") + plan.lane_type() + "& ";
+    text += type + "a_" + plan.terms.name(t);
+    if (finds_index(plan.term(t))) text += type + "x_a_" + plan.terms.name(t);
   }
   return text;
 }
@@ -116,7 +124,7 @@ std::string address(const NestPlan& plan, const std::string& value) {
 std::string read(Nest& nest, int t, bool inside) {
   const NestPlan& plan = nest.plan;
   const Term& term = plan.term(t);
-  if (plan.is_iota(term)) return iota_text(plan.site.group, plan.loops, term, plan.indices);
+  if (plan.is_iota(term)) return iota_text(plan.site.group, plan.loops, term, plan.indices, !plan.by_value);
   const std::string at = nest.program.parameter(term.value);
   const TensorDecl* tensor = plan.site.graph.task->find_tensor(term.value);
   if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
@@ -139,16 +147,18 @@ std::string declare(Nest& nest, const Scope& scope, int t, int stage, bool insid
   if (scope.vectors == Vectors::kKept && plan.is_kept(t)) {
     value = "k_" + plan.terms.name(t) + "[u]";
     if (!plan.is_left_over(t, stage, scope.vectors)) value += " = " + formula_text(plan.terms, term);
-  } else if (t == plan.cached && term.stage < stage) {
-    const std::string cache = nest.program.parameter(plan.cache);
-    nest.vectors.insert(cache);
-    value = "load(" + cache + " + " + address(plan, plan.cache) + ", lanes)";
+  } else if (plan.is_left_over(t, stage)) {
+    const std::string& place = t == plan.cached ? plan.cache : term.value;
+    const std::string left = nest.program.parameter(place);
+    nest.vectors.insert(left);
+    value = "load(" + left + " + " + address(plan, place) + ", lanes)";
   } else {
     value = plan.picks.contains(t) ? pick(nest, t) : computed();
   }
   const bool lanes = NestPlan::lanewise(term) && (inside || plan.columns());
-  return expand("const $type $name = $value;\n",
-                {{"type", lanes ? "f32v" : "float"}, {"name", plan.terms.name(t)}, {"value", value}});
+  return expand(
+      "const $type $name = $value;\n",
+      {{"type", lanes ? plan.lane_type() : "float"}, {"name", plan.terms.name(t)}, {"value", value}});
 }
 
 std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
@@ -187,7 +197,7 @@ std::string item_indices(const NestPlan& plan, const std::string& item) {
   std::vector<Loop> outer;
   std::vector<std::string> names;
   for (std::size_t l = 0; l + 1 < plan.loops.size(); ++l) {
-    if (plan.loops[l].reduced) continue;
+    if (plan.loops[l].reduced || static_cast<int>(l) == plan.run) continue;
     outer.push_back(plan.loops[l]);
     names.push_back(plan.indices[l]);
   }
@@ -208,6 +218,12 @@ std::string vector_loop(const Nest& nest, const std::string& body, const std::ve
                         const std::string& from, const std::string& to) {
   const NestPlan& plan = nest.plan;
   if (plan.cuda()) return gpu_loop(plan, body, reduces, from, to);
+  if (plan.by_value)
+    return expand(kSingleLoop, {{"parameters", parameters(plan, reduces)},
+                                {"body", body},
+                                {"from", from},
+                                {"to", to},
+                                {"first", accumulators(plan, reduces, 0)}});
   std::string calls;
   for (int u = 0; u < plan.unroll; ++u)
     calls += "body(at" + behind("+", u) + ", whole()" + accumulators(plan, reduces, u) + ");\n";

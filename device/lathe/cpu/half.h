@@ -1,0 +1,23 @@
+#pragma once
+
+#include <stdint.h>
+
+// A 16-bit floating-point storage type that C++ lacks; arithmetic is in fp32. fp16 is _Float16.
+
+namespace lathe {
+
+struct bfloat16 {
+  uint16_t bits;
+
+  bfloat16() = default;
+  /// Rounds to nearest, ties to even.
+  explicit bfloat16(float value) {
+    const uint32_t whole = __builtin_bit_cast(uint32_t, value);
+    const uint32_t rounded = whole + 0x7fff + (whole >> 16 & 1);
+    bits = static_cast<uint16_t>((value != value ? whole | 0x400000 : rounded) >> 16);
+  }
+  bfloat16& operator=(float value) { return *this = bfloat16(value); }
+  operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+};
+
+}  // namespace lathe
