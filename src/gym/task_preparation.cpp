@@ -18,7 +18,14 @@ constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
 
+/// A native reference's own text is the naive build: where that fails, the task is at fault.
 Error naive_fails(const TaskSpec& task, const Finding& finding) {
+  if (task.reference == ReferenceKind::kNative && finding.outcome != Outcome::kInfra)
+    return invalid(fmt::format("the reference '{}', which is the naive kernel as well, fails as one: {} {}",
+                               task.reference_source, finding.reason, finding.detail),
+                   "write loops over its arrays, without std::vector, new, exceptions, I/O and objects that "
+                   "are constructed at load time; a process reference may use all of Python",
+                   {task.path, 0, 0});
   return {finding.outcome == Outcome::kInfra ? ErrorCode::kUnavailable : ErrorCode::kInternal,
           fmt::format("the naive build of '{}' fails: {} {}", task.name, finding.reason, finding.detail)};
 }
