@@ -182,6 +182,18 @@ const std::vector<GraphCase>& op_cases() {
        {"x: M, N; gen = { kind = \"uniform\", low = 0.5, high = 2 }"},
        "y = cumprod(x, axis = 0)",
        "M = 7, N = 5"},
+      {"cumsum_from_the_end",
+       {"x: M, N"},
+       "a = cumsum(x, reverse = true)\nb = cumsum(x, axis = 0, exclusive = true)\nc = cumsum(x, exclusive = "
+       "true, "
+       "reverse = true)\nd = add(a, b)\ny = add(d, c)",
+       "M = 7, N = 31"},
+      {"running_extrema",
+       {"x: M, N"},
+       "a = cummax(x)\nb = cummin(x, axis = 0)\nc = cummax(x, axis = 0, reverse = true)\nd = add(a, b)\ny = "
+       "add(d, "
+       "c)",
+       "M = 7, N = 31"},
       {"concat", {"x: M, N", "z: M, K"}, "y = concat(x, z, x)", "M = 5, N = 7, K = 3"},
       {"concat_outer", {"x: M, N", "z: K, N"}, "y = concat(x, z, axis = 0)", "M = 5, N = 7, K = 3"},
       {"diag", {"x: M, N"}, "y = diag(x)", "M = 3, N = 7"},
