@@ -241,6 +241,10 @@ const std::vector<GraphCase>& op_cases() {
        {"x: M, N", "i: M; role = \"index\"\ngen = { kind = \"index\", limit = \"N\" }"},
        "y = cross_entropy(x, i)",
        "M = 5, N = 7"},
+      {"smoothed_cross_entropy",
+       {"x: M, N", "i: M; role = \"index\"\ngen = { kind = \"index\", limit = \"N\" }"},
+       "y = cross_entropy(x, i, label_smoothing = 0.1)",
+       "M = 5, N = 7"},
       {"linear", {"x: A, B, K", "w: N, K", "b: N"}, "y = linear(x, w, b)", "A = 2, B = 3, K = 17, N = 5"},
       {"linear_vector", {"x: K", "w: N, K"}, "y = linear(x, w)", "K = 17, N = 5"},
       {"outer", {"x: M", "z: N"}, "y = outer(x, z)", "M = 5, N = 7"},
@@ -315,6 +319,18 @@ const std::vector<GraphCase>& op_cases() {
        {"x: N, C, D, H, W"},
        "y = avg_pool3d(x, kernel = 2)",
        "N = 2, C = 3, D = 4, H = 6, W = 5"},
+      {"pools_rounded_up",
+       {"x: N, C, H, W"},
+       "a = max_pool2d(x, kernel = 3, stride = 2, padding = 1, ceil_mode = true)\nb = avg_pool2d(x, kernel = "
+       "3, "
+       "stride = 2, padding = 1, ceil_mode = true)\nc = avg_pool2d(x, kernel = 3, stride = 2, padding = 1, "
+       "ceil_mode = "
+       "true, count_padding = false)\nd = add(a, b)\ny = add(c, d)",
+       "N = 2, C = 3, H = 6, W = 10"},
+      {"volume_pool_rounded_up",
+       {"x: N, C, D, H, W"},
+       "y = avg_pool3d(x, kernel = [2, 3, 2], stride = 2, padding = [0, 1, 1], ceil_mode = true)",
+       "N = 2, C = 3, D = 5, H = 6, W = 8"},
       {"inout",
        {"state: M, N; role = \"inout\"", "x: M, N"},
        "h = mul(state, x)\nstate = add(state, h)\ny = relu(h)",

@@ -47,8 +47,21 @@ Status emit_pool(const Site& site, Program& program) {
   };
   const std::string value =
       w.stride[2] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[2]) + ", in)";
-  const std::string mean =
-      counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
+  const bool clipped = !largest && w.clipped;
+  std::string mean = "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
+  if (counts) mean = "acc / counted";
+  if (clipped)
+    mean = expand(
+        "acc / (lathe::min($kernel_width.0f, $behind - (f32v(static_cast<float>(j)) + lane_index()) * "
+        "$stride_width.0f) * static_cast<float>($below - oh * $stride_height < $kernel_height ? $below - oh "
+        "* $stride_height : "
+        "$kernel_height))",
+        {{"kernel_width", text(w.kernel[2])},
+         {"behind", "static_cast<float>(" + (from[3] + Expr::constant(2 * w.padding[2])).to_string() + ")"},
+         {"stride_width", text(w.stride[2])},
+         {"kernel_height", text(w.kernel[1])},
+         {"below", factor(from[2] + Expr::constant(2 * w.padding[1]))},
+         {"stride_height", text(w.stride[1])}});
   program.launch(
       {.name = site.prefix + "_pool",
        .items = to[0] * to[1] * to[2],
