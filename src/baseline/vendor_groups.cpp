@@ -104,6 +104,9 @@ bool cublas_appends(const Graph&, const NodeDecl&, const NodeDecl&, const std::s
 const Names kEltwise = {"relu",     "leaky_relu", "sigmoid",   "tanh",  "gelu",      "silu",   "elu",
                         "softplus", "mish",       "hardswish", "exp",   "sqrt",      "square", "abs",
                         "neg",      "clamp",      "hardtanh",  "scale", "add_scalar"};
+bool is_eltwise(const NodeDecl& node) {
+  return kEltwise.contains(node.op_name) && node.in.size() == 1;  // clamp may have bounds that are tensors
+}
 const Names kCommutative = {"add", "mul", "max", "min", "bias_add"};
 const Names kOrdered = {"sub", "div"};
 
@@ -151,8 +154,9 @@ bool starts_with(const NodeDecl& node, std::string_view prefix) {
 bool is_convolution(const NodeDecl& node) {
   return starts_with(node, "conv1d") || starts_with(node, "conv2d") || starts_with(node, "conv3d");
 }
-/// cuDNN has no dilated ones, and oneDNN only reference code.
+/// cuDNN has no dilated ones, and oneDNN only reference code. Neither rounds positions up.
 bool is_pool(const NodeDecl& node) {
+  if (node.attrs.flag("ceil_mode", false)) return false;
   const auto dilation = node.attrs.integers("dilation", {1});
   return (starts_with(node, "max_pool") || starts_with(node, "avg_pool")) &&
          std::ranges::all_of(dilation, [](std::int64_t step) { return step == 1; });
@@ -203,7 +207,7 @@ bool onednn_starts(const Graph& graph, const NodeDecl& node) {
   return is_matrix_product(graph, node) || is_convolution(node) ||
          (is_deconvolution(node) && has_small_output_padding(node)) || is_attention(graph, node) ||
          is_pool(node) || alone.contains(node.op_name) || is_trailing_reduction(graph, node) ||
-         kEltwise.contains(node.op_name) || starts_binary(graph, node);
+         is_eltwise(node) || starts_binary(graph, node);
 }
 
 /// Nothing is fused to an eltwise primitive: with a binary post-op oneDNN 2.6 runs reference code.
@@ -214,9 +218,9 @@ bool onednn_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& no
   const std::size_t last = head.type.shape.size() - 1;
   if (is_matrix_product(graph, head) || kCommutative.contains(head.op_name) ||
       kOrdered.contains(head.op_name))
-    return kEltwise.contains(node.op_name) || onednn_combines(graph, node, value, last, true);
+    return is_eltwise(node) || onednn_combines(graph, node, value, last, true);
   if (is_convolution(head) || is_deconvolution(head))
-    return kEltwise.contains(node.op_name) || onednn_combines(graph, node, value, 1, false);
+    return is_eltwise(node) || onednn_combines(graph, node, value, 1, false);
   return head.op_name == "batch_norm" && node.op_name == "relu" && length == 1;
 }
 

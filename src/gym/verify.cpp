@@ -155,6 +155,12 @@ Error naive_fails(const TaskSpec& task, const Finding& finding) {
                        ? "leave the inputs as they are: compute into a new tensor, or in a clone()"
                        : "it is the baseline, run and timed like a candidate (docs/host.md)",
                    {task.path, 0, 0});
+  if (task.reference == ReferenceKind::kNative)
+    return invalid(fmt::format("the reference '{}', which is the naive kernel as well, fails as one: {}",
+                               task.reference_source, how),
+                   "write loops over its arrays, without std::vector, new, exceptions, I/O and objects that "
+                   "are constructed at load time; a process reference may use all of Python",
+                   {task.path, 0, 0});
   return {ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {}", task.name, how),
           finding.outcome == Outcome::kWrong
               ? "the task's tolerance does not hold for its own naive build: run lathe tasks lint"

@@ -32,7 +32,7 @@ Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secr
 /// The naive build's RMS errors on every trial. Errors: naive_fails().
 Result<RmsLimits> measure_naive_rms(Session& session, const Workload& workload, double timeout_seconds);
 
-/// What a finding about the naive build says of the task: where that build is the task's own module
+/// What a finding about the naive build says of the task: where that build is the task's own text
 /// kInvalid, kUnavailable where the machine failed, else a fault of Lathe's.
 Error naive_fails(const TaskSpec& task, const Finding& finding);
 

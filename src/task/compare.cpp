@@ -190,6 +190,8 @@ class BoundCheck {
   std::size_t count_ = 0;
 };
 
+/// Whole numbers are equal, but where their arguments are so near a jump that both its sides are
+/// right.
 Comparison compare_exact(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
   Comparison result;
   for_tiles(
@@ -197,7 +199,12 @@ Comparison compare_exact(const Expected& expected, std::span<const std::byte> go
       [&](const Tile& tile) {
         for (std::size_t i = 0; i < tile.want.size(); ++i) {
           const double want = tile.want[i];
-          if (tile.got[i] == want || (std::isnan(want) && std::isnan(tile.got[i]))) continue;
+          const double error = std::fabs(tile.got[i] - want);
+          if (error == 0 || (std::isnan(want) && std::isnan(tile.got[i]))) continue;
+          if (error <= tile.err[i]) {
+            result.worst_ratio = std::max(result.worst_ratio, error / tile.err[i]);
+            continue;
+          }
           result.worst_ratio = INFINITY;
           if (result.bad_count++ > 0) continue;
           result.first_bad = static_cast<std::int64_t>(tile.begin + i);

@@ -523,6 +523,22 @@ void fill_mask(const Request& request, HostTensor& out) {
       });
 }
 
+/// Puts telling values that the tensor may hold in the places of half of its elements.
+void mix_in(const Request& request, HostTensor& out) {
+  const Generator& gen = request.decl.generator;
+  std::vector<double> values;
+  for (const double x : request.telling)
+    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0))
+      values.push_back(x);
+  if (values.empty()) return;
+  std::vector<double> all = out.decode();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::uint64_t draw = request.row_random.bits(i);
+    if ((draw & 1) != 0) all[i] = values[(draw >> 1) % values.size()];
+  }
+  info(out.dtype).encode(all, out.bytes.data());
+}
+
 void fill_by_distribution(const Request& request, HostTensor& out) {
   switch (request.distribution) {
     case Distribution::kNormal:
@@ -564,11 +580,18 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
   if (kind == "index") return fill_indices(request, out);
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);
-  if (has_free_integers(decl)) return fill_whole_numbers(request, out);
-  if (decl.generator.bounded) return fill_bounded(request, out);
-  if (kind == "positive") return fill_positive(request, out);
-  if (decl.role == Role::kScalar) return fill_mantissas(request, out);
-  fill_by_distribution(request, out);
+  if (has_free_integers(decl)) {
+    fill_whole_numbers(request, out);
+  } else if (decl.generator.bounded) {
+    fill_bounded(request, out);
+  } else if (kind == "positive") {
+    fill_positive(request, out);
+  } else if (decl.role == Role::kScalar) {
+    return fill_mantissas(request, out);
+  } else {
+    fill_by_distribution(request, out);
+  }
+  if (request.distribution == Distribution::kIntegers) mix_in(request, out);
 }
 
 }  // namespace lathe

@@ -49,6 +49,7 @@ struct FillRequest {
   std::int64_t index_limit;
   RandomCounter random;
   RandomCounter row_random;
+  std::vector<double> telling = {};  ///< half of the elements are some of these, if there are any
 };
 
 /// Fills a tensor according to its declaration and the distribution.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "task/fill_tensor.h"
+#include "task/ops/telling.h"
 
 namespace lathe {
 namespace {
@@ -29,6 +31,22 @@ ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
     if (node.in[1] == decl.name) role = ProbeRole::kPermutation;
   }
   return role;
+}
+
+/// Values that tell the ops that read the tensor from their mistakes.
+std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
+  std::vector<double> values;
+  std::set<std::string_view> names = {decl.name};  // of the tensor's values, moved or in another dtype
+  for (const NodeDecl& node : spec.nodes) {
+    for (std::size_t input = 0; input < node.in.size(); ++input) {
+      if (!names.contains(node.in[input])) continue;
+      for (const double x : telling_inputs(*node.op, node.attrs, input, decl.dtype)) values.push_back(x);
+      const bool same =
+          node.op->op_class() == OpClass::kMove || (node.op_name == "cast" && info(node.type.dtype).is_float);
+      if (same && input == 0) names.insert(node.out);
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -61,6 +79,7 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
       if (value.ok()) limit = std::max<std::int64_t>(1, *value);
     }
     const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
+    const bool structured = distribution == Distribution::kIntegers;
     const FillRequest request{decl,
                               shape,
                               distribution,
@@ -68,7 +87,8 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
                               probe_role(*task.spec, decl),
                               limit,
                               RandomCounter(own),
-                              RandomCounter(own.derive("rows"))};
+                              RandomCounter(own.derive("rows")),
+                              structured ? telling_values(*task.spec, decl) : std::vector<double>()};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
     inputs.push_back(std::move(tensor));

@@ -28,6 +28,12 @@ Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
   return numerics;
 }
 
+/// Whole numbers are computed exactly: they have the errors of their inputs alone.
+Numerics numerics_of(const NodeDecl& node, Numerics numerics) {
+  if (!info(node.type.dtype).is_float) numerics.unit_roundoff = 0;
+  return numerics;
+}
+
 /// A kernel may store an intermediate value in its own dtype, if that is narrower than the
 /// arithmetic. Below the normal numbers a format's steps are as wide as beside the smallest.
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
@@ -78,7 +84,7 @@ Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& n
                    fmt::format("mutant {} does not apply to {}", how.mutant->name, node.out)};
     }
   } else {
-    node.op->evaluate(site, in, numerics, out);
+    node.op->evaluate(site, in, numerics_of(node, numerics), out);
     add_storage_error(node, numerics, out);
   }
   assert(out.data.size() == static_cast<std::size_t>(element_count(site.out)));

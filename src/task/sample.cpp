@@ -17,9 +17,16 @@ constexpr int kLeastIntegerBits = 2;
 constexpr double kWideReach = 0x1p96;
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
 /// a rounding to another dtype, or constants.
-constexpr std::array<std::string_view, 16> kSelections = {
-    "relu",  "abs",        "neg",        "clamp",      "hardtanh",   "cast",       "max",    "min",
-    "where", "reduce_max", "reduce_min", "max_pool1d", "max_pool2d", "max_pool3d", "argmax", "argmin"};
+constexpr std::array<std::string_view, 32> kSelections = {
+    "relu",  "abs",        "neg",        "clamp",       "hardtanh",   "cast",        "max",    "min",
+    "where", "reduce_max", "reduce_min", "max_pool1d",  "max_pool2d", "max_pool3d",  "argmax", "argmin",
+    "lt",    "le",         "gt",         "ge",          "eq",         "ne",          "round",  "floor",
+    "ceil",  "trunc",      "sign",       "logical_and", "logical_or", "logical_not", "cummax", "cummin"};
+/// Ops with jumps, on whose other side few elements may be: their errors are as large as the jump,
+/// and an RMS error says nothing.
+constexpr std::array<std::string_view, 14> kJumps = {"lt",   "le",    "gt",        "ge",   "eq",
+                                                     "ne",   "round", "floor",     "ceil", "trunc",
+                                                     "sign", "fmod",  "remainder", "atan2"};
 
 /// The largest share of the dtype's range that a value takes, with its tolerance; infinite where
 /// one is not a number or its tolerance means nothing.
@@ -69,11 +76,12 @@ struct Origin {
   bool convolutions = false;
   bool shared_sums = false;
   bool amplified = false;
+  bool jumps = false;
   double unit_roundoff =
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
 
   Sums sums(Distribution distribution, DType dtype) const {
-    if (distribution != Distribution::kNormal || (!products && !shared_sums)) return Sums::kNone;
+    if (distribution != Distribution::kNormal || jumps || (!products && !shared_sums)) return Sums::kNone;
     if (!products || amplified || unit_roundoff > info(dtype).unit_roundoff) return Sums::kUnknown;
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
@@ -90,6 +98,7 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
       origin.convolutions |= from.convolutions;
       origin.shared_sums |= from.shared_sums;
       origin.amplified |= from.amplified;
+      origin.jumps |= from.jumps;
       origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
     }
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
@@ -98,6 +107,8 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
     const bool convolves = kind == OpClass::kStencil && node.in.size() > 1;
     const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
+    const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
+    origin.jumps |= to_whole || std::ranges::count(kJumps, node.op->name()) > 0;
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
     origin.shared_sums |= !one_by_one && !contracts && !convolves;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "task/foreign_names.h"
 #include "task/names.h"
 #include "task/spec_parse.h"
 
@@ -54,14 +55,27 @@ Status check_expressions(const AttrValue& value, AttrKind kind, const TaskSpec& 
   return Ok{};
 }
 
+/// Empty if the op has no attribute that the hint names.
+std::string foreign_attribute_hint(std::string_view op, std::string_view attribute,
+                                   const std::vector<std::string>& names) {
+  std::string hint = hint_for_foreign_attribute(op, attribute);
+  const auto named = [&](const std::string& name) {
+    return hint.find("'" + name + "'") != std::string::npos;
+  };
+  if (hint.find('\'') != std::string::npos && std::ranges::none_of(names, named)) hint.clear();
+  return hint;
+}
+
 Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, const TaskSpec& spec,
                     NodeDecl& node) {
   const auto rule = std::ranges::find(rules, attr.name, &AttrRule::name);
   if (rule == rules.end()) {
     std::vector<std::string> names;
     for (const AttrRule& known : rules) names.emplace_back(known.name);
-    return invalid(fmt::format("op {} has no attribute '{}'", node.op_name, attr.name),
-                   did_you_mean(attr.name, names), attr.where);
+    std::string hint = foreign_attribute_hint(node.op_name, attr.name, names);
+    if (hint.empty()) hint = did_you_mean(attr.name, names);
+    return invalid(fmt::format("op {} has no attribute '{}'", node.op_name, attr.name), std::move(hint),
+                   attr.where);
   }
   if (node.attrs.has(attr.name)) {
     return invalid(fmt::format("attribute '{}' is given twice", attr.name), {}, attr.where);
@@ -90,7 +104,9 @@ Status resolve_op(const RawNode& raw, NodeDecl& node) {
   if (node.op == nullptr) {
     std::vector<std::string> names;
     for (const Op* op : all_ops()) names.emplace_back(op->name());
-    return invalid(fmt::format("unknown op '{}'", raw.op), did_you_mean(raw.op, names), raw.where);
+    std::string hint = hint_for_foreign_op(raw.op);
+    if (hint.empty()) hint = did_you_mean(raw.op, names);
+    return invalid(fmt::format("unknown op '{}'", raw.op), std::move(hint), raw.where);
   }
   const int count = static_cast<int>(raw.in.size());
   if (count < node.op->min_inputs() || count > node.op->max_inputs()) {

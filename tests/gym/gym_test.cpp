@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "tests/gym/fake_task.h"
 
 namespace lathe {
@@ -100,6 +101,35 @@ TEST_F(GymTest, ANaiveBuildThatIsWrongPreparesNothing) {
   const auto made = connect()->baselines(shared_twice_task(), {});
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.error().message.find("naive"), std::string::npos);
+}
+
+/// Its text is the naive kernel as well: who writes std::vector in it is told so.
+TEST_F(GymTest, ANativeReferenceThatIsNoKernelIsTheTasksFault) {
+  const std::string folder = testing::TempDir();
+  ASSERT_TRUE(
+      write_file_atomically(folder + "/own.cpp",
+                            "extern \"C\" void reference(const double* const* in, double* const* out, "
+                            "const long long* dims) {\n"
+                            "  for (long long i = 0; i < dims[0]; ++i) out[0][i] = 2 * in[0][i];\n}\n")
+          .ok());
+  const auto task = parse_task(R"(name = "own"
+reference = "native"
+source = "own.cpp"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n"] }]
+output = [{ name = "y", shape = ["n"] }]
+shape = [{ n = 16 }])",
+                               folder + "/own.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  FakeKernel refused;
+  refused.build_fault = "unknown_function";
+  backend_.script("naive", refused);
+  const auto made = connect()->baselines(std::make_shared<const TaskSpec>(*task), {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalid);
+  EXPECT_NE(made.error().message.find("own.cpp"), std::string::npos);
+  EXPECT_NE(made.error().message.find("unknown_function"), std::string::npos);
+  EXPECT_NE(made.error().hint.find("std::vector"), std::string::npos);
 }
 
 TEST_F(GymTest, TheDeviceIsToldWhenAnEvaluationHasEnded) {

@@ -58,6 +58,11 @@ const SharedObject& library() {
     };
     for (const Function& f : functions()) add(f.name, f.name + "(a)");
     add("pow", "pow(a, b)");
+    add("atan2", "atan2(a, b)");
+    add("fmod", "fmod(a, b)");
+    add("remainder", "remainder(a, b)");
+    add("trunc", "trunc(a)");
+    add("to_int8", "to_int8(a)");
     add("max", "max(a, b)");
     add("min", "min(a, b)");
     add("prefix_sum", "prefix_sum(a)");
@@ -131,6 +136,52 @@ TEST_P(VectorMath, HandlesSpecialValuesLikeLibm) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, VectorMath, testing::ValuesIn(functions()),
                          [](const auto& test) { return test.param.name; });
+
+/// All quadrants, magnitudes far apart, and zeros of both signs.
+TEST(Atan2, StaysWithinThreeUlp) {
+  std::vector<float> y, x;
+  for (const float a : {0.0f, -0.0f, 1.0f, -1.0f, 1e-30f, -3e30f})
+    for (const float b : {0.0f, -0.0f, 2.0f, -2.0f, 1e-30f, -3e30f}) y.push_back(a), x.push_back(b);
+  for (int i = 0; i < 400000; ++i) {
+    const double turn = i * 1.57e-5, size = std::exp((i % 89) - 44.0);
+    y.push_back(static_cast<float>(std::sin(turn) * size));
+    x.push_back(static_cast<float>(std::cos(turn) * size));
+  }
+  const std::vector<float> z = run("atan2", y, x);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = std::atan2(static_cast<double>(y[i]), static_cast<double>(x[i]));
+    worst = std::max(worst, ulps(z[i], want));
+    ASSERT_LE(ulps(z[i], want), 3.0) << y[i] << ", " << x[i] << " gives " << z[i];
+    ASSERT_EQ(std::signbit(z[i]), std::signbit(y[i]));
+  }
+  std::printf("atan2    max %.3f ulp\n", worst);
+}
+
+/// The rest of a division is exact, however large the quotient.
+TEST(Fmod, IsExact) {
+  std::vector<float> a, b;
+  for (int i = 0; i < 300000; ++i) {
+    a.push_back(static_cast<float>(std::exp((i % 61) - 30.0) * ((i & 1) != 0 ? 1 : -1) * (1 + i % 1013)));
+    b.push_back(static_cast<float>(std::exp((i % 37) - 18.0) * ((i & 2) != 0 ? 1 : -1)));
+  }
+  for (int n = -50; n <= 50; ++n)
+    for (const float d : {3.0f, -3.0f, 0.1f, 7.0f}) a.push_back(static_cast<float>(n) * d), b.push_back(d);
+  const std::vector<float> rest = run("fmod", a, b), positive = run("remainder", a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const float want = std::fmod(a[i], b[i]);
+    ASSERT_EQ(rest[i], want) << a[i] << ", " << b[i];
+    ASSERT_EQ(positive[i], want != 0 && (want < 0) != (b[i] < 0) ? want + b[i] : want)
+        << a[i] << ", " << b[i];
+  }
+  EXPECT_TRUE(std::isnan(run("fmod", {1.0f}, {0.0f})[0]));
+}
+
+TEST(Trunc, GoesTowardsZeroAndSaturates) {
+  const std::vector<float> x = {1.7f, -1.7f, 0.5f, -0.5f, 1e30f, -1e30f, 127.9f, -128.9f};
+  EXPECT_EQ(run("trunc", x), (std::vector<float>{1, -1, 0, 0, 1e30f, -1e30f, 127, -128}));
+  EXPECT_EQ(run("to_int8", x), (std::vector<float>{1, -1, 0, 0, 127, -128, 127, -128}));
+}
 
 TEST(Pow, StaysWithinOneUlpAndFollowsTheSpecialCases) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");

@@ -180,6 +180,17 @@ TEST(Compare, ExactMeansEveryElement) {
   EXPECT_EQ(check(expected, {1, 2, 4}).reason, "exact");
 }
 
+TEST(Compare, ExactAllowsBothSidesOfAJumpWhereTheArgumentIsNearOne) {
+  Expected expected = expected_of({1, 2, 3}, 0);
+  expected.compare = CompareKind::kExact;
+  expected.dtype = DType::kI8;
+  expected.value.err = {0, 1, 0};
+  EXPECT_TRUE(check(expected, {1, 3, 3}).pass);
+  EXPECT_TRUE(check(expected, {1, 1, 3}).pass);
+  EXPECT_EQ(check(expected, {1, 4, 3}).reason, "exact");
+  EXPECT_EQ(check(expected, {2, 2, 3}).reason, "exact");
+}
+
 TEST(Compare, ArgmaxIsJudgedByValue) {
   Expected expected = expected_of({0, 2}, 0);
   expected.compare = CompareKind::kArgmax;

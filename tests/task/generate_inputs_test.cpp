@@ -83,6 +83,37 @@ TEST(GenerateInputs, EachDistributionIsWhatItSays) {
   for (const double x : values(Distribution::kIntegers)) EXPECT_EQ(x, std::floor(x));
 }
 
+/// Ties, thresholds and their neighbours reach the ops that they tell from mistakes, through moves,
+/// and never leave a tensor's range.
+TEST(GenerateInputs, IntegersHoldWhatTellsAnOpFromItsMistakes) {
+  const TaskSpec spec = task_of(R"toml(
+name = "telling"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n", "n"] },
+  { name = "z", shape = ["n", "n"], gen = { kind = "uniform", low = 0, high = 1 } },
+  { name = "w", shape = ["n", "n"], gen = { kind = "positive" } },
+]
+graph = """
+t = transpose(x)
+a = round(t)
+b = floor(z)
+c = gt(w, value = 3)
+d = where(c, a, b)
+"""
+shape = [{ n = 64 }]
+)toml");
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kIntegers, Seed::from_number(1));
+  const auto count = [&](std::size_t input, auto holds) {
+    return std::ranges::count_if(inputs[input].decode(), holds);
+  };
+  EXPECT_GT(count(0, [](double x) { return std::fabs(x - std::floor(x)) == 0.5; }), 64);
+  EXPECT_GT(count(0, [](double x) { return x == 0.5 - 0x1p-25; }), 5);
+  EXPECT_EQ(count(1, [](double x) { return x < 0 || x > 1; }), 0);
+  EXPECT_GT(count(2, [](double x) { return x == 3 + 0x1p-22; }), 64);
+  EXPECT_EQ(count(2, [](double x) { return x <= 0; }), 0);
+}
+
 TEST(GenerateInputs, AVectorIsDenormalInPartOrAsAWhole) {
   const TaskSpec spec = task_of(R"toml(
 name = "vector"

@@ -209,10 +209,10 @@ TEST(FreeAnswer, HoldTheDeviceWhileSomethingOfThemComputesAndNotAfterwards) {
   };
   const auto held = std::make_shared<Held>();
   auto actor = tiny_actor(std::make_shared<LetterTasks>(2), false, 1,
-                                {.longest_prompt = 64, .take_turn = [held] {
-                                   ++held->now, ++held->turns;
-                                   return std::shared_ptr<void>(held.get(), [held](void*) { --held->now; });
-                                 }});
+                          {.longest_prompt = 64, .take_turn = [held] {
+                             ++held->now, ++held->turns;
+                             return std::shared_ptr<void>(held.get(), [held](void*) { --held->now; });
+                           }});
   const auto prompts = letter_prompts();
   const auto answers = *actor->sample(prompts, Seed::from_number(1));
   const int drawn = held->turns;

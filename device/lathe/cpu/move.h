@@ -70,4 +70,14 @@ inline f32v prefix_product(f32v a) {
   return a;
 }
 
+/// Inclusive running maximum of the lanes.
+inline f32v prefix_max(f32v a) {
+  a = max(a, select(first_lanes(1), a, shift_up<1>(a)));
+  a = max(a, select(first_lanes(2), a, shift_up<2>(a)));
+  a = max(a, select(first_lanes(4), a, shift_up<4>(a)));
+  if constexpr (kLanes > 8) a = max(a, select(first_lanes(8), a, shift_up<8 % kLanes>(a)));
+  return a;
+}
+inline f32v prefix_min(f32v a) { return -prefix_max(-a); }
+
 }  // namespace lathe

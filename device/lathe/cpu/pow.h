@@ -59,6 +59,21 @@ inline f32v pow(f32v x, f32v y) {
 }
 #endif
 
+/// The rest of a division with the dividend's sign, exact. The rounded quotient may be one too
+/// large.
+inline f32v fmod(f32v a, f32v b) {
+  const f32v q = trunc(a / b);
+  f32v r = fma(-q, b, a);
+  r = select((lt(r, 0.0f) & gt(a, 0.0f)) | (gt(r, 0.0f) & lt(a, 0.0f)), r + copysign(abs(b), a), r);
+  if (!any(~lt(abs(q), 8388608.0f))) return r;
+  return each_lane(a, b, [](float x, float y) { return __builtin_fmodf(x, y); });
+}
+/// With the divisor's sign.
+inline f32v remainder(f32v a, f32v b) {
+  const f32v r = fmod(a, b);
+  return select((lt(r, 0.0f) & gt(b, 0.0f)) | (gt(r, 0.0f) & lt(b, 0.0f)), r + b, r);
+}
+
 /// sin for quadrant shift 0, cos for 1. 2 ulp for |x| <= 2^15, where three-part reduction is exact
 /// enough; libm beyond.
 template <int kShift>

@@ -18,6 +18,7 @@ LATHE_UNARY(sin)
 LATHE_UNARY(cos)
 LATHE_UNARY(floor)
 LATHE_UNARY(ceil)
+LATHE_UNARY(trunc)
 LATHE_UNARY(sqrt)
 #undef LATHE_UNARY
 inline float abs(float x) { return __builtin_fabsf(x); }
@@ -27,6 +28,11 @@ inline float round(float x) { return __builtin_rintf(x); }
 inline double round(double x) { return __builtin_rint(x); }
 inline float pow(float x, float y) { return __builtin_powf(x, y); }
 inline double pow(double x, double y) { return __builtin_pow(x, y); }
+inline float atan2(float y, float x) { return __builtin_atan2f(y, x); }
+inline double atan2(double y, double x) { return __builtin_atan2(y, x); }
+/// The rest of a division with the dividend's sign.
+inline float fmod(float a, float b) { return __builtin_fmodf(a, b); }
+inline double fmod(double a, double b) { return __builtin_fmod(a, b); }
 inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
 inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
 inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -41,6 +47,17 @@ inline T rsqrt(T x) {
 template <Real T>
 inline T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
+}
+/// The rest of a division with the divisor's sign.
+template <Real T>
+inline T remainder(T a, T b) {
+  const T r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+/// Truncated, and within the type's range.
+template <Real T>
+inline T to_int8(T x) {
+  return x <= T(-128) ? T(-128) : x >= T(127) ? T(127) : trunc(x);
 }
 /// A NaN in either operand gives NaN.
 inline float max(float a, float b) { return a > b || a != a ? a : b; }

@@ -55,6 +55,7 @@ inline f32v sqrt(f32v a) { return _mm256_sqrt_ps(a.v); }
 inline f32v round(f32v a) { return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline f32v floor(f32v a) { return _mm256_floor_ps(a.v); }
 inline f32v ceil(f32v a) { return _mm256_ceil_ps(a.v); }
+inline f32v trunc(f32v a) { return _mm256_round_ps(a.v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 /// |a| with the sign of b.
 inline f32v copysign(f32v a, f32v b) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -110,6 +111,20 @@ inline void store(int32_t* p, f32v a, maskv m) {
   _mm256_maskstore_epi32(p, _mm256_castps_si256(m.m), _mm256_cvttps_epi32(a.v));
 }
 inline void store(int32_t* p, f32v a) { store(p, a, all_lanes()); }
+inline f32v load(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline f32v load(const uint8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+/// The low byte of each lane, as a whole number.
+inline void store_bytes(void* p, f32v a) {
+  const __m256i lanes = _mm256_and_si256(_mm256_cvttps_epi32(a.v), _mm256_set1_epi32(255));
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
+inline void store(int8_t* p, f32v a) { store_bytes(p, a); }
+inline void store(uint8_t* p, f32v a) { store_bytes(p, a); }
 /// p[stride * lane].
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   const __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),

@@ -51,6 +51,7 @@ inline f32v sqrt(f32v a) { return _mm512_sqrt_ps(a.v); }
 inline f32v round(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline f32v floor(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 inline f32v ceil(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+inline f32v trunc(f32v a) { return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 /// |a| with the sign of b.
 inline f32v copysign(f32v a, f32v b) {
   const __m512i sign = _mm512_set1_epi32(INT32_MIN);
@@ -93,6 +94,22 @@ inline f32v load(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si51
 inline f32v load(const int32_t* p, maskv m) { return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m.m, p)); }
 inline void store(int32_t* p, f32v a) { _mm512_storeu_si512(p, _mm512_cvttps_epi32(a.v)); }
 inline void store(int32_t* p, f32v a, maskv m) { _mm512_mask_storeu_epi32(p, m.m, _mm512_cvttps_epi32(a.v)); }
+inline f32v load(const int8_t* p, maskv m) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(m.m, p)));
+}
+inline f32v load(const int8_t* p) { return load(p, all_lanes()); }
+inline void store(int8_t* p, f32v a, maskv m) {
+  _mm_mask_storeu_epi8(p, m.m, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(a.v)));
+}
+inline void store(int8_t* p, f32v a) { store(p, a, all_lanes()); }
+inline f32v load(const uint8_t* p, maskv m) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m.m, p)));
+}
+inline f32v load(const uint8_t* p) { return load(p, all_lanes()); }
+inline void store(uint8_t* p, f32v a, maskv m) {
+  _mm_mask_storeu_epi8(p, m.m, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(a.v)));
+}
+inline void store(uint8_t* p, f32v a) { store(p, a, all_lanes()); }
 /// p[stride * lane]. Stride 2 takes two loads and a shuffle, others gather.
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   if (stride == 2) {

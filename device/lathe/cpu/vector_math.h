@@ -133,6 +133,30 @@ inline f32v erf(f32v x) {
   return select(gt(abs(x), 3.8f), copysign(1.0f, x), t * (p * fast_reciprocal(q)));
 }
 
+/// 3 ulp: the arc tangent of the smaller magnitude over the larger one, unfolded into four
+/// quadrants.
+inline f32v atan2(f32v y, f32v x) {
+  const f32v a = abs(x), b = abs(y);
+  const f32v large = fast_max(a, b), ratio = fast_min(a, b) / large;
+  const f32v t = select(eq(large, 0.0f), 0.0f, select(eq(a, b), f32v(1.0f), ratio));
+  const f32v s = t * t;
+  f32v p = f32v(2.78569828e-3f);
+  p = fma(p, s, -1.58660226e-2f);
+  p = fma(p, s, 4.24722321e-2f);
+  p = fma(p, s, -7.49753043e-2f);
+  p = fma(p, s, 1.06448799e-1f);
+  p = fma(p, s, -1.42070308e-1f);
+  p = fma(p, s, 1.99934542e-1f);
+  p = fma(p, s, -3.33331466e-1f);
+  p = fma(p * s, t, t);
+  p = select(gt(b, a), (f32v(1.57079637f) - p) - f32v(4.37113883e-8f), p);
+  p = select(lt(copysign(1.0f, x), 0.0f), (f32v(3.14159274f) - p) - f32v(-8.74227766e-8f), p);
+  return select(is_nan(x) | is_nan(y), x + y, copysign(p, y));
+}
+
+/// Truncated, and within the type's range.
+inline f32v to_int8(f32v x) { return trunc(fast_min(fast_max(x, -128.0f), 127.0f)); }
+
 /// 1 / sqrt(x), correctly rounded twice.
 inline f32v rsqrt(f32v x) { return f32v(1.0f) / sqrt(x); }
 

@@ -39,6 +39,7 @@ LATHE_UNARY(sin)
 LATHE_UNARY(cos)
 LATHE_UNARY(floor)
 LATHE_UNARY(ceil)
+LATHE_UNARY(trunc)
 LATHE_UNARY(sqrt)
 #undef LATHE_UNARY
 __device__ inline float abs(float x) { return ::fabsf(x); }
@@ -48,6 +49,34 @@ __device__ inline float round(float x) { return ::rintf(x); }
 __device__ inline double round(double x) { return ::rint(x); }
 __device__ inline float pow(float x, float y) { return ::powf(x, y); }
 __device__ inline double pow(double x, double y) { return ::pow(x, y); }
+__device__ inline float atan2(float y, float x) { return ::atan2f(y, x); }
+__device__ inline double atan2(double y, double x) { return ::atan2(y, x); }
+/// The rest of a division with the dividend's sign.
+__device__ inline float fmod(float a, float b) { return ::fmodf(a, b); }
+__device__ inline double fmod(double a, double b) { return ::fmod(a, b); }
+/// With the divisor's sign.
+__device__ inline float remainder(float a, float b) {
+  const float r = ::fmodf(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ inline double remainder(double a, double b) {
+  const double r = ::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+/// Truncated, and within the type's range.
+template <class T>
+__device__ inline T to_int8(T x) {
+  return x <= T(-128) ? T(-128) : x >= T(127) ? T(127) : static_cast<T>(static_cast<int>(x));
+}
+template <class T>
+__device__ inline int32_t to_int32(T x) {
+  return x <= -0x1p31 ? -2147483647 - 1 : x >= 0x1p31 - 1 ? 2147483647 : static_cast<int32_t>(x);
+}
+template <class T>
+__device__ inline int64_t to_int64(T x) {
+  constexpr int64_t kMost = 9223372036854775807ll;
+  return x < -0x1p63 ? -kMost - 1 : x >= 0x1p63 ? kMost : static_cast<int64_t>(x);
+}
 __device__ inline float copysign(float x, float y) { return ::copysignf(x, y); }
 __device__ inline double copysign(double x, double y) { return ::copysign(x, y); }
 __device__ inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
@@ -63,7 +92,10 @@ __device__ inline float min(float a, float b) { return a < b || a != a ? a : b; 
 __device__ inline double min(double a, double b) { return a < b || a != a ? a : b; }
 __device__ inline bool is_nan(float x) { return x != x; }
 __device__ inline bool is_nan(double x) { return x != x; }
+/// Integers are compared as such.
 #define LATHE_COMPARE(name, op)                                    \
+  template <class T>                                               \
+  __device__ inline bool name(T a, T b) { return a op b; }         \
   __device__ inline bool name(float a, float b) { return a op b; } \
   __device__ inline bool name(double a, double b) { return a op b; }
 LATHE_COMPARE(lt, <)
@@ -75,6 +107,8 @@ LATHE_COMPARE(ne, !=)
 #undef LATHE_COMPARE
 __device__ inline float select(bool m, float yes, float no) { return m ? yes : no; }
 __device__ inline double select(bool m, double yes, double no) { return m ? yes : no; }
+template <class T, class U>
+__device__ inline auto select(bool m, T yes, U no) { return m ? yes : no; }
 
 /// ceil(a / b) for a >= 0, b > 0.
 __device__ constexpr int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

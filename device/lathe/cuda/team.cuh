@@ -46,6 +46,12 @@ __device__ inline f32v prefix_sum(const f32v& a) {
 __device__ inline f32v prefix_product(const f32v& a) {
   return prefix(a, 1.0f, [](float x, float y) { return x * y; });
 }
+__device__ inline f32v prefix_max(const f32v& a) {
+  return prefix(a, -__builtin_inff(), [](float x, float y) { return max(x, y); });
+}
+__device__ inline f32v prefix_min(const f32v& a) {
+  return prefix(a, __builtin_inff(), [](float x, float y) { return min(x, y); });
+}
 __device__ inline f32v broadcast_last(const f32v& a) {
   if constexpr (kTeam == 32) {
     return f32v(__shfl_sync(0xffffffffu, a.v[kVector - 1], 31));

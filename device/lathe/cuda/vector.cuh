@@ -32,12 +32,16 @@ LATHE_UNARY(sin)
 LATHE_UNARY(cos)
 LATHE_UNARY(floor)
 LATHE_UNARY(ceil)
+LATHE_UNARY(trunc)
 LATHE_UNARY(round)
 LATHE_UNARY(sqrt)
 LATHE_UNARY(rsqrt)
 LATHE_UNARY(sigmoid)
 LATHE_UNARY(abs)
 #undef LATHE_UNARY
+__device__ inline f32v to_int8(const f32v& a) {
+  return each([&](int i) { return lathe::to_int8(a.v[i]); });
+}
 #define LATHE_BINARY(name)                                              \
   __device__ inline f32v name(const f32v& a, const f32v& b) {                      \
     return each([&](int i) { return lathe::name(a.v[i], b.v[i]); });    \
@@ -46,6 +50,9 @@ LATHE_BINARY(max)
 LATHE_BINARY(min)
 LATHE_BINARY(pow)
 LATHE_BINARY(copysign)
+LATHE_BINARY(atan2)
+LATHE_BINARY(fmod)
+LATHE_BINARY(remainder)
 #undef LATHE_BINARY
 /// May drop a NaN.
 __device__ inline f32v fast_max(const f32v& a, const f32v& b) {

@@ -82,6 +82,17 @@ std::string element(const Operand& operand, const std::string& first, const std:
   return operand.at(position(operand.shape, indices));
 }
 
+/// The number of taps of a window inside the padded extents.
+std::string padded_taps(const Window& window, const std::vector<Expr>& extents) {
+  std::string taps;
+  for (std::size_t axis = 0; axis < window.axes; ++axis) {
+    const Expr behind = extents[axis] + Expr::constant(2 * window.padding[axis]);
+    taps += std::string(taps.empty() ? "(" : " * ") + "min(int64_t{" + window.kernel[axis].to_string() +
+            "}, " + factor(behind) + " - " + scaled("o" + std::to_string(axis), window.stride[axis]) + ")";
+  }
+  return taps + ")";
+}
+
 /// What is common to both convolutions: one plane of the result an item, a sum over channels and
 /// taps.
 LoopNest convolution(const Site& site, const Window& window, const std::string& channel_loop) {
@@ -140,6 +151,7 @@ LoopNest emit_pool(const Site& site) {
   const std::string value = element(x, "i0", "i1", window.names('s'));
   const bool is_max = site.op.name().starts_with("max");
   const bool counts = !is_max && !site.attrs.flag("count_padding", true);
+  const bool clipped = !is_max && !counts && site.attrs.flag("ceil_mode", false);
   std::string step = is_max ? "sum = $x > sum || $x != $x ? $x : sum;\n" : "sum += $x;\n";
   if (counts) step += "++k;\n";
   const std::string body = expand("$type sum = $start;\n$counter\n$taps\n$out = $finish;\n",
@@ -148,9 +160,10 @@ LoopNest emit_pool(const Site& site) {
                                    {"counter", counts ? "int64_t k = 0;" : ""},
                                    {"taps", tap_loops(window, spatial(x), expand(step, {{"x", value}}))},
                                    {"out", element(out, "i0", "i1", window.names('o'))},
-                                   {"finish", is_max   ? "sum"
-                                              : counts ? "sum / k"
-                                                       : "sum / " + taps.to_string()}});
+                                   {"finish", is_max    ? "sum"
+                                              : counts  ? "sum / k"
+                                              : clipped ? "sum / " + padded_taps(window, spatial(x))
+                                                        : "sum / " + taps.to_string()}});
   return {out.shape[0] * out.shape[1],
           unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + position_loops(out, body)};
 }

@@ -26,6 +26,8 @@ constexpr std::array kEmitters = {
     Entry{"conv_transpose2d", emit_conv_transpose},
     Entry{"conv_transpose3d", emit_conv_transpose},
     Entry{"cross_entropy", emit_cross_entropy},
+    Entry{"cummax", emit_scan},
+    Entry{"cummin", emit_scan},
     Entry{"cumprod", emit_scan},
     Entry{"cumsum", emit_scan},
     Entry{"diag", emit_diag},

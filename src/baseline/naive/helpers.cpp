@@ -33,9 +33,18 @@ constexpr std::array kHelpers = {
     Helper{"lathe::erf(", "inline float erf(float x) { return __builtin_erff(x); }"},
     Helper{"lathe::sin(", "inline float sin(float x) { return __builtin_sinf(x); }"},
     Helper{"lathe::cos(", "inline float cos(float x) { return __builtin_cosf(x); }"},
-    Helper{"lathe::floor(", "inline float floor(float x) { return __builtin_floorf(x); }"},
-    Helper{"lathe::ceil(", "inline float ceil(float x) { return __builtin_ceilf(x); }"},
-    Helper{"lathe::round(", "inline float round(float x) { return __builtin_rintf(x); }"},
+    Helper{"lathe::floor(",
+           "inline float floor(float x) { return __builtin_floorf(x); }\n"
+           "inline double floor(double x) { return __builtin_floor(x); }"},
+    Helper{"lathe::ceil(",
+           "inline float ceil(float x) { return __builtin_ceilf(x); }\n"
+           "inline double ceil(double x) { return __builtin_ceil(x); }"},
+    Helper{"lathe::round(",
+           "inline float round(float x) { return __builtin_rintf(x); }\n"
+           "inline double round(double x) { return __builtin_rint(x); }"},
+    Helper{"lathe::trunc(",
+           "inline float trunc(float x) { return __builtin_truncf(x); }\n"
+           "inline double trunc(double x) { return __builtin_trunc(x); }"},
     Helper{"lathe::sqrt(", "inline float sqrt(float x) { return __builtin_sqrtf(x); }"},
     Helper{"lathe::rsqrt(", "inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }"},
     Helper{"lathe::sigmoid(", "inline float sigmoid(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }"},
@@ -43,16 +52,35 @@ constexpr std::array kHelpers = {
     Helper{"lathe::pow(", "inline float pow(float x, float y) { return __builtin_powf(x, y); }"},
     Helper{"lathe::copysign(",
            "inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }"},
+    Helper{"lathe::atan2(",
+           "inline float atan2(float x, float y) { return __builtin_atan2f(x, y); }\n"
+           "inline double atan2(double x, double y) { return __builtin_atan2(x, y); }"},
+    Helper{"lathe::fmod(",
+           "inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }\n"
+           "inline double fmod(double x, double y) { return __builtin_fmod(x, y); }"},
+    Helper{"lathe::remainder(",
+           "template <class T> T remainder(T x, T y) {\n"
+           "  const T r = __builtin_fmod(x, y);\n"
+           "  return r != 0 && (r < 0) != (y < 0) ? r + y : r;\n}"},
+    Helper{"lathe::to_int8(",
+           "template <class T> int32_t to_int8(T x) {\n"
+           "  return x <= -128 ? -128 : x >= 127 ? 127 : static_cast<int32_t>(x);\n}"},
+    Helper{"lathe::to_int32(",
+           "template <class T> int32_t to_int32(T x) {\n"
+           "  return x <= -0x1p31 ? INT32_MIN : x >= 0x1p31 - 1 ? INT32_MAX : static_cast<int32_t>(x);\n}"},
+    Helper{"lathe::to_int64(",
+           "template <class T> int64_t to_int64(T x) {\n"
+           "  return x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(x);\n}"},
     Helper{"lathe::fma(", "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }"},
     Helper{"lathe::max(", "template <class T> T max(T x, T y) { return x > y || x != x ? x : y; }"},
     Helper{"lathe::min(", "template <class T> T min(T x, T y) { return x < y || x != x ? x : y; }"},
     Helper{"lathe::is_nan(", "inline bool is_nan(float x) { return x != x; }"},
-    Helper{"lathe::lt(", "inline bool lt(float x, float y) { return x < y; }"},
-    Helper{"lathe::le(", "inline bool le(float x, float y) { return x <= y; }"},
-    Helper{"lathe::gt(", "inline bool gt(float x, float y) { return x > y; }"},
-    Helper{"lathe::ge(", "inline bool ge(float x, float y) { return x >= y; }"},
-    Helper{"lathe::eq(", "inline bool eq(float x, float y) { return x == y; }"},
-    Helper{"lathe::ne(", "inline bool ne(float x, float y) { return x != y; }"},
+    Helper{"lathe::lt(", "template <class T, class U> bool lt(T x, U y) { return x < y; }"},
+    Helper{"lathe::le(", "template <class T, class U> bool le(T x, U y) { return x <= y; }"},
+    Helper{"lathe::gt(", "template <class T, class U> bool gt(T x, U y) { return x > y; }"},
+    Helper{"lathe::ge(", "template <class T, class U> bool ge(T x, U y) { return x >= y; }"},
+    Helper{"lathe::eq(", "template <class T, class U> bool eq(T x, U y) { return x == y; }"},
+    Helper{"lathe::ne(", "template <class T, class U> bool ne(T x, U y) { return x != y; }"},
     Helper{"lathe::bfloat16", R"(struct bfloat16 {
   uint16_t bits;
   bfloat16() = default;
@@ -63,7 +91,8 @@ constexpr std::array kHelpers = {
   bfloat16& operator=(float x) { return *this = bfloat16(x); }
   operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
 };)"},
-    Helper{"lathe::select(", "inline float select(bool m, float x, float y) { return m ? x : y; }"},
+    Helper{"lathe::select(",
+           "template <class T, class U> auto select(bool m, T x, U y) { return m ? x : y; }"},
 };
 
 constexpr std::array kIntegerHelpers = {

@@ -53,8 +53,26 @@ LoopNest emit_loss(const Site& site) {
 LoopNest emit_cross_entropy(const Site& site) {
   const std::string type = site.out.compute_type();
   const std::string x = site.in[0].at("base + i");
-  return {Expr::constant(1),
-          expand(R"(
+  const Expr& classes = site.in[0].shape[1];
+  const std::string wanted = site.in[0].at("base + " + site.in[1].at("row"));
+  const double share = site.attrs.real("label_smoothing", 0);
+  const std::string logarithm = "peak + lathe::log(sum)";
+  const std::string one = "mean += " + logarithm + " - " + wanted + ";\n";
+  const std::string smoothed =
+      expand(R"(
+const $type whole = $logarithm;
+sum = 0;
+$add_others
+mean += $kept * (whole - $wanted) + $share * sum / $classes;
+)",
+             {{"type", type},
+              {"logarithm", logarithm},
+              {"add_others", sum_loop(site, "i", classes, classes, "sum += whole - " + x + ";\n")},
+              {"kept", literal(1 - share)},
+              {"wanted", wanted},
+              {"share", literal(share)},
+              {"classes", factor(classes)}});
+  return {Expr::constant(1), expand(R"(
 $type mean = 0;
 for (int64_t row = 0; row < $rows; ++row) {
   const int64_t base = row * $classes;
@@ -62,19 +80,19 @@ for (int64_t row = 0; row < $rows; ++row) {
   for (int64_t i = 1; i < $classes; ++i) peak = $x > peak ? $x : peak;
   $type sum = 0;
   $add_exponentials
-  mean += peak + lathe::log(sum) - $wanted;
+  $add_loss
 }
 $out = mean / $rows;
 )",
-                 {{"type", type},
-                  {"add_exponentials", sum_loop(site, "i", site.in[0].shape[1], site.in[0].shape[1],
-                                                "sum += lathe::exp(" + x + " - peak);\n")},
-                  {"rows", site.in[0].extent(0)},
-                  {"classes", site.in[0].extent(1)},
-                  {"first", site.in[0].at("base")},
-                  {"x", x},
-                  {"wanted", site.in[0].at("base + " + site.in[1].at("row"))},
-                  {"out", site.out.at("0")}})};
+                                    {{"type", type},
+                                     {"add_exponentials", sum_loop(site, "i", classes, classes,
+                                                                   "sum += lathe::exp(" + x + " - peak);\n")},
+                                     {"rows", site.in[0].extent(0)},
+                                     {"classes", site.in[0].extent(1)},
+                                     {"first", site.in[0].at("base")},
+                                     {"x", x},
+                                     {"add_loss", share == 0 ? one : smoothed},
+                                     {"out", site.out.at("0")}})};
 }
 
 }  // namespace lathe::naive

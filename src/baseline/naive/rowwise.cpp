@@ -153,15 +153,28 @@ for (int64_t i = 0; i < $n; ++i) {
 LoopNest emit_scan(const Site& site) {
   const Lines lines = lines_of(site);
   Holes fields = line_fields(site, lines);
-  const bool product = site.op.name() == "cumprod";
-  fields.emplace_back("start", product ? "1" : "0");
-  fields.emplace_back("combine", product ? "*=" : "+=");
+  const std::string_view op = site.op.name();
+  const bool sum = op == "cumsum", extremum = op == "cummax" || op == "cummin";
+  const bool reverse = site.attrs.flag("reverse", false);
+  const std::string last = factor(lines.length) + " - 1";
+  fields.emplace_back("i", reverse ? last + " - k" : "k");
+  const std::string start = site.in[0].at(lines.at(reverse ? "(" + last + ")" : "0"));
+  fields.emplace_back("start", extremum ? start : sum ? "0" : "1");
+  const std::string order = op == "cummax" ? ">" : "<";
+  const std::string join = extremum ? "running = $x " + order + " running || $x != $x ? $x : running;"
+                           : sum    ? "running += $x;"
+                                    : "running *= $x;";
+  const std::string store = "$y = running;";
+  const bool exclusive = site.attrs.flag("exclusive", false);
+  fields.emplace_back("one", expand(exclusive ? store : join, {}, fields));
+  fields.emplace_back("other", expand(exclusive ? join : store, {}, fields));
   return {lines.count, expand(R"(
 $begin
-$type sum = $start;
-for (int64_t i = 0; i < $n; ++i) {
-  sum $combine $x;
-  $y = sum;
+$type running = $start;
+for (int64_t k = 0; k < $n; ++k) {
+  const int64_t i = $i;
+  $one
+  $other
 }
 )",
                               {}, fields)};

@@ -53,10 +53,10 @@ Values with_low_precision(const Expected& expected) {
   if (expected.dtype != DType::kF32 && expected.dtype != DType::kF64) return std::nullopt;
   const DType coarse = expected.dtype == DType::kF64 ? DType::kF32 : DType::kF16;
   std::vector<double> values = HostTensor::encode(coarse, expected.value.shape, expected.value.data).decode();
-  if (values == expected.value.data) return std::nullopt;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) values[i] = expected.value.data[i];
   }
+  if (values == expected.value.data) return std::nullopt;
   return values;
 }
 

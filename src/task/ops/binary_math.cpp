@@ -1,6 +1,8 @@
 #include <limits>
+#include <numbers>
 
 #include "task/ops/support/binary.h"
+#include "task/ops/support/jumps.h"
 
 namespace lathe::ops {
 namespace {
@@ -92,6 +94,84 @@ struct Pow : BinaryDefaults {
   }
 };
 
+/// What is left of a beyond whole multiples of b. Kernels may compute a - q b, q = f(a / b) for a
+/// step function f, with the product rounded, and a quotient that is nearly whole may be rounded to
+/// it; one that is whole is exact.
+template <class F>
+struct DivisionRest : BinaryDefaults {
+  static constexpr double kFlops = 3;
+  static constexpr bool kFloatOnly = true;
+  static double own(double a, double b, double y) {
+    return std::fabs(a) + std::fabs(y) + jump(a, b, quotient_error(a, b, 0, 0)) / 0x1p-24;
+  }
+  static double propagated(double a, double b, double ea, double eb, double) {
+    if (ea == 0 && eb == 0) return 0;
+    const double e = quotient_error(a, b, ea, eb);
+    return ea + (std::fabs(a / b) + e + 1) * eb + jump(a, b, e);
+  }
+
+ private:
+  /// As seen from the next whole number: none where the quotient is one.
+  static double quotient_error(double a, double b, double ea, double eb) {
+    const double q = a / b, nearest = std::fabs(b) - eb;
+    const double carried = ea == 0 && eb == 0 ? 0
+                           : nearest > 0      ? (ea + std::fabs(q) * eb) / nearest
+                                              : std::numeric_limits<double>::infinity();
+    const bool whole = std::fmod(a, b) == 0;
+    return carried + (whole ? 0 : 0x1p-24 * std::fabs(q));
+  }
+  static double jump(double a, double b, double e) {
+    const double q = a / b;
+    if (std::isnan(q) || std::isinf(q)) return 0;
+    return e > 0 && F::step(q - e) != F::step(q + e) ? std::fabs(b) : 0;
+  }
+};
+
+/// The rest with the sign of a: the quotient is truncated.
+struct Fmod : DivisionRest<Fmod> {
+  static constexpr std::string_view kName = "fmod";
+  static double step(double q) { return std::trunc(q); }
+  static double f(double a, double b) { return std::fmod(a, b); }
+  static double textbook(double a, double b) { return a - b * std::floor(a / b); }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::fmod(" + a + ", " + b + ")";
+  }
+};
+
+/// The rest with the sign of b, as of Python's %: the quotient is rounded down.
+struct Remainder : DivisionRest<Remainder> {
+  static constexpr std::string_view kName = "remainder";
+  static double step(double q) { return std::floor(q); }
+  static double f(double a, double b) {
+    const double rest = std::fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+  static double textbook(double a, double b) { return std::fmod(a, b); }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::remainder(" + a + ", " + b + ")";
+  }
+};
+
+/// The angle of the point (b, a). It jumps by a whole turn across the negative half of the axis,
+/// where the sign of a zero says which side it is on.
+struct Atan2 : BinaryDefaults {
+  static constexpr std::string_view kName = "atan2";
+  static constexpr bool kFloatOnly = true;
+  static double f(double a, double b) { return std::atan2(a, b); }
+  static double own(double, double, double y) { return (kTranscendental + kRefined) * std::fabs(y); }
+  static double propagated(double a, double b, double ea, double eb, double) {
+    if (ea == 0 && eb == 0) return 0;
+    const double across = reach_to_jump(a, ea);
+    if (across > 0 && std::fabs(a) <= across && b - eb <= 0) return 2 * std::numbers::pi;
+    const double off = std::hypot(ea, eb), nearest = std::hypot(a, b) - off;
+    return nearest > 0 ? std::min(off / nearest, 2 * std::numbers::pi) : 2 * std::numbers::pi;
+  }
+  static double textbook(double a, double b) { return std::atan(a / b); }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::atan2(" + a + ", " + b + ")";
+  }
+};
+
 template <class... Formulas>
 void add_binary(OpList& list) {
   (list.push_back(std::make_unique<BinaryOp<Formulas>>()), ...);
@@ -99,6 +179,8 @@ void add_binary(OpList& list) {
 
 }  // namespace
 
-void add_binary_math(OpList& list) { add_binary<Add, Sub, Mul, Div, Max, Min, Pow>(list); }
+void add_binary_math(OpList& list) {
+  add_binary<Add, Sub, Mul, Div, Max, Min, Pow, Fmod, Remainder, Atan2>(list);
+}
 
 }  // namespace lathe::ops

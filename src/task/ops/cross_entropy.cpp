@@ -6,10 +6,10 @@ namespace lathe::ops {
 namespace {
 
 /// The mean over rows of -log softmax(logits)[target]: logits [N, C], target [N] of integers in [0,
-/// C).
+/// C). `label_smoothing` takes that share of the target's weight and spreads it over all classes.
 class CrossEntropy final : public NamedOp {
  public:
-  CrossEntropy() : NamedOp({"cross_entropy", OpClass::kLoss, 2, 2}) {}
+  CrossEntropy() : NamedOp({"cross_entropy", OpClass::kLoss, 2, 2, {{"label_smoothing", AttrKind::kReal}}}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     const SymbolicType& logits = context.in[0];
@@ -18,6 +18,8 @@ class CrossEntropy final : public NamedOp {
     if (index != DType::kI32 && index != DType::kI64) {
       return invalid("input 2 must be int32 or int64, got " + describe(context.in[1]));
     }
+    const double share = context.attrs.real("label_smoothing", 0);
+    if (!(share >= 0 && share <= 1)) return invalid("attribute 'label_smoothing' must be from 0 to 1");
     LATHE_CHECK_OK(check_rank(context, 0, 2));
     LATHE_CHECK_OK(check_shape(context, 1, {logits.shape[0]}, "a class for each row of input 1"));
     return SymbolicType{logits.dtype, {}};
@@ -25,7 +27,7 @@ class CrossEntropy final : public NamedOp {
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
-    average(site, in, numerics, 0, out);
+    average(site, in, numerics, {.smoothing = site.attrs.real("label_smoothing", 0)}, out);
   }
 
   double flops(const OpSite& site) const override {
@@ -33,14 +35,25 @@ class CrossEntropy final : public NamedOp {
   }
 
   std::vector<OpMutant> mutants() const override {
-    return {{"next_class", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               average(site, in, Numerics{.unit_roundoff = 0}, 1, out);
+    return {{"next_class",
+             [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               average(site, in, Numerics{.unit_roundoff = 0},
+                       {.smoothing = site.attrs.real("label_smoothing", 0), .shift = 1}, out);
+             }},
+            {"not_smoothed", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               if (site.attrs.real("label_smoothing", 0) == 0) return out.data.clear();
+               average(site, in, Numerics{.unit_roundoff = 0}, {}, out);
              }}};
   }
 
  private:
+  struct Targets {
+    double smoothing = 0;
+    std::size_t shift = 0;  ///< of the class
+  };
+
   static void average(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
-                      std::size_t shift, Value& out) {
+                      const Targets& targets, Value& out) {
     prepare(site.out, needs_error(in.first(1), numerics), out);
     const Value& logits = *in[0];
     const auto classes = static_cast<std::size_t>(site.in[0][1]);
@@ -52,15 +65,37 @@ class CrossEntropy final : public NamedOp {
       const ExpSum sum = sum_of_exp({logits.data.data() + first, classes},
                                     {logits.err.data() + (errors != 0 ? first : 0), errors}, numerics, {});
       const double wanted = std::clamp(in[1]->data[row], 0.0, static_cast<double>(classes - 1));
-      const std::size_t target = first + (static_cast<std::size_t>(wanted) + shift) % classes;
-      const double loss = sum.top + std::log(sum.sum) - logits.data[target];
+      const std::size_t target = first + (static_cast<std::size_t>(wanted) + targets.shift) % classes;
+      const double log_sum = sum.top + std::log(sum.sum), kept = 1 - targets.smoothing;
+      const Smoothed spread = smoothed(logits, first, classes, targets.smoothing, log_sum, numerics);
+      const double loss = kept * (log_sum - logits.data[target]) + spread.value;
       total += loss;
-      bound.add(loss, logits.error_at(target) + logsumexp_error(sum, numerics) + rounding(numerics, loss) +
-                          numerics.unit_roundoff * std::fabs(logits.data[target] - sum.top));
+      bound.add(loss, kept * logits.error_at(target) + logsumexp_error(sum, numerics) +
+                          rounding(numerics, loss) +
+                          numerics.unit_roundoff * std::fabs(logits.data[target] - sum.top) + spread.error);
     }
     const auto rows = static_cast<double>(in[1]->data.size());
     out.data[0] = total / rows;
     if (!out.err.empty()) out.err[0] = bound.total(numerics) / rows + 2 * rounding(numerics, out.data[0]);
+  }
+
+  /// What the classes add that share `share` of the weight.
+  struct Smoothed {
+    double value;
+    double error;
+  };
+  static Smoothed smoothed(const Value& logits, std::size_t first, std::size_t classes, double share,
+                           double log_sum, const Numerics& numerics) {
+    if (share == 0) return {0, 0};
+    double total = 0;
+    SumBound bound;
+    for (std::size_t i = first; i < first + classes; ++i) {
+      total += log_sum - logits.data[i];
+      const double parts = std::fabs(log_sum) + std::fabs(logits.data[i]);
+      bound.add(parts, logits.error_at(i) + 2 * numerics.unit_roundoff * parts);
+    }
+    const double weight = share / static_cast<double>(classes);
+    return {weight * total, weight * bound.total(numerics) + 4 * rounding(numerics, weight * total)};
   }
 };
 

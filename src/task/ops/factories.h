@@ -18,6 +18,8 @@ void add_attention(OpList& list);
 void add_batch_norm(OpList& list);
 void add_bias_add(OpList& list);
 void add_binary_math(OpList& list);
+void add_clamp(OpList& list);
+void add_comparisons(OpList& list);
 void add_conv(OpList& list);
 void add_conv_transpose(OpList& list);
 void add_cross_entropy(OpList& list);
@@ -39,6 +41,7 @@ void add_scalar_math(OpList& list);
 void add_scans(OpList& list);
 void add_slicing(OpList& list);
 void add_softmax(OpList& list);
+void add_steps(OpList& list);
 void add_unary_math(OpList& list);
 void add_where(OpList& list);
 
@@ -50,7 +53,7 @@ struct OpTraits {
   std::vector<AttrRule> attr_rules = {};
 };
 
-/// An Op described by its traits.
+/// An Op described by its traits; every registered one is.
 class NamedOp : public Op {
  public:
   explicit NamedOp(OpTraits traits) : traits_(std::move(traits)) {}
@@ -64,6 +67,11 @@ class NamedOp : public Op {
   /// Those of the class; ops whose inputs are read in another way override them.
   std::int64_t needs(const OpSite& site, const Demand& demand) const override;
   std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override;
+  /// See telling_inputs().
+  virtual std::vector<double> telling(const Attrs& attrs, std::size_t input, DType dtype) const {
+    (void)attrs, (void)input, (void)dtype;
+    return {};
+  }
 
  private:
   OpTraits traits_;

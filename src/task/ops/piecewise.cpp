@@ -1,11 +1,7 @@
-#include <limits>
-
 #include "task/ops/support/elementwise.h"
 
 namespace lathe::ops {
 namespace {
-
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 struct Exact : UnaryDefaults {
   static constexpr double kFloor = 0;
@@ -59,32 +55,6 @@ struct Hardsigmoid : UnaryDefaults {
   }
 };
 
-/// Limits that are not fp32 values cost one rounding.
-struct Clamp : UnaryDefaults {
-  static constexpr std::string_view kName = "clamp";
-  static constexpr double kFlops = 2;
-  static constexpr double kFloor = 0;
-  static std::vector<AttrRule> rules() { return {{"low", AttrKind::kReal}, {"high", AttrKind::kReal}}; }
-  explicit Clamp(const Attrs& attrs) : Clamp(attrs, kUnbounded) {}
-  Clamp(const Attrs& attrs, double limit) : low(attrs.real("low", -limit)), high(attrs.real("high", limit)) {}
-  double f(double x) const { return x < low ? low : x > high ? high : x; }
-  double slope(double, double) const { return 1; }
-  double own(double, double y) const {
-    return y == low || y == high ? std::fabs(y - static_cast<float>(y)) / 0x1p-24 : 0;
-  }
-  std::string c(const std::string& x) const {
-    std::string text = low == -kUnbounded ? x : "lathe::max(" + x + ", " + float_literal(low) + ")";
-    return high == kUnbounded ? text : "lathe::min(" + text + ", " + float_literal(high) + ")";
-  }
-  double low;
-  double high;
-};
-
-struct Hardtanh : Clamp {
-  static constexpr std::string_view kName = "hardtanh";
-  explicit Hardtanh(const Attrs& attrs) : Clamp(attrs, 1) {}
-};
-
 struct Abs : Exact {
   static constexpr std::string_view kName = "abs";
   explicit Abs(const Attrs&) {}
@@ -101,8 +71,6 @@ struct Neg : Exact {
 
 }  // namespace
 
-void add_piecewise(OpList& list) {
-  add_unary<Relu, LeakyRelu, Hardswish, Hardsigmoid, Clamp, Hardtanh, Abs, Neg>(list);
-}
+void add_piecewise(OpList& list) { add_unary<Relu, LeakyRelu, Hardswish, Hardsigmoid, Abs, Neg>(list); }
 
 }  // namespace lathe::ops

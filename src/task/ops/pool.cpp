@@ -14,7 +14,8 @@ enum class PoolKind { kMax, kAverage };
 std::vector<AttrRule> rules(PoolKind kind) {
   std::vector<AttrRule> rules{{"kernel", AttrKind::kIntegers, true},
                               {"stride", AttrKind::kIntegers},
-                              {"padding", AttrKind::kIntegers}};
+                              {"padding", AttrKind::kIntegers},
+                              {"ceil_mode", AttrKind::kFlag}};
   rules.push_back(kind == PoolKind::kMax ? AttrRule{"dilation", AttrKind::kIntegers}
                                          : AttrRule{"count_padding", AttrKind::kFlag});
   return rules;
@@ -22,7 +23,8 @@ std::vector<AttrRule> rules(PoolKind kind) {
 
 /// Pools over the last axes of x [N, C, ...]; the stride defaults to the kernel's extent. Padding
 /// is -infinity for a maximum and 0 for an average, whose divisor includes it unless count_padding
-/// = false.
+/// = false. `ceil_mode` rounds the number of positions up: the last window may reach beyond the
+/// padding, and what it has there does not count.
 class Pool final : public NamedOp {
  public:
   Pool(std::string_view name, PoolKind kind, std::size_t axes)
@@ -38,13 +40,15 @@ class Pool final : public NamedOp {
     const auto stride = strides(context.attrs);
     const auto padding = per_axis(context.attrs, "padding", axes_, 0);
     const auto dilation = per_axis(context.attrs, "dilation", axes_, 1);
+    const bool ceil = context.attrs.flag("ceil_mode", false);
     SymbolicType result = context.in[0];
     for (std::size_t i = 0; i < axes_; ++i) {
       if (kernel[i] < 1 || kernel[i] > 1 << 20) return invalid("attribute 'kernel' must be 1 or more");
       if (2 * padding[i] > dilation[i] * (kernel[i] - 1) + 1)
         return invalid("attribute 'padding' must be at most half of what a window spans");
       Expr& extent = result.shape[i + 2];
-      extent = window_positions(extent, Expr::constant(kernel[i]), {stride[i], padding[i], dilation[i]});
+      extent =
+          window_positions(extent, Expr::constant(kernel[i]), {stride[i], padding[i], dilation[i], ceil});
     }
     return result;
   }
@@ -87,11 +91,23 @@ class Pool final : public NamedOp {
     std::int64_t plane;     ///< offset of the channel
     std::int64_t position;  ///< flat index of the window's position
 
+    Window::Extents place() const {
+      const Window::Extents& out = window.out;
+      return {position / (out[1] * out[2]), position / out[2] % out[1], position % out[2]};
+    }
+    /// The taps inside the padded extents.
+    std::int64_t padded() const {
+      const Window::Extents at = place();
+      std::int64_t taps = 1;
+      for (std::size_t axis = 0; axis < at.size(); ++axis)
+        taps *= std::min(window.kernel[axis],
+                         window.in[axis] + window.padding[axis] - window.source(axis, at[axis], 0));
+      return taps;
+    }
+
     template <class Visit>
     void visit(Visit visit_element) const {
-      const Window::Extents& out = window.out;
-      const std::int64_t at[3] = {position / (out[1] * out[2]), position / out[2] % out[1],
-                                  position % out[2]};
+      const Window::Extents at = place();
       for (std::int64_t a = 0; a < window.kernel[0]; ++a) {
         const std::int64_t d = window.source(0, at[0], a);
         for (std::int64_t b = 0; b < window.kernel[1]; ++b) {
@@ -136,8 +152,7 @@ class Pool final : public NamedOp {
       sum += taps.x.data[i];
       bound.add(taps.x.data[i], taps.x.error_at(i));
     });
-    const double divisor =
-        count_padding ? static_cast<double>(Window::volume(taps.window.kernel)) : bound.count;
+    const double divisor = count_padding ? static_cast<double>(taps.padded()) : bound.count;
     error = bound.total(numerics) / divisor + 2 * rounding(numerics, sum / divisor);
     return sum / divisor;
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "task/ops/factories.h"
+#include "task/ops/telling.h"
 
 namespace lathe {
 namespace {
@@ -15,6 +16,8 @@ const ops::OpList& registry() {
     ops::add_batch_norm(ops);
     ops::add_bias_add(ops);
     ops::add_binary_math(ops);
+    ops::add_clamp(ops);
+    ops::add_comparisons(ops);
     ops::add_conv(ops);
     ops::add_conv_transpose(ops);
     ops::add_cross_entropy(ops);
@@ -36,6 +39,7 @@ const ops::OpList& registry() {
     ops::add_scans(ops);
     ops::add_slicing(ops);
     ops::add_softmax(ops);
+    ops::add_steps(ops);
     ops::add_unary_math(ops);
     ops::add_where(ops);
     std::ranges::sort(ops, {}, [](const auto& op) { return op->name(); });
@@ -56,6 +60,10 @@ std::vector<const Op*> all_ops() {
   std::vector<const Op*> ops;
   for (const auto& op : registry()) ops.push_back(op.get());
   return ops;
+}
+
+std::vector<double> telling_inputs(const Op& op, const Attrs& attrs, std::size_t input, DType dtype) {
+  return static_cast<const ops::NamedOp&>(op).telling(attrs, input, dtype);
 }
 
 }  // namespace lathe

@@ -1,4 +1,5 @@
 #include "task/ops/factories.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -26,12 +27,36 @@ void cumprod_row(const RowView& row, const Numerics& numerics) {
   }
 }
 
-/// Inclusive prefixes along `axis` (default: the last).
+/// An extremum of perturbed values moves at most by the largest perturbation.
+template <bool kLargest>
+void extremum_row(const RowView& row, const Numerics&) {
+  double best = row.x[0], error = 0;
+  for (std::size_t i = 0; i < row.x.size(); ++i) {
+    if (std::isnan(row.x[i]) || (kLargest ? row.x[i] > best : row.x[i] < best)) best = row.x[i];
+    error = std::max(error, row.error_at(i));
+    row.y[i] = best;
+    if (!row.ey.empty()) row.ey[i] = error;
+  }
+}
+
+struct Running {
+  std::string_view name;
+  void (*row)(const RowView&, const Numerics&);
+  std::optional<double> start;  ///< of nothing; only what has one can be exclusive
+};
+
+std::vector<AttrRule> rules(const Running& running) {
+  std::vector<AttrRule> rules{{"axis", AttrKind::kInteger}, {"reverse", AttrKind::kFlag}};
+  if (running.start) rules.push_back({"exclusive", AttrKind::kFlag});
+  return rules;
+}
+
+/// Prefixes along `axis` (default: the last), from its end if `reverse`; each without its own
+/// element if `exclusive`.
 class Scan final : public NamedOp {
  public:
-  using RowFunction = void (*)(const RowView&, const Numerics&);
-  Scan(std::string_view name, RowFunction compute)
-      : NamedOp({name, OpClass::kScan, 1, 1, {{"axis", AttrKind::kInteger}}}), compute_(compute) {}
+  explicit Scan(const Running& running)
+      : NamedOp({running.name, OpClass::kScan, 1, 1, rules(running)}), running_(running) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_CHECK_OK(check_numeric(context));
@@ -41,34 +66,82 @@ class Scan final : public NamedOp {
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
-    prepare(site.out, needs_error(in, numerics), out);
-    for_each_line(lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size())), *in[0],
-                  out, [&](const RowView& row) { compute_(row, numerics); });
+    run(site, *in[0], numerics, site.attrs.flag("reverse", false), site.attrs.flag("exclusive", false), out);
   }
 
   double flops(const OpSite& site) const override { return static_cast<double>(element_count(site.out)); }
 
+  /// An exclusive line starts with a constant, for which nothing is read.
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return std::max<std::int64_t>(0, NamedOp::needs(site, demand) - starts(site));
+  }
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    return std::max(starts(site), NamedOp::constants(site, in));
+  }
+
   std::vector<OpMutant> mutants() const override {
-    return {{"exclusive", [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               prepare(site.out, false, out);
-               const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
-               for_each_line(lines_along(site.out, axis), *in[0], out, [&](const RowView& row) {
-                 compute_(row, Numerics{.unit_roundoff = 0});
-                 for (std::size_t i = row.y.size(); i-- > 1;) row.y[i] = row.y[i - 1];
-                 row.y[0] = 0;
-               });
-             }}};
+    std::vector<OpMutant> all;
+    if (running_.start)
+      all.push_back({"other_start", [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
+                       run(site, *in[0], Numerics{.unit_roundoff = 0}, site.attrs.flag("reverse", false),
+                           !site.attrs.flag("exclusive", false), out);
+                     }});
+    all.push_back(
+        {"other_direction", [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
+           run(site, *in[0], Numerics{.unit_roundoff = 0}, !site.attrs.flag("reverse", false),
+               site.attrs.flag("exclusive", false), out);
+         }});
+    return all;
   }
 
  private:
-  RowFunction compute_;
+  static Lines lines_of(const OpSite& site) {
+    return lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
+  }
+  static std::int64_t starts(const OpSite& site) {
+    return site.attrs.flag("exclusive", false) ? static_cast<std::int64_t>(lines_of(site).count) : 0;
+  }
+
+  void run(const OpSite& site, const Value& x, const Numerics& numerics, bool reverse, bool exclusive,
+           Value& out) const {
+    const Value* const in[] = {&x};
+    prepare(site.out, needs_error(in, numerics), out);
+    std::vector<double> values, errors;
+    for_each_line(lines_of(site), x, out, [&](const RowView& row) {
+      values.assign(row.x.begin(), row.x.end());
+      errors.assign(row.e.begin(), row.e.end());
+      if (reverse) {
+        std::ranges::reverse(values);
+        std::ranges::reverse(errors);
+      }
+      running_.row({values, errors, row.y, row.ey}, numerics);
+      if (exclusive) {
+        shift(row.y, *running_.start);
+        shift(row.ey, 0);
+      }
+      if (reverse) {
+        std::ranges::reverse(row.y);
+        std::ranges::reverse(row.ey);
+      }
+    });
+  }
+
+  static void shift(std::span<double> row, double first) {
+    if (row.empty()) return;
+    std::copy_backward(row.begin(), row.end() - 1, row.end());
+    row.front() = first;
+  }
+
+  Running running_;
 };
 
 }  // namespace
 
 void add_scans(OpList& list) {
-  list.push_back(std::make_unique<Scan>("cumsum", cumsum_row));
-  list.push_back(std::make_unique<Scan>("cumprod", cumprod_row));
+  for (const Running& running : {Running{"cumsum", cumsum_row, 0}, Running{"cumprod", cumprod_row, 1},
+                                 Running{"cummax", extremum_row<true>, std::nullopt},
+                                 Running{"cummin", extremum_row<false>, std::nullopt}})
+    list.push_back(std::make_unique<Scan>(running));
 }
 
 }  // namespace lathe::ops

@@ -2,6 +2,8 @@
 #include <numbers>
 
 #include "task/ops/support/elementwise.h"
+#include "task/ops/support/jumps.h"
+#include "task/ops/support/textbook.h"
 
 namespace lathe::ops {
 namespace {
@@ -29,6 +31,19 @@ struct Exp : Transcendental {
   double slope(double, double y) const { return y; }
   double own(double x, double y) const { return (kTranscendental + kScaledArgument * std::fabs(x)) * y; }
   std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
+};
+
+/// As exact for small results as for large ones.
+struct Expm1 : Transcendental {
+  static constexpr std::string_view kName = "expm1";
+  explicit Expm1(const Attrs&) {}
+  double f(double x) const { return std::expm1(x); }
+  double slope(double, double y) const { return y + 1; }
+  double own(double x, double y) const {
+    return kTranscendental * std::fabs(y) + kScaledArgument * std::fabs(x) * (y + 1);
+  }
+  double textbook(double x) const { return static_cast<float>(textbook_exp(x)) - 1.0; }
+  std::string c(const std::string& x) const { return "lathe::expm1(" + x + ")"; }
 };
 
 /// Near 1 the error is absolute: one rounding of the argument.
@@ -118,8 +133,9 @@ struct Square : UnaryDefaults {
   std::string c(const std::string& x) const { return x + " * " + x; }
 };
 
-/// The same values in another floating-point format. The reference keeps them exact; the format's
-/// rounding is added to the bound when a node is stored in it.
+/// The values in another dtype. The reference keeps them exact in a floating-point format; the
+/// format's rounding is added to the bound when a node is stored in it. To whole numbers they are
+/// truncated, and those beyond the dtype's range become its ends.
 class Cast final : public NamedOp {
  public:
   Cast()
@@ -127,28 +143,59 @@ class Cast final : public NamedOp {
                  OpClass::kElementwise,
                  1,
                  1,
-                 {{"dtype", AttrKind::kText, true, {"fp64", "fp32", "fp16", "bf16"}}}}) {}
+                 {{"dtype",
+                   AttrKind::kText,
+                   true,
+                   {"fp64", "fp32", "fp16", "bf16", "int8", "int32", "int64"}}}}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_TRY(const DType dtype, parse_dtype(context.attrs.text("dtype", "")));
     return SymbolicType{dtype, context.in[0].shape};
   }
 
-  void evaluate(const OpSite&, std::span<const Value* const> in, const Numerics&, Value& out) const override {
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
     out = *in[0];
+    const DTypeInfo& type = *to(site.attrs);
+    if (type.is_float) return;
+    const auto whole = [&](double x) {
+      return std::clamp(numerics.textbook ? std::nearbyint(x) : std::trunc(x), -type.largest - 1,
+                        type.largest);
+    };
+    for (std::size_t i = 0; i < out.data.size(); ++i) {
+      const double x = out.data[i];
+      out.data[i] = whole(x);
+      if (!out.err.empty()) out.err[i] = spread_of_steps(whole, x, out.err[i]);
+    }
   }
 
   double flops(const OpSite&) const override { return 0; }
 
-  std::string c_expression(const Attrs&, std::span<const std::string> operands) const override {
-    return operands[0];
+  std::string c_expression(const Attrs& attrs, std::span<const std::string> operands) const override {
+    const DTypeInfo* const type = to(attrs);
+    if (type == nullptr || type->is_float) return operands[0];
+    return "lathe::to_" + std::string(type->name) + "(" + operands[0] + ")";
+  }
+
+  std::vector<double> telling(const Attrs& attrs, std::size_t, DType dtype) const override {
+    std::vector<double> values;
+    if (!to(attrs)->is_float && info(dtype).is_float)
+      for (const double at : {0.0, 0.5, 1.0, 1.5, 2.0}) add_threshold(at, dtype, values);
+    return values;
+  }
+
+ private:
+  /// nullptr for none.
+  static const DTypeInfo* to(const Attrs& attrs) {
+    const Result<DType> dtype = parse_dtype(attrs.text("dtype", ""));
+    return dtype.ok() ? &info(*dtype) : nullptr;
   }
 };
 
 }  // namespace
 
 void add_unary_math(OpList& list) {
-  add_unary<Exp, Log, Log1p, Erf, Sin, Cos, Sqrt, Rsqrt, Reciprocal, Square>(list);
+  add_unary<Exp, Expm1, Log, Log1p, Erf, Sin, Cos, Sqrt, Rsqrt, Reciprocal, Square>(list);
   list.push_back(std::make_unique<Cast>());
 }
 

@@ -86,6 +86,49 @@ TEST(Lint, RefusesAnOutputThatRarelyDiffers) {
   EXPECT_THAT(fatal_checks(report), Contains("constant_output"));
 }
 
+/// The mistakes that differ at ties and thresholds alone.
+TEST(Lint, SeesTheMistakesAtJumps) {
+  for (const char* graph : {"a = add(x, b)\nr = round(x)\ny = add(a, r)", "r = floor(x)\ny = add(r, b)",
+                            "m = gt(x, b)\ny = where(m, x, b)", "m = ge(x, value = 0.5)\ny = where(m, x, b)",
+                            "m = eq(x, b)\np = add(x, b)\ny = where(m, x, p)", "r = sign(x)\ny = add(r, b)",
+                            "r = ceil(x)\ny = mul(r, b)", "r = trunc(x)\ny = add(r, b)"}) {
+    const LintReport report = lint_of(task_of(square_task(graph)));
+    EXPECT_THAT(fatal_checks(report), IsEmpty()) << graph;
+    for (const std::string& skipped : report.skipped)
+      EXPECT_THAT(skipped, Not(HasSubstr("textbook"))) << graph;
+  }
+}
+
+/// fp16 holds small whole numbers, and of large ones nothing that a check could use.
+TEST(Lint, AsksForNoPrecisionOfWholeNumbers) {
+  const LintReport report =
+      lint_of(task_of("name = \"whole\"\ndims = [\"n\"]\n"
+                      "tensor = [{ name = \"x\", shape = [\"n\"], gen = { scale = 3 } }]\n"
+                      "graph = \"y = round(x)\"\nshape = [{ n = 4096 }]\n"));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+TEST(Lint, TakesQuantisedOutputs) {
+  const LintReport report = lint_of(task_of(R"toml(
+name = "quantise"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n", "n"] }]
+graph = """
+a = abs(x)
+t = reduce_max(a, axis = -1, keepdims = true)
+u = clamp(t, low = 1e-5)
+s = scale(u, by = 0.007874015748031496)
+d = div(x, s)
+r = round(d)
+c = clamp(r, low = -127, high = 127)
+q = cast(c, dtype = "int8")
+"""
+output = [{ name = "q" }, { name = "s" }]
+shape = [{ n = 32 }]
+)toml"));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
 TEST(RoundedRun, FailsABoundThatIsTooTight) {
   const TaskSpec spec = task_of(kLinearTask);
   const BoundTask task = bind_first(spec);

@@ -92,6 +92,7 @@ std::vector<OpCase> math_cases() {
       unary("abs", {}, wide, [](auto x) { return x < 0 ? -x : x; }),
       unary("neg", {}, wide, [](auto x) { return -x; }),
       unary("exp", {}, wide, [](auto x) { return std::exp(x); }),
+      unary("expm1", {}, wide, [](auto x) { return std::expm1(x); }),
       unary("log", {}, positive, [](auto x) { return std::log(x); }),
       unary("log1p", {}, positive, [](auto x) { return std::log1p(x); }),
       unary("erf", {}, wide, [](auto x) { return std::erf(x); }),
@@ -109,6 +110,49 @@ std::vector<OpCase> math_cases() {
   };
 }
 
+/// Steps: of an exact argument, ties are exact.
+std::vector<OpCase> step_cases() {
+  const Draw wide{-6, 6};
+  return {
+      unary("round", {}, wide, [](auto x) { return std::nearbyint(x); }),
+      unary("floor", {}, wide, [](auto x) { return std::floor(x); }),
+      unary("ceil", {}, wide, [](auto x) { return std::ceil(x); }),
+      unary("trunc", {}, wide, [](auto x) { return std::trunc(x); }),
+      unary("sign", {}, wide, [](auto x) { return decltype(x)(x > 0) - decltype(x)(x < 0); }),
+      unary("cast", attrs({{"dtype", "int8"}}), Draw{-200, 200},
+            [](auto x) {
+              using T = decltype(x);
+              return std::clamp(std::trunc(x), T(-128), T(127));
+            }),
+      unary("gt", attrs({{"value", 0.5}}), wide, [](auto x) { return decltype(x)(x > 0.5); }),
+      unary("logical_not", {}, wide, [](auto x) { return decltype(x)(x == 0); }),
+  };
+}
+
+template <class F>
+OpCase comparison(std::string op, F holds, Draw draw = {-3, 3}) {
+  return binary(std::move(op), draw, draw, [holds](auto a, auto b) { return decltype(a)(holds(a, b)); });
+}
+
+std::vector<OpCase> comparison_cases() {
+  std::vector<OpCase> cases = {
+      comparison("lt", [](auto a, auto b) { return a < b; }),
+      comparison("le", [](auto a, auto b) { return a <= b; }),
+      comparison("gt", [](auto a, auto b) { return a > b; }),
+      comparison("ge", [](auto a, auto b) { return a >= b; }),
+      comparison(
+          "eq", [](auto a, auto b) { return a == b; }, Draw{1, 1}),
+      comparison(
+          "ne", [](auto a, auto b) { return a != b; }, Draw{1, 1}),
+  };
+  const Draw number{-3, 3}, mask{.binary = true};
+  cases.push_back(
+      binary("logical_and", number, mask, [](auto a, auto b) { return decltype(a)(a != 0 && b != 0); }));
+  cases.push_back(
+      binary("logical_or", number, mask, [](auto a, auto b) { return decltype(a)(a != 0 || b != 0); }));
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> elementwise_cases() {
@@ -116,6 +160,8 @@ std::vector<OpCase> elementwise_cases() {
   const Draw positive{0.1, 4};
   std::vector<OpCase> cases = activation_cases();
   for (OpCase& op_case : math_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : step_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : comparison_cases()) cases.push_back(std::move(op_case));
   cases.push_back(binary("add", any, any, [](auto a, auto b) { return a + b; }));
   cases.push_back(binary("sub", any, any, [](auto a, auto b) { return a - b; }));
   cases.push_back(binary("mul", any, any, [](auto a, auto b) { return a * b; }));
@@ -123,6 +169,28 @@ std::vector<OpCase> elementwise_cases() {
   cases.push_back(binary("max", any, any, [](auto a, auto b) { return std::max(a, b); }));
   cases.push_back(binary("min", any, any, [](auto a, auto b) { return std::min(a, b); }));
   cases.push_back(binary("pow", positive, any, [](auto a, auto b) { return std::exp(b * std::log(a)); }));
+  cases.push_back(binary("fmod", any, positive, [](auto a, auto b) { return a - std::trunc(a / b) * b; }));
+  cases.push_back(
+      binary("remainder", any, Draw{-4, -0.1}, [](auto a, auto b) { return a - std::floor(a / b) * b; }));
+  cases.push_back(binary("atan2", any, any, [](auto a, auto b) {
+    using T = decltype(a);
+    const T acute = std::atan(a / b);
+    return b > 0 ? acute : acute + std::copysign(number<T>(M_PI), a);
+  }));
+  cases.push_back(make_case("clamp", {{4, 6}, {6}, {4, 1}}, {}, [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = std::min(std::max(out[i], in[1].data[i % 6]), in[2].data[i / 6]);
+    return out;
+  }));
+  cases.back().draws = {any, Draw{-3, -0.5}, Draw{0.5, 3}};
+  cases.push_back(make_case("clamp", {{4, 6}, {4, 1}}, attrs({{"high", 1.5}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    using T = std::decay_t<decltype(out[0])>;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = std::min(std::max(out[i], in[1].data[i / 6]), T(1.5));
+    return out;
+  }));
 
   cases.push_back(make_case("cast", {{9}}, attrs({{"dtype", "fp64"}}),
                             [](const auto& in, Summer&) { return in[0].data; }));

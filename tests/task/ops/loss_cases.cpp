@@ -19,20 +19,26 @@ OpCase mean_of(std::string op, Attrs given, Draw a, Draw b, double divisor, F f)
   return result;
 }
 
-OpCase cross_entropy() {
-  OpCase result = make_case("cross_entropy", {{8, 11}, {8}}, {}, [](const auto& in, Summer& summer) {
-    auto losses = in[0].data;
-    losses.clear();
-    for (std::int64_t row = 0; row < 8; ++row) {
-      auto terms = in[0].data;
-      terms.clear();
-      for (std::int64_t c = 0; c < 11; ++c) terms.push_back(std::exp(in[0].at(row, c) - 3));
-      losses.push_back(3 + std::log(summer.sum(terms)) -
-                       in[0].at(row, static_cast<std::int64_t>(in[1][row])));
-    }
-    losses.assign(1, summer.sum(losses) / 8);
-    return losses;
-  });
+OpCase cross_entropy(double smoothing) {
+  const Attrs given = smoothing > 0 ? attrs({{"label_smoothing", smoothing}}) : Attrs{};
+  OpCase result =
+      make_case("cross_entropy", {{8, 11}, {8}}, given, [smoothing](const auto& in, Summer& summer) {
+        auto losses = in[0].data;
+        losses.clear();
+        for (std::int64_t row = 0; row < 8; ++row) {
+          auto terms = in[0].data;
+          terms.clear();
+          for (std::int64_t c = 0; c < 11; ++c) terms.push_back(std::exp(in[0].at(row, c) - 3));
+          const auto whole = 3 + std::log(summer.sum(terms));
+          using T = std::decay_t<decltype(whole)>;
+          for (std::int64_t c = 0; c < 11; ++c) terms[static_cast<std::size_t>(c)] = whole - in[0].at(row, c);
+          const T own = terms[static_cast<std::size_t>(in[1][row])];
+          terms.resize(11);
+          losses.push_back(T(1 - smoothing) * own + T(smoothing) * summer.sum(terms) / 11);
+        }
+        losses.assign(1, summer.sum(losses) / 8);
+        return losses;
+      });
   result.draws = {Draw{-3, 3}, Draw{.index_limit = 11}};
   return result;
 }
@@ -65,7 +71,8 @@ std::vector<OpCase> loss_cases() {
                 return -b * std::log(p) - (1 - b) * std::log(1 - p);
               }),
       mean_of("kl_div", {}, any, probability, 6, [](auto a, auto b) { return b * (std::log(b) - a); }),
-      cross_entropy(),
+      cross_entropy(0),
+      cross_entropy(0.2),
   };
 }
 

@@ -121,6 +121,29 @@ std::vector<OpCase> scan_cases() {
         }));
     cases.back().draws = {Draw{0.7, 1.4}};
   }
+  cases.push_back(make_case("cumsum", {{4, 6}}, attrs({{"exclusive", true}, {"reverse", true}}),
+                            [](const auto& in, Summer&) {
+                              auto out = in[0].data;
+                              for (std::size_t i = out.size(); i-- > 0;)
+                                out[i] = i % 6 == 5 ? 0 : out[i + 1] + in[0].data[i + 1];
+                              return out;
+                            }));
+  cases.push_back(make_case("cumprod", {{4, 6}}, attrs({{"exclusive", true}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = i % 6 == 0 ? 1 : out[i - 1] * in[0].data[i - 1];
+    return out;
+  }));
+  cases.push_back(make_case("cummax", {{5, 4}}, attrs({{"axis", 0}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = 4; i < out.size(); ++i) out[i] = std::max(out[i], out[i - 4]);
+    return out;
+  }));
+  cases.push_back(make_case("cummin", {{4, 6}}, attrs({{"reverse", true}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t i = out.size() - 1; i-- > 0;)
+      if (i % 6 != 5) out[i] = std::min(out[i], out[i + 1]);
+    return out;
+  }));
   cases.push_back(make_case("cumsum", {{4, 5}}, attrs({{"axis", 0}}), [](const auto& in, Summer&) {
     auto out = in[0].data;
     for (std::size_t i = 5; i < out.size(); ++i) out[i] += out[i - 5];

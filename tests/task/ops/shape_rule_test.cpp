@@ -63,6 +63,15 @@ TEST(ShapeRules, WindowsFollowTheTextbook) {
       (Shape{1, 4, 4, 4}));
   EXPECT_EQ(shape_of(*infer(*find_op("max_pool2d"), attrs({{"kernel", 2}}), {fixed_type({1, 3, 7, 8})})),
             (Shape{1, 3, 3, 4}));
+  const auto rounded_up = [](int kernel, int stride, int padding) {
+    const Attrs given =
+        attrs({{"kernel", kernel}, {"stride", stride}, {"padding", padding}, {"ceil_mode", true}});
+    return shape_of(*infer(*find_op("max_pool1d"), given, {fixed_type({1, 3, 7})}))[2];
+  };
+  EXPECT_EQ(rounded_up(2, 2, 0), 4);
+  EXPECT_EQ(rounded_up(3, 2, 0), 3) << "nothing is left over";
+  EXPECT_EQ(rounded_up(2, 3, 1), 3) << "a window that starts in the padding behind is none";
+  EXPECT_EQ(rounded_up(1, 2, 0), 4);
   const Attrs dilated = attrs({{"kernel", 2}, {"stride", 1}, {"padding", 2}, {"dilation", 3}});
   EXPECT_EQ(shape_of(*infer(*find_op("max_pool2d"), dilated, {fixed_type({1, 3, 7, 8})})),
             (Shape{1, 3, 8, 9}));

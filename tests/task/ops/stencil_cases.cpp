@@ -169,14 +169,15 @@ OpCase conv_transpose2d(const Geometry& g) {
 /// Kernel 3, stride 2, padding 1 over the last axis of x, and a dilation.
 OpCase pool_line(std::string op, Shape x, Attrs given) {
   const bool maximum = op.starts_with("max");
-  const bool count_padding = given.flag("count_padding", true);
+  const bool count_padding = given.flag("count_padding", true), ceil = given.flag("ceil_mode", false);
   const std::int64_t dilation = given.integers("dilation", {1}).back();
   OpCase result = make_case(std::move(op), {x}, std::move(given), [=](const auto& in, Summer& summer) {
     auto out = in[0].data;
     out.clear();
     const std::int64_t length = in[0].extent(-1);
     for (std::int64_t line = 0; line < in[0].size() / length; ++line) {
-      for (std::int64_t p = 0; p < (length + 1 - 2 * dilation) / 2 + 1; ++p) {
+      const std::int64_t room = length + 1 - 2 * dilation + (ceil ? 1 : 0);
+      for (std::int64_t p = 0; p < room / 2 + 1 && 2 * p - 1 < length; ++p) {
         auto taps = in[0].data;
         taps.clear();
         for (std::int64_t t = 0; t < 3; ++t) {
@@ -184,7 +185,8 @@ OpCase pool_line(std::string op, Shape x, Attrs given) {
           if (i >= 0 && i < length) taps.push_back(in[0][line * length + i]);
         }
         using T = std::decay_t<decltype(taps[0])>;
-        const T count = count_padding ? T(3) : static_cast<T>(taps.size());
+        const std::int64_t padded = std::min<std::int64_t>(3, length + 1 - (2 * p - 1));
+        const T count = static_cast<T>(count_padding ? padded : static_cast<std::int64_t>(taps.size()));
         out.push_back(maximum ? *std::ranges::max_element(taps) : summer.sum(taps) / count);
       }
     }
@@ -232,6 +234,9 @@ OpCase pool_square(std::string op) {
 std::vector<OpCase> stencil_cases() {
   Attrs uncounted = pool_attrs(1);
   uncounted.set("count_padding", false);
+  Attrs rounded_up = pool_attrs(1), uncounted_rounded_up = uncounted;
+  rounded_up.set("ceil_mode", true);
+  uncounted_rounded_up.set("ceil_mode", true);
   Attrs dilated = pool_attrs(1);
   dilated.set("dilation", 3);
   return {
@@ -251,6 +256,9 @@ std::vector<OpCase> stencil_cases() {
       pool_line("max_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
       pool_line("avg_pool1d", {2, 3, 9}, pool_attrs(1)),
       pool_line("avg_pool1d", {2, 3, 9}, uncounted),
+      pool_line("avg_pool1d", {2, 3, 10}, rounded_up),
+      pool_line("avg_pool1d", {2, 3, 10}, uncounted_rounded_up),
+      pool_line("max_pool1d", {2, 3, 10}, rounded_up),
       pool_line("avg_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
       pool_square("max_pool2d"),
       pool_square("avg_pool2d"),

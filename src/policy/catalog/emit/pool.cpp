@@ -59,17 +59,28 @@ struct PoolText {
   std::string_view kernel;
   Elements elements;
   const char *count, *largest, *sum, *counted;
+  const char* clipped_mean;  ///< over what of the window lies within the padding
 };
 
-constexpr PoolText kPoolOfVectors = {kPool,
-                                     Elements::kVectors,
-                                     "f32v counted(0.0f);",
-                                     "acc = select(in, max(acc, $value), acc);",
-                                     "acc = acc + $value;",
-                                     "counted = counted + select(in, f32v(1.0f), f32v(0.0f));"};
+constexpr PoolText kPoolOfVectors = {
+    kPool,
+    Elements::kVectors,
+    "f32v counted(0.0f);",
+    "acc = select(in, max(acc, $value), acc);",
+    "acc = acc + $value;",
+    "counted = counted + select(in, f32v(1.0f), f32v(0.0f));",
+    "acc / (lathe::min($kernel_width.0f, static_cast<float>($behind) - "
+    "(f32v(static_cast<float>(j)) + lane_index()) * $stride_width.0f) * "
+    "static_cast<float>(lathe::min<int64_t>($kernel_height, $below - oh * $stride_height)))"};
 constexpr PoolText kPoolOfElements = {
-    kPoolShort,         Elements::kScalars,         "float counted = 0.0f;", "acc = max(acc, tap);",
-    "acc = acc + tap;", "counted = counted + 1.0f;"};
+    kPoolShort,
+    Elements::kScalars,
+    "float counted = 0.0f;",
+    "acc = max(acc, tap);",
+    "acc = acc + tap;",
+    "counted = counted + 1.0f;",
+    "acc / static_cast<float>(lathe::min<int64_t>($kernel_height, $below - oh * $stride_height) * "
+    "lathe::min<int64_t>($kernel_width, $behind - j * $stride_width))"};
 
 /// Whether rows are so short that vectors would hold little of them.
 bool by_element(const Site& site, const Expr& columns) {
@@ -100,15 +111,23 @@ Status emit_pool(const Site& site, Program& program) {
       w.stride[2] == 1 ? "load(tap, in)" : "load_strided(tap, " + text(w.stride[2]) + ", in)";
   std::string accumulate(largest ? pool.largest : pool.sum);
   if (pool.elements == Elements::kVectors) accumulate = expand(accumulate, {{"value", value}});
-  const std::string mean =
-      counts ? "acc / counted" : "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
+  std::string mean = "acc * (1.0f / " + text(w.kernel[1] * w.kernel[2]) + ".0f)";
+  if (counts) mean = "acc / counted";
+  if (!largest && w.rounded_up && w.count_padding)
+    mean = expand(pool.clipped_mean, {{"kernel_height", text(w.kernel[1])},
+                                      {"kernel_width", text(w.kernel[2])},
+                                      {"stride_height", text(w.stride[1])},
+                                      {"stride_width", text(w.stride[2])},
+                                      {"below", factor(from[2] + Expr::constant(2 * w.padding[1]))},
+                                      {"behind", factor(from[3] + Expr::constant(2 * w.padding[2]))}});
   const bool planes = pool.elements == Elements::kScalars;
   std::vector<Loop> outer = {loops[0], loops[1], loops[2]};
   std::vector<std::string> names = {"n", "c", "oh"};
   if (planes) outer.pop_back(), names.pop_back();
   const auto skip = [&](const char* position, const char* extent, std::size_t axis) {
-    const std::string at(position);  // windows lie inside where nothing is padded
-    return w.padding[axis] == 0 ? "" : "if (" + at + " < 0 || " + at + " >= $" + extent + ") continue;";
+    const std::string at(position);
+    const bool inside = w.padding[axis] == 0 && !w.rounded_up;
+    return inside ? "" : "if (" + at + " < 0 || " + at + " >= $" + extent + ") continue;";
   };
   const Holes sizes = {{"height", factor(from[2])}, {"width", factor(from[3])}};
   const std::string skip_row = skip("ih", "height", 1), skip_column = skip("iw", "width", 2);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/patterns.h"
 
@@ -7,15 +10,17 @@ namespace {
 /// Along a row: a prefix inside each vector, and the last lane carried on.
 constexpr std::string_view kScanRows = R"(
 f32v carry($start);
+$first
 int64_t j = 0;
 for (; j + kLanes <= $n; j += kLanes) {
   const f32v t = $prefix(load($x + item * $n + j));
-  store($y + item * $n + j, t $join carry);
-  carry = broadcast_last(t) $join carry;
+  store($y + item * $n + j$shift, $joined_t$whole);
+  carry = $joined_last;
 }
 if (j < $n) {
   const maskv lanes = first_lanes($n - j);
-  store($y + item * $n + j, $prefix(load($x + item * $n + j, lanes)) $join carry, lanes);
+  const f32v t = $prefix(load($x + item * $n + j, lanes));
+  store($y + item * $n + j$shift, $joined_t, $left);
 }
 )";
 
@@ -29,34 +34,66 @@ for (int64_t i = 0; i < $n; ++i) {
   for (int u = 0; u < kBlock / kLanes; ++u) {
     const int64_t j = j0 + u * kLanes;
     const maskv lanes = first_lanes($inner - j);
-    const int64_t at = (outer * $n + i) * $inner + j;
-    carry[u] = carry[u] $join load($x + at, lanes);
-    store($y + at, carry[u], lanes);
+    const int64_t at = (outer * $n + $i) * $inner + j;
+    const f32v x = load($x + at, lanes);
+    $before
+    carry[u] = $joined_column;
+    $after
   }
 }
 )";
+
+struct Join {
+  std::string_view how, prefix, start, pattern;
+
+  std::string of(const std::string& a, const std::string& b) const {
+    return expand(pattern, {{"a", a}, {"b", b}});
+  }
+};
+
+constexpr std::array<Join, 4> kJoins = {{
+    {"sum", "prefix_sum", "0.0f", "$a + $b"},
+    {"prod", "prefix_product", "1.0f", "$a * $b"},
+    {"max", "prefix_max", "-kInfinity", "max($a, $b)"},
+    {"min", "prefix_min", "kInfinity", "min($a, $b)"},
+}};
 
 }  // namespace
 
 Status emit_scan(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines lines = lines_along(node.type.shape, node.axes[0]);
-  const bool sum = node.how == "sum", rows = is_one(lines.inner);
+  const Join& join = *std::ranges::find(kJoins, std::string_view(node.how), &Join::how);
+  const bool rows = is_one(lines.inner);
+  const std::string n = factor(lines.extent);
   program.add_pattern("scan");
   program.add_work(copying_work(site));
-  Holes holes = {{"x", program.parameter(node.in[0])},
-                 {"y", program.parameter(node.out)},
-                 {"n", factor(lines.extent)},
-                 {"join", sum ? "+" : "*"},
-                 {"start", sum ? "0.0f" : "1.0f"}};
+  Holes holes = {{"x", program.parameter(node.in[0])}, {"n", n}, {"start", std::string(join.start)}};
+  const std::string y = program.parameter(node.out);
   Kernel kernel{.name = site.prefix + "_scan", .items = lines.outer, .written = {program.buffer(node.out)}};
   if (rows) {
-    holes.emplace_back("prefix", sum ? "prefix_sum" : "prefix_product");
+    const std::string left = "first_lanes(" + n + " - 1 - j)";
+    const Holes more = {
+        {"prefix", std::string(join.prefix)},
+        {"joined_t", join.of("t", "carry")},
+        {"joined_last", join.of("broadcast_last(t)", "carry")},
+        {"y", y},
+        {"first", node.exclusive ? "store(" + y + " + item * " + n + ", carry, first_lanes(1));" : ""},
+        {"shift", node.exclusive ? " + 1" : ""},
+        {"whole", node.exclusive ? ", " + left : ""},
+        {"left", node.exclusive ? left : "lanes"}};
+    holes.insert(holes.end(), more.begin(), more.end());
   } else {
     const int block = site.target.block_floats(site.knob("unroll", {1, 2, 4, 8}, 4));
     kernel.items = kernel.items * Expr::apply("cdiv", lines.inner, Expr::constant(block));
     kernel.before = "constexpr int64_t kBlock = " + std::to_string(block) + ";\n";
-    holes.emplace_back("inner", factor(lines.inner));
+    const std::string store = "store(" + y + " + at, carry[u], lanes);";
+    const Holes more = {{"inner", factor(lines.inner)},
+                        {"i", node.reverse ? "(" + n + " - 1 - i)" : "i"},
+                        {"joined_column", join.of("carry[u]", "x")},
+                        {"before", node.exclusive ? store : ""},
+                        {"after", node.exclusive ? "" : store}};
+    holes.insert(holes.end(), more.begin(), more.end());
   }
   kernel.body = expand(rows ? kScanRows : kScanColumns, holes, program.words());
   program.launch(kernel);

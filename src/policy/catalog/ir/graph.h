@@ -20,7 +20,7 @@ enum class Kind {
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
   kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
-  kScan,      ///< running "sum" or "prod" along axes[0]
+  kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]
   kPermute,   ///< output axis i is input axis axes[i]
   kMove,      ///< along axes[0]: "concat", "slice" and "pad" by offsets, "flip", "gather" by in[1]
 };
@@ -37,6 +37,7 @@ struct Window {
   Expr groups = Expr::constant(1);
   bool transposed = false;    ///< a transposed convolution: strides spread the input
   bool count_padding = true;  ///< a mean divides by the whole kernel
+  bool rounded_up = false;    ///< a last window may end beyond the padding, which no mean counts
 };
 
 struct Primitive {
@@ -49,7 +50,9 @@ struct Primitive {
   std::vector<int> axes = {};  ///< of the first input
   std::vector<Expr> offsets = {};
   Window window = {};
-  double fill = 0;  ///< of a pad
+  double fill = 0;         ///< of a pad
+  bool reverse = false;    ///< a scan from the end
+  bool exclusive = false;  ///< a scan of what is before each element
   bool transpose_a = false;
   bool transpose_b = false;
   bool apart = false;  ///< a kernel of its own, whatever could join it

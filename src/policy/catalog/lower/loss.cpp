@@ -34,6 +34,18 @@ std::string term_of(const NodeDecl& node) {
   return {};
 }
 
+/// The loss of each row: all classes share `share` of the target's weight. Differences from the
+/// maximum are summed, so that nothing cancels where logits are large.
+std::string lower_smoothed(Lowering& to, const std::vector<std::string>& top_total_picked, double share) {
+  const std::string& x = to.node().in[0];
+  const std::string below = to.apply("{1} - {0}", {x, top_total_picked[0]});
+  std::vector<std::string> operands = top_total_picked;
+  operands.push_back(to.reduce("sum", below, {1}, true));
+  return to.apply("lathe::log({1}) + " + float_text(1 - share) + " * ({0} - {2}) + " + float_text(share) +
+                      " * ({3} * " + Lowering::reciprocal_count({&to.shape(x)[1], 1}) + ")",
+                  operands);
+}
+
 void lower_cross_entropy(Lowering& to) {
   const std::string& x = to.node().in[0];
   const std::vector<Expr>& shape = to.shape(x);
@@ -43,7 +55,9 @@ void lower_cross_entropy(Lowering& to) {
   const std::string chosen =
       to.apply("lathe::select(lathe::eq({1}, {2}), {0}, 0.0f * {1})", {x, to.iota(shape[1], 0), target});
   const std::string picked = to.reduce("sum", chosen, {1}, true);
-  const std::string row = to.apply("{0} + lathe::log({1}) - {2}", {top, total, picked});
+  const double share = to.attrs().real("label_smoothing", 0);
+  const std::string row = share == 0 ? to.apply("{0} + lathe::log({1}) - {2}", {top, total, picked})
+                                     : lower_smoothed(to, {top, total, picked}, share);
   const std::string sum = to.reduce("sum", row, {0, 1}, false);
   to.apply("{0} * " + Lowering::reciprocal_count({&shape[0], 1}), {sum}, true);
 }

@@ -9,9 +9,30 @@ constexpr const char* kRemedy =
     "it computes in fp32, with masks and indices; write the kernel by hand, or let a model write it "
     "(--policy openai)";
 
+bool is_byte(DType dtype) { return dtype == DType::kBool || dtype == DType::kI8; }
+
 bool is_supported(DType dtype, bool computed) {
-  if (dtype == DType::kF32 || dtype == DType::kBool) return true;
+  if (dtype == DType::kF32 || is_byte(dtype)) return true;
   return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
+}
+
+/// Kernels hold every value as fp32: bytes are exact in it, wider integers are not, and what moves
+/// or reduces whole rows takes fp32 from memory.
+Status check_operands(const Graph& graph, const NodeDecl& node) {
+  const bool elementwise = node.op->op_class() == OpClass::kElementwise;
+  const auto refuse = [&](DType dtype) {
+    return Error{ErrorCode::kUnavailable,
+                 "the catalogue's " + node.op_name + " does not take " + std::string(info(dtype).name)};
+  };
+  if (!elementwise && is_byte(node.type.dtype)) return refuse(node.type.dtype);
+  for (const std::string& name : node.in) {
+    const DType dtype = graph.type_of(name).dtype;
+    if (!elementwise && is_byte(dtype)) return refuse(dtype);
+    const bool compares = elementwise && node.in.size() == 2 && node.type.dtype == DType::kBool &&
+                          !node.op_name.starts_with("logical");
+    if (compares && dtype != DType::kF32 && !is_byte(dtype)) return refuse(dtype);
+  }
+  return Ok{};
 }
 
 }  // namespace
@@ -37,6 +58,7 @@ Result<Graph> lower(const TaskSpec& task) {
     if (!is_supported(node.type.dtype, !index))
       return Error{ErrorCode::kUnavailable,
                    "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
+    LATHE_CHECK_OK(check_operands(graph, node));
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
                       lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||

@@ -45,6 +45,24 @@ void lower_transpose(Lowering& to) {
   to.add(permute, true);
 }
 
+/// Along rows a scan from the end is one between two flips.
+void lower_scan(Lowering& to, const std::string& how) {
+  const std::string& x = to.node().in[0];
+  const auto axis = static_cast<std::size_t>(to.axis("axis", -1));
+  Primitive scan = move(to, how, static_cast<int>(axis));
+  scan.kind = Kind::kScan;
+  scan.type = {DType::kF32, to.shape(x)};
+  scan.exclusive = to.attrs().flag("exclusive", false);
+  const bool reverse = to.attrs().flag("reverse", false);
+  scan.reverse = reverse && !is_one(product(std::span(to.shape(x)).subspan(axis + 1)));
+  if (!reverse || scan.reverse) return void(to.add(scan, true));
+  Primitive flip = move(to, "flip", static_cast<int>(axis));
+  flip.type = scan.type;
+  scan.in = {to.add(flip)};
+  flip.in = {to.add(scan)};
+  to.add(flip, true);
+}
+
 }  // namespace
 
 bool lower_move(Lowering& to) {
@@ -53,11 +71,7 @@ bool lower_move(Lowering& to) {
   if (op == "transpose") return lower_transpose(to), true;
   if (op == "diag") return lower_diag(to), true;
   if (op == "triu" || op == "tril") return lower_triangle(to, op == "triu");
-  if (op == "cumsum" || op == "cumprod") {
-    Primitive scan = move(to, op == "cumsum" ? "sum" : "prod", to.axis("axis", -1));
-    scan.kind = Kind::kScan;
-    return to.add(scan, true), true;
-  }
+  if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
   if (op != "slice" && op != "pad") return false;

@@ -63,6 +63,7 @@ void lower_volume_pool(Lowering& to, const Window& window, const std::string& ho
     Primitive step{.kind = Kind::kPool, .out = {}, .in = {}, .type = {DType::kF32, std::move(result)}};
     step.how = how;
     step.window.count_padding = window.count_padding;
+    step.window.rounded_up = window.rounded_up;
     step.in = {to.view(from, std::move(shape))};
     return step;
   };
@@ -98,6 +99,7 @@ bool lower_pool(Lowering& to, int axes, bool largest) {
   window.padding = per_axis(to, "padding", axes, {0}, 0);
   window.dilation = per_axis(to, "dilation", axes, {1}, 1);
   window.count_padding = node.attrs.flag("count_padding", true);
+  window.rounded_up = node.attrs.flag("ceil_mode", false);
   const std::string how = largest ? "max" : "mean";
   if (axes == 3) return lower_volume_pool(to, window, how), true;
   Primitive pool{.kind = Kind::kPool, .out = {}, .in = {}, .type = plane_type(node, axes)};

@@ -10,6 +10,7 @@ namespace lathe::ops {
 ///   static double propagated(a, b, ea, eb, y)    what the inputs' errors grow to
 ///   static double own(a, b, y)                   in units of u
 ///   static kAdds     whether a kernel may start one operand's sum from the other
+/// As for UnaryOp, it may add textbook(a, b) and telling(dtype).
 template <class F>
 class BinaryOp final : public NamedOp {
  public:
@@ -30,7 +31,7 @@ class BinaryOp final : public NamedOp {
     for_each_row<2>(site.out, {site.in[0], site.in[1]}, [&](const BroadcastRow<2>& row) {
       for (std::size_t i = 0; i < row.length; ++i) {
         out.data[row.out + i] =
-            F::f(a.data[row.in[0] + i * row.step[0]], b.data[row.in[1] + i * row.step[1]]);
+            value(a.data[row.in[0] + i * row.step[0]], b.data[row.in[1] + i * row.step[1]], numerics);
       }
       if (!out.err.empty()) bound_row(row, a, b, numerics, out);
     });
@@ -44,7 +45,18 @@ class BinaryOp final : public NamedOp {
     return F::c(operands[0], operands[1]);
   }
 
+  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
+    if constexpr (requires { F::telling(dtype); }) return F::telling(dtype);
+    return {};
+  }
+
  private:
+  static double value(double a, double b, const Numerics& numerics) {
+    if constexpr (requires { F::textbook(a, b); })
+      if (numerics.textbook) return F::textbook(a, b);
+    return F::f(a, b);
+  }
+
   static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
                         Value& out) {
     const double u = numerics.unit_roundoff;

@@ -45,6 +45,8 @@ struct UnaryDefaults {
 ///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
 /// One whose textbook form overflows adds
 ///   double textbook(double x) const                  f as Numerics::textbook gives it
+/// One that random inputs do not tell from its mistakes adds
+///   static std::vector<double> telling(DType dtype)  see telling_inputs()
 template <class F>
 class UnaryOp final : public NamedOp {
  public:
@@ -85,6 +87,11 @@ class UnaryOp final : public NamedOp {
 
   std::vector<OpMutant> mutants() const override {
     if constexpr (requires { F::mutants(); }) return F::mutants();
+    return {};
+  }
+
+  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
+    if constexpr (requires { F::telling(dtype); }) return F::telling(dtype);
     return {};
   }
 

@@ -81,7 +81,9 @@ Expr window_positions(const Expr& in, const Expr& kernel, const AxisWindow& wind
   const auto number = [](std::int64_t value) { return Expr::constant(value); };
   const Expr reach = number(window.dilation) * (kernel - number(1)) + number(1);
   const Expr room = in + number(2 * window.padding) - reach;
-  return (room + number(window.stride)) / number(window.stride);
+  if (!window.ceil) return (room + number(window.stride)) / number(window.stride);
+  const Expr last = (in + number(window.padding - 1)) / number(window.stride);
+  return Expr::apply("min", Expr::apply("cdiv", room, number(window.stride)), last) + number(1);
 }
 
 Window make_window(const Attrs& attrs, const Shape& in, const Shape& kernel, const Shape& out,

@@ -48,6 +48,8 @@ struct AxisWindow {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
   std::int64_t dilation = 1;
+  bool ceil = false;  ///< one more position where a part of the extent would be left out, if it starts
+                      ///< before the padding behind
 };
 Expr window_positions(const Expr& in, const Expr& kernel, const AxisWindow& window);
 

@@ -179,7 +179,8 @@ std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
       {"guard", guard}, {"at", at}, {"where", address(plan, place)}, {"name", plan.terms.name(t)}};
   if (NestPlan::lanewise(term) && (inside || plan.columns())) {
     nest.vectors.insert(at);
-    const bool past = plan.stores_past_cache && !plan.site.graph.is_input(buffer);
+    const bool past = plan.stores_past_cache && !plan.site.graph.is_input(buffer) &&
+                      plan.site.graph.type_of(place).dtype == DType::kF32;
     return expand("$guard$store($at + $where, $name, lanes);\n",
                   {{"store", past ? "store_past_cache" : "store"}}, names);
   }

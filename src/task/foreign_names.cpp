@@ -1,0 +1,149 @@
+#include "task/foreign_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace lathe {
+namespace {
+
+struct Hint {
+  std::string_view names;  ///< with a space before and behind each
+  std::string_view text;
+};
+
+constexpr std::string_view kReduceMax = "write reduce_max(x, axis = ...); max takes two tensors";
+constexpr std::string_view kFinite =
+    "all inputs of a task are finite, so there is nothing to test for; drop it";
+constexpr std::string_view kNative = "no op does this; write the reference in C++ (reference = \"native\")";
+
+constexpr std::array kOps = std::to_array<Hint>({
+    {" index_select take take_rows lookup ", "write gather(x, index, axis = ...), PyTorch's index_select"},
+    {" embedding_lookup ", "write embedding(table, index)"},
+    {" view resize unflatten squeeze unsqueeze expand_dims ravel ",
+     "write reshape(x, shape = [...]) or flatten"},
+    {" permute swapaxes swapdims moveaxis movedim t ", "write transpose(x, perm = [...])"},
+    {" cat concatenate hstack vstack ", "write concat(a, b, axis = ...)"},
+    {" stack ",
+     "write reshape(x, shape = [...]) with an extent of 1 for each, then concat(a, b, axis = ...)"},
+    {" split chunk narrow getitem index ", "write slice(x, axis = ..., start = ..., stop = ...)"},
+    {" select ", "write where(mask, a, b) to choose by a mask, slice for one index of an axis"},
+    {" masked_fill masked_select ifelse cond ", "write where(mask, a, b), a where the mask is not 0"},
+    {" mm bmm dot gemm mv matvec tensordot einsum ",
+     "write matmul(a, b): [.., M, K] times [.., K, N]; linear(x, w) takes the weight as [N, K]"},
+    {" addmm baddbmm ", "write matmul(a, b), then add"},
+    {" dense fc fully_connected affine ", "write linear(x, w, b), with the weight as [N, K]"},
+    {" amax maximum_reduce reduce_maximum ", kReduceMax},
+    {" amin reduce_minimum ", "write reduce_min(x, axis = ...); min takes two tensors"},
+    {" maximum fmax ", "write max(a, b)"},
+    {" minimum fmin ", "write min(a, b)"},
+    {" reduce_sum nansum ", "write sum(x, axis = ...)"},
+    {" reduce_mean average nanmean ", "write mean(x, axis = ...)"},
+    {" reduce_prod ", "write prod(x, axis = ...)"},
+    {" std_mean var_mean ", "write std or var (which divide by n unless unbiased = true), and mean"},
+    {" multiply times ", "write mul(a, b), or scale(x, by = ...) for a constant"},
+    {" subtract rsub minus ", "write sub(a, b)"},
+    {" divide true_divide ", "write div(a, b)"},
+    {" floor_divide ", "write floor(q) after q = div(a, b)"},
+    {" mod modulo ", "write remainder(a, b), with b's sign, or fmod(a, b), with a's"},
+    {" negative ", "write neg(x)"},
+    {" absolute fabs ", "write abs(x)"},
+    {" power float_power ", "write pow(a, b), or pow_scalar(x, exponent = ...)"},
+    {" inv inverse ", "write reciprocal(x)"},
+    {" inverse_sqrt reciprocal_sqrt ", "write rsqrt(x)"},
+    {" clip clamp_min clamp_max ",
+     "write clamp(x, low = ..., high = ...), or with tensors clamp(x, low, high)"},
+    {" rint round_ around nearbyint ", "write round(x), ties to even"},
+    {" fix truncate ", "write trunc(x)"},
+    {" sgn signum ", "write sign(x)"},
+    {" less ", "write lt(a, b)"},
+    {" less_equal ", "write le(a, b)"},
+    {" greater ", "write gt(a, b)"},
+    {" greater_equal ", "write ge(a, b)"},
+    {" equal ", "write eq(a, b)"},
+    {" not_equal logical_xor xor ", "write ne(a, b)"},
+    {" and bitwise_and ", "write logical_and(a, b)"},
+    {" or bitwise_or ", "write logical_or(a, b)"},
+    {" not invert bitwise_not ", "write logical_not(x)"},
+    {" isnan isinf isfinite nan_to_num ", kFinite},
+    {" exp2 ", "write scale(x, by = 0.6931471805599453), then exp"},
+    {" log2 ", "write log(x), then scale(by = 1.4426950408889634)"},
+    {" log10 ", "write log(x), then scale(by = 0.4342944819032518)"},
+    {" arctan2 ", "write atan2(a, b)"},
+    {" swish ", "write silu(x)"},
+    {" relu6 ", "write clamp(x, low = 0, high = 6)"},
+    {" gelu_tanh gelu_new quick_gelu fast_gelu ", "write gelu(x, approximate = \"tanh\")"},
+    {" logsigmoid log_sigmoid ", "write neg(x), softplus, neg"},
+    {" prelu ", "write gt(x, value = 0), mul(x, slope), then where"},
+    {" astype to type convert float half ", "write cast(x, dtype = \"fp32\")"},
+    {" quantize quantize_per_tensor fake_quantize ", "write div, round, clamp and cast(dtype = \"int8\")"},
+    {" dequantize ", "write cast(q, dtype = \"fp32\"), then mul by the scale"},
+    {" expand tile repeat broadcast_to expand_as ", "elementwise ops broadcast; reshape to extents of 1"},
+    {" roll ", "write two slices and a concat"},
+    {" prefix_sum scan ", "write cumsum(x, axis = ...), exclusive = true or reverse = true if wanted"},
+    {" nll_loss softmax_cross_entropy cross_entropy_loss ", "write cross_entropy(logits, index)"},
+    {" binary_cross_entropy_with_logits bce bce_loss binary_cross_entropy ",
+     "write bce_with_logits(logits, targets)"},
+    {" mae mae_loss l1 ", "write l1_loss(a, b)"},
+    {" mse ", "write mse_loss(a, b)"},
+    {" kl_divergence kl_loss kldiv kl_div_loss ",
+     "write kl_div(log_probabilities, probabilities), with reduction \"batchmean\""},
+    {" scaled_dot_product_attention sdpa flash_attention multi_head_attention mha ",
+     "write attention(q, k, v, causal = ...)"},
+    {" adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d global_avg_pool ",
+     "write mean(x, axes = [...]), or avg_pool2d with a kernel"},
+    {" frobenius_norm vector_norm l2_norm norm2 ", "write norm(x, axis = ...)"},
+    {" normalize ", "write l2_normalize(x, axis = ...)"},
+    {" softmax2d ", "write softmax(x, axis = 1)"},
+    {" identity contiguous copy clone detach ", "leave it out: values have no layout and no history"},
+    {" dropout rand randn bernoulli ", "a task is a function of its inputs; give the mask as one"},
+    {" unique nonzero fft ifft svd qr cholesky solve ", kNative},
+    {" sort argsort topk kthvalue median scatter scatter_add index_add bincount histogram histc ", kNative},
+});
+
+constexpr std::array kAttributes = std::to_array<Hint>({
+    {" dim ", "'axis'"},
+    {" dims ", "'axes'"},
+    {" keepdim keep_dims ", "'keepdims'"},
+    {" correction ddof ", "'unbiased': true divides by n - 1, false (the default) by n"},
+    {" kernel_size ", "'kernel'"},
+    {" count_include_pad ", "'count_padding'"},
+    {" negative_slope ", "'slope'"},
+    {" num_groups ", "'groups'"},
+    {" is_causal ", "'causal'"},
+    {" normalized_shape ", "'axis': the first of the axes that are normalised, up to the last"},
+    {" min minimum ", "'low'"},
+    {" max maximum ", "'high'"},
+    {" start_dim ", "'axis'"},
+    {" epsilon variance_epsilon ", "'eps'"},
+    {" k ", "'diagonal'"},
+    {" other scalar threshold ", "'value'"},
+});
+
+constexpr std::string_view kReduction =
+    "a loss is the mean over all elements; kl_div divides by the first extent alone (\"batchmean\")";
+
+std::string_view find(std::span<const Hint> hints, std::string_view name) {
+  if (name.find(' ') != std::string_view::npos) return {};
+  std::string word = " ";
+  for (const char c : name.substr(0, 64))
+    word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  word += ' ';
+  for (const Hint& hint : hints)
+    if (hint.names.find(word) != std::string_view::npos) return hint.text;
+  return {};
+}
+
+}  // namespace
+
+std::string hint_for_foreign_op(std::string_view op) { return std::string(find(kOps, op)); }
+
+std::string hint_for_foreign_attribute(std::string_view of, std::string_view attribute) {
+  if (attribute == "reduction") return std::string(kReduction);
+  const std::string_view text = find(kAttributes, attribute);
+  return text.empty() ? "" : fmt::format("{} calls it {}", of, text);
+}
+
+}  // namespace lathe

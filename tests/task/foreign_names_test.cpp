@@ -1,0 +1,109 @@
+#include "task/foreign_names.h"
+
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "task/op.h"
+
+namespace lathe {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ForeignNames, AreHintedByMeaning) {
+  EXPECT_THAT(hint_for_foreign_op("cat"), HasSubstr("concat")) << "which 'cast' is nearer to in letters";
+  EXPECT_THAT(hint_for_foreign_op("permute"), HasSubstr("transpose(x, perm"));
+  EXPECT_THAT(hint_for_foreign_op("view"), HasSubstr("reshape"));
+  EXPECT_THAT(hint_for_foreign_op("stack"), HasSubstr("concat"));
+  EXPECT_THAT(hint_for_foreign_op("amax"), HasSubstr("reduce_max"));
+  EXPECT_THAT(hint_for_foreign_op("std_mean"), HasSubstr("unbiased"));
+  EXPECT_THAT(hint_for_foreign_op("kl_divergence"), HasSubstr("batchmean"));
+  EXPECT_THAT(hint_for_foreign_op("Einsum"), HasSubstr("matmul"));
+  EXPECT_THAT(hint_for_foreign_op("nan_to_num"), HasSubstr("finite"));
+  EXPECT_EQ(hint_for_foreign_op("matmull"), "");
+  EXPECT_EQ(hint_for_foreign_op("index_select take"), "");
+  EXPECT_THAT(hint_for_foreign_attribute("var", "ddof"), HasSubstr("'unbiased'"));
+  EXPECT_THAT(hint_for_foreign_attribute("kl_div", "reduction"), HasSubstr("batchmean"));
+  EXPECT_EQ(hint_for_foreign_attribute("var", "axs"), "");
+}
+
+/// No hint sends to an op that there is not, and none is about an op that there is.
+TEST(ForeignNames, AreNoneOfTheLanguageAndLeadToIt) {
+  const std::regex call("write ([a-z_0-9]+)");
+  for (const char* name : {"index_select",
+                           "view",
+                           "permute",
+                           "cat",
+                           "stack",
+                           "split",
+                           "select",
+                           "masked_fill",
+                           "mm",
+                           "addmm",
+                           "dense",
+                           "amax",
+                           "amin",
+                           "maximum",
+                           "minimum",
+                           "reduce_sum",
+                           "average",
+                           "reduce_prod",
+                           "std_mean",
+                           "multiply",
+                           "subtract",
+                           "divide",
+                           "floor_divide",
+                           "mod",
+                           "negative",
+                           "absolute",
+                           "power",
+                           "inv",
+                           "inverse_sqrt",
+                           "clip",
+                           "rint",
+                           "fix",
+                           "sgn",
+                           "less",
+                           "less_equal",
+                           "greater",
+                           "greater_equal",
+                           "equal",
+                           "not_equal",
+                           "and",
+                           "or",
+                           "not",
+                           "exp2",
+                           "log2",
+                           "log10",
+                           "arctan2",
+                           "swish",
+                           "relu6",
+                           "gelu_tanh",
+                           "logsigmoid",
+                           "prelu",
+                           "astype",
+                           "quantize",
+                           "dequantize",
+                           "prefix_sum",
+                           "nll_loss",
+                           "bce",
+                           "mae",
+                           "mse",
+                           "kldiv",
+                           "sdpa",
+                           "adaptive_avg_pool2d",
+                           "l2_norm",
+                           "normalize",
+                           "softmax2d"}) {
+    const std::string hint = hint_for_foreign_op(name);
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(hint, found, call)) << name << ": " << hint;
+    const std::string op = found[1];
+    EXPECT_TRUE(op == "two" || find_op(op) != nullptr) << name << ": " << hint;
+  }
+  for (const Op* op : all_ops()) EXPECT_EQ(hint_for_foreign_op(op->name()), "") << op->name();
+}
+
+}  // namespace
+}  // namespace lathe
