@@ -345,7 +345,10 @@ std::string hints_on_log(std::string_view log, std::string_view text) {
                       "local array, std::array, or a [[scratch]] buffer of the plan",
                       in_line(source.line_of(kHeapWords))));
   }
-  if (says("exception handling disabled"))
+  const bool disabled = says("exception handling disabled");
+  if (disabled && source.line_of_include({"<execution>"}) != 0)
+    hint("std::execution's policies need exceptions and threads: leave them out");
+  else if (disabled)
     hint(fmt::format(
         "kernels are compiled without exceptions, and no option changes that: leave throw, try and "
         "catch out{}",

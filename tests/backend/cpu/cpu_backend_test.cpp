@@ -541,6 +541,10 @@ TEST_F(CpuBackendTest, WhatKernelsDoElsewhereIsABuildFailureThatNamesLineAndReme
       {"#include <immintrin.h>" + with("{ _mm256_storeu_ps(y, _mm256_exp_ps(_mm256_loadu_ps(x))); }"),
        "compile_error",
        {"hint: ", "SVML", "lathe::exp()"}},
+      {"#include <algorithm>\n#include <execution>" +
+           with("{ std::transform(std::execution::par_unseq, x, x + n, y, [](float v) { return v; }); }"),
+       "compile_error",
+       {"hint: std::execution's policies"}},
       {"#include <Eigen/Dense>" + with("{}"), "compile_error", {"hint: a kernel may include"}}};
   for (const auto& [body, reason, says] : cases) {
     const auto built = build(body);
