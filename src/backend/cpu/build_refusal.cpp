@@ -334,11 +334,11 @@ std::string hints_on_log(std::string_view log, std::string_view text) {
   const auto hint = [&](const std::string& sentence) { hints += "hint: " + sentence + "\n"; };
   if (says("__dso_handle")) {
     if (const std::size_t line = source.line_of_include({"<iostream>", "bits/stdc++.h"}))
-      hint(
-          fmt::format("the #include in line {} brings std::cout, which is set up by code that runs when the "
-                      "object is loaded: include what the kernel uses instead, such as <algorithm>, <array>, "
-                      "<cmath> and <cstdint>",
-                      line));
+      hint(fmt::format(
+          "the #include in line {} brings the standard streams, which are set up by code that runs when the "
+          "object is loaded: include what the kernel uses instead, such as <algorithm>, <array>, "
+          "<cmath> and <cstdint>",
+          line));
     else
       hint(
           fmt::format("a static variable{} has a destructor, as std::vector and std::string have: make it a "
