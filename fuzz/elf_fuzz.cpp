@@ -3,12 +3,14 @@
 #include <string_view>
 
 #include "backend/cpu/elf_image.h"
+#include "backend/cpu/object_symbols.h"
 #include "backend/cpu/runner/loaded_image.h"
 
 /// An object from the compile jail must be refused with a reason, or be loaded and restored without
 /// accesses outside its file and its memory. Its code is never run.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  (void)lathe::symbols_of(bytes);
   const auto image = lathe::parse_elf(bytes);
   if (!image.ok()) {
     if (image.error().reason.empty()) std::abort();

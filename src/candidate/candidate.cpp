@@ -22,6 +22,23 @@ const Quotes* quotes_at(std::string_view text, std::size_t open) {
   return found == std::end(kQuotes) ? nullptr : found;
 }
 
+/// What editors write before text in UTF-8. Compilers don't expect it behind the line that Lathe
+/// puts first.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+std::size_t first_visible(std::string_view text) {
+  const std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  return text.find_first_not_of(" \t\r\n", begin);
+}
+
+std::string hint_on_start(std::string_view text) {
+  const std::size_t open = first_visible(text);
+  const bool fenced = open != std::string_view::npos &&
+                      (text.substr(open).starts_with("```") || text.substr(open).starts_with("~~~"));
+  return fenced ? "leave out the lines with Markdown's fences (```) around it"
+                : "begin with /*lathe, the plan in TOML, then */";
+}
+
 SourcePos position_of(std::string_view text, std::size_t offset, const std::string& file) {
   SourcePos pos{file, 1, 1};
   for (char c : text.substr(0, offset)) {
@@ -150,7 +167,7 @@ bool Candidate::has_kernels() const {
 }
 
 bool starts_with_front_matter(std::string_view text) {
-  return quotes_at(text, text.find_first_not_of(" \t\r\n")) != nullptr;
+  return quotes_at(text, first_visible(text)) != nullptr;
 }
 
 Result<Candidate> parse_candidate(std::string text, std::string name) {
@@ -159,11 +176,11 @@ Result<Candidate> parse_candidate(std::string text, std::string name) {
                    {name});
   if (text.find('\0') != std::string::npos)
     return invalid("the candidate holds a zero byte", "it must be text", {name});
-  const std::size_t open = text.find_first_not_of(" \t\r\n");
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  const std::size_t open = first_visible(text);
   const Quotes* const quotes = quotes_at(text, open);
   if (!quotes)
-    return invalid("the candidate does not start with a /*lathe comment",
-                   "begin with /*lathe, the plan in TOML, then */", {name, 1, 1});
+    return invalid("the candidate does not start with a /*lathe comment", hint_on_start(text), {name, 1, 1});
   const std::size_t begin = open + quotes->open.size();
   const std::size_t end = text.find(quotes->close, begin);
   if (end == std::string::npos)

@@ -141,6 +141,7 @@ std::string compiler_cause(std::string_view log, std::string_view source, std::s
     if (cause.size() + line.size() + 1 <= max_bytes) cause.append(line).push_back('\n');
   };
   for (const std::string_view line : lines) {
+    if (line.starts_with("hint: ")) add(line);
     if (!is_error(line) || shown == kShownErrors) continue;
     ++shown;
     add(line);

@@ -45,6 +45,28 @@ TEST(ParseCandidate, RefusesTextWithoutAPlan) {
   expect_error(candidate_with(""), "no step", {1, 8});
 }
 
+TEST(ParseCandidate, TakesWhatEditorsMakeOfAText) {
+  const std::string plain = "/*lathe\n[[launch]]\nkernel = \"f\"\n*/\nextern \"C\" void f() {}\n";
+  const auto marked = parse_candidate("\xef\xbb\xbf" + plain, "k.cpp");
+  ASSERT_TRUE(marked.ok()) << marked.error().to_string();
+  EXPECT_EQ(marked->text, plain) << "compilers don't expect the mark behind Lathe's own line";
+  EXPECT_EQ(marked->digest, digest_of(plain));
+  EXPECT_TRUE(starts_with_front_matter("\xef\xbb\xbf" + plain));
+  for (const char* text :
+       {"/*lathe\r\n[[launch]]\r\nkernel = \"f\"\r\n*/\r\nextern \"C\" void f() {}",
+        "/*lathe\n\t[[launch]]\n\tkernel\t=\t\"f\"\t# a comment\n*/extern \"C\" void f() {}"}) {
+    const auto parsed = parse_candidate(text, "k.cpp");
+    ASSERT_TRUE(parsed.ok()) << parsed.error().to_string();
+    EXPECT_EQ(parsed->plan().steps.size(), 1u);
+  }
+}
+
+TEST(ParseCandidate, SaysThatFencesAreNoPartOfIt) {
+  const auto parsed = parse_candidate("```cpp\n/*lathe\n[[launch]]\nkernel = \"f\"\n*/\n```\n", "k.cpp");
+  expect_error(parsed, "does not start", {1, 1});
+  EXPECT_THAT(parsed.error().hint, HasSubstr("fences"));
+}
+
 constexpr const char* kModule = R"py("""lathe
 requires = "M % 8 == 0"
 

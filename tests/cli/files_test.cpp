@@ -87,6 +87,16 @@ TEST_F(FilesTest, NoTextOfACandidatePassesForAVerdict) {
   for (const char* harmful : {"\x1b", "\u202e", "\xff"}) EXPECT_THAT(out_, Not(HasSubstr(harmful)));
 }
 
+TEST_F(FilesTest, NoNameInACandidatesObjectPassesForAVerdict) {
+  const std::string forged = "\x1b[2K\r\u202ePASS         ok                 good.cpp  9.99x naive";
+  write("a.cpp", std::string(kTwice) + "extern \"C\" void g() { asm volatile(\"call *\\\"" + forged +
+                     "\\\"@GOTPCREL(%%rip)\"); }\n");
+  EXPECT_EQ(run({"eval", "tiny.toml", "a.cpp", "--depth", "verify", "--device", "cpu"}), 1) << err_;
+  EXPECT_THAT(lines(out_ + err_), Not(Contains(StartsWith("PASS"))));
+  EXPECT_THAT(out_, StartsWith("BUILD_FAILED"));
+  for (const char* harmful : {"\x1b", "\r", "\u202e"}) EXPECT_THAT(out_ + err_, Not(HasSubstr(harmful)));
+}
+
 TEST_F(FilesTest, BuildGoesOnWithTheNextAndNamesWhatIsLeftOut) {
   write("fits.cu", kTwiceOnGpu);
   write("broken.cu", std::string(kTwiceOnGpu) + "#error broken on purpose\n");

@@ -41,6 +41,16 @@ TEST(CompilerCause, OfGccShowsTheFirstErrorsWithTheirLines) {
             "candidate.cpp:4:19: error: expected ';' before '}' token\n    4 | int g() { return z }\n");
 }
 
+TEST(CompilerCause, KeepsTheHintsOnWhatTheCompilerSays) {
+  const std::string log =
+      "hint: kernels are compiled without exceptions\ncandidate:3:1: error: exception handling disabled\n"
+      "    3 | throw 1;\n";
+  EXPECT_EQ(
+      compiler_cause(log, "a\nb\nthrow 1;\n"),
+      "hint: kernels are compiled without exceptions\ncandidate:3:1: error: exception handling disabled\n"
+      "    3 | throw 1;\n");
+}
+
 TEST(CompilerCause, UnderstandsNvrtc) {
   EXPECT_EQ(compiler_cause("kernel.cu(2): error: identifier \"q\" is undefined\n    q = 1;\n    ^\n",
                            "a\n  q = 1;\n"),

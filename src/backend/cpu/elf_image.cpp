@@ -29,12 +29,22 @@ Error refuse_ifunc(const std::string& what) {
                 "leave target_clones and ifunc out: code is compiled for this machine's processor");
 }
 
-Error refuse_import(const std::string& name) {
-  if (reaches_outside(name))
-    return refuse("forbidden_symbol",
-                  fmt::format("'{}' is not among the functions a candidate may call", name));
+Error refuse_forbidden(const std::string& name) {
+  return refuse("forbidden_symbol",
+                fmt::format("'{}' is not among the functions a candidate may call", name));
+}
+
+Error refuse_unknown(const std::string& name) {
   return refuse("unknown_function", fmt::format("'{}' is not among the functions a candidate may call", name),
                 "call C's mathematical functions, memcpy, memmove, memset and memcmp; write others out");
+}
+
+Error refuse_writable(std::uint64_t bytes) {
+  return refuse("writable_state",
+                fmt::format("{} bytes of variables that can be written; at most 1 MiB, for they are put back "
+                            "before every call",
+                            bytes),
+                "declare a [[scratch]] buffer in the plan and take it as an argument, or use local arrays");
 }
 
 /// Bounds-checked views into the file.
@@ -108,15 +118,18 @@ class ElfParser {
   }
 
   Status add_segment(const Elf64_Phdr& part) {
+    const bool writable = part.p_flags & PF_W, executable = part.p_flags & PF_X;
     if (part.p_offset > bytes_.size() || part.p_filesz > bytes_.size() - part.p_offset ||
-        part.p_filesz > part.p_memsz || part.p_vaddr > kMaxImageBytes || part.p_memsz > kMaxImageBytes)
-      return refuse("bad_elf", "a segment lies outside the file or is too large");
+        part.p_filesz > part.p_memsz)
+      return refuse("bad_elf", "a segment lies outside the file");
+    if (writable && !executable && part.p_memsz > kMaxImageBytes) return refuse_writable(part.p_memsz);
+    if (part.p_vaddr > kMaxImageBytes || part.p_memsz > kMaxImageBytes)
+      return refuse("bad_elf", "a segment has more than 64 MiB", "keep less than that in constants");
     if (!image_.segments.empty()) {
       const auto& last = image_.segments.back();
       if (part.p_vaddr / kPageBytes < (last.address + last.memory_bytes + kPageBytes - 1) / kPageBytes)
         return refuse("bad_elf", "segments overlap");
     }
-    const bool writable = part.p_flags & PF_W, executable = part.p_flags & PF_X;
     if (writable && executable) return refuse("writable_code", "a segment is writable and executable");
     image_.segments.push_back({part.p_offset, part.p_vaddr, part.p_filesz, part.p_memsz,
                                (part.p_flags & PF_R) != 0, writable, executable});
@@ -128,9 +141,7 @@ class ElfParser {
 
   Status check_writable() {
     image_.writable_bytes -= std::min(image_.writable_bytes, image_.relro_bytes);
-    if (image_.writable_bytes > kMaxWritableBytes)
-      return refuse("writable_state", fmt::format("{} bytes of writable globals; at most 1 MiB, use scratch",
-                                                  image_.writable_bytes));
+    if (image_.writable_bytes > kMaxWritableBytes) return refuse_writable(image_.writable_bytes);
     return Ok{};
   }
 
@@ -210,7 +221,8 @@ class ElfParser {
       return refuse("bad_elf", "no symbol hash table");
     if (counts[1] > 100'000) return refuse("bad_elf", "too many symbols");
     for (std::uint32_t i = 1; i < counts[1]; ++i) LATHE_CHECK_OK(read_symbol(i));
-    return Ok{};
+    // A forbidden one among them was told first.
+    return unknown_import_.empty() ? Status(Ok{}) : Status(refuse_unknown(unknown_import_));
   }
 
   Status read_symbol(std::uint32_t index) {
@@ -226,7 +238,9 @@ class ElfParser {
     if (type == STT_GNU_IFUNC) return refuse_ifunc(fmt::format("'{}'", name));
     if (type == STT_TLS) return refuse("thread_local", fmt::format("'{}' is thread-local", name));
     if (symbol.st_shndx == SHN_UNDEF) {
-      if (!std::ranges::binary_search(allowed_imports(), name)) return refuse_import(name);
+      if (reaches_outside(name)) return refuse_forbidden(name);
+      if (unknown_import_.empty() && !std::ranges::binary_search(allowed_imports(), name))
+        unknown_import_ = name;
       image_.imports.push_back(name);
     } else if (type == STT_FUNC) {
       const bool in_code =
@@ -290,6 +304,7 @@ class ElfParser {
   Elf64_Ehdr header_{};
   ElfImage image_;
   bool has_constructor_ = false;
+  std::string unknown_import_;
   std::vector<NamedSymbol> names_;
   std::uint64_t names_bytes_ = 0;
   std::uint64_t dynamic_address_ = 0, dynamic_bytes_ = 0, strings_ = 0, strings_bytes_ = 0, symbols_ = 0,

@@ -78,9 +78,31 @@ Result<BlockReply> decode_block_reply(std::string_view bytes);
 inline constexpr std::string_view kKill = "kill";
 
 enum class FaultPlace : std::uint32_t { kElsewhere, kInputs, kOutputs, kScratch };
-/// Exit codes of a block's child: 128 + signal after a fault, or the machine failed before the
-/// first call.
+/// What a fault looks like to the handler.
+enum class FaultKind : std::uint32_t {
+  kAccess,      ///< of memory that is not mapped, or read-only
+  kJump,        ///< to such memory
+  kStack,       ///< below the end of the stack
+  kMisaligned,  ///< an instruction that demands alignment
+  kBadAddress,  ///< not even the form of an address
+  kTrap,        ///< an instruction whose purpose is to fault
+  kInstruction  ///< one that this processor lacks
+};
+/// How a kernel ended its process itself.
+enum class SelfEnd : std::uint32_t {
+  kAssertion,
+  kAbort,
+  kTerminate,
+  kPureVirtual,
+  kOutOfRange,
+  kEmptyFunction,
+  kDelete
+};
+/// Exit codes of a block's child: 128 + signal after a fault, 16 + SelfEnd, or the machine failed
+/// before the first call.
 inline constexpr int kExitFault = 128;
+inline constexpr int kExitSelfEnd = 16;
+inline constexpr int kSelfEnds = 7;
 inline constexpr int kExitBeforeCalls = 3;
 
 /// The page shared by the broker and a block's child. The child may write anything into it, so to
@@ -92,9 +114,12 @@ struct Control {
   alignas(128) std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> counter_dirty;
   std::atomic<std::uint32_t> library_error;
-  std::atomic<std::uint32_t> fault_place;  ///< a FaultPlace; for messages only
+  // For messages only:
+  std::atomic<std::uint32_t> fault_kind;   ///< a FaultKind
+  std::atomic<std::uint32_t> fault_place;  ///< a FaultPlace
   std::atomic<std::uint32_t> fault_write;
-  std::atomic<std::uint64_t> fault_offset;  ///< inside the region
+  std::atomic<std::int64_t> fault_offset;  ///< from the region's start; elsewhere the address
+  std::atomic<std::uint32_t> assertion_line;
 };
 static_assert(sizeof(Control) <= 4096);
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/crash_text.h"
 #include "base/processors.h"
 
 namespace lathe {
@@ -194,7 +195,8 @@ BlockOutcome CpuSession::judge(const BlockRequest& request, const Wait& wait,
     return failed(BlockStatus::kInfra, "library_error", fmt::format("a library call returned {}", code));
   }
   if (control().counter_dirty.load() != 0)
-    return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
+    return failed(BlockStatus::kCrash, "counter_dirty",
+                  "a counter buffer was not zero after the call: a kernel must set it back to zero");
   if (std::any_of(wait.samples.begin(), wait.samples.end(),
                   [&](const auto& sample) { return changed(sample); }))
     return failed(BlockStatus::kTampered, "late_write",
@@ -213,61 +215,20 @@ BlockOutcome CpuSession::describe_death(const BlockRequest& request, const Wait&
     return failed(BlockStatus::kInfra, "not_ready", "the runner could not prepare a block");
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
     return failed(BlockStatus::kTampered, "forbidden_syscall", "the kernel made a system call");
-  if (WIFSIGNALED(status))
-    return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
-                  fmt::format("killed by signal {}", WTERMSIG(status)));
+  if (WIFSIGNALED(status)) return describe_signal(WTERMSIG(status));
   const int code = WEXITSTATUS(status);
-  if (code > protocol::kExitFault) return describe_fault(request, code - protocol::kExitFault);
+  if (code > protocol::kExitFault)
+    return describe_fault(control(), code - protocol::kExitFault, *workload_, request.trials);
+  if (code >= protocol::kExitSelfEnd && code < protocol::kExitSelfEnd + protocol::kSelfEnds)
+    return describe_self_end(control(), static_cast<protocol::SelfEnd>(code - protocol::kExitSelfEnd));
   return failed(BlockStatus::kTampered, "exit",
                 fmt::format("the kernel ended its process with code {}", code));
 }
 
-BlockOutcome CpuSession::describe_fault(const BlockRequest& request, int signal) const {
-  using protocol::FaultPlace;
-  const auto place = static_cast<FaultPlace>(control().fault_place.load());
-  const bool write = control().fault_write.load() != 0;
-  const char* const verb = write ? "wrote" : "read";
-  if (signal == SIGILL)
-    return failed(BlockStatus::kCrash, "illegal_instruction", "an instruction this machine does not have");
-  if (signal == SIGFPE)
-    return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
-  if (place == FaultPlace::kScratch)
-    return failed(BlockStatus::kCrash, write ? "oob_write" : "oob_read",
-                  fmt::format("{} past the end of a scratch buffer", verb));
-  const bool inputs = place == FaultPlace::kInputs;
-  const protocol::Region& region = inputs ? workload_->inputs() : workload_->outputs();
-  if ((!inputs && place != FaultPlace::kOutputs) || region.stride == 0)
-    return failed(BlockStatus::kCrash, "segfault", fmt::format("{} outside every buffer", verb));
-  const std::uint64_t trial = control().fault_offset.load() / region.stride;
-  if (std::none_of(request.trials.begin(), request.trials.end(),
-                   [&](int one) { return static_cast<std::uint64_t>(one) == trial; }))
-    return failed(BlockStatus::kTampered, "other_trial",
-                  fmt::format("{} the buffers of a trial outside its block", verb));
-  return describe_place(region, inputs, write);
-}
-
-BlockOutcome CpuSession::describe_place(const protocol::Region& region, bool inputs, bool write) const {
-  const std::uint64_t at = control().fault_offset.load() % region.stride;
-  std::size_t index = 0;
-  for (std::size_t i = 0; i < region.offsets.size(); ++i)
-    if (region.offsets[i] <= at) index = i;
-  if (index >= region.offsets.size()) return failed(BlockStatus::kCrash, "segfault", "outside every buffer");
-  const auto& spec = *workload_->task.spec;
-  const std::string& name = inputs ? spec.tensors[index].name : spec.outputs[index].name;
-  if (write && inputs && at >= region.offsets[index] && at < region.offsets[index] + region.sizes[index])
-    return failed(BlockStatus::kTampered, "input_written", fmt::format("wrote to the input '{}'", name));
-  return failed(
-      BlockStatus::kCrash, write ? "oob_write" : "oob_read",
-      fmt::format("{} {} bytes past the start of '{}', which has {}", write ? "wrote" : "read",
-                  static_cast<std::int64_t>(at - region.offsets[index]), name, region.sizes[index]));
-}
-
 void CpuSession::check_outputs(const BlockRequest& request, BlockOutcome& outcome) const {
   for (const int trial : request.trials) {
-    if (const int broken = workload_->broken_canary(trial); broken >= 0) {
-      outcome = failed(BlockStatus::kTampered, "redzone",
-                       fmt::format("wrote around the output '{}'",
-                                   workload_->task.spec->outputs[static_cast<std::size_t>(broken)].name));
+    if (const auto overrun = workload_->overrun(trial)) {
+      outcome = describe_overrun(*overrun, *workload_);
       return;
     }
     std::vector<std::span<const std::byte>> outputs;

@@ -90,8 +90,6 @@ class CpuSession final : public Session {
   BlockOutcome judge(const BlockRequest& request, const Wait& wait, const protocol::BlockReply& reply) const;
   BlockOutcome describe_death(const BlockRequest& request, const Wait& wait,
                               const protocol::BlockReply& reply) const;
-  BlockOutcome describe_fault(const BlockRequest& request, int signal) const;
-  BlockOutcome describe_place(const protocol::Region& region, bool inputs, bool write) const;
   void check_outputs(const BlockRequest& request, BlockOutcome& outcome) const;
 
   HelperProcess runner_;

@@ -117,12 +117,20 @@ std::vector<std::span<std::byte>> CpuWorkload::gaps(int trial) const {
   return found;
 }
 
-int CpuWorkload::broken_canary(int trial) const {
+std::optional<CpuWorkload::Overrun> CpuWorkload::overrun(int trial) const {
   const auto around = gaps(trial);
-  const auto broken = std::find_if(around.begin(), around.end(), [](const auto& gap) {
-    return std::any_of(gap.begin(), gap.end(), [](std::byte b) { return b != std::byte{kCanary}; });
-  });
-  return broken == around.end() ? -1 : static_cast<int>((broken - around.begin()) / 2);
+  const auto broken = [](std::byte canary) { return canary != std::byte{kCanary}; };
+  for (std::size_t i = 0; i < around.size(); ++i) {
+    const auto gap = around[i];
+    const int output = static_cast<int>(i / 2);
+    if (i % 2 == 1) {
+      if (const auto at = std::ranges::find_if(gap, broken); at != gap.end())
+        return Overrun{output, false, static_cast<std::size_t>(at - gap.begin())};
+    } else if (const auto at = std::find_if(gap.rbegin(), gap.rend(), broken); at != gap.rend()) {
+      return Overrun{output, true, static_cast<std::size_t>(at - gap.rbegin()) + 1};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace lathe

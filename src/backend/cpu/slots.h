@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -30,8 +31,13 @@ class CpuWorkload final : public Workload {
   /// canaries.
   void reset_outputs(int trial, std::uint8_t poison) const;
   std::span<const std::byte> output(int trial, int index) const;
-  /// The first output with an overwritten canary, or -1.
-  int broken_canary(int trial) const;
+  struct Overrun {
+    int output = 0;
+    bool before = false;  ///< its start; else past its end
+    std::size_t distance_bytes = 0;
+  };
+  /// The overwritten canary that is nearest to the first output that has one.
+  std::optional<Overrun> overrun(int trial) const;
 
  private:
   std::byte* output_at(int trial, int index) const;

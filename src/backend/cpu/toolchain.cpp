@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
 
+#include "backend/cpu/build_refusal.h"
 #include "backend/cpu/elf_image.h"
 #include "backend/cpu/protocol.h"
 #include "base/clock.h"
@@ -77,16 +77,8 @@ Status precompile(const std::string& include_folder, const std::string& staging)
   return log.ok() ? Status(Ok{}) : Status(log.error());
 }
 
-/// What a kernel that asks which processor it runs on is refused for: libgcc answers by a
-/// constructor. Whoever writes the words to be told so of another constructor is refused as well.
-Error dispatches(const Error& refusal) {
-  if (refusal.reason != "constructor") return refusal;
-  Error error = refusal;
-  error.reason = "cpu_dispatch";
-  error.message = "__builtin_cpu_supports needs code that runs when the object is loaded";
-  error.hint = "leave it out: code is compiled for this machine's processor";
-  return error;
-}
+/// g++ uses the precompiled header only if nothing but comments precedes the candidate's #include.
+std::string unit_of(const std::string& source) { return "#line 1 \"candidate\"\n" + source; }
 
 }  // namespace
 
@@ -119,27 +111,25 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
 
 Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
                                      const CancelToken& cancel) {
-  // g++ uses the precompiled header only if nothing but comments precedes the candidate's #include.
-  const std::string unit = "#line 1 \"candidate\"\n" + source;
   std::vector<std::string> defines;
   for (const auto& [name, value] : constants) defines.push_back(fmt::format("-D{}={}", name, value));
   const Digest key =
-      Hasher().add(version_).add(shop_->header_folder()).add(joined(defines)).add(unit).finish();
+      Hasher().add(version_).add(shop_->header_folder()).add(joined(defines)).add(unit_of(source)).finish();
   if (auto bytes = shop_->find(key); bytes && parse_elf(*bytes).ok()) {
     BuildResult hit{.ok = true};
     hit.artifact = {key, *std::move(bytes)};
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
     return hit;
   }
-  LATHE_TRY(BuildResult result, compile(unit, defines, cancel));
+  LATHE_TRY(BuildResult result, compile(source, defines, cancel));
   result.artifact.key = key;
   if (result.ok) shop_->publish(key, result.artifact.bytes);
   return result;
 }
 
-Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vector<std::string>& defines,
+Result<BuildResult> Toolchain::compile(const std::string& source, const std::vector<std::string>& defines,
                                        const CancelToken& cancel) {
-  protocol::CompileJob job{unit, kCompileFlags, timeout_seconds_};
+  protocol::CompileJob job{unit_of(source), kCompileFlags, timeout_seconds_};
   job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
   LATHE_TRY(CompiledObject object, shop_->run(std::move(job), cancel));
@@ -147,17 +137,17 @@ Result<BuildResult> Toolchain::compile(const std::string& unit, const std::vecto
   result.facts.log = std::move(object.reply.log);
   result.facts.seconds = object.reply.seconds;
   result.reason = object.reply.timed_out ? "compile_timeout" : "compile_error";
-  if (!object.reply.ok) return result;
+  if (!object.reply.ok) {
+    result.facts.log = hints_on_log(result.facts.log, source) + result.facts.log;
+    return result;
+  }
   result.artifact.bytes = std::move(object.bytes);
   const auto image = parse_elf(result.artifact.bytes);
   if (!image.ok()) {
-    const Error refusal =
-        unit.find("__builtin_cpu_") != std::string::npos ? dispatches(image.error()) : image.error();
-    result.reason = refusal.reason;
-    result.facts.log += refusal.message + "; " + refusal.hint;
-    constexpr std::array kInnocent = {"bad_elf", "cpu_dispatch", "ifunc", "unknown_function"};
-    const bool innocent = std::ranges::find(kInnocent, refusal.reason) != kInnocent.end();
-    result.outcome = innocent ? Outcome::kBuildFailed : Outcome::kTampered;
+    BuildRefusal refusal = explain_refusal(image.error(), result.artifact.bytes, source);
+    result.outcome = refusal.outcome;
+    result.reason = std::move(refusal.reason);
+    result.facts.log = refusal.text + "\n" + result.facts.log;
     return result;
   }
   result.ok = true;

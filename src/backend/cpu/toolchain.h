@@ -32,7 +32,7 @@ class Toolchain {
 
  private:
   explicit Toolchain(double timeout_seconds) : timeout_seconds_(timeout_seconds) {}
-  Result<BuildResult> compile(const std::string& unit, const std::vector<std::string>& defines,
+  Result<BuildResult> compile(const std::string& source, const std::vector<std::string>& defines,
                               const CancelToken& cancel);
 
   double timeout_seconds_;

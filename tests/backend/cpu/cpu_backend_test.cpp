@@ -282,14 +282,23 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   EXPECT_NE(outcome.detail.find("'y'"), std::string::npos) << outcome.detail;
 }
 
-TEST_F(CpuBackendTest, DetectsAWriteIntoTheGapBeforeTheGuardPage) {
+TEST_F(CpuBackendTest, DetectsAWriteIntoTheGapsAroundAnOutput) {
   const BlockOutcome outcome = run(R"(
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
   y[-1] = 0;
 })");
-  EXPECT_EQ(outcome.status, BlockStatus::kTampered);
-  EXPECT_EQ(outcome.reason, "redzone");
+  EXPECT_EQ(outcome.status, BlockStatus::kCrash);
+  EXPECT_EQ(outcome.reason, "oob_write");
+  EXPECT_NE(outcome.detail.find("bytes before the start of 'y'"), std::string::npos) << outcome.detail;
+  const BlockOutcome behind = run(R"(
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i <= end; ++i) y[i] = x[i] + x[i];
+})");
+  EXPECT_EQ(behind.status, BlockStatus::kCrash);
+  EXPECT_EQ(behind.reason, "oob_write");
+  EXPECT_NE(behind.detail.find("wrote 0 bytes past the end of 'y', which has 4000"), std::string::npos)
+      << behind.detail;
 }
 
 TEST_F(CpuBackendTest, RefusesAWriteToAnInput) {
@@ -297,8 +306,87 @@ TEST_F(CpuBackendTest, RefusesAWriteToAnInput) {
 extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
   const_cast<float*>(x)[3] = 0;
 })");
-  EXPECT_EQ(outcome.status, BlockStatus::kTampered);
+  EXPECT_EQ(outcome.status, BlockStatus::kCrash);
   EXPECT_EQ(outcome.reason, "input_written");
+  EXPECT_NE(outcome.detail.find("'x'"), std::string::npos) << outcome.detail;
+}
+
+/// A stride or a sign that is wrong leads far from a buffer, into what lies there by chance.
+TEST_F(CpuBackendTest, AnIndexThatIsWrongIsACrashThatNamesTheNearestBuffer) {
+  const auto outcome_of = [](const std::string& statement, std::vector<int> trials) {
+    return run("extern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {\n" +
+                   statement + "\n}",
+               5, std::move(trials));
+  };
+  struct Case {
+    const char* statement;
+    const char* reason;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{"y[0] = x[-60];", "oob_read", "before the start of 'x'"},
+        Case{"y[0] = x[-3000];", "oob_read", "12000 bytes before the start of 'x'"},
+        Case{"y[0] = x[1040];", "oob_read", "160 bytes past the end of 'x'"},
+        Case{"y[0] = x[1500];", "oob_read", "past the end of 'x', which has 4000"},
+        Case{"y[-3000] = 1;", "oob_write", "before the start of 'y'"},
+        Case{"y[9000] = 1;", "oob_write", "past the end of 'y'"},
+        Case{"y[-n * n * n] = 1;", "segfault", "wrote outside every buffer"},
+        Case{"y[n * n * n] = 1;", "segfault", "out of the address space"},
+        Case{"y[0] = *(const float*)(begin + 16);", "segfault", "read through a null pointer"}})
+    for (const int trial : {0, 3, 7}) {
+      const BlockOutcome outcome = outcome_of(one.statement, {trial});
+      if (outcome.status == BlockStatus::kOk) {
+        EXPECT_STREQ(one.statement, "y[0] = x[-60];") << "short of a page's start nothing is noticed";
+        continue;
+      }
+      EXPECT_EQ(outcome.status, BlockStatus::kCrash) << one.statement << trial << outcome.detail;
+      EXPECT_EQ(outcome.reason, one.reason) << one.statement << trial << outcome.detail;
+      EXPECT_NE(outcome.detail.find(one.says), std::string::npos) << one.statement << trial << outcome.detail;
+    }
+}
+
+TEST_F(CpuBackendTest, ACrashIsNamedForWhatItIs) {
+  const auto outcome_of = [](const std::string& before, const std::string& statement) {
+    return run(before +
+               "\nextern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) " +
+               "{\n" + statement + "\n}");
+  };
+  struct Case {
+    const char* before;
+    const char* statement;
+    const char* reason;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{"#include <stdlib.h>", "if (n > 0) abort();", "abort", "called abort()"},
+        Case{"#include <assert.h>", "assert(n < 0);", "assertion", "the assertion in line 10 failed"},
+        Case{"#include <exception>", "if (n > 0) std::terminate();", "abort", "std::terminate()"},
+        Case{"#include <array>", "std::array<float, 4> a{}; y[0] = a.at(n);", "abort", "at()"},
+        Case{"#include <functional>",
+             "std::function<float(float)> g; asm(\"\" : : \"r\"(&g) : \"memory\"); y[0] = g(1);", "abort",
+             "empty std::function"},
+        Case{"", "if (n > 0) __builtin_trap();", "trap", "__builtin_trap()"},
+        Case{"", "volatile int64_t zero = 0; y[0] = n / zero;", "arithmetic", "by zero"},
+        Case{"#include <immintrin.h>", "_mm256_store_ps(y + 1, _mm256_setzero_ps());", "misaligned",
+             "storeu"},
+        Case{"#include <immintrin.h>", "__m128 v = _mm_load_ps(x + 1); asm volatile(\"\" : : \"x\"(v));",
+             "misaligned", "loadu"},
+        Case{"", "y[0] = *(const volatile float*)(0x123456789abcdef0 + n);", "segfault",
+             "out of the address space"},
+        Case{"", "void (*volatile g)() = nullptr; g();", "segfault", "a pointer to none"},
+        Case{"__attribute__((noinline)) int64_t deep(int64_t i) { volatile int64_t a[64]; a[i % 64] = i; "
+             "return "
+             "deep(i + 1) + a[0]; }",
+             "y[0] = deep(n);", "stack_overflow", "recursion"},
+        Case{"", "volatile float big[8 << 20]; for (int64_t i = 0; i < 8 << 20; ++i) big[i] = i;",
+             "stack_overflow", "large local arrays"},
+        Case{"#include <alloca.h>", "volatile float* p = (float*)alloca(n << 20); p[0] = 1; p[n] = 2;",
+             "stack_overflow", "alloca()"}}) {
+    const BlockOutcome outcome = outcome_of(one.before, one.statement);
+    EXPECT_EQ(outcome.status, BlockStatus::kCrash) << one.statement << outcome.reason << outcome.detail;
+    EXPECT_EQ(outcome.reason, one.reason) << one.statement << outcome.detail;
+    EXPECT_NE(outcome.detail.find(one.says), std::string::npos) << one.statement << outcome.detail;
+  }
 }
 
 TEST_F(CpuBackendTest, KillsAKernelThatNeverFinishes) {
@@ -379,6 +467,136 @@ TEST_F(CpuBackendTest, WhatOneSlipsIntoIsABuildFailureThatSaysWhatToWrite) {
   const auto opens =
       build("extern \"C\" void* dlopen(const char*, int); extern \"C\" void f() { dlopen(\"\", 1); }");
   EXPECT_EQ(opens->outcome, Outcome::kTampered);
+}
+
+TEST_F(CpuBackendTest, WhatKernelsDoElsewhereIsABuildFailureThatNamesLineAndRemedy) {
+  struct Case {
+    std::string body;
+    const char* reason;
+    std::vector<const char*> says;
+  };
+  const std::string kernel =
+      "\nextern \"C\" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) ";
+  const auto with = [&](const char* block) { return kernel + block; };
+  const std::vector<Case> cases = {
+      {"static float buffer[1 << 20];" +
+           with("{ buffer[n] = x[0]; asm(\"\" : : \"r\"(buffer) : \"memory\"); }"),
+       "writable_state",
+       {"'buffer' (line 8) has 4194304 bytes", "[[scratch]]"}},
+      {"namespace big { float buffer[16 << 20]; }" + with("{ big::buffer[n] = x[0]; }"),
+       "writable_state",
+       {"'buffer' (line 8) has 67108864 bytes", "[[scratch]]"}},
+      {"static thread_local float kept[256];" + with("{ kept[n % 256] = x[0]; y[0] = kept[end % 256]; }"),
+       "thread_local",
+       {"'kept' (line 8) is thread_local", "local array"}},
+      {"#include <array>\nstatic float made(int i) { volatile float v = i; return v; }\n"
+       "static const auto table = [] { std::array<float, 64> t{}; for (int i = 0; i < 64; ++i) t[i] = "
+       "made(i); return t; }();" +
+           with("{ for (int64_t i = begin; i < end; ++i) y[i] = table[i % 64]; }"),
+       "constructor",
+       {"'table' (line 10) is initialised by code", "constexpr"}},
+      {"#include <vector>" +
+           with("{ std::vector<float> v(n); y[0] = v[n - 1]; v.push_back(y[1]); y[2] = v[n]; }"),
+       "unknown_function",
+       {"the heap (line 9)", "[[scratch]]"}},
+      {"#include <string>" +
+           with("{ std::string s(n, 'a'); asm(\"\" : : \"r\"(&s) : \"memory\"); y[0] = s.size(); }"),
+       "unknown_function",
+       {"the heap (line 9)"}},
+      {"#include <stdlib.h>" +
+           with("{ float* p = (float*)malloc(n); asm(\"\" : \"+r\"(p)); y[0] = p[0]; free(p); }"),
+       "unknown_function",
+       {"the heap (line 9)"}},
+      {"#include <stdio.h>" + with("{ printf(\"%f\", x[0]); }"),
+       "unknown_function",
+       {"something is printed (line 9): leave it out"}},
+      {"#include <omp.h>" + with("{ y[0] = omp_get_thread_num(); }"),
+       "unknown_function",
+       {"OpenMP's library is called (line 9)", "begin and end"}},
+      {"#include <thread>" + with("{ std::thread t([&] { y[0] = 1; }); t.join(); }"),
+       "unknown_function",
+       {"threads are started", "(line 9)", "begin and end"}},
+      {"extern \"C\" int pthread_create(void*, void*, void*, void*);" +
+           with("{ pthread_create(0, 0, 0, y); }"),
+       "unknown_function",
+       {"threads are started"}},
+      {"#include <stdlib.h>\n#include <time.h>" + with("{ srand(time(nullptr)); y[0] = rand(); }"),
+       "unknown_function",
+       {"random numbers of the system's are drawn (line 10)", "the clock or the environment is read"}},
+      {"float helper(float);" + with("{ y[0] = helper(x[0]); }"),
+       "unknown_function",
+       {"'helper' (line 8) is called and not defined"}},
+      {with("{ if (n < 0) throw 1; }"),
+       "compile_error",
+       {"hint: kernels are compiled without exceptions", "(line 9)"}},
+      {"#include <iostream>" + with("{ y[0] = 1; }"),
+       "compile_error",
+       {"hint: the #include in line 8", "standard streams", "<algorithm>"}},
+      {"#include <bits/stdc++.h>" + with("{ y[0] = std::max(x[0], x[1]); }"),
+       "compile_error",
+       {"hint: the #include in line 8"}},
+      {"#include <vector>\nstatic std::vector<float> kept(64);" + with("{ y[0] = kept[n % 64]; }"),
+       "compile_error",
+       {"hint: a static variable (line 9) has a destructor", "[[scratch]]"}},
+      {"#include <immintrin.h>" + with("{ _mm256_storeu_ps(y, _mm256_exp_ps(_mm256_loadu_ps(x))); }"),
+       "compile_error",
+       {"hint: ", "SVML", "lathe::exp()"}},
+      {"#include <algorithm>\n#include <execution>" +
+           with("{ std::transform(std::execution::par_unseq, x, x + n, y, [](float v) { return v; }); }"),
+       "compile_error",
+       {"hint: std::execution's policies"}},
+      {"#include <Eigen/Dense>" + with("{}"), "compile_error", {"hint: a kernel may include"}}};
+  for (const auto& [body, reason, says] : cases) {
+    const auto built = build(body);
+    ASSERT_TRUE(built.ok()) << built.error().to_string();
+    EXPECT_FALSE(built->ok) << body;
+    EXPECT_EQ(built->outcome, Outcome::kBuildFailed) << body << built->reason;
+    EXPECT_EQ(built->reason, reason) << body << built->facts.log;
+    for (const char* words : says)
+      EXPECT_NE(built->facts.log.find(words), std::string::npos) << body << "\n" << built->facts.log;
+  }
+}
+
+TEST_F(CpuBackendTest, WhatNobodyWritesByMistakeIsTampering) {
+  for (const char* body :
+       {"static float t[4]; __attribute__((constructor)) static void fill() { asm volatile(\"\"); t[0] = 1; "
+        "} "
+        "extern \"C\" void f() {}",
+        "extern \"C\" void early() {} asm(\".pushsection .init_array,\\\"aw\\\"\\n.quad "
+        "early\\n.popsection\");",
+        "extern \"C\" int aaa(), system(const char*), zzz(); extern \"C\" void f() { aaa(); "
+        "system(\"true\"); zzz(); }",
+        "extern \"C\" void cblas_sgemm(); extern \"C\" void f() { cblas_sgemm(); }"}) {
+    const auto built = build(body);
+    ASSERT_TRUE(built.ok()) << built.error().to_string();
+    EXPECT_EQ(built->outcome, Outcome::kTampered) << body << built->reason << built->facts.log;
+  }
+}
+
+TEST_F(CpuBackendTest, RunsWhatHonestClassesAreMadeOf) {
+  const BlockOutcome outcome = run(R"(
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+struct Shape { virtual float of(float x) const = 0; virtual ~Shape() {} };
+struct Twice final : Shape { float of(float x) const override { return x + x; } };
+struct Table { float zero[64]; Table() { for (float& z : zero) { volatile float v = 0; z = v; } } };
+static float work[1000];
+extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
+  static const Table table;
+  const Twice twice;
+  const Shape* volatile shape = &twice;
+  const std::function<float(float)> add = [&](float v) { return v + table.zero[n % 64]; };
+  std::array<float, 8> zeros{};
+  std::sort(zeros.begin(), zeros.end());
+  const std::optional<float> maybe = n > 0 ? std::optional<float>(0) : std::nullopt;
+  for (int64_t i = begin; i < end; ++i) work[i] = shape->of(x[i]);
+  for (int64_t i = begin; i < end; ++i) y[i] = add(work[i]) + zeros.at(static_cast<size_t>(i) % 8) + maybe.value();
+})");
+  ASSERT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
+  for (const auto& trial : outcome.outputs)
+    EXPECT_TRUE(trial[0].pass) << trial[0].got << " for " << trial[0].want;
 }
 
 TEST_F(CpuBackendTest, RunsWhatHonestKernelsAreMadeOf) {

@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/imports.h"
+#include "backend/cpu/runner/fault_report.h"
+
 namespace lathe {
 namespace {
 
-/// What an assertion ends in: a crash, and no message.
-[[noreturn]] void trap() { __builtin_trap(); }
-
 /// 0 for a function that this machine's C library lacks.
 std::uint64_t address_of(const std::string& import) {
-  if (import == "abort" || import == "__assert_fail") return reinterpret_cast<std::uint64_t>(&trap);
+  if (const auto end = ending_of(import)) return address_of_ending(*end);
   return reinterpret_cast<std::uint64_t>(::dlsym(RTLD_DEFAULT, import.c_str()));
 }
 

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "backend/cpu/runner/fault_report.h"
 #include "base/processors.h"
 
 namespace lathe {
@@ -11,6 +12,7 @@ ThreadTeam::ThreadTeam(int threads, const std::vector<std::int32_t>& cpus) : thr
   for (int self = 1; self < threads; ++self)
     workers_.emplace_back([this, self, cpus] {
       if (!cpus.empty()) keep_thread_on({&cpus[static_cast<std::size_t>(self) % cpus.size()], 1});
+      report_faults_of_thread();
       started_.fetch_add(1, std::memory_order_release);
       work(self);
     });

@@ -23,6 +23,8 @@
 namespace lathe {
 namespace {
 
+constexpr std::size_t kGapBytes = 1 << 20;
+
 Result<Mapping> map_scratch(std::uint64_t bytes) {
   const std::size_t size = round_to_pages(bytes) + kPageBytes;
   void* at =
@@ -68,8 +70,11 @@ Result<Zygote> Zygote::load(protocol::Load load, std::vector<UniqueFd> fds, cons
   // Keeps this process from waiting for a processor on which its children spin.
   keep_thread_on(processors_besides(usable_processors(), zygote.load_.cpus));
   LATHE_TRY(zygote.control_, map_shared(fds[0], kPageBytes, true));
+  LATHE_TRY(zygote.gaps_[0], reserve_addresses(kGapBytes));
   LATHE_TRY(zygote.inputs_, reserve_addresses(zygote.load_.inputs.total_bytes));
+  LATHE_TRY(zygote.gaps_[1], reserve_addresses(kGapBytes));
   LATHE_TRY(zygote.outputs_, reserve_addresses(zygote.load_.outputs.total_bytes));
+  LATHE_TRY(zygote.gaps_[2], reserve_addresses(kGapBytes));
   zygote.inputs_fd_ = std::move(fds[1]);
   zygote.outputs_fd_ = std::move(fds[2]);
   for (const protocol::Scratch& scratch : zygote.load_.scratch) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,8 @@ class Zygote {
   const LockDown* lock_down_ = nullptr;
   UniqueFd inputs_fd_, outputs_fd_;
   Mapping control_;
-  Mapping inputs_, outputs_;  ///< reserved addresses, at which a block's child maps its own trials
+  Mapping inputs_, outputs_;     ///< reserved addresses, at which a block's child maps its own trials
+  std::array<Mapping, 3> gaps_;  ///< around them, so that what is a little off is told whose it is
   std::vector<Mapping> scratch_;
   std::shared_ptr<const LoadedImage> image_;
   const VendorLibrary* vendor_ = nullptr;
