@@ -62,16 +62,16 @@ struct PoolText {
   const char* clipped_mean;  ///< over what of the window lies within the padding
 };
 
-constexpr PoolText kPoolOfVectors = {
-    kPool,
-    Elements::kVectors,
-    "f32v counted(0.0f);",
-    "acc = select(in, max(acc, $value), acc);",
-    "acc = acc + $value;",
-    "counted = counted + select(in, f32v(1.0f), f32v(0.0f));",
-    "acc / (lathe::min($kernel_width.0f, static_cast<float>($behind) - "
-    "(f32v(static_cast<float>(j)) + lane_index()) * $stride_width.0f) * "
-    "static_cast<float>(lathe::min<int64_t>($kernel_height, $below - oh * $stride_height)))"};
+constexpr PoolText kPoolOfVectors = {kPool,
+                                     Elements::kVectors,
+                                     "f32v counted(0.0f);",
+                                     "acc = select(in, max(acc, $value), acc);",
+                                     "acc = acc + $value;",
+                                     "counted = counted + select(in, f32v(1.0f), f32v(0.0f));",
+                                     "acc / (lathe::min($kernel_width.0f, static_cast<float>($behind) - "
+                                     "(f32v(static_cast<float>(j)) + lane_index()) * $stride_width.0f) * "
+                                     "static_cast<float>($below - oh * $stride_height < $kernel_height ? "
+                                     "$below - oh * $stride_height : $kernel_height))"};
 constexpr PoolText kPoolOfElements = {
     kPoolShort,
     Elements::kScalars,
@@ -79,8 +79,10 @@ constexpr PoolText kPoolOfElements = {
     "acc = max(acc, tap);",
     "acc = acc + tap;",
     "counted = counted + 1.0f;",
-    "acc / static_cast<float>(lathe::min<int64_t>($kernel_height, $below - oh * $stride_height) * "
-    "lathe::min<int64_t>($kernel_width, $behind - j * $stride_width))"};
+    "acc / static_cast<float>(($below - oh * $stride_height < $kernel_height ? $below - oh * $stride_height "
+    ": "
+    "$kernel_height) * ($behind - j * $stride_width < $kernel_width ? $behind - j * $stride_width : "
+    "$kernel_width))"};
 
 /// Whether rows are so short that vectors would hold little of them.
 bool by_element(const Site& site, const Expr& columns) {
