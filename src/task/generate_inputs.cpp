@@ -5,7 +5,7 @@
 #include <set>
 
 #include "task/fill_tensor.h"
-#include "task/ops/telling.h"
+#include "task/telling.h"
 
 namespace lathe {
 namespace {

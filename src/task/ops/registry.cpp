@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "task/ops/factories.h"
-#include "task/ops/telling.h"
+#include "task/telling.h"
 
 namespace lathe {
 namespace {

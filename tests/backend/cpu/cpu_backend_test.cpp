@@ -167,10 +167,12 @@ TEST_F(CpuBackendTest, ABlockSharesItsControlPageAndItsOwnOutputsAndNothingElse)
       "{ for (volatile int64_t i = 0;;) i = i + 1; }";
   std::jthread block([&] { EXPECT_EQ(run(spins, 3, {2, 5}).status, BlockStatus::kTimeout); });
   std::multiset<std::string> names;
-  for (int attempt = 0; names.empty() && attempt < 3000; ++attempt) {
+  for (int attempt = 0; names.empty() && attempt < 20000; ++attempt) {
     names = shared_writable_of_block_child();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may still have been mapping them
+  names = shared_writable_of_block_child();
   EXPECT_EQ(names, (std::multiset<std::string>{"/memfd:control", "/memfd:outputs", "/memfd:outputs"}));
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "task/ops/telling.h"
+#include "task/telling.h"
 #include "tests/task/ops/harness.h"
 
 namespace lathe {
