@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "bench/serve/fake_verdict.h"
 #include "gym/gym.h"
+#include "gym/version.h"
 #include "serve/worker.h"
 #include "serve/worker_pool.h"
 

@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "cli/worker_programs.h"
 #include "gym/gym.h"
+#include "gym/version.h"
 #include "serve/api.h"
 #include "serve/kernelgym/adapter.h"
 #include "serve/memory_queue.h"

@@ -17,6 +17,7 @@
 #include "cli/verbs.h"
 #include "cli/worker_programs.h"
 #include "gym/gym.h"
+#include "gym/version.h"
 #include "serve/remote_front_end.h"
 #include "serve/worker.h"
 #include "serve/worker_pool.h"

@@ -12,9 +12,6 @@
 
 namespace lathe {
 
-/// Changes with everything that may give an equal candidate another verdict.
-inline constexpr const char* kGymVersion = "11";
-
 struct GymOptions {
   /// Draws hidden shapes, inputs and checked places; never stored or shown.
   Seed secret = Seed::from_system();

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "gym/cancellable.h"
 #include "gym/profile_stage.h"
+#include "gym/version.h"
 
 namespace lathe {
 namespace {
@@ -259,7 +260,9 @@ bool TaskBench::control_runs(const Scope& scope, const Seed& secret) const {
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   const Anchor& naive = anchors_.front().front();
   const Workload& workload = *shapes_.front().verify;
-  const auto session = scope.backend.open(naive.candidate, naive.artifact, shapes_.front().verify, {});
+  // In a process that must still be made, as the candidate's: one that is kept needs no more memory.
+  const auto session =
+      scope.backend.open(naive.candidate, naive.artifact, shapes_.front().verify, {Runner::kFresh});
   if (!session.ok()) return false;
   BlockRequest request;
   request.trials = {0};

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "bench/serve/http_client.h"
+#include "gym/version.h"
 #include "record/json.h"
 #include "serve/remote_message.h"
 #include "tests/serve/service_here.h"

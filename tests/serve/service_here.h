@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gym/gym.h"
+#include "gym/version.h"
 #include "serve/api.h"
 #include "serve/memory_queue.h"
 #include "serve/sqlite_ledger.h"

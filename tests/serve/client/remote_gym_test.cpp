@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "baseline/baseline.h"
+#include "gym/version.h"
 #include "record/json.h"
 #include "serve/tokens.h"
 #include "tests/serve/service_here.h"

@@ -9,6 +9,7 @@
 
 #include "bench/serve/http_client.h"
 #include "candidate/candidate.h"
+#include "gym/version.h"
 #include "serve/kernelgym/request.h"
 #include "serve/kernelgym/response.h"
 #include "task/task_text.h"

@@ -391,6 +391,9 @@ TEST(ProductBound, IsInfiniteWhereFactorsOverflowAndTheProductDoesNot) {
   const Value overflowing = evaluate(running_product(6), in, Numerics{});
   EXPECT_TRUE(std::isfinite(overflowing.err[3])) << "the product itself is infinite in fp32";
   EXPECT_TRUE(std::isinf(overflowing.err[5])) << "which a running product stays";
+  in[0].data = {0x1p100, 0x1p30, 0x1.8p-3, 1, 1, 1};
+  const Value near_the_end = evaluate(running_product(6), in, Numerics{});
+  EXPECT_TRUE(std::isinf(near_the_end.err[2])) << "0x1.8p127 is finite, what was before it is not";
 }
 
 TEST(ProductBound, CoversNeighboursThatUnderflowTogether) {

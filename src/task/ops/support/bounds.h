@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -116,8 +117,9 @@ struct ProductBound {
   /// product does not, nothing is known of it: infinity times zero is no number.
   double total(const Numerics& numerics) const {
     if (numerics.unit_roundoff == 0) return propagated;
-    const double largest = numerics.unit_roundoff < 0x1p-50 ? 0x1p1023 : 0x1p127;
-    if (std::fabs(product) < largest && longest_run >= largest) return INFINITY;
+    const bool wide = numerics.unit_roundoff < 0x1p-50;
+    const double largest = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+    if (std::fabs(product) <= largest && longest_run >= largest / 2) return INFINITY;
     return propagated + sum_error(numerics, count, std::fabs(product)) +
            count * numerics.underflow * (least_run < numerics.underflow ? prefix * run : 1);
   }
