@@ -229,6 +229,16 @@ TEST_F(GymTest, AMachineThatFailsWithTheNaiveBuildTooHasNoVerdict) {
   EXPECT_EQ(verdict->reason, "runner_lost");
 }
 
+TEST_F(GymTest, AFullDeviceIsNoCandidatesFault) {
+  backend_.script("candidate", timed(2000));
+  const auto gym = connect();
+  ASSERT_TRUE(gym->baselines(shared_twice_task(), {}).ok());
+  backend_.set_full();
+  const auto verdict = evaluate_alone(*gym.client, request("candidate", Depth::kVerify));
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ(verdict->outcome, Outcome::kInfra) << verdict->detail;
+}
+
 TEST_F(GymTest, AnAnchorThatFailsIsTheMachinesFault) {
   backend_.script("candidate", timed(2000));
   const auto gym = connect();

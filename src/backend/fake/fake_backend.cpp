@@ -199,6 +199,8 @@ Result<std::unique_ptr<Session>> FakeBackend::open(const Candidate& candidate, c
                                                    std::shared_ptr<const Workload> workload, Runner runner) {
   {
     std::lock_guard lock(mutex_);
+    const bool kept = runner.process != Runner::kFresh && evaluations_.contains(candidate.name);
+    if (full_ && !kept) return Error{ErrorCode::kUnavailable, "no memory for a process"};
     evaluations_[candidate.name].insert(runner.evaluation);
   }
   LATHE_TRY(const LaunchProgram program, compile_plan(candidate, workload->task, device_.facts));

@@ -62,6 +62,9 @@ class FakeBackend final : public Backend {
   /// Memory of its own, of which each workload takes one byte.
   void set_memory(std::int64_t bytes) { device_.memory_bytes = bytes; }
 
+  /// From now on there is no room for another process: whom none served before gets none.
+  void set_full() { full_ = true; }
+
   /// The evaluations for which sessions of it were opened: Runner::evaluation.
   std::set<std::uint64_t> evaluations_of(const std::string& candidate) const;
 
@@ -100,6 +103,7 @@ class FakeBackend final : public Backend {
   std::map<std::string, FakeKernel> kernels_;
   std::map<std::string, std::int64_t> blocks_, sessions_;
   std::map<std::string, std::set<std::uint64_t>> evaluations_;
+  std::atomic<bool> full_{false};
 };
 
 }  // namespace lathe

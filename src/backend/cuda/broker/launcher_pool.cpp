@@ -8,7 +8,7 @@ namespace lathe::cuda {
 namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
-constexpr std::size_t kSpareLaunchers = 6;
+constexpr std::size_t kMostSpareLaunchers = 6;
 // A quarter of the device's memory is for contexts that are kept.
 constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48;
 constexpr std::int64_t kBytesOfContext = 640 << 20;
@@ -28,12 +28,13 @@ SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> arg
       args_(std::move(args)),
       environment_(std::move(environment)),
       keeper_(std::move(keeper)),
+      most_spares_(kMostSpareLaunchers),
       most_used_(launchers_worth_keeping(keeper_->facts())) {}
 
 Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));
   std::lock_guard lock(mutex_);
-  return fill_up(kSpareLaunchers);
+  return fill_up(most_spares_);
 }
 
 /// The one with that load; else the longest unused one: loading another takes a fifth of the time
@@ -62,7 +63,7 @@ Result<LoadedLauncher> SpareLaunchers::take(const LauncherOwner& owner, const Di
   LATHE_CHECK_OK(fill_up(1));
   LoadedLauncher launcher{std::move(spares_.front())};
   spares_.pop_front();
-  (void)fill_up(kSpareLaunchers);  // whoever finds none is told why
+  (void)fill_up(most_spares_);  // whoever finds none is told why
   return launcher;
 }
 
@@ -72,6 +73,17 @@ void SpareLaunchers::give_back(const LauncherOwner& owner, LoadedLauncher launch
   if (used_.size() <= most_used_) return;
   begin_to_end(std::move(used_.front().second));
   used_.pop_front();
+}
+
+void SpareLaunchers::make_room() {
+  std::lock_guard lock(mutex_);
+  for (HelperProcess& spare : spares_) spare.begin_kill();
+  for (Used& used : used_) used.second.process.begin_kill();
+  spares_.clear();
+  used_.clear();
+  ending_.clear();
+  most_spares_ = std::max<std::size_t>(1, most_spares_ / 2);
+  most_used_ = std::max<std::size_t>(1, most_used_ / 2);
 }
 
 void SpareLaunchers::end(const std::string& candidate) {

@@ -55,6 +55,8 @@ class LauncherPool {
   virtual Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) = 0;
   /// Of a session that ends with its context whole.
   virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
+  /// Ends all that nobody uses, waits until their memory is free, and keeps half as many from now on.
+  virtual void make_room() = 0;
 };
 
 /// Spare launchers, whose contexts are made and warmed while others work, and those that candidates
@@ -68,6 +70,7 @@ class SpareLaunchers final : public LauncherPool {
 
   Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) override;
   void give_back(const LauncherOwner& owner, LoadedLauncher launcher) override;
+  void make_room() override;
   /// Ends what the candidate has given back, without waiting for the driver to free what it had.
   void end(const std::string& candidate);
 
@@ -81,9 +84,9 @@ class SpareLaunchers final : public LauncherPool {
   std::string program_;
   std::vector<std::string> args_, environment_;
   std::shared_ptr<const KeeperClient> keeper_;
-  const std::size_t most_used_;
   UniqueFd scrubber_;
   std::mutex mutex_;
+  std::size_t most_spares_, most_used_;
   std::uint64_t generation_ = 0;
   std::deque<HelperProcess> spares_;
   std::deque<Used> used_;              ///< longest unused first

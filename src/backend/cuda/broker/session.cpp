@@ -84,6 +84,13 @@ Status CudaSession::start() {
                          .add(std::to_string(generation_))
                          .add(std::to_string(bank_.index()))
                          .finish();
+  Status loaded = load_into_launcher(payload, own);
+  if (loaded.ok() || loaded.error().reason != kDeviceMemory) return loaded;
+  options_.launchers->make_room();
+  return load_into_launcher(payload, own);
+}
+
+Status CudaSession::load_into_launcher(const std::string& payload, const Digest& own) {
   LATHE_TRY(LoadedLauncher launcher, options_.launchers->take({options_.candidate, options_.runner}, own));
   auto& loads = launcher.loads;
   if (const auto known = std::ranges::find(loads, own, &LoadedLauncher::Loaded::digest);

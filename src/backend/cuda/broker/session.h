@@ -54,6 +54,7 @@ class CudaSession final : public Session {
   Control& control() const { return *reinterpret_cast<Control*>(launcher_->loads.back().control.data()); }
   void clear_control() const { std::memset(launcher_->loads.back().control.data(), 0, kPageBytes); }
   Status start();
+  Status load_into_launcher(const std::string& payload, const Digest& own);
   Result<LoadedLauncher::Loaded> load(LoadedLauncher& launcher, const std::string& payload) const;
   LoadOrder make_room(LoadedLauncher& launcher, std::uint64_t device_bytes) const;
   bool answered() const;  ///< the launcher has something to say, or is gone

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "backend/cuda/wire/protocol.h"
 #include "base/symbol_binder.h"
 
 namespace lathe::cuda {
@@ -104,8 +105,10 @@ Status check(Code code, const char* what) {
   if (code == 0) return Ok{};
   const char* name = nullptr;
   if (const auto bound = driver(); bound.ok()) (*bound)->error_name(code, &name);
-  return Error{ErrorCode::kUnavailable,
-               fmt::format("{}: {}", what, name ? name : std::to_string(code).c_str())};
+  constexpr Code kOutOfMemory = 2;
+  const std::string text = fmt::format("{}: {}", what, name ? name : std::to_string(code).c_str());
+  if (code != kOutOfMemory) return Error{ErrorCode::kUnavailable, text};
+  return Error{ErrorCode::kUnavailable, text, "free memory of this GPU", {}, kDeviceMemory};
 }
 
 }  // namespace lathe::cuda

@@ -110,8 +110,10 @@ Status Launcher::load_module() {
   functions_.clear();
   if (const Status loaded =
           check(driver_->module_load(&module_, image_.data()), "the driver refuses the cubin");
-      !loaded.ok())
+      !loaded.ok()) {
+    if (loaded.error().reason == kDeviceMemory) return loaded;
     return refused("bad_cubin", loaded.error().message);
+  }
   for (const Step& step : load_.steps) {
     if (step.is_node) continue;
     Function& function = functions_[step.kernel];

@@ -168,6 +168,9 @@ struct Step {
   std::vector<Arg> args;
 };
 
+/// Error::reason where the device has no memory left.
+inline constexpr const char* kDeviceMemory = "device_memory";
+
 /// A launcher's first frame: it comes with the cubin of kScrubKernel, and is not answered.
 inline constexpr std::string_view kWarmFrame = "warm";
 
