@@ -260,7 +260,8 @@ bool TaskBench::control_runs(const Scope& scope, const Seed& secret) const {
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
   const Anchor& naive = anchors_.front().front();
   const Workload& workload = *shapes_.front().verify;
-  // In a process that must still be made, as the candidate's: one that is kept needs no more memory.
+  // In a process that must still be made, as the candidate's: one that is kept needs no more
+  // memory.
   const auto session =
       scope.backend.open(naive.candidate, naive.artifact, shapes_.front().verify, {Runner::kFresh});
   if (!session.ok()) return false;

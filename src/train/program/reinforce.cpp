@@ -68,8 +68,8 @@ Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedMod
   return LmActor::create(std::move(tasks), std::move(made), std::move(opened.coding), options);
 }
 
-/// The lane of the model's GPU, which a gym on this machine shares by the GPU's UUID. Null where the
-/// model computes on a processor, whose timings it would disturb at every moment, and where
+/// The lane of the model's GPU, which a gym on this machine shares by the GPU's UUID. Null where
+/// the model computes on a processor, whose timings it would disturb at every moment, and where
 /// processes cannot take turns.
 std::shared_ptr<DeviceLane> lane_of(const Placement& placement) {
   if (!placement.decoder.device.is_cuda()) return nullptr;
