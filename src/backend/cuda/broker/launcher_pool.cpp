@@ -75,7 +75,7 @@ void SpareLaunchers::give_back(const LauncherOwner& owner, LoadedLauncher launch
   used_.pop_front();
 }
 
-void SpareLaunchers::make_room() {
+void SpareLaunchers::end_idle() {
   std::lock_guard lock(mutex_);
   for (HelperProcess& spare : spares_) spare.begin_kill();
   for (Used& used : used_) used.second.process.begin_kill();

@@ -57,7 +57,7 @@ class LauncherPool {
   virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
   /// Ends all that nobody uses, waits until their memory is free, and keeps half as many from now
   /// on.
-  virtual void make_room() = 0;
+  virtual void end_idle() = 0;
 };
 
 /// Spare launchers, whose contexts are made and warmed while others work, and those that candidates
@@ -71,7 +71,7 @@ class SpareLaunchers final : public LauncherPool {
 
   Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) override;
   void give_back(const LauncherOwner& owner, LoadedLauncher launcher) override;
-  void make_room() override;
+  void end_idle() override;
   /// Ends what the candidate has given back, without waiting for the driver to free what it had.
   void end(const std::string& candidate);
 

@@ -86,7 +86,7 @@ Status CudaSession::start() {
                          .finish();
   Status loaded = load_into_launcher(payload, own);
   if (loaded.ok() || loaded.error().reason != kDeviceMemory) return loaded;
-  options_.launchers->make_room();
+  options_.launchers->end_idle();
   return load_into_launcher(payload, own);
 }
 
