@@ -3,12 +3,12 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <string>
 #include <string_view>
 
+#include "base/gpu_uuid.h"
 #include "sandbox/process.h"
 
 namespace lathe::train {
@@ -41,11 +41,7 @@ Result<std::string> uuid_of_gpu() {
   const auto read = reinterpret_cast<bool (*)(char*)>(uuid);
   std::array<char, 16> bytes{};
   if (!read(bytes.data())) return Error{ErrorCode::kUnavailable, "the GPU does not tell its UUID"};
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    text += fmt::format("{}{:02x}", i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "",
-                        static_cast<unsigned char>(bytes[i]));
-  return text;
+  return gpu_uuid_text({bytes.data(), bytes.size()});
 }
 
 }  // namespace lathe::train

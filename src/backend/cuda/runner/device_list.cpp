@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/gpu_uuid.h"
+
 namespace lathe::cuda {
 namespace {
 
@@ -34,7 +36,7 @@ Result<ListedDevice> describe_device(const Driver& driver, int device) {
     return value;
   };
   return ListedDevice{
-      name, uuid_text({uuid, sizeof uuid}),
+      name, gpu_uuid_text({uuid, sizeof uuid}),
       fmt::format("{:04x}:{:02x}:{:02x}.0", attribute(DeviceAttribute::kPciDomain),
                   attribute(DeviceAttribute::kPciBus), attribute(DeviceAttribute::kPciDevice))};
 }

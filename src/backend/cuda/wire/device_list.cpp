@@ -1,7 +1,5 @@
 #include "backend/cuda/wire/device_list.h"
 
-#include <fmt/format.h>
-
 #include "sandbox/wire.h"
 
 namespace lathe::cuda {
@@ -21,14 +19,6 @@ Result<DeviceList> decode_device_list(std::string_view bytes) {
   for (ListedDevice& device : list.devices) device = {in.text(), in.text(), in.text()};
   if (in.finished()) return list;
   return Error{ErrorCode::kCorrupt, "a damaged list of GPUs"};
-}
-
-std::string uuid_text(std::string_view bytes) {
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    text += fmt::format("{}{:02x}", i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "",
-                        static_cast<unsigned char>(bytes[i]));
-  return text;
 }
 
 }  // namespace lathe::cuda

@@ -23,7 +23,4 @@ struct DeviceList {
 std::string encode(const DeviceList& list);
 Result<DeviceList> decode_device_list(std::string_view bytes);
 
-/// The driver's 16 bytes in NVIDIA's notation.
-std::string uuid_text(std::string_view bytes);
-
 }  // namespace lathe::cuda

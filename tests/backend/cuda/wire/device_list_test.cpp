@@ -21,10 +21,5 @@ TEST(DeviceListTest, DamagedListsAreRefused) {
   EXPECT_FALSE(decode_device_list(whole + "x").ok());
 }
 
-TEST(DeviceListTest, UuidsAreWrittenAsNvidiaDoes) {
-  const std::string bytes = "\x89\x32\xf9\x37\xd7\x2c\x41\x06\xc1\x2f\x20\xbd\x9f\xae\xd9\xf6";
-  EXPECT_EQ(uuid_text(bytes), "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6");
-}
-
 }  // namespace
 }  // namespace lathe::cuda
