@@ -334,6 +334,29 @@ TEST(Catalog, LongSumsOfColumnsAreMadeOfParts) {
   }
 }
 
+/// Of one row, and of short rows of several planes.
+TEST(Catalog, LongSumsOfRowsAreMadeOfParts) {
+  for (const std::string tensor_and_graph :
+       {"tensor = [{ name = \"x\", shape = [\"m * n\"] }]\ngraph = \"a = softplus(x)\\ny = mean(a)\"\n",
+        "tensor = [{ name = \"x\", shape = [\"m\", 2, \"n\"] }]\n"
+        "graph = \"a = softplus(x)\\ny = mean(a, axes = [0, 2])\"\n"}) {
+    const auto task = parse_task("name = \"long_rows\"\ndims = { m = [1, 262144], n = [1, 64] }\n" +
+                                     tensor_and_graph + "shape = [{ m = 131072, n = 32 }]\n",
+                                 "long.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto emission = catalog::compile(*catalog::lower(*task), {{"g0.unroll", 1}}, nullptr);
+    CandidateRunner runner;
+    const int index = runner.add(*parse_candidate(emission->text, task->name));
+    runner.build();
+    const auto bound = lathe::bind(*task, task->shapes[0].dims);
+    const auto sample =
+        draw_sample(**make_reference(*task), *bound, Distribution::kOneHot, Seed::from_number(1));
+    ASSERT_TRUE(sample.ok() && *sample);
+    const auto outputs = runner.run(index, *bound, (*sample)->inputs);
+    EXPECT_TRUE(compare((*sample)->expected[0], outputs[0], nullptr).pass) << tensor_and_graph;
+  }
+}
+
 TEST(Catalog, AResultAndAViewOfItAreBothReturned) {
   check_chain("{ name = \"x\", shape = [\"n\", 3] }", "h = relu(x)\ny = reshape(h, shape = [\"3 * n\"])\n",
               "{ name = \"y\" }, { name = \"h\" }");

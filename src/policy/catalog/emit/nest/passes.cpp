@@ -30,20 +30,22 @@ std::string inside_reduced_loops(const NestPlan& plan, const std::string& body) 
   return code;
 }
 
-/// Sums over columns whose terms may be too many for one accumulator: they are added up in parts.
+/// Sums with so many terms that one lane of an accumulator may get more than it adds up exactly
+/// enough: they are added up in parts.
 std::vector<int> sums_in_parts(const NestPlan& plan, const std::vector<int>& reduces) {
   constexpr std::int64_t kLongestSum = 4096;
   Expr terms = Expr::constant(1);
   for (const Loop& loop : plan.loops)
     if (loop.reduced) terms = terms * loop.extent;
+  const std::int64_t lanes = plan.columns() ? 1 : plan.site.target.lanes;
   std::vector<int> sums;
-  if (plan.cuda() || most(plan.site.graph, terms) <= kLongestSum) return sums;
+  if (plan.cuda() || most(plan.site.graph, terms) <= kLongestSum * lanes) return sums;
   for (const int t : reduces)
     if (plan.term(t).node->how == "sum") sums.push_back(t);
   return sums;
 }
 
-/// The reduced loops over columns, with sums in parts.
+/// The reduced loops over columns.
 std::string column_loops(const NestPlan& plan, const std::vector<int>& reduces, const std::string& columns) {
   const std::vector<int> sums = sums_in_parts(plan, reduces);
   if (sums.empty()) return inside_reduced_loops(plan, columns);
@@ -69,6 +71,54 @@ if (++$terms == 1024) {
        {"terms", terms},
        {"loops", inside_reduced_loops(plan, columns + expand(kPart, {{"part", part}, {"terms", terms}}))},
        {"rest", rest}});
+}
+
+/// The reduced loops over rows: `kept` vectors, then the others.
+std::string row_loops(const Nest& nest, const std::vector<int>& reduces, const std::string& kept,
+                      const std::string& body) {
+  const NestPlan& plan = nest.plan;
+  const bool share = plan.shares.loop + 1 == static_cast<int>(plan.loops.size());
+  const std::string from = plan.kept > 0 ? "kKept * kLanes" : share ? "first" : "0";
+  const std::string to = share ? "last" : plan.last_loop().extent.to_string();
+  const std::vector<int> sums = sums_in_parts(plan, reduces);
+  if (sums.empty())
+    return inside_reduced_loops(
+        plan, expand("$kept\n{\n  $loop\n}\n",
+                     {{"kept", kept}, {"loop", vector_loop(nest, body, reduces, from, to)}}));
+  const std::string vectors = "vectors_" + plan.terms.name(sums[0]);
+  std::string totals, part, rest;
+  for (const int t : sums) {
+    const std::string name = plan.terms.name(t);
+    totals += "f32v total_" + name + " = f32v(0.0f);\n";
+    std::string sum, cleared;
+    for (int u = 0; u < plan.unroll; ++u) {
+      const std::string accumulator = "a_" + name + "_" + std::to_string(u);
+      sum += (u == 0 ? "" : " + ") + accumulator;
+      cleared += accumulator + " = ";
+    }
+    part += "total_" + name + " = total_" + name + " + (" + sum + ");\n" + cleared + "f32v(0.0f);\n";
+    rest += expand("a_${name}_0 = a_${name}_0 + total_$name;\n", {{"name", name}});
+  }
+  // Rows may be shorter than a part, or longer.
+  constexpr std::string_view kParts = R"(
+for (int64_t from = 0; from < $n; from += 1024 * kLanes) {
+  const int64_t to = min(from + 1024 * kLanes, $n);
+  {
+    $loop
+  }
+  $vectors += cdiv(to - from, kLanes);
+  if ($vectors >= 1024) {
+    $vectors = 0;
+    $part
+  }
+}
+)";
+  const std::string loops =
+      inside_reduced_loops(plan, expand(kParts, {{"n", to},
+                                                 {"loop", vector_loop(nest, body, reduces, "from", "to")},
+                                                 {"vectors", vectors},
+                                                 {"part", part}}));
+  return totals + "int64_t " + vectors + " = 0;\n" + loops + rest;
 }
 
 }  // namespace
@@ -128,13 +178,7 @@ std::string pass(Nest& nest, const Scope& scope, int stage) {
     code += column_loops(plan, reduces, for_each_column(nest, scope, body));
     if (scope.joins_warps) code += join_block(plan, reduces);
   } else {
-    const bool share = plan.shares.loop + 1 == static_cast<int>(plan.loops.size());
-    const std::string from = plan.kept > 0 ? "kKept * kLanes" : share ? "first" : "0";
-    const std::string to = share ? "last" : plan.last_loop().extent.to_string();
-    const std::string kept = kept_pass(nest, stage, reduces);
-    code += inside_reduced_loops(
-        plan, expand("$kept\n{\n  $loop\n}\n",
-                     {{"kept", kept}, {"loop", vector_loop(nest, body, reduces, from, to)}}));
+    code += row_loops(nest, reduces, kept_pass(nest, stage, reduces), body);
   }
   return code + finish_reductions(nest, reduces);
 }
