@@ -71,15 +71,16 @@ inline void gemm_clear(f32v (&acc)[R][V]) {
     for (int v = 0; v < V; ++v) acc[r][v] = f32v(0.0f);
 }
 
-/// Loads partial sums from `from` (row-major, `stride`) for the first `rows` rows and `cols`
+/// Adds the partial sums at `from` (row-major, `stride`) for the first `rows` rows and `cols`
 /// columns.
 template <int R, int V>
-inline void gemm_resume(f32v (&acc)[R][V], const float* from, int64_t stride, int64_t rows, int64_t cols) {
+inline void gemm_add(f32v (&acc)[R][V], const float* from, int64_t stride, int64_t rows, int64_t cols) {
 #pragma GCC unroll 32
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v)
-      acc[r][v] = load(from + r * stride + v * kLanes, first_lanes(r < rows ? cols - v * kLanes : 0));
+      acc[r][v] =
+          acc[r][v] + load(from + r * stride + v * kLanes, first_lanes(r < rows ? cols - v * kLanes : 0));
 }
 template <int R, int V>
 inline void gemm_suspend(const f32v (&acc)[R][V], float* to, int64_t stride, int64_t rows, int64_t cols) {
@@ -132,28 +133,32 @@ template <int R, int C>
 inline void dot_tile(const float* a, const float* b, int64_t depth, int64_t rows, int64_t columns,
                      f32v (&acc)[R][1]) {
   static_assert(C <= kLanes);
-  f32v sums[R][C];
-  gemm_clear(sums);
-  const auto step = [&](int64_t k, auto lanes) __attribute__((always_inline)) {
-    f32v right[C];
+  constexpr int64_t kPart = 1024 * kLanes;  // longer sums would lose small terms
+  alignas(64) float totals[R][kLanes] = {};
+  for (int64_t from = 0; from < depth; from += kPart) {
+    const int64_t to = min(depth, from + kPart);
+    f32v sums[R][C];
+    gemm_clear(sums);
+    const auto step = [&](int64_t k, auto lanes) __attribute__((always_inline)) {
+      f32v right[C];
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) right[c] = load(b + min(c, columns - 1) * depth + k, lanes);
+      for (int c = 0; c < C; ++c) right[c] = load(b + min(c, columns - 1) * depth + k, lanes);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const f32v left = load(a + min(r, rows - 1) * depth + k, lanes);
+      for (int r = 0; r < R; ++r) {
+        const f32v left = load(a + min(r, rows - 1) * depth + k, lanes);
 #pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) sums[r][c] = fma(left, right[c], sums[r][c]);
-    }
-  };
-  int64_t k = 0;
-  for (; k + kLanes <= depth; k += kLanes) step(k, whole());
-  if (k < depth) step(k, first_lanes(depth - k));
+        for (int c = 0; c < C; ++c) sums[r][c] = fma(left, right[c], sums[r][c]);
+      }
+    };
+    int64_t k = from;
+    for (; k + kLanes <= to; k += kLanes) step(k, whole());
+    if (k < to) step(k, first_lanes(to - k));
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    alignas(64) float lanes[kLanes] = {};
-    for (int c = 0; c < C; ++c) lanes[c] = reduce_add(sums[r][c]);
-    acc[r][0] = load(lanes);
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) totals[r][c] += reduce_add(sums[r][c]);
   }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) acc[r][0] = load(totals[r]);
 }
 
 /// Packs a panel of `width` elements per step, padded with zeros to W, from memory that is

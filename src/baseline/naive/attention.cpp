@@ -65,21 +65,22 @@ LoopNest emit_attention(const Site& site) {
   }
   visible += causal ? expand(kVisible, {{"L", q.extent(-2)}, {"known", known}})
                     : "const int64_t visible = " + known + ";\n";
+  const std::string add = "row[j] = lathe::exp(row[j] - peak);\nsum += row[j];\n";
+  const Expr seen = Expr::symbol("visible");
   const Expr items = q.count(0, q.rank() - 1);
   return {items,
-          expand(kAttention,
-                 {{"add_exponentials", sum_loop(site, "j", Expr::symbol("visible"), keys,
-                                                "row[j] = lathe::exp(row[j] - peak);\nsum += row[j];\n")},
-                  {"S", factor(keys)},
-                  {"head", key_head(q, site.in[1])},
-                  {"D", depth},
-                  {"E", v.extent(-1)},
-                  {"visible", visible},
-                  {"scale", scale},
-                  {"query", q.at("item * " + depth + " + k")},
-                  {"key", site.in[1].at("(base + j) * " + depth + " + k")},
-                  {"mixed", v.at("(base + j) * " + v.extent(-1) + " + i")},
-                  {"out", site.out.at("item * " + v.extent(-1) + " + i")}}),
+          expand(kAttention, {{"add_exponentials",
+                               needs_parts(site, keys) ? sum_in_parts("j", seen, add) : loop("j", seen, add)},
+                              {"S", factor(keys)},
+                              {"head", key_head(q, site.in[1])},
+                              {"D", depth},
+                              {"E", v.extent(-1)},
+                              {"visible", visible},
+                              {"scale", scale},
+                              {"query", q.at("item * " + depth + " + k")},
+                              {"key", site.in[1].at("(base + j) * " + depth + " + k")},
+                              {"mixed", v.at("(base + j) * " + v.extent(-1) + " + i")},
+                              {"out", site.out.at("item * " + v.extent(-1) + " + i")}}),
           items * keys};
 }
 

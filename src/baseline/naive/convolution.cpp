@@ -93,10 +93,24 @@ std::string padded_taps(const Window& window, const std::vector<Expr>& extents) 
   return taps + ")";
 }
 
+Expr taps_of(const Window& window) {
+  Expr taps = Expr::constant(1);
+  for (const Expr& extent : window.kernel) taps = taps * extent;
+  return taps;
+}
+
+using TapLoops = std::string (*)(const Window&, const std::vector<Expr>& extents, std::string body);
+
 /// What is common to both convolutions: one plane of the result an item, a sum over channels and
-/// taps.
-LoopNest convolution(const Site& site, const Window& window, const std::string& channel_loop) {
+/// taps of `product`.
+LoopNest convolution(const Site& site, const Window& window, const Expr& channels, TapLoops taps,
+                     const std::string& product) {
   const Operand& out = site.out;
+  const Parts parts = parts_of(site, channels * taps_of(window));
+  const std::string channel_loop =
+      parts.before +
+      loop("k", channels, taps(window, spatial(site.in[0]), "sum += " + product + ";\n" + parts.step)) +
+      parts.behind;
   const std::string begin = unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"});
   const std::string start = site.in.size() > 2 ? site.in[2].at("i1") : "0";
   const std::string body = expand("$type sum = $start;\n$channels\n$out = sum;\n",
@@ -117,9 +131,9 @@ LoopNest emit_conv(const Site& site) {
   const std::string channel =
       is_one(groups) ? "k"
                      : "(i1 / " + factor(site.out.shape[1] / groups) + " * " + weight.extent(1) + " + k)";
-  const std::string product = "sum += " + element(x, "i0", channel, window.names('s')) + " * " +
-                              element(weight, "i1", "k", window.names('t')) + ";\n";
-  return convolution(site, window, loop("k", weight.shape[1], tap_loops(window, spatial(x), product)));
+  const std::string product =
+      element(x, "i0", channel, window.names('s')) + " * " + element(weight, "i1", "k", window.names('t'));
+  return convolution(site, window, weight.shape[1], tap_loops, product);
 }
 
 LoopNest emit_conv_transpose(const Site& site) {
@@ -132,20 +146,17 @@ LoopNest emit_conv_transpose(const Site& site) {
   const std::string channel =
       grouped ? "(i1 / " + weight.extent(1) + " * " + factor(channels) + " + k)" : "k";
   const std::string output = grouped ? "i1 % " + weight.extent(1) : "i1";
-  const std::string product = "sum += " + element(x, "i0", channel, window.names('s')) + " * " +
-                              element(weight, channel, output, window.names('t')) + ";\n";
-  return convolution(site, window, loop("k", channels, adjoint_tap_loops(window, spatial(x), product)));
+  const std::string product = element(x, "i0", channel, window.names('s')) + " * " +
+                              element(weight, channel, output, window.names('t'));
+  return convolution(site, window, channels, adjoint_tap_loops, product);
 }
 
 LoopNest emit_pool(const Site& site) {
   const Operand& x = site.in[0];
   const Operand& out = site.out;
   std::vector<Expr> kernel;
-  Expr taps = Expr::constant(1);
-  for (const std::int64_t extent : site.integers("kernel", x.shape.size() - 2, 1)) {
+  for (const std::int64_t extent : site.integers("kernel", x.shape.size() - 2, 1))
     kernel.push_back(Expr::constant(extent));
-    taps = taps * kernel.back();
-  }
   Window window = window_of(site, kernel);
   if (!site.attrs.has("stride")) window.stride = site.integers("kernel", kernel.size(), 1);
   const std::string value = element(x, "i0", "i1", window.names('s'));
@@ -154,16 +165,19 @@ LoopNest emit_pool(const Site& site) {
   const bool clipped = !is_max && !counts && site.attrs.flag("ceil_mode", false);
   std::string step = is_max ? "sum = $x > sum || $x != $x ? $x : sum;\n" : "sum += $x;\n";
   if (counts) step += "++k;\n";
+  const Parts parts = is_max ? Parts{} : parts_of(site, taps_of(window));
+  const std::string add_taps =
+      parts.before + tap_loops(window, spatial(x), expand(step, {{"x", value}}) + parts.step) + parts.behind;
   const std::string body = expand("$type sum = $start;\n$counter\n$taps\n$out = $finish;\n",
                                   {{"type", out.compute_type()},
                                    {"start", is_max ? "-__builtin_inff()" : "0"},
                                    {"counter", counts ? "int64_t k = 0;" : ""},
-                                   {"taps", tap_loops(window, spatial(x), expand(step, {{"x", value}}))},
+                                   {"taps", add_taps},
                                    {"out", element(out, "i0", "i1", window.names('o'))},
                                    {"finish", is_max    ? "sum"
                                               : counts  ? "sum / k"
                                               : clipped ? "sum / " + padded_taps(window, spatial(x))
-                                                        : "sum / " + taps.to_string()}});
+                                                        : "sum / " + taps_of(window).to_string()}});
   return {out.shape[0] * out.shape[1],
           unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + position_loops(out, body)};
 }

@@ -46,7 +46,7 @@ LoopNest emit_loss(const Site& site) {
                         {"p", literal(site.attrs.real(term->parameter, 1))}};
   const std::string body = "const $type v0 = $a;\nconst $type v1 = $b;\n" + std::string(term->code);
   return {Expr::constant(1), expand("$type sum = 0;\n", {}, fields) +
-                                 sum_loop(site, "i", count, count, expand(body, {}, fields)) +
+                                 sum_loop(site, "i", count, expand(body, {}, fields)) +
                                  expand("$out = sum / $divisor;\n", {}, fields)};
 }
 
@@ -67,12 +67,14 @@ mean += $kept * (whole - $wanted) + $share * sum / $classes;
 )",
              {{"type", type},
               {"logarithm", logarithm},
-              {"add_others", sum_loop(site, "i", classes, classes, "sum += whole - " + x + ";\n")},
+              {"add_others", sum_loop(site, "i", classes, "sum += whole - " + x + ";\n")},
               {"kept", literal(1 - share)},
               {"wanted", wanted},
               {"share", literal(share)},
               {"classes", factor(classes)}});
-  return {Expr::constant(1), expand(R"(
+  return {
+      Expr::constant(1),
+      expand(R"(
 $type mean = 0;
 for (int64_t row = 0; row < $rows; ++row) {
   const int64_t base = row * $classes;
@@ -84,15 +86,14 @@ for (int64_t row = 0; row < $rows; ++row) {
 }
 $out = mean / $rows;
 )",
-                                    {{"type", type},
-                                     {"add_exponentials", sum_loop(site, "i", classes, classes,
-                                                                   "sum += lathe::exp(" + x + " - peak);\n")},
-                                     {"rows", site.in[0].extent(0)},
-                                     {"classes", site.in[0].extent(1)},
-                                     {"first", site.in[0].at("base")},
-                                     {"x", x},
-                                     {"add_loss", share == 0 ? one : smoothed},
-                                     {"out", site.out.at("0")}})};
+             {{"type", type},
+              {"add_exponentials", sum_loop(site, "i", classes, "sum += lathe::exp(" + x + " - peak);\n")},
+              {"rows", site.in[0].extent(0)},
+              {"classes", site.in[0].extent(1)},
+              {"first", site.in[0].at("base")},
+              {"x", x},
+              {"add_loss", share == 0 ? one : smoothed},
+              {"out", site.out.at("0")}})};
 }
 
 }  // namespace lathe::naive

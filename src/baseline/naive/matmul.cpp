@@ -21,7 +21,7 @@ std::string in_type(const Operand& operand, const std::string& value, const std:
 
 /// One row of the result an item, or one element where items are cheap. The inner loop runs over
 /// columns, so that it vectorises; over a transposed right operand, or into a result too narrow to
-/// accumulate in, it is a dot product.
+/// accumulate in, it is a dot product. Sums in parts are a strip of columns at a time.
 LoopNest emit_matmul(const Site& site) {
   const Operand& out = site.out;
   const bool transpose_a = site.attrs.flag("transpose_a", false);
@@ -30,11 +30,13 @@ LoopNest emit_matmul(const Site& site) {
   const std::vector<Expr> rows(out.shape.begin(), out.shape.end() - 1);
   const std::vector<std::string> batch(indices.begin(), indices.end() - 1);
   const std::string type = out.compute_type();
-  const Holes fields = {
+  const std::size_t inner = site.in[0].shape.size() - (transpose_a ? 2 : 1);
+  const Expr depth = site.in[0].shape[inner];
+  Holes fields = {
       {"indices", unflatten("item", rows, indices)},
       {"rows", unflatten("row", rows, indices)},
       {"n", out.extent(-1)},
-      {"depth", site.in[0].extent(transpose_a ? -2 : -1)},
+      {"depth", factor(depth)},
       {"left",
        in_type(site.in[0],
                site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a)), type)},
@@ -43,13 +45,16 @@ LoopNest emit_matmul(const Site& site) {
       {"type", type},
       {"stored", out.c_type()},
       {"out", out.name},
+      {"part", std::to_string(kSerialTerms)},
   };
+  fields.emplace_back("add_products",
+                      sum_loop(site, "k", depth, expand("sum += $left * $right;\n", {}, fields)));
   if (site.many_items)
     return {out.count(), expand(R"(
 const int64_t row = item / $n, j = item % $n;
 $rows
 $type sum = 0;
-for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
+$add_products
 $out[item] = sum;
 )",
                                 {}, fields)};
@@ -59,8 +64,26 @@ $out[item] = sum;
 $indices
 for (int64_t j = 0; j < $n; ++j) {
   $type sum = 0;
-  for (int64_t k = 0; k < $depth; ++k) sum += $left * $right;
+  $add_products
   $out[item * $n + j] = sum;
+}
+)",
+                                                 {}, fields)};
+  if (needs_parts(site, depth))
+    return {out.count(0, out.rank() - 1), expand(R"(
+$indices
+for (int64_t strip = 0; strip < $n; strip += 256) {
+  const int64_t end = $n - strip < 256 ? $n : strip + 256;
+  $type sums[256] = {};
+  for (int64_t block = 0; block < $depth; block += $part) {
+    $type parts[256] = {};
+    for (int64_t k = block; k < $depth && k < block + $part; ++k) {
+      const $type left = $left;
+      for (int64_t j = strip; j < end; ++j) parts[j - strip] += left * $right;
+    }
+    for (int64_t j = strip; j < end; ++j) sums[j - strip] += parts[j - strip];
+  }
+  for (int64_t j = strip; j < end; ++j) $out[item * $n + j] = sums[j - strip];
 }
 )",
                                                  {}, fields)};
@@ -81,16 +104,17 @@ LoopNest emit_linear(const Site& site) {
   const Operand& weight = site.in[1];
   const std::string type = site.out.compute_type();
   const std::string row = site.many_items ? "row" : "item";
-  const Holes fields = {{"n", weight.extent(0)},
-                        {"depth", weight.extent(1)},
-                        {"type", type},
-                        {"x", in_type(x, x.at(row + " * " + weight.extent(1) + " + k"), type)},
-                        {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
-                        {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
-                        {"out", site.out.at(row + " * " + weight.extent(0) + " + j")}};
+  Holes fields = {{"n", weight.extent(0)},
+                  {"type", type},
+                  {"x", in_type(x, x.at(row + " * " + weight.extent(1) + " + k"), type)},
+                  {"weight", in_type(weight, weight.at("j * " + weight.extent(1) + " + k"), type)},
+                  {"bias", site.in.size() > 2 ? " + " + site.in[2].at("j") : ""},
+                  {"out", site.out.at(row + " * " + weight.extent(0) + " + j")}};
+  fields.emplace_back("add_products",
+                      sum_loop(site, "k", weight.shape[1], expand("sum += $x * $weight;\n", {}, fields)));
   const std::string element = expand(R"(
 $type sum = 0;
-for (int64_t k = 0; k < $depth; ++k) sum += $x * $weight;
+$add_products
 $out = sum$bias;
 )",
                                      {}, fields);

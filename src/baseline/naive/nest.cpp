@@ -112,9 +112,7 @@ bool needs_parts(const Site& site, const Expr& terms) {
   return !most.ok() || *most > kSerialTerms;
 }
 
-std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
-                     const std::string& body) {
-  if (!needs_parts(site, terms)) return loop(index, extent, body);
+std::string sum_in_parts(const std::string& index, const Expr& extent, const std::string& body) {
   return expand(
       R"(
 for (int64_t block = 0; block < $n; block += $part) {
@@ -127,6 +125,19 @@ for (int64_t block = 0; block < $n; block += $part) {
 }
 )",
       {{"i", index}, {"n", factor(extent)}, {"part", std::to_string(kSerialTerms)}, {"body", body}});
+}
+
+std::string sum_loop(const Site& site, const std::string& index, const Expr& extent,
+                     const std::string& body) {
+  return needs_parts(site, extent) ? sum_in_parts(index, extent, body) : loop(index, extent, body);
+}
+
+Parts parts_of(const Site& site, const Expr& terms) {
+  if (!needs_parts(site, terms)) return {};
+  return {site.out.compute_type() + " total = 0;\nint64_t terms = 0;\n",
+          expand("if (++terms == $part) {\n  terms = 0;\n  total += sum;\n  sum = 0;\n}\n",
+                 {{"part", std::to_string(kSerialTerms)}}),
+          "sum += total;\n"};
 }
 
 std::string Lines::at(std::string_view index) const {

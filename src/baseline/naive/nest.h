@@ -93,10 +93,19 @@ inline constexpr std::int64_t kSerialTerms = 4096;
 /// Whether the task may sum more than kSerialTerms.
 bool needs_parts(const Site& site, const Expr& terms);
 
-/// A loop over [0, extent) whose `body` adds to `sum`; in parts if all `terms` of the sum need
-/// them.
-std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const Expr& terms,
-                     const std::string& body);
+/// A loop over [0, extent) whose `body` adds to `sum`, in parts of kSerialTerms.
+std::string sum_in_parts(const std::string& index, const Expr& extent, const std::string& body);
+
+/// The same; in parts only if `extent` needs them.
+std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const std::string& body);
+
+/// What loops of any depth need to add `terms` terms to `sum` in parts; nothing if they need none.
+struct Parts {
+  std::string before;  ///< the loops
+  std::string step;    ///< last in the innermost loop
+  std::string behind;  ///< the loops
+};
+Parts parts_of(const Site& site, const Expr& terms);
 
 /// A tensor as lines along some neighbouring axes, one line an item.
 struct Lines {

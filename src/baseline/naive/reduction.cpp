@@ -57,8 +57,9 @@ struct Loops {
   std::string around(const std::string& body) const { return around(body, reduced.size()); }
   /// `body` adds to `sum`.
   std::string sum(const Site& site, const std::string& body) const {
-    const auto& [index, extent] = reduced.back();
-    return around(sum_loop(site, index, extent, length, body), reduced.size() - 1);
+    if (reduced.size() == 1) return sum_loop(site, reduced[0].first, reduced[0].second, body);
+    const Parts parts = parts_of(site, length);
+    return parts.before + around(body + parts.step) + parts.behind;
   }
 };
 
@@ -116,34 +117,33 @@ std::string with_accumulator(std::string_view pattern, Holes fields, const std::
 
 /// Sums side by side that need parts: a strip of results at a time, whose sums and parts are local.
 std::string sum_strips(const Site& site, const Loops& loops, Holes fields, const Formula& formula) {
-  const auto& [index, extent] = loops.reduced.back();
-  const std::string add_parts = expand(R"(
-for (int64_t block = 0; block < $n; block += $part) {
-  $type parts[64] = {};
-  for (int64_t $i = block; $i < $n && $i < block + $part; ++$i) {
-    for (int64_t k = 0; k < width; ++k) {
-      const int64_t j = strip + k;
-      $step
-    }
-  }
-  for (int64_t k = 0; k < width; ++k) sums[k] += parts[k];
+  fields.emplace_back("part", std::to_string(kSerialTerms));
+  fields.emplace_back("type", site.out.compute_type());
+  fields.emplace_back("step", with_accumulator(formula.step, fields, "parts[k]"));
+  fields.emplace_back("add_values", loops.around(expand(R"(
+for (int64_t k = 0; k < width; ++k) {
+  const int64_t j = strip + k;
+  $step
+}
+if (++terms == $part) {
+  terms = 0;
+  for (int64_t k = 0; k < width; ++k) sums[k] += parts[k], parts[k] = 0;
 }
 )",
-                                       {{"i", index},
-                                        {"n", factor(extent)},
-                                        {"part", std::to_string(kSerialTerms)},
-                                        {"type", site.out.compute_type()},
-                                        {"step", with_accumulator(formula.step, fields, "parts[k]")}});
-  fields.emplace_back("add_parts", loops.around(add_parts, loops.reduced.size() - 1));
+                                                        {}, fields)));
   fields.emplace_back("result", site.out.at("item * " + factor(loops.inner) + " + strip + k"));
   fields.emplace_back("finish", with_accumulator(formula.finish, fields, "sums[k]"));
   return expand(R"(
 $begin
 for (int64_t strip = 0; strip < $inner; strip += 64) {
   const int64_t width = $inner - strip < 64 ? $inner - strip : 64;
-  $type sums[64] = {};
-  $add_parts
-  for (int64_t k = 0; k < width; ++k) $result = $finish;
+  $type sums[64] = {}, parts[64] = {};
+  int64_t terms = 0;
+  $add_values
+  for (int64_t k = 0; k < width; ++k) {
+    sums[k] += parts[k];
+    $result = $finish;
+  }
 }
 )",
                 {}, fields);

@@ -15,7 +15,7 @@ Holes line_fields(const Site& site, const Lines& lines) {
                   {"type", site.out.compute_type()},
                   {"eps", literal(site.attrs.real("eps", 1e-5))}};
   const auto add = [&](std::string_view term) {
-    return sum_loop(site, "i", lines.length, lines.length, expand(term, {}, fields));
+    return sum_loop(site, "i", lines.length, expand(term, {}, fields));
   };
   const std::string values = add("sum += $x;\n");
   const std::string squares = add("sum += $x * $x;\n");
@@ -164,15 +164,22 @@ LoopNest emit_scan(const Site& site) {
   const std::string join = extremum ? "running = $x " + order + " running || $x != $x ? $x : running;"
                            : sum    ? "running += $x;"
                                     : "running *= $x;";
-  const std::string store = "$y = running;";
+  const bool in_parts = sum && needs_parts(site, lines.length);
+  const std::string store = in_parts ? "$y = before + running;" : "$y = running;";
   const bool exclusive = site.attrs.flag("exclusive", false);
   fields.emplace_back("one", expand(exclusive ? store : join, {}, fields));
   fields.emplace_back("other", expand(exclusive ? join : store, {}, fields));
+  fields.emplace_back("before", in_parts ? expand("$type before = 0;\n", {}, fields) : "");
+  fields.emplace_back("part", in_parts ? expand("if (k % $part == 0) before += running, running = 0;\n",
+                                                {{"part", std::to_string(kSerialTerms)}})
+                                       : "");
   return {lines.count, expand(R"(
 $begin
 $type running = $start;
+$before
 for (int64_t k = 0; k < $n; ++k) {
   const int64_t i = $i;
+  $part
   $one
   $other
 }

@@ -7,6 +7,11 @@
 
 namespace lathe::catalog {
 
+/// More terms than this may lose small ones to large ones in one running sum of fp32: longer sums
+/// are made of parts of kPartTerms.
+inline constexpr std::int64_t kSerialTerms = 4096;
+inline constexpr std::int64_t kPartTerms = 1024;
+
 /// One loop of a nest: one axis of the space, or several adjacent ones that every value runs
 /// through as one.
 struct Loop {

@@ -13,6 +13,7 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
   const maskv lanes = first_lanes($columns - j);
   f32v acc($start);
   $declare_count
+  $declare_total
   for (int64_t kh = 0; kh < $kernel_height; ++kh) {
     const int64_t ih = oh * $stride_height - $padding_height + $tap_height;
     if (ih < 0 || ih >= $height) continue;
@@ -22,8 +23,10 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
       const float* tap = plane + ih * $width + iw;
       $accumulate
       $count
+      $end_part
     }
   }
+  $add_total
   const f32v pooled = $result;
   $epilogue
 }
@@ -37,6 +40,7 @@ for (int64_t oh = 0; oh < $rows; ++oh) {
   for (int64_t j = 0; j < $columns; ++j) {
     float acc = $start;
     $declare_count
+    $declare_total
     for (int64_t kh = 0; kh < $kernel_height; ++kh) {
       const int64_t ih = oh * $stride_height - $padding_height + $tap_height;
       $skip_row
@@ -46,8 +50,10 @@ for (int64_t oh = 0; oh < $rows; ++oh) {
         const float tap = plane[ih * $width + iw];
         $accumulate
         $count
+        $end_part
       }
     }
+    $add_total
     const float pooled = $result;
     $epilogue
   }
@@ -123,6 +129,9 @@ Status emit_pool(const Site& site, Program& program) {
                                       {"below", factor(from[2] + Expr::constant(2 * w.padding[1]))},
                                       {"behind", factor(from[3] + Expr::constant(2 * w.padding[2]))}});
   const bool planes = pool.elements == Elements::kScalars;
+  const bool in_parts = !largest && w.kernel[1] * w.kernel[2] > kSerialTerms;
+  const Holes part = {{"type", planes ? "float" : "f32v"}, {"part", text(kPartTerms)}};
+  const auto where_in_parts = [&](std::string_view code) { return in_parts ? expand(code, {}, part) : ""; };
   std::vector<Loop> outer = {loops[0], loops[1], loops[2]};
   std::vector<std::string> names = {"n", "c", "oh"};
   if (planes) outer.pop_back(), names.pop_back();
@@ -133,33 +142,40 @@ Status emit_pool(const Site& site, Program& program) {
   };
   const Holes sizes = {{"height", factor(from[2])}, {"width", factor(from[3])}};
   const std::string skip_row = skip("ih", "height", 1), skip_column = skip("iw", "width", 2);
-  program.launch({.name = site.prefix + "_pool",
-                  .items = planes ? to[0] * to[1] : to[0] * to[1] * to[2],
-                  .written = epilogue.written,
-                  .body = expand(pool.kernel, {},
-                                 {{"indices", unflatten("item", outer, names)},
-                                  {"x", program.parameter(node.in[0])},
-                                  {"channels", factor(from[1])},
-                                  sizes[0],
-                                  sizes[1],
-                                  {"rows", to[2].to_string()},
-                                  {"columns", to[3].to_string()},
-                                  {"kernel_height", text(w.kernel[1])},
-                                  {"kernel_width", text(w.kernel[2])},
-                                  {"stride_height", text(w.stride[1])},
-                                  {"stride_width", text(w.stride[2])},
-                                  {"padding_height", text(w.padding[1])},
-                                  {"padding_width", text(w.padding[2])},
-                                  {"tap_height", tap("kh", 1)},
-                                  {"tap_width", tap("kw", 2)},
-                                  {"skip_row", skip_row.empty() ? "" : expand(skip_row, {}, sizes)},
-                                  {"skip_column", skip_column.empty() ? "" : expand(skip_column, {}, sizes)},
-                                  {"start", largest ? "-kInfinity" : "0.0f"},
-                                  {"declare_count", counts ? pool.count : ""},
-                                  {"accumulate", accumulate},
-                                  {"count", counts ? pool.counted : ""},
-                                  {"result", largest ? "acc" : mean},
-                                  {"epilogue", epilogue.code}})});
+  program.launch(
+      {.name = site.prefix + "_pool",
+       .items = planes ? to[0] * to[1] : to[0] * to[1] * to[2],
+       .written = epilogue.written,
+       .body = expand(
+           pool.kernel, {},
+           {{"indices", unflatten("item", outer, names)},
+            {"x", program.parameter(node.in[0])},
+            {"channels", factor(from[1])},
+            sizes[0],
+            sizes[1],
+            {"rows", to[2].to_string()},
+            {"columns", to[3].to_string()},
+            {"kernel_height", text(w.kernel[1])},
+            {"kernel_width", text(w.kernel[2])},
+            {"stride_height", text(w.stride[1])},
+            {"stride_width", text(w.stride[2])},
+            {"padding_height", text(w.padding[1])},
+            {"padding_width", text(w.padding[2])},
+            {"tap_height", tap("kh", 1)},
+            {"tap_width", tap("kw", 2)},
+            {"skip_row", skip_row.empty() ? "" : expand(skip_row, {}, sizes)},
+            {"skip_column", skip_column.empty() ? "" : expand(skip_column, {}, sizes)},
+            {"start", largest ? "-kInfinity" : "0.0f"},
+            {"declare_count", counts ? pool.count : ""},
+            {"accumulate", accumulate},
+            {"count", counts ? pool.counted : ""},
+            {"declare_total", where_in_parts("$type total(0.0f);\nint64_t terms = 0;\n")},
+            {"end_part",
+             where_in_parts(
+                 "if (++terms == $part) {\n  total = total + acc;\n  acc = $type(0.0f);\n  terms = 0;\n}\n")},
+            {"add_total", where_in_parts("acc = acc + total;\n")},
+            {"result", largest ? "acc" : mean},
+            {"epilogue", epilogue.code}})});
   return Ok{};
 }
 

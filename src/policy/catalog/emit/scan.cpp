@@ -10,12 +10,14 @@ namespace {
 /// Along a row: a prefix inside each vector, and the last lane carried on.
 constexpr std::string_view kScanRows = R"(
 f32v carry($start);
+$declare_total
 $first
 int64_t j = 0;
 for (; j + kLanes <= $n; j += kLanes) {
   const f32v t = $prefix(load($x + item * $n + j));
   store($y + item * $n + j$shift, $joined_t$whole);
   carry = $joined_last;
+  $end_part
 }
 if (j < $n) {
   const maskv lanes = first_lanes($n - j);
@@ -29,6 +31,7 @@ constexpr std::string_view kScanColumns = R"(
 const int64_t outer = item / cdiv($inner, kBlock), j0 = item % cdiv($inner, kBlock) * kBlock;
 f32v carry[kBlock / kLanes];
 for (f32v& c : carry) c = f32v($start);
+$declare_total
 for (int64_t i = 0; i < $n; ++i) {
   #pragma $unroll 16
   for (int u = 0; u < kBlock / kLanes; ++u) {
@@ -39,7 +42,22 @@ for (int64_t i = 0; i < $n; ++i) {
     $before
     carry[u] = $joined_column;
     $after
+    $end_part
   }
+}
+)";
+
+constexpr std::string_view kEndRowPart = R"(
+if ((j + kLanes) % ($part * kLanes) == 0) {
+  total = total + carry;
+  carry = f32v(0.0f);
+}
+)";
+
+constexpr std::string_view kEndColumnPart = R"(
+if ((i + 1) % $part == 0) {
+  total[u] = total[u] + carry[u];
+  carry[u] = f32v(0.0f);
 }
 )";
 
@@ -66,6 +84,9 @@ Status emit_scan(const Site& site, Program& program) {
   const Join& join = *std::ranges::find(kJoins, std::string_view(node.how), &Join::how);
   const bool rows = is_one(lines.inner);
   const std::string n = factor(lines.extent);
+  const std::int64_t lanes = rows ? site.target.lanes : 1;
+  const bool in_parts = node.how == "sum" && most(site.graph, lines.extent) > kSerialTerms * lanes;
+  const Holes part = {{"part", std::to_string(kPartTerms)}};
   program.add_pattern("scan");
   program.add_work(copying_work(site));
   Holes holes = {{"x", program.parameter(node.in[0])}, {"n", n}, {"start", std::string(join.start)}};
@@ -75,7 +96,9 @@ Status emit_scan(const Site& site, Program& program) {
     const std::string left = "first_lanes(" + n + " - 1 - j)";
     const Holes more = {
         {"prefix", std::string(join.prefix)},
-        {"joined_t", join.of("t", "carry")},
+        {"declare_total", in_parts ? "f32v total(0.0f);" : ""},
+        {"end_part", in_parts ? expand(kEndRowPart, part) : ""},
+        {"joined_t", in_parts ? "total + (" + join.of("t", "carry") + ")" : join.of("t", "carry")},
         {"joined_last", join.of("broadcast_last(t)", "carry")},
         {"y", y},
         {"first", node.exclusive ? "store(" + y + " + item * " + n + ", carry, first_lanes(1));" : ""},
@@ -87,10 +110,13 @@ Status emit_scan(const Site& site, Program& program) {
     const int block = site.target.block_floats(site.knob("unroll", {1, 2, 4, 8}, 4));
     kernel.items = kernel.items * Expr::apply("cdiv", lines.inner, Expr::constant(block));
     kernel.before = "constexpr int64_t kBlock = " + std::to_string(block) + ";\n";
-    const std::string store = "store(" + y + " + at, carry[u], lanes);";
+    const std::string result = in_parts ? "total[u] + carry[u]" : "carry[u]";
+    const std::string store = "store(" + y + " + at, " + result + ", lanes);";
     const Holes more = {{"inner", factor(lines.inner)},
                         {"i", node.reverse ? "(" + n + " - 1 - i)" : "i"},
                         {"joined_column", join.of("carry[u]", "x")},
+                        {"declare_total", in_parts ? "f32v total[kBlock / kLanes] = {};" : ""},
+                        {"end_part", in_parts ? expand(kEndColumnPart, part) : ""},
                         {"before", node.exclusive ? store : ""},
                         {"after", node.exclusive ? "" : store}};
     holes.insert(holes.end(), more.begin(), more.end());

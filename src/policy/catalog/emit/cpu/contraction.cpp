@@ -28,12 +28,9 @@ for (int64_t k0 = 0; k0 < $k; k0 += kDepth) {
   for (int64_t j0 = 0; j0 < $n; j0 += kW) {
     for (int64_t i = 0; i < rows; i += kR) {
       f32v acc[kR][kV];
-      if (k0 == 0) {
-        gemm_clear(acc);
-      } else {
-        gemm_resume(acc, $sums, $n, rows - i, $n - j0);
-      }
+      gemm_clear(acc);
       $tile
+      if (k0 > 0) gemm_add(acc, $sums, $n, rows - i, $n - j0);
       if (k0 + depth < $k) {
         gemm_suspend(acc, $sums, $n, rows - i, $n - j0);
         continue;
