@@ -34,8 +34,8 @@ TEST(GpuPatterns, ARowThatRegistersHoldIsReadBeforeItsFirstPass) {
   const TaskSpec task = over_rows("y = softmax(x)", 4096, 4096);
   const catalog::Emission kept = written_for(task);
   EXPECT_EQ(kept.schedule.at("g0.keep"), 2);  // 4096 = 2 * 512 threads * 4 elements
-  EXPECT_THAT(kept.text, HasSubstr("k_t0[u] = load("));
-  EXPECT_THAT(written_for(task, {{"g0.keep", 0}}).text, Not(HasSubstr("k_t0")));
+  EXPECT_THAT(kept.text, HasSubstr("k_x[u] = load("));
+  EXPECT_THAT(written_for(task, {{"g0.keep", 0}}).text, Not(HasSubstr("k_x")));
 }
 
 TEST(GpuPatterns, ALongRowOfASoftmaxIsReadOnceForMaximumAndSum) {
@@ -125,8 +125,8 @@ TEST(GpuPatterns, ChainedKernelsWaitBeforeTheyReadResults) {
   EXPECT_THAT(chained, HasSubstr("programmatic = true"));
   EXPECT_THAT(chained, HasSubstr("wait_for_previous();"));
   // A promise that results never change would let the compiler read them before the wait.
-  EXPECT_THAT(chained, HasSubstr("const float* p_s_g0_t1"));
-  EXPECT_THAT(chained, Not(HasSubstr("const float* __restrict__ p_s_g0_t1")));
+  EXPECT_THAT(chained, HasSubstr("const float* p_s_g0_y"));
+  EXPECT_THAT(chained, Not(HasSubstr("const float* __restrict__ p_s_g0_y")));
   EXPECT_THAT(written_for(task, {{"chain", 0}}).text, Not(HasSubstr("programmatic")));
 }
 

@@ -190,34 +190,36 @@ std::string Program::counters(const std::string& name, const Expr& count) {
 std::string Program::declaration(const std::string& buffer, bool written) const {
   const TensorDecl* tensor = graph_.task->find_tensor(buffer);
   const std::string type = c_type(dtypes_.at(buffer));
-  if (tensor != nullptr && tensor->role == Role::kScalar) return type + " p_" + buffer;
+  if (tensor != nullptr && tensor->role == Role::kScalar) return type + " ";
   // What an earlier kernel wrote must not be read before the wait for it: no promise that it never
   // changes.
   const bool result = tensor == nullptr || std::ranges::find(graph_.task->outputs, buffer,
                                                              &OutputDecl::name) != graph_.task->outputs.end();
   const bool changes = target_.cuda && !written && result;
-  return (written ? "" : "const ") + type + (changes ? "* p_" : "* __restrict__ p_") + buffer;
+  return (written ? "" : "const ") + type + (changes ? "* " : "* __restrict__ ");
 }
 
+/// Dims and values, then buffers: inputs, scratch and outputs, each in the task's order.
 Program::Signature Program::signature(const Kernel& kernel) const {
   const std::string text = kernel.before + kernel.body + kernel.reach;
+  const std::vector<std::string> list = identifiers(text);
+  std::set<std::string> named(list.begin(), list.end());
   Signature found;
-  const auto add = [&](const std::string& parameter, const std::string& arg) {
-    found.parameters.push_back(parameter);
+  const auto add = [&](const std::string& word, const std::string& type, const std::string& arg) {
+    if (named.erase(word) == 0) return;
+    found.parameters.push_back(type + word);
     found.args.push_back('"' + arg + '"');
   };
-  for (const std::string& word : identifiers(text)) {
-    const auto dim = graph_.dims.find(word);
-    const auto value = values_.find(word);
-    const bool integer = dim != graph_.dims.end() || value != values_.end();
-    if (integer && target_.fixed) continue;
-    if (integer) {
-      add("int64_t " + word, value != values_.end() ? in_task(value->second) : dim->second);
-    } else if (word.starts_with("p_") && dtypes_.contains(word.substr(2))) {
-      const std::string buffer = word.substr(2);
-      add(declaration(buffer, kernel.written.contains(buffer)), buffer);
-    }
+  if (!target_.fixed) {
+    for (const std::string& dim : graph_.task->dim_names) add(name_in_code(dim), "int64_t ", dim);
+    for (const auto& [name, expr] : values_) add(name, "int64_t ", in_task(expr));
   }
+  const auto add_buffer = [&](const std::string& buffer) {
+    add("p_" + buffer, declaration(buffer, kernel.written.contains(buffer)), buffer);
+  };
+  for (const TensorDecl& tensor : graph_.task->tensors) add_buffer(tensor.name);
+  for (const Scratch& buffer : scratch_) add_buffer(buffer.name);
+  for (const OutputDecl& output : graph_.task->outputs) add_buffer(output.name);
   if (target_.fixed) found.fixed = fixed_names(text);
   return found;
 }

@@ -90,6 +90,7 @@ class Program {
   void add_cpu_kernel(const Kernel& kernel, const std::string& text);
   Signature signature(const Kernel& kernel) const;
   std::string fixed_names(const std::string& text) const;
+  /// The type of a buffer's parameter, up to its name.
   std::string declaration(const std::string& buffer, bool written) const;
   std::string scratch_name(std::string name) const;
   std::string in_task(const Expr& expr) const { return to_task(graph_, expr).to_string(); }

@@ -26,7 +26,12 @@ struct Terms {
   std::vector<Term> list;
   int stages = 1;  ///< passes, the last of which only stores
 
-  std::string name(int term) const { return "t" + std::to_string(term); }
+  /// What kernels call a term: 't', its accumulator 'a', a column block's results 'b' or what stays
+  /// in registers 'k'. Named after its value, so that no name depends on the text behind it: who
+  /// writes a kernel from beginning to end, as a model does, would have to foresee that.
+  std::string name(int term, char kind = 't') const {
+    return std::string{kind, '_'} + list[static_cast<std::size_t>(term)].value;
+  }
 };
 
 /// `given`: a value that the skeleton computes by itself (a product's accumulator); empty if none.

@@ -13,7 +13,7 @@ constexpr int kLargestSplit = 8;
 
 constexpr std::string_view kTensorCoreProduct = R"(
 using Block = $type;
-static_assert(Block::kBytes == $bytes && Block::kThreads == $threads);
+static_assert(Block::kBytes <= $bytes && Block::kThreads == $threads);
 const Block::Place place = Block::place(item, $m, $n);
 $batch
 const Block block{$a, $b, place.row, place.column, $m, $n, $k};
@@ -34,7 +34,6 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   const auto extent = [&](const Expr& expr) { return static_cast<double>(site.headline(expr)); };
   const ProductSizes at{site.count(of.batch_extents()), extent(of.rows), extent(of.columns),
                         extent(of.depth)};
-  const auto bytes = [&](const TensorTile& tile) { return tile.bytes(of.a.transposed, of.b.transposed); };
   const std::span<const TensorTile> tiles = tensor_tiles();
   std::vector<int> allowed, splits;
   for (int split = 1; split <= std::min(kLargestSplit, site.target.cluster); split *= 2)
@@ -42,7 +41,7 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   double least = 0;
   int best = 0, best_split = 1;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
-    if (bytes(tiles[i]) > site.target.shared_bytes) continue;
+    if (tiles[i].bytes() > site.target.shared_bytes) continue;
     for (const int split : splits) {
       const double time = tensor_microseconds(tiles[i], split, at);
       if (least == 0 || time < least) least = time, best = static_cast<int>(i), best_split = split;
@@ -51,7 +50,7 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   }
   const TensorTile tile = tiles[static_cast<std::size_t>(site.knob("tile", allowed, best))];
   const int split = site.knob("split", splits, best_split);
-  return {tile, split, bytes(tile), tensor_microseconds(tile, split, at)};
+  return {tile, split, tile.bytes(), tensor_microseconds(tile, split, at)};
 }
 
 std::string product_text(Program& program, const MatrixProduct& of, const TensorPlan& plan,

@@ -74,7 +74,7 @@ std::string keep_rows(Nest& nest) {
   const std::string count = std::to_string(plan.kept);
   std::string arrays, loads;
   for (const int t : plan.kept_terms) {
-    const std::string name = "k_" + plan.terms.name(t);
+    const std::string name = plan.terms.name(t, 'k');
     arrays += "f32v " + name + "[" + count + "];\n";
     if (plan.term(t).kind == Term::Kind::kLeaf) loads += name + "[u] = " + read(nest, t, true) + ";\n";
   }
@@ -86,7 +86,7 @@ std::string kept_pass(Nest& nest, int stage, const std::vector<int>& reduces) {
   if (nest.plan.kept == 0) return {};
   const Scope kept = {.vectors = Vectors::kKept};
   std::string body = pass_body(nest, kept, stage);
-  for (const int t : reduces) body += accumulate(nest.plan, kept, t, "a_" + nest.plan.terms.name(t) + "_0");
+  for (const int t : reduces) body += accumulate(nest.plan, kept, t, nest.plan.terms.name(t, 'a') + "_0");
   return for_each_kept(nest, body);
 }
 

@@ -66,11 +66,12 @@ std::string map_text(Nest& nest) {
       continue;
     }
     const bool each = several && term.runs[row];
-    const std::string name = plan.terms.name(t), at = each ? "u * " + rows + " + i" : "u";
-    arrays += "f32v k_" + name + "[" + vectors + (each ? " * " + rows : "") + "];\n";
+    const std::string kept = plan.terms.name(t, 'k'), at = each ? "u * " + rows + " + i" : "u";
+    arrays += "f32v " + kept + "[" + vectors + (each ? " * " + rows : "") + "];\n";
     (each || !several ? own : common) +=
-        expand("k_$name[$at] = $value;\n", {{"name", name}, {"at", at}, {"value", read(nest, t, true)}});
-    compute += expand("const f32v $name = k_$name[$at];\n", {{"name", name}, {"at", at}});
+        expand("$kept[$at] = $value;\n", {{"kept", kept}, {"at", at}, {"value", read(nest, t, true)}});
+    compute += expand("const f32v $name = $kept[$at];\n",
+                      {{"name", plan.terms.name(t)}, {"kept", kept}, {"at", at}});
   }
   for (const int t : order)
     if (plan.term(t).stored) compute += store(nest, {}, t, true);

@@ -140,8 +140,8 @@ std::string pick(Nest& nest, int t) {
 }
 
 std::string extend_online(const NestPlan& plan, const Scope& scope, const std::string& suffix) {
-  const Holes names = {{"top", "a_" + plan.terms.name(plan.online.leader) + suffix},
-                       {"sum", "a_" + plan.terms.name(plan.online.follower) + suffix},
+  const Holes names = {{"top", plan.terms.name(plan.online.leader, 'a') + suffix},
+                       {"sum", plan.terms.name(plan.online.follower, 'a') + suffix},
                        {"x", plan.terms.name(plan.term(plan.online.leader).operands[0])}};
   if (plan.columns())
     return expand("extend($top, $x, $counts);\n", {{"counts", scope.rows_exist.empty() ? "true" : "in"}},
@@ -151,26 +151,31 @@ std::string extend_online(const NestPlan& plan, const Scope& scope, const std::s
 
 std::string finish_online(Nest& nest) {
   const NestPlan& plan = nest.plan;
-  const Holes names = {{"top", plan.terms.name(plan.online.leader)},
-                       {"sum", plan.terms.name(plan.online.follower)}};
+  const Pair& pair = plan.online;
+  const Holes sums = {{"moments", plan.terms.name(pair.leader, 'a')},
+                      {"mean", plan.terms.name(pair.leader, 'b')},
+                      {"squares", plan.terms.name(pair.follower, 'b')}};
   if (plan.columns())
     return expand(R"(
-f32v b_$top[kBlock / kLanes], b_$sum[kBlock / kLanes];
+f32v $mean[kBlock / kLanes], $squares[kBlock / kLanes];
 for (int u = 0; u < kBlock / kLanes; ++u) {
-  b_$top[u] = a_$top[u].mean * a_$top[u].count;
-  b_$sum[u] = a_$top[u].squares;
+  $mean[u] = $moments[u].mean * $moments[u].count;
+  $squares[u] = $moments[u].squares;
 }
 )",
-                  {}, names);
+                  sums);
+  const Holes names = {{"top", plan.terms.name(pair.leader)},
+                       {"sum", plan.terms.name(pair.follower)},
+                       {"tops", plan.terms.name(pair.leader, 'a')},
+                       {"sums", plan.terms.name(pair.follower, 'a')}};
   std::string code;
   for (int u = 1; u < plan.unroll; ++u)
-    code += expand("join_softmax(a_${top}_0, a_${sum}_0, a_${top}_$u, a_${sum}_$u);\n",
+    code += expand("join_softmax(${tops}_0, ${sums}_0, ${tops}_$u, ${sums}_$u);\n",
                    {{"u", std::to_string(u)}}, names);
-  code += expand("const float $top = reduce_max$exchange(a_${top}_0);\n", {{"exchange", next_exchange(nest)}},
-                 {names[0]});
-  return code +
-         expand("const float $sum = reduce_add$exchange(a_${sum}_0 * lathe::exp(a_${top}_0 - $top));\n",
-                {{"exchange", next_exchange(nest)}}, names);
+  code += expand("const float $top = reduce_max$exchange(${tops}_0);\n", {{"exchange", next_exchange(nest)}},
+                 names);
+  return code + expand("const float $sum = reduce_add$exchange(${sums}_0 * lathe::exp(${tops}_0 - $top));\n",
+                       {{"exchange", next_exchange(nest)}}, names);
 }
 
 }  // namespace lathe::catalog

@@ -33,13 +33,12 @@ std::string inside_reduced_loops(const NestPlan& plan, const std::string& body) 
 /// Sums with so many terms that one lane of an accumulator may get more than it adds up exactly
 /// enough: they are added up in parts.
 std::vector<int> sums_in_parts(const NestPlan& plan, const std::vector<int>& reduces) {
-  constexpr std::int64_t kLongestSum = 4096;
   Expr terms = Expr::constant(1);
   for (const Loop& loop : plan.loops)
     if (loop.reduced) terms = terms * loop.extent;
   const std::int64_t lanes = plan.columns() ? 1 : plan.site.target.lanes;
   std::vector<int> sums;
-  if (plan.cuda() || most(plan.site.graph, terms) <= kLongestSum * lanes) return sums;
+  if (plan.cuda() || most(plan.site.graph, terms) <= kSerialTerms * lanes) return sums;
   for (const int t : reduces)
     if (plan.term(t).node->how == "sum") sums.push_back(t);
   return sums;
@@ -52,7 +51,7 @@ std::string column_loops(const NestPlan& plan, const std::vector<int>& reduces, 
   const std::string terms = "terms_" + plan.terms.name(sums[0]);
   std::string totals, part, rest;
   for (const int t : sums) {
-    const Holes names = {{"total", "total_" + plan.terms.name(t)}, {"sum", "a_" + plan.terms.name(t)}};
+    const Holes names = {{"total", "total_" + plan.terms.name(t)}, {"sum", plan.terms.name(t, 'a')}};
     totals += expand("f32v $total[kBlock / kLanes] = {};\n", {}, names);
     part += expand("$total[u] = $total[u] + $sum[u];\n$sum[u] = f32v(0.0f);\n", {}, names);
     rest += expand("$sum[u] = $sum[u] + $total[u];\n", {}, names);
@@ -92,12 +91,13 @@ std::string row_loops(const Nest& nest, const std::vector<int>& reduces, const s
     totals += "f32v total_" + name + " = f32v(0.0f);\n";
     std::string sum, cleared;
     for (int u = 0; u < plan.unroll; ++u) {
-      const std::string accumulator = "a_" + name + "_" + std::to_string(u);
+      const std::string accumulator = plan.terms.name(t, 'a') + "_" + std::to_string(u);
       sum += (u == 0 ? "" : " + ") + accumulator;
       cleared += accumulator + " = ";
     }
     part += "total_" + name + " = total_" + name + " + (" + sum + ");\n" + cleared + "f32v(0.0f);\n";
-    rest += expand("a_${name}_0 = a_${name}_0 + total_$name;\n", {{"name", name}});
+    rest +=
+        expand("${sum}_0 = ${sum}_0 + total_$name;\n", {{"sum", plan.terms.name(t, 'a')}, {"name", name}});
   }
   // Rows may be shorter than a part, or longer.
   constexpr std::string_view kParts = R"(
@@ -171,7 +171,7 @@ std::string pass(Nest& nest, const Scope& scope, int stage) {
   const std::vector<int> reduces = plan.reductions(stage);
   std::string body = pass_body(nest, scope, stage);
   for (const int t : reduces)
-    body += accumulate(plan, scope, t, "a_" + plan.terms.name(t) + (plan.columns() ? "[u]" : ""));
+    body += accumulate(plan, scope, t, plan.terms.name(t, 'a') + (plan.columns() ? "[u]" : ""));
   std::string code = declare_accumulators(plan, reduces);
   if (plan.columns()) {
     body = with_column_terms(nest, scope, stage, body);

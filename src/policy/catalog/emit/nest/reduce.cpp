@@ -52,13 +52,13 @@ bool seen_elsewhere(const NestPlan& plan, int t) {
 
 /// The arrays of a column block, one vector an element.
 std::string column_arrays(const NestPlan& plan, int t) {
-  if (t == plan.online.leader) return "moments a_" + plan.terms.name(t) + "[kBlock / kLanes];\n";
+  if (t == plan.online.leader) return "moments " + plan.terms.name(t, 'a') + "[kBlock / kLanes];\n";
   if (t == plan.online.follower) return {};
   constexpr std::string_view kArray = R"(
 f32v $name[kBlock / kLanes];
 for (f32v& a : $name) a = f32v($start);
 )";
-  const std::string name = "a_" + plan.terms.name(t);
+  const std::string name = plan.terms.name(t, 'a');
   std::string code = expand(kArray, {{"name", name}, {"start", neutral(plan, t)}});
   if (finds_index(plan.term(t))) code += expand(kArray, {{"name", "x_" + name}, {"start", "kInfinity"}});
   return code;
@@ -89,8 +89,8 @@ std::string declare_accumulators(const NestPlan& plan, const std::vector<int>& r
             expand("$type ${name}_$u = $type($start);\n",
                    {{"type", plan.lane_type()}, {"name", name}, {"u", std::to_string(u)}, {"start", start}});
     };
-    declare("a_" + plan.terms.name(t), neutral(plan, t));
-    if (finds_index(plan.term(t))) declare("x_a_" + plan.terms.name(t), "kInfinity");
+    declare(plan.terms.name(t, 'a'), neutral(plan, t));
+    if (finds_index(plan.term(t))) declare("x_" + plan.terms.name(t, 'a'), "kInfinity");
   }
   return code;
 }
@@ -99,7 +99,7 @@ std::string accumulate(const NestPlan& plan, const Scope& scope, int t, const st
   const Term& term = plan.term(t);
   if (t == plan.online.leader) return {};
   if (t == plan.online.follower)
-    return extend_online(plan, scope, accumulator.substr(2 + plan.terms.name(t).size()));
+    return extend_online(plan, scope, accumulator.substr(plan.terms.name(t, 'a').size()));
   const Reduction& reduction = reduction_of(plan, t);
   std::string value = plan.terms.name(term.operands[0]);
   if (plan.mode == NestMode::kRows || !scope.rows_exist.empty())
@@ -128,10 +128,10 @@ std::string finish_reductions(Nest& nest, const std::vector<int>& reduces) {
     }
     const Term& term = plan.term(t);
     const bool index = finds_index(term);
-    const std::string name = plan.terms.name(t), a = "a_" + name;
+    const std::string name = plan.terms.name(t), a = plan.terms.name(t, 'a');
     if (plan.columns()) {
-      code += expand("f32v (&b_$name)[kBlock / kLanes] = $result;\n",
-                     {{"name", name}, {"result", index ? "x_" + a : a}});
+      code += expand("f32v (&$name)[kBlock / kLanes] = $result;\n",
+                     {{"name", plan.terms.name(t, 'b')}, {"result", index ? "x_" + a : a}});
       continue;
     }
     for (int u = 1; u < plan.unroll; ++u) {

@@ -88,7 +88,7 @@ $sums[u] = joined($sums[u], other);
                 {{"mean", load_part(nest, scope, plan.online.leader, "s")},
                  {"squares", load_part(nest, scope, plan.online.follower, "s")},
                  {"count", count},
-                 {"sums", "a_" + plan.terms.name(plan.online.leader)}});
+                 {"sums", plan.terms.name(plan.online.leader, 'a')}});
 }
 
 constexpr std::string_view kJoinRowParts = R"(
@@ -111,7 +111,7 @@ for (int64_t r = 0; r < cdiv(splits, $warps); ++r) {
 std::string join_parts(Nest& nest, Scope scope, int t) {
   const NestPlan& plan = nest.plan;
   if (t == plan.online.follower) return {};
-  const std::string sums = "a_" + plan.terms.name(t);
+  const std::string sums = plan.terms.name(t, 'a');
   const auto kept = [&](const std::string& number) {
     return "keep(lanes, " + load_part(nest, scope, t, number) + ", " + neutral(plan, t) + ")";
   };
@@ -141,7 +141,7 @@ std::string write_parts(Nest& nest, const Scope& scope, int stage) {
     Expr size = plan.shares.count;
     for (const Loop& loop : plan.loops)
       if (!loop.reduced) size = size * loop.extent;
-    nest.parts[t] = nest.program.scratch(plan.site.prefix + "_" + name, size);
+    nest.parts[t] = nest.program.scratch(plan.site.prefix + "_" + plan.term(t).value, size);
     nest.written.insert(nest.parts[t]);
     if (!plan.columns()) {
       code += "*(" + part(nest, t, "split") + ") = " + name + ";\n";
@@ -149,8 +149,8 @@ std::string write_parts(Nest& nest, const Scope& scope, int stage) {
     }
     nest.vectors.insert("p_" + nest.parts[t]);
     std::string value = name;
-    if (t == plan.online.leader) value = "a_" + name + "[u].mean";
-    if (t == plan.online.follower) value = "a_" + plan.terms.name(plan.online.leader) + "[u].squares";
+    if (t == plan.online.leader) value = plan.terms.name(t, 'a') + "[u].mean";
+    if (t == plan.online.follower) value = plan.terms.name(plan.online.leader, 'a') + "[u].squares";
     code += for_each_column(
         nest, scope,
         expand("${guard}store($part, $value, lanes);\n", {{"guard", plan.by_warps() ? "if (warp == 0) " : ""},
@@ -255,7 +255,7 @@ for (f32v& mine : $sums) mine = join_warps<kWarps>(mine, [](f32v a, f32v b) {
 )";
   std::string code;
   for (const int t : reduces) {
-    const std::string sums = "a_" + plan.terms.name(t);
+    const std::string sums = plan.terms.name(t, 'a');
     if (t == plan.online.leader) {
       code += "for (moments& mine : " + sums + ") mine = join_warps<kWarps>(mine);\n";
     } else if (t != plan.online.follower) {

@@ -57,7 +57,7 @@ for (int u = 0; u < kBlock / kLanes; ++u) {
 std::string accumulators(const NestPlan& plan, const std::vector<int>& reduces, int u) {
   std::string text;
   for (const int t : reduces) {
-    const std::string name = "a_" + plan.terms.name(t) + "_" + std::to_string(u);
+    const std::string name = plan.terms.name(t, 'a') + "_" + std::to_string(u);
     text += ", " + name;
     if (finds_index(plan.term(t))) text += ", x_" + name;
   }
@@ -68,8 +68,8 @@ std::string parameters(const NestPlan& plan, const std::vector<int>& reduces) {
   std::string text;
   for (const int t : reduces) {
     const std::string type = std::string(", ") + plan.lane_type() + "& ";
-    text += type + "a_" + plan.terms.name(t);
-    if (finds_index(plan.term(t))) text += type + "x_a_" + plan.terms.name(t);
+    text += type + plan.terms.name(t, 'a');
+    if (finds_index(plan.term(t))) text += type + "x_" + plan.terms.name(t, 'a');
   }
   return text;
 }
@@ -145,7 +145,7 @@ std::string declare(Nest& nest, const Scope& scope, int t, int stage, bool insid
   };
   std::string value;
   if (scope.vectors == Vectors::kKept && plan.is_kept(t)) {
-    value = "k_" + plan.terms.name(t) + "[u]";
+    value = plan.terms.name(t, 'k') + "[u]";
     if (!plan.is_left_over(t, stage, scope.vectors)) value += " = " + formula_text(plan.terms, term);
   } else if (plan.is_left_over(t, stage)) {
     const std::string& place = t == plan.cached ? plan.cache : term.value;
@@ -251,7 +251,7 @@ std::string for_each_column(const Nest& nest, const Scope& scope, const std::str
   for (int t = 0; t < plan.term_count(); ++t) {
     const std::string name = plan.terms.name(t);
     if (plan.term(t).kind == Term::Kind::kReduce && NestPlan::lanewise(plan.term(t)) && mentions(code, name))
-      results += "const f32v " + name + " = b_" + name + "[u];\n";
+      results += "const f32v " + name + " = " + plan.terms.name(t, 'b') + "[u];\n";
   }
   return expand(kColumnNest,
                 {{"mask_type", plan.cuda() ? "auto" : "maskv"},
