@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/guard.h"
@@ -115,10 +116,10 @@ class LocalPolicy final : public Policy {
     const PolicyContext& context = work.request.context;
     LATHE_TRY(const auto grammar, grammar_of(context));
     const std::int64_t longest = grammar.tokens ? grammar.longest + 1 : options_.answer_tokens;
-    const std::int64_t answer = std::min(longest, std::int64_t{info_.context} / 2);
     LATHE_TRY(const auto wording, options_.language->wording(context));
     PromptOptions prompt = options_.prompt;
-    prompt.max_tokens = std::min(prompt.max_tokens, info_.context - answer);
+    const std::int64_t kept = std::min(longest, std::int64_t{info_.context} / 2);
+    prompt.max_tokens = std::min(prompt.max_tokens, info_.context - kept);
     prompt.count = [this](std::string_view text) {
       return static_cast<std::int64_t>(tokenizer_.encode(text, SpecialTokens::kAsText).size());
     };
@@ -137,6 +138,13 @@ class LocalPolicy final : public Policy {
     work.prompt_tokens = pack<std::int32_t>(generation.prompt);
 
     const auto length = static_cast<std::int64_t>(generation.prompt.size());
+    const std::int64_t answer = std::min(longest, std::max<std::int64_t>(info_.context - length, 1));
+    if (answer < longest && !grammar.tokens && !std::exchange(shortened_, true))
+      events_.on_event(
+          {Severity::kWarning, "model.context",
+           fmt::format("an answer to a prompt of {} tokens may have {} of the {} asked for: the model's "
+                       "context here is {} tokens",
+                       length, answer, longest, info_.context)});
     const auto grant = meter_.reserve(length, std::max(1, work.request.count), answer);
     if (!grant) {
       events_.on_event({Severity::kInfo, "model.budget", "the budget for the model is spent"});
@@ -348,6 +356,7 @@ class LocalPolicy final : public Policy {
   const CancelToken stop_;
 
   Meter meter_;
+  bool shortened_ = false;          ///< said that answers are shorter than asked for
   std::unique_ptr<Engine> engine_;  ///< null after it has failed
   const EngineInfo info_;
   std::list<Work> active_;

@@ -23,6 +23,7 @@ struct Script {
   int samples_before_death = 1 << 30;  ///< of each engine
   int engines_that_die = 1 << 30;
   bool hangs = false;
+  std::int32_t context = 4000;
   std::atomic<int> started = 0, cancelled = 0;
   std::mutex mutex;
   std::vector<GenerationRequest> requests;
@@ -32,8 +33,12 @@ struct Script {
 class ScriptedEngine final : public Engine {
  public:
   explicit ScriptedEngine(Script& script) : script_(script), number_(++script.started) {
-    info_ = {
-        .model = "m", .device = "cpu", .precision = "f32", .vocab = 257, .context = 4000, .max_batch = 8};
+    info_ = {.model = "m",
+             .device = "cpu",
+             .precision = "f32",
+             .vocab = 257,
+             .context = script.context,
+             .max_batch = 8};
     info_.weights = digest_of("weights");
     info_.tokenizer = digest_of("tokenizer");
   }
@@ -250,6 +255,21 @@ TEST_F(LocalPolicyTest, APromptThatDoesNotFitTheModelsContextIsAnError) {
   const auto proposals = propose_now(*policy(), request(1));
   ASSERT_FALSE(proposals.ok());
   EXPECT_THAT(proposals.error().message, HasSubstr("2000 are allowed"));
+}
+
+TEST_F(LocalPolicyTest, AnAnswerMayFillWhatThePromptLeavesOfTheContext) {
+  script_.context = 10'000;
+  options_.answer_tokens = 9000;
+  const auto asked = policy();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(propose_now(*asked, request(1)).ok());
+  const GenerationRequest& first = script_.requests.front();
+  EXPECT_EQ(first.max_tokens, 10'000 - static_cast<std::int32_t>(first.prompt.size()));
+  EXPECT_GT(first.max_tokens, 5000);
+  std::vector<std::string> told;
+  for (const Event& event : events_.events())
+    if (event.kind == "model.context") told.push_back(event.text);
+  ASSERT_EQ(told.size(), 1u) << "said once, not for each request";
+  EXPECT_THAT(told[0], HasSubstr("of the 9000 asked for"));
 }
 
 TEST_F(LocalPolicyTest, ALanguageWithAGrammarIsDecodedUnderIt) {
