@@ -65,12 +65,15 @@ const int64_t s$axis = r$axis / $stride;
   return body;
 }
 
-/// Loops over all positions of one plane of the result; `body` stores at $out.
-std::string position_loops(const Operand& out, const std::string& body) {
+/// One plane of the result an item, or one element where items are cheap; `body` stores it.
+LoopNest over_positions(const Site& site, const std::string& body) {
+  const Operand& out = site.out;
+  std::vector<std::string> names = {"i0", "i1"};
+  for (std::size_t axis = 2; axis < out.shape.size(); ++axis) names.push_back("o" + std::to_string(axis - 2));
+  if (site.many_items) return {out.count(), unflatten("item", out.shape, names) + body};
   std::string code = body;
-  for (std::size_t axis = out.shape.size(); axis-- > 2;)
-    code = loop("o" + std::to_string(axis - 2), out.shape[axis], code);
-  return code;
+  for (std::size_t axis = out.shape.size(); axis-- > 2;) code = loop(names[axis], out.shape[axis], code);
+  return {out.shape[0] * out.shape[1], unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + code};
 }
 
 std::vector<Expr> spatial(const Operand& operand) { return {operand.shape.begin() + 2, operand.shape.end()}; }
@@ -101,8 +104,7 @@ Expr taps_of(const Window& window) {
 
 using TapLoops = std::string (*)(const Window&, const std::vector<Expr>& extents, std::string body);
 
-/// What is common to both convolutions: one plane of the result an item, a sum over channels and
-/// taps of `product`.
+/// What is common to both convolutions: a sum over channels and taps of `product`.
 LoopNest convolution(const Site& site, const Window& window, const Expr& channels, TapLoops taps,
                      const std::string& product) {
   const Operand& out = site.out;
@@ -111,14 +113,13 @@ LoopNest convolution(const Site& site, const Window& window, const Expr& channel
       parts.before +
       loop("k", channels, taps(window, spatial(site.in[0]), "sum += " + product + ";\n" + parts.step)) +
       parts.behind;
-  const std::string begin = unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"});
   const std::string start = site.in.size() > 2 ? site.in[2].at("i1") : "0";
   const std::string body = expand("$type sum = $start;\n$channels\n$out = sum;\n",
                                   {{"type", out.compute_type()},
                                    {"start", start},
                                    {"channels", channel_loop},
                                    {"out", element(out, "i0", "i1", window.names('o'))}});
-  return {out.shape[0] * out.shape[1], begin + position_loops(out, body)};
+  return over_positions(site, body);
 }
 
 }  // namespace
@@ -178,8 +179,7 @@ LoopNest emit_pool(const Site& site) {
                                               : counts  ? "sum / k"
                                               : clipped ? "sum / " + padded_taps(window, spatial(x))
                                                         : "sum / " + taps_of(window).to_string()}});
-  return {out.shape[0] * out.shape[1],
-          unflatten("item", {out.shape[0], out.shape[1]}, {"i0", "i1"}) + position_loops(out, body)};
+  return over_positions(site, body);
 }
 
 }  // namespace lathe::naive
