@@ -161,6 +161,7 @@ struct BlockOutcome {
   std::string detail = {};
   double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
   bool disturbed = false;  ///< the machine kept the calls waiting: the block's time says little
+  double own_ns = 0;       ///< for all calls, as their process says, which could lie; 0 if it doesn't
   double clock_mhz = 0;    ///< of the device at the block's end; 0 where unknown
   std::vector<std::vector<Comparison>> outputs = {};  ///< [trial][output]
   RmsLimits rms = {};                                 ///< [trial of the block][output], where asked for

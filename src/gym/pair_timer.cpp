@@ -234,12 +234,16 @@ class PairTimer {
     Blocks& blocks = anchor ? anchor_blocks_ : candidate_blocks_;
     ++blocks.run;
     blocks.disturbed += outcome.disturbed;
-    if (outcome.disturbed && drop_disturbed) {
+    // A baseline's own word serves where the machine was busy: were its wait counted, whoever is
+    // timed beside it would look faster than it is.
+    const bool believed = outcome.disturbed && outcome.own_ns > 0 && (anchor || rule_.trusts_candidate);
+    if (outcome.disturbed && !believed && drop_disturbed) {
       ++dropped_;
       return;
     }
     result.pair.take_clock(outcome.clock_mhz);
-    const double mean_ns = outcome.wall_ns / static_cast<double>(own.size());
+    const double block_ns = believed ? std::min(outcome.own_ns, outcome.wall_ns) : outcome.wall_ns;
+    const double mean_ns = block_ns / static_cast<double>(own.size());
     (anchor ? result.pair.anchor_logs : result.pair.candidate_logs).push_back(std::log(mean_ns));
     double& call_ns = anchor ? result.pair.anchor_ns : result.pair.candidate_ns;
     call_ns = std::min(call_ns, mean_ns);

@@ -16,12 +16,13 @@ struct TimingRule {
   double half_width = 0.025;    ///< of the log ratio: stop once reached
   double alpha = 0.05;          ///< spent equally on the looks; half of it is the rate of false wins
   double timeout_seconds = 20;
-  int blocks = 2;                ///< of each kernel in a pair, the better of which counts
-  double call_ns = 0;            ///< of the candidate, where that is known already
-  double anchor_ns = 0;          ///< of the anchor, likewise
-  std::vector<int> trials = {};  ///< of the workload, that blocks draw from; empty: all
-  bool deals = false;            ///< no trial again before all others: see DeviceInfo::deals_trials
-  std::vector<int> unseen = {};  ///< others, that the candidate's process meets once, at the end
+  int blocks = 2;                 ///< of each kernel in a pair, the better of which counts
+  double call_ns = 0;             ///< of the candidate, where that is known already
+  double anchor_ns = 0;           ///< of the anchor, likewise
+  std::vector<int> trials = {};   ///< of the workload, that blocks draw from; empty: all
+  bool deals = false;             ///< no trial again before all others: see DeviceInfo::deals_trials
+  std::vector<int> unseen = {};   ///< others, that the candidate's process meets once, at the end
+  bool trusts_candidate = false;  ///< it is a baseline too: see BlockOutcome::own_ns
   /// Of the workload: the candidate's timed outputs must be as precise as its verified ones. May be
   /// null.
   const RmsLimits* rms = nullptr;

@@ -169,6 +169,7 @@ TiedAnchor ShapeTimer::tie(const std::string& name, bool peer, const Candidate& 
   const bool first = peers_.empty();
   const Anchor& opponent = first ? anchor : peer ? peers_.front() : fastest_peer();
   TimingRule rule = on_this_device(tie_rule());
+  rule.trusts_candidate = true;
   const int blocks = std::exchange(rule.blocks, 1);
   std::vector<double> rounds, call_ns;
   int wanted = first ? 1 : kTieRounds;

@@ -514,6 +514,36 @@ TEST(PairTimer, ABlockThatTheMachineDisturbedRunsAgain) {
   }
 }
 
+TEST(PairTimer, ABusyMachineMakesNoKernelLookFasterThanItIs) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    FakeKernel kernel = timed(1000, 0.002), anchor = timed(1000, 0.002);
+    kernel.spike_chance = 0.5;
+    anchor.spike_chance = 0.95;
+    anchor.says_own_time = true;
+    const Duel duel(kernel, 4, anchor, seed);
+    const PairOutcome pair =
+        time_pair(*duel.anchor, *duel.candidate, *duel.workload, screen_rule(), Seed::from_number(seed));
+    ASSERT_TRUE(pair.finding.passed());
+    EXPECT_LT(pair.estimate.log_ratio.low, 0.003);
+    EXPECT_LT(pair.estimate.log_ratio.mid, 0.003);
+  }
+}
+
+TEST(PairTimer, WhatACandidateSaysOfItsOwnTimeCountsForNothing) {
+  FakeKernel kernel = timed(1000, 0.002);
+  kernel.spike_chance = 1;
+  kernel.says_own_time = true;
+  const Duel duel(kernel, 4, timed(1000, 0.002));
+  TimingRule rule = screen_rule();
+  const auto ratio = [&] {
+    return time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, Seed::from_number(6))
+        .estimate.log_ratio;
+  };
+  EXPECT_NEAR(ratio().mid, -std::log(3), 0.01);
+  rule.trusts_candidate = true;
+  EXPECT_NEAR(ratio().mid, 0, 0.01) << "a baseline that is tied to another";
+}
+
 TEST(PairTimer, OneSlowBlockOfTheAnchorDoesNotShortenItsOthers) {
   FakeKernel anchor = timed(1000);
   anchor.spike_chance = 0.3;

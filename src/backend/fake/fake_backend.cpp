@@ -70,6 +70,7 @@ class FakeSession final : public Session {
     outcome.wall_ns = calls * kernel_.call_ns * session_factor_ *
                       std::exp(kernel_.block_noise * noise + weather) * (spike ? kSpike : 1) *
                       (slow_clock ? 2 : 1);
+    if (kernel_.says_own_time) outcome.own_ns = outcome.wall_ns / (spike ? kSpike : 1);
     for (const int trial : request.trials) judge(trial, request, outcome);
     return outcome;
   }

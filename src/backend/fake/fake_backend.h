@@ -22,6 +22,7 @@ struct FakeKernel {
   double weather = 0;                 ///< added to a block's log time in every second run of 500 blocks
   double spike_chance = 0;            ///< of a preempted block, which takes three times as long
   bool reports_spikes = true;
+  bool says_own_time = false;     ///< as if there had been no spike
   bool picks_its_blocks = false;  ///< feigns preemption in the slower half of them
   double slow_clock_chance = 0;   ///< of a block at half the clock rate, which it reports
   std::string build_fault = {};   ///< reason code of a failing build

@@ -257,6 +257,7 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   if (reply->code != 0) return describe_fault(*reply);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
+  outcome.own_ns = reply->device_ns;
   outcome.wall_ns = std::max({1.0, reply->device_ns, timing.wall_ns - options_.empty_block_ns});
   const double delay_ns = outcome.wall_ns - reply->device_ns;
   outcome.disturbed = delay_ns > kLateNs + kLateShare * reply->device_ns;
