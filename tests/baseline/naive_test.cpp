@@ -114,6 +114,44 @@ TEST(NaiveCheck, HalfPrecisionIsWithinTheBoundWhateverTheSeed) {
   }
 }
 
+/// One running sum of fp32 is off by up to 56 times the tolerance here.
+TEST(NaiveCheck, LongSumsAreWithinTheBound) {
+  std::vector<TaskSpec> tasks;
+  std::vector<Candidate> candidates;
+  for (
+      const std::string body :
+      {"dims = { k = [1, 1048576] }\ntensor = [{ name = \"a\", shape = [1, \"k\"] }, { name = \"b\", shape = "
+       "[\"k\", 2] }]\ngraph = \"y = matmul(a, b)\"\nshape = [{ k = 1048576 }]\n",
+       "dims = { k = [1, 1048576] }\ntensor = [{ name = \"a\", shape = [1, \"k\"] }, { name = \"b\", shape = "
+       "[2, \"k\"] }]\ngraph = \"y = linear(a, b)\"\nshape = [{ k = 1048576 }]\n",
+       "dims = { k = [1, 2097152] }\ntensor = [{ name = \"x\", shape = [1, \"k\"] }]\n"
+       "graph = \"y = cumsum(x, axis = 1)\"\nshape = [{ k = 2097152 }]\n",
+       "dims = { k = [512, 1024] }\ntensor = [{ name = \"x\", shape = [1, 1, \"k\", \"k\"] }]\n"
+       "graph = \"y = avg_pool2d(x, kernel = 512)\"\nshape = [{ k = 512 }]\n",
+       "dims = { k = [1, 16384] }\ntensor = [{ name = \"x\", shape = [1, \"k\", 8, 8] }, { name = \"w\", "
+       "shape = "
+       "[1, \"k\", 8, 8] }]\ngraph = \"y = conv2d(x, w)\"\nshape = [{ k = 16384 }]\n"}) {
+    const auto task =
+        parse_task("name = \"long_" + std::to_string(tasks.size()) + "\"\n" + body, "long.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    tasks.push_back(*task);
+    candidates.push_back(*naive_candidate(tasks.back()));
+  }
+  CandidateLibrary library(std::move(candidates));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto bound = lathe::bind(tasks[i], tasks[i].shapes[0].dims);
+    const auto reference = make_reference(tasks[i]);
+    for (const Distribution distribution : {Distribution::kOffset, Distribution::kLarge}) {
+      SCOPED_TRACE(tasks[i].name + " on " + std::string(name(distribution)));
+      const auto sample = draw_sample(**reference, *bound, distribution, Seed::from_number(i));
+      ASSERT_TRUE(sample.ok() && *sample);
+      const auto outputs = library.run(i, *bound, (*sample)->inputs);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().to_string();
+      EXPECT_TRUE(compare((*sample)->expected[0], (*outputs)[0], nullptr).pass) << library.candidate(i).text;
+    }
+  }
+}
+
 TEST(NaiveCheck, CatchesAWrongKernel) {
   const TaskSpec task = make_task({"softmax", {"x: M, N"}, "y = softmax(x)", "M = 7, N = 31"});
   std::string text = naive_candidate(task)->text;

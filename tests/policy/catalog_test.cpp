@@ -357,6 +357,37 @@ TEST(Catalog, LongSumsOfRowsAreMadeOfParts) {
   }
 }
 
+TEST(Catalog, LongProductsPoolsAndScansAreMadeOfParts) {
+  for (
+      const std::string body :
+      {"dims = { k = [1, 1048576] }\ntensor = [{ name = \"a\", shape = [2, \"k\"] }, { name = \"b\", shape = "
+       "[\"k\", 1] }]\ngraph = \"y = matmul(a, b)\"\nshape = [{ k = 1048576 }]\n",
+       "dims = { k = [1, 524288] }\ntensor = [{ name = \"a\", shape = [16, \"k\"] }, { name = \"b\", shape = "
+       "[\"k\", 16] }]\ngraph = \"y = matmul(a, b)\"\nshape = [{ k = 524288 }]\n",
+       "dims = { k = [1, 2097152] }\ntensor = [{ name = \"x\", shape = [1, \"k\"] }]\n"
+       "graph = \"y = cumsum(x, axis = 1)\"\nshape = [{ k = 2097152 }]\n",
+       "dims = { k = [1, 524288] }\ntensor = [{ name = \"x\", shape = [\"k\", 2] }]\n"
+       "graph = \"y = cumsum(x, axis = 0)\"\nshape = [{ k = 524288 }]\n",
+       "dims = { k = [512, 1024] }\ntensor = [{ name = \"x\", shape = [1, 4, \"k\", \"k\"] }]\n"
+       "graph = \"y = avg_pool2d(x, kernel = 512)\"\nshape = [{ k = 1024 }]\n"}) {
+    const auto task = parse_task("name = \"long_sums\"\n" + body, "long.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto emission = catalog::compile(*catalog::lower(*task), {});
+    CandidateRunner runner;
+    const int index = runner.add(*parse_candidate(emission->text, task->name));
+    runner.build();
+    const auto bound = lathe::bind(*task, task->shapes[0].dims);
+    const auto reference = make_reference(*task);
+    for (const Distribution distribution : {Distribution::kOffset, Distribution::kLarge}) {
+      SCOPED_TRACE(body + std::string(name(distribution)));
+      const auto sample = draw_sample(**reference, *bound, distribution, Seed::from_number(1));
+      ASSERT_TRUE(sample.ok() && *sample);
+      const auto outputs = runner.run(index, *bound, (*sample)->inputs);
+      EXPECT_TRUE(compare((*sample)->expected[0], outputs[0], nullptr).pass);
+    }
+  }
+}
+
 TEST(Catalog, AResultAndAViewOfItAreBothReturned) {
   check_chain("{ name = \"x\", shape = [\"n\", 3] }", "h = relu(x)\ny = reshape(h, shape = [\"3 * n\"])\n",
               "{ name = \"y\" }, { name = \"h\" }");
