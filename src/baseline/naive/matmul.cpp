@@ -72,11 +72,11 @@ for (int64_t j = 0; j < $n; ++j) {
   if (needs_parts(site, depth))
     return {out.count(0, out.rank() - 1), expand(R"(
 $indices
-for (int64_t strip = 0; strip < $n; strip += 256) {
-  const int64_t end = $n - strip < 256 ? $n : strip + 256;
-  $type sums[256] = {};
+for (int64_t strip = 0; strip < $n; strip += 1024) {
+  const int64_t end = $n - strip < 1024 ? $n : strip + 1024;
+  $type sums[1024] = {};
   for (int64_t block = 0; block < $depth; block += $part) {
-    $type parts[256] = {};
+    $type parts[1024] = {};
     for (int64_t k = block; k < $depth && k < block + $part; ++k) {
       const $type left = $left;
       for (int64_t j = strip; j < end; ++j) parts[j - strip] += left * $right;
