@@ -157,7 +157,7 @@ struct BlockRequest {
 struct BlockOutcome {
   BlockStatus status = BlockStatus::kInfra;
   std::string reason =
-      {};  ///< stable code when not kOk: "segfault", "input_written", "redzone", "late_write"
+      {};  ///< stable code when not kOk: "segfault", "input_written", "oob_write", "late_write"
   std::string detail = {};
   double wall_ns = 0;      ///< for all calls, by the broker's clock, less the empty block
   bool disturbed = false;  ///< the machine kept the calls waiting: the block's time says little

@@ -323,8 +323,11 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
     case kExitFault + SIGBUS:
       if (const auto at = control().fault_address.load() - control().window_address.load();
           at < inputs_.bytes)
-        return failed(BlockStatus::kTampered, "input_written",
-                      fmt::format("it wrote to the input '{}'", input_at(at)));
+        return failed(
+            BlockStatus::kCrash, "input_written",
+            fmt::format("it wrote to the input '{}', which is read-only: compute into a new tensor, or in "
+                        "a clone()",
+                        input_at(at)));
       return failed(BlockStatus::kCrash, "segfault", "it accessed memory that it must not");
     case kExitFault + SIGILL:
       return failed(BlockStatus::kCrash, "illegal_instruction",

@@ -194,7 +194,9 @@ TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
 }
 
 TEST_F(HostBackendTest, WhoWritesToAnInputIsToldToWhich) {
-  EXPECT_THAT(run(candidate_text("        x.mul_(2); return x\n")).detail, HasSubstr("the input 'x'"));
+  const BlockOutcome outcome = run(candidate_text("        x.mul_(2); return x\n"));
+  EXPECT_EQ(outcome.status, BlockStatus::kCrash) << "a mistake that is easily made is no accusation";
+  EXPECT_THAT(outcome.detail, HasSubstr("the input 'x'"));
 }
 
 TEST_F(HostBackendTest, ATaskWithoutAModuleIsRefusedWithWhatHelps) {

@@ -263,13 +263,14 @@ BlockOutcome CudaSession::judge(const BlockRequest& request, const Timing& timin
   outcome.disturbed = delay_ns > kLateNs + kLateShare * reply->device_ns;
   if (outcome.disturbed) options_.usage->add("late", delay_ns);
   if (reply->counter_dirty)
-    return failed(BlockStatus::kTampered, "counter_dirty", "a counter buffer was not zero after the call");
+    return failed(BlockStatus::kCrash, "counter_dirty",
+                  "a counter buffer was not zero after the call: a kernel must set it back to zero");
   const auto broken = collect(request);
   if (!broken.ok() || generation_ != workload_->generation())
     return failed(BlockStatus::kInfra, "keeper", broken.ok() ? "the GPU was lost" : broken.error().message);
   if (*broken >= 0)
-    return failed(BlockStatus::kTampered, "redzone",
-                  fmt::format("wrote around the output '{}'",
+    return failed(BlockStatus::kCrash, "oob_write",
+                  fmt::format("wrote before the start or past the end of the output '{}'",
                               workload_->task.spec->outputs[static_cast<std::size_t>(*broken)].name));
   if (bank_.changed_since_sample(request))
     return failed(BlockStatus::kTampered, "late_write", "an output changed after the end of the block");

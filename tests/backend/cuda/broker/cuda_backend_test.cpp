@@ -179,9 +179,9 @@ TEST_F(CudaBackendTest, WhatIsNotComputedIsWrong) {
 }
 
 TEST_F(CudaBackendTest, WritesBeyondTheOutputAreSeen) {
-  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[n] = 1;"), "redzone");
-  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-1] = 1;"), "redzone");
-  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-16000] = 1;"), "redzone");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[n] = 1;"), "oob_write");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-1] = 1;"), "oob_write");
+  EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[-16000] = 1;"), "oob_write");
   EXPECT_EQ(try_out(std::string(kRight) + "if (i == 0) y[n + 64] = 1;"), "illegal_address");
 }
 
