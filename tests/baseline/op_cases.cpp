@@ -194,6 +194,11 @@ const std::vector<GraphCase>& op_cases() {
        "add(d, "
        "c)",
        "M = 7, N = 31"},
+      {"sorted",
+       {"x: M, N"},
+       "a = sort(x)\nb = sort(x, axis = 0, descending = true)\ny = add(a, b)",
+       "M = 7, N = 31"},
+      {"the_largest", {"x: M, N"}, "a = sort(x, descending = true)\ny = slice(a, stop = 3)", "M = 7, N = 31"},
       {"concat", {"x: M, N", "z: M, K"}, "y = concat(x, z, x)", "M = 5, N = 7, K = 3"},
       {"concat_outer", {"x: M, N", "z: K, N"}, "y = concat(x, z, axis = 0)", "M = 5, N = 7, K = 3"},
       {"diag", {"x: M, N"}, "y = diag(x)", "M = 3, N = 7"},

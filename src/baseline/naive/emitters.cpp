@@ -58,6 +58,7 @@ constexpr std::array kEmitters = {
     Entry{"rms_norm", emit_rms_norm},
     Entry{"slice", emit_slice},
     Entry{"softmax", emit_softmax},
+    Entry{"sort", emit_sort},
     Entry{"std", emit_variance},
     Entry{"sum", emit_reduction},
     Entry{"transpose", emit_transpose},

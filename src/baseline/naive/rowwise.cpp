@@ -187,4 +187,46 @@ for (int64_t k = 0; k < $n; ++k) {
                               {}, fields)};
 }
 
+/// Heapsort in the result: the last of the order is at the heap's top. NaN is above all numbers.
+LoopNest emit_sort(const Site& site) {
+  const Lines lines = lines_of(site);
+  const auto at = [&](std::string_view index) { return site.out.at(lines.at(index)); };
+  const std::string_view before = site.attrs.flag("descending", false) ? "$a > $b || ($a != $a && $b == $b)"
+                                                                       : "$a < $b || ($b != $b && $a == $a)";
+  return {lines.count, expand(R"(
+$begin
+for (int64_t i = 0; i < $n; ++i) $y = $x;
+for (int64_t start = $count / 2, size = $count; size > 1;) {
+  $type value;
+  if (start > 0) {
+    value = $root_before;
+  } else {
+    --size;
+    value = $last;
+    $last = $top;
+  }
+  int64_t root = start > 0 ? --start : 0;
+  for (int64_t child; (child = 2 * root + 1) < size; root = child) {
+    $type largest = $child;
+    if (child + 1 < size) {
+      const $type other = $next;
+      if ($other_is_later) largest = other, ++child;
+    }
+    if (!($value_is_before)) break;
+    $root = largest;
+  }
+  $root = value;
+}
+)",
+                              {{"root_before", at("(start - 1)")},
+                               {"last", at("size")},
+                               {"top", at("0")},
+                               {"child", at("child")},
+                               {"next", at("(child + 1)")},
+                               {"root", at("root")},
+                               {"other_is_later", expand(before, {{"a", "largest"}, {"b", "other"}})},
+                               {"value_is_before", expand(before, {{"a", "value"}, {"b", "largest"}})}},
+                              line_fields(site, lines))};
+}
+
 }  // namespace lathe::naive

@@ -39,6 +39,7 @@ const ops::OpList& registry() {
     ops::add_scans(ops);
     ops::add_slicing(ops);
     ops::add_softmax(ops);
+    ops::add_sort(ops);
     ops::add_steps(ops);
     ops::add_unary_math(ops);
     ops::add_where(ops);

@@ -138,6 +138,21 @@ std::vector<OpCase> scan_cases() {
     for (std::size_t i = 4; i < out.size(); ++i) out[i] = std::max(out[i], out[i - 4]);
     return out;
   }));
+  cases.push_back(make_case("sort", {{5, 4}}, attrs({{"axis", 0}}), [](const auto& in, Summer&) {
+    auto out = in[0].data;
+    for (std::size_t column = 0; column < 4; ++column)
+      for (std::size_t i = column; i < out.size(); i += 4)
+        for (std::size_t j = column; j < i; j += 4)
+          if (out[i] < out[j]) std::swap(out[i], out[j]);
+    return out;
+  }));
+  cases.push_back(
+      make_case("sort", {{3, 7}}, attrs({{"descending", true}}), [](const auto& in, Summer& summer) {
+        return each_row(in[0].data, 7, summer, [](auto row, Summer&) {
+          std::ranges::sort(row, std::greater());
+          return row;
+        });
+      }));
   cases.push_back(make_case("cummin", {{4, 6}}, attrs({{"reverse", true}}), [](const auto& in, Summer&) {
     auto out = in[0].data;
     for (std::size_t i = out.size() - 1; i-- > 0;)

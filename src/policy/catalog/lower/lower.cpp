@@ -8,6 +8,7 @@ namespace {
 constexpr const char* kRemedy =
     "it computes in fp32, with masks and indices; write the kernel by hand, or let a model write it "
     "(--policy openai)";
+constexpr const char* kOthersCan = "write the kernel by hand, or let a model write it (--policy openai)";
 
 bool is_byte(DType dtype) { return dtype == DType::kBool || dtype == DType::kI8; }
 
@@ -63,7 +64,8 @@ Result<Graph> lower(const TaskSpec& task) {
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
                       lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||
                       lower_attention(to);
-    if (!done) return Error{ErrorCode::kUnavailable, "the catalogue does not know op " + node.op_name};
+    if (!done)
+      return Error{ErrorCode::kUnavailable, "the catalogue does not know op " + node.op_name, kOthersCan};
     graph.types[node.out] = node.type;
     if (node.out != declared.out) graph.written[declared.out] = node.out;
   }

@@ -1,0 +1,70 @@
+#include <algorithm>
+
+#include "task/ops/factories.h"
+#include "task/ops/support/rowwise.h"
+#include "task/ops/support/shape_rules.h"
+
+namespace lathe::ops {
+namespace {
+
+/// As PyTorch orders them: NaN is above all numbers.
+bool is_below(double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
+
+/// A value of a given rank moves at most by the largest perturbation.
+void sort_row(const RowView& row, bool descending) {
+  std::ranges::copy(row.x, row.y.begin());
+  std::ranges::sort(row.y, is_below);
+  if (descending) std::ranges::reverse(row.y);
+  double error = 0;
+  for (std::size_t i = 0; i < row.x.size(); ++i) error = std::max(error, row.error_at(i));
+  std::ranges::fill(row.ey, error);
+}
+
+/// The values along `axis` (default: the last) in ascending order, or descending.
+class Sort final : public NamedOp {
+ public:
+  Sort()
+      : NamedOp({"sort",
+                 OpClass::kRowwise,
+                 1,
+                 1,
+                 {{"axis", AttrKind::kInteger}, {"descending", AttrKind::kFlag}}}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(check_numeric(context));
+    LATHE_TRY([[maybe_unused]] const auto axis, axis_attr(context.attrs, -1, context.in[0].shape.size()));
+    return context.in[0];
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    prepare(site.out, needs_error(in, numerics), out);
+    sort_lines(site, *in[0], site.attrs.flag("descending", false), out);
+  }
+
+  double flops(const OpSite& site) const override {
+    const double length = static_cast<double>(lines_of(site).length);
+    return static_cast<double>(element_count(site.out)) * std::log2(std::max(2.0, length));
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    return {{"other_order", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               prepare(site.out, false, out);
+               sort_lines(site, *in[0], !site.attrs.flag("descending", false), out);
+             }}};
+  }
+
+ private:
+  static Lines lines_of(const OpSite& site) {
+    return lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
+  }
+  static void sort_lines(const OpSite& site, const Value& x, bool descending, Value& out) {
+    for_each_line(lines_of(site), x, out, [&](const RowView& row) { sort_row(row, descending); });
+  }
+};
+
+}  // namespace
+
+void add_sort(OpList& list) { list.push_back(std::make_unique<Sort>()); }
+
+}  // namespace lathe::ops
