@@ -121,6 +121,7 @@ struct Pair {
 struct PairRun {
   Finding finding;
   Pair pair;
+  bool waited = false;  ///< the candidate's wait counts, while its anchor's would not
 };
 
 class PairTimer {
@@ -169,8 +170,9 @@ class PairTimer {
   /// A kernel can have itself disturbed (it may yield its processor), and would choose with that
   /// which of its blocks count. The machine disturbs the anchor as often.
   bool may_drop_block(bool anchor) const {
+    const double usual = anchor_blocks_.run == 0 ? 0.0 : 1.0 * anchor_blocks_.disturbed / anchor_blocks_.run;
     const bool by_itself =
-        !anchor && candidate_blocks_.disturbed > 2 * anchor_blocks_.disturbed + kOwnDisturbances;
+        !anchor && candidate_blocks_.disturbed > 2 * usual * candidate_blocks_.run + kOwnDisturbances;
     return may_drop() && !by_itself;
   }
 
@@ -242,6 +244,7 @@ class PairTimer {
       return;
     }
     result.pair.take_clock(outcome.clock_mhz);
+    result.waited |= !anchor && outcome.disturbed && outcome.own_ns > 0 && !believed;
     const double block_ns = believed ? std::min(outcome.own_ns, outcome.wall_ns) : outcome.wall_ns;
     const double mean_ns = block_ns / static_cast<double>(own.size());
     (anchor ? result.pair.anchor_logs : result.pair.candidate_logs).push_back(std::log(mean_ns));
@@ -262,6 +265,7 @@ class PairTimer {
       const Pair& pair = run.pair;
       if (pair.anchor_ns == kNever || pair.candidate_ns == kNever || (pair.clock_moved() && may_drop()))
         continue;
+      if (run.waited) continue;
       estimate.unseen.push_back(std::log(pair.anchor_ns / pair.candidate_ns));
     }
     return {};

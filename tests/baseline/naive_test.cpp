@@ -130,7 +130,16 @@ TEST(NaiveCheck, LongSumsAreWithinTheBound) {
        "graph = \"y = avg_pool2d(x, kernel = 512)\"\nshape = [{ k = 512 }]\n",
        "dims = { k = [1, 16384] }\ntensor = [{ name = \"x\", shape = [1, \"k\", 8, 8] }, { name = \"w\", "
        "shape = "
-       "[1, \"k\", 8, 8] }]\ngraph = \"y = conv2d(x, w)\"\nshape = [{ k = 16384 }]\n"}) {
+       "[1, \"k\", 8, 8] }]\ngraph = \"y = conv2d(x, w)\"\nshape = [{ k = 16384 }]\n",
+       "dims = { k = [1, 32768] }\ntensor = [{ name = \"q\", shape = [2, 4] }, { name = \"x\", shape = "
+       "[\"k\", 4] }, "
+       "{ name = \"v\", shape = [\"k\", 300] }]\ngraph = \"y = attention(q, x, v)\"\nshape = [{ k = 32768 "
+       "}]\n",
+       "dims = { k = [1, 2097152] }\ntensor = [{ name = \"x\", shape = [\"k\", 2] }, { name = \"t\", shape = "
+       "[\"k\"], "
+       "role = \"index\", gen = { kind = \"index\", limit = 2 } }]\ngraph = \"y = cross_entropy(x, "
+       "t)\"\nshape = [{ k = "
+       "2097152 }]\n"}) {
     const auto task =
         parse_task("name = \"long_" + std::to_string(tasks.size()) + "\"\n" + body, "long.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();

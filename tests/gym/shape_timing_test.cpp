@@ -662,6 +662,28 @@ TEST(PairTimer, ComparesInputsThatTheProcessMeetsOnceWithTheTimedPairs) {
   EXPECT_GT(excess->low, std::log(2.5));
 }
 
+TEST(PairTimer, ABusyMachineAccusesNobodyOfRemembering) {
+  int measured = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    FakeKernel kernel = timed(500, 0.002);
+    kernel.spike_chance = 0.6;
+    kernel.says_own_time = true;
+    const Duel duel(kernel, 32, kernel, seed);
+    TimingRule rule = screen_rule();
+    rule.call_ns = 500;
+    const Ring ring = draw_ring(*duel.workload, true, Seed::from_number(seed));
+    rule.trials = ring.usual;
+    rule.unseen = ring.unseen;
+    const auto pair = time_pair(*duel.anchor, *duel.candidate, *duel.workload, rule, Seed::from_number(seed));
+    ASSERT_TRUE(pair.finding.passed());
+    const auto excess = excess_of(pair.estimate);
+    if (!excess) continue;
+    ++measured;
+    EXPECT_LT(excess->log, std::log(1.1)) << seed;
+  }
+  EXPECT_GT(measured, 0);
+}
+
 TEST(PairTimer, BlocksOnUnseenInputsAreAsLongAsTheOthers) {
   for (const double call_ns : {1e3, 2e4, 4e4, 1e5, 1e6}) {
     const Duel duel(timed(call_ns), 32);

@@ -369,7 +369,10 @@ TEST(Catalog, LongProductsPoolsAndScansAreMadeOfParts) {
        "dims = { k = [1, 524288] }\ntensor = [{ name = \"x\", shape = [\"k\", 2] }]\n"
        "graph = \"y = cumsum(x, axis = 0)\"\nshape = [{ k = 524288 }]\n",
        "dims = { k = [512, 1024] }\ntensor = [{ name = \"x\", shape = [1, 4, \"k\", \"k\"] }]\n"
-       "graph = \"y = avg_pool2d(x, kernel = 512)\"\nshape = [{ k = 1024 }]\n"}) {
+       "graph = \"y = avg_pool2d(x, kernel = 512)\"\nshape = [{ k = 1024 }]\n",
+       "dims = { k = [1, 16384] }\ntensor = [{ name = \"x\", shape = [1, \"k\", 8, 8] }, { name = \"w\", "
+       "shape = "
+       "[1, \"k\", 8, 8] }]\ngraph = \"y = conv2d(x, w)\"\nshape = [{ k = 16384 }]\n"}) {
     const auto task = parse_task("name = \"long_sums\"\n" + body, "long.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();
     const auto emission = catalog::compile(*catalog::lower(*task), {});

@@ -57,15 +57,18 @@ LoopNest emit_cross_entropy(const Site& site) {
   const std::string wanted = site.in[0].at("base + " + site.in[1].at("row"));
   const double share = site.attrs.real("label_smoothing", 0);
   const std::string logarithm = "peak + lathe::log(sum)";
-  const std::string one = "mean += " + logarithm + " - " + wanted + ";\n";
+  const bool in_parts = needs_parts(site, site.in[0].shape[0]);
+  const std::string mean = in_parts ? "part" : "mean";
+  const std::string one = mean + " += " + logarithm + " - " + wanted + ";\n";
   const std::string smoothed =
       expand(R"(
 const $type whole = $logarithm;
 sum = 0;
 $add_others
-mean += $kept * (whole - $wanted) + $share * sum / $classes;
+$mean += $kept * (whole - $wanted) + $share * sum / $classes;
 )",
              {{"type", type},
+              {"mean", mean},
               {"logarithm", logarithm},
               {"add_others", sum_loop(site, "i", classes, "sum += whole - " + x + ";\n")},
               {"kept", literal(1 - share)},
@@ -76,6 +79,7 @@ mean += $kept * (whole - $wanted) + $share * sum / $classes;
       Expr::constant(1),
       expand(R"(
 $type mean = 0;
+$begin_parts
 for (int64_t row = 0; row < $rows; ++row) {
   const int64_t base = row * $classes;
   $type peak = $first;
@@ -83,13 +87,20 @@ for (int64_t row = 0; row < $rows; ++row) {
   $type sum = 0;
   $add_exponentials
   $add_loss
+  $end_part
 }
+$add_part
 $out = mean / $rows;
 )",
              {{"type", type},
               {"add_exponentials", sum_loop(site, "i", classes, "sum += lathe::exp(" + x + " - peak);\n")},
               {"rows", site.in[0].extent(0)},
               {"classes", site.in[0].extent(1)},
+              {"begin_parts", in_parts ? expand("$type part = 0;\n", {{"type", type}}) : ""},
+              {"end_part", in_parts ? expand("if (row % $terms == $terms - 1) mean += part, part = 0;\n",
+                                             {{"terms", std::to_string(kSerialTerms)}})
+                                    : ""},
+              {"add_part", in_parts ? "mean += part;\n" : ""},
               {"first", site.in[0].at("base")},
               {"x", x},
               {"add_loss", share == 0 ? one : smoothed},

@@ -161,9 +161,9 @@ LoopNest emit_scan(const Site& site) {
   const std::string start = site.in[0].at(lines.at(reverse ? "(" + last + ")" : "0"));
   fields.emplace_back("start", extremum ? start : sum ? "0" : "1");
   const std::string order = op == "cummax" ? ">" : "<";
-  const std::string join = extremum ? "running = $x " + order + " running || $x != $x ? $x : running;"
-                           : sum    ? "running += $x;"
-                                    : "running *= $x;";
+  const std::string join = extremum ? "running = next " + order + " running || next != next ? next : running;"
+                           : sum    ? "running += next;"
+                                    : "running *= next;";
   const bool in_parts = sum && needs_parts(site, lines.length);
   const std::string store = in_parts ? "$y = before + running;" : "$y = running;";
   const bool exclusive = site.attrs.flag("exclusive", false);
@@ -179,6 +179,7 @@ $type running = $start;
 $before
 for (int64_t k = 0; k < $n; ++k) {
   const int64_t i = $i;
+  const $type next = $x;
   $part
   $one
   $other

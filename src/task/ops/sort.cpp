@@ -10,14 +10,23 @@ namespace {
 /// As PyTorch orders them: NaN is above all numbers.
 bool is_below(double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
 
-/// A value of a given rank moves at most by the largest perturbation.
+/// The value of each rank lies between those of the same rank among all lowest and all highest
+/// values.
 void sort_row(const RowView& row, bool descending) {
-  std::ranges::copy(row.x, row.y.begin());
-  std::ranges::sort(row.y, is_below);
-  if (descending) std::ranges::reverse(row.y);
-  double error = 0;
-  for (std::size_t i = 0; i < row.x.size(); ++i) error = std::max(error, row.error_at(i));
-  std::ranges::fill(row.ey, error);
+  const auto sorted = [&](double sign) {
+    std::vector<double> values(row.x.begin(), row.x.end());
+    for (std::size_t i = 0; sign != 0 && i < values.size(); ++i) values[i] += sign * row.error_at(i);
+    std::ranges::sort(values, is_below);
+    if (descending) std::ranges::reverse(values);
+    return values;
+  };
+  std::ranges::copy(sorted(0), row.y.begin());
+  if (row.ey.empty()) return;
+  const std::vector<double> lowest = sorted(-1), highest = sorted(1);
+  for (std::size_t i = 0; i < row.ey.size(); ++i) {
+    const double error = std::max(highest[i] - row.y[i], row.y[i] - lowest[i]);
+    row.ey[i] = std::isnan(error) ? 0 : error;
+  }
 }
 
 /// The values along `axis` (default: the last) in ascending order, or descending.

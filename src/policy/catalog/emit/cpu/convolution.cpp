@@ -129,11 +129,14 @@ for (int64_t group = 0; group < $groups; ++group) {
     for (int64_t p = p0; p < min(p0 + kBlock, $positions); p += kW) {
       f32v acc[kR][kV];
       gemm_clear(acc);
+      $begin_parts
       const float* weight = weights;
       for (int64_t c = 0; c < $whole_inputs; ++c) {
         const float* channel = image + c * $planes * $phase + p;
         $channel_taps
+        $end_part
       }
+      $add_parts
       gemm_suspend(acc, &tile[0][0], kW, kR, kW);
       for (int64_t t = 0; t < min(kW, $positions - p);) {
         $position
@@ -155,6 +158,17 @@ for (int64_t group = 0; group < $groups; ++group) {
       }
     }
   }
+}
+)";
+
+/// What makes a long sum of parts, which wait in the tile.
+constexpr std::string_view kSuspend = "gemm_suspend(acc, &tile[0][0], kW, kR, kW);\n";
+constexpr std::string_view kAddParts = "gemm_add(acc, &tile[0][0], kW, kR, kW);\n";
+constexpr std::string_view kEndPart = R"(
+if ((c + 1) % $channels == 0) {
+  $add
+  $suspend
+  gemm_clear(acc);
 }
 )";
 
@@ -296,6 +310,14 @@ void launch_product(const Site& site, Program& program, const Geometry& g, const
       emit_epilogue(site, program, axis_loops(site.group), indices, site.node().out, "x");
   std::string taps = expand(kPlaneTaps, {{"from", std::string(g.volume ? "slice" : "channel")}}, names);
   if (g.volume) taps = expand(kVolumeTaps, {{"taps", taps}}, names);
+  const bool in_parts = most(site.graph, g.taps) > kSerialTerms;
+  const std::int64_t of_channel =
+      std::max<std::int64_t>(1, site.headline(g.taps) / std::max<std::int64_t>(1, site.headline(g.inputs)));
+  const std::string suspend(kSuspend), add(kAddParts);
+  const std::string end_part =
+      expand(kEndPart, {{"channels", text(std::max<std::int64_t>(1, kPartTerms / of_channel))},
+                        {"add", add},
+                        {"suspend", suspend}});
   const int columns = plan.tile.columns(site.target.lanes) * plan.tiles;
   const std::string before =
       expand(R"(
@@ -317,6 +339,9 @@ alignas(64) float tile[kR][kW];
                        {"plane", factor(g.planes * g.phase[0] * g.phase[1] * g.phase[2])},
                        {"columns", factor(g.out[2])},
                        {"channel_taps", taps},
+                       {"begin_parts", in_parts ? suspend : ""},
+                       {"end_part", in_parts ? end_part : ""},
+                       {"add_parts", in_parts ? add : ""},
                        {"position", expand(g.volume ? kVolumePosition : kPlanePosition, {}, names)},
                        {"whole_inputs", g.inputs.to_string()},
                        {"whole_outputs", g.outputs.to_string()},
