@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "task/ops/factories.h"
 #include "task/ops/support/rowwise.h"

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "policy/catalog/emit/lines.h"
+#include "policy/catalog/emit/loops.h"
 #include "policy/catalog/emit/patterns.h"
 
 namespace lathe::catalog {

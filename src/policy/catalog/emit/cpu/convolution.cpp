@@ -1,5 +1,6 @@
 #include "policy/catalog/emit/cpu/tile.h"
 #include "policy/catalog/emit/epilogue.h"
+#include "policy/catalog/emit/loops.h"
 #include "policy/catalog/emit/patterns.h"
 
 // Direct convolution over a padded copy of the input. The copy splits rows and columns by their
