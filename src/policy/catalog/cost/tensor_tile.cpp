@@ -20,17 +20,22 @@ constexpr std::array<TensorTile, 9> kTiles = {{{64, 64, 32, 3, 32, 32, 1, 0.1386
 
 constexpr double kMultiprocessors = 132;
 
-/// Floats of a slab of `width` rows or columns, whichever way it lies; GemmSlab::kFloats.
-int slab_floats(int width, int depth) {
-  const int odd = width % 32 == 8 || width % 32 == 24 ? width : width + 8;
-  return std::max(width * (depth + 4), depth * odd);
+/// Floats of a slab of outer x inner elements; GemmSlab::kFloats.
+int slab_floats(int outer, int inner, bool along_depth) {
+  const int odd = inner % 32 == 8 || inner % 32 == 24 ? inner : inner + 8;
+  return outer * (along_depth ? inner + 4 : odd);
 }
 
 }  // namespace
 
-int TensorTile::bytes() const {
-  return 4 * std::max(stages * (slab_floats(rows, depth) + slab_floats(columns, depth)),
-                      slices * rows * (columns + 8));
+int TensorTile::bytes(bool transposed_a, bool transposed_b) const {
+  const int a = transposed_a ? slab_floats(depth, rows, false) : slab_floats(rows, depth, true);
+  const int b = transposed_b ? slab_floats(columns, depth, true) : slab_floats(depth, columns, false);
+  return 4 * std::max(stages * (a + b), slices * rows * (columns + 8));
+}
+
+int TensorTile::most_bytes() const {
+  return std::max({bytes(false, false), bytes(false, true), bytes(true, false), bytes(true, true)});
 }
 
 std::string TensorTile::type(int split, bool transposed_a, bool transposed_b) const {

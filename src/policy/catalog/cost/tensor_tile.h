@@ -14,8 +14,10 @@ struct TensorTile {
   double share_us;  ///< and what each block there adds to it
 
   int threads() const { return 32 * (rows / warp_rows) * (columns / warp_columns) * slices; }
-  /// Of shared memory: the most that TensorGemm::kBytes says of operands transposed or not.
-  int bytes() const;
+  /// Of shared memory, as TensorGemm::kBytes says.
+  int bytes(bool transposed_a, bool transposed_b) const;
+  /// The most of these, whichever operand is transposed.
+  int most_bytes() const;
   /// "TensorGemm<...>" for `split` blocks a tile.
   std::string type(int split, bool transposed_a, bool transposed_b) const;
 };

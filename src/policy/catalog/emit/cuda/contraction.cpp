@@ -34,6 +34,7 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   const auto extent = [&](const Expr& expr) { return static_cast<double>(site.headline(expr)); };
   const ProductSizes at{site.count(of.batch_extents()), extent(of.rows), extent(of.columns),
                         extent(of.depth)};
+  const auto bytes = [&](const TensorTile& tile) { return tile.bytes(of.a.transposed, of.b.transposed); };
   const std::span<const TensorTile> tiles = tensor_tiles();
   std::vector<int> allowed, splits;
   for (int split = 1; split <= std::min(kLargestSplit, site.target.cluster); split *= 2)
@@ -41,7 +42,7 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   double least = 0;
   int best = 0, best_split = 1;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
-    if (tiles[i].bytes() > site.target.shared_bytes) continue;
+    if (bytes(tiles[i]) > site.target.shared_bytes) continue;
     for (const int split : splits) {
       const double time = tensor_microseconds(tiles[i], split, at);
       if (least == 0 || time < least) least = time, best = static_cast<int>(i), best_split = split;
@@ -50,7 +51,9 @@ TensorPlan choose_tensor_tile(const Site& site, const MatrixProduct& of) {
   }
   const TensorTile tile = tiles[static_cast<std::size_t>(site.knob("tile", allowed, best))];
   const int split = site.knob("split", splits, best_split);
-  return {tile, split, tile.bytes(), tensor_microseconds(tile, split, at)};
+  // The same for all products of a tile, so that it can be written before they are looked at.
+  const int declared = std::max(bytes(tile), std::min(tile.most_bytes(), site.target.shared_bytes));
+  return {tile, split, declared, tensor_microseconds(tile, split, at)};
 }
 
 std::string product_text(Program& program, const MatrixProduct& of, const TensorPlan& plan,
