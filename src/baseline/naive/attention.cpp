@@ -34,26 +34,10 @@ $mix
 )";
 
 constexpr std::string_view kMix = R"(
-for (int64_t i = 0; i < $E; ++i) $out = 0;
-for (int64_t j = 0; j < visible; ++j) {
-  const float left = row[j] / sum;
-  for (int64_t i = 0; i < $E; ++i) $out += left * $mixed;
-}
-)";
-
-constexpr std::string_view kMixInParts = R"(
-for (int64_t strip = 0; strip < $E; strip += 256) {
-  const int64_t end = $E - strip < 256 ? $E : strip + 256;
-  float sums[256] = {};
-  for (int64_t block = 0; block < visible; block += $part) {
-    float parts[256] = {};
-    for (int64_t j = block; j < visible && j < block + $part; ++j) {
-      const float left = row[j] / sum;
-      for (int64_t i = strip; i < end; ++i) parts[i - strip] += left * $mixed;
-    }
-    for (int64_t i = strip; i < end; ++i) sums[i - strip] += parts[i - strip];
-  }
-  for (int64_t i = strip; i < end; ++i) $out = sums[i - strip];
+for (int64_t j = 0; j < $E; ++j) $out = 0;
+for (int64_t k = 0; k < visible; ++k) {
+  const float left = row[k] / sum;
+  for (int64_t j = 0; j < $E; ++j) $out += left * $mixed;
 }
 )";
 
@@ -88,23 +72,28 @@ LoopNest emit_attention(const Site& site) {
   const std::string add = "row[j] = lathe::exp(row[j] - peak);\nsum += row[j];\n";
   const Expr seen = Expr::symbol("visible");
   const Expr items = q.count(0, q.rank() - 1);
-  const bool in_parts = needs_parts(site, keys);
-  const Holes names = {{"S", factor(keys)},
-                       {"head", key_head(q, site.in[1])},
-                       {"D", depth},
-                       {"E", v.extent(-1)},
-                       {"part", std::to_string(kSerialTerms)},
-                       {"visible", visible},
-                       {"scale", scale},
-                       {"query", q.at("item * " + depth + " + k")},
-                       {"key", site.in[1].at("(base + j) * " + depth + " + k")},
-                       {"mixed", v.at("(base + j) * " + v.extent(-1) + " + i")},
-                       {"out", site.out.at("item * " + v.extent(-1) + " + i")}};
+  const std::string mixed = v.at("(base + k) * " + v.extent(-1) + " + j");
+  const std::string out = site.out.at("item * " + v.extent(-1) + " + j");
+  const bool long_sums = needs_parts(site, keys);
+  const std::string mix = long_sums ? in_parts({.type = "float",
+                                                .columns = v.extent(-1),
+                                                .depth = "visible",
+                                                .left = "row[k] / sum",
+                                                .right = mixed,
+                                                .out = out},
+                                               256)
+                                    : expand(kMix, {{"E", v.extent(-1)}, {"mixed", mixed}, {"out", out}});
   return {items,
           expand(kAttention,
-                 {{"add_exponentials", in_parts ? sum_in_parts("j", seen, add) : loop("j", seen, add)},
-                  {"mix", expand(in_parts ? kMixInParts : kMix, {}, names)}},
-                 names),
+                 {{"add_exponentials", long_sums ? sum_in_parts("j", seen, add) : loop("j", seen, add)},
+                  {"mix", mix},
+                  {"S", factor(keys)},
+                  {"head", key_head(q, site.in[1])},
+                  {"D", depth},
+                  {"visible", visible},
+                  {"scale", scale},
+                  {"query", q.at("item * " + depth + " + k")},
+                  {"key", site.in[1].at("(base + j) * " + depth + " + k")}}),
           items * keys};
 }
 

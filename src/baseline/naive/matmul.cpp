@@ -32,20 +32,20 @@ LoopNest emit_matmul(const Site& site) {
   const std::string type = out.compute_type();
   const std::size_t inner = site.in[0].shape.size() - (transpose_a ? 2 : 1);
   const Expr depth = site.in[0].shape[inner];
+  const std::string left = in_type(
+      site.in[0], site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a)), type);
+  const std::string right =
+      in_type(site.in[1], site.in[1].at(matrix_position(site.in[1], batch, "k", "j", transpose_b)), type);
   Holes fields = {
       {"indices", unflatten("item", rows, indices)},
       {"rows", unflatten("row", rows, indices)},
       {"n", out.extent(-1)},
       {"depth", factor(depth)},
-      {"left",
-       in_type(site.in[0],
-               site.in[0].at(matrix_position(site.in[0], batch, indices.back(), "k", transpose_a)), type)},
-      {"right",
-       in_type(site.in[1], site.in[1].at(matrix_position(site.in[1], batch, "k", "j", transpose_b)), type)},
+      {"left", left},
+      {"right", right},
       {"type", type},
       {"stored", out.c_type()},
       {"out", out.name},
-      {"part", std::to_string(kSerialTerms)},
   };
   fields.emplace_back("add_products",
                       sum_loop(site, "k", depth, expand("sum += $left * $right;\n", {}, fields)));
@@ -70,23 +70,14 @@ for (int64_t j = 0; j < $n; ++j) {
 )",
                                                  {}, fields)};
   if (needs_parts(site, depth))
-    return {out.count(0, out.rank() - 1), expand(R"(
-$indices
-for (int64_t strip = 0; strip < $n; strip += 1024) {
-  const int64_t end = $n - strip < 1024 ? $n : strip + 1024;
-  $type sums[1024] = {};
-  for (int64_t block = 0; block < $depth; block += $part) {
-    $type parts[1024] = {};
-    for (int64_t k = block; k < $depth && k < block + $part; ++k) {
-      const $type left = $left;
-      for (int64_t j = strip; j < end; ++j) parts[j - strip] += left * $right;
-    }
-    for (int64_t j = strip; j < end; ++j) sums[j - strip] += parts[j - strip];
-  }
-  for (int64_t j = strip; j < end; ++j) $out[item * $n + j] = sums[j - strip];
-}
-)",
-                                                 {}, fields)};
+    return {out.count(0, out.rank() - 1),
+            unflatten("item", rows, indices) + in_parts({.type = type,
+                                                         .columns = out.extent(-1),
+                                                         .depth = factor(depth),
+                                                         .left = left,
+                                                         .right = right,
+                                                         .out = out.at("item * " + out.extent(-1) + " + j")},
+                                                        1024)};
   return {out.count(0, out.rank() - 1), expand(R"(
 $indices
 $stored* row = $out + item * $n;

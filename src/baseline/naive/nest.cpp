@@ -132,6 +132,32 @@ std::string sum_loop(const Site& site, const std::string& index, const Expr& ext
   return needs_parts(site, extent) ? sum_in_parts(index, extent, body) : loop(index, extent, body);
 }
 
+std::string in_parts(const RowProduct& product, int strip) {
+  return expand(R"(
+for (int64_t strip = 0; strip < $n; strip += $strip) {
+  const int64_t end = $n - strip < $strip ? $n : strip + $strip;
+  $type sums[$strip] = {};
+  for (int64_t block = 0; block < $depth; block += $part) {
+    $type parts[$strip] = {};
+    for (int64_t k = block; k < $depth && k < block + $part; ++k) {
+      const $type left = $left;
+      for (int64_t j = strip; j < end; ++j) parts[j - strip] += left * $right;
+    }
+    for (int64_t j = strip; j < end; ++j) sums[j - strip] += parts[j - strip];
+  }
+  for (int64_t j = strip; j < end; ++j) $out = sums[j - strip];
+}
+)",
+                {{"type", product.type},
+                 {"n", product.columns},
+                 {"depth", product.depth},
+                 {"left", product.left},
+                 {"right", product.right},
+                 {"out", product.out},
+                 {"strip", std::to_string(strip)},
+                 {"part", std::to_string(kSerialTerms)}});
+}
+
 Parts parts_of(const Site& site, const Expr& terms) {
   if (!needs_parts(site, terms)) return {};
   return {site.out.compute_type() + " total = 0;\nint64_t terms = 0;\n",

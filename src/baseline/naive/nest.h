@@ -99,6 +99,14 @@ std::string sum_in_parts(const std::string& index, const Expr& extent, const std
 /// The same; in parts only if `extent` needs them.
 std::string sum_loop(const Site& site, const std::string& index, const Expr& extent, const std::string& body);
 
+/// A row times a matrix: `out`, of the column j, becomes the sum over k of `left`, of k, times
+/// `right`, of k and j.
+struct RowProduct {
+  std::string type, columns, depth, left, right, out;
+};
+/// In parts, of a strip of columns at a time, whose sums and parts are local.
+std::string in_parts(const RowProduct& product, int strip);
+
 /// What loops of any depth need to add `terms` terms to `sum` in parts; nothing if they need none.
 struct Parts {
   std::string before;  ///< the loops

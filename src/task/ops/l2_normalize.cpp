@@ -45,8 +45,8 @@ class L2Normalize final : public NamedOp {
                 Value& out) const override {
     prepare(site.out, needs_error(in, numerics), out);
     const double eps = site.attrs.real("eps", 1e-12);
-    for_each_line(lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size())), *in[0],
-                  out, [&](const RowView& row) { normalize_row(row, eps, numerics); });
+    for_each_line(lines_of(site), *in[0], out,
+                  [&](const RowView& row) { normalize_row(row, eps, numerics); });
   }
 
   double flops(const OpSite& site) const override { return 3 * static_cast<double>(element_count(site.out)); }

@@ -95,9 +95,6 @@ class Scan final : public NamedOp {
   }
 
  private:
-  static Lines lines_of(const OpSite& site) {
-    return lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
-  }
   static std::int64_t starts(const OpSite& site) {
     return site.attrs.flag("exclusive", false) ? static_cast<std::int64_t>(lines_of(site).count) : 0;
   }

@@ -35,8 +35,7 @@ class Softmax final : public NamedOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override {
     prepare(site.out, needs_error(in, numerics), out);
-    for_each_line(lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size())), *in[0],
-                  out, [&](const RowView& row) { compute_(row, numerics); });
+    for_each_line(lines_of(site), *in[0], out, [&](const RowView& row) { compute_(row, numerics); });
   }
 
   /// max, subtract, exp, sum, divide.

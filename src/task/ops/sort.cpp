@@ -65,9 +65,6 @@ class Sort final : public NamedOp {
   }
 
  private:
-  static Lines lines_of(const OpSite& site) {
-    return lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
-  }
   static void sort_lines(const OpSite& site, const Value& x, bool descending, Value& out) {
     for_each_line(lines_of(site), x, out, [&](const RowView& row) { sort_row(row, descending); });
   }

@@ -5,6 +5,7 @@
 
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/indexing.h"
+#include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
 
@@ -18,6 +19,11 @@ struct RowView {
 
   double error_at(std::size_t i) const { return e.empty() ? 0 : e[i]; }
 };
+
+/// Those of the result along the attribute `axis` (default: the last).
+inline Lines lines_of(const OpSite& site) {
+  return lines_along(site.out, wrap_axis(site.attrs.integer("axis", -1), site.out.size()));
+}
 
 /// Calls compute(const RowView&) for each line of x and stores the y and ey that it wrote. `out`
 /// must be prepared.
