@@ -11,7 +11,7 @@ bin=$1 model=$2 out=$3
 shift 3
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-/tmp/lathe-sft}
-seed=${SEED:-31000000} tasks=${TASKS:-4000} extents=${EXTENTS:-3} kernels=${KERNELS:-1}
+seed=${SEED:-31000000} tasks=${TASKS:-4000} extents=${EXTENTS:-3} kernels=${KERNELS:-1} varied=${VARIED:-0}
 compositions=${COMPOSITIONS:-60} shapes=${SHAPES:-40}
 mkdir -p "$out" "$work"
 export LATHE_ENGINE="$bin/lathe-torch" LATHE_CACHE="$work/cache"
@@ -21,10 +21,10 @@ mkdir -p "$LATHE_CACHE" && chmod 755 "$LATHE_CACHE"
 
 draft() {
   phase draft "$bin/lathe" data draft --device cuda --seed "$seed" --tasks "$tasks" --extents "$extents" \
-    --kernels "$kernels" --out "$work/data"
+    --kernels "$kernels" --vary "$varied" --out "$work/data"
 }
 train() {
-  phase train "$bin/lathe" train "$root/recipes/sft/kernels.toml" --device cuda --model "$model" \
+  phase train "$bin/lathe" train "${RECIPE:-$root/recipes/sft/kernels.toml}" --device cuda --model "$model" \
     --data "$work/data/train.jsonl" --out "$work/sft" ${TRAIN_OPTIONS-}
   (cd "$work/sft" && tar -czf "$out/sft.tar.gz" metrics.jsonl adapter)
 }

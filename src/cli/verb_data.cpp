@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "backend/device_record.h"
 #include "base/fd.h"
 #include "base/output.h"
 #include "cli/console.h"
@@ -28,6 +30,7 @@ namespace lathe::cli {
 namespace {
 
 constexpr std::size_t kMostExamTableBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostDeviceBytes = std::size_t{1} << 20;
 
 struct DataVerbOptions {
   CommonOptions common;
@@ -37,6 +40,7 @@ struct DataVerbOptions {
   std::vector<std::string> stores;   ///< to read data sets from
   std::vector<std::uint64_t> seeds;  ///< of data sets to read; empty: all
   std::string out;
+  std::string like;          ///< a device to draft for, as an earlier draft wrote it
   std::string language;      ///< of a table: "schedule" to tell prompts and schedules' texts too
   std::string exam;          ///< a table whose held-out tasks examples leave out
   double exam_share = 0.25;  ///< of its tasks
@@ -164,18 +168,33 @@ Result<int> write_exam(const DataVerbOptions& options) {
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 
+/// What --like names, or this machine's device.
+Result<DeviceRecord> drafted_device(const DataVerbOptions& options) {
+  if (options.like.empty()) {
+    LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
+    LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+    return DeviceRecord{backend->device(), peaks};
+  }
+  LATHE_TRY(const std::string text, read_file(options.like, kMostDeviceBytes));
+  const auto object = nlohmann::json::parse(text, nullptr, false);
+  auto record = device_record_from_json(object);
+  if (record.ok()) return record;
+  return invalid(options.like + ": " + record.error().message,
+                 "name the device.json of another lathe data draft");
+}
+
 Result<int> draft(const DataVerbOptions& options) {
   const std::string tasks = options.out + "/tasks/train";
-  LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
-  LATHE_TRY(const DevicePeaks peaks, measure_peaks(*backend));
+  LATHE_TRY(const DeviceRecord device, drafted_device(options));
   LATHE_TRY(const Prompter prompter, Prompter::load());
   LATHE_CHECK_OK(make_directories(tasks));
   LATHE_CHECK_OK(check_output(options.out + "/train.jsonl"));
   LATHE_TRY(const Drafts made,
-            draft_examples({backend->device(), peaks, prompter, make_catalog_policy, stop_token()},
+            draft_examples({device.device, device.peaks, prompter, make_catalog_policy, stop_token()},
                            options.drafts));
   for (const auto& task : made.tasks)
     LATHE_CHECK_OK(write_output(fmt::format("{}/{}.toml", tasks, task->name), task->text));
+  LATHE_CHECK_OK(write_output(options.out + "/device.json", to_json(device).dump(2) + "\n"));
   LATHE_CHECK_OK(write_output(options.out + "/train.jsonl", made.lines));
   print("{} examples of {} tasks, untried; held out: {} tasks, without a kernel: {}\n", made.examples,
         made.tasks.size(), made.held_out, made.without);
@@ -325,7 +344,7 @@ void add_data(CLI::App& app, Run& run) {
 
   CLI::App* drafts = verb->add_subcommand(
       "draft", "Write examples of the catalogue's first kernels for generated tasks, untried");
-  drafts->add_option("--out", options->out, "A folder for train.jsonl and tasks")->required();
+  drafts->add_option("--out", options->out, "A folder for train.jsonl, device.json and tasks")->required();
   drafts->add_option("--tasks", options->drafts.tasks, "How many")
       ->check(one_or_more())
       ->capture_default_str();
@@ -335,9 +354,16 @@ void add_data(CLI::App& app, Run& run) {
   drafts->add_option("--kernels", options->drafts.kernels, "Of each, most promising first")
       ->check(one_or_more())
       ->capture_default_str();
+  drafts
+      ->add_option("--vary", options->drafts.varied,
+                   "Of each besides: its first with choices made anew at random")
+      ->check(whole_number(0, 64))
+      ->capture_default_str();
   drafts->add_option("--seed", options->drafts.seed, "The first task's seed, as of data make")
       ->check(any_seed())
       ->capture_default_str();
+  drafts->add_option("--like", options->like,
+                     "Write for another device: the device.json that this verb wrote where that is");
   add_device(*drafts, options->common);
   on_run(*drafts, run, options, draft);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,17 +23,41 @@ struct TaskDrafts {
   std::vector<std::string> lines;
 };
 
+/// Kernels made of `first` by one to three changes each, without those that `seen` has.
+std::vector<Proposal> vary(Variation& variation, const PolicyContext& context, const Proposal& first,
+                           int count, Rng rng, std::set<std::string> seen) {
+  std::vector<Proposal> varied;
+  for (int tries = 0; static_cast<int>(varied.size()) < count && tries < 4 * count; ++tries) {
+    Proposal child = first;
+    for (std::uint64_t changes = 1 + rng.below(3); changes > 0; --changes) {
+      const Digest digest = digest_of(child.text);
+      auto mutant = variation.mutate(context, {.candidate = digest, .candidate_text = child.text}, rng);
+      if (mutant.ok()) child = *std::move(mutant);
+    }
+    if (seen.insert(child.text).second) varied.push_back(std::move(child));
+  }
+  return varied;
+}
+
 Status add_examples(const DraftContext& context, const DraftOptions& options, std::uint64_t seed,
                     const std::string& text, TaskDrafts& drafts) {
   LATHE_TRY(TaskSpec parsed, parse_task(text, "generated"));
   const auto task = std::make_shared<const TaskSpec>(std::move(parsed));
   const auto prompt = context.prompter.render({*task, context.device, context.peaks, {}}, options.prompt);
   if (!prompt.ok()) return Ok{};
-  LATHE_TRY(const auto proposals,
-            propose_now(*context.make_policy(), {.context = {task, context.device, context.peaks},
-                                                 .count = options.kernels,
-                                                 .seed = Seed::from_number(seed),
-                                                 .cancel = context.stop}));
+  const PolicyContext about{task, context.device, context.peaks};
+  const auto policy = context.make_policy();
+  LATHE_TRY(auto proposals, propose_now(*policy, {.context = about,
+                                                  .count = options.kernels,
+                                                  .seed = Seed::from_number(seed),
+                                                  .cancel = context.stop}));
+  if (options.varied > 0 && !proposals.empty() && policy->variation() != nullptr) {
+    std::set<std::string> seen;
+    for (const Proposal& proposal : proposals) seen.insert(proposal.text);
+    auto varied = vary(*policy->variation(), about, proposals.front(), options.varied,
+                       Rng(Seed::from_number(seed).derive("data.vary")), std::move(seen));
+    std::ranges::move(varied, std::back_inserter(proposals));
+  }
   for (const Proposal& proposal : proposals)
     drafts.lines.push_back(json{{"kind", "draft"},
                                 {"prompt", prompt->messages.back().content},

@@ -17,6 +17,7 @@ struct DraftOptions {
   int tasks = 500;
   int extents = 1;  ///< of a task: its own, and others that no exam of the data set has
   int kernels = 2;  ///< of each, the policy's most promising
+  int varied = 0;   ///< of each besides: its first with some choices made anew, at random
   GenerateOptions generate = {};
   PromptOptions prompt = {.max_tokens = 6000};
 };
@@ -40,7 +41,9 @@ struct Drafts {
 /// Tasks of the generator and kernels that a policy would try first, none of which was built:
 /// thousands of examples in the time that evaluating one takes, for a model to learn the language
 /// from. What of it is wrong nobody knows, so such data are never called verified. Compositions
-/// that is_held_out() are left out, so that the exams of verified data are fair to them too.
+/// that is_held_out() are left out, so that the exams of verified data are fair to them too. A
+/// model that has seen only what comes first writes nothing else, which leaves reinforcement
+/// nothing to choose from: `varied` kernels are for that.
 Result<Drafts> draft_examples(const DraftContext& context, const DraftOptions& options);
 
 }  // namespace lathe

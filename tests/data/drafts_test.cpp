@@ -107,6 +107,25 @@ TEST_F(DraftsTest, ExamsOfEqualSeedsHaveTheirTasksInEqualOrder) {
   EXPECT_EQ(names[0], names[1]);
 }
 
+TEST_F(DraftsTest, VariedKernelsAreOthersThanTheFirstAndComeBesideIt) {
+  options_.kernels = 1;
+  const Drafts first = drafts();
+  options_.varied = 3;
+  const Drafts made = drafts();
+  EXPECT_GT(made.examples, 2 * first.examples) << "few tasks have a single kernel";
+  EXPECT_LE(made.examples, 4 * first.examples);
+  const auto key = [](const json& example) {
+    return std::pair<std::string, std::string>(example["task"], example["candidate"]);
+  };
+  std::set<std::pair<std::string, std::string>> kernels;
+  for (const json& example : examples(made)) {
+    EXPECT_TRUE(kernels.insert(key(example)).second) << "none comes twice";
+    EXPECT_TRUE(parse_candidate(candidate_in(example["answer"].get<std::string>()), "answer").ok());
+  }
+  for (const json& example : examples(first)) EXPECT_TRUE(kernels.contains(key(example)));
+  EXPECT_EQ(made.lines, drafts().lines) << "equal seeds give equal lines";
+}
+
 TEST_F(DraftsTest, EqualSeedsGiveEqualLines) { EXPECT_EQ(drafts().lines, drafts().lines); }
 
 }  // namespace
