@@ -5,7 +5,8 @@
 
 fp16, B as rows of K (as torch.nn.Linear keeps its weights). Device time: CUDA graphs of at least 20 calls, warm. The
 library is used as it is, through ctypes: no build step. Results are compared before they are timed. --wall: also
-wall clock around a call and a synchronisation, call after call (offline) and with exponential gaps (server).
+wall clock around a call and a synchronisation, call after call (offline) and with exponential gaps (server), of calls
+that say all they want and of calls whose arguments were given before.
 """
 
 import argparse
@@ -18,6 +19,9 @@ import time
 import torch
 
 LAYOUT_TN = 1
+# A call of the library and one of torch.matmul; and without what can be found out before: the library's prepared
+# product, and a CUDA graph of one torch.matmul.
+CALLS = ("dispatched", "prepared", "torch", "torch_graph")
 
 
 class Lathe:
@@ -33,6 +37,8 @@ class Lathe:
             pointer, ctypes.c_int, extent, extent, extent, ctypes.c_float, pointer, extent, pointer, extent,
             ctypes.c_float, pointer, extent, ctypes.c_int, pointer]
         self.hgemm = self.library.lathe_hgemm
+        self.library.lathe_hgemm_prepare.argtypes = self.hgemm.argtypes
+        self.library.lathe_gemm_run.argtypes = [pointer, pointer]
         # As PyTorch's own generated code asks for it: a Stream object costs a microsecond.
         self.stream, self.device = torch._C._cuda_getCurrentRawStream, torch.cuda.current_device()
         self.handle = ctypes.c_void_p()
@@ -52,6 +58,21 @@ class Lathe:
             self.stream(self.device))
         if status:
             self.check(status)
+
+    def prepared(self, a, b, out):
+        """A function without arguments that does what matmul(a, b, out) does."""
+        (m, k), n = a.shape, b.shape[0]
+        product = ctypes.c_void_p()
+        self.check(self.library.lathe_hgemm_prepare(
+            self.handle, LAYOUT_TN, m, n, k, 1.0, a.data_ptr(), k, b.data_ptr(), k, 0.0, out.data_ptr(), n, 0,
+            ctypes.byref(product)))
+        run, stream, device = self.library.lathe_gemm_run, self.stream, self.device
+
+        def call():
+            status = run(product, stream(device))
+            if status:
+                self.check(status)
+        return call
 
     def kernel(self, m, n, k):
         return self.library.lathe_gemm_kernel(LAYOUT_TN, m, n, k, 0).decode()
@@ -109,14 +130,19 @@ def measure(lathe, m, n, k, options):
     a = torch.randn(m, k, device="cuda", dtype=torch.float16)
     b = torch.randn(n, k, device="cuda", dtype=torch.float16)
     out, expected = (torch.empty(m, n, device="cuda", dtype=torch.float16) for _ in range(2))
-    calls = {"lathe": lambda: lathe.matmul(a, b, out), "torch": lambda: torch.matmul(a, b.T, out=expected)}
+    again = torch.empty_like(out)
+    calls = {"dispatched": lambda: lathe.matmul(a, b, out), "prepared": lathe.prepared(a, b, again),
+             "torch": lambda: torch.matmul(a, b.T, out=expected)}
     for call in calls.values():
         call()
+    calls["torch_graph"] = record(calls["torch"], 1).replay
+    if not torch.equal(out, again):
+        raise RuntimeError(f"{m}x{n}x{k}: a prepared product has other bits")
     error = (out.float() - expected.float()).norm() / expected.float().norm()
     if not error < 2e-3:
         raise RuntimeError(f"{m}x{n}x{k}: off by {error:.2e}")
     count = max(20, min(400, int(2e-4 / (2.0 * m * n * k / 5e14 + 2e-6))))
-    graphs = {name: record(call, count) for name, call in calls.items()}
+    graphs = {name: record(calls[name], count) for name in ("dispatched", "torch")}
     times = {name: [] for name in graphs}
     for round_ in range(options.rounds + 1):
         for name in random.sample(sorted(graphs), len(graphs)):
@@ -141,17 +167,18 @@ def main():
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     lathe = Lathe(options.package)
     protocols = ["offline", "server"] if options.wall else []
-    lines = ["m,n,k,kernel,dispatched_ns,torch_ns,dispatched_host_us,torch_host_us" +
-             "".join(f",{protocol}_dispatched_ns,{protocol}_torch_ns" for protocol in protocols)]
+    lines = ["m,n,k,kernel,dispatched_ns,torch_ns" + "".join(f",{name}_host_us" for name in CALLS) +
+             "".join(f",{protocol}_{name}_ns" for protocol in protocols for name in CALLS)]
     for size in options.sizes.split(","):
         m, n, k = (int(extent) for extent in size.split("x"))
         device, host, walls = measure(lathe, m, n, k, options)
-        lines.append(f"{m},{n},{k},{lathe.kernel(m, n, k)},{device['lathe']:.1f},{device['torch']:.1f},"
-                     f"{host['lathe']:.2f},{host['torch']:.2f}" +
-                     "".join(f",{wall['lathe']:.0f},{wall['torch']:.0f}" for wall in walls))
-        print(f"{size}: {device['torch'] / device['lathe']:.3f}x of torch.matmul, {device['lathe'] / 1e3:.2f} us; host "
-              f"{host['lathe']:.2f} against {host['torch']:.2f} us" +
-              "".join(f"; {protocol} {wall['torch'] / wall['lathe']:.3f}x" for protocol, wall in zip(protocols, walls)),
+        lines.append(f"{m},{n},{k},{lathe.kernel(m, n, k)},{device['dispatched']:.1f},{device['torch']:.1f}" +
+                     "".join(f",{host[name]:.2f}" for name in CALLS) +
+                     "".join(f",{wall[name]:.0f}" for wall in walls for name in CALLS))
+        print(f"{size}: {device['torch'] / device['dispatched']:.3f}x of torch.matmul, "
+              f"{device['dispatched'] / 1e3:.2f} us; host " + ", ".join(f"{name} {host[name]:.2f}" for name in CALLS) +
+              " us" + "".join(f"; {protocol} {wall['torch'] / wall['dispatched']:.3f}x, prepared "
+                              f"{wall['torch'] / wall['prepared']:.3f}x" for protocol, wall in zip(protocols, walls)),
               flush=True)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:

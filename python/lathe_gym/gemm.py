@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from pathlib import Path
 from typing import Optional
 
@@ -40,32 +41,37 @@ class Gemm:
         c: Optional[torch.Tensor] = None,
         out: Optional[torch.Tensor] = None,
     ) -> torch.Tensor:
-        for name, one in (("a", a), ("b", b), ("c", c), ("out", out)):
-            _check(name, one, a)
-        if a.shape[1] != b.shape[0]:
-            raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}: they do not multiply")
-        (m, k), n = a.shape, b.shape[1]
+        _check_product(a, b, c, out)
         if beta != 0 and c is None:
             raise TypeError("beta is given and c is not")
-        for name, one in (("c", c), ("out", out)):
-            if one is not None and tuple(one.shape) != (m, n):
-                raise ValueError(f"{name} is {tuple(one.shape)}, and the product {(m, n)}")
         if out is None:
-            out = torch.empty((m, n), dtype=a.dtype, device=a.device)
-        elif out.stride(1) != 1:
-            raise ValueError("the rows of out are not dense")
+            out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
         if beta != 0 and c is not None and c is not out:
             out.copy_(c)
-        (a, a_is_columns), (b, b_is_columns) = _laid_out(a), _laid_out(b)
-        layout = (1 if b_is_columns else 0) + (2 if a_is_columns else 0)
+        arguments = _arguments(_dense(a), _dense(b), out, alpha, beta)
         with torch.cuda.device(a.device):
-            status = self._library.lathe_hgemm(
-                self._handle(a.device), layout, m, n, k, alpha, a.data_ptr(), a.stride(1 if a_is_columns else 0),
-                b.data_ptr(), b.stride(1 if b_is_columns else 0), beta, out.data_ptr(), out.stride(0), 0,
-                torch.cuda.current_stream(a.device).cuda_stream,
-            )  # fmt: skip
-        self._refuse(status)
+            stream = torch.cuda.current_stream(a.device).cuda_stream
+            self._refuse(self._library.lathe_hgemm(self._handle(a.device), *arguments, stream))
         return out
+
+    def prepare(
+        self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, alpha: float = 1.0, beta: float = 0.0
+    ) -> "PreparedGemm":
+        """out = alpha a @ b + beta out as a function without arguments, for the same three tensors again and again: a
+        call is a launch and nothing else. Their contents may change, their places may not."""
+        _check_product(a, b, None, out)
+        for name, one in (("a", a), ("b", b)):
+            if _dense(one) is not one:
+                raise ValueError(f"neither rows nor columns of {name} are dense, and a prepared product copies nothing")
+        library, product = self._library, ctypes.c_void_p()
+        library.lathe_hgemm_prepare.argtypes = library.lathe_hgemm.argtypes
+        library.lathe_gemm_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        library.lathe_gemm_product_destroy.argtypes = [ctypes.c_void_p]
+        library.lathe_gemm_product_destroy.restype = None
+        with torch.cuda.device(a.device):
+            arguments = _arguments(a, b, out, alpha, beta)
+            self._refuse(library.lathe_hgemm_prepare(self._handle(a.device), *arguments, ctypes.byref(product)))
+        return PreparedGemm(self, product, (a, b, out))
 
     def _handle(self, device: torch.device) -> ctypes.c_void_p:
         """Of the device that is current, which is `device`."""
@@ -84,6 +90,51 @@ class Gemm:
             raise KernelError(f"lathe_gemm: {reason.decode(errors='replace') or f'error {status}'}")
 
 
+class PreparedGemm:
+    """What Gemm.prepare() gives. Keeps the library and its tensors."""
+
+    def __init__(self, gemm: Gemm, product: ctypes.c_void_p, tensors: "tuple[torch.Tensor, ...]") -> None:
+        self._gemm, self._product, self._tensors = gemm, product, tensors
+        self._run, self._device = gemm._library.lathe_gemm_run, tensors[0].device.index
+        # Half of a call's time would go into making a Stream object.
+        self._stream = torch._C._cuda_getCurrentRawStream
+        weakref.finalize(self, gemm._library.lathe_gemm_product_destroy, product)
+
+    def __call__(self) -> torch.Tensor:
+        """On the current stream of the tensors' device, which must be the current one."""
+        status = self._run(self._product, self._stream(self._device))
+        if status:
+            self._gemm._refuse(status)
+        return self._tensors[2]
+
+
+def _check_product(
+    a: torch.Tensor, b: torch.Tensor, c: Optional[torch.Tensor], out: Optional[torch.Tensor]
+) -> None:
+    for name, one in (("a", a), ("b", b), ("c", c), ("out", out)):
+        _check(name, one, a)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}: they do not multiply")
+    shape = (a.shape[0], b.shape[1])
+    for name, one in (("c", c), ("out", out)):
+        if one is not None and tuple(one.shape) != shape:
+            raise ValueError(f"{name} is {tuple(one.shape)}, and the product {shape}")
+    if out is not None and out.stride(1) != 1:
+        raise ValueError("the rows of out are not dense")
+
+
+def _arguments(
+    a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, alpha: float, beta: float
+) -> "tuple[object, ...]":
+    """Of lathe_hgemm, from the layout to the accumulator; a and b are dense."""
+    a_columns, b_columns = _has_dense_columns(a), _has_dense_columns(b)
+    layout = (1 if b_columns else 0) + (2 if a_columns else 0)
+    return (
+        layout, a.shape[0], b.shape[1], a.shape[1], alpha, a.data_ptr(), a.stride(1 if a_columns else 0),
+        b.data_ptr(), b.stride(1 if b_columns else 0), beta, out.data_ptr(), out.stride(0), 0,
+    )  # fmt: skip
+
+
 def _check(name: str, tensor: Optional[torch.Tensor], like: torch.Tensor) -> None:
     if tensor is None:
         return
@@ -97,11 +148,13 @@ def _check(name: str, tensor: Optional[torch.Tensor], like: torch.Tensor) -> Non
         raise KernelError(f"{name} requires a gradient, and there is none: detach it, or use torch.no_grad()")
 
 
-def _laid_out(tensor: torch.Tensor) -> "tuple[torch.Tensor, bool]":
-    """With dense rows, or (True) dense columns."""
-    rows, columns = tensor.stride()
-    if columns == 1 and rows >= tensor.shape[1]:
-        return tensor, False
-    if rows == 1 and columns >= tensor.shape[0]:
-        return tensor, True
-    return tensor.contiguous(), False
+def _has_dense_rows(tensor: torch.Tensor) -> bool:
+    return tensor.stride(1) == 1 and tensor.stride(0) >= tensor.shape[1]
+
+
+def _has_dense_columns(tensor: torch.Tensor) -> bool:
+    return not _has_dense_rows(tensor) and tensor.stride(0) == 1 and tensor.stride(1) >= tensor.shape[0]
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if _has_dense_rows(tensor) or _has_dense_columns(tensor) else tensor.contiguous()

@@ -63,7 +63,7 @@ class GemmExport : public testing::Test {
 
 TEST_F(GemmExport, ALibraryOfItsOwnWithNothingButItsInterface) {
   const std::string library = folder_ + "/package/lib/liblathe_gemm.so";
-  EXPECT_EQ(run("nm -D --defined-only " + library + " | grep -c ' T lathe_'"), "7\n");
+  EXPECT_EQ(run("nm -D --defined-only " + library + " | grep -c ' T lathe_'"), "10\n");
   EXPECT_EQ(run("nm -D --defined-only " + library + " | grep -vc lathe_ || true"), "0\n")
       << run("nm -DC --defined-only " + library);
   EXPECT_EQ(run("readelf -d " + library +

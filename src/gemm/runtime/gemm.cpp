@@ -157,6 +157,55 @@ lathe_gemm_status driver_failed(Code code, const std::string& what) {
   return fail(LATHE_GEMM_DRIVER_ERROR, what + ": " + (name ? name : std::to_string(code)));
 }
 
+struct Arguments {
+  lathe_gemm_layout layout;
+  int64_t m, n, k;
+  float alpha;
+  const void* a;
+  int64_t lda;
+  const void* b;
+  int64_t ldb;
+  float beta;
+  void* c;
+  int64_t ldc;
+  lathe_gemm_accumulator accumulator;
+};
+
+/// A product whose arguments are right.
+struct Request {
+  Call call;
+  Problem problem;
+
+  bool is_empty() const { return problem.m == 0 || problem.n == 0; }
+  std::size_t bytes_of(const Kernel& kernel) const {
+    return static_cast<std::size_t>(workspace_bytes_of(kernel.plan, problem));
+  }
+};
+
+lathe_gemm_status check(lathe_gemm_handle handle, const Arguments& x, Request& request) {
+  Call& call = request.call;
+  call.a = reinterpret_cast<DevicePointer>(x.a), call.b = reinterpret_cast<DevicePointer>(x.b);
+  call.c = reinterpret_cast<DevicePointer>(x.c);
+  call.lda = x.lda, call.ldb = x.ldb, call.ldc = x.ldc;
+  call.alpha = x.alpha, call.beta = x.beta;
+  if (std::string why = objection(x.layout, call, x.m, x.n, x.k, x.accumulator); !why.empty())
+    return fail(LATHE_GEMM_INVALID, std::move(why));
+  if (handle == nullptr) return fail(LATHE_GEMM_INVALID, "handle is null");
+  call.m = static_cast<int>(x.m), call.n = static_cast<int>(x.n), call.k = static_cast<int>(x.k);
+  request.problem = problem_of(static_cast<Layout>(x.layout), call);
+  request.problem.workspace = true;
+  request.problem.half_sums = x.accumulator == LATHE_GEMM_FP16;
+  return LATHE_GEMM_OK;
+}
+
+lathe_gemm_status find(lathe_gemm_handle handle, const Problem& problem, const Kernel*& kernel) {
+  const Image* const image = handle->image_of(problem);
+  if (image == nullptr) return fail(LATHE_GEMM_INVALID, "the library has no kernel for this product");
+  Code code = 0;
+  kernel = handle->kernel_of(*image, code);
+  return kernel ? LATHE_GEMM_OK : driver_failed(code, "loading " + name_of(image->plan));
+}
+
 }  // namespace
 
 lathe_gemm_status lathe_gemm_create(lathe_gemm_handle* handle) {
@@ -189,33 +238,70 @@ lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_gemm_layout layout
                               int64_t k, float alpha, const void* a, int64_t lda, const void* b, int64_t ldb,
                               float beta, void* c, int64_t ldc, lathe_gemm_accumulator accumulator,
                               lathe_gemm_stream stream) {
-  Call call;
-  call.a = reinterpret_cast<DevicePointer>(a), call.b = reinterpret_cast<DevicePointer>(b);
-  call.c = reinterpret_cast<DevicePointer>(c);
-  call.lda = lda, call.ldb = ldb, call.ldc = ldc;
-  call.alpha = alpha, call.beta = beta;
-  if (std::string why = objection(layout, call, m, n, k, accumulator); !why.empty())
-    return fail(LATHE_GEMM_INVALID, std::move(why));
-  if (handle == nullptr) return fail(LATHE_GEMM_INVALID, "handle is null");
-  if (m == 0 || n == 0) return LATHE_GEMM_OK;
-  call.m = static_cast<int>(m), call.n = static_cast<int>(n), call.k = static_cast<int>(k);
-  Problem problem = problem_of(static_cast<Layout>(layout), call);
-  problem.workspace = true;
-  problem.half_sums = accumulator == LATHE_GEMM_FP16;
-  const Image* image = handle->image_of(problem);
-  if (image != nullptr && image->plan.gathers) {
-    const auto bytes = static_cast<std::size_t>(workspace_bytes_of(image->plan, problem));
-    call.workspace = handle->workspaces.of(static_cast<Stream>(stream), bytes);
-    problem.workspace = call.workspace != 0;
-    if (!problem.workspace) image = handle->image_of(problem);
+  Request request;
+  const Arguments arguments{layout, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, accumulator};
+  if (const auto status = check(handle, arguments, request); status != LATHE_GEMM_OK || request.is_empty())
+    return status;
+  const Kernel* kernel = nullptr;
+  if (const auto status = find(handle, request.problem, kernel); status != LATHE_GEMM_OK) return status;
+  if (kernel->plan.gathers) {
+    request.call.workspace = handle->workspaces.of(static_cast<Stream>(stream), request.bytes_of(*kernel));
+    request.problem.workspace = request.call.workspace != 0;
+    if (!request.problem.workspace)
+      if (const auto status = find(handle, request.problem, kernel); status != LATHE_GEMM_OK) return status;
   }
-  if (image == nullptr) return fail(LATHE_GEMM_INVALID, "the library has no kernel for this product");
-  Code code = 0;
-  const Kernel* const kernel = handle->kernel_of(*image, code);
-  if (kernel == nullptr) return driver_failed(code, "loading " + name_of(image->plan));
-  code = launch(*kernel, call, handle->sm_count, static_cast<Stream>(stream));
-  return code == 0 ? LATHE_GEMM_OK : driver_failed(code, "launching " + name_of(image->plan));
+  const Code code = launch(*kernel, request.call, handle->sm_count, static_cast<Stream>(stream));
+  return code == 0 ? LATHE_GEMM_OK : driver_failed(code, "launching " + name_of(kernel->plan));
 }
+
+/// Without rows or columns it has no launch.
+struct lathe_gemm_product_s {
+  lathe_gemm_handle handle = nullptr;
+  Prepared prepared;
+  std::size_t bytes = 0;  ///< of workspace
+  Prepared without;       ///< where there is no such workspace
+};
+
+lathe_gemm_status lathe_hgemm_prepare(lathe_gemm_handle handle, lathe_gemm_layout layout, int64_t m,
+                                      int64_t n, int64_t k, float alpha, const void* a, int64_t lda,
+                                      const void* b, int64_t ldb, float beta, void* c, int64_t ldc,
+                                      lathe_gemm_accumulator accumulator, lathe_gemm_product* product) {
+  if (product == nullptr) return fail(LATHE_GEMM_INVALID, "product is null");
+  *product = nullptr;
+  Request request;
+  const Arguments arguments{layout, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, accumulator};
+  if (const auto status = check(handle, arguments, request); status != LATHE_GEMM_OK) return status;
+  auto made = std::unique_ptr<lathe_gemm_product_s>(new (std::nothrow) lathe_gemm_product_s);
+  if (!made) return fail(LATHE_GEMM_INVALID, "no memory for a product");
+  made->handle = handle;
+  const auto prepare_with = [&](Prepared& prepared) {
+    const Kernel* kernel = nullptr;
+    if (const auto status = find(handle, request.problem, kernel); status != LATHE_GEMM_OK) return status;
+    if (kernel->plan.gathers) made->bytes = request.bytes_of(*kernel);
+    const Code code = prepare(*kernel, request.call, handle->sm_count, prepared);
+    return code == 0 ? LATHE_GEMM_OK : driver_failed(code, "preparing " + name_of(kernel->plan));
+  };
+  if (!request.is_empty()) {
+    if (const auto status = prepare_with(made->prepared); status != LATHE_GEMM_OK) return status;
+    request.problem.workspace = false;
+    if (made->bytes > 0)
+      if (const auto status = prepare_with(made->without); status != LATHE_GEMM_OK) return status;
+  }
+  *product = made.release();
+  return LATHE_GEMM_OK;
+}
+
+lathe_gemm_status lathe_gemm_run(lathe_gemm_product product, lathe_gemm_stream stream) {
+  if (product == nullptr) return fail(LATHE_GEMM_INVALID, "product is null");
+  if (product->prepared.function == nullptr) return LATHE_GEMM_OK;
+  const auto on = static_cast<Stream>(stream);
+  const DevicePointer workspace = product->bytes > 0 ? product->handle->workspaces.of(on, product->bytes) : 0;
+  const bool served = product->bytes == 0 || workspace != 0;
+  const Code code = launch(served ? product->prepared : product->without, workspace, on);
+  return code == 0 ? LATHE_GEMM_OK : driver_failed(code, "launching a prepared product");
+}
+
+void lathe_gemm_product_destroy(lathe_gemm_product product) { delete product; }
 
 size_t lathe_gemm_workspace_bytes(void) { return kWorkspaceBytes; }
 

@@ -61,6 +61,20 @@ LATHE_GEMM_EXPORT lathe_gemm_status lathe_hgemm(lathe_gemm_handle handle, lathe_
                                                 const void* b, int64_t ldb, float beta, void* c, int64_t ldc,
                                                 lathe_gemm_accumulator accumulator, lathe_gemm_stream stream);
 
+/* A product with its arguments, for callers that make it again and again: what lathe_hgemm finds out anew in
+ * each call (the kernel, its grid, how the matrices lie) is found once, and a run is a launch and nothing
+ * else. The matrices' contents may change between runs, their places may not. The handle must outlive the
+ * product; runs on several threads and streams may overlap as calls may. */
+typedef struct lathe_gemm_product_s* lathe_gemm_product;
+LATHE_GEMM_EXPORT lathe_gemm_status lathe_hgemm_prepare(lathe_gemm_handle handle, lathe_gemm_layout layout,
+                                                        int64_t m, int64_t n, int64_t k, float alpha,
+                                                        const void* a, int64_t lda, const void* b,
+                                                        int64_t ldb, float beta, void* c, int64_t ldc,
+                                                        lathe_gemm_accumulator accumulator,
+                                                        lathe_gemm_product* product);
+LATHE_GEMM_EXPORT lathe_gemm_status lathe_gemm_run(lathe_gemm_product product, lathe_gemm_stream stream);
+LATHE_GEMM_EXPORT void lathe_gemm_product_destroy(lathe_gemm_product product);
+
 /* Calls on `stream`, captured or not, use this memory of at least lathe_gemm_workspace_bytes() instead,
  * aligned to 256 bytes. Its first 32768 bytes must be zero; calls leave them so. No two of them may run at
  * once. NULL: the handle's own again. */

@@ -5,14 +5,6 @@
 namespace lathe::gemm {
 namespace {
 
-/// As TensorMap of tma.cuh.
-struct alignas(64) Map {
-  std::uint64_t opaque[16];
-};
-struct Maps {
-  Map a, b, c;
-};
-
 constexpr int kFp16 = 6, kNoInterleave = 0, kSwizzle64 = 2, kSwizzle128 = 3, kPromoteTo256 = 3, kZeros = 0;
 
 /// A matrix of `outer` rows of `inner` elements, in boxes of 64 (or 32) elements of `box_rows`
@@ -52,7 +44,7 @@ Code encode(Map& map, const Plan& plan, const Operand& x, int k, int extent, int
   return encode(map, x.base, k, x.length, x.lead, extent / share);
 }
 
-Code encode_all(Maps& maps, const Plan& plan, const Call& call) {
+Code encode_all(Prepared::Maps& maps, const Plan& plan, const Call& call) {
   Operand a = {call.a, call.lda, call.m, a_along_k(plan.layout)};
   Operand b = {call.b, call.ldb, call.n, b_along_k(plan.layout)};
   if (plan.transposed) std::swap(a, b);
@@ -90,24 +82,37 @@ Code load(const Plan& plan, const void* cubin, Kernel& kernel) {
   return code;
 }
 
-Code launch(const Kernel& kernel, const Call& call, int sm_count, Stream stream) {
+Code prepare(const Kernel& kernel, const Call& call, int sm_count, Prepared& prepared) {
   const Plan& plan = kernel.plan;
   const Grid grid = grid_of(plan, problem_of(plan.layout, call), sm_count);
-  LaunchAttribute cluster;
-  cluster.cluster[0] = static_cast<unsigned>(cluster_of(plan));
-  LaunchConfig config;
+  prepared.function = kernel.function;
+  prepared.call = call;
+  prepared.cluster = static_cast<unsigned>(cluster_of(plan));
+  LaunchConfig& config = prepared.config;
   config.grid[0] = grid.x, config.grid[1] = grid.y, config.grid[2] = grid.z;
   config.block[0] = static_cast<unsigned>(threads_of(plan));
   config.shared_bytes = static_cast<unsigned>(shared_bytes_of(plan));
+  return plan.skeleton == Skeleton::kWgmma ? encode_all(prepared.maps, plan, call) : 0;
+}
+
+Code launch(const Prepared& prepared, DevicePointer workspace, Stream stream) {
+  LaunchAttribute cluster;
+  cluster.cluster[0] = prepared.cluster;
+  LaunchConfig config = prepared.config;
   config.stream = stream;
   config.attributes = &cluster;
-  config.attribute_count = cluster_of(plan) > 1 ? 1 : 0;
-  Call copy = call;
-  Maps maps = {};
-  void* arguments[] = {&copy, &maps};
-  if (plan.skeleton == Skeleton::kWgmma)
-    if (const Code code = encode_all(maps, plan, call); code != 0) return code;
-  return driver()->launch(&config, kernel.function, arguments, nullptr);
+  config.attribute_count = prepared.cluster > 1 ? 1 : 0;
+  Call call = prepared.call;
+  call.workspace = workspace;
+  // The driver only reads arguments.
+  void* arguments[] = {&call, const_cast<Prepared::Maps*>(&prepared.maps)};
+  return driver()->launch(&config, prepared.function, arguments, nullptr);
+}
+
+Code launch(const Kernel& kernel, const Call& call, int sm_count, Stream stream) {
+  Prepared prepared;
+  if (const Code code = prepare(kernel, call, sm_count, prepared); code != 0) return code;
+  return launch(prepared, call.workspace, stream);
 }
 
 }  // namespace lathe::gemm

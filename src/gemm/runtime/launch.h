@@ -12,6 +12,8 @@ struct Call {
   int m = 0, n = 0, k = 0;
   float alpha = 1, beta = 0;
   DevicePointer workspace = 0;  ///< 0: there is none
+
+  friend bool operator==(const Call&, const Call&) = default;
 };
 static_assert(sizeof(Call) == 80);
 
@@ -31,7 +33,29 @@ inline constexpr const char* kKernelName = "gemm";
 /// Loads a cubin into the current context.
 Code load(const Plan& plan, const void* cubin, Kernel& kernel);
 
-/// Enqueues it. Requires serves(kernel.plan, problem_of(layout, call)).
+/// As TensorMap of tma.cuh.
+struct alignas(64) Map {
+  std::uint64_t opaque[16];
+};
+
+/// A product that is ready to be launched, any number of times, by several threads at once.
+struct Prepared {
+  Function function = nullptr;
+  Call call;
+  struct Maps {
+    Map a, b, c;
+  } maps = {};
+  LaunchConfig config;
+  unsigned cluster = 1;
+};
+
+/// Requires serves(kernel.plan, problem_of(layout, call)).
+Code prepare(const Kernel& kernel, const Call& call, int sm_count, Prepared& prepared);
+
+/// Enqueues it. `workspace` is for kernels that gather.
+Code launch(const Prepared& prepared, DevicePointer workspace, Stream stream);
+
+/// Both.
 Code launch(const Kernel& kernel, const Call& call, int sm_count, Stream stream);
 
 }  // namespace lathe::gemm
