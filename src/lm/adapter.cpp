@@ -121,7 +121,9 @@ Result<Adapter> read_adapter(const std::string& folder) {
     const std::string file = folder + kWeightsFile;
     LATHE_TRY(const MappedFile mapped, MappedFile::open(file));
     LATHE_TRY(const auto entries, parse_safetensors(mapped.bytes(), file));
+    adapter.bits = entries.empty() ? 32 : 16;
     for (const SafetensorsEntry& entry : entries) {
+      if (info(entry.format).block_bytes > 2) adapter.bits = 32;
       const auto half = parse_half(entry.name);
       const std::string shown = visible_line(entry.name.substr(0, 200));
       if (!half) return invalid(fmt::format("the tensor '{}' is no half of an adapter", shown), {}, {file});

@@ -34,7 +34,7 @@ struct Adapter {
   std::int64_t rank = 0;
   double alpha = 0;
   double dropout = 0;
-  std::int64_t bits = 32;             ///< of a number in the file that is written: 32, or 16 for bf16
+  std::int64_t bits = 32;             ///< of a number in the file: 32, or 16 (written as bf16)
   std::vector<std::string> targets;   ///< names of adaptable matrices
   std::map<std::string, Pair> pairs;  ///< by the weight: "model.layers.0.self_attn.q_proj.weight"
 

@@ -78,6 +78,7 @@ TEST(Adapter, SurvivesItsFilesAndFitsItsModelOnly) {
   ASSERT_TRUE(lm::write_adapter(adapter, folder).ok());
   const auto read = lm::read_adapter(folder);
   ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ(read->bits, 32);
   EXPECT_EQ(read->base_model, "base");
   EXPECT_EQ(read->targets, adapter.targets);
   EXPECT_EQ(read->pairs.size(), adapter.pairs.size());
@@ -103,6 +104,7 @@ TEST(Adapter, WrittenIn16BitsIsRoundedToBf16) {
   ASSERT_TRUE(lm::write_adapter(adapter, folder).ok());
   const auto read = lm::read_adapter(folder);
   ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ(read->bits, 16) << "what is trained on is written as it was";
   for (const auto& [weight, pair] : adapter.pairs)
     EXPECT_TRUE(at::equal(read->pairs.at(weight).up, pair.up.to(at::kBFloat16).to(at::kFloat))) << weight;
 }

@@ -37,6 +37,14 @@ class Progress {
   std::chrono::steady_clock::time_point next_;
 };
 
+/// From the adapter in a folder, where one is named; else from a new one or the model's own
+/// weights.
+Result<Learner> begin(lm::Decoder decoder, const SftRecipe& recipe, const std::string& folder) {
+  if (folder.empty()) return Learner::create(std::move(decoder), recipe.adapter, recipe.seed);
+  LATHE_TRY(const lm::Adapter adapter, lm::read_adapter(folder));
+  return Learner::create(std::move(decoder), adapter);
+}
+
 Result<int> train(const TrainOptions& options) {
   if (options.bench) {
     LATHE_TRY(const Placement placement, placement_of(options, std::nullopt));
@@ -69,7 +77,7 @@ Result<int> train(const TrainOptions& options) {
   if (!recipe.held_out_data.empty()) {
     LATHE_TRY(held_out, read_dataset(recipe.held_out_data, opened.coding, limits));
   }
-  LATHE_TRY(Learner learner, Learner::create(std::move(opened.decoder), recipe.adapter, recipe.seed));
+  LATHE_TRY(Learner learner, begin(std::move(opened.decoder), recipe, options.adapter));
   cli::print_error(
       "{} examples ({} too long, {} without a token that counts), {} parameters to train, {} on {}\n",
       data.examples.size(), data.too_long, data.uncounted, learner.parameters().count(),
@@ -95,7 +103,7 @@ Result<int> train(const TrainOptions& options) {
     return static_cast<int>(cli::kInterrupted);
   }
   cli::print("{} steps, loss {:.4f}: {}/{}\n", outcome.steps, outcome.last_loss, options.out,
-             recipe.adapter ? "adapter" : "model");
+             learner.low_rank() ? "adapter" : "model");
   return static_cast<int>(cli::kSuccess);
 }
 
@@ -114,7 +122,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
                  "LATHE_TOKEN");
   app.add_option("--tasks", options.tasks, "for reinforcement learning with kernels: a folder with *.toml");
   app.add_option("--adapter", options.adapter,
-                 "for reinforcement learning: the adapter to begin from, in place of the recipe's");
+                 "a folder with the adapter that is trained on, in place of the recipe's");
   app.add_option("--seed", options.seed, "for reinforcement learning: in place of the recipe's")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
