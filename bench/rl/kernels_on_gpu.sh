@@ -1,8 +1,8 @@
 #!/bin/sh
 # kernels_on_gpu.sh BIN MODEL ADAPTER OUT: a language model that writes kernels already (ADAPTER) learns by reinforcement
 # which of them are right and fast, on one GPU. `lathe serve` judges on loopback between the model's turns. RUNS are the
-# trainings, NAME:SEED or NAME:SEED:RECIPE each; then the adapters are examined against their start on compositions that
-# none has seen. BIN holds lathe, lathe-lab, lathe-serve, their helpers and lathe-torch with its parts. WORK keeps tasks,
+# trainings, NAME:SEED or NAME:SEED:RECIPE each; then EXAMS, by default their start and all of them, are examined on
+# compositions that none has seen. BIN holds lathe, lathe-lab, lathe-serve, their helpers and lathe-torch with its parts. WORK keeps tasks,
 # stores and runs, which go on where they were stopped (default: /tmp/lathe-rl); another model or adapter needs another.
 # OUT gets logs, seconds.txt, the runs' metrics and samples, adapters, and the exam's samples and table.
 set -eu
@@ -32,7 +32,7 @@ trap 'exit 130' INT
   --kernels 1 --out "$work/data"
 if [ ! -d "$work/exam" ]; then
   rm -rf "$work/exam.partial"
-  phase exam_tasks "$bin/lathe" data exam --seed 31000000 --tasks 200 --out "$work/exam.partial"
+  phase exam_tasks "$bin/lathe" data exam --seed 31000000 --tasks "${EXAM_TASKS:-200}" --out "$work/exam.partial"
   mv "$work/exam.partial" "$work/exam"
 fi
 rm -rf "$work/chosen" && mkdir -p "$work/chosen"
@@ -80,7 +80,7 @@ trap - EXIT
 
 controls=${CONTROLS:-default}
 [ "$samples" -gt 0 ] || exit 0
-for run in start $runs; do
+for run in ${EXAMS:-start $runs}; do
   label=${run%%:*} from=$work/${run%%:*}/adapter
   [ "$label" != start ] || from=$adapter
   [ -d "$from" ] || continue
