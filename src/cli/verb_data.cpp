@@ -265,7 +265,7 @@ Result<int> write_table(const DataVerbOptions& options) {
   }
   if (table.tasks.empty())
     return Error{ErrorCode::kNotFound, "no task of the stores has two measured schedules",
-                 "make them: lathe data make --strategy survey --faults 0"};
+                 "make them: lathe data make --strategy vary --faults 0"};
   LATHE_CHECK_OK(write_output(options.out, rl::to_text(table)));
   print("{} schedules of {} tasks on {}\n", rows, table.tasks.size(), table.device);
   return static_cast<int>(kSuccess);
@@ -309,9 +309,10 @@ void add_data(CLI::App& app, Run& run) {
       ->check(one_or_more())
       ->capture_default_str();
   makes
-      ->add_option("--strategy", options->data.strategy,
-                   "How they are found; survey: the default, then others drawn evenly")
-      ->check(CLI::IsMember({"evolve", "survey"}))
+      ->add_option(
+          "--strategy", options->data.strategy,
+          "How they are found; survey: the default, then others drawn evenly; vary: then changed ones")
+      ->check(CLI::IsMember({"evolve", "survey", "vary"}))
       ->capture_default_str();
   makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
       ->check(zero_or_more())

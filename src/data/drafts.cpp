@@ -23,20 +23,16 @@ struct TaskDrafts {
   std::vector<std::string> lines;
 };
 
-/// Kernels made of `first` by one to three changes each, without those that `seen` has.
-std::vector<Proposal> vary(Variation& variation, const PolicyContext& context, const Proposal& first,
-                           int count, Rng rng, std::set<std::string> seen) {
-  std::vector<Proposal> varied;
-  for (int tries = 0; static_cast<int>(varied.size()) < count && tries < 4 * count; ++tries) {
-    Proposal child = first;
-    for (std::uint64_t changes = 1 + rng.below(3); changes > 0; --changes) {
-      const Digest digest = digest_of(child.text);
-      auto mutant = variation.mutate(context, {.candidate = digest, .candidate_text = child.text}, rng);
-      if (mutant.ok()) child = *std::move(mutant);
-    }
-    if (seen.insert(child.text).second) varied.push_back(std::move(child));
+/// At most `count` varied kernels of `first`, without those that `seen` has.
+std::vector<Proposal> varied_of(Variation& variation, const PolicyContext& context, const Proposal& first,
+                                int count, Rng rng, std::set<std::string> seen) {
+  const Experience parent{.candidate = digest_of(first.text), .candidate_text = first.text};
+  std::vector<Proposal> all;
+  for (int tries = 0; static_cast<int>(all.size()) < count && tries < 4 * count; ++tries) {
+    auto varied = vary(variation, context, parent, rng);
+    if (varied.ok() && seen.insert(varied->text).second) all.push_back(*std::move(varied));
   }
-  return varied;
+  return all;
 }
 
 Status add_examples(const DraftContext& context, const DraftOptions& options, std::uint64_t seed,
@@ -54,8 +50,8 @@ Status add_examples(const DraftContext& context, const DraftOptions& options, st
   if (options.varied > 0 && !proposals.empty() && policy->variation() != nullptr) {
     std::set<std::string> seen;
     for (const Proposal& proposal : proposals) seen.insert(proposal.text);
-    auto varied = vary(*policy->variation(), about, proposals.front(), options.varied,
-                       Rng(Seed::from_number(seed).derive("data.vary")), std::move(seen));
+    auto varied = varied_of(*policy->variation(), about, proposals.front(), options.varied,
+                            Rng(Seed::from_number(seed).derive("data.vary")), std::move(seen));
     std::ranges::move(varied, std::back_inserter(proposals));
   }
   for (const Proposal& proposal : proposals)

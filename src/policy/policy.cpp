@@ -75,6 +75,18 @@ class FunctionPolicy final : public Policy {
 
 }  // namespace
 
+Result<Proposal> vary(Variation& variation, const PolicyContext& context, const Experience& first, Rng& rng) {
+  const std::uint64_t changes = 1 + rng.below(3);
+  LATHE_TRY(Proposal varied, variation.mutate(context, first, rng));
+  for (std::uint64_t i = 1; i < changes; ++i) {
+    const Experience parent{.candidate = digest_of(varied.text), .candidate_text = varied.text};
+    LATHE_TRY(varied, variation.mutate(context, parent, rng));
+  }
+  varied.lineage.parents = {first.candidate};
+  varied.lineage.operation = "vary";
+  return varied;
+}
+
 std::unique_ptr<Policy> make_policy(std::string name, ProposeFunction propose, RunsOn where,
                                     std::shared_ptr<Variation> variation) {
   return std::make_unique<FunctionPolicy>(std::move(name), std::move(propose), where, std::move(variation));

@@ -63,6 +63,9 @@ class Variation {
   virtual std::vector<int> cell(const Candidate& candidate) = 0;
 };
 
+/// A kernel of one to three changes of `first`, made one after another.
+Result<Proposal> vary(Variation& variation, const PolicyContext& context, const Experience& first, Rng& rng);
+
 /// Proposes kernels. Writing one may take minutes, so requests are asked and answers polled, by one
 /// owner. Stateless between requests except for its configuration: all memory is in the request, so
 /// a resumed run proposes what the uninterrupted one would have.

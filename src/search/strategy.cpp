@@ -12,6 +12,12 @@ namespace {
 
 constexpr Ask kOneDraw{1, true};
 
+Status can_vary(Policy& policy, std::string_view strategy) {
+  if (policy.variation()) return Ok{};
+  return invalid(fmt::format("{} varies kernels, which the policy '{}' cannot", strategy, policy.name()),
+                 "search with best-of-n or random");
+}
+
 class RandomStrategy final : public Strategy {
  public:
   std::string_view name() const override { return "random"; }
@@ -25,6 +31,28 @@ class Survey final : public Strategy {
     const bool begun = !situation.under_way.empty() || !situation.archive.all().empty();
     return Step{.ask = begun ? kOneDraw : Ask{1}};
   }
+};
+
+class Vary final : public Strategy {
+ public:
+  std::string_view name() const override { return "vary"; }
+
+  Status accept(Policy& policy) const override { return can_vary(policy, name()); }
+
+  Result<Step> next(const Situation& situation, Rng& rng) override {
+    if (situation.archive.all().empty()) {
+      if (!situation.under_way.empty()) return Step{.wait = true};
+      return Step{.ask = Ask{1}};
+    }
+    if (rng.chance(kFreshShare)) return Step{.ask = kOneDraw};
+    auto varied = vary(*situation.policy.variation(), situation.context,
+                       situation.archive.all().front()->experience, rng);
+    if (!varied.ok()) return Step{.ask = kOneDraw};
+    return Step{.proposals = {*std::move(varied)}};
+  }
+
+ private:
+  static constexpr double kFreshShare = 0.25;
 };
 
 class BestOfN final : public Strategy {
@@ -44,11 +72,7 @@ class Evolve final : public Strategy {
  public:
   std::string_view name() const override { return "evolve"; }
 
-  Status accept(Policy& policy) const override {
-    if (policy.variation()) return Ok{};
-    return invalid(fmt::format("evolve varies kernels, which the policy '{}' cannot", policy.name()),
-                   "search with best-of-n or random");
-  }
+  Status accept(Policy& policy) const override { return can_vary(policy, name()); }
 
   Result<Step> next(const Situation& situation, Rng& rng) override {
     const PolicyContext& context = situation.context;
@@ -81,12 +105,13 @@ class Evolve final : public Strategy {
 Result<std::unique_ptr<Strategy>> make_strategy(std::string_view name) {
   if (name == "random") return std::unique_ptr<Strategy>(std::make_unique<RandomStrategy>());
   if (name == "survey") return std::unique_ptr<Strategy>(std::make_unique<Survey>());
+  if (name == "vary") return std::unique_ptr<Strategy>(std::make_unique<Vary>());
   if (name == "best-of-n") return std::unique_ptr<Strategy>(std::make_unique<BestOfN>());
   if (name == "evolve") return std::unique_ptr<Strategy>(std::make_unique<Evolve>());
   if (name == "refine") return make_refine({});
   if (name == "contrast") return make_contrast({});
   return invalid(fmt::format("unknown search '{}'", name),
-                 "use evolve, random, survey, best-of-n, refine or contrast");
+                 "use evolve, random, survey, vary, best-of-n, refine or contrast");
 }
 
 }  // namespace lathe

@@ -57,7 +57,9 @@ class Strategy {
 };
 
 /// "random": independent draws. "survey": the policy's own first answer, then independent draws:
-/// what a table of measured schedules wants. "best-of-n": large batches in the policy's own order.
+/// what a table of measured schedules wants. "vary": the first answer, then kernels of one to three
+/// changes of it, one in four an independent draw: a table of what is worth choosing among.
+/// "best-of-n": large batches in the policy's own order.
 /// "evolve": a seeded population, then mutation and crossover of MAP-Elites cells, for policies
 /// that can vary kernels. "refine" and "contrast", with their defaults: search/refine.h,
 /// search/contrast.h.

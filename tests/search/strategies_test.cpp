@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "search/contrast.h"
@@ -58,6 +59,48 @@ TEST_F(SurveyTest, TakesThePolicysOwnFirstAnswerAndThenIndependentDraws) {
   EXPECT_TRUE(next(*survey, {{0, 0}}).ask->independent);
   add(1, 0, 0);
   EXPECT_TRUE(next(*survey).ask->independent);
+}
+
+class VaryTest : public StrategiesTest {
+ protected:
+  Step next_of_ladder(std::vector<UnderWay> under_way = {}) {
+    Rng rng(Seed::from_number(draws_++));
+    auto step = vary_->next({context_, *ladder_, archive_, std::move(under_way), 1000}, rng);
+    EXPECT_TRUE(step.ok());
+    return *std::move(step);
+  }
+
+  const std::unique_ptr<Policy> ladder_ = make_ladder(4);
+  const std::unique_ptr<Strategy> vary_ = *make_strategy("vary");
+};
+
+TEST_F(VaryTest, WaitsForThePolicysOwnFirstAnswerBeforeItChangesIt) {
+  EXPECT_FALSE(next_of_ladder().ask->independent);
+  EXPECT_TRUE(next_of_ladder({{0, 0}}).wait);
+}
+
+TEST_F(VaryTest, MakesOneToThreeChangesOfTheFirstAnswerAndSomeFreshDraws) {
+  add(1, 0, 0, Ladder::text(10));
+  add(5, 0, 0, Ladder::text(20));
+  std::map<int, int> rungs;
+  for (int i = 0; i < 400; ++i) {
+    const Step step = next_of_ladder();
+    if (step.ask) {
+      EXPECT_TRUE(step.ask->independent);
+      ++rungs[0];
+      continue;
+    }
+    ASSERT_EQ(step.proposals.size(), 1U);
+    EXPECT_THAT(step.proposals[0].lineage.parents, ElementsAre(digest_of(Ladder::text(10))));
+    ++rungs[Ladder::rung_of(step.proposals[0].text)];
+  }
+  ASSERT_EQ(rungs.size(), 4U) << "a fresh draw, 11, 12 and 13";
+  for (const auto& [rung, times] : rungs) EXPECT_NEAR(times, 100, 35) << rung;
+}
+
+TEST_F(VaryTest, NeedsAPolicyThatCanVary) {
+  EXPECT_TRUE(vary_->accept(*ladder_).ok());
+  EXPECT_FALSE(vary_->accept(policy_).ok());
 }
 
 using RefineTest = StrategiesTest;
