@@ -92,11 +92,10 @@ struct BuildResult {
 /// What a backend that runs plans alone says of a host program: BUILD_FAILED, "host_program".
 BuildResult refuse_host_program(const Candidate& candidate);
 
-/// Builds a plan's kernels for a shape: `compile` is given the text and the constants. A plan of
+/// Builds a plan's kernels for a shape: `compile` is given the text with its constants. A plan of
 /// library steps alone has nothing to compile, and a host program is refused.
-Result<BuildResult> build_plan(
-    const Candidate& candidate, const BoundTask& task,
-    const std::function<Result<BuildResult>(const std::string& text, const Dims& constants)>& compile);
+Result<BuildResult> build_plan(const Candidate& candidate, const BoundTask& task,
+                               const std::function<Result<BuildResult>(const std::string& text)>& compile);
 
 /// One call's inputs and what its outputs must be.
 struct Trial {

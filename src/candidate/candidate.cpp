@@ -166,6 +166,26 @@ bool Candidate::has_kernels() const {
   });
 }
 
+std::string with_constants(const std::string& text, const Dims& constants) {
+  if (constants.empty()) return text;
+  std::size_t at = 0;
+  // Front matter may quote one.
+  const std::size_t close = starts_with_front_matter(text) ? text.find("*/") : std::string::npos;
+  for (std::size_t line = close == std::string::npos ? 0 : close; line < text.size();) {
+    const std::size_t end = std::min(text.find('\n', line), text.size() - 1) + 1;
+    const std::string_view one = std::string_view(text).substr(line, end - line);
+    const std::size_t begin = one.find_first_not_of(" \t");
+    if (begin != one.npos && one[begin] == '#' && one.find("include") != one.npos &&
+        one.find("<lathe/") != one.npos)
+      at = end;
+    line = end;
+  }
+  std::string defines = at > 0 && text[at - 1] != '\n' ? "\n" : "";
+  for (const auto& [name, value] : constants) defines += fmt::format("#define {} {}\n", name, value);
+  const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  return text.substr(0, at) + defines + fmt::format("#line {}\n", lines + 1) + text.substr(at);
+}
+
 bool starts_with_front_matter(std::string_view text) {
   return quotes_at(text, first_visible(text)) != nullptr;
 }

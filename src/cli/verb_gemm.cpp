@@ -51,7 +51,7 @@ class Compiler {
 
   bool has_disassembler() const { return disassembler_ != nullptr; }
   Result<gemm::Build> build(const std::string& source, gemm::Inspect inspect) {
-    LATHE_TRY(const BuildResult built, toolchain_->build(source, {}, stop_token()));
+    LATHE_TRY(const BuildResult built, toolchain_->build(source, stop_token()));
     if (!built.ok)
       return Error{ErrorCode::kInternal, "a kernel of Lathe's own does not compile: " + built.facts.log};
     gemm::Build result{built.artifact.bytes, built.facts.facts};

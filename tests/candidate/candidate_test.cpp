@@ -287,5 +287,18 @@ TEST(Readme, ShowsATaskAndAKernelForIt) {
   EXPECT_TRUE(checked.ok()) << checked.error().to_string();
 }
 
+TEST(WithConstants, ComeBehindLathesHeadersAndKeepTheLines) {
+  const Dims dims = {{"N", 128}, {"rows", 4}};
+  EXPECT_EQ(
+      with_constants("/*lathe\n#include <lathe/cpu.h>\n*/\n#include <lathe/cpu.h>\nint f();\n", dims),
+      "/*lathe\n#include <lathe/cpu.h>\n*/\n#include <lathe/cpu.h>\n#define N 128\n#define rows 4\n#line 5\n"
+      "int f();\n");
+  EXPECT_EQ(with_constants("/*lathe\n*/\nint f();", dims),
+            "#define N 128\n#define rows 4\n#line 1\n/*lathe\n*/\nint f();");
+  EXPECT_EQ(with_constants("/*lathe\n*/\n  #  include <lathe/cuda.cuh>", dims),
+            "/*lathe\n*/\n  #  include <lathe/cuda.cuh>\n#define N 128\n#define rows 4\n#line 3\n");
+  EXPECT_EQ(with_constants("int f();", {}), "int f();");
+}
+
 }  // namespace
 }  // namespace lathe

@@ -28,7 +28,7 @@ class GemmCompiler {
   bool has_disassembler() const { return disassembler_ != nullptr; }
 
   Result<Build> operator()(const std::string& source, Inspect inspect) const {
-    LATHE_TRY(const BuildResult built, toolchain_->build(source, {}, {}));
+    LATHE_TRY(const BuildResult built, toolchain_->build(source, {}));
     if (!built.ok) return invalid(built.facts.log);
     Build result{built.artifact.bytes, built.facts.facts};
     if (!disassembler_ || inspect == Inspect::kNo) return result;

@@ -126,9 +126,8 @@ class CpuBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
-      return toolchain_->build(text, constants, cancel);
-    });
+    return build_plan(candidate, task,
+                      [&](const std::string& text) { return toolchain_->build(text, cancel); });
   }
 
   Result<std::shared_ptr<const Workload>> prepare(Workload workload) override {

@@ -109,28 +109,22 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
   return toolchain;
 }
 
-Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
-                                     const CancelToken& cancel) {
-  std::vector<std::string> defines;
-  for (const auto& [name, value] : constants) defines.push_back(fmt::format("-D{}={}", name, value));
-  const Digest key =
-      Hasher().add(version_).add(shop_->header_folder()).add(joined(defines)).add(unit_of(source)).finish();
+Result<BuildResult> Toolchain::build(const std::string& source, const CancelToken& cancel) {
+  const Digest key = Hasher().add(version_).add(shop_->header_folder()).add(unit_of(source)).finish();
   if (auto bytes = shop_->find(key); bytes && parse_elf(*bytes).ok()) {
     BuildResult hit{.ok = true};
     hit.artifact = {key, *std::move(bytes)};
     hit.facts.code_bytes = static_cast<std::int64_t>(parse_elf(hit.artifact.bytes)->code_bytes);
     return hit;
   }
-  LATHE_TRY(BuildResult result, compile(source, defines, cancel));
+  LATHE_TRY(BuildResult result, compile(source, cancel));
   result.artifact.key = key;
   if (result.ok) shop_->publish(key, result.artifact.bytes);
   return result;
 }
 
-Result<BuildResult> Toolchain::compile(const std::string& source, const std::vector<std::string>& defines,
-                                       const CancelToken& cancel) {
+Result<BuildResult> Toolchain::compile(const std::string& source, const CancelToken& cancel) {
   protocol::CompileJob job{unit_of(source), kCompileFlags, timeout_seconds_};
-  job.flags.insert(job.flags.end(), defines.begin(), defines.end());
   job.flags.insert(job.flags.end(), kLinkFlags.begin(), kLinkFlags.end());
   LATHE_TRY(CompiledObject object, shop_->run(std::move(job), cancel));
   BuildResult result;

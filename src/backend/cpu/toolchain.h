@@ -26,14 +26,13 @@ class Toolchain {
   /// Precompiles lathe/cpu.h on the first use of a cache folder (about a second).
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
 
-  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault, or kCancelled.
-  Result<BuildResult> build(const std::string& source, const Dims& constants, const CancelToken& cancel);
+  /// An Error is the machine's fault, or kCancelled.
+  Result<BuildResult> build(const std::string& source, const CancelToken& cancel);
   const std::string& version() const { return version_; }
 
  private:
   explicit Toolchain(double timeout_seconds) : timeout_seconds_(timeout_seconds) {}
-  Result<BuildResult> compile(const std::string& source, const std::vector<std::string>& defines,
-                              const CancelToken& cancel);
+  Result<BuildResult> compile(const std::string& source, const CancelToken& cancel);
 
   double timeout_seconds_;
   std::string version_;                ///< compiler, its target, flags

@@ -112,9 +112,8 @@ class CudaBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
-      return toolchain_->build(text, constants, cancel);
-    });
+    return build_plan(candidate, task,
+                      [&](const std::string& text) { return toolchain_->build(text, cancel); });
   }
 
   Result<std::map<std::string, double>> inspect(const Artifact& artifact) override {
@@ -154,7 +153,7 @@ class CudaBackend final : public Backend {
 
   /// Measures what a block costs that does nothing: later blocks are charged without it.
   Status calibrate() {
-    LATHE_TRY(BuildResult scrub, toolchain_->build(kScrubKernel, {}, {}));
+    LATHE_TRY(BuildResult scrub, toolchain_->build(kScrubKernel, {}));
     if (!scrub.ok) return Error{ErrorCode::kInternal, "the scrubber: " + scrub.facts.log};
     LATHE_CHECK_OK(launchers_.set_scrubber(scrub.artifact.bytes));
     TaskSpec spec;
@@ -166,7 +165,7 @@ class CudaBackend final : public Backend {
     workload.trials.resize(1);
     workload.trials[0].expected = {anything};
     LATHE_TRY(auto held, CudaWorkload::make(std::move(workload), keeper_, lane_, device_.lanes));
-    LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}, {}));
+    LATHE_TRY(const BuildResult nothing, toolchain_->build("extern \"C\" __global__ void f() {}", {}));
     Load load;
     load.layout = held->layout();
     load.steps.emplace_back().kernel = "f";
@@ -236,7 +235,7 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& giv
   const std::string arch = arch_of(keeper->facts());
   LATHE_TRY(auto toolchain, Toolchain::create({options.runner_program, options.include_folder,
                                                options.cache_folder, arch, options.build_timeout_seconds}));
-  LATHE_TRY(const BuildResult kernels, toolchain->build(kKeeperKernels, {}, {}));
+  LATHE_TRY(const BuildResult kernels, toolchain->build(kKeeperKernels, {}));
   if (!kernels.ok) return Error{ErrorCode::kInternal, "the keeper's kernels: " + kernels.facts.log};
   LATHE_CHECK_OK(keeper->load_kernels(kernels.artifact.bytes));
   auto backend =

@@ -42,9 +42,8 @@ class Builder final : public OfflineBuilder {
   const Dims& facts() const override { return facts_; }
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
-    return build_plan(candidate, task, [&](const std::string& text, const Dims& constants) {
-      return toolchain_->build(text, constants, cancel);
-    });
+    return build_plan(candidate, task,
+                      [&](const std::string& text) { return toolchain_->build(text, cancel); });
   }
 
  private:

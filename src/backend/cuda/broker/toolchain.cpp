@@ -47,10 +47,8 @@ Result<std::unique_ptr<Toolchain>> Toolchain::create(const ToolchainOptions& opt
   return toolchain;
 }
 
-Result<BuildResult> Toolchain::build(const std::string& source, const Dims& constants,
-                                     const CancelToken& cancel) {
+Result<BuildResult> Toolchain::build(const std::string& source, const CancelToken& cancel) {
   protocol::CompileJob job{source, {"-arch=" + options_.arch, kNoteFlags}, options_.timeout_seconds};
-  for (const auto& [name, value] : constants) job.flags.push_back(fmt::format("-D{}={}", name, value));
   const Digest key = Hasher()
                          .add(version_)
                          .add(shop_->header_folder())

@@ -21,8 +21,8 @@ class Toolchain {
  public:
   static Result<std::unique_ptr<Toolchain>> create(const ToolchainOptions& options);
 
-  /// `constants` are compiled in as -DNAME=value. An Error is the machine's fault, or kCancelled.
-  Result<BuildResult> build(const std::string& source, const Dims& constants, const CancelToken& cancel);
+  /// An Error is the machine's fault, or kCancelled.
+  Result<BuildResult> build(const std::string& source, const CancelToken& cancel);
   const std::string& version() const { return version_; }
 
  private:

@@ -29,7 +29,7 @@ class CudaToolchain : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(cache_); }
 
   BuildResult build(const std::string& source) {
-    auto built = toolchain_->build(source, {}, {});
+    auto built = toolchain_->build(source, {});
     if (built.ok()) return *std::move(built);
     ADD_FAILURE() << built.error().to_string();
     return {};
