@@ -28,6 +28,7 @@ constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the refe
 constexpr double kLargeElements = 1 << 23;     // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;  // of the known part of a large shape
+constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
@@ -61,17 +62,6 @@ std::vector<Distribution> choose(Coverage coverage, const Seed& secret) {
   return main;
 }
 
-/// Where the trials' known parts are: evenly spread from a secret place on, in a secret order. Of a
-/// half that a kernel leaves out, two trials know a part already.
-std::vector<double> spread_places(int count, const Seed& secret) {
-  Rng rng(secret);
-  const double first = rng.uniform();
-  std::vector<double> places;
-  for (int i = 0; i < count; ++i) places.push_back(std::fmod(first + static_cast<double>(i) / count, 1.0));
-  rng.shuffle(places);
-  return places;
-}
-
 }  // namespace
 
 std::string shape_name(const Dims& dims, const TaskSpec& spec) {
@@ -103,7 +93,7 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   const double affordable = kPartFlops / std::max(1.0, task.flops / task.output_elements());
   Workload workload;
   workload.task = task;
-  const Part part{std::min(affordable, kLargePartElements), Rng(seed.derive("part")).uniform()};
+  const Part part{std::min(affordable, kLargePartElements), Rng(seed.derive("part")).next()};
   const bool mixed = Rng(seed.derive("mixed")).chance(0.5);
   std::optional<Trial> trial;
   if (mixed) {
@@ -123,6 +113,13 @@ Coverage coverage_for(const BoundTask& task) {
 int at_least_a_deck(int trials, const DeviceInfo& device) {
   constexpr int kDeck = 24;  // some eight blocks
   return device.deals_trials ? std::max(kDeck, trials) : trials;
+}
+
+WorkloadOptions screen_limits(const DeviceInfo& device) {
+  WorkloadOptions limits;
+  if (device.steady) limits.max_bytes = kSteadyBytes;
+  limits.with_guest = true;
+  return limits;
 }
 
 int trials_for_calls_of(double call_ns) {
@@ -147,7 +144,7 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
   LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
     const Seed own = seed.derive("verify", i);
-    const Part part{kHugeElements / 4, Rng(own.derive("part")).uniform()};
+    const Part part{kHugeElements / 4, Rng(own.derive("part")).next()};
     const bool in_part = huge && (i > 0 || coverage == Coverage::kOthers);
     LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], own,
                                     in_part ? std::optional(part) : std::nullopt));
@@ -169,20 +166,20 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
   const double affordable = kTimedElements * std::max(1.0, by_flops / count);
   const double elements = std::clamp(kAllTimedElements / count, kTimedElements, affordable);
-  const std::vector<double> places = spread_places(count, seed.derive("parts"));
   Workload workload;
   workload.task = task;
   workload.timed = true;
   workload.trials.resize(static_cast<std::size_t>(count));
   LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
     const auto i = static_cast<std::size_t>(t);
-    LATHE_TRY(std::optional<Trial> trial, make_trial(reference, task, Distribution::kNormal,
-                                                     seed.derive("timing", i), Part{elements, places[i]}));
+    const Part part{elements, Rng(seed.derive("part", i)).next()};
+    LATHE_TRY(std::optional<Trial> trial,
+              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), part));
     if (trial) workload.trials[i] = *std::move(trial);
     return Ok{};
   }));
   if (limits.with_guest) {
-    const Part part{elements, Rng(seed.derive("guest part")).uniform()};
+    const Part part{elements, Rng(seed.derive("guest part")).next()};
     LATHE_TRY(std::optional<Trial> guest,
               make_trial(reference, task, Distribution::kMixed, seed.derive("guest"), part));
     if (guest) {

@@ -34,6 +34,9 @@ struct WorkloadOptions {
   bool with_guest = false;             ///< one trial more, of mixed inputs: see time_quickly()
 };
 
+/// Of what screens are timed on.
+WorkloadOptions screen_limits(const DeviceInfo& device);
+
 /// Beyond these, all trials but one are known in part.
 inline constexpr double kHugeElements = 1 << 25;
 /// Of the known part of a large shape.

@@ -64,6 +64,15 @@ class TaskBench {
     std::vector<std::vector<Anchor>> anchors;
   };
 
+  /// A scored shape with what it is timed on, which is drawn anew every so often: every verdict
+  /// says a bit of which elements of a large output are known.
+  struct TimedShape {
+    std::mutex mutex;
+    std::shared_ptr<const BenchShape> drawn;
+    int served = 0;           ///< timings since
+    std::uint64_t draws = 0;  ///< so far
+  };
+
   TaskBench(std::shared_ptr<const TaskSpec> task, const TaskBenchOptions& options, EventSink& events)
       : spec_(std::move(task)), options_(options), events_(events) {}
 
@@ -78,7 +87,7 @@ class TaskBench {
   /// build is.
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
-  Status make_timing_data(const Scope& scope, std::size_t shape, int trials, WorkloadOptions limits);
+  Status make_timing_data(const Scope& scope, std::size_t shape, int trials);
   Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines);
   /// Verifies a baseline and ties it to the naive build at every scored shape.
   Finding verify_and_tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
@@ -105,9 +114,15 @@ class TaskBench {
   /// At shapes that were drawn for this candidate, each made and built for now.
   Finding verify_drawn(const Scope& scope, const BuiltCandidate& built, const std::vector<HiddenShape>& drawn,
                        const Seed& seed, Evidence& evidence) const;
-  TimingSite site(const Scope& scope, std::size_t shape) const {
-    return {scope.backend, scope.reference, shapes_[shape], options_.block_timeout_seconds};
+  TimingSite site(const Scope& scope, const BenchShape& shape) const {
+    return {scope.backend, scope.reference, shape, options_.block_timeout_seconds};
   }
+  /// Of a scored shape: what it is timed on now.
+  std::shared_ptr<const BenchShape> timed_shape(std::size_t shape) const;
+  /// The same for an evaluation's timing, within its lease; drawn anew where it is due.
+  std::shared_ptr<const BenchShape> serve_timed_shape(const Scope& scope, std::size_t shape) const;
+  Result<std::shared_ptr<const BenchShape>> draw_again(const Scope& scope, std::size_t shape,
+                                                       const BenchShape& now, const Seed& seed) const;
   /// The workload to verify on; of a large shape one that is known in part.
   Status make_verify_data(const Scope& scope, const Seed& seed, Coverage coverage, BenchShape& shape) const;
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
@@ -134,8 +149,9 @@ class TaskBench {
   EventSink& events_;
   std::unique_ptr<Reference> reference_;
   Candidate naive_;
-  std::vector<BenchShape> shapes_;            ///< scored, then hidden
-  std::vector<std::vector<Anchor>> anchors_;  ///< [scored shape]; the naive build comes first
+  std::vector<BenchShape> shapes_;                         ///< scored, then hidden
+  std::vector<std::unique_ptr<TimedShape>> timed_shapes_;  ///< scored; none while the task is prepared
+  std::vector<std::vector<Anchor>> anchors_;               ///< [scored shape]; the naive build comes first
   TaskBaselines baselines_;
   mutable StandIns stand_ins_;
   mutable std::atomic<std::uint64_t> evaluations_ = 0;  ///< each has secrets of its own

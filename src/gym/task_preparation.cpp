@@ -16,7 +16,6 @@ namespace lathe {
 namespace {
 
 constexpr int kScreenTrials = 32;  // each costs a screen's process its share of mapping memory
-constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
 
 using Use = DeviceLane::Use;
 using Grain = DeviceLane::Grain;
@@ -50,6 +49,13 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
   LATHE_CHECK_OK(stage("naive", [&] { return bench->measure_naive(scope, baselines.front().built); }));
   LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines); }));
   bench->summarise_baselines();
+  for (std::size_t s = 0; s < bench->spec_->shapes.size(); ++s) {
+    BenchShape& shape = bench->shapes_[s];
+    bench->timed_shapes_.push_back(std::make_unique<TimedShape>());
+    bench->timed_shapes_.back()->drawn = std::make_shared<BenchShape>(shape);
+    shape.timing.reset();
+    shape.timing_rms.clear();
+  }
   events.on_event(prepared);
   return bench;
 }
@@ -57,8 +63,8 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
 MemoryUse TaskBench::memory() const {
   MemoryUse use;
   for (const BenchShape& shape : shapes_)
-    for (const auto& workload : {shape.verify, shape.timing})
-      if (workload) use += workload->memory();
+    if (shape.verify) use += shape.verify->memory();
+  for (std::size_t s = 0; s < timed_shapes_.size(); ++s) use += timed_shape(s)->timing->memory();
   return use;
 }
 
@@ -102,7 +108,7 @@ Status TaskBench::make_data(const Scope& scope) {
     const auto job = static_cast<std::size_t>(i);
     if (job < timed) {
       LATHE_TRY(const DevicePeaks peaks, scope.backend.peaks());
-      return make_timing_data(scope, job, steady_screen_trials(shapes_[job].task, peaks), {kSteadyBytes});
+      return make_timing_data(scope, job, steady_screen_trials(shapes_[job].task, peaks));
     }
     const std::size_t s = job - timed;
     BenchShape& shape = shapes_[s];
@@ -120,10 +126,10 @@ Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive)
   });
 }
 
-Status TaskBench::make_timing_data(const Scope& scope, std::size_t s, int trials, WorkloadOptions limits) {
-  limits.with_guest = true;
+Status TaskBench::make_timing_data(const Scope& scope, std::size_t s, int trials) {
   LATHE_TRY(shapes_[s].timing, make_timing_workload(scope.backend, scope.reference, shapes_[s].task,
-                                                    options_.secret.derive("data", s), trials, limits));
+                                                    options_.secret.derive("data", s), trials,
+                                                    screen_limits(scope.backend.device())));
   return Ok{};
 }
 
@@ -140,7 +146,7 @@ Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate&
   shape.final_trials = trials_for_calls_of(best_ns);
   if (!shape.timing) {
     const int trials = at_least_a_deck(std::min(shape.final_trials, kScreenTrials), scope.backend.device());
-    LATHE_CHECK_OK(make_timing_data(scope, s, trials, {}));
+    LATHE_CHECK_OK(make_timing_data(scope, s, trials));
   }
   LATHE_TRY(session,
             scope.backend.open(naive.candidate, naive.artifacts[s], shape.timing, {Runner::kShared}));
@@ -180,8 +186,10 @@ Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::v
   std::vector<Finding> findings(anchors_.size());
   (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
-    TiedAnchor one = ShapeTimer(site(scope, s), anchors_[s], secret.derive("tie", s))
-                         .tie(baseline.name, baseline.peer, built.candidate, built.artifacts[s]);
+    const auto drawn = timed_shapes_.empty() ? nullptr : timed_shape(s);
+    TiedAnchor one =
+        ShapeTimer(site(scope, drawn ? *drawn : shapes_[s]), anchors_[s], secret.derive("tie", s))
+            .tie(baseline.name, baseline.peer, built.candidate, built.artifacts[s]);
     findings[s] = std::move(one.finding);
     tied[s] = std::move(one.anchor);
     return Ok{};

@@ -30,7 +30,7 @@ struct RmsLimit {
 };
 inline constexpr std::int64_t kRmsTile = 4096;
 
-/// Which tiles of an output are compared.
+/// Which tiles of an output's known values are compared.
 struct TileChoice {
   double fraction = 1;
   std::uint64_t secret = 0;
@@ -41,7 +41,8 @@ constexpr std::size_t tile_count(std::size_t elements) {
   return (elements + static_cast<std::size_t>(kRmsTile) - 1) / static_cast<std::size_t>(kRmsTile);
 }
 
-/// Compares an output's raw bytes with the expected values. `limit` may be null.
+/// Compares an output's raw bytes, all of them, with the values that are known of it. `limit` may
+/// be null.
 Comparison compare(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit);
 
 /// Compares a sample of the tiles, possibly none, so that it is cheap enough for every timed call.

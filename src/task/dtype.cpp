@@ -121,9 +121,9 @@ void encode_small(std::span<const double> from, std::byte* to) {
   encode_as<typename Format::Stored>(from, to, Format::encode);
 }
 
-/// Whatever is not 0 is true.
+/// A byte that is neither 0 nor 1 is neither false nor true: memory that nobody wrote is no answer.
 void decode_bool(const std::byte* from, std::span<double> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i] == std::byte{0} ? 0.0 : 1.0;
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::to_integer<int>(from[i]);
 }
 
 void encode_bool(std::span<const double> from, std::byte* to) {

@@ -8,6 +8,7 @@
 
 #include "base/large_vector.h"
 #include "base/parallel.h"
+#include "base/random.h"
 
 namespace lathe {
 namespace {
@@ -206,6 +207,26 @@ Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductE
                "a process reference needs a device that runs host programs",
                "use --device host:cpu or host:cuda",
                {spec.path, 0, 0}};
+}
+
+std::vector<KnownRange> draw_ranges(std::size_t extent, std::size_t wanted, std::size_t together,
+                                    std::uint64_t secret) {
+  Rng rng(Seed::from_number(secret).derive("ranges"));
+  wanted = std::min(wanted, extent);
+  together = std::clamp<std::size_t>(together, 1, std::max<std::size_t>(1, wanted));
+  const std::size_t slots = extent / together;
+  if (wanted > slots * together) return {{rng.below(extent - wanted + 1), wanted, 0}};
+  const std::size_t shift = rng.below(extent - slots * together + 1);
+  std::vector<KnownRange> ranges;
+  std::size_t pieces = (wanted + together - 1) / together, value = 0;
+  for (std::size_t slot = 0; pieces > 0; ++slot) {
+    if (rng.below(slots - slot) >= pieces) continue;
+    const std::size_t count = std::min(together, wanted - value);
+    ranges.push_back({shift + slot * together, count, value});
+    value += count;
+    --pieces;
+  }
+  return ranges;
 }
 
 }  // namespace lathe

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,34 +22,56 @@ enum class Sums {
   kOwn,          ///< and each has a sum of its own
 };
 
-/// The expected values of one output, or of a contiguous part of it. For kArgmax, `source` holds
-/// the compared values with the reduced axis last, and `value` the index.
+/// Elements of an output that lie one behind the other.
+struct KnownRange {
+  std::size_t element = 0;  ///< the first
+  std::size_t count = 0;
+  std::size_t value = 0;  ///< where their values begin
+
+  friend bool operator==(const KnownRange&, const KnownRange&) = default;
+};
+
+/// The expected values of one output, or of a part of it. For kArgmax, `source` holds the compared
+/// values with the reduced axis last, and `value` the index.
 struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;             ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
-  Value source;            ///< only for kArgmax
-  std::size_t before = 0;  ///< elements of the output before the known part
-  std::size_t behind = 0;  ///< elements of the output after it
+  Value value;                    ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
+  Value source;                   ///< only for kArgmax
+  std::vector<KnownRange> known;  ///< whose values these are, in order, none empty; no range: all are known
+  std::size_t of = 0;             ///< elements of the output, where there are ranges
   double range_share = 0;  ///< the largest share of its dtype's range that a finite value on the way may
                            ///< take: above 1 it may overflow
   Sums sums = Sums::kUnknown;
 
-  std::size_t elements() const { return before + value.data.size() + behind; }
+  std::size_t elements() const { return known.empty() ? value.data.size() : of; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }
-  /// The known part of the whole output's bytes.
-  std::span<const std::byte> known_part(std::span<const std::byte> output) const {
-    const std::size_t size = info(dtype).bytes;
-    return output.subspan(before * size, value.data.size() * size);
+  /// Calls visit(KnownRange) for those that hold the known values [begin, begin + count), in order.
+  template <class Visit>
+  void for_ranges(std::size_t begin, std::size_t count, Visit visit) const {
+    if (known.empty()) return visit(KnownRange{begin, count, begin});
+    const auto is_behind = [](std::size_t place, const KnownRange& range) { return place < range.value; };
+    auto at = std::prev(std::upper_bound(known.begin(), known.end(), begin, is_behind));
+    for (const std::size_t end = begin + count; begin < end; ++at) {
+      const std::size_t skipped = begin - at->value, here = std::min(end - begin, at->count - skipped);
+      visit(KnownRange{at->element + skipped, here, begin});
+      begin += here;
+    }
   }
 };
 
-/// A contiguous part of an output.
+/// A part of an output, scattered over it: what is left out of the output anywhere is left out of
+/// some of it.
 struct Part {
-  double elements = 0;  ///< about as many, or more
-  double place = 0;     ///< in [0, 1): how far it is from the first such part towards the last
+  double elements = 0;       ///< about as many, or more
+  std::uint64_t secret = 0;  ///< draws where they are
 };
+
+/// Ranges that hold `wanted` of `extent` places (at most all), `together` neighbours in each but
+/// the last, in order.
+std::vector<KnownRange> draw_ranges(std::size_t extent, std::size_t wanted, std::size_t together,
+                                    std::uint64_t secret);
 
 /// Evaluates a task in fp64. Thread-safe. Never runs in a process that runs candidate code.
 class Reference {

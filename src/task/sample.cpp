@@ -125,30 +125,28 @@ bool only_selects(const TaskSpec& spec) {
   });
 }
 
-/// Keeps `part` of a large output that is known as a whole, by rows of its first axis.
+/// Keeps `part` of a large output that is known as a whole.
 void keep_part(Expected& expected, const Part& part) {
-  constexpr std::size_t kWorthCutting = 1 << 22;
-  const Shape& shape = expected.value.shape;
-  if (shape.empty() || expected.value.data.size() < kWorthCutting || expected.before + expected.behind > 0 ||
-      !expected.source.data.empty())
-    return;
-  const auto rows = static_cast<double>(shape[0]), elements = static_cast<double>(expected.value.data.size());
-  const double kept = std::max(1.0, std::ceil(part.elements / elements * rows));
-  if (kept >= rows) return;
-  const auto row = expected.value.data.size() / static_cast<std::size_t>(shape[0]);
-  const auto begin = static_cast<std::size_t>(part.place * (rows - kept + 1)) * row,
-             count = static_cast<std::size_t>(kept) * row;
-  expected.before = begin;
-  expected.behind = expected.value.data.size() - begin - count;
-  const auto cut = [&](auto& values) {
+  constexpr std::size_t kWorthCutting = 1 << 22, kTogether = 2048;
+  const std::size_t elements = expected.value.data.size();
+  if (elements < kWorthCutting || !expected.known.empty() || !expected.source.data.empty()) return;
+  const auto wanted = static_cast<std::size_t>(std::max(1.0, part.elements));
+  if (wanted >= elements) return;
+  expected.of = elements;
+  expected.known = draw_ranges(elements, wanted, kTogether, part.secret);
+  const auto keep = [&](auto& values) {
     if (values.empty()) return;
-    using Doubles = std::remove_reference_t<decltype(values)>;
-    values = Doubles(values.begin() + static_cast<std::ptrdiff_t>(begin),
-                     values.begin() + static_cast<std::ptrdiff_t>(begin + count));
+    std::remove_reference_t<decltype(values)> kept;
+    kept.reserve(wanted);
+    for (const KnownRange& range : expected.known) {
+      const auto from = values.begin() + static_cast<std::ptrdiff_t>(range.element);
+      kept.insert(kept.end(), from, from + static_cast<std::ptrdiff_t>(range.count));
+    }
+    values = std::move(kept);
   };
-  cut(expected.value.data);
-  cut(expected.value.err);
-  expected.value.shape[0] = static_cast<std::int64_t>(kept);
+  keep(expected.value.data);
+  keep(expected.value.err);
+  expected.value.shape = {static_cast<std::int64_t>(wanted)};
 }
 
 }  // namespace

@@ -16,6 +16,9 @@ constexpr int kShapesTried = 8, kShapesNeeded = 2;
 constexpr double kTriedFlops = 1e6;
 constexpr std::int64_t kAlignment = 64;  // domains ask for multiples of small powers of two
 constexpr double kSliceElements = 1 << 19, kWorthSlicing = 1 << 21;
+constexpr double kLeastTogether = 2048;  // of an output's known elements: they are fetched one by one
+constexpr std::int64_t kFewRows = 32;
+constexpr double kAffordableWhole = 1 << 24;  // values of a task
 
 bool names(const Expr& extent, const std::string& dim) { return extent.to_string() == dim; }
 
@@ -38,20 +41,46 @@ bool could_be_independent(const TaskSpec& spec, const std::string& dim) {
                                        [&](const auto& output) { return axis_of(output.shape, dim) == 0; });
 }
 
-HostTensor slice_tensor(const HostTensor& tensor, std::size_t axis, std::int64_t begin, std::int64_t end) {
+/// Indices of the dim, in order.
+using Rows = std::vector<KnownRange>;
+
+std::int64_t count_of(const Rows& rows) {
+  return static_cast<std::int64_t>(rows.back().value + rows.back().count);
+}
+
+HostTensor slice_tensor(const HostTensor& tensor, std::size_t axis, const Rows& rows) {
   std::size_t outer = 1, inner = info(tensor.dtype).bytes;
   for (std::size_t i = 0; i < axis; ++i) outer *= static_cast<std::size_t>(tensor.shape[i]);
   for (std::size_t i = axis + 1; i < tensor.shape.size(); ++i)
     inner *= static_cast<std::size_t>(tensor.shape[i]);
   const std::size_t from_stride = static_cast<std::size_t>(tensor.shape[axis]) * inner;
   Shape shape = tensor.shape;
-  shape[axis] = end - begin;
-  const std::size_t to_stride = static_cast<std::size_t>(end - begin) * inner;
+  shape[axis] = count_of(rows);
+  const std::size_t to_stride = static_cast<std::size_t>(shape[axis]) * inner;
   HostTensor slice{tensor.dtype, shape, std::vector<std::byte>(outer * to_stride)};
   for (std::size_t o = 0; o < outer; ++o)
-    std::memcpy(slice.bytes.data() + o * to_stride,
-                tensor.bytes.data() + o * from_stride + static_cast<std::size_t>(begin) * inner, to_stride);
+    for (const KnownRange& range : rows)
+      std::memcpy(slice.bytes.data() + o * to_stride + range.value * inner,
+                  tensor.bytes.data() + o * from_stride + range.element * inner, range.count * inner);
   return slice;
+}
+
+/// The task restricted to some indices of `dim`. Errors: outside the task's domain.
+Result<BoundTask> bind_slice(const BoundTask& task, const std::string& dim, std::int64_t count) {
+  Dims dims = task.dims;
+  dims[dim] = count;
+  return lathe::bind(*task.spec, dims);
+}
+
+/// The slice's inputs, cut from those of the whole task.
+std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const HostTensor> inputs,
+                                     const std::string& dim, const Rows& rows) {
+  std::vector<HostTensor> slices;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const int axis = axis_of(task.spec->tensors[i].shape, dim).value_or(-1);
+    slices.push_back(axis < 0 ? inputs[i] : slice_tensor(inputs[i], static_cast<std::size_t>(axis), rows));
+  }
+  return slices;
 }
 
 /// Reordered sums differ by fp64 rounding and their bounds by fp32 rounding, both far below a
@@ -92,9 +121,13 @@ bool is_part(const std::vector<Expected>& whole, const std::vector<Expected>& pa
 
 Result<std::vector<Expected>> evaluate_slice(const Reference& reference, const BoundTask& task,
                                              std::span<const HostTensor> inputs, const Numerics& numerics,
-                                             const std::string& dim, std::int64_t begin, std::int64_t end) {
-  LATHE_TRY(const BoundTask slice, bind_slice(task, dim, begin, end));
-  return reference.evaluate(slice, slice_inputs(task, inputs, dim, begin, end), numerics);
+                                             const std::string& dim, const Rows& rows) {
+  LATHE_TRY(const BoundTask slice, bind_slice(task, dim, count_of(rows)));
+  return reference.evaluate(slice, slice_inputs(task, inputs, dim, rows), numerics);
+}
+
+Rows rows_between(std::int64_t begin, std::int64_t end) {
+  return {{static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin), 0}};
 }
 
 /// Whether the references of the task's thirds are thirds of its reference; an error where the
@@ -107,7 +140,7 @@ Result<bool> is_sliceable_at(const Reference& reference, const BoundTask& task, 
   const std::int64_t step = extent > 2 * kAlignment ? kAlignment : std::max<std::int64_t>(1, extent / 3);
   for (std::int64_t begin = 0; begin < extent; begin += step) {
     const std::int64_t end = std::min(extent, begin + step);
-    LATHE_TRY(const auto part, evaluate_slice(reference, task, inputs, {}, dim, begin, end));
+    LATHE_TRY(const auto part, evaluate_slice(reference, task, inputs, {}, dim, rows_between(begin, end)));
     if (!is_part(whole, part, begin)) return false;
   }
   return true;
@@ -153,7 +186,7 @@ class SlicedReference final : public Reference {
     const Status done = for_each_index(static_cast<int>(parts.size()), [&](int i) -> Status {
       const std::int64_t begin = i * rows, end = std::min(extent, begin + rows);
       LATHE_TRY(parts[static_cast<std::size_t>(i)],
-                evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, end));
+                evaluate_slice(*whole_, task, inputs, numerics, dim_, rows_between(begin, end)));
       return Ok{};
     });
     return done.ok() ? concatenated(task, std::move(parts)) : whole_->evaluate(task, inputs, numerics);
@@ -162,16 +195,21 @@ class SlicedReference final : public Reference {
   Result<std::vector<Expected>> evaluate_part(const BoundTask& task, std::span<const HostTensor> inputs,
                                               const Numerics& numerics, const Part& wanted) const override {
     const std::int64_t extent = task.dims.at(dim_);
+    if (knows_all(task)) return evaluate(task, inputs, numerics);
     for (const std::int64_t multiple : {std::int64_t{1}, kAlignment}) {
-      const std::int64_t rows =
-          std::min(extent, rows_for(task, task.output_elements(), wanted.elements, multiple));
-      const auto begin = static_cast<std::int64_t>(wanted.place * static_cast<double>(extent - rows + 1));
-      auto part = evaluate_slice(*whole_, task, inputs, numerics, dim_, begin, begin + rows);
+      const auto count = static_cast<std::size_t>(
+          std::min(extent, rows_for(task, task.output_elements(), wanted.elements, multiple)));
+      const double a_row = task.output_elements() / static_cast<double>(extent);
+      const auto together = static_cast<std::size_t>(std::ceil(kLeastTogether / a_row));
+      const Rows rows = draw_ranges(static_cast<std::size_t>(extent), count, together, wanted.secret);
+      auto part = evaluate_slice(*whole_, task, inputs, numerics, dim_, rows);
       if (!part.ok()) continue;
       for (Expected& expected : *part) {
-        const std::size_t a_row = row_elements(expected);
-        expected.before = static_cast<std::size_t>(begin) * a_row;
-        expected.behind = static_cast<std::size_t>(extent - begin - rows) * a_row;
+        const std::size_t elements = row_elements(expected);
+        expected.of = static_cast<std::size_t>(extent) * elements;
+        for (const KnownRange& range : rows)
+          expected.known.push_back(
+              {range.element * elements, range.count * elements, range.value * elements});
       }
       return part;
     }
@@ -180,10 +218,15 @@ class SlicedReference final : public Reference {
 
   double part_share(const BoundTask& task, double elements) const override {
     const auto extent = static_cast<double>(task.dims.at(dim_));
+    if (knows_all(task)) return 1;
     return std::min(1.0, static_cast<double>(rows_for(task, task.output_elements(), elements, 1)) / extent);
   }
 
  private:
+  /// Of few rows a part that misses none of the output's quarters is all of them.
+  bool knows_all(const BoundTask& task) const {
+    return task.dims.at(dim_) < kFewRows && task.value_elements() <= kAffordableWhole;
+  }
   /// The number of elements of all values, or an equivalent amount of arithmetic.
   static double work(const BoundTask& task) { return task.flops / 8 + task.value_elements(); }
 
@@ -225,24 +268,6 @@ std::optional<std::string> independent_dim(const TaskSpec& spec, const Reference
   for (const std::string& dim : spec.dim_names)
     if (could_be_independent(spec, dim) && is_independent(spec, whole, dim)) return dim;
   return std::nullopt;
-}
-
-Result<BoundTask> bind_slice(const BoundTask& task, const std::string& dim, std::int64_t begin,
-                             std::int64_t end) {
-  Dims dims = task.dims;
-  dims[dim] = end - begin;
-  return lathe::bind(*task.spec, dims);
-}
-
-std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const HostTensor> inputs,
-                                     const std::string& dim, std::int64_t begin, std::int64_t end) {
-  std::vector<HostTensor> slices;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const int axis = axis_of(task.spec->tensors[i].shape, dim).value_or(-1);
-    slices.push_back(axis < 0 ? inputs[i]
-                              : slice_tensor(inputs[i], static_cast<std::size_t>(axis), begin, end));
-  }
-  return slices;
 }
 
 std::unique_ptr<Reference> make_sliced(std::unique_ptr<Reference> whole, const TaskSpec& spec,

@@ -14,13 +14,6 @@ namespace lathe {
 /// reference up to rounding. nullopt if there is no such dim.
 std::optional<std::string> independent_dim(const TaskSpec& spec, const Reference& whole);
 
-/// The task restricted to indices [begin, end) of `dim`. Errors: outside the task's domain.
-Result<BoundTask> bind_slice(const BoundTask& task, const std::string& dim, std::int64_t begin,
-                             std::int64_t end);
-/// The slice's inputs, cut from those of the whole task.
-std::vector<HostTensor> slice_inputs(const BoundTask& task, std::span<const HostTensor> inputs,
-                                     const std::string& dim, std::int64_t begin, std::int64_t end);
-
 /// A reference with the same values as `whole` that evaluates large tasks slice by slice in
 /// parallel, and parts of outputs without the rest. Tasks that gain from the product engine are
 /// evaluated as a whole.

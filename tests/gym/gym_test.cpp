@@ -94,6 +94,42 @@ TEST_F(GymTest, ATaskIsPreparedOnASteadyDeviceToo) {
   EXPECT_NEAR(verdict.speedup("naive")->mid, 4, 0.05);
 }
 
+/// Every verdict says a bit of which outputs are known.
+TEST_F(GymTest, WhatALargeOutputIsTimedOnIsDrawnAnewAfter64Timings) {
+  const auto task = parse_task(R"toml(
+name = "doubled"
+dims = { n = [1, 2097152] }
+tensor = [{ name = "x", shape = ["n"] }]
+graph = "y = add(x, x)"
+shape = [{ name = "large", n = 2097152 }]
+)toml",
+                               "doubled.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  // A memory's time for so much.
+  backend_.script("naive", timed(8e7));
+  backend_.script("candidate", timed(2e7));
+  const auto gym = connect();
+  const auto prepared_by = [&](const std::shared_ptr<const TaskSpec>& spec, int evaluations) {
+    std::vector<std::int64_t> prepared;
+    for (int i = 0; i < evaluations; ++i) {
+      EvaluationRequest one = request("candidate", Depth::kScreen, "# " + std::to_string(i) + "\n");
+      one.task = spec;
+      const auto verdict = evaluate_alone(*gym.client, one);
+      EXPECT_TRUE(verdict.ok() && verdict->passed())
+          << (verdict.ok() ? verdict->detail : verdict.error().message);
+      prepared.push_back(backend_.prepared());
+    }
+    return prepared;
+  };
+  const auto large = prepared_by(std::make_shared<const TaskSpec>(*task), 130);
+  EXPECT_EQ(large[62], large[0]);
+  EXPECT_EQ(large[63], large[0] + 1);
+  EXPECT_EQ(large[126], large[0] + 1);
+  EXPECT_EQ(large[127], large[0] + 2);
+  const auto small = prepared_by(shared_twice_task(), 70);
+  EXPECT_EQ(small.back(), small.front()) << "all is known of it";
+}
+
 TEST_F(GymTest, ANaiveBuildThatIsWrongPreparesNothing) {
   FakeKernel wrong = timed(8000);
   wrong.wrong = "value";

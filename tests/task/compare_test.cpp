@@ -49,6 +49,50 @@ TEST(Compare, NaNIsNoWildcard) {
   EXPECT_TRUE(check(expected_of({1e39}, 1e30), {INFINITY}).pass) << "fp32 overflows here";
 }
 
+/// An infinity's propagated error is the product of infinity and 0.
+TEST(Compare, AnInfinityIsItselfWhateverItsBound) {
+  EXPECT_TRUE(check(expected_of({INFINITY, -INFINITY}, NAN), {INFINITY, -INFINITY}).pass);
+  EXPECT_EQ(check(expected_of({INFINITY}, NAN), {-INFINITY}).reason, "nan_mask");
+}
+
+TEST(Compare, AByteThatIsNeitherFalseNorTrueIsWrong) {
+  Expected expected = expected_of({1, 0, 1}, 0);
+  expected.dtype = DType::kBool;
+  expected.compare = CompareKind::kExact;
+  const auto answer = [&](std::uint8_t a, std::uint8_t b, std::uint8_t c) {
+    return compare(expected, std::vector{std::byte{a}, std::byte{b}, std::byte{c}}, nullptr).pass;
+  };
+  EXPECT_TRUE(answer(1, 0, 1));
+  EXPECT_FALSE(answer(1, 0, 255));
+  EXPECT_FALSE(answer(0x55, 0, 1)) << "memory that nobody wrote";
+}
+
+TEST(Compare, LargeWholeNumbersAreEqualToTheLastBit) {
+  const double large = 0x1p60;
+  Expected expected = expected_of({large, -large, 7}, 0);
+  expected.dtype = DType::kI64;
+  expected.compare = CompareKind::kExact;
+  const auto answer = [&](std::int64_t a, std::int64_t b, std::int64_t c) {
+    const std::int64_t all[] = {a, b, c};
+    return compare(expected, std::as_bytes(std::span(all)), nullptr);
+  };
+  const std::int64_t exact = std::int64_t{1} << 60;
+  EXPECT_TRUE(answer(exact, -exact, 7).pass);
+  EXPECT_EQ(answer(exact, 1 - exact, 7).first_bad, 1);
+  EXPECT_EQ(answer(exact, -exact, 8).first_bad, 2);
+}
+
+TEST(Compare, OfAPartOnlyWhatIsKnownIsCompared) {
+  Expected expected = expected_of({2, 3, 9}, 0.25);
+  expected.known = {{2, 2, 0}, {9, 1, 2}};
+  expected.of = 10;
+  std::vector<float> got(10, NAN);
+  got[2] = 2, got[3] = 3, got[9] = 9;
+  EXPECT_TRUE(compare(expected, std::as_bytes(std::span(got)), nullptr).pass);
+  got[9] = 8;
+  EXPECT_EQ(compare(expected, std::as_bytes(std::span(got)), nullptr).bad_count, 1);
+}
+
 TEST(Compare, AnElementOfWhichNothingIsKnownMayBeAnything) {
   EXPECT_TRUE(check(expected_of({0, 1}, INFINITY), {NAN, -INFINITY}).pass);
   EXPECT_EQ(check(expected_of({INFINITY}, INFINITY), {NAN}).reason, "nan_mask") << "this one is known";

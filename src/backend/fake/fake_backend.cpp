@@ -183,6 +183,7 @@ Result<BuildResult> FakeBackend::build(const Candidate& candidate, const BoundTa
 }
 
 Result<std::shared_ptr<const Workload>> FakeBackend::prepare(Workload workload) {
+  ++prepared_;
   if (device_.memory_bytes == 0)
     return std::shared_ptr<const Workload>(std::make_shared<Workload>(std::move(workload)));
   auto held = std::make_shared<HeldWorkload>(std::move(workload), held_bytes_);

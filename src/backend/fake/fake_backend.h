@@ -53,6 +53,8 @@ class FakeBackend final : public Backend {
   FakeKernel kernel(const std::string& candidate) const;
   /// Drops the script and the count of its blocks.
   void forget(const std::string& candidate);
+  /// Workloads that were prepared so far.
+  std::int64_t prepared() const { return prepared_; }
   /// Blocks that ran so far.
   std::int64_t blocks() const;
   std::int64_t blocks_of(const std::string& candidate) const;
@@ -94,6 +96,7 @@ class FakeBackend final : public Backend {
 
   DeviceInfo device_;
   std::atomic<std::int64_t> idles_ = 0;
+  std::atomic<std::int64_t> prepared_ = 0;
   const std::shared_ptr<std::atomic<std::int64_t>> held_bytes_ =
       std::make_shared<std::atomic<std::int64_t>>(0);
   DeviceLane lane_;

@@ -95,11 +95,14 @@ void OutputBank::add_pieces(const BlockRequest& request, int trial, std::size_t 
   const Expected& expected = workload_.trials[static_cast<std::size_t>(trial)].expected[output];
   const std::size_t bytes = info(expected.dtype).bytes, count = expected.value.data.size();
   const TileChoice choice = choice_of(request, trial);
-  if (choice.fraction >= 1) return add(expected.before * bytes, count * bytes);
+  const auto add_values = [&](std::size_t begin, std::size_t size) {
+    expected.for_ranges(begin, size,
+                        [&](const KnownRange& range) { add(range.element * bytes, range.count * bytes); });
+  };
+  if (choice.fraction >= 1) return add_values(0, count);
   for (std::size_t tile = 0; tile < tile_count(count); ++tile)
     if (choice.includes(tile))
-      add((expected.before + tile * kRmsTile) * bytes,
-          std::min<std::size_t>(kRmsTile, count - tile * kRmsTile) * bytes);
+      add_values(tile * kRmsTile, std::min<std::size_t>(kRmsTile, count - tile * kRmsTile));
 }
 
 Status OutputBank::share(const Channel& launcher) const {
