@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/gpu_uuid.h"
 #include "sandbox/process.h"
+#include "train/cuda/nccl_reducer.h"
 
 namespace lathe::train {
 namespace {
@@ -28,11 +30,19 @@ Result<void*> symbol_of_gpu(const char* name) {
 
 }  // namespace
 
-Result<const TokenKernels*> load_gpu() {
+int gpu_count() { return at::detail::getCUDAHooks().deviceCount(); }
+
+Result<const TokenKernels*> load_gpu(int index) {
   LATHE_TRY(void* const kernels, symbol_of_gpu("lathe_train_cuda_kernels"));
   const auto get = reinterpret_cast<const TokenKernels* (*)()>(kernels);
-  if (at::detail::getCUDAHooks().deviceCount() == 0)
-    return Error{ErrorCode::kUnavailable, "LibTorch finds no GPU", "use --device cpu"};
+  const int count = gpu_count();
+  if (count == 0) return Error{ErrorCode::kUnavailable, "LibTorch finds no GPU", "use --device cpu"};
+  if (index >= count)
+    return Error{ErrorCode::kUnavailable, fmt::format("LibTorch finds {} GPUs", count),
+                 "give fewer --devices"};
+  LATHE_TRY(void* const use, symbol_of_gpu("lathe_train_cuda_use"));
+  if (index > 0 && !reinterpret_cast<bool (*)(int)>(use)(index))
+    return Error{ErrorCode::kUnavailable, fmt::format("the GPU cuda:{} cannot be used", index)};
   return get();
 }
 
@@ -42,6 +52,21 @@ Result<std::string> uuid_of_gpu() {
   std::array<char, 16> bytes{};
   if (!read(bytes.data())) return Error{ErrorCode::kUnavailable, "the GPU does not tell its UUID"};
   return gpu_uuid_text({bytes.data(), bytes.size()});
+}
+
+Result<std::unique_ptr<Reducer>> join_gpus(const Links& links) {
+  LATHE_TRY(void* const functions, symbol_of_gpu("lathe_train_cuda_nccl"));
+  const cuda::Nccl& nccl = *reinterpret_cast<const cuda::Nccl* (*)()>(functions)();
+  cuda::NcclMeeting meeting{};
+  if (links.rank() == 0) {
+    LATHE_TRY(meeting, nccl.call_meeting());
+  }
+  LATHE_CHECK_OK(links.spread(std::as_writable_bytes(std::span(meeting))));
+  return nccl.join({.meeting = meeting,
+                    .rank = links.rank(),
+                    .size = links.size(),
+                    .processor = std::make_unique<LinkReducer>(links),
+                    .broken = [&links] { return links.broken(); }});
 }
 
 }  // namespace lathe::train

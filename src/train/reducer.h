@@ -16,7 +16,9 @@ class Reducer {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Each tensor becomes the sum over all processes, bit for bit the same in each.
+  /// Each tensor becomes the sum over all processes, bit for bit the same in each. Tensors have no
+  /// gaps, and are the processor's or this process's device's. Errors: kUnavailable where a process
+  /// is gone.
   virtual Status sum(std::span<at::Tensor> tensors) = 0;
 };
 

@@ -25,7 +25,8 @@ Json identity_json(const RunIdentity& identity) {
           {"data", identity.data.hex()},
           {"parameters", identity.parameters.hex()},
           {"precision", identity.precision},
-          {"threads", identity.threads}};
+          {"threads", identity.threads},
+          {"processes", identity.processes}};
 }
 
 void remove_other_numbers(const std::string& folder, const std::string& kept) {
@@ -66,11 +67,13 @@ Result<std::optional<RunState>> resume_run(const std::string& folder, const RunI
     LATHE_TRY(const Json json, parse_json(text, path));
     if (json.at("version") != kVersion)
       return invalid("the run was saved by another version of Lathe", "start it anew", {path});
+    Json saved = json.at("identity");
+    if (!saved.contains("processes")) saved["processes"] = 1;  // as earlier versions wrote it
     const Json wanted = identity_json(expected);
     for (const auto& [key, value] : wanted.items())
-      if (json.at("identity").at(key) != value)
-        return invalid(fmt::format("the saved run has other {}: {}, not {}", key,
-                                   json_text(json.at("identity").at(key)), json_text(value)),
+      if (saved.at(key) != value)
+        return invalid(fmt::format("the saved run has other {}: {}, not {}", key, json_text(saved.at(key)),
+                                   json_text(value)),
                        "resume with what it was started with, or start anew in another folder", {path});
     const auto numbers = json.at("numbers").get<std::string>();
     if (numbers.find('/') != std::string::npos) return invalid("'numbers' is no file's name", {}, {path});

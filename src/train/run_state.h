@@ -14,7 +14,8 @@ namespace lathe::train {
 struct RunIdentity {
   Digest recipe, data, parameters;
   std::string precision;
-  int threads = 0;  ///< of the CPU: sums are split among them
+  int threads = 0;    ///< of the CPU: sums are split among them
+  int processes = 1;  ///< that share a step's rows
 };
 
 /// `folder`/state.json names the file with the numbers, so that both are replaced as one: the new

@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "base/guard.h"
 #include "record/json_lines_file.h"
@@ -33,19 +35,24 @@ double weight_of(const Dataset& data, const std::vector<Row>& rows) {
   return weight;
 }
 
+std::int64_t number_of(const Digest& digest) {
+  std::int64_t number = 0;
+  std::memcpy(&number, digest.bytes.data(), sizeof number);
+  return number;
+}
+
 /// -sum(weight * log p): divided by the step's whole weight it is the loss, however the step is cut
 /// up.
 at::Tensor weighted_loss(const at::Tensor& log_probs, const Batch& batch) {
   return -(log_probs * to_tensor(batch.weights, log_probs.device())).sum();
 }
 
-/// Dropout depends on the step and the batch's place in it alone, so that resuming repeats it.
+/// Dropout depends on the step and the pass's number in it alone, so that resuming repeats it.
 std::optional<at::Generator> dropout_of(const Learner& learner, const SftRecipe& recipe, std::int64_t step,
-                                        std::size_t part) {
+                                        std::size_t pass) {
   if (!recipe.adapter || recipe.adapter->dropout == 0) return std::nullopt;
-  const Digest seed = digest_of(fmt::format("dropout {} {} {}", recipe.seed, step, part));
-  std::uint64_t number = 0;
-  std::memcpy(&number, seed.bytes.data(), sizeof number);
+  const auto number = static_cast<std::uint64_t>(
+      number_of(digest_of(fmt::format("dropout {} {} {}", recipe.seed, step, pass))));
   const at::Device device = learner.decoder().options().device;
   if (device.is_cpu()) return at::make_generator<at::CPUGeneratorImpl>(number);
   auto generator = at::globalContext().defaultGenerator(device).clone();
@@ -53,22 +60,79 @@ std::optional<at::Generator> dropout_of(const Learner& learner, const SftRecipe&
   return generator;
 }
 
+std::size_t in_shares(std::size_t count, std::size_t shares) { return (count + shares - 1) / shares; }
+
+/// `rows` cut into passes of at most `at_once` rows, as many for each process, and all as long as
+/// can be.
+class Passes {
+ public:
+  Passes(std::span<const Row> rows, std::int64_t at_once, const Reducer& reducer)
+      : rows_(rows),
+        processes_(static_cast<std::size_t>(reducer.size())),
+        rank_(static_cast<std::size_t>(reducer.rank())) {
+    const std::size_t share = std::max<std::size_t>(1, in_shares(rows.size(), processes_));
+    length_ = in_shares(share, in_shares(share, static_cast<std::size_t>(at_once)));
+  }
+
+  /// Calls `pass(number, rows)` for each that is this process's.
+  template <class Pass>
+  void each_of_mine(const Pass& pass) const {
+    for (std::size_t number = rank_; number * length_ < rows_.size(); number += processes_) {
+      const std::size_t first = number * length_;
+      pass(number, rows_.subspan(first, std::min(length_, rows_.size() - first)));
+    }
+  }
+
+ private:
+  std::span<const Row> rows_;
+  std::size_t processes_, rank_, length_ = 1;
+};
+
+/// Whether it is so in any process.
+Result<bool> in_any(Reducer& reducer, bool here) {
+  std::array<at::Tensor, 1> count{at::full({1}, here ? 1 : 0, at::kLong)};
+  LATHE_CHECK_OK(reducer.sum(count));
+  return count[0].item<std::int64_t>() > 0;
+}
+
+/// A number that differs, in all likelihood, where weights or moments do.
+std::int64_t bits_of(const Learner& learner) {
+  at::Tensor bits = at::zeros({}, at::kLong);  // modulo 2^64, so that the order does not matter
+  for (const auto& [name, tensor] : learner.parameters().state())
+    bits.add_(tensor.detach().view(at::kInt).sum(at::kLong).cpu());
+  return bits.item<std::int64_t>();
+}
+
+/// Errors: kInternal where another process has another number, telling that `what` differs.
+Status check_equal(Reducer& reducer, std::int64_t number, const char* what) {
+  const at::Tensor mine = at::full({1}, number, at::kLong);
+  std::array<at::Tensor, 1> sum{mine.clone()};
+  LATHE_CHECK_OK(reducer.sum(sum));
+  if (at::equal(sum[0], mine * reducer.size())) return Ok{};
+  return Error{ErrorCode::kInternal, fmt::format("the processes of the run have different {}", what)};
+}
+
 }  // namespace
 
 double mean_loss(const Learner& learner, const Dataset& data, std::int64_t row_tokens,
                  std::int64_t rows_at_once) {
+  SoloReducer alone;
+  return mean_loss(learner, data, row_tokens, rows_at_once, alone).value();
+}
+
+Result<double> mean_loss(const Learner& learner, const Dataset& data, std::int64_t row_tokens,
+                         std::int64_t rows_at_once, Reducer& reducer) {
   const at::NoGradGuard no_grad;
   std::vector<std::size_t> order(data.examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rows = pack(order, lengths_of(data), row_tokens);
-  double sum = 0;
-  const auto share = static_cast<std::size_t>(rows_at_once);
-  for (std::size_t first = 0; first < rows.size(); first += share) {
-    const Batch batch =
-        make_batch(data.examples, std::span(rows).subspan(first, std::min(share, rows.size() - first)));
-    sum += weighted_loss(learner.log_probs(batch, std::nullopt), batch).item<double>();
-  }
-  return sum / weight_of(data, rows);
+  std::array<at::Tensor, 1> sum{at::zeros({1}, at::kDouble)};
+  Passes(rows, rows_at_once, reducer).each_of_mine([&](std::size_t, std::span<const Row> some) {
+    const Batch batch = make_batch(data.examples, some);
+    sum[0].add_(weighted_loss(learner.log_probs(batch, std::nullopt), batch).item<double>());
+  });
+  LATHE_CHECK_OK(reducer.sum(sum));
+  return sum[0].item<double>() / weight_of(data, rows);
 }
 
 Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer) {
@@ -91,14 +155,22 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
                               .data = run.train.digest,
                               .parameters = learner.parameters().layout(),
                               .precision = std::string(name_of(learner.decoder().options().precision)),
-                              .threads = at::get_num_threads()}};
+                              .threads = at::get_num_threads(),
+                              .processes = reducer.size()}};
   if (run.resume) {
     LATHE_TRY(const auto saved, resume_run(checkpoint, state.identity, learner));
     if (saved) state = *saved;
   }
   LATHE_TRY(JsonLinesFile metrics,
             JsonLinesFile::open(leader ? run.folder + "/metrics.jsonl" : "/dev/null", state.metrics_bytes));
+  const auto check_equal_weights = [&] {
+    return reducer.size() > 1 ? check_equal(reducer, bits_of(learner), "weights") : Ok{};
+  };
+  LATHE_CHECK_OK(check_equal(reducer, number_of(run.train.digest), "data"));
+  LATHE_CHECK_OK(check_equal(reducer, state.steps_done, "checkpoints"));
+  LATHE_CHECK_OK(check_equal_weights());
   const auto save = [&]() -> Status {
+    LATHE_CHECK_OK(check_equal_weights());
     if (!leader) return Ok{};
     state.metrics_bytes = metrics.bytes();
     return save_run(checkpoint, state, learner);
@@ -107,7 +179,8 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
   SftOutcome outcome{.steps_done = state.steps_done, .steps = steps};
   const auto evaluate = [&]() -> Status {
     if (!run.held_out) return Ok{};
-    outcome.held_out_loss = mean_loss(learner, *run.held_out, recipe.row_tokens, recipe.rows_at_once);
+    LATHE_TRY(outcome.held_out_loss,
+              mean_loss(learner, *run.held_out, recipe.row_tokens, recipe.rows_at_once, reducer));
     if (run.on_evaluation) run.on_evaluation(state.steps_done, outcome.held_out_loss);
     return metrics.write({{"step", state.steps_done}, {"held_out_loss", outcome.held_out_loss}});
   };
@@ -124,19 +197,16 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
     // loss[0]; the numbers of tokens ride along so that one sum serves all.
     at::Tensor sums =
         at::zeros({3}, at::TensorOptions(at::kDouble).device(learner.decoder().options().device));
-    const auto share = static_cast<std::size_t>(recipe.rows_at_once);
-    for (std::size_t part = 0, first = 0; first < step.rows.size(); ++part, first += share) {
-      if (part % static_cast<std::size_t>(reducer.size()) != static_cast<std::size_t>(reducer.rank()))
-        continue;
-      const Batch batch = make_batch(
-          run.train.examples, std::span(step.rows).subspan(first, std::min(share, step.rows.size() - first)));
-      const at::Tensor log_probs = learner.log_probs(batch, dropout_of(learner, recipe, index, part));
-      const at::Tensor loss = weighted_loss(log_probs, batch) / weight;
-      learner.backward(loss);
-      sums[0].add_(loss.detach());
-      sums[1].add_(static_cast<double>(batch.tokens.size()));
-      sums[2].add_(static_cast<double>(batch.targets.size()));
-    }
+    Passes(step.rows, recipe.rows_at_once, reducer)
+        .each_of_mine([&](std::size_t number, std::span<const Row> rows) {
+          const Batch batch = make_batch(run.train.examples, rows);
+          const at::Tensor log_probs = learner.log_probs(batch, dropout_of(learner, recipe, index, number));
+          const at::Tensor loss = weighted_loss(log_probs, batch) / weight;
+          learner.backward(loss);
+          sums[0].add_(loss.detach());
+          sums[1].add_(static_cast<double>(batch.tokens.size()));
+          sums[2].add_(static_cast<double>(batch.targets.size()));
+        });
     std::vector<at::Tensor> shared = learner.parameters().gradients();
     shared.push_back(sums);
     LATHE_CHECK_OK(reducer.sum(shared));
@@ -167,7 +237,8 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
     if (run.on_step) run.on_step(measured);
     const bool last = state.steps_done == steps;
     if (last || due(recipe.evaluate_every)) LATHE_CHECK_OK(evaluate());
-    outcome.cancelled = run.cancel.cancelled() && !last;
+    LATHE_TRY(const bool stop, in_any(reducer, run.cancel.cancelled()));
+    outcome.cancelled = stop && !last;
     if (last || outcome.cancelled || due(recipe.checkpoint_every)) LATHE_CHECK_OK(save());
     if (outcome.cancelled) return outcome;
   }

@@ -46,11 +46,15 @@ struct SftOutcome {
 };
 
 /// Trains `learner`: saves the run every so often and when it is cancelled, and leaves the result
-/// at the end.
+/// at the end. Where several processes share the run, each calls this with the same data and the
+/// same weights; the first alone writes, and its `cancel` stops all of them after the same step.
 Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer);
 
 /// The mean of -log p over all weighted answer tokens.
 double mean_loss(const Learner& learner, const Dataset& data, std::int64_t row_tokens,
                  std::int64_t rows_at_once);
+/// The same in all processes, each of which computes its share.
+Result<double> mean_loss(const Learner& learner, const Dataset& data, std::int64_t row_tokens,
+                         std::int64_t rows_at_once, Reducer& reducer);
 
 }  // namespace lathe::train

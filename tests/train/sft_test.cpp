@@ -3,12 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
-#include <barrier>
 #include <filesystem>
 #include <thread>
 
+#include "tests/train/linked.h"
 #include "tests/train/tiny.h"
 #include "train/flops.h"
+#include "train/links.h"
 
 namespace lathe::train {
 namespace {
@@ -149,60 +150,115 @@ TEST(Sft, RefusesTheCheckpointOfAnotherRun) {
   EXPECT_THAT(resumed.error().to_string(), testing::HasSubstr("other data"));
 }
 
-/// Two processes' meeting, in two threads.
-class Pair {
- public:
-  class Half final : public Reducer {
-   public:
-    Half(Pair& pair, int rank) : pair_(pair), rank_(rank) {}
-    int rank() const override { return rank_; }
-    int size() const override { return 2; }
-    Status sum(std::span<at::Tensor> tensors) override {
-      const at::NoGradGuard no_grad;
-      pair_.given_[rank_].assign(tensors.begin(), tensors.end());
-      pair_.barrier_.arrive_and_wait();
-      std::vector<at::Tensor> sums;
-      for (std::size_t i = 0; i < tensors.size(); ++i)
-        sums.push_back(pair_.given_[0][i] + pair_.given_[1][i]);
-      pair_.barrier_.arrive_and_wait();
-      for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(sums[i]);
-      pair_.barrier_.arrive_and_wait();
-      return Ok{};
+/// Trains in several threads as processes do.
+struct Several {
+  std::vector<Learner> learners;
+  std::vector<Result<SftOutcome>> outcomes;
+
+  Several(const SftRun& run, int size, lm::Precision precision = lm::Precision::kF32) {
+    const std::vector<Links> links = linked(size);
+    for (int rank = 0; rank < size; ++rank) {
+      learners.push_back(tiny_learner(run.recipe, precision));
+      outcomes.emplace_back(SftOutcome{});
     }
-
-   private:
-    Pair& pair_;
-    int rank_;
-  };
-
- private:
-  std::vector<at::Tensor> given_[2];
-  std::barrier<> barrier_{2};
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < links.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        SftRun mine = run;
+        if (rank > 0) mine.cancel = {}, mine.on_step = {}, mine.on_evaluation = {};
+        LinkReducer reducer(links[rank]);
+        outcomes[rank] = run_sft(mine, learners[rank], reducer);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome.error().to_string();
+  }
 };
 
-TEST(Sft, TwoTrainAsOne) {
-  const Dataset data = random_dataset(60, 1);
+SftRecipe gentle_recipe() {
   SftRecipe recipe = tiny_recipe();
-  recipe.steps = 3;
+  recipe.rows = 5;
+  recipe.steps = 4;
   recipe.learning_rate = 1e-3;
-  SoloReducer alone;
-  Learner single = tiny_learner(recipe);
-  ASSERT_TRUE(
-      run_sft({.recipe = recipe, .train = data, .folder = fresh_folder("single")}, single, alone).ok());
+  return recipe;
+}
 
-  Pair pair;
-  std::vector<Learner> halves;
-  for (int rank = 0; rank < 2; ++rank) halves.push_back(tiny_learner(recipe));
-  const std::string folder = fresh_folder("pair");
-  const auto train_half = [&](int rank) {
-    Pair::Half reducer(pair, rank);
-    EXPECT_TRUE(run_sft({.recipe = recipe, .train = data, .folder = folder}, halves[rank], reducer).ok());
-  };
-  std::thread other(train_half, 1);
-  train_half(0);
-  other.join();
-  expect_equal_bits(numbers_of(halves[0]), numbers_of(halves[1]));
-  EXPECT_NEAR(mean_loss(halves[0], data, 32, 4), mean_loss(single, data, 32, 4), 1e-4);
+TEST_P(EveryKind, SeveralTrainAsOne) {
+  const Dataset data = random_dataset(60, 1), held_out = random_dataset(20, 2);
+  SftRecipe recipe = gentle_recipe();
+  recipe.adapter = this->recipe().adapter;
+  if (recipe.adapter) recipe.adapter->dropout = 0;  // what it drops depends on the passes
+  const lm::Precision precision = GetParam().precision;
+  SoloReducer alone;
+  Learner single = tiny_learner(recipe, precision);
+  const auto expected =
+      run_sft({.recipe = recipe, .train = data, .held_out = &held_out, .folder = fresh_folder("single")},
+              single, alone);
+  ASSERT_TRUE(expected.ok());
+  for (const int size : {2, 7}) {
+    const Several several(
+        {.recipe = recipe, .train = data, .held_out = &held_out, .folder = fresh_folder("several")}, size,
+        precision);
+    const bool is_f32 = precision == lm::Precision::kF32;
+    for (std::size_t rank = 0; rank < several.learners.size(); ++rank) {
+      EXPECT_EQ(several.outcomes[rank]->steps_done, expected->steps_done);
+      EXPECT_NEAR(several.outcomes[rank]->last_loss, expected->last_loss, is_f32 ? 1e-5 : 1e-2);
+      EXPECT_NEAR(several.outcomes[rank]->held_out_loss, expected->held_out_loss, is_f32 ? 1e-5 : 1e-2);
+      expect_equal_bits(numbers_of(several.learners[rank]), numbers_of(several.learners[0]));
+    }
+    const auto numbers = numbers_of(several.learners[0]), whole = numbers_of(single);
+    if (!is_f32) continue;
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_LT(largest_difference(numbers[i], whole[i]), 1e-4);
+  }
+}
+
+TEST_P(EveryKind, SeveralStopTogetherAndResumeBitByBit) {
+  const Dataset data = random_dataset(60, 1);
+  const SftRecipe recipe = this->recipe();
+  const Several whole({.recipe = recipe, .train = data, .folder = fresh_folder("whole")}, 2,
+                      GetParam().precision);
+  const std::string folder = fresh_folder("parts");
+  for (const int stop_after : {2, 5, 100}) {
+    const CancelToken cancel;
+    const Several parts({.recipe = recipe,
+                         .train = data,
+                         .folder = folder,
+                         .resume = true,
+                         .cancel = cancel,
+                         .on_step =
+                             [&](const StepMetrics& step) {
+                               if (step.step == stop_after) cancel.cancel();
+                             }},
+                        2, GetParam().precision);
+    for (const auto& outcome : parts.outcomes) EXPECT_EQ(outcome->steps_done, std::min(stop_after, 8));
+    if (stop_after > 8)
+      for (const Learner& learner : parts.learners)
+        expect_equal_bits(numbers_of(learner), numbers_of(whole.learners[0]));
+  }
+}
+
+TEST(Sft, TellsThatProcessesAreNotTheSame) {
+  const Dataset data = random_dataset(60, 1), others = random_dataset(60, 2);
+  const SftRecipe recipe = tiny_recipe();
+  for (const bool other_data : {true, false}) {
+    const std::vector<Links> links = linked(2);
+    Learner first = tiny_learner(recipe), second = tiny_learner(recipe);
+    {
+      const at::NoGradGuard no_grad;
+      if (!other_data) second.parameters().state()[0].second.view({-1})[5] = 1.0;
+    }
+    const std::string folder = fresh_folder("unlike");
+    const auto failed = [&](Learner& learner, const Dataset& seen, int rank) {
+      LinkReducer reducer(links[static_cast<std::size_t>(rank)]);
+      const auto outcome = run_sft({.recipe = recipe, .train = seen, .folder = folder}, learner, reducer);
+      EXPECT_FALSE(outcome.ok());
+      if (!outcome.ok()) {
+        EXPECT_THAT(outcome.error().message, testing::HasSubstr(other_data ? "data" : "weights"));
+      }
+    };
+    std::thread other([&] { failed(second, other_data ? others : data, 1); });
+    failed(first, data, 0);
+    other.join();
+  }
 }
 
 TEST(TrainingFlops, CountsEachProductThreeTimes) {

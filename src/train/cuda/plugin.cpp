@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <cstring>
@@ -149,6 +150,11 @@ lathe_train_cuda_kernels() {
       cuda_gate,      cuda_gate_backward,     cuda_rotate, cuda_add_norm, cuda_add_norm_backward,
       cuda_log_probs, cuda_log_probs_backward};
   return &kernels;
+}
+
+/// False: it cannot be used.
+extern "C" __attribute__((visibility("default"))) bool lathe_train_cuda_use(int index) {
+  return c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(index)) == cudaSuccess;
 }
 
 /// To 16 bytes. False: the driver has none.

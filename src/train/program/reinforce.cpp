@@ -291,6 +291,8 @@ Status check_gym(const LmRecipe& recipe, const TrainOptions& options) {
 }  // namespace
 
 Result<int> reinforce(const TrainOptions& options, const std::string& recipe_text) {
+  if (options.devices > 1)
+    return invalid("reinforcement learning computes on one device", "leave --devices out");
   LATHE_TRY(LmRecipe recipe, parse_lm_recipe(recipe_text, options.recipe));
   if (!options.model.empty()) recipe.model = options.model;
   if (!options.adapter.empty()) recipe.begin = options.adapter;

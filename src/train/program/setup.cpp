@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/processors.h"
@@ -29,23 +31,42 @@ Result<UniqueFd> lock_run(const std::string& folder) {
 }
 
 Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted) {
-  at::set_num_threads(options.threads > 0 ? options.threads : static_cast<int>(usable_processors().size()));
+  const int processors = static_cast<int>(usable_processors().size());
+  at::set_num_threads(options.threads > 0 ? options.threads : std::max(1, processors / options.devices));
   const TokenKernels* gpu = nullptr;
   if (options.device != "cpu") {
     std::error_code ignored;
     const bool may = options.device == "cuda" || std::filesystem::exists("/dev/nvidiactl", ignored);
-    const auto usable = may ? load_gpu() : Result<const TokenKernels*>(nullptr);
+    const auto usable = may ? load_gpu(options.rank) : Result<const TokenKernels*>(nullptr);
     if (!usable.ok() && options.device == "cuda") return usable.error();
     if (usable.ok()) gpu = *usable;
+    if (gpu && gpu_count() < options.devices)
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("LibTorch finds {} GPUs, not {}", gpu_count(), options.devices),
+                   "give fewer --devices"};
   }
   if (!options.precision.empty())
     wanted = options.precision == "bf16" ? lm::Precision::kBF16 : lm::Precision::kF32;
   const lm::Precision precision = wanted.value_or(gpu ? lm::Precision::kBF16 : lm::Precision::kF32);
   if (gpu && precision == lm::Precision::kF32)
     return invalid("training on a GPU computes in bf16 only", "use --precision bf16 or --device cpu");
-  Placement placement{{.precision = precision, .device = gpu ? at::Device(at::kCUDA, 0) : at::kCPU}};
+  Placement placement{
+      {.precision = precision,
+       .device = gpu ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.rank)) : at::kCPU}};
   if (gpu) placement.kernels = gpu;
   return placement;
+}
+
+Result<std::unique_ptr<Reducer>> reducer_of(const Placement& placement, const Links& links) {
+  if (links.size() == 1) return std::unique_ptr<Reducer>(std::make_unique<SoloReducer>());
+  const std::byte mine{placement.decoder.device.is_cuda()};
+  std::byte first = mine;
+  LATHE_CHECK_OK(links.spread({&first, 1}));
+  if (first != mine)
+    return Error{ErrorCode::kUnavailable, "this process has no GPU, and the first one has",
+                 "use --device cpu"};
+  if (placement.decoder.device.is_cuda()) return join_gpus(links);
+  return std::unique_ptr<Reducer>(std::make_unique<LinkReducer>(links));
 }
 
 Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement) {

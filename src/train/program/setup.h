@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
 #include "lm/decoder.h"
 #include "train/example.h"
+#include "train/links.h"
 #include "train/program/bench.h"
+#include "train/reducer.h"
 #include "train/token_kernels.h"
 
 namespace lathe::train {
@@ -19,6 +23,8 @@ struct TrainOptions {
   std::string table, gym, tasks, adapter;  ///< of reinforcement learning
   std::string device = "auto", precision;
   int threads = 0;
+  int devices = 1, rank = 0;           ///< of the processes that share a run, and which this one is
+  std::vector<std::string> arguments;  ///< all, the program's name included
   std::int64_t steps = 0, seed = -1;
   bool resume = false, bench = false;
   BenchOptions measured = {};
@@ -30,6 +36,9 @@ struct Placement {
 };
 /// `wanted` is the recipe's precision.
 Result<Placement> placement_of(const TrainOptions& options, std::optional<lm::Precision> wanted);
+
+/// How the processes of `links` add up what each has computed. `links` must outlive it.
+Result<std::unique_ptr<Reducer>> reducer_of(const Placement& placement, const Links& links);
 
 /// Held by the process that works on a run: two would write over each other's checkpoints. The
 /// system gives it back when the process ends, however it ends.

@@ -1,9 +1,15 @@
 // lathe-torch train: supervised fine-tuning or reinforcement learning by a recipe.
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <sstream>
+#include <string>
 
 #include "base/fd.h"
 #include "base/guard.h"
@@ -14,6 +20,7 @@
 #include "train/program/bench.h"
 #include "train/program/reinforce.h"
 #include "train/program/setup.h"
+#include "train/program/team.h"
 #include "train/sft.h"
 
 namespace lathe::train {
@@ -45,8 +52,45 @@ Result<Learner> begin(lm::Decoder decoder, const SftRecipe& recipe, const std::s
   return Learner::create(std::move(decoder), adapter);
 }
 
+/// In each of a team's processes.
+Result<SftOutcome> train_in(const Team& team, const TrainOptions& options, const SftRecipe& recipe) {
+  LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
+  LATHE_TRY(OpenedModel opened,
+            open_model({recipe.model, recipe.system, recipe.chat, recipe.seed}, placement.decoder));
+  const DataLimits limits{.vocab = opened.decoder.config().vocab, .most_tokens = recipe.row_tokens};
+  LATHE_TRY(const Dataset data, read_dataset(recipe.train_data, opened.coding, limits));
+  std::optional<Dataset> held_out;
+  if (!recipe.held_out_data.empty()) {
+    LATHE_TRY(held_out, read_dataset(recipe.held_out_data, opened.coding, limits));
+  }
+  LATHE_TRY(Learner learner, begin(std::move(opened.decoder), recipe, options.adapter));
+  learner.use(*placement.kernels);
+  LATHE_TRY(const std::unique_ptr<Reducer> reducer, reducer_of(placement, team.links()));
+  SftRun run{.recipe = recipe,
+             .train = data,
+             .held_out = held_out ? &*held_out : nullptr,
+             .folder = options.out,
+             .base_name = recipe.model,
+             .resume = options.resume};
+  Progress progress;
+  if (team.is_first()) {
+    const std::string spread = options.devices > 1 ? fmt::format(", in {} processes", options.devices) : "";
+    cli::print_error(
+        "{} examples ({} too long, {} without a token that counts), {} parameters to train, {} on {}{}\n",
+        data.examples.size(), data.too_long, data.uncounted, learner.parameters().count(),
+        name_of(placement.decoder.precision), placement.decoder.device.str(), spread);
+    run.cancel = cancelled_by_signals();
+    run.on_step = [&](const StepMetrics& step) { progress.step(step); };
+    run.on_evaluation = [](std::int64_t step, double loss) {
+      cli::print_error("after step {}: held-out loss {:.4f}\n", step, loss);
+    };
+  }
+  return run_sft(run, learner, *reducer);
+}
+
 Result<int> train(const TrainOptions& options) {
   if (options.bench) {
+    if (options.devices > 1) return invalid("--bench measures one device", "leave --devices out");
     LATHE_TRY(const Placement placement, placement_of(options, std::nullopt));
     LATHE_CHECK_OK(bench_training(options.measured, placement.decoder, *placement.kernels));
     return static_cast<int>(cli::kSuccess);
@@ -62,48 +106,27 @@ Result<int> train(const TrainOptions& options) {
   if (options.steps > 0) recipe.steps = options.steps;
   if (recipe.model.empty()) return invalid("the recipe names no model", "name one with --model");
   if (recipe.train_data.empty()) return invalid("the recipe names no data", "name a file with --data");
+  const bool first = options.rank == 0;
   std::error_code ignored;
-  if (!options.resume && std::filesystem::exists(options.out + "/checkpoint/state.json", ignored))
+  if (first && !options.resume && std::filesystem::exists(options.out + "/checkpoint/state.json", ignored))
     return invalid(options.out + " holds a run already",
                    "continue it with --resume, or choose another --out");
 
-  LATHE_TRY(const UniqueFd lock, lock_run(options.out));
-  LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
-  LATHE_TRY(OpenedModel opened,
-            open_model({recipe.model, recipe.system, recipe.chat, recipe.seed}, placement.decoder));
-  const DataLimits limits{.vocab = opened.decoder.config().vocab, .most_tokens = recipe.row_tokens};
-  LATHE_TRY(const Dataset data, read_dataset(recipe.train_data, opened.coding, limits));
-  std::optional<Dataset> held_out;
-  if (!recipe.held_out_data.empty()) {
-    LATHE_TRY(held_out, read_dataset(recipe.held_out_data, opened.coding, limits));
+  UniqueFd lock;
+  if (first) {
+    LATHE_TRY(lock, lock_run(options.out));
   }
-  LATHE_TRY(Learner learner, begin(std::move(opened.decoder), recipe, options.adapter));
-  cli::print_error(
-      "{} examples ({} too long, {} without a token that counts), {} parameters to train, {} on {}\n",
-      data.examples.size(), data.too_long, data.uncounted, learner.parameters().count(),
-      name_of(placement.decoder.precision), placement.decoder.device.str());
-  learner.use(*placement.kernels);
-  Progress progress;
-  SoloReducer alone;
-  const SftRun run{.recipe = recipe,
-                   .train = data,
-                   .held_out = held_out ? &*held_out : nullptr,
-                   .folder = options.out,
-                   .base_name = recipe.model,
-                   .resume = options.resume,
-                   .cancel = cancelled_by_signals(),
-                   .on_step = [&](const StepMetrics& step) { progress.step(step); },
-                   .on_evaluation =
-                       [](std::int64_t step, double loss) {
-                         cli::print_error("after step {}: held-out loss {:.4f}\n", step, loss);
-                       }};
-  LATHE_TRY(const SftOutcome outcome, run_sft(run, learner, alone));
-  if (outcome.cancelled) {
-    cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome.steps_done, outcome.steps);
+  LATHE_TRY(const auto team, Team::gather(options.devices, options.rank, options.arguments));
+  const auto outcome = train_in(*team, options, recipe);
+  if (!outcome.ok()) return team->explained(outcome.error());
+  team->part();
+  if (outcome->cancelled) {
+    cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome->steps_done,
+                     outcome->steps);
     return static_cast<int>(cli::kInterrupted);
   }
-  cli::print("{} steps, loss {:.4f}: {}/{}\n", outcome.steps, outcome.last_loss, options.out,
-             learner.low_rank() ? "adapter" : "model");
+  cli::print("{} steps, loss {:.4f}: {}/{}\n", outcome->steps, outcome->last_loss, options.out,
+             recipe.adapter || !options.adapter.empty() ? "adapter" : "model");
   return static_cast<int>(cli::kSuccess);
 }
 
@@ -132,6 +155,11 @@ void add_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--threads", options.threads, "of the CPU; default: one for each processor")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--devices", options.devices,
+                 "GPUs, or processes of a CPU, that share the rows of each step; supervised only")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--rank", options.rank)->group("");  // of a process that the first one starts
   BenchOptions& measured = options.measured;
   app.add_flag("--bench", options.bench, "measure a step of random weights instead; prints TFLOP/s");
   app.add_option("--bench-shape", measured.shape, "smollm2-135m, qwen2.5-0.5b or tiny")
@@ -149,6 +177,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--json", measured.json, "also write the measurement to this file; - is standard output");
 }
 
+/// `argv[1]` is the verb.
 int run_program(int argc, char** argv) {
   CLI::App app{"Fine-tunes a language model: on pairs of prompts and answers, or by reinforcement learning."};
   app.name("lathe-torch train");
@@ -156,9 +185,10 @@ int run_program(int argc, char** argv) {
     return std::string("lathe-torch train: ") + error.what() + "\n  hint: lathe-torch train --help\n";
   });
   TrainOptions options;
+  options.arguments.assign(argv, argv + argc);
   add_options(app, options);
   try {
-    app.parse(argc, argv);
+    app.parse(argc - 1, argv + 1);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int code = app.exit(error, out, err);
@@ -166,8 +196,13 @@ int run_program(int argc, char** argv) {
     cli::write_standard_error(err.str());
     return code == 0 ? cli::kSuccess : cli::kUsage;
   }
+  if (options.rank < 0 || options.rank >= options.devices)
+    return cli::fail(invalid("a run's first process alone starts others", "leave --rank out"));
   const auto code = train(options);
-  return code.ok() ? *code : cli::fail(code.error());
+  const int ended = code.ok() ? *code : cli::fail(code.error());
+  // An orderly end would wait for what a GPU still computes, and that for a process that is gone.
+  if (options.devices > 1) ::_exit(cli::finish_output(ended));
+  return ended;
 }
 
 }  // namespace
@@ -176,8 +211,6 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace lathe;
   if (!cli::open_standard_streams()) return cli::kMachine;
-  // argv[1] is the verb.
-  const auto code =
-      without_exceptions([&]() -> Result<int> { return train::run_program(argc - 1, argv + 1); });
+  const auto code = without_exceptions([&]() -> Result<int> { return train::run_program(argc, argv); });
   return cli::finish_output(code.ok() ? *code : cli::fail(code.error()));
 }
