@@ -99,11 +99,17 @@ Result<int> train(const TrainOptions& options) {
     return invalid("a run needs a recipe and a folder", "lathe-torch train RECIPE.toml --out FOLDER");
   LATHE_TRY(const std::string text, read_file(options.recipe, kMostRecipeBytes));
   if (rl::is_rl_recipe(text)) return reinforce(options, text);
+  for (const auto& [name, value] : {std::pair("--table", &options.table), std::pair("--gym", &options.gym),
+                                    std::pair("--tasks", &options.tasks)})
+    if (!value->empty())
+      return invalid(std::string(name) + " is for reinforcement learning, and " + options.recipe +
+                     " has no table [rl]");
   LATHE_TRY(SftRecipe recipe, parse_sft_recipe(text, options.recipe));
   if (!options.model.empty()) recipe.model = options.model;
   if (!options.data.empty()) recipe.train_data = options.data;
   if (!options.held_out.empty()) recipe.held_out_data = options.held_out;
   if (options.steps > 0) recipe.steps = options.steps;
+  if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
   if (recipe.model.empty()) return invalid("the recipe names no model", "name one with --model");
   if (recipe.train_data.empty()) return invalid("the recipe names no data", "name a file with --data");
   const bool first = options.rank == 0;
@@ -146,7 +152,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--tasks", options.tasks, "for reinforcement learning with kernels: a folder with *.toml");
   app.add_option("--adapter", options.adapter,
                  "a folder with the adapter that is trained on, in place of the recipe's");
-  app.add_option("--seed", options.seed, "for reinforcement learning: in place of the recipe's")
+  app.add_option("--seed", options.seed, "in place of the recipe's")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
   app.add_option("--device", options.device, "auto (a GPU where there is one), cpu or cuda")

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "backend/installation.h"
+#include "candidate/candidate.h"
 
 namespace lathe {
 namespace {
@@ -38,7 +39,7 @@ class ToolchainTest : public testing::Test {
   static std::string cache() { return folder_ + "/cache"; }
   /// Another number is another object, which no cache has.
   static std::string build(int shift) {
-    const auto built = toolchain_->build(kKernel, {{"SHIFT", shift}}, {});
+    const auto built = toolchain_->build(with_constants(kKernel, {{"SHIFT", shift}}), {});
     if (!built.ok()) return built.error().to_string();
     return built->ok ? "built" : built->reason + ": " + built->facts.log;
   }
@@ -84,16 +85,27 @@ TEST_F(ToolchainTest, ACandidateCannotAskWhichFilesTheMachineHas) {
   for (const std::string& path : {private_file, std::string("/etc/passwd"), std::string("/proc/self/status"),
                                   std::string("/proc/cpuinfo"), std::string("/sys/kernel/notes")}) {
     const auto built =
-        toolchain_->build("#if __has_include(\"" + path + "\")\n#error it exists\n#endif\n", {}, {});
+        toolchain_->build("#if __has_include(\"" + path + "\")\n#error it exists\n#endif\n", {});
     ASSERT_TRUE(built.ok()) << built.error().to_string();
     EXPECT_EQ(built->facts.log.find("it exists"), std::string::npos) << path;
   }
 }
 
 TEST_F(ToolchainTest, AnErrorOfTheCandidateStaysOne) {
-  const auto built = toolchain_->build("extern \"C\" void f() { nonsense; }", {}, {});
+  const auto built = toolchain_->build("extern \"C\" void f() { nonsense; }", {});
   ASSERT_TRUE(built.ok()) << built.error().to_string();
   EXPECT_EQ(built->reason, "compile_error");
+}
+
+TEST_F(ToolchainTest, DimsThatAreCompiledInMayHaveTheNamesThatHeadersUse) {
+  Dims dims;
+  for (const char* name : {"M", "N", "K", "R", "n", "x", "rows", "cols", "count", "lanes", "stride"})
+    dims[name] = 8;
+  const std::string kernel =
+      "#include <lathe/cpu.h>\nextern \"C\" void f(float* y) { y[0] = lathe::max(1.0f * N * rows, y[1]); }\n";
+  const auto built = toolchain_->build(with_constants(kernel, dims), {});
+  ASSERT_TRUE(built.ok()) << built.error().to_string();
+  EXPECT_TRUE(built->ok) << built->facts.log;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/runner/nvrtc.h"
 #include "backend/installation.h"
+#include "candidate/candidate.h"
 
 namespace lathe::cuda {
 namespace {
@@ -52,6 +53,17 @@ TEST_F(CudaToolchain, ASourceThatTakesTooMuchMemoryFailsAloneAndQuickly) {
   EXPECT_EQ(result.reason, "compile_error");
   EXPECT_THAT(result.facts.log, HasSubstr("the compiler died of this source"));
   EXPECT_TRUE(build("extern \"C\" __global__ void g(char* y) { y[0] = 2; }").ok) << "the worker lives on";
+}
+
+TEST_F(CudaToolchain, DimsThatAreCompiledInMayHaveTheNamesThatHeadersUse) {
+  Dims dims;
+  for (const char* name : {"M", "N", "K", "R", "n", "x", "rows", "cols", "count", "lanes", "stride"})
+    dims[name] = 8;
+  const BuildResult result = build(with_constants(
+      "#define LATHE_TEAM 128\n#define LATHE_VECTOR 4\n#include <lathe/cuda.cuh>\n"
+      "extern \"C\" __global__ void f(float* y) { y[0] = lathe::max(1.0f * N * rows, y[1]); }\n",
+      dims));
+  EXPECT_TRUE(result.ok) << result.facts.log;
 }
 
 TEST_F(CudaToolchain, ACandidateCannotAskWhichFilesTheMachineHas) {
