@@ -168,22 +168,33 @@ bool Candidate::has_kernels() const {
 
 std::string with_constants(const std::string& text, const Dims& constants) {
   if (constants.empty()) return text;
-  std::size_t at = 0;
-  // Front matter may quote one.
-  const std::size_t close = starts_with_front_matter(text) ? text.find("*/") : std::string::npos;
-  for (std::size_t line = close == std::string::npos ? 0 : close; line < text.size();) {
-    const std::size_t end = std::min(text.find('\n', line), text.size() - 1) + 1;
-    const std::string_view one = std::string_view(text).substr(line, end - line);
-    const std::size_t begin = one.find_first_not_of(" \t");
-    if (begin != one.npos && one[begin] == '#' && one.find("include") != one.npos &&
-        one.find("<lathe/") != one.npos)
-      at = end;
-    line = end;
+  std::string defines, hide, show;
+  for (const auto& [name, value] : constants) {
+    defines += fmt::format("#define {} {}\n", name, value);
+    // NVRTC has no push_macro. Whose text has undefined a name before keeps it so.
+    hide += fmt::format("#ifdef {0}\n#undef {0}\n#define LATHE_HIDDEN_{0}\n#endif\n", name);
+    show += fmt::format("#ifdef LATHE_HIDDEN_{0}\n#undef LATHE_HIDDEN_{0}\n#define {0} {1}\n#endif\n", name,
+                        value);
   }
-  std::string defines = at > 0 && text[at - 1] != '\n' ? "\n" : "";
-  for (const auto& [name, value] : constants) defines += fmt::format("#define {} {}\n", name, value);
-  const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-  return text.substr(0, at) + defines + fmt::format("#line {}\n", lines + 1) + text.substr(at);
+  const auto is_header_of_lathe = [](std::string_view line) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    return begin != line.npos && line[begin] == '#' && line.find("include") != line.npos &&
+           line.find("<lathe/") != line.npos;
+  };
+  // Front matter may quote a header.
+  const std::size_t close = starts_with_front_matter(text) ? text.find("*/") : std::string::npos;
+  std::string made = defines + "#line 1\n";
+  int number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const bool wraps = (close == std::string::npos || begin > close) && is_header_of_lathe(line);
+    if (wraps) made += fmt::format("{}#line {}\n", hide, number);
+    made += line;
+    if (wraps) made += fmt::format("{}{}#line {}\n", line.ends_with('\n') ? "" : "\n", show, number + 1);
+    begin = end;
+  }
+  return made;
 }
 
 bool starts_with_front_matter(std::string_view text) {

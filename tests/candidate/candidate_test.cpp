@@ -287,16 +287,18 @@ TEST(Readme, ShowsATaskAndAKernelForIt) {
   EXPECT_TRUE(checked.ok()) << checked.error().to_string();
 }
 
-TEST(WithConstants, ComeBehindLathesHeadersAndKeepTheLines) {
-  const Dims dims = {{"N", 128}, {"rows", 4}};
+TEST(WithConstants, AreHiddenFromLathesHeadersAndKeepTheLines) {
+  const std::string hidden = "#ifdef N\n#undef N\n#define LATHE_HIDDEN_N\n#endif\n";
+  const std::string shown = "#ifdef LATHE_HIDDEN_N\n#undef LATHE_HIDDEN_N\n#define N 128\n#endif\n";
   EXPECT_EQ(
-      with_constants("/*lathe\n#include <lathe/cpu.h>\n*/\n#include <lathe/cpu.h>\nint f();\n", dims),
-      "/*lathe\n#include <lathe/cpu.h>\n*/\n#include <lathe/cpu.h>\n#define N 128\n#define rows 4\n#line 5\n"
-      "int f();\n");
-  EXPECT_EQ(with_constants("/*lathe\n*/\nint f();", dims),
+      with_constants("/*lathe\n#include <lathe/cpu.h>\n*/\n#include <lathe/cpu.h>\nint f();\n", {{"N", 128}}),
+      "#define N 128\n#line 1\n/*lathe\n#include <lathe/cpu.h>\n*/\n" + hidden +
+          "#line 4\n#include <lathe/cpu.h>\n" + shown + "#line 5\nint f();\n");
+  EXPECT_EQ(with_constants("/*lathe\n*/\nint f();", {{"N", 128}, {"rows", 4}}),
             "#define N 128\n#define rows 4\n#line 1\n/*lathe\n*/\nint f();");
-  EXPECT_EQ(with_constants("/*lathe\n*/\n  #  include <lathe/cuda.cuh>", dims),
-            "/*lathe\n*/\n  #  include <lathe/cuda.cuh>\n#define N 128\n#define rows 4\n#line 3\n");
+  EXPECT_EQ(with_constants("/*lathe\n*/\n  #  include <lathe/cuda.cuh>", {{"N", 128}}),
+            "#define N 128\n#line 1\n/*lathe\n*/\n" + hidden + "#line 3\n  #  include <lathe/cuda.cuh>\n" +
+                shown + "#line 4\n");
   EXPECT_EQ(with_constants("int f();", {}), "int f();");
 }
 

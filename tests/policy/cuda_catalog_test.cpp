@@ -35,10 +35,11 @@ class CudaCatalogTest : public testing::Test {
     if (!candidate.ok()) return candidate.error().to_string() + "\n" + text;
     if (const auto checked = check_plan(*candidate, task); !checked.ok())
       return checked.error().to_string() + "\n" + text;
-    std::vector<std::string> flags = {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device", cuda::kNoteFlags};
-    for (const std::string& dim : candidate->plan().constants)
-      flags.push_back("-D" + dim + "=" + std::to_string(task.shapes[0].dims.at(dim)));
-    const cuda::Compiled compiled = nvrtc_->compile(text, flags);
+    const std::vector<std::string> flags = {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device",
+                                            cuda::kNoteFlags};
+    Dims constants;
+    for (const std::string& dim : candidate->plan().constants) constants[dim] = task.shapes[0].dims.at(dim);
+    const cuda::Compiled compiled = nvrtc_->compile(with_constants(text, constants), flags);
     auto notes = cuda::facts_of_log(compiled.log);
     if (allowed == Notes::kSpills) notes.erase("spill_bytes");
     if (!compiled.ok || (allowed != Notes::kAny && !notes.empty()))

@@ -152,8 +152,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--tasks", options.tasks, "for reinforcement learning with kernels: a folder with *.toml");
   app.add_option("--adapter", options.adapter,
                  "a folder with the adapter that is trained on, in place of the recipe's");
-  app.add_option("--seed", options.seed, "in place of the recipe's")
-      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "in place of the recipe's")->check(CLI::NonNegativeNumber);
   app.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
   app.add_option("--device", options.device, "auto (a GPU where there is one), cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
