@@ -209,6 +209,11 @@ Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductE
                {spec.path, 0, 0}};
 }
 
+std::size_t elements_together(double elements) {
+  constexpr double kLeast = 2048, kMostRanges = 256;
+  return static_cast<std::size_t>(std::max(kLeast, std::ceil(elements / kMostRanges)));
+}
+
 std::vector<KnownRange> draw_ranges(std::size_t extent, std::size_t wanted, std::size_t together,
                                     std::uint64_t secret) {
   Rng rng(Seed::from_number(secret).derive("ranges"));

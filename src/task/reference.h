@@ -68,6 +68,10 @@ struct Part {
   std::uint64_t secret = 0;  ///< draws where they are
 };
 
+/// How many elements of a part are neighbours: enough ranges that none is missed, not so many that
+/// fetching them one by one takes long.
+std::size_t elements_together(double elements);
+
 /// Ranges that hold `wanted` of `extent` places (at most all), `together` neighbours in each but
 /// the last, in order.
 std::vector<KnownRange> draw_ranges(std::size_t extent, std::size_t wanted, std::size_t together,

@@ -127,13 +127,13 @@ bool only_selects(const TaskSpec& spec) {
 
 /// Keeps `part` of a large output that is known as a whole.
 void keep_part(Expected& expected, const Part& part) {
-  constexpr std::size_t kWorthCutting = 1 << 22, kTogether = 2048;
+  constexpr std::size_t kWorthCutting = 1 << 22;
   const std::size_t elements = expected.value.data.size();
   if (elements < kWorthCutting || !expected.known.empty() || !expected.source.data.empty()) return;
   const auto wanted = static_cast<std::size_t>(std::max(1.0, part.elements));
   if (wanted >= elements) return;
   expected.of = elements;
-  expected.known = draw_ranges(elements, wanted, kTogether, part.secret);
+  expected.known = draw_ranges(elements, wanted, elements_together(part.elements), part.secret);
   const auto keep = [&](auto& values) {
     if (values.empty()) return;
     std::remove_reference_t<decltype(values)> kept;

@@ -16,7 +16,6 @@ constexpr int kShapesTried = 8, kShapesNeeded = 2;
 constexpr double kTriedFlops = 1e6;
 constexpr std::int64_t kAlignment = 64;  // domains ask for multiples of small powers of two
 constexpr double kSliceElements = 1 << 19, kWorthSlicing = 1 << 21;
-constexpr double kLeastTogether = 2048;  // of an output's known elements: they are fetched one by one
 constexpr std::int64_t kFewRows = 32;
 constexpr double kAffordableWhole = 1 << 24;  // values of a task
 
@@ -200,7 +199,8 @@ class SlicedReference final : public Reference {
       const auto count = static_cast<std::size_t>(
           std::min(extent, rows_for(task, task.output_elements(), wanted.elements, multiple)));
       const double a_row = task.output_elements() / static_cast<double>(extent);
-      const auto together = static_cast<std::size_t>(std::ceil(kLeastTogether / a_row));
+      const auto together = static_cast<std::size_t>(
+          std::ceil(static_cast<double>(elements_together(wanted.elements)) / a_row));
       const Rows rows = draw_ranges(static_cast<std::size_t>(extent), count, together, wanted.secret);
       auto part = evaluate_slice(*whole_, task, inputs, numerics, dim_, rows);
       if (!part.ok()) continue;
