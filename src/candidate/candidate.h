@@ -46,8 +46,8 @@ Result<Candidate> parse_answer(std::string_view answer, std::string name);
 /// Whether a text begins as a candidate does.
 bool starts_with_front_matter(std::string_view text);
 
-/// A kernel's text with dims compiled in: macros from its beginning on, hidden from Lathe's headers,
-/// whose own names they must not change.
+/// A kernel's text with dims compiled in: macros from its beginning on, hidden from Lathe's
+/// headers, whose own names they must not change.
 std::string with_constants(const std::string& text, const Dims& constants);
 
 /// Checks the plan against the task: every arg, node and dim exists, outputs are written by

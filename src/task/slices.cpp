@@ -18,6 +18,7 @@ constexpr std::int64_t kAlignment = 64;  // domains ask for multiples of small p
 constexpr double kSliceElements = 1 << 19, kWorthSlicing = 1 << 21;
 constexpr std::int64_t kFewRows = 32;
 constexpr double kAffordableWhole = 1 << 24;  // values of a task
+constexpr double kAffordableFlops = 1e9;
 
 bool names(const Expr& extent, const std::string& dim) { return extent.to_string() == dim; }
 
@@ -196,8 +197,8 @@ class SlicedReference final : public Reference {
     const std::int64_t extent = task.dims.at(dim_);
     if (knows_all(task)) return evaluate(task, inputs, numerics);
     for (const std::int64_t multiple : {std::int64_t{1}, kAlignment}) {
-      const auto count = static_cast<std::size_t>(
-          std::min(extent, rows_for(task, task.output_elements(), wanted.elements, multiple)));
+      const auto count =
+          static_cast<std::size_t>(std::min(extent, known_rows(task, wanted.elements, multiple)));
       const double a_row = task.output_elements() / static_cast<double>(extent);
       const auto together = static_cast<std::size_t>(
           std::ceil(static_cast<double>(elements_together(wanted.elements)) / a_row));
@@ -219,13 +220,22 @@ class SlicedReference final : public Reference {
   double part_share(const BoundTask& task, double elements) const override {
     const auto extent = static_cast<double>(task.dims.at(dim_));
     if (knows_all(task)) return 1;
-    return std::min(1.0, static_cast<double>(rows_for(task, task.output_elements(), elements, 1)) / extent);
+    return std::min(1.0, static_cast<double>(known_rows(task, elements, 1)) / extent);
   }
 
  private:
-  /// Of few rows a part that misses none of the output's quarters is all of them.
+  /// One row may be the one that was computed: of few rows all are known, else at least four, where
+  /// so much is affordable.
   bool knows_all(const BoundTask& task) const {
-    return task.dims.at(dim_) < kFewRows && task.value_elements() <= kAffordableWhole;
+    return task.dims.at(dim_) < kFewRows && task.value_elements() <= kAffordableWhole &&
+           task.flops <= kAffordableFlops;
+  }
+  std::int64_t known_rows(const BoundTask& task, double elements, std::int64_t multiple) const {
+    const std::int64_t wanted = rows_for(task, task.output_elements(), elements, multiple);
+    const auto extent = static_cast<double>(task.dims.at(dim_));
+    const double affordable = kAffordableFlops * extent / std::max(1.0, task.flops);
+    const auto least = static_cast<std::int64_t>(std::min(4.0, affordable)) / multiple * multiple;
+    return std::max(wanted, least);
   }
   /// The number of elements of all values, or an equivalent amount of arithmetic.
   static double work(const BoundTask& task) { return task.flops / 8 + task.value_elements(); }

@@ -121,6 +121,13 @@ TEST(SlicedReference, OfFewRowsAllIsKnown) {
   EXPECT_EQ(reference->part_share(it->task, 40), 1.0);
 }
 
+TEST(SlicedReference, OfRowsThatTakeLongFourAreKnown) {
+  const auto it = large("gemm_square", {{"M", 16}, {"N", 8192}, {"K", 8192}});
+  ASSERT_GT(it->task.flops, 2e9);
+  const auto reference = make_sliced(reference_of(it->spec), it->spec);
+  EXPECT_EQ(reference->part_share(it->task, 40), 4.0 / 16);
+}
+
 TEST(SlicedReference, GivesAllOfATaskThatDoesNotFallApart) {
   const auto it = large("mse_loss", shipped("mse_loss").shapes.front().dims);
   const auto reference = make_sliced(reference_of(it->spec), it->spec);
