@@ -58,7 +58,7 @@ Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedMod
   LmActorOptions options{.tokens_at_once = recipe.tokens_at_once,
                          .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
                          .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
-                         .base_name = recipe.model,
+                         .base_name = name_on_card(recipe.model),
                          .judged_meanwhile = source.lane != nullptr};
   if (source.lane)
     options.take_turn = [lane = source.lane] {

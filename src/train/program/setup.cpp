@@ -69,6 +69,11 @@ Result<std::unique_ptr<Reducer>> reducer_of(const Placement& placement, const Li
   return std::unique_ptr<Reducer>(std::make_unique<LinkReducer>(links));
 }
 
+std::string name_on_card(const std::string& model) {
+  const std::filesystem::path path(model);
+  return path.extension() == ".gguf" ? path.stem().string() : model;
+}
+
 Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement) {
   if (source.model.starts_with(kRandom)) {
     LATHE_TRY(const ModelConfig config, lm::known_shape(source.model.substr(kRandom.size())));

@@ -20,7 +20,8 @@ namespace lathe::train {
 /// The options of `lathe-torch train`.
 struct TrainOptions {
   std::string recipe, model, data, held_out, out;
-  std::string table, gym, tasks, adapter;  ///< of reinforcement learning
+  std::string adapter;            ///< that is trained on
+  std::string table, gym, tasks;  ///< of reinforcement learning
   std::string device = "auto", precision;
   int threads = 0;
   int devices = 1, rank = 0;           ///< of the processes that share a run, and which this one is
@@ -54,6 +55,9 @@ struct OpenedModel {
   lm::Decoder decoder;
   TextCoding coding;
 };
+/// What an adapter's card says of its model: a folder, which peft can open, or a file's name alone,
+/// for where the file lay here says nothing elsewhere.
+std::string name_on_card(const std::string& model);
 Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptions& placement);
 
 }  // namespace lathe::train

@@ -70,7 +70,7 @@ Result<SftOutcome> train_in(const Team& team, const TrainOptions& options, const
              .train = data,
              .held_out = held_out ? &*held_out : nullptr,
              .folder = options.out,
-             .base_name = recipe.model,
+             .base_name = name_on_card(recipe.model),
              .resume = options.resume};
   Progress progress;
   if (team.is_first()) {
