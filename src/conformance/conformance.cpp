@@ -32,9 +32,9 @@ Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string
 }
 
 Result<ConformanceCase> read_case(const TomlTable& table) {
-  LATHE_CHECK_OK(
-      table.allow_only({"file", "task", "expect", "reason", "depth", "at_most", "over", "threads", "naive"},
-                       "a conformance case"));
+  LATHE_CHECK_OK(table.allow_only(
+      {"file", "task", "expect", "reason", "depth", "at_most", "over", "threads", "alone", "naive"},
+      "a conformance case"));
   ConformanceCase result;
   LATHE_TRY(result.file, table.required_text("file"));
   LATHE_TRY(result.task, table.required_text("task"));
@@ -50,6 +50,7 @@ Result<ConformanceCase> read_case(const TomlTable& table) {
   LATHE_TRY(result.over, table.text("over", ""));
   LATHE_TRY(const double threads, table.real("threads", 1));
   result.threads = static_cast<int>(threads);
+  LATHE_TRY(result.alone, table.flag("alone", false));
   LATHE_TRY(result.naive, table.choice("naive", {"accepted", "faster", "harmed", "any"}));
   return result;
 }
@@ -160,7 +161,8 @@ class Suite {
       if (!options_.only.empty() && !contains(options_.only, stem)) continue;
       Entry entry;
       entry.result.spec = spec;
-      entry.result.skipped = spec.threads > backend_.device().threads;
+      const int threads = backend_.device().threads;
+      entry.result.skipped = spec.threads > threads || (spec.alone && threads > 1);
       LATHE_TRY(std::string text, read_file(path_of(spec.file)));
       LATHE_TRY(entry.candidate, parse_candidate(std::move(text), spec.file));
       entries_.push_back(std::move(entry));

@@ -18,9 +18,10 @@ struct ConformanceCase {
   std::vector<Outcome> expect;
   std::vector<std::string> reasons;
   Depth depth = Depth::kVerify;
-  double at_most = 0;              ///< if positive, the largest speedup over the naive build
-  std::string over = {};           ///< if set, `at_most` is over this honest case of the same task
-  int threads = 1;                 ///< skipped on a backend with fewer
+  double at_most = 0;     ///< if positive, the largest speedup over the naive build
+  std::string over = {};  ///< if set, `at_most` is over this honest case of the same task
+  int threads = 1;        ///< skipped on a backend with fewer
+  bool alone = false;     ///< skipped on a backend with several: its threads would share what it keeps
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
 };
 
