@@ -2,9 +2,10 @@
 # kernels_on_gpu.sh BIN MODEL ADAPTER OUT: a language model that writes kernels already (ADAPTER) learns by reinforcement
 # which of them are right and fast, on one GPU. `lathe serve` judges on loopback between the model's turns. RUNS are the
 # trainings, NAME:SEED or NAME:SEED:RECIPE each; then EXAMS, by default their start and all of them, are examined on
-# compositions that none has seen. BIN holds lathe, lathe-lab, lathe-serve, their helpers and lathe-torch with its parts. WORK keeps tasks,
-# stores and runs, which go on where they were stopped (default: /tmp/lathe-rl); another model or adapter needs another.
-# OUT gets logs, seconds.txt, the runs' metrics and samples, adapters, and the exam's samples and table.
+# compositions that none has seen. BIN holds lathe, lathe-lab, lathe-serve, their helpers and lathe-torch with its
+# parts. WORK keeps tasks, stores and runs, which go on where they were stopped (default: /tmp/lathe-rl); another model
+# or adapter needs another. OUT gets logs, seconds.txt, the runs' metrics and samples, adapters, and the exam's samples
+# and table.
 set -eu
 
 [ $# -eq 4 ] || { sed -n 's/^# \(kernels_on_gpu.sh [A-Z ]*\):.*/usage: \1/p' "$0" >&2; exit 2; }

@@ -2,8 +2,9 @@
 # kernels_on_gpu.sh BIN MODEL OUT draft|train|exam...: a language model learns to write kernels on one GPU. `draft` makes
 # the examples, `train` an adapter, `exam` compares it with the model before, memory and the catalogue, on compositions
 # that the examples do not have and on their tasks with other extents. BIN holds lathe, lathe-lab, their helpers and
-# lathe-torch with its parts. WORK keeps what the steps leave for each other (default: /tmp/lathe-sft). OUT gets logs,
-# the adapter, samples and tables.
+# lathe-torch with its parts. RECIPE trains (default: recipes/sft/kernels.toml), with TRAIN_OPTIONS besides; VARIED
+# kernels of each task are drafted beside the first. WORK keeps what the steps leave for each other (default:
+# /tmp/lathe-sft). OUT gets logs, the adapter, samples and tables.
 set -eu
 
 [ $# -ge 4 ] || { sed -n 's/^# \(kernels_on_gpu.sh [A-Z]* [^:]*\):.*/usage: \1/p' "$0" >&2; exit 2; }

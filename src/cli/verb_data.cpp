@@ -363,9 +363,11 @@ void add_data(CLI::App& app, Run& run) {
   drafts->add_option("--seed", options->drafts.seed, "The first task's seed, as of data make")
       ->check(any_seed())
       ->capture_default_str();
-  drafts->add_option("--like", options->like,
-                     "Write for another device: the device.json that this verb wrote where that is");
   add_device(*drafts, options->common);
+  drafts
+      ->add_option("--like", options->like,
+                   "Write for another device: the device.json that this verb wrote where that is")
+      ->excludes("--device");
   on_run(*drafts, run, options, draft);
 
   CLI::App* exams = verb->add_subcommand(

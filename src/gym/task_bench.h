@@ -88,6 +88,8 @@ class TaskBench {
   Status measure_naive(const Scope& scope, const BuiltCandidate& naive);
   Status measure_naive_timing(const Scope& scope, const BuiltCandidate& naive, std::size_t shape);
   Status make_timing_data(const Scope& scope, std::size_t shape, int trials);
+  /// From shapes_ to timed_shapes_, where they can be replaced.
+  void hand_over_timing_data();
   Status tie_all(const Scope& scope, const std::vector<BuiltBaseline>& baselines);
   /// Verifies a baseline and ties it to the naive build at every scored shape.
   Finding verify_and_tie(const Scope& scope, const BuiltBaseline& baseline, std::vector<Anchor>& tied) const;
@@ -150,7 +152,7 @@ class TaskBench {
   std::unique_ptr<Reference> reference_;
   Candidate naive_;
   std::vector<BenchShape> shapes_;                         ///< scored, then hidden
-  std::vector<std::unique_ptr<TimedShape>> timed_shapes_;  ///< scored; none while the task is prepared
+  std::vector<std::unique_ptr<TimedShape>> timed_shapes_;  ///< scored, with their timing data
   std::vector<std::vector<Anchor>> anchors_;               ///< [scored shape]; the naive build comes first
   TaskBaselines baselines_;
   mutable StandIns stand_ins_;

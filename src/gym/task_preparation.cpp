@@ -47,15 +47,9 @@ Result<std::unique_ptr<TaskBench>> TaskBench::create(std::shared_ptr<const TaskS
                                             static_cast<int>(usable_processors().size()), *available));
   LATHE_CHECK_OK(stage("data and builds", [&] { return bench->make_data_and_build(scope, baselines); }));
   LATHE_CHECK_OK(stage("naive", [&] { return bench->measure_naive(scope, baselines.front().built); }));
+  bench->hand_over_timing_data();
   LATHE_CHECK_OK(stage("ties", [&] { return bench->tie_all(scope, baselines); }));
   bench->summarise_baselines();
-  for (std::size_t s = 0; s < bench->spec_->shapes.size(); ++s) {
-    BenchShape& shape = bench->shapes_[s];
-    bench->timed_shapes_.push_back(std::make_unique<TimedShape>());
-    bench->timed_shapes_.back()->drawn = std::make_shared<BenchShape>(shape);
-    shape.timing.reset();
-    shape.timing_rms.clear();
-  }
   events.on_event(prepared);
   return bench;
 }
@@ -154,6 +148,16 @@ Status TaskBench::measure_naive_timing(const Scope& scope, const BuiltCandidate&
   return Ok{};
 }
 
+void TaskBench::hand_over_timing_data() {
+  for (std::size_t s = 0; s < spec_->shapes.size(); ++s) {
+    BenchShape& shape = shapes_[s];
+    timed_shapes_.push_back(std::make_unique<TimedShape>());
+    timed_shapes_.back()->drawn = std::make_shared<BenchShape>(shape);
+    shape.timing.reset();
+    shape.timing_rms.clear();
+  }
+}
+
 void TaskBench::build_all(const Scope& scope, std::vector<BuiltBaseline>& baselines) const {
   (void)for_each_index(static_cast<int>(baselines.size()), [&](int i) -> Status {
     BuiltBaseline& one = baselines[static_cast<std::size_t>(i)];
@@ -186,10 +190,9 @@ Finding TaskBench::tie(const Scope& scope, const BuiltBaseline& baseline, std::v
   std::vector<Finding> findings(anchors_.size());
   (void)for_each_index(static_cast<int>(anchors_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
-    const auto drawn = timed_shapes_.empty() ? nullptr : timed_shape(s);
-    TiedAnchor one =
-        ShapeTimer(site(scope, drawn ? *drawn : shapes_[s]), anchors_[s], secret.derive("tie", s))
-            .tie(baseline.name, baseline.peer, built.candidate, built.artifacts[s]);
+    const auto shape = timed_shape(s);
+    TiedAnchor one = ShapeTimer(site(scope, *shape), anchors_[s], secret.derive("tie", s))
+                         .tie(baseline.name, baseline.peer, built.candidate, built.artifacts[s]);
     findings[s] = std::move(one.finding);
     tied[s] = std::move(one.anchor);
     return Ok{};

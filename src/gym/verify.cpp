@@ -77,9 +77,9 @@ std::vector<std::vector<int>> draw_blocks(const BenchShape& shape, const Seed& s
   std::iota(all.begin(), all.end(), 0);
   rng.shuffle(all);
   if (all.size() == 1) return {all};
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, all.size() / 2));
-  std::vector<std::vector<int>> blocks = {{all.front()}, {middle, all.end()}};
-  if (middle - all.begin() > 1) blocks.insert(blocks.begin() + 1, {all.begin() + 1, middle});
+  const auto second = all.begin() + 1, middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::vector<std::vector<int>> blocks = {{all.front()}, {second, middle}, {middle, all.end()}};
+  std::erase_if(blocks, [](const auto& block) { return block.empty(); });
   rng.shuffle(all);
   blocks.push_back(std::move(all));
   return blocks;
