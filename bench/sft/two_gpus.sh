@@ -38,7 +38,7 @@ rows = $rows
 rows_at_once = $((rows / 4))
 steps = $steps
 [optimizer]
-learning_rate = 1e-3
+learning_rate = 3e-4
 [output]
 checkpoint_every = 0
 RECIPE

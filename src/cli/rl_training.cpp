@@ -62,7 +62,7 @@ Result<int> train(const RlOptions& options) {
   LATHE_TRY(rl::RlRecipe recipe, rl::parse_rl_recipe(recipe_text, options.recipe));
   if (options.steps > 0) recipe.steps = options.steps;
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
-  recipe.digest = digest_of(fmt::format("{}\n{} {}", recipe_text, recipe.steps, recipe.seed));
+  recipe.digest = digest_of(fmt::format("{}\n{}", recipe_text, recipe.seed));
   LATHE_TRY(const std::string table_text, read_file(options.table, kMostTableBytes));
   const auto table = rl::parse_table(table_text);
   if (!table.ok()) return invalid(options.table + ": " + table.error().message, table.error().hint);
@@ -95,8 +95,8 @@ Result<int> train(const RlOptions& options) {
       {.hidden = static_cast<int>(recipe.hidden), .rollout_bits = static_cast<int>(recipe.rollout_bits)});
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, actor, gym));
   if (outcome.cancelled) {
-    print_error("lathe: stopped after step {} of {}; go on with --resume\n", outcome.steps_done,
-                recipe.steps);
+    print_error("lathe: stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the result\n",
+                outcome.steps_done, recipe.steps);
     return static_cast<int>(kInterrupted);
   }
   if (!held_out.empty())

@@ -425,6 +425,10 @@ class Loop {
       smoother_.restore(state.at("rewards").get<std::deque<double>>());
       exemplars_.restore(state.at("exemplars"));
       steps_done_ = json_integer<std::int64_t>(state.at("steps_done"));
+      if (steps_done_ > recipe_.steps)
+        return invalid(fmt::format("{}: {} steps are done, and {} are asked for", checkpoint(), steps_done_,
+                                   recipe_.steps),
+                       fmt::format("ask for at least {}, or begin in a new folder", steps_done_));
       metrics_bytes = json_integer<std::int64_t>(state.at("metrics_bytes"));
       samples_bytes = json_integer<std::int64_t>(state.at("samples_bytes"));
     } catch (const json::exception& error) {

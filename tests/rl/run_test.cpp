@@ -130,6 +130,28 @@ TEST(RunRl, RefusesToGoOnWithAnotherRecipe) {
   EXPECT_THAT(ended.error().message, HasSubstr("recipe"));
 }
 
+TEST(RunRl, AStoppedRunEndsWhereItIsOrGoesFurtherThanPlanned) {
+  const ScheduleTable table = made_up_table(4);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 9;
+  const std::string whole = folder("whole"), parts = folder("parts");
+  const Outcome once = run(recipe, table, whole);
+  recipe.steps = 12;
+  run(recipe, table, parts, false, CancelToken(), 5);
+  recipe.steps = 5;
+  EXPECT_THAT(run(recipe, table, parts, true).steps, SizeIs(0));
+  EXPECT_TRUE(std::filesystem::exists(parts + "/weights.json"));
+  recipe.steps = 9;
+  EXPECT_EQ(run(recipe, table, parts, true).weights, once.weights);
+
+  recipe.steps = 4;
+  TableGym gym(table);
+  ChoiceActor actor(table, Seed::from_number(recipe.seed).derive("weights"), {.hidden = 8});
+  const auto ended = run_rl({.recipe = recipe, .tasks = {0}, .folder = parts, .resume = true}, actor, gym);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_THAT(ended.error().to_string(), HasSubstr("9 steps are done, and 4 are asked for"));
+}
+
 TEST(RunRl, ItsOwnWeightsHaveNoMismatchAndRoundedOnesDo) {
   const ScheduleTable table = made_up_table(4);
   RlRecipe recipe = recipe_of();

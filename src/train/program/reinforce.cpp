@@ -81,11 +81,11 @@ std::shared_ptr<DeviceLane> lane_of(const Placement& placement) {
   return nullptr;
 }
 
-/// What, beside the recipe's text, decides the weights that come out.
+/// What, beside the number of steps, decides the weights after each.
 Result<Digest> digest_of_run(const LmRecipe& recipe, const std::string& recipe_text,
                              const Placement& placement) {
   Hasher hasher;
-  hasher.add(recipe_text).add(recipe.rl.steps).add(static_cast<std::int64_t>(recipe.rl.seed));
+  hasher.add(recipe_text).add(static_cast<std::int64_t>(recipe.rl.seed));
   hasher.add(recipe.model).add(name_of(placement.decoder.precision));
   hasher.add(placement.decoder.device.str()).add(static_cast<std::int64_t>(at::get_num_threads()));
   std::error_code ignored;
@@ -179,7 +179,8 @@ void tell_beginning(const rl::RlRun& run, const std::string& more, LmActor& acto
 /// The exit code of a run that was stopped; nullopt: it is done.
 std::optional<int> stopped(const rl::RlOutcome& outcome, std::int64_t steps) {
   if (!outcome.cancelled) return std::nullopt;
-  cli::print_error("stopped after step {} of {}; go on with --resume\n", outcome.steps_done, steps);
+  cli::print_error("stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the result\n",
+                   outcome.steps_done, steps);
   return static_cast<int>(cli::kInterrupted);
 }
 
