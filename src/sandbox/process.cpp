@@ -1,6 +1,7 @@
 #include "sandbox/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -32,7 +33,19 @@ Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std
     error.hint = "build or install Lathe whole: its helper programs stand beside it";
     return error;
   }
-  return HelperProcess(*std::move(process), Channel(UniqueFd(ends.first.release()), std::move(errors)));
+  return HelperProcess(program, *std::move(process),
+                       Channel(UniqueFd(ends.first.release()), std::move(errors)));
+}
+
+Result<Frame> HelperProcess::first_frame(int timeout_ms) {
+  constexpr double kSecondsToEnd = 2;  // of a process whose channel is closed already
+  auto frame = channel_.receive(timeout_ms);
+  if (frame.ok() || frame.error().code != ErrorCode::kIo || !frame.error().hint.empty()) return frame;
+  const auto ended = process_.wait(kSecondsToEnd);
+  if (!ended.ok()) return frame;
+  return Error{ErrorCode::kIo,
+               fmt::format("{} ended before it could answer: {}",
+                           std::filesystem::path(program_).filename().string(), ended->to_string())};
 }
 
 Result<std::string> sibling_program(const std::string& name) {

@@ -22,6 +22,8 @@ class HelperProcess {
   static Result<HelperProcess> spawn(const std::string& program, const std::vector<std::string>& args,
                                      const std::vector<std::string>& environment = {});
   const Channel& channel() const { return channel_; }
+  /// Its first frame. The error of one that ended instead says how.
+  Result<Frame> first_frame(int timeout_ms);
   pid_t pid() const { return process_.pid(); }
   void kill() { process_.kill(); }
   /// Sends SIGKILL without waiting; has_ended() tells when the process is gone.
@@ -29,8 +31,9 @@ class HelperProcess {
   bool has_ended() { return process_.has_ended(); }
 
  private:
-  HelperProcess(Process process, Channel channel)
-      : process_(std::move(process)), channel_(std::move(channel)) {}
+  HelperProcess(std::string program, Process process, Channel channel)
+      : program_(std::move(program)), process_(std::move(process)), channel_(std::move(channel)) {}
+  std::string program_;
   Process process_;
   Channel channel_;
 };

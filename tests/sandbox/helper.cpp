@@ -2,6 +2,7 @@
 // helper.
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   }
   const auto question = channel.receive(5000);
   if (!question.ok()) return 1;
+  if (question->bytes == "crash") ::raise(SIGSEGV);
   std::string answer;
   if (question->bytes == "complain")
     if (!channel.send("ready").ok() || ::write(2, "too late", 8) < 0) return 1;

@@ -57,6 +57,16 @@ TEST(HelperProcess, AKillThatNobodyWaitsForIsReapedLater) {
   EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), -1) << "reaped";
 }
 
+TEST(HelperProcess, OneThatEndsWithoutAWordIsNamedWithHowItEnded) {
+  auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {});
+  ASSERT_TRUE(helper.ok());
+  ASSERT_TRUE(helper->channel().send("crash").ok());
+  const auto frame = helper->first_frame(5000);
+  ASSERT_FALSE(frame.ok());
+  EXPECT_EQ(frame.error().message,
+            "sandbox_test_helper ended before it could answer: killed by Segmentation fault");
+}
+
 TEST(HelperProcess, AMissingProgramIsNamed) {
   const auto helper = HelperProcess::spawn("/no/such/program", {});
   ASSERT_FALSE(helper.ok());

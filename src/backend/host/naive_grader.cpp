@@ -56,7 +56,7 @@ class HostNaiveGrader final : public NaiveGrader {
   static Result<HelperProcess> start_python(const ZygoteOptions& options, const std::string& work) {
     LATHE_TRY(HelperProcess process,
               HelperProcess::spawn(options.runner_program, runner_arguments(options, work)));
-    LATHE_TRY(const Frame hello, process.channel().receive(kStartMs));
+    LATHE_TRY(const Frame hello, process.first_frame(kStartMs));
     if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
     return process;
   }

@@ -59,7 +59,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
   LATHE_TRY(HelperProcess process,
             HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path()),
                                  options.environment));
-  const auto hello = process.channel().receive(kStartMs);
+  const auto hello = process.first_frame(kStartMs);
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
                  "run lathe doctor --device host:cpu"};

@@ -119,7 +119,7 @@ std::shared_ptr<KeeperClient::Connection> KeeperClient::connection() const {
 Result<std::shared_ptr<KeeperClient::Connection>> KeeperClient::connect() {
   LATHE_TRY(HelperProcess process, HelperProcess::spawn(options_.program, {"keep"}, options_.environment));
   auto made = std::make_shared<Connection>(std::move(process));
-  LATHE_TRY(const Frame frame, made->process.channel().receive(kStartTimeoutMs));
+  LATHE_TRY(const Frame frame, made->process.first_frame(kStartTimeoutMs));
   LATHE_TRY(DeviceFacts facts, decode_device_facts(frame.bytes));
   if (!facts.error.empty()) return Error{ErrorCode::kUnavailable, facts.error};
   if (!connection_)

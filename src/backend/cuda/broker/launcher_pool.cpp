@@ -1,5 +1,8 @@
 #include "backend/cuda/broker/launcher_pool.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "backend/cuda/wire/protocol.h"
@@ -9,17 +12,25 @@ namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
 constexpr std::size_t kMostSpareLaunchers = 6;
-// A quarter of the device's memory is for contexts that are kept.
-constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48;
+// A quarter of the device's memory is for contexts that are kept; and a host's driver makes some 200 contexts, those of
+// all its GPUs together, before it makes none.
+constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48, kMostUsedOfHost = 96;
 constexpr std::int64_t kBytesOfContext = 640 << 20;
 constexpr std::int64_t kShareForContexts = 4;
 
-std::size_t launchers_worth_keeping(const DeviceFacts& facts) {
-  const auto fitting = static_cast<std::size_t>(facts.memory_bytes / kShareForContexts / kBytesOfContext);
-  return std::clamp(fitting, kLeastUsedLaunchers, kMostUsedLaunchers);
+/// Whoever may use them.
+std::size_t gpus_of_host() {
+  std::size_t count = 0;
+  while (::access(fmt::format("/dev/nvidia{}", count).c_str(), F_OK) == 0) ++count;
+  return std::max<std::size_t>(1, count);
 }
 
 }  // namespace
+
+std::size_t launchers_worth_keeping(std::int64_t memory_bytes, std::size_t gpus) {
+  const auto fitting = static_cast<std::size_t>(memory_bytes / kShareForContexts / kBytesOfContext);
+  return std::clamp(std::min(fitting, kMostUsedOfHost / gpus), kLeastUsedLaunchers, kMostUsedLaunchers);
+}
 
 SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> args,
                                std::vector<std::string> environment,
@@ -29,7 +40,7 @@ SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> arg
       environment_(std::move(environment)),
       keeper_(std::move(keeper)),
       most_spares_(kMostSpareLaunchers),
-      most_used_(launchers_worth_keeping(keeper_->facts())) {}
+      most_used_(launchers_worth_keeping(keeper_->facts().memory_bytes, gpus_of_host())) {}
 
 Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));

@@ -60,6 +60,9 @@ class LauncherPool {
   virtual void end_idle() = 0;
 };
 
+/// How many processes to keep that candidates have used, on one of a host's `gpus`.
+std::size_t launchers_worth_keeping(std::int64_t memory_bytes, std::size_t gpus);
+
 /// Spare launchers, whose contexts are made and warmed while others work, and those that candidates
 /// have used.
 class SpareLaunchers final : public LauncherPool {

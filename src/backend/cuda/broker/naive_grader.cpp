@@ -82,7 +82,7 @@ class CudaNaiveGrader final : public NaiveGrader {
     }
     HelperProcess process = std::move(waiting_.front());
     waiting_.erase(waiting_.begin());
-    LATHE_TRY(const Frame ready, process.channel().receive(kGraderStartTimeoutMs));
+    LATHE_TRY(const Frame ready, process.first_frame(kGraderStartTimeoutMs));
     if (ready.bytes != kNaiveReady) return Error{ErrorCode::kUnavailable, "the naive grader did not start"};
     return process;
   }

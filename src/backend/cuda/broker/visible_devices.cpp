@@ -73,8 +73,8 @@ Result<std::vector<ListedDevice>> list_visible(const CudaBackendOptions& options
   std::vector<std::string> environment;
   if (variables.visible) environment.push_back(setting(kVisible, variables.visible));
   if (variables.order) environment.push_back(setting(kOrder, variables.order));
-  LATHE_TRY(const HelperProcess lister, HelperProcess::spawn(program, {"list"}, environment));
-  LATHE_TRY(const Frame frame, lister.channel().receive(kListTimeoutMs));
+  LATHE_TRY(HelperProcess lister, HelperProcess::spawn(program, {"list"}, environment));
+  LATHE_TRY(const Frame frame, lister.first_frame(kListTimeoutMs));
   LATHE_TRY(DeviceList list, decode_device_list(frame.bytes));
   if (!list.error.empty()) return Error{ErrorCode::kUnavailable, list.error};
   return std::move(list.devices);

@@ -23,7 +23,7 @@ class WindowProcess {
     LATHE_TRY(HelperProcess process,
               HelperProcess::spawn(options.runner_program, {"window"}, options.device_environment));
     auto made = std::make_shared<WindowProcess>(std::move(process));
-    LATHE_TRY(const Frame hello, made->process_.channel().receive(kStartMs));
+    LATHE_TRY(const Frame hello, made->process_.first_frame(kStartMs));
     LATHE_TRY(made->device_, decode_window_device(hello.bytes));
     if (!made->device_.facts.error.empty()) return Error{ErrorCode::kUnavailable, made->device_.facts.error};
     return made;
