@@ -95,8 +95,10 @@ Result<int> train(const RlOptions& options) {
       {.hidden = static_cast<int>(recipe.hidden), .rollout_bits = static_cast<int>(recipe.rollout_bits)});
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, actor, gym));
   if (outcome.cancelled) {
-    print_error("lathe: stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the result\n",
-                outcome.steps_done, recipe.steps);
+    print_error(
+        "lathe: stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the "
+        "result\n",
+        outcome.steps_done, recipe.steps);
     return static_cast<int>(kInterrupted);
   }
   if (!held_out.empty())

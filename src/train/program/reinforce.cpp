@@ -179,8 +179,9 @@ void tell_beginning(const rl::RlRun& run, const std::string& more, LmActor& acto
 /// The exit code of a run that was stopped; nullopt: it is done.
 std::optional<int> stopped(const rl::RlOutcome& outcome, std::int64_t steps) {
   if (!outcome.cancelled) return std::nullopt;
-  cli::print_error("stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the result\n",
-                   outcome.steps_done, steps);
+  cli::print_error(
+      "stopped after step {0} of {1}; go on with --resume, or let --resume --steps {0} write the result\n",
+      outcome.steps_done, steps);
   return static_cast<int>(cli::kInterrupted);
 }
 

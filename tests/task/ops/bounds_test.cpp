@@ -164,6 +164,10 @@ TEST(SumFactor, CountsEveryTermUntilASumIsToBeSplit) {
   EXPECT_EQ(ops::sum_factor(numerics, 4096), 4096);
   EXPECT_EQ(ops::sum_factor(numerics, 100000), 4096);
   EXPECT_EQ(ops::sum_factor(numerics, 1e6), 5000);
+
+  EXPECT_EQ(ops::products_factor(numerics, 0), 0) << "nothing is summed, so zero is exact";
+  EXPECT_EQ(ops::products_factor(numerics, 1), 12);
+  EXPECT_EQ(ops::products_factor(numerics, 1000), 1000);
 }
 
 /// Rounding 1.0001 into a sum near 1000 loses nearly half a unit in the last place every time.

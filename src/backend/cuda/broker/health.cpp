@@ -48,9 +48,8 @@ void add_devices(const CudaBackendOptions& options, const DeviceFacts& chosen, s
 
 /// Asks a confined launcher what it is able to do.
 Result<ProfileAnswer> ask_launcher(const CudaBackendOptions& options) {
-  LATHE_TRY(
-      HelperProcess launcher,
-      HelperProcess::spawn(options.runner_program, launcher_arguments(options), options.device_environment));
+  LATHE_TRY(HelperProcess launcher, HelperProcess::spawn(options.runner_program, launcher_arguments(options),
+                                                         options.device_environment));
   LATHE_CHECK_OK(launcher.channel().send(encode(ProfileJob{})));
   LATHE_TRY(const Frame frame, launcher.first_frame(kProbeTimeoutMs));
   return decode_profile_answer(frame.bytes);

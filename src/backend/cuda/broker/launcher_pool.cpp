@@ -12,8 +12,8 @@ namespace {
 
 // A context is made in a tenth of a second, one after the other: as many as lanes may want at once.
 constexpr std::size_t kMostSpareLaunchers = 6;
-// A quarter of the device's memory is for contexts that are kept; and a host's driver makes some 200 contexts, those of
-// all its GPUs together, before it makes none.
+// A quarter of the device's memory is for contexts that are kept; and a host's driver makes some
+// 200 contexts, those of all its GPUs together, before it makes none.
 constexpr std::size_t kLeastUsedLaunchers = 8, kMostUsedLaunchers = 48, kMostUsedOfHost = 96;
 constexpr std::int64_t kBytesOfContext = 640 << 20;
 constexpr std::int64_t kShareForContexts = 4;

@@ -56,7 +56,7 @@ void evaluate_bilinear(const Value& a, const Value& b, double terms, const Numer
     scale_by_sums(partial, numerics, out.err);
     out.terms = static_cast<double>(std::ranges::max(partial));
   }
-  const double factor = numerics.sparse_sums ? 0 : sum_factor(numerics, terms) * u;
+  const double factor = numerics.sparse_sums ? 0 : products_factor(numerics, terms) * u;
   if (factor > 0 || !b.err.empty()) {
     add_product(magnitudes(a, 1, true, scale_a), magnitudes(b, factor, true, scale_b));
   }

@@ -46,6 +46,13 @@ inline double sum_factor(const Numerics& numerics, double terms) {
   return std::max(std::min(terms, kSerialTerms), numerics.lambda * std::sqrt(terms));
 }
 
+/// The same of a sum of products, whose factors may be numbers of 11 bits and what is left of them,
+/// of which the product of what is left is left out: each of the three is off by up to 4 u.
+inline constexpr double kSplitProduct = 12;
+inline double products_factor(const Numerics& numerics, double terms) {
+  return terms > 0 ? std::max(sum_factor(numerics, terms), kSplitProduct) : 0;
+}
+
 /// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
 inline double sum_error(const Numerics& numerics, double terms, double magnitude) {
   if (numerics.unit_roundoff == 0) return 0;
