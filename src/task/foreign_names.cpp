@@ -22,6 +22,8 @@ constexpr std::string_view kNative = "no op does this; write the reference in C+
 
 constexpr std::array kOps = std::to_array<Hint>({
     {" index_select take take_rows lookup ", "write gather(x, index, axis = ...), PyTorch's index_select"},
+    {" take_along_dim take_along_axis gather_along gather_elements gatherelements ",
+     "write take_along(x, index, axis = ...)"},
     {" embedding_lookup ", "write embedding(table, index)"},
     {" view resize unflatten squeeze unsqueeze expand_dims ravel ",
      "write reshape(x, shape = [...]) or flatten"},

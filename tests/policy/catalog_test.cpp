@@ -303,6 +303,15 @@ TEST(Catalog, RowsShorterThanAVector) {
   add(line + index("m * n"), "y = gather(x, i)");
   add(line + index("m * n", ", dtype = \"int64\""), "y = gather(x, i)");
   add(rows + index("m"), "y = gather(x, i, axis = 1)");
+  const auto along = [](const std::string& shape, const std::string& limit, const std::string& more = "") {
+    return ", { name = \"i\", shape = [" + shape +
+           "], role = \"index\", gen = { kind = \"index\", limit = \"" + limit + "\" }" + more + " }";
+  };
+  add(x + along("\"m\", 5", "n"), "y = take_along(x, i)");
+  add(x + along("5, \"n\"", "m", ", dtype = \"int64\""), "y = take_along(x, i, axis = 0)");
+  add(rows + along("9, \"n\", \"n\"", "m"), "h = take_along(x, i, axis = 1)\ny = relu(h)");
+  add(line + along("\"m\"", "m * n"), "y = take_along(x, i)");
+  add(x, "i = argmax(x, axis = 1, keepdims = true)\ny = take_along(x, i)");
   check_tasks(tasks, 2, 4);
 }
 

@@ -32,6 +32,7 @@ TEST(ForeignNames, AreHintedByMeaning) {
 TEST(ForeignNames, AreNoneOfTheLanguageAndLeadToIt) {
   const std::regex call("write ([a-z_0-9]+)");
   for (const char* name : {"index_select",
+                           "take_along_dim",
                            "view",
                            "permute",
                            "cat",

@@ -53,6 +53,14 @@ inline void gather_elements(float* to, const float* from, const Index* at, int64
   for (int64_t j = 0; j < count; ++j) to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
 }
 
+/// to[j] = from[at[j] * stride + j * step]; NaN where at[j] lies outside [0, extent).
+template <class Index>
+inline void take_elements(float* to, const float* from, const Index* at, int64_t count, int64_t extent,
+                          int64_t stride, int64_t step) {
+  for (int64_t j = 0; j < count; ++j)
+    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : __builtin_nanf("");
+}
+
 /// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in
 /// [0, extent).
 inline maskv inside(int64_t at, int64_t stride, int64_t extent) {

@@ -61,6 +61,7 @@ constexpr std::array kEmitters = {
     Entry{"sort", emit_sort},
     Entry{"std", emit_variance},
     Entry{"sum", emit_reduction},
+    Entry{"take_along", emit_take_along},
     Entry{"transpose", emit_transpose},
     Entry{"tril", emit_triangle},
     Entry{"triu", emit_triangle},

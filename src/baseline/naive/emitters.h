@@ -33,6 +33,7 @@ LoopNest emit_gather(const Site& site);
 LoopNest emit_pad(const Site& site);
 LoopNest emit_same_elements(const Site& site);
 LoopNest emit_slice(const Site& site);
+LoopNest emit_take_along(const Site& site);
 LoopNest emit_transpose(const Site& site);
 
 LoopNest emit_loss(const Site& site);

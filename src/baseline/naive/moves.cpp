@@ -102,6 +102,14 @@ LoopNest emit_slice(const Site& site) {
   });
 }
 
+LoopNest emit_take_along(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  return for_each_element(site.out, [&](Indices indices) {
+    indices[axis] = element(site.in[1], indices);
+    return element(site.in[0], indices);
+  });
+}
+
 LoopNest emit_transpose(const Site& site) {
   const auto rank = static_cast<std::size_t>(site.out.rank());
   std::vector<std::int64_t> perm;

@@ -214,10 +214,8 @@ class Attention final : public NamedOp {
 
  private:
   static Status check_last(const InferContext& context) {
-    const SymbolicType& last = context.in[3];
     const std::vector<Expr>& q = context.in[0].shape;
-    if (last.dtype != DType::kI32 && last.dtype != DType::kI64)
-      return invalid("input 4 must be int32 or int64, got " + describe(last));
+    LATHE_CHECK_OK(check_index(context, 3));
     if (q.size() < 4)
       return invalid("input 4 needs axes before the heads of input 1, got " + describe(context.in[0]));
     return check_shape(context, 3, {q.begin(), q.end() - 3}, "the axes before the heads of input 1");

@@ -13,11 +13,8 @@ class CrossEntropy final : public NamedOp {
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     const SymbolicType& logits = context.in[0];
-    const DType index = context.in[1].dtype;
     if (!info(logits.dtype).is_float) return invalid("needs floating-point logits, got " + describe(logits));
-    if (index != DType::kI32 && index != DType::kI64) {
-      return invalid("input 2 must be int32 or int64, got " + describe(context.in[1]));
-    }
+    LATHE_CHECK_OK(check_index(context, 1));
     const double share = context.attrs.real("label_smoothing", 0);
     if (!(share >= 0 && share <= 1)) return invalid("attribute 'label_smoothing' must be from 0 to 1");
     LATHE_CHECK_OK(check_rank(context, 0, 2));

@@ -43,6 +43,7 @@ void add_slicing(OpList& list);
 void add_softmax(OpList& list);
 void add_sort(OpList& list);
 void add_steps(OpList& list);
+void add_take_along(OpList& list);
 void add_unary_math(OpList& list);
 void add_where(OpList& list);
 

@@ -16,9 +16,7 @@ class Gather final : public MoveOp {
   Result<SymbolicType> infer(const InferContext& context) const override {
     const SymbolicType& x = context.in[0];
     const SymbolicType& index = context.in[1];
-    if (index.dtype != DType::kI32 && index.dtype != DType::kI64) {
-      return invalid("input 2 must be int32 or int64, got " + describe(index));
-    }
+    LATHE_CHECK_OK(check_index(context, 1));
     LATHE_TRY(const std::size_t axis, axis_attr(context.attrs, 0, x.shape.size()));
     const auto middle = x.shape.begin() + static_cast<std::ptrdiff_t>(axis);
     SymbolicType result{x.dtype, {x.shape.begin(), middle}};

@@ -41,6 +41,7 @@ const ops::OpList& registry() {
     ops::add_softmax(ops);
     ops::add_sort(ops);
     ops::add_steps(ops);
+    ops::add_take_along(ops);
     ops::add_unary_math(ops);
     ops::add_where(ops);
     std::ranges::sort(ops, {}, [](const auto& op) { return op->name(); });

@@ -378,6 +378,17 @@ TEST(Gather, AnIndexOutsideTheAxisIsNotANumber) {
   EXPECT_TRUE(std::isnan(out.data[2]));
 }
 
+TEST(TakeAlong, AnIndexOutsideTheAxisIsNotANumber) {
+  OpCase op_case;
+  op_case.op = "take_along";
+  op_case.in = {{1, 2}, {1, 3}};
+  op_case.draws = {Draw{}, Draw{.index_limit = 2}};
+  const Value out = evaluate(op_case, {Value{{1, 2}, {5, 6}, {}}, Value{{1, 3}, {1, 2, -1}, {}}}, Numerics{});
+  EXPECT_EQ(out.data[0], 6);
+  EXPECT_TRUE(std::isnan(out.data[1]));
+  EXPECT_TRUE(std::isnan(out.data[2]));
+}
+
 OpCase running_product(std::int64_t length) {
   OpCase result;
   result.op = "cumprod";

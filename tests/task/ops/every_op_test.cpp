@@ -116,6 +116,8 @@ TEST(Needs, OfSitesAtWhichInputsDoNotMatter) {
       {"argmax", {{5, 1}}, attrs({{"axis", 1}})},
       {"cross_entropy", {{4, 1}, {4}}, {}, {Draw{}, Draw{.index_limit = 1}}},
       {"gather", {{1, 4}, {3}}, {}, {Draw{}, Draw{.index_limit = 1}}},
+      {"take_along", {{4, 1}, {4, 3}}, {}, {Draw{}, Draw{.index_limit = 1}}},
+      {"take_along", {{1, 5}, {1, 9}}, {}, {Draw{}, Draw{.index_limit = 5}}},
       {"attention", {{3, 4}, {1, 4}, {1, 2}}, {}},
       {"attention", {{5, 4}, {3, 4}, {3, 2}}, attrs({{"causal", true}})},
       {"attention", {{3, 4}, {5, 4}, {5, 2}}, attrs({{"causal", true}})},

@@ -36,6 +36,25 @@ OpCase gather(std::string op, Attrs given, bool middle) {
   return result;
 }
 
+/// Of x [5, 6, 4], along the middle axis or along the last.
+OpCase take_along(bool middle) {
+  const std::int64_t extent = middle ? 6 : 4;
+  OpCase result = make_case("take_along", {{5, 6, 4}, middle ? Shape{5, 3, 4} : Shape{5, 6, 7}},
+                            middle ? attrs({{"axis", 1}}) : Attrs{}, [middle](const auto& in, Summer&) {
+                              auto out = in[0].data;
+                              out.clear();
+                              for (std::int64_t a = 0; a < in[1].extent(0); ++a)
+                                for (std::int64_t b = 0; b < in[1].extent(1); ++b)
+                                  for (std::int64_t c = 0; c < in[1].extent(2); ++c) {
+                                    const auto at = static_cast<std::int64_t>(in[1].at(a, b, c));
+                                    out.push_back(middle ? in[0].at(a, at, c) : in[0].at(a, b, at));
+                                  }
+                              return out;
+                            });
+  result.draws = {Draw{}, Draw{.index_limit = extent}};
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> move_cases() {
@@ -63,6 +82,8 @@ std::vector<OpCase> move_cases() {
       gather("gather", attrs({{"axis", 1}}), true),
       gather("gather", {}, false),
       gather("embedding", {}, false),
+      take_along(true),
+      take_along(false),
   };
   cases.push_back(make_case("concat", {{3, 2, 4}, {3, 5, 4}, {3, 1, 4}}, attrs({{"axis", 1}}),
                             [](const auto& in, Summer&) {

@@ -47,6 +47,8 @@ TEST(ShapeRules, StaySymbolic) {
   EXPECT_EQ(inferred("sum", {}, {{"M", "N"}}), "");
   EXPECT_EQ(inferred("diag", {}, {{"N"}}), "N, N");
   EXPECT_EQ(inferred("gather", {}, {{"M", "N"}, {"4"}}, DType::kI32), "4, N");
+  EXPECT_EQ(inferred("take_along", {}, {{"M", "N"}, {"M", "4"}}, DType::kI32), "M, 4");
+  EXPECT_EQ(inferred("take_along", attrs({{"axis", 0}}), {{"M", "N"}, {"4", "N"}}, DType::kI64), "4, N");
 }
 
 TEST(ShapeRules, AttributesMayBeExpressions) {
@@ -110,6 +112,10 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("max_pool2d", attrs({{"kernel", 2}, {"padding", 2}}), {{"1", "3", "9", "9"}}),
               HasSubstr("half of what a window spans"));
   EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"M", "N"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"N", "4"}}, DType::kI32),
+              HasSubstr("must have [M, 4], the shape of input 1 beside the axis"));
+  EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"4"}}, DType::kI32), HasSubstr("must have [M, N]"));
   EXPECT_THAT(inferred("attention", {}, {{"2", "M", "8"}, {"3", "N", "8"}, {"2", "N", "8"}}),
               HasSubstr("heads"));
   EXPECT_EQ(inferred("attention", {}, {{"4", "6", "M", "8"}, {"4", "2", "N", "8"}, {"4", "2", "N", "5"}}),

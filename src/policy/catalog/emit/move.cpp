@@ -56,6 +56,17 @@ const int64_t first = item * $block;
 gather_elements($y + first, $table, $indices + first, min(int64_t{$block}, $whole_count - first), $rows);
 )";
 
+/// The lines along the axis that lie side by side: an item is one element of each.
+constexpr std::string_view kTakeAcross = R"(
+take_elements($y + item * $inner, $x + item / $count * $from_row, $indices + item * $inner, $whole_inner,
+              $extent, $inner, 1);
+)";
+
+/// A line that lies in a row.
+constexpr std::string_view kTakeRow = R"(
+$take($y + item * $count, $x + item * $extent, $indices + item * $count, $whole_count, $extent$apart);
+)";
+
 constexpr std::string_view kPrefetch = R"(
 if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner, $inner);
 )";
@@ -132,6 +143,33 @@ std::string gather_text(const Site& site, Program& program) {
       shared);
 }
 
+/// The kernel's body and items.
+void take_along(const Site& site, Program& program, Kernel& kernel) {
+  const Primitive& node = site.node();
+  const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
+  const Lines to = lines_along(node.type.shape, node.axes[0]);
+  const Holes shared = {{"y", program.parameter(node.out)},
+                        {"x", program.parameter(node.in[0])},
+                        {"indices", program.parameter(node.in[1])},
+                        {"extent", factor(from.extent)},
+                        {"count", factor(to.extent)}};
+  if (!is_one(to.inner)) {
+    kernel.items = to.outer * to.extent;
+    kernel.body = expand(kTakeAcross,
+                         {{"from_row", factor(from.row())},
+                          {"inner", factor(to.inner)},
+                          {"whole_inner", to.inner.to_string()}},
+                         shared);
+    return;
+  }
+  kernel.items = to.outer;
+  kernel.body = expand(kTakeRow,
+                       {{"take", site.target.cuda ? "take_elements" : "gather_elements"},
+                        {"apart", site.target.cuda ? ", 1, 0" : ""},
+                        {"whole_count", to.extent.to_string()}},
+                       shared);
+}
+
 }  // namespace
 
 Status emit_move(const Site& site, Program& program) {
@@ -150,6 +188,8 @@ Status emit_move(const Site& site, Program& program) {
     if (gathers_elements(site))
       kernel.items = is_one(outer) ? Expr::apply("cdiv", count, Expr::constant(kGatherBlock)) : outer;
     kernel.body = gather_text(site, program);
+  } else if (node.how == "take_along") {
+    take_along(site, program, kernel);
   } else {
     kernel.body = rows_text(site, program);
   }

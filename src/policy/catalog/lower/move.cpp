@@ -63,6 +63,11 @@ void lower_scan(Lowering& to, const std::string& how) {
   to.add(flip, true);
 }
 
+/// Of one line, what a gather does.
+void lower_take_along(Lowering& to) {
+  to.add(move(to, to.rank(to.node().in[0]) == 1 ? "gather" : "take_along", to.axis("axis", -1)), true);
+}
+
 }  // namespace
 
 bool lower_move(Lowering& to) {
@@ -74,6 +79,7 @@ bool lower_move(Lowering& to) {
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
+  if (op == "take_along") return lower_take_along(to), true;
   if (op != "slice" && op != "pad") return false;
   const auto offset = to.expression(op == "slice" ? "start" : "before", 0);
   if (!offset.ok()) return false;

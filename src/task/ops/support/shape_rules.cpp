@@ -85,6 +85,12 @@ Status check_rank(const InferContext& context, std::size_t input, std::size_t ra
                  describe(context.in[input]));
 }
 
+Status check_index(const InferContext& context, std::size_t input) {
+  const SymbolicType& index = context.in[input];
+  if (index.dtype == DType::kI32 || index.dtype == DType::kI64) return Ok{};
+  return invalid("input " + std::to_string(input + 1) + " must be int32 or int64, got " + describe(index));
+}
+
 Status check_shape(const InferContext& context, std::size_t input, const std::vector<Expr>& shape,
                    const std::string& meaning) {
   const std::vector<Expr>& actual = context.in[input].shape;

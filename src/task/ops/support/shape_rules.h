@@ -27,6 +27,9 @@ Result<std::size_t> check_axis(std::int64_t axis, std::size_t rank);
 Result<std::size_t> axis_attr(const Attrs& attrs, std::int64_t fallback, std::size_t rank);
 std::size_t wrap_axis(std::int64_t axis, std::size_t rank);
 
+/// Input `input` is int32 or int64.
+Status check_index(const InferContext& context, std::size_t input);
+
 Status check_rank(const InferContext& context, std::size_t input, std::size_t rank);
 /// Input `input` has exactly this shape; `meaning` says what it must equal ("the normalised axes of
 /// input 1").
