@@ -93,6 +93,8 @@ std::string accuracy_text(const TaskSpec& task) {
   for (const OutputDecl& output : task.outputs) {
     if (output.compare == CompareKind::kExact) parts.push_back(output.name + " exactly");
     if (output.compare == CompareKind::kArgmax) parts.push_back(output.name + " by the value at its index");
+    if (output.compare == CompareKind::kArgsort)
+      parts.push_back(output.name + " by the order of the values at its indices");
     if (output.compare == CompareKind::kBound)
       parts.push_back(fmt::format("{} within {:.2g}x the rounding errors of {} arithmetic", output.name,
                                   task.tolerance, info(output.dtype).name));

@@ -235,10 +235,14 @@ Comparison compare_exact(const Expected& expected, std::span<const std::byte> go
   return result;
 }
 
+bool is_index(double index, std::size_t length) {
+  return index >= 0 && index < static_cast<double>(length) && index == std::floor(index);
+}
+
 /// How far the value at the returned index lies below the largest, relative to the bound.
 double argmax_ratio(const Value& source, std::size_t row, std::size_t length, double index,
                     double want_index) {
-  if (!(index >= 0) || index >= static_cast<double>(length) || index != std::floor(index)) return INFINITY;
+  if (!is_index(index, length)) return INFINITY;
   const std::size_t got = row * length + static_cast<std::size_t>(index);
   const std::size_t want = row * length + static_cast<std::size_t>(want_index);
   if (got == want) return 0;
@@ -272,10 +276,55 @@ Comparison compare_argmax(const Expected& expected, std::span<const std::byte> g
   return result;
 }
 
+/// How far the value at an index is from that of the wanted rank, relative to the bounds of both.
+double rank_ratio(const Value& source, std::size_t got, std::size_t want, double error_of_rank) {
+  const double a = source.data[got], b = source.data[want];
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double allowed = source.error_at(got) + error_of_rank, off = std::fabs(a - b);
+  if (std::isnan(off)) return INFINITY;
+  return allowed > 0 ? off / allowed : INFINITY;
+}
+
+/// Ranks whose values are those of the line in order, and distinct indices, make a permutation that
+/// sorts; of a sample, what is looked at is part of one.
+Comparison compare_argsort(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
+  Comparison result;
+  const std::size_t lines = expected.value.data.size() / expected.line_length;
+  const std::size_t length = lines == 0 ? 0 : expected.source.data.size() / lines;
+  std::vector<bool> taken(expected.source.data.size());
+  const auto ratio_of = [&](const Tile& tile, std::size_t i) {
+    const std::size_t element = tile.begin + i, stride = expected.line_stride;
+    const std::size_t line = element / (expected.line_length * stride) * stride + element % stride;
+    if (!is_index(tile.got[i], length)) return static_cast<double>(INFINITY);
+    const std::size_t at = line * length + static_cast<std::size_t>(tile.got[i]);
+    if (taken[at]) return static_cast<double>(INFINITY);
+    taken[at] = true;
+    return rank_ratio(expected.source, at, line * length + static_cast<std::size_t>(tile.want[i]),
+                      tile.err[i]);
+  };
+  for_tiles(
+      expected, got,
+      [&](const Tile& tile) {
+        for (std::size_t i = 0; i < tile.want.size(); ++i) {
+          const double ratio = ratio_of(tile, i);
+          result.worst_ratio = std::max(result.worst_ratio, ratio);
+          if (ratio <= 1 || result.bad_count++ > 0) continue;
+          result.first_bad = static_cast<std::int64_t>(tile.begin + i);
+          result.got = tile.got[i];
+          result.want = tile.want[i];
+        }
+      },
+      choice);
+  result.pass = result.bad_count == 0;
+  if (!result.pass) result.reason = "argsort";
+  return result;
+}
+
 Comparison compare_tiles(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit,
                          TileChoice choice) {
   if (expected.compare == CompareKind::kExact) return compare_exact(expected, got, choice);
   if (expected.compare == CompareKind::kArgmax) return compare_argmax(expected, got, choice);
+  if (expected.compare == CompareKind::kArgsort) return compare_argsort(expected, got, choice);
   BoundCheck check(expected, limit, choice.fraction >= 1);
   for_tiles(
       expected, got, [&](const Tile& tile) { check.visit(tile); }, choice);

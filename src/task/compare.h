@@ -13,7 +13,7 @@ namespace lathe {
 /// The result of comparing one output with its expected values.
 struct Comparison {
   bool pass = true;
-  std::string reason;      ///< if failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax"
+  std::string reason;  ///< if failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax", "argsort"
   double worst_ratio = 0;  ///< max |error| / tolerance
   double rms_error = 0;
   std::int64_t first_bad = -1;  ///< flat index

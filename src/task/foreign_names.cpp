@@ -103,8 +103,10 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" identity contiguous copy clone detach ", "leave it out: values have no layout and no history"},
     {" dropout rand randn bernoulli ", "a task is a function of its inputs; give the mask as one"},
     {" unique nonzero fft ifft svd qr cholesky solve ", kNative},
-    {" topk top_k kthvalue ", "write sort(x, descending = true), then slice(..., stop = k)"},
-    {" argsort median scatter scatter_add index_add bincount histogram histc ", kNative},
+    {" topk top_k kthvalue ",
+     "write sort(x, descending = true), or argsort for the indices, then slice(..., stop = k)"},
+    {" arg_sort sort_indices sortperm ", "write argsort(x, axis = ..., descending = ...)"},
+    {" median scatter scatter_add index_add bincount histogram histc ", kNative},
 });
 
 constexpr std::array kAttributes = std::to_array<Hint>({

@@ -9,6 +9,7 @@
 #include "base/large_vector.h"
 #include "base/parallel.h"
 #include "base/random.h"
+#include "task/ranking.h"
 
 namespace lathe {
 namespace {
@@ -109,27 +110,15 @@ void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
   });
 }
 
-/// The values compared by an argmax, with its axis last; negated for an argmin.
-Value argmax_source(const BoundTask& task, const NodeDecl& node, const Values& values) {
-  const Value& in = values.at(node.in[0]);
-  const auto index = static_cast<std::size_t>(&node - task.spec->nodes.data());
-  const auto rank = static_cast<std::int64_t>(in.shape.size());
-  const std::int64_t written = task.attrs[index].integer("axis", -1);
-  const auto axis = static_cast<std::size_t>(written < 0 ? written + rank : written);
-  std::size_t inner = 1;
-  for (std::size_t i = axis + 1; i < in.shape.size(); ++i) inner *= static_cast<std::size_t>(in.shape[i]);
-  const auto length = static_cast<std::size_t>(in.shape[axis]);
-  const double sign = node.op_name == "argmin" ? -1 : 1;
-  Value source{.shape = in.shape, .data = zero_vector<double>(in.data.size()), .err = {}};
-  fill_zeros(source.err, in.data.size());
-  for (std::size_t i = 0; i < in.data.size(); ++i) {
-    const std::size_t outer = i / (length * inner);
-    const std::size_t k = i / inner % length;
-    const std::size_t to = (outer * inner + i % inner) * length + k;
-    source.data[to] = sign * in.data[i];
-    source.err[to] = task.spec->tolerance * in.error_at(i);
-  }
-  return source;
+/// What a node read: an inout tensor may have been overwritten since.
+Value operand_of(const BoundTask& task, const NodeDecl& node, std::span<const HostTensor> inputs,
+                 const Values& values) {
+  const std::string& name = node.in[0];
+  const NodeDecl* maker = task.spec->find_node(name);
+  const TensorDecl* tensor = task.spec->find_tensor(name);
+  if (tensor == nullptr || maker == nullptr || maker < &node) return values.at(name);
+  const HostTensor& input = inputs[static_cast<std::size_t>(tensor - task.spec->tensors.data())];
+  return {.shape = input.shape, .data = input.decode(), .err = {}};
 }
 
 /// The largest share of its dtype's range that a finite value of a node takes, with its error. What
@@ -166,10 +155,17 @@ class GraphReference final : public Reference {
       expected.name = output.name;
       expected.dtype = output.dtype;
       expected.compare = output.compare;
+      const NodeDecl* node = task.spec->find_node(output.name);
       if (output.compare == CompareKind::kArgmax)
-        expected.source = argmax_source(task, *task.spec->find_node(output.name), values);
+        expect_extremum(task, *node, operand_of(task, *node, inputs, values), expected);
+      if (output.compare == CompareKind::kArgsort) {
+        const NodeDecl& ranking = *ranking_of(*task.spec, *node);
+        expected.value = values.at(output.name);
+        expect_ranks(task, *node, operand_of(task, ranking, inputs, values), expected);
+      }
     }
     for (Expected& expected : all) {
+      if (expected.compare == CompareKind::kArgsort) continue;
       expected.value = std::move(values.at(expected.name));
       add_output_tolerance(*task.spec, expected);
     }

@@ -31,14 +31,17 @@ struct KnownRange {
   friend bool operator==(const KnownRange&, const KnownRange&) = default;
 };
 
-/// The expected values of one output, or of a part of it. For kArgmax, `source` holds the compared
-/// values with the reduced axis last, and `value` the index.
+/// The expected values of one output, or of a part of it. For kArgmax and kArgsort, `source` holds
+/// the compared values with the axis last, and `value` the index.
 struct Expected {
   std::string name;
   DType dtype = DType::kF32;
   CompareKind compare = CompareKind::kBound;
-  Value value;                    ///< err is the tolerance: (propagated bound + rounding) * task.tolerance
-  Value source;                   ///< only for kArgmax
+  Value value;                  ///< err is the tolerance: (propagated bound + rounding) * task.tolerance; for
+                                ///< kArgsort that of the value of this rank
+  Value source;                 ///< only for kArgmax and kArgsort
+  std::size_t line_length = 1;  ///< for kArgsort: elements of the output that belong to one line
+  std::size_t line_stride = 1;  ///< for kArgsort: from one of them to the next
   std::vector<KnownRange> known;  ///< whose values these are, in order, none empty; no range: all are known
   std::size_t of = 0;             ///< elements of the output, where there are ranges
   double range_share = 0;  ///< the largest share of its dtype's range that a finite value on the way may

@@ -17,12 +17,12 @@ constexpr int kLeastIntegerBits = 2;
 constexpr double kWideReach = 0x1p96;
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
 /// a rounding to another dtype, or constants.
-constexpr std::array<std::string_view, 33> kSelections = {
+constexpr std::array<std::string_view, 34> kSelections = {
     "relu",       "abs",         "neg",        "clamp",      "hardtanh",   "cast",       "max",
     "min",        "where",       "reduce_max", "reduce_min", "max_pool1d", "max_pool2d", "max_pool3d",
     "argmax",     "argmin",      "lt",         "le",         "gt",         "ge",         "eq",
     "ne",         "round",       "floor",      "ceil",       "trunc",      "sign",       "logical_and",
-    "logical_or", "logical_not", "cummax",     "cummin",     "sort"};
+    "logical_or", "logical_not", "cummax",     "cummin",     "sort",       "argsort"};
 /// Ops with jumps, on whose other side few elements may be: their errors are as large as the jump,
 /// and an RMS error says nothing.
 constexpr std::array<std::string_view, 14> kJumps = {"lt",   "le",    "gt",        "ge",   "eq",

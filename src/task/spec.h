@@ -44,9 +44,11 @@ struct NodeDecl {
 };
 
 enum class CompareKind {
-  kBound,   ///< |error| <= the propagated bound, NaN and Inf masks equal, RMS <= 8x naive
-  kExact,   ///< equal bits after decoding
-  kArgmax,  ///< the element at the returned index is the largest, within the bound
+  kBound,    ///< |error| <= the propagated bound, NaN and Inf masks equal, RMS <= 8x naive
+  kExact,    ///< equal bits after decoding
+  kArgmax,   ///< the element at the returned index is the largest, within the bound
+  kArgsort,  ///< the element at the returned index has this rank, within the bound, and no index of a line is
+             ///< returned twice
 };
 
 struct OutputDecl {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "task/names.h"
+#include "task/ranking.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -12,21 +13,23 @@ constexpr std::size_t kMaxOutputs = 64;
 
 bool is_arg_reduction(const NodeDecl& node) { return node.op_name == "argmax" || node.op_name == "argmin"; }
 
-CompareKind natural_compare(const NodeDecl* node, DType dtype) {
+CompareKind natural_compare(const TaskSpec& spec, const NodeDecl* node, DType dtype) {
   if (node != nullptr && is_arg_reduction(*node)) return CompareKind::kArgmax;
+  if (node != nullptr && ranking_of(spec, *node)) return CompareKind::kArgsort;
   return info(dtype).is_float ? CompareKind::kBound : CompareKind::kExact;
 }
 
-OutputDecl output_of(const NodeDecl& node) {
-  return {node.out, node.type.dtype, natural_compare(&node, node.type.dtype), node.type.shape, node.where};
+OutputDecl output_of(const TaskSpec& spec, const NodeDecl& node) {
+  return {node.out, node.type.dtype, natural_compare(spec, &node, node.type.dtype), node.type.shape,
+          node.where};
 }
 
-Status read_compare(const TomlTable& table, const NodeDecl* node, OutputDecl& out) {
+Status read_compare(const TomlTable& table, const TaskSpec& spec, const NodeDecl* node, OutputDecl& out) {
   if (!table.has("compare")) {
-    out.compare = natural_compare(node, out.dtype);
+    out.compare = natural_compare(spec, node, out.dtype);
     return Ok{};
   }
-  LATHE_TRY(const std::string name, table.choice("compare", {"bound", "exact", "argmax"}));
+  LATHE_TRY(const std::string name, table.choice("compare", {"bound", "exact", "argmax", "argsort"}));
   if (name == "bound") out.compare = CompareKind::kBound;
   if (name == "exact") out.compare = CompareKind::kExact;
   if (name == "argmax") {
@@ -35,6 +38,13 @@ Status read_compare(const TomlTable& table, const NodeDecl* node, OutputDecl& ou
                      table.where("compare"));
     }
     out.compare = CompareKind::kArgmax;
+  }
+  if (name == "argsort") {
+    if (node == nullptr || !ranking_of(spec, *node)) {
+      return invalid("compare = \"argsort\" is for the result of argsort, or a slice of it along its axis",
+                     {}, table.where("compare"));
+    }
+    out.compare = CompareKind::kArgsort;
   }
   return Ok{};
 }
@@ -67,7 +77,7 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
     out.shape = node->type.shape;
   }
   LATHE_TRY(out.dtype, table.dtype("dtype", graph ? node->type.dtype : DType::kF32));
-  LATHE_CHECK_OK(read_compare(table, node, out));
+  LATHE_CHECK_OK(read_compare(table, spec, node, out));
   return out;
 }
 
@@ -124,7 +134,7 @@ Status resolve_outputs(const TomlTable& task, TaskSpec& spec) {
       return invalid("a task needs a node or an output", "write graph = \"\"\"...\"\"\" or [[node]] tables",
                      task.where());
     }
-    spec.outputs.push_back(output_of(spec.nodes.back()));
+    spec.outputs.push_back(output_of(spec, spec.nodes.back()));
   }
   return spec.reference == ReferenceKind::kGraph ? refuse_unused(spec) : Status(Ok{});
 }

@@ -131,6 +131,22 @@ TEST_F(CudaCatalogTest, TheNaiveBuildKnowsHalfPrecision) {
   }
 }
 
+/// Ops for which the catalogue has no pattern, so that no shipped task has them.
+TEST_F(CudaCatalogTest, TheNaiveBuildOfOrdersCompiles) {
+  for (const std::string dtype : {"fp32", "fp16", "int8"})
+    for (const std::string graph :
+         {"y = sort(x)", "y = argsort(x)", "y = argsort(x, axis = 0, descending = true)"}) {
+      const auto task =
+          parse_task("name = \"ordered\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", dtype = \"" + dtype +
+                         "\", shape = [\"n\", 8] }]\ngraph = \"" + graph + "\"\nshape = [{ n = 4 }]\n",
+                     "ordered.toml");
+      ASSERT_TRUE(task.ok()) << task.error().to_string();
+      const auto naive = naive_candidate(*task, Dialect::kCuda);
+      ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+      EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << graph << " of " << dtype;
+    }
+}
+
 /// A kernel that stores a product by the class `type`.
 std::string product_text(const std::string& type) {
   return "#include <lathe/cuda.cuh>\nusing namespace lathe;\nusing Block = " + type +

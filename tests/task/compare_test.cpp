@@ -248,6 +248,55 @@ TEST(Compare, ArgmaxIsJudgedByValue) {
   EXPECT_EQ(check(expected, {-1, 2}).reason, "argmax");
 }
 
+/// Two lines of three whose elements lie side by side, and the ranks of their values.
+Expected expected_ranks() {
+  Expected expected = expected_of({0, 2, 1, 0, 2, 1}, 0);
+  expected.compare = CompareKind::kArgsort;
+  expected.dtype = DType::kI64;
+  expected.source = {{2, 3}, {1, 1, 2, 5, 7, 3}, std::vector<double>(6)};
+  expected.value.data = {0, 2, 1, 0, 2, 1};
+  expected.line_length = 3;
+  expected.line_stride = 2;
+  return expected;
+}
+
+TEST(Compare, ArgsortIsJudgedByTheValuesInOrder) {
+  const Expected expected = expected_ranks();
+  EXPECT_TRUE(check(expected, {0, 2, 1, 0, 2, 1}).pass);
+  EXPECT_TRUE(check(expected, {1, 2, 0, 0, 2, 1}).pass) << "a tie";
+  EXPECT_EQ(check(expected, {2, 2, 1, 0, 0, 1}).reason, "argsort");
+  EXPECT_EQ(check(expected, {0, 0, 1, 2, 2, 1}).reason, "argsort") << "in no order";
+  EXPECT_EQ(check(expected, {0, 2, 1, 0, 2, 3}).reason, "argsort") << "outside the line";
+  EXPECT_EQ(check(expected, {0, 2, 1, 0, 2, -1}).reason, "argsort");
+}
+
+TEST(Compare, ArgsortReturnsNoIndexTwice) {
+  const Comparison result = check(expected_ranks(), {0, 2, 0, 0, 2, 1});
+  EXPECT_EQ(result.reason, "argsort") << "the values are in order, but one is missing";
+  EXPECT_EQ(result.first_bad, 2);
+  EXPECT_EQ(result.bad_count, 1);
+}
+
+TEST(Compare, ArgsortAllowsAnotherOrderWithinTheBounds) {
+  Expected expected = expected_ranks();
+  EXPECT_FALSE(check(expected, {0, 0, 1, 2, 2, 1}).pass);
+  expected.source.err = {0, 0, 0, 1, 0, 1};
+  expected.value.err = {0, 1, 0, 1, 0, 0};
+  EXPECT_TRUE(check(expected, {0, 0, 1, 2, 2, 1}).pass);
+  EXPECT_FALSE(check(expected, {0, 2, 1, 1, 2, 0}).pass) << "a value far from its rank";
+}
+
+/// The first of two largest of three.
+TEST(Compare, ArgsortOfAPartOfTheRanks) {
+  Expected expected = expected_ranks();
+  expected.value = {{2, 1}, {2, 1}, {}};
+  expected.line_length = 1;
+  expected.line_stride = 1;
+  EXPECT_TRUE(check(expected, {2, 1}).pass);
+  EXPECT_FALSE(check(expected, {1, 1}).pass);
+  EXPECT_FALSE(check(expected, {2, 0}).pass);
+}
+
 TEST(Compare, TakesMillisecondsForFourMillionElements) {
   const Expected expected = expected_of(std::vector<double>(1 << 22, 1.0), 1e-6);
   const HostTensor tensor = HostTensor::encode(DType::kF32, expected.value.shape, expected.value.data);

@@ -79,6 +79,55 @@ shape = [{ r = 3, c = 2 }])toml");
   EXPECT_EQ(expected[0].source.data, (std::vector<double>{1, 5, 3, 6, 2, 4}));
 }
 
+TEST(GraphReference, ArgsortBringsItsSourceAndTheBoundsOfTheRanks) {
+  const TaskSpec spec = task_of(R"toml(
+name = "columns"
+dims = { r = [2, 9], c = [1, 9] }
+tolerance = 2
+tensor = [{ name = "x", shape = ["r", "c"] }]
+graph = """
+e = add(x, x)
+i = argsort(e, axis = 0, descending = true)
+j = slice(i, axis = 0, stop = 2)
+"""
+output = [{ name = "i" }, { name = "j" }]
+shape = [{ r = 3, c = 2 }])toml");
+  const BoundTask task = bind_first(spec);
+  const std::vector<HostTensor> inputs = {
+      HostTensor::encode(DType::kF32, {3, 2}, std::vector<double>{1, 6, 5, 2, 3, 4})};
+  const std::vector<Expected> expected = reference_of(task, inputs);
+  for (const Expected& ranks : expected) {
+    EXPECT_EQ(ranks.compare, CompareKind::kArgsort);
+    EXPECT_EQ(ranks.source.data, (std::vector<double>{2, 10, 6, 12, 4, 8}));
+    EXPECT_EQ(ranks.source.err[1], 2 * 10 * 0x1p-24);
+    EXPECT_EQ(ranks.line_stride, 2U);
+    EXPECT_EQ(ranks.value.err[0], 2 * 10 * 0x1p-24) << "of the largest value";
+  }
+  EXPECT_EQ(expected[0].value.data, (std::vector<double>{1, 0, 2, 2, 0, 1}));
+  EXPECT_EQ(expected[1].value.data, (std::vector<double>{1, 0, 2, 2}));
+  EXPECT_EQ(expected[0].line_length, 3U);
+  EXPECT_EQ(expected[1].line_length, 2U);
+}
+
+TEST(GraphReference, AnIndexIsJudgedByWhatWasInATensorThatIsOverwritten) {
+  const TaskSpec spec = task_of(R"toml(
+name = "overwritten"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n"], role = "inout" }]
+graph = """
+i = argmax(x)
+j = argsort(x)
+x = neg(x)
+"""
+output = [{ name = "i" }, { name = "j" }, { name = "x" }]
+shape = [{ n = 3 }])toml");
+  const BoundTask task = bind_first(spec);
+  const std::vector<HostTensor> inputs = {HostTensor::encode(DType::kF32, {3}, std::vector<double>{1, 6, 5})};
+  const std::vector<Expected> expected = reference_of(task, inputs);
+  EXPECT_EQ(expected[0].source.data, (std::vector<double>{1, 6, 5}));
+  EXPECT_EQ(expected[1].source.data, (std::vector<double>{1, 6, 5}));
+}
+
 TEST(GraphReference, AMutantReplacesItsOp) {
   const TaskSpec spec = task_of(kLinearTask);
   const BoundTask task = bind_first(spec);

@@ -14,6 +14,7 @@ struct Entry {
 constexpr std::array kEmitters = {
     Entry{"argmax", emit_arg_extremum},
     Entry{"argmin", emit_arg_extremum},
+    Entry{"argsort", emit_argsort},
     Entry{"attention", emit_attention},
     Entry{"avg_pool1d", emit_pool},
     Entry{"avg_pool2d", emit_pool},

@@ -24,6 +24,7 @@ LoopNest emit_l2_normalize(const Site& site);
 LoopNest emit_group_norm(const Site& site);
 LoopNest emit_scan(const Site& site);
 LoopNest emit_sort(const Site& site);
+LoopNest emit_argsort(const Site& site);
 
 LoopNest emit_concat(const Site& site);
 LoopNest emit_diag(const Site& site);

@@ -48,6 +48,49 @@ for (int64_t i = 1; i < $n; ++i) peak = $x > peak ? $x : peak;
 $type sum = 0;
 )";
 
+/// Heapsort of `item`s in the result: the last of the order is at the heap's top. `before` compares
+/// $a with $b.
+std::string heapsort(const Site& site, const Lines& lines, std::string_view item, std::string_view start,
+                     std::string_view before) {
+  const auto at = [&](std::string_view index) { return site.out.at(lines.at(index)); };
+  return expand(R"(
+$begin
+for (int64_t i = 0; i < $n; ++i) $y = $start;
+for (int64_t start = $count / 2, size = $count; size > 1;) {
+  $item value;
+  if (start > 0) {
+    value = $root_before;
+  } else {
+    --size;
+    value = $last;
+    $last = $top;
+  }
+  int64_t root = start > 0 ? --start : 0;
+  for (int64_t child; (child = 2 * root + 1) < size; root = child) {
+    $item largest = $child;
+    if (child + 1 < size) {
+      const $item other = $next;
+      if ($other_is_later) largest = other, ++child;
+    }
+    if (!($value_is_before)) break;
+    $root = largest;
+  }
+  $root = value;
+}
+)",
+                {{"item", std::string(item)},
+                 {"start", std::string(start)},
+                 {"root_before", at("(start - 1)")},
+                 {"last", at("size")},
+                 {"top", at("0")},
+                 {"child", at("child")},
+                 {"next", at("(child + 1)")},
+                 {"root", at("root")},
+                 {"other_is_later", expand(before, {{"a", "largest"}, {"b", "other"}})},
+                 {"value_is_before", expand(before, {{"a", "value"}, {"b", "largest"}})}},
+                line_fields(site, lines));
+}
+
 }  // namespace
 
 /// Exponentials wait in the result, unless its dtype is too narrow for them.
@@ -188,46 +231,25 @@ for (int64_t k = 0; k < $n; ++k) {
                               {}, fields)};
 }
 
-/// Heapsort in the result: the last of the order is at the heap's top. NaN is above all numbers.
+/// NaN is above all numbers.
 LoopNest emit_sort(const Site& site) {
   const Lines lines = lines_of(site);
-  const auto at = [&](std::string_view index) { return site.out.at(lines.at(index)); };
   const std::string_view before = site.attrs.flag("descending", false) ? "$a > $b || ($a != $a && $b == $b)"
                                                                        : "$a < $b || ($b != $b && $a == $a)";
-  return {lines.count, expand(R"(
-$begin
-for (int64_t i = 0; i < $n; ++i) $y = $x;
-for (int64_t start = $count / 2, size = $count; size > 1;) {
-  $type value;
-  if (start > 0) {
-    value = $root_before;
-  } else {
-    --size;
-    value = $last;
-    $last = $top;
-  }
-  int64_t root = start > 0 ? --start : 0;
-  for (int64_t child; (child = 2 * root + 1) < size; root = child) {
-    $type largest = $child;
-    if (child + 1 < size) {
-      const $type other = $next;
-      if ($other_is_later) largest = other, ++child;
-    }
-    if (!($value_is_before)) break;
-    $root = largest;
-  }
-  $root = value;
+  return {lines.count, heapsort(site, lines, site.out.compute_type(), site.in[0].at(lines.at("i")), before)};
 }
-)",
-                              {{"root_before", at("(start - 1)")},
-                               {"last", at("size")},
-                               {"top", at("0")},
-                               {"child", at("child")},
-                               {"next", at("(child + 1)")},
-                               {"root", at("root")},
-                               {"other_is_later", expand(before, {{"a", "largest"}, {"b", "other"}})},
-                               {"value_is_before", expand(before, {{"a", "value"}, {"b", "largest"}})}},
-                              line_fields(site, lines))};
+
+/// Of equal values the first comes first.
+LoopNest emit_argsort(const Site& site) {
+  const Lines lines = lines_of(site);
+  const std::string x = site.in[0].at(lines.at("$i"));
+  const std::string p = expand(x, {{"i", "$a"}}), q = expand(x, {{"i", "$b"}});
+  const bool descending = site.attrs.flag("descending", false);
+  const std::string before = expand(
+      "$low < $high || ($high != $high && $low == $low) || "
+      "(!($high < $low) && ($low != $low) == ($high != $high) && $a < $b)",
+      {{"low", descending ? q : p}, {"high", descending ? p : q}}, {{"a", "$a"}, {"b", "$b"}});
+  return {lines.count, heapsort(site, lines, "int64_t", "i", before)};
 }
 
 }  // namespace lathe::naive

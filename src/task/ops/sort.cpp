@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "task/ops/factories.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -30,19 +32,28 @@ void sort_row(const RowView& row, bool descending) {
   }
 }
 
+std::vector<AttrRule> order_rules() {
+  return {{"axis", AttrKind::kInteger}, {"descending", AttrKind::kFlag}};
+}
+
+Status check_line(const InferContext& context) {
+  LATHE_CHECK_OK(check_numeric(context));
+  LATHE_TRY([[maybe_unused]] const auto axis, axis_attr(context.attrs, -1, context.in[0].shape.size()));
+  return Ok{};
+}
+
+double comparisons(const OpSite& site) {
+  const double length = static_cast<double>(lines_of(site).length);
+  return static_cast<double>(element_count(site.out)) * std::log2(std::max(2.0, length));
+}
+
 /// The values along `axis` (default: the last) in ascending order, or descending.
 class Sort final : public NamedOp {
  public:
-  Sort()
-      : NamedOp({"sort",
-                 OpClass::kRowwise,
-                 1,
-                 1,
-                 {{"axis", AttrKind::kInteger}, {"descending", AttrKind::kFlag}}}) {}
+  Sort() : NamedOp({"sort", OpClass::kRowwise, 1, 1, order_rules()}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
-    LATHE_CHECK_OK(check_numeric(context));
-    LATHE_TRY([[maybe_unused]] const auto axis, axis_attr(context.attrs, -1, context.in[0].shape.size()));
+    LATHE_CHECK_OK(check_line(context));
     return context.in[0];
   }
 
@@ -52,10 +63,7 @@ class Sort final : public NamedOp {
     sort_lines(site, *in[0], site.attrs.flag("descending", false), out);
   }
 
-  double flops(const OpSite& site) const override {
-    const double length = static_cast<double>(lines_of(site).length);
-    return static_cast<double>(element_count(site.out)) * std::log2(std::max(2.0, length));
-  }
+  double flops(const OpSite& site) const override { return comparisons(site); }
 
   std::vector<OpMutant> mutants() const override {
     return {{"other_order", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
@@ -70,8 +78,60 @@ class Sort final : public NamedOp {
   }
 };
 
+/// The int64 indices along `axis` (default: the last) of the values in ascending order, or
+/// descending; of equal ones the first comes first. It is no rowwise op, for a line's values are
+/// read while its result is written.
+class ArgSort final : public NamedOp {
+ public:
+  ArgSort() : NamedOp({"argsort", OpClass::kOther, 1, 1, order_rules()}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    LATHE_CHECK_OK(check_line(context));
+    return SymbolicType{DType::kI64, context.in[0].shape};
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
+                Value& out) const override {
+    order_lines(site, *in[0], site.attrs.flag("descending", false), 0, out);
+  }
+
+  double flops(const OpSite& site) const override { return comparisons(site); }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return any_constant(demand) || lines_of(site).length < 2 ? 0 : demand.wanted;
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    return {{"other_order",
+             [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               order_lines(site, *in[0], !site.attrs.flag("descending", false), 0, out);
+             }},
+            {"counted_from_one", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               order_lines(site, *in[0], site.attrs.flag("descending", false), 1, out);
+             }}};
+  }
+
+ private:
+  static void order_lines(const OpSite& site, const Value& x, bool descending, std::size_t first,
+                          Value& out) {
+    prepare(site.out, false, out);
+    const Lines lines = lines_of(site);
+    std::vector<std::size_t> order(lines.length);
+    for_each_line(lines, x, out, [&](const RowView& row) {
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+        return descending ? is_below(row.x[b], row.x[a]) : is_below(row.x[a], row.x[b]);
+      });
+      for (std::size_t i = 0; i < order.size(); ++i) row.y[i] = static_cast<double>(first + order[i]);
+    });
+  }
+};
+
 }  // namespace
 
-void add_sort(OpList& list) { list.push_back(std::make_unique<Sort>()); }
+void add_sort(OpList& list) {
+  list.push_back(std::make_unique<Sort>());
+  list.push_back(std::make_unique<ArgSort>());
+}
 
 }  // namespace lathe::ops

@@ -378,6 +378,16 @@ TEST(Gather, AnIndexOutsideTheAxisIsNotANumber) {
   EXPECT_TRUE(std::isnan(out.data[2]));
 }
 
+TEST(ArgSort, OfEqualValuesTheFirstComesFirst) {
+  OpCase op_case;
+  op_case.op = "argsort";
+  op_case.in = {{6}};
+  const std::vector<Value> in = {Value{{6}, {2, NAN, 1, 2, -0.0, 0}, {}}};
+  EXPECT_EQ(evaluate(op_case, in, Numerics{}).data, (std::vector<double>{4, 5, 2, 0, 3, 1}));
+  op_case.attrs = attrs({{"descending", true}});
+  EXPECT_EQ(evaluate(op_case, in, Numerics{}).data, (std::vector<double>{1, 0, 3, 2, 4, 5}));
+}
+
 TEST(TakeAlong, AnIndexOutsideTheAxisIsNotANumber) {
   OpCase op_case;
   op_case.op = "take_along";

@@ -153,6 +153,24 @@ std::vector<OpCase> scan_cases() {
           return row;
         });
       }));
+  const auto ranks = [](const auto& x, std::size_t length, std::size_t stride, auto before) {
+    auto out = x.data;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t start = i / (length * stride) * length * stride + i % stride;
+      std::size_t rank = 0;
+      for (std::size_t j = start; j < start + length * stride; j += stride)
+        rank += before(x.data[j], x.data[i]) || (x.data[j] == x.data[i] && j < i) ? 1 : 0;
+      out[start + rank * stride] = static_cast<std::decay_t<decltype(out[0])>>((i - start) / stride);
+    }
+    return out;
+  };
+  cases.push_back(make_case("argsort", {{5, 4}}, attrs({{"axis", 0}}),
+                            [ranks](const auto& in, Summer&) { return ranks(in[0], 5, 4, std::less()); }));
+  cases.push_back(make_case("argsort", {{3, 7}}, attrs({{"descending", true}}),
+                            [ranks](const auto& in, Summer&) { return ranks(in[0], 7, 1, std::greater()); }));
+  cases.push_back(make_case("argsort", {{3, 9}}, {},
+                            [ranks](const auto& in, Summer&) { return ranks(in[0], 9, 1, std::less()); }));
+  cases.back().draws = {Draw{.index_limit = 3}};  // with ties
   cases.push_back(make_case("cummin", {{4, 6}}, attrs({{"reverse", true}}), [](const auto& in, Summer&) {
     auto out = in[0].data;
     for (std::size_t i = out.size() - 1; i-- > 0;)

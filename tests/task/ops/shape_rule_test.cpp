@@ -47,6 +47,8 @@ TEST(ShapeRules, StaySymbolic) {
   EXPECT_EQ(inferred("sum", {}, {{"M", "N"}}), "");
   EXPECT_EQ(inferred("diag", {}, {{"N"}}), "N, N");
   EXPECT_EQ(inferred("gather", {}, {{"M", "N"}, {"4"}}, DType::kI32), "4, N");
+  EXPECT_EQ(inferred("argsort", attrs({{"axis", 0}}), {{"M", "N"}}), "M, N");
+  EXPECT_EQ(infer_symbolic("argsort", {}, {{"M"}})->dtype, DType::kI64);
   EXPECT_EQ(inferred("take_along", {}, {{"M", "N"}, {"M", "4"}}, DType::kI32), "M, 4");
   EXPECT_EQ(inferred("take_along", attrs({{"axis", 0}}), {{"M", "N"}, {"4", "N"}}, DType::kI64), "4, N");
 }
@@ -112,6 +114,8 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("max_pool2d", attrs({{"kernel", 2}, {"padding", 2}}), {{"1", "3", "9", "9"}}),
               HasSubstr("half of what a window spans"));
   EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("argsort", attrs({{"axis", 2}}), {{"M", "N"}}), HasSubstr("axis 2 is outside"));
+  EXPECT_THAT(inferred("argsort", {}, {{"M"}}, DType::kBool), HasSubstr("bool"));
   EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"M", "N"}}), HasSubstr("int32 or int64"));
   EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"N", "4"}}, DType::kI32),
               HasSubstr("must have [M, 4], the shape of input 1 beside the axis"));

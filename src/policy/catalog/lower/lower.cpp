@@ -55,7 +55,7 @@ Result<Graph> lower(const TaskSpec& task) {
     for (std::string& operand : node.in) operand = graph.result_of(operand);
     if (graph.is_input(node.out)) node.out = graph.unused(node.out + "_written");
     for (Expr& extent : node.type.shape) extent = to_code(graph, extent);
-    const bool index = node.op_name == "argmax" || node.op_name == "argmin";
+    const bool index = node.op_name.starts_with("arg");
     if (!is_supported(node.type.dtype, !index))
       return Error{ErrorCode::kUnavailable,
                    "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
