@@ -106,7 +106,10 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" topk top_k kthvalue ",
      "write sort(x, descending = true), or argsort for the indices, then slice(..., stop = k)"},
     {" arg_sort sort_indices sortperm ", "write argsort(x, axis = ..., descending = ...)"},
-    {" median scatter scatter_add index_add bincount histogram histc ", kNative},
+    {" index_add scatter_sum segment_sum unsorted_segment_sum index_put scatter_nd_add ",
+     "write scatter_add(base, index, x), which adds slices along the first axis"},
+    {" histogram histc value_counts ", "write bincount(index, bins = ...), of floats after floor and cast"},
+    {" median scatter ", kNative},
 });
 
 constexpr std::array kAttributes = std::to_array<Hint>({

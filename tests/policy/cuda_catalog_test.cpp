@@ -147,6 +147,26 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfOrdersCompiles) {
     }
 }
 
+TEST_F(CudaCatalogTest, TheNaiveBuildOfSumsByIndexCompiles) {
+  for (const std::string dtype : {"fp32", "fp16", "int8"})
+    for (const std::string graph :
+         {"y = scatter_add(b, i, x)", "s = scatter_add(b, i, x)\nc = bincount(i, bins = 9)"}) {
+      const auto task =
+          parse_task("name = \"sums\"\ndims = [\"n\"]\ntensor = [{ name = \"b\", dtype = \"" + dtype +
+                         "\", shape = [9, 8] }, { name = \"i\", shape = [\"n\"], role = \"index\", gen = { "
+                         "kind = \"index\", limit = 9 } "
+                         "}, { name = \"x\", dtype = \"" +
+                         dtype + "\", shape = [\"n\", 8] }]\ngraph = \"\"\"\n" + graph +
+                         "\n\"\"\"\noutput = [{ name = \"" + (graph[0] == 'y' ? "y" : "s\" }, { name = \"c") +
+                         "\" }]\nshape = [{ n = 9000 }]\n",
+                     "sums.toml");
+      ASSERT_TRUE(task.ok()) << task.error().to_string();
+      const auto naive = naive_candidate(*task, Dialect::kCuda);
+      ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+      EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << graph << " of " << dtype;
+    }
+}
+
 /// A kernel that stores a product by the class `type`.
 std::string product_text(const std::string& type) {
   return "#include <lathe/cuda.cuh>\nusing namespace lathe;\nusing Block = " + type +

@@ -37,6 +37,9 @@ LoopNest emit_slice(const Site& site);
 LoopNest emit_take_along(const Site& site);
 LoopNest emit_transpose(const Site& site);
 
+LoopNest emit_scatter_add(const Site& site);
+LoopNest emit_bincount(const Site& site);
+
 LoopNest emit_loss(const Site& site);
 LoopNest emit_cross_entropy(const Site& site);
 

@@ -39,6 +39,7 @@ void add_reductions(OpList& list);
 void add_rms_norm(OpList& list);
 void add_scalar_math(OpList& list);
 void add_scans(OpList& list);
+void add_scatter_add(OpList& list);
 void add_slicing(OpList& list);
 void add_softmax(OpList& list);
 void add_sort(OpList& list);

@@ -378,6 +378,44 @@ TEST(Gather, AnIndexOutsideTheAxisIsNotANumber) {
   EXPECT_TRUE(std::isnan(out.data[2]));
 }
 
+OpCase scattered(std::int64_t items) {
+  OpCase op_case;
+  op_case.op = "scatter_add";
+  op_case.in = {{3}, {items}, {items}};
+  op_case.draws = {Draw{}, Draw{.index_limit = 3}, Draw{}};
+  return op_case;
+}
+
+TEST(ScatterAdd, WhatNothingIsAddedToIsExactAndOthersHaveTheBoundOfTheirSums) {
+  const std::vector<Value> in = {Value{{3}, {1, -2, 4}, {}}, Value{{3}, {2, 0, 2}, {}},
+                                 Value{{3}, {8, 16, -32}, {}}};
+  const Value out = evaluate(scattered(3), in, Numerics{});
+  EXPECT_EQ(out.data, (std::vector<double>{17, -2, -20}));
+  EXPECT_EQ(out.err[1], 0);
+  EXPECT_EQ(out.err[0], ops::sum_error(Numerics{}, 2, 1 + 16));
+  EXPECT_EQ(out.err[2], ops::sum_error(Numerics{}, 3, 4 + 8 + 32));
+}
+
+TEST(ScatterAdd, AnIndexOutsideTheAxisLeavesNothingKnown) {
+  for (const double outside : {-1.0, 3.0}) {
+    const std::vector<Value> in = {Value{{3}, {1, 2, 4}, {}}, Value{{2}, {1, outside}, {}},
+                                   Value{{2}, {8, 16}, {}}};
+    for (const double y : evaluate(scattered(2), in, Numerics{}).data) EXPECT_TRUE(std::isnan(y)) << outside;
+  }
+}
+
+TEST(Bincount, AllowsBothPlacesOfAValueNearAJump) {
+  OpCase op_case;
+  op_case.op = "bincount";
+  op_case.in = {{4}};
+  op_case.attrs = attrs({{"bins", 4}});
+  op_case.draws = {Draw{.index_limit = 4}};
+  const Value out = evaluate(op_case, {Value{{4}, {0, 1, 1, 3}, {0, 1, 0, 0}}}, Numerics{.unit_roundoff = 0});
+  EXPECT_EQ(out.data, (std::vector<double>{1, 2, 0, 1}));
+  EXPECT_EQ(out.err, (std::vector<double>{1, 1, 1, 0}));
+  EXPECT_TRUE(std::isnan(evaluate(op_case, {Value{{4}, {0, 1, 4, 3}, {}}}, Numerics{}).data[0]));
+}
+
 TEST(ArgSort, OfEqualValuesTheFirstComesFirst) {
   OpCase op_case;
   op_case.op = "argsort";

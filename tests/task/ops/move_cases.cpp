@@ -36,6 +36,37 @@ OpCase gather(std::string op, Attrs given, bool middle) {
   return result;
 }
 
+OpCase scatter_add(Shape base, Shape index, Shape x) {
+  const std::int64_t limit = base[0], width = element_count(base) / limit;
+  OpCase result = make_case("scatter_add", {std::move(base), std::move(index), std::move(x)}, {},
+                            [=](const auto& in, Summer& summer) {
+                              auto out = in[0].data;
+                              for (std::int64_t at = 0; at < in[0].size(); ++at) {
+                                auto terms = out;
+                                terms.assign(1, in[0][at]);
+                                for (std::int64_t i = 0; i < in[1].size(); ++i)
+                                  if (static_cast<std::int64_t>(in[1][i]) == at / width)
+                                    terms.push_back(in[2][i * width + at % width]);
+                                out[static_cast<std::size_t>(at)] = summer.sum(terms);
+                              }
+                              return out;
+                            });
+  result.draws = {Draw{}, Draw{.index_limit = limit}, Draw{}};
+  return result;
+}
+
+OpCase bincount(Shape index, int bins) {
+  OpCase result =
+      make_case("bincount", {std::move(index)}, attrs({{"bins", bins}}), [bins](const auto& in, Summer&) {
+        auto out = in[0].data;
+        out.assign(static_cast<std::size_t>(bins), 0);
+        for (const auto value : in[0].data) out[static_cast<std::size_t>(value)] += 1;
+        return out;
+      });
+  result.draws = {Draw{.index_limit = bins}};
+  return result;
+}
+
 /// Of x [5, 6, 4], along the middle axis or along the last.
 OpCase take_along(bool middle) {
   const std::int64_t extent = middle ? 6 : 4;
@@ -82,6 +113,11 @@ std::vector<OpCase> move_cases() {
       gather("gather", attrs({{"axis", 1}}), true),
       gather("gather", {}, false),
       gather("embedding", {}, false),
+      scatter_add({5, 3}, {9}, {9, 3}),
+      scatter_add({3, 2, 4}, {4, 5}, {4, 5, 2, 4}),
+      scatter_add({4}, {200}, {200}),
+      bincount({40}, 7),
+      bincount({4, 6}, 30),
       take_along(true),
       take_along(false),
   };

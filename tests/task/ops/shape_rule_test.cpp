@@ -47,6 +47,8 @@ TEST(ShapeRules, StaySymbolic) {
   EXPECT_EQ(inferred("sum", {}, {{"M", "N"}}), "");
   EXPECT_EQ(inferred("diag", {}, {{"N"}}), "N, N");
   EXPECT_EQ(inferred("gather", {}, {{"M", "N"}, {"4"}}, DType::kI32), "4, N");
+  EXPECT_EQ(inferred("scatter_add", {}, {{"M", "N"}, {"4"}, {"4", "N"}}, DType::kI32), "M, N");
+  EXPECT_EQ(inferred("bincount", attrs({{"bins", "N / 2"}}), {{"M", "4"}}, DType::kI64), "N / 2");
   EXPECT_EQ(inferred("argsort", attrs({{"axis", 0}}), {{"M", "N"}}), "M, N");
   EXPECT_EQ(infer_symbolic("argsort", {}, {{"M"}})->dtype, DType::kI64);
   EXPECT_EQ(inferred("take_along", {}, {{"M", "N"}, {"M", "4"}}, DType::kI32), "M, 4");
@@ -114,6 +116,13 @@ TEST(ShapeRules, SayWhatIsWrong) {
   EXPECT_THAT(inferred("max_pool2d", attrs({{"kernel", 2}, {"padding", 2}}), {{"1", "3", "9", "9"}}),
               HasSubstr("half of what a window spans"));
   EXPECT_THAT(inferred("gather", {}, {{"M", "N"}, {"4"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("scatter_add", {}, {{"M", "N"}, {"4"}, {"4", "N"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("scatter_add", {}, {{"M", "N"}, {"4"}, {"M", "N"}}, DType::kI32),
+              HasSubstr("must have [4, N], a slice of input 1 for each element of input 2"));
+  EXPECT_THAT(inferred("scatter_add", {}, {{"M"}, {}, {}}, DType::kI32), HasSubstr("must have an axis"));
+  EXPECT_THAT(inferred("bincount", attrs({{"bins", 4}}), {{"M"}}), HasSubstr("int32 or int64"));
+  EXPECT_THAT(inferred("bincount", attrs({{"bins", 0}}), {{"M"}}, DType::kI32),
+              HasSubstr("must be 1 or more"));
   EXPECT_THAT(inferred("argsort", attrs({{"axis", 2}}), {{"M", "N"}}), HasSubstr("axis 2 is outside"));
   EXPECT_THAT(inferred("argsort", {}, {{"M"}}, DType::kBool), HasSubstr("bool"));
   EXPECT_THAT(inferred("take_along", {}, {{"M", "N"}, {"M", "N"}}), HasSubstr("int32 or int64"));
