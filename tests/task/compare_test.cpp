@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/random.h"
 #include "tests/task/example_tasks.h"
@@ -284,6 +285,35 @@ TEST(Compare, ArgsortAllowsAnotherOrderWithinTheBounds) {
   expected.value.err = {0, 1, 0, 1, 0, 0};
   EXPECT_TRUE(check(expected, {0, 0, 1, 2, 2, 1}).pass);
   EXPECT_FALSE(check(expected, {0, 2, 1, 1, 2, 0}).pass) << "a value far from its rank";
+}
+
+/// One line of three tiles, each of which is enough to see a mistake in it.
+TEST(Compare, ASampleOfAnArgsortIsJudgedByItsTiles) {
+  constexpr std::size_t kCount = 3 * kRmsTile;
+  std::vector<double> indices(kCount);
+  std::iota(indices.rbegin(), indices.rend(), 0.0);
+  Expected expected = expected_of(indices, 0);
+  expected.compare = CompareKind::kArgsort;
+  expected.dtype = DType::kI64;
+  expected.source = {{kCount}, std::vector<double>(kCount), {}};
+  for (std::size_t i = 0; i < kCount; ++i) expected.source.data[i] = -static_cast<double>(i / 2);
+  expected.line_length = kCount;
+  const auto passes = [&](const std::vector<double>& got, const TileChoice& choice) {
+    return compare_sample(expected, HostTensor::encode(DType::kI64, {kCount}, got).bytes, choice).pass;
+  };
+  for (std::uint64_t secret = 0; secret < 8; ++secret) {
+    const TileChoice choice{0.5, secret};
+    for (std::size_t tile = 0; tile < 3; ++tile) {
+      std::vector<double> tied = indices, repeated = indices, swapped = indices;
+      const std::size_t at = tile * kRmsTile + 100;
+      std::swap(tied[at], tied[at + 1]);
+      repeated[at] = repeated[at + 1];
+      std::swap(swapped[at], swapped[at + 2]);
+      EXPECT_TRUE(passes(tied, choice));
+      EXPECT_EQ(passes(repeated, choice), !choice.includes(tile));
+      EXPECT_EQ(passes(swapped, choice), !choice.includes(tile));
+    }
+  }
 }
 
 /// The first of two largest of three.

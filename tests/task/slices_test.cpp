@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "task/compare.h"
 #include "task/generate_inputs.h"
 #include "tests/task/shipped_tasks.h"
 
@@ -73,6 +74,26 @@ TEST(IndependentDim, IsNotOneWhoseIndicesMeet) {
   EXPECT_EQ(dim("y = softmax(x, axis=1)"), "rows");
   EXPECT_EQ(dim("y = softmax(x, axis=0)"), "none") << "columns are independent, but not the first axis";
   EXPECT_EQ(dim("y = cumsum(x, axis=0)"), "none");
+  EXPECT_EQ(dim("y = argsort(x)"), "rows");
+  EXPECT_EQ(dim("y = argsort(x, axis=0)"), "none");
+}
+
+TEST(IndependentDim, IsNotOneThatIndicesSelect) {
+  for (const std::string graph : {"y = scatter_add(x, i, z)", "y = bincount(i, bins = \\\"rows\\\")"}) {
+    const bool adds = graph.find("add") != std::string::npos;
+    const auto spec = parse_task(
+        "name = \"selected\"\ndims = { rows = [2, 300], items = [2, 300] }\ntensor = [" +
+            std::string(
+                adds ? "{ name = \"x\", shape = [\"rows\", 3] }, { name = \"z\", shape = [\"items\", 3] }, "
+                     : "") +
+            "{ name = \"i\", shape = [\"items\"], role = \"index\", gen = { kind = \"index\", limit = "
+            "\"rows\" } }]\n"
+            "graph = \"" +
+            graph + "\"\nshape = [{ rows = 16, items = 32 }]\n",
+        "selected.toml");
+    ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+    EXPECT_EQ(independent_dim(*spec, *reference_of(*spec)).value_or("none"), "none") << graph;
+  }
 }
 
 TEST(SlicedReference, SaysOfALargeTaskWhatTheWholeSays) {
@@ -110,6 +131,28 @@ TEST(SlicedReference, APartLiesWhereItSays) {
   EXPECT_GT(firsts.size(), 20u) << "each secret has places of its own";
   EXPECT_GT(known_elements.size(), all.size() * 7 / 8) << "and any element may be known";
   EXPECT_NEAR(reference->part_share(it->task, 9000), 225.0 / 3000, 1e-9);
+}
+
+TEST(SlicedReference, APartOfAnOrderIsJudgedByItsOwnLines) {
+  const TaskSpec spec = small_task("y = argsort(x)");
+  const BoundTask task = *lathe::bind(spec, {{"rows", 300}, {"cols", 300}});
+  const auto inputs = generate_inputs(task, Distribution::kNormal, Seed::from_number(3));
+  const auto reference = make_sliced(reference_of(spec), spec);
+  const auto whole = reference->evaluate(task, inputs, {});
+  const auto part = reference->evaluate_part(task, inputs, {}, {9000, 1});
+  ASSERT_TRUE(whole.ok() && part.ok());
+  const Expected& known = (*part)[0];
+  ASSERT_FALSE(known.known.empty());
+  const auto passes = [&](const std::vector<double>& indices) {
+    return compare(known, HostTensor::encode(DType::kI64, {300, 300}, indices).bytes, nullptr).pass;
+  };
+  std::vector<double> indices = (*whole)[0].value.data;
+  EXPECT_TRUE(passes(indices));
+  const std::size_t last = known.known.back().element + known.known.back().count - 1;
+  std::swap(indices[last], indices[last - 1]);
+  EXPECT_FALSE(passes(indices));
+  indices[last - 1] = indices[last];
+  EXPECT_FALSE(passes(indices));
 }
 
 TEST(SlicedReference, OfFewRowsAllIsKnown) {
