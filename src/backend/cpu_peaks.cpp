@@ -97,7 +97,8 @@ __attribute__((target("avx2"))) std::uint64_t read_256(const std::uint64_t* word
   return lanes[0];
 }
 
-/// Two thirds of a buffer are read and one is written: near the core that moves more bytes than reading does.
+/// Two thirds of a buffer are read and one is written: near the core that moves more bytes than
+/// reading does.
 __attribute__((target("avx512f"))) void merge_512(std::uint64_t* words, std::size_t count) {
   const std::size_t third = count / 3 / 32 * 32;
   for (std::size_t i = 0; i < third; i += 32)

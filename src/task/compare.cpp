@@ -34,7 +34,8 @@ constexpr double kBoundShare = 1.0 / 16;
 constexpr double kOwnRoundoffs = 2;
 /// As many of a convolution's, but no more than a share of the bound, are what Winograd's F(6x6,
 /// 3x3) loses over 256 channels; where elements share sums of what products gave, more than what a
-/// serial softmax does. TF32 loses thousands.
+/// serial softmax does. TF32 loses thousands. So does it behind an exponential or a division, which
+/// lose a hundred themselves.
 constexpr double kConvolutionRoundoffs = 16;
 constexpr double kSharedRoundoffs = 32;
 
@@ -45,6 +46,7 @@ double roundoffs_of(Sums sums) {
       return 0;
     case Sums::kShared:
       return kSharedRoundoffs;
+    case Sums::kAmplified:
     case Sums::kConvolution:
       return kConvolutionRoundoffs;
     case Sums::kOwn:
@@ -105,6 +107,20 @@ double square_sum(const Tile& tile, const ErrorSummary& summary) {
   return std::isfinite(summary.square_sum) ? summary.square_sum : finite_square_sum(tile);
 }
 
+/// Where some elements may be far less exact than others, each counts by its own bound.
+double weight(double bound) { return bound > 0 && std::isfinite(bound) ? 1 / bound : 0; }
+
+/// What an RMS error is made of.
+double weighed_square_sum(const Tile& tile, const ErrorSummary& summary, Sums sums) {
+  if (sums != Sums::kAmplified) return square_sum(tile, summary);
+  double total = 0;
+  for (std::size_t i = 0; i < tile.want.size(); ++i) {
+    const double difference = (tile.got[i] - tile.want[i]) * weight(tile.err[i]);
+    if (std::isfinite(difference)) total += difference * difference;
+  }
+  return total;
+}
+
 /// Accumulates compare()'s report tile by tile.
 class BoundCheck {
  public:
@@ -112,13 +128,14 @@ class BoundCheck {
       : largest_(info(expected.dtype).largest),
         limit_(limit),
         whole_(whole),
+        sums_(expected.sums),
         least_count_(least_count(expected.sums)) {}
 
   void visit(const Tile& tile) {
     const ErrorSummary summary = summarize_errors(tile, result_.worst_ratio);
     if (summary.outside) inspect(tile);
     if (summary.above) raise_worst(tile);
-    const double sum = square_sum(tile, summary);
+    const double sum = weighed_square_sum(tile, summary, sums_);
     total_ += sum;
     count_ += tile.want.size();
     if (limit_ == nullptr || tile.want.size() < least_count_) return;
@@ -185,6 +202,7 @@ class BoundCheck {
   double largest_;
   const RmsLimit* limit_;
   bool whole_;  ///< a sample has no global RMS
+  Sums sums_;
   std::size_t least_count_;
   Comparison result_;
   bool masks_differ_ = false;
@@ -390,11 +408,13 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   const double accumulator = expected.dtype == DType::kF64 ? rounding : info(DType::kF32).unit_roundoff;
   const double of_values = std::max(rounding, roundoffs_of(expected.sums) * accumulator);
   for_tiles(expected, got, [&](const Tile& tile) {
-    Squares sums{square_sum(tile, summarize_errors(tile, 1)), 0, 0, static_cast<double>(tile.want.size())};
+    Squares sums{weighed_square_sum(tile, summarize_errors(tile, 1), expected.sums), 0, 0,
+                 static_cast<double>(tile.want.size())};
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       if (!std::isfinite(tile.want[i])) continue;
-      sums.values += tile.want[i] * tile.want[i];
-      if (std::isfinite(tile.err[i])) sums.bounds += tile.err[i] * tile.err[i];
+      const double scale = expected.sums == Sums::kAmplified ? weight(tile.err[i]) : 1;
+      sums.values += tile.want[i] * tile.want[i] * scale * scale;
+      if (std::isfinite(tile.err[i])) sums.bounds += tile.err[i] * tile.err[i] * scale * scale;
     }
     all.errors += sums.errors;
     all.values += sums.values;
@@ -415,6 +435,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
       case Sums::kNone:
         return std::max(sums.bounds / (kRmsFactor * kRmsFactor), by_value);
       case Sums::kShared:
+      case Sums::kAmplified:
       case Sums::kConvolution:
         return std::max(std::min(by_bound, by_value), rounding * rounding * sums.values);
       case Sums::kOwn:

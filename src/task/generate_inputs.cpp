@@ -33,6 +33,30 @@ ProbeRole probe_role(const TaskSpec& spec, const TensorDecl& decl) {
   return role;
 }
 
+/// Ops that keep a parameter as large beside the activations as it was.
+constexpr std::array<std::string_view, 8> kLinear = {"add",   "sub",        "mul",      "neg",
+                                                     "scale", "add_scalar", "bias_add", "cast"};
+
+/// Whether an op computes with the parameter and with no activation, as the softmax of a parameter
+/// does: a kernel's mistakes there show on extreme values only.
+bool is_computed_alone(const TaskSpec& spec, const TensorDecl& parameter) {
+  std::set<std::string_view> fixed, own = {parameter.name};
+  for (const TensorDecl& decl : spec.tensors)
+    if (decl.role == Role::kParameter || decl.role == Role::kScalar) fixed.insert(decl.name);
+  for (const NodeDecl& node : spec.nodes) {
+    const auto is_in = [](const auto& names) {
+      return [&](const std::string& name) { return names.contains(name); };
+    };
+    if (!std::ranges::all_of(node.in, is_in(fixed))) continue;
+    fixed.insert(node.out);
+    if (!std::ranges::any_of(node.in, is_in(own))) continue;
+    own.insert(node.out);
+    if (node.op->op_class() != OpClass::kMove && std::ranges::count(kLinear, node.op->name()) == 0)
+      return true;
+  }
+  return false;
+}
+
 /// Values that tell the ops that read the tensor from their mistakes.
 std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
   std::vector<double> values;
@@ -71,7 +95,8 @@ int integer_bits(DType dtype) { return std::min(53, static_cast<int>(8 * info(dt
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
                                         const Reach& reach) {
   std::vector<HostTensor> inputs;
-  for (const TensorDecl& decl : task.spec->tensors) {
+  for (TensorDecl decl : task.spec->tensors) {
+    if (decl.role == Role::kParameter && is_computed_alone(*task.spec, decl)) decl.role = Role::kActivation;
     const Shape& shape = task.shape_of(decl.name);
     std::int64_t limit = 1;
     if (decl.generator.index_limit.has_value()) {

@@ -18,6 +18,7 @@ enum class Sums {
   kUnknown,      ///< they may share a sum, or few may have nearly all of the error
   kNone,         ///< none, or of inputs with a structure, which may bias every rounding: the bound is all
   kShared,       ///< of inputs without a structure: they share sums of what products gave
+  kAmplified,    ///< and each has a sum of its own, but some elements may be far less exact than others
   kConvolution,  ///< and each has a sum of its own, which Winograd's algorithms compute less exactly
   kOwn,          ///< and each has a sum of its own
 };

@@ -66,8 +66,8 @@ int fewer_bits(int bits, double share) {
   return std::max(kLeastIntegerBits, bits - std::max(1, static_cast<int>(excess)));
 }
 
-/// Ops that may make a few elements and their errors far larger than the others, so that luck
-/// decides the RMS.
+/// Ops that may make a few elements and their errors far larger than the others: an RMS error says
+/// something only of errors by their bounds, and nothing where a sum follows.
 constexpr std::array<std::string_view, 10> kAmplifying = {"div", "exp",  "log",        "log1p", "reciprocal",
                                                           "pow", "prod", "pow_scalar", "rsqrt", "cumprod"};
 
@@ -77,13 +77,15 @@ struct Origin {
   bool convolutions = false;
   bool shared_sums = false;
   bool amplified = false;
+  bool computed = false;  ///< with an error, so that it may lie on a jump's other side
   bool jumps = false;
   double unit_roundoff =
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
 
   Sums sums(Distribution distribution, DType dtype) const {
     if (distribution != Distribution::kNormal || jumps || (!products && !shared_sums)) return Sums::kNone;
-    if (!products || amplified || unit_roundoff > info(dtype).unit_roundoff) return Sums::kUnknown;
+    if (!products || unit_roundoff > info(dtype).unit_roundoff) return Sums::kUnknown;
+    if (amplified) return shared_sums ? Sums::kUnknown : Sums::kAmplified;
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
@@ -99,6 +101,7 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
       origin.convolutions |= from.convolutions;
       origin.shared_sums |= from.shared_sums;
       origin.amplified |= from.amplified;
+      origin.computed |= from.computed;
       origin.jumps |= from.jumps;
       origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
     }
@@ -109,7 +112,8 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
     const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
     const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
-    origin.jumps |= to_whole || std::ranges::count(kJumps, node.op->name()) > 0;
+    origin.jumps |= origin.computed && (to_whole || std::ranges::count(kJumps, node.op->name()) > 0);
+    origin.computed |= kind != OpClass::kMove && std::ranges::count(kSelections, node.op->name()) == 0;
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
     origin.shared_sums |= !one_by_one && !contracts && !convolves;

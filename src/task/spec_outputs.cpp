@@ -31,7 +31,13 @@ Status read_compare(const TomlTable& table, const TaskSpec& spec, const NodeDecl
   }
   LATHE_TRY(const std::string name, table.choice("compare", {"bound", "exact", "argmax", "argsort"}));
   if (name == "bound") out.compare = CompareKind::kBound;
-  if (name == "exact") out.compare = CompareKind::kExact;
+  if (name == "exact") {
+    if (info(out.dtype).is_float)
+      return invalid(fmt::format("'{}' is {}, whose roundings depend on the order of sums", out.name,
+                                 info(out.dtype).name),
+                     "compare = \"bound\"", table.where("compare"));
+    out.compare = CompareKind::kExact;
+  }
   if (name == "argmax") {
     if (node == nullptr || !is_arg_reduction(*node)) {
       return invalid("compare = \"argmax\" is for the result of argmax or argmin", {},
@@ -77,6 +83,12 @@ Result<OutputDecl> read_output(const TomlTable& table, const TaskSpec& spec) {
     out.shape = node->type.shape;
   }
   LATHE_TRY(out.dtype, table.dtype("dtype", graph ? node->type.dtype : DType::kF32));
+  if (graph && out.dtype != node->type.dtype)
+    return invalid(fmt::format("'{}' is computed in {}, not in {}", out.name, info(node->type.dtype).name,
+                               info(out.dtype).name),
+                   fmt::format("cast it: a node 'NAME = cast({}, dtype = \"{}\")' whose result is the output",
+                               out.name, info(out.dtype).name),
+                   table.where("dtype"));
   LATHE_CHECK_OK(read_compare(table, spec, node, out));
   return out;
 }

@@ -152,6 +152,18 @@ const std::vector<GraphCase>& op_cases() {
        "y = matmul(x, w)",
        "M = 5, K = 33, N = 7"},
       {"reduce_max", {"x: M, N"}, "y = reduce_max(x, axis = 1)", "M = 7, N = 31"},
+      {"reductions_of_all",
+       {"x: A, B, C"},
+       "a = mean(x)\nb = var(x)\nc = std(x, unbiased = true)\nd = reduce_max(x)\ne = logsumexp(x)\nf = "
+       "norm(x)\n"
+       "g = add(a, b)\nh = add(c, d)\ni = add(e, f)\nj = add(g, h)\ny = add(i, j)",
+       "A = 3, B = 5, C = 7"},
+      {"reductions_of_two_axes",
+       {"x: A, B, C"},
+       "a = mean(x, axes = [0, 2])\nb = var(x, axes = [0, 2])\nc = std(x, axes = [0, 2])\n"
+       "d = reduce_min(x, axes = [0, 2])\ne = logsumexp(x, axes = [0, 2])\ng = add(a, b)\nh = add(c, d)\n"
+       "i = add(e, g)\ny = add(i, h)",
+       "A = 3, B = 5, C = 7"},
       {"reduce_min", {"x: M, N"}, "y = reduce_min(x, axis = 0)", "M = 7, N = 31"},
       {"integer_max", {"x: M, N; dtype = \"int32\""}, "y = reduce_max(x, axis = 1)", "M = 7, N = 31"},
       {"prod",

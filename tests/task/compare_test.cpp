@@ -186,6 +186,29 @@ TEST(Compare, SumsOfProductsThatElementsShareTellLowPrecisionToo) {
   EXPECT_FALSE(passes(Sums::kOwn, 2e-3, 25 * 0x1p-24));
 }
 
+TEST(Compare, AmplifiedProductsAreComparedByTheirBounds) {
+  std::vector<double> divisor(5000), want(5000);
+  Rng rng(Seed::from_number(1));
+  Expected expected = expected_of(want, 0);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    divisor[i] = i == 77 ? 1e-5 : 0.5 + std::fabs(rng.normal());
+    expected.value.data[i] = want[i] = rng.normal() / divisor[i];
+    expected.value.err[i] = 2e-3 / divisor[i];
+  }
+  const auto off_by = [&](double error, double at_the_largest) {
+    std::vector<double> got = want;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      got[i] += (i == 77 ? at_the_largest : error) * rng.normal() / divisor[i];
+    return got;
+  };
+  expected.sums = Sums::kAmplified;
+  const RmsLimit limit =
+      measure_rms(expected, HostTensor::encode(DType::kF32, expected.value.shape, off_by(1e-6, 1e-9)).bytes);
+  EXPECT_TRUE(check(expected, off_by(3e-6, 4e-4), &limit).pass) << "luck at the largest element";
+  EXPECT_EQ(check(expected, off_by(3e-4, 1e-9), &limit).reason, "rms")
+      << "as TF32, hidden by the largest element";
+}
+
 TEST(Compare, AFewSumsOfProductsTellLowPrecision) {
   const std::vector<double> want(100, 1.5);
   const HostTensor naive = HostTensor::encode(DType::kF32, {100}, want);

@@ -158,6 +158,21 @@ TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
   }
 }
 
+TEST(GenerateInputs, AParameterIsExtremeWhereAnOpComputesWithItAlone) {
+  const auto largest = [](const std::string& graph) {
+    const TaskSpec spec = task_of(
+        "name = \"gate\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] },\n"
+        "{ name = \"w\", shape = [\"n\"], role = \"parameter\" }]\ngraph = \"\"\"\n" +
+        graph + "\"\"\"\nshape = [{ n = 640 }]\n");
+    const auto w = generate_inputs(bind_first(spec), Distribution::kLarge, Seed::from_number(5))[1].decode();
+    return std::fabs(*std::ranges::max_element(w, {}, [](double value) { return std::fabs(value); }));
+  };
+  EXPECT_GT(largest("p = softmax(w)\ny = mul(x, p)\n"), 50);
+  EXPECT_GT(largest("s = scale(w, by = 2)\np = exp(s)\ny = mul(x, p)\n"), 50);
+  EXPECT_LT(largest("y = mul(x, w)\n"), 20);
+  EXPECT_LT(largest("s = scale(w, by = 2)\np = mul(x, s)\ny = softmax(p)\n"), 20);
+}
+
 TEST(GenerateInputs, IndicesComeInEveryOrder) {
   const TaskSpec spec = task_of(R"toml(
 name = "rows"

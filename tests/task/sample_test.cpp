@@ -127,8 +127,12 @@ TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
   EXPECT_EQ(sums("p = matmul(x, x)\ns = softmax(p)\ny = matmul(s, x)"), Sums::kShared);
   EXPECT_EQ(sums("y = attention(x, x, x)"), Sums::kShared);
   EXPECT_EQ(sums("p = matmul(x, x)\ns = sum(x, axis = 1, keepdims = true)\ny = add(p, s)"), Sums::kShared);
-  EXPECT_EQ(sums("p = matmul(x, x)\ny = reciprocal(p)"), Sums::kUnknown)
+  EXPECT_EQ(sums("p = matmul(x, x)\ny = reciprocal(p)"), Sums::kAmplified)
       << "few elements have all of the error";
+  EXPECT_EQ(sums("p = matmul(x, x)\nr = reciprocal(p)\ny = cumsum(r)"), Sums::kUnknown);
+  EXPECT_EQ(sums("p = matmul(x, x)\nm = gt(x, value = 0)\nz = neg(x)\ny = where(m, p, z)"), Sums::kOwn)
+      << "an input is on a certain side of zero";
+  EXPECT_EQ(sums("p = matmul(x, x)\nm = gt(p, value = 0)\nz = neg(x)\ny = where(m, p, z)"), Sums::kNone);
   EXPECT_EQ(sums("y = matmul(x, x)", Distribution::kCancellation), Sums::kNone) << "values with a structure";
   const std::string half = ", dtype = \"fp16\"";
   EXPECT_EQ(sums("y = matmul(x, x)", Distribution::kNormal, half), Sums::kOwn);

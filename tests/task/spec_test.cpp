@@ -163,6 +163,20 @@ TEST(ParseTask, SurvivesRubbish) {
   EXPECT_FALSE(parse_task(std::string(300 * 1024, '#'), "t.toml").ok());
 }
 
+TEST(ParseTask, AnOutputIsOfTheDtypeThatItsNodeGives) {
+  const auto error = [](const std::string& output) {
+    return error_of(
+               "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = \"y = "
+               "exp(x)\"\n"
+               "output = [{ name = \"y\", " +
+               output + " }]\nshape = [{ n = 100 }]")
+        .to_string();
+  };
+  EXPECT_THAT(error("dtype = \"fp16\""), AllOf(HasSubstr("'y' is computed in fp32, not in fp16"),
+                                               HasSubstr("cast(y, dtype = \"fp16\")")));
+  EXPECT_THAT(error("compare = \"exact\""), HasSubstr("compare = \"bound\""));
+}
+
 TEST(ParseTask, AnInoutTensorIsWrittenByANode) {
   const TaskSpec spec = task_of(R"toml(
 name = "accumulate"

@@ -210,10 +210,14 @@ LoopNest emit_variance(const Site& site) {
   return {loops.items, expand(R"(
 $begin
 $type sum = 0;
-$add_values
+{
+  $add_values
+}
 const $type mean = sum / $n;
 sum = 0;
-$add_deviations
+{
+  $add_deviations
+}
 $out = $value;
 )",
                               {}, fields)};
