@@ -257,6 +257,29 @@ TEST(Catalog, AResidualIsAddedInTheKernelThatNormalises) {
   }
 }
 
+TEST(Catalog, ReductionsOfSingleElementsAreNoLoops) {
+  std::vector<TaskSpec> tasks;
+  for (const char* graph : {"y = sum(x, axis = 1)", "y = reduce_max(x, axes = [1, 3], keepdims = true)",
+                            "y = softmax(x, axis = 1)", "y = log_softmax(x)", "y = var(x, axis = 3)",
+                            "y = logsumexp(x, axes = [1, 3])", "y = layer_norm(x)", "y = rms_norm(x)",
+                            "y = l2_normalize(x)", "s = mul(x, x)\nh = mean(s, axis = 3)\ny = exp(h)"}) {
+    const auto task = parse_task(
+        "name = \"single\"\ndims = { m = [2, 90], n = [2, 40] }\ntensor = [{ name = \"x\", shape = [\"m\", "
+        "1, \"n\", 1] "
+        "}]\ngraph = \"\"\"\n" +
+            std::string(graph) + "\n\"\"\"\nshape = [{ m = 70, n = 33 }]\n",
+        "single.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    tasks.push_back(*task);
+  }
+  tasks.push_back(*parse_task(
+      "name = \"key\"\ndims = { L = [9, 40], S = [1, 8] }\ntensor = [{ name = \"q\", shape = [\"S\", "
+      "\"L\", 8] }, { name = \"k\", shape = [\"S\", 1, 8] }, { name = \"v\", shape = [\"S\", 1, 6] }]\n"
+      "graph = \"y = attention(q, k, v, causal = true)\"\nshape = [{ L = 20, S = 7 }]\n",
+      "key.toml"));
+  check_tasks(tasks, 2, 4);
+}
+
 /// Rows of one to some elements, which are computed value by value, and gathered elements.
 TEST(Catalog, RowsShorterThanAVector) {
   std::vector<TaskSpec> tasks;

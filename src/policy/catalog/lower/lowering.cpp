@@ -57,6 +57,11 @@ std::string Lowering::reduce(const std::string& how, const std::string& value, c
     if (!reduced) shape.push_back(this->shape(value)[static_cast<std::size_t>(i)]);
     if (reduced && keep) shape.push_back(Expr::constant(1));
   }
+  const auto single = [&](int axis) { return is_one(this->shape(value)[static_cast<std::size_t>(axis)]); };
+  if (std::ranges::all_of(axes, single) && !how.starts_with("arg")) {  // of single elements there is no loop
+    const std::string same = apply("{0}", {value}, keep && last);
+    return keep ? same : view(same, std::move(shape), last);
+  }
   return add({.kind = Kind::kReduce,
               .out = {},
               .in = {value},

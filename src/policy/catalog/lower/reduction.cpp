@@ -72,6 +72,8 @@ bool lower_reduction(Lowering& to) {
     if (op != name) continue;
     const bool index = how.starts_with("arg");
     const std::vector<int> over = index ? std::vector<int>{to.axis("axis", -1)} : axes();
+    if (index && is_one(to.shape(x)[static_cast<std::size_t>(over.front())]))
+      return false;  // nothing to compare
     to.reduce(std::string(how), x, over, keep, true);
     return true;
   }
