@@ -71,14 +71,6 @@ std::string shape_name(const Dims& dims, const TaskSpec& spec) {
   return text;
 }
 
-Numerics numerics_for(const TaskSpec& spec) {
-  Numerics numerics;
-  for (const TensorDecl& tensor : spec.tensors)
-    if (tensor.dtype == DType::kF64)
-      numerics.unit_roundoff = std::min(numerics.unit_roundoff, info(DType::kF64).unit_roundoff);
-  return numerics;
-}
-
 SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored) {
   SizeLimits limits{kLargeFlops, kLargeElements};
   for (const BenchShape& shape : scored) {

@@ -25,9 +25,6 @@ struct BenchShape {
 
 std::string shape_name(const Dims& dims, const TaskSpec& spec);
 
-/// What the reference may assume of kernels for this task: the widest accumulator a kernel may use.
-Numerics numerics_for(const TaskSpec& spec);
-
 struct WorkloadOptions {
   std::int64_t max_bytes = 256 << 20;  ///< of inputs, outputs and expectations together
   double max_reference_flops = 4e9;    ///< of all trials together

@@ -155,6 +155,14 @@ void keep_part(Expected& expected, const Part& part) {
 
 }  // namespace
 
+Numerics numerics_for(const TaskSpec& spec) {
+  Numerics numerics;
+  for (const TensorDecl& tensor : spec.tensors)
+    if (const DTypeInfo& wide = info(DType::kF64); tensor.dtype == DType::kF64)
+      numerics.unit_roundoff = wide.unit_roundoff, numerics.underflow = wide.smallest_normal;
+  return numerics;
+}
+
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
                                           Distribution distribution, const Seed& seed,
                                           const SampleOptions& options) {

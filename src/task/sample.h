@@ -16,6 +16,9 @@ struct Sample {
   std::vector<Expected> expected;
 };
 
+/// What the reference may assume of kernels for this task: the widest accumulator a kernel may use.
+Numerics numerics_for(const TaskSpec& spec);
+
 struct SampleOptions {
   Numerics numerics = {};         ///< but for `sparse_sums`, which is the distribution's
   std::optional<Part> part = {};  ///< of the outputs that is known; all by default, and of an argmax that

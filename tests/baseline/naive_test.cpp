@@ -114,6 +114,38 @@ TEST(NaiveCheck, HalfPrecisionIsWithinTheBoundWhateverTheSeed) {
   }
 }
 
+TEST(NaiveCheck, ComputesInFp64WhereTheTaskDoes) {
+  const std::string wide = "x: M, N; dtype = \"fp64\"", above_zero = wide + "\ngen = { kind = \"positive\" }";
+  std::vector<GraphCase> cases;
+  for (const char* op : {"exp", "expm1", "tanh", "sigmoid", "erf", "sin", "cos", "silu", "softplus", "mish",
+                         "elu", "softmax", "log_softmax", "layer_norm", "rms_norm", "cumsum", "abs", "neg"})
+    cases.push_back({op, {wide}, std::string("y = ") + op + "(x)", "M = 7, N = 40"});
+  for (const char* op : {"log", "log1p", "sqrt", "rsqrt", "reciprocal"})
+    cases.push_back({op, {above_zero}, std::string("y = ") + op + "(x)", "M = 7, N = 40"});
+  cases.push_back({"scaled", {wide}, "a = scale(x, by = 0.1)\ny = sum(a, axis = 1)", "M = 7, N = 40"});
+  cases.push_back({"norm", {wide}, "y = norm(x, axis = 1)", "M = 7, N = 40"});
+  std::vector<TaskSpec> tasks;
+  std::vector<Candidate> candidates;
+  for (const GraphCase& graph_case : cases) {
+    tasks.push_back(make_task(graph_case));
+    auto candidate = naive_candidate(tasks.back());
+    ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
+    candidates.push_back(*std::move(candidate));
+  }
+  const CandidateLibrary library(std::move(candidates));
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto bound = lathe::bind(tasks[i], tasks[i].shapes[0].dims);
+    const auto sample = draw_sample(**make_reference(tasks[i]), *bound, Distribution::kNormal,
+                                    Seed::from_number(i), {numerics_for(tasks[i])});
+    ASSERT_TRUE(sample.ok() && *sample) << tasks[i].name;
+    const auto outputs = library.run(i, *bound, (*sample)->inputs);
+    const Comparison comparison = compare((*sample)->expected[0], (*outputs)[0], nullptr);
+    EXPECT_TRUE(comparison.pass) << tasks[i].name << ": " << comparison.worst_ratio << "\n"
+                                 << library.candidate(i).text;
+  }
+  EXPECT_FALSE(naive_candidate(make_task({"gelu", {wide}, "y = gelu(x)", "M = 7, N = 40"})).ok());
+}
+
 /// One running sum of fp32 is off by up to 56 times the tolerance here.
 TEST(NaiveCheck, LongSumsAreWithinTheBound) {
   std::vector<TaskSpec> tasks;

@@ -23,16 +23,36 @@ struct Helper {
 };
 
 constexpr std::array kHelpers = {
-    Helper{"lathe::exp(", "inline float exp(float x) { return __builtin_expf(x); }"},
-    Helper{"lathe::exp2(", "inline float exp2(float x) { return __builtin_exp2f(x); }"},
-    Helper{"lathe::expm1(", "inline float expm1(float x) { return __builtin_expm1f(x); }"},
-    Helper{"lathe::log(", "inline float log(float x) { return __builtin_logf(x); }"},
-    Helper{"lathe::log2(", "inline float log2(float x) { return __builtin_log2f(x); }"},
-    Helper{"lathe::log1p(", "inline float log1p(float x) { return __builtin_log1pf(x); }"},
-    Helper{"lathe::tanh(", "inline float tanh(float x) { return __builtin_tanhf(x); }"},
-    Helper{"lathe::erf(", "inline float erf(float x) { return __builtin_erff(x); }"},
-    Helper{"lathe::sin(", "inline float sin(float x) { return __builtin_sinf(x); }"},
-    Helper{"lathe::cos(", "inline float cos(float x) { return __builtin_cosf(x); }"},
+    Helper{"lathe::exp(",
+           "inline float exp(float x) { return __builtin_expf(x); }\n"
+           "inline double exp(double x) { return __builtin_exp(x); }"},
+    Helper{"lathe::exp2(",
+           "inline float exp2(float x) { return __builtin_exp2f(x); }\n"
+           "inline double exp2(double x) { return __builtin_exp2(x); }"},
+    Helper{"lathe::expm1(",
+           "inline float expm1(float x) { return __builtin_expm1f(x); }\n"
+           "inline double expm1(double x) { return __builtin_expm1(x); }"},
+    Helper{"lathe::log(",
+           "inline float log(float x) { return __builtin_logf(x); }\n"
+           "inline double log(double x) { return __builtin_log(x); }"},
+    Helper{"lathe::log2(",
+           "inline float log2(float x) { return __builtin_log2f(x); }\n"
+           "inline double log2(double x) { return __builtin_log2(x); }"},
+    Helper{"lathe::log1p(",
+           "inline float log1p(float x) { return __builtin_log1pf(x); }\n"
+           "inline double log1p(double x) { return __builtin_log1p(x); }"},
+    Helper{"lathe::tanh(",
+           "inline float tanh(float x) { return __builtin_tanhf(x); }\n"
+           "inline double tanh(double x) { return __builtin_tanh(x); }"},
+    Helper{"lathe::erf(",
+           "inline float erf(float x) { return __builtin_erff(x); }\n"
+           "inline double erf(double x) { return __builtin_erf(x); }"},
+    Helper{"lathe::sin(",
+           "inline float sin(float x) { return __builtin_sinf(x); }\n"
+           "inline double sin(double x) { return __builtin_sin(x); }"},
+    Helper{"lathe::cos(",
+           "inline float cos(float x) { return __builtin_cosf(x); }\n"
+           "inline double cos(double x) { return __builtin_cos(x); }"},
     Helper{"lathe::floor(",
            "inline float floor(float x) { return __builtin_floorf(x); }\n"
            "inline double floor(double x) { return __builtin_floor(x); }"},
@@ -45,13 +65,24 @@ constexpr std::array kHelpers = {
     Helper{"lathe::trunc(",
            "inline float trunc(float x) { return __builtin_truncf(x); }\n"
            "inline double trunc(double x) { return __builtin_trunc(x); }"},
-    Helper{"lathe::sqrt(", "inline float sqrt(float x) { return __builtin_sqrtf(x); }"},
-    Helper{"lathe::rsqrt(", "inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }"},
-    Helper{"lathe::sigmoid(", "inline float sigmoid(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }"},
-    Helper{"lathe::abs(", "inline float abs(float x) { return __builtin_fabsf(x); }"},
-    Helper{"lathe::pow(", "inline float pow(float x, float y) { return __builtin_powf(x, y); }"},
+    Helper{"lathe::sqrt(",
+           "inline float sqrt(float x) { return __builtin_sqrtf(x); }\n"
+           "inline double sqrt(double x) { return __builtin_sqrt(x); }"},
+    Helper{"lathe::rsqrt(",
+           "inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }\n"
+           "inline double rsqrt(double x) { return 1 / __builtin_sqrt(x); }"},
+    Helper{"lathe::sigmoid(",
+           "inline float sigmoid(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }\n"
+           "inline double sigmoid(double x) { return 1 / (1 + __builtin_exp(-x)); }"},
+    Helper{"lathe::abs(",
+           "inline float abs(float x) { return __builtin_fabsf(x); }\n"
+           "inline double abs(double x) { return __builtin_fabs(x); }"},
+    Helper{"lathe::pow(",
+           "inline float pow(float x, float y) { return __builtin_powf(x, y); }\n"
+           "inline double pow(double x, double y) { return __builtin_pow(x, y); }"},
     Helper{"lathe::copysign(",
-           "inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }"},
+           "inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }\n"
+           "inline double copysign(double x, double y) { return __builtin_copysign(x, y); }"},
     Helper{"lathe::atan2(",
            "inline float atan2(float x, float y) { return __builtin_atan2f(x, y); }\n"
            "inline double atan2(double x, double y) { return __builtin_atan2(x, y); }"},
@@ -71,10 +102,12 @@ constexpr std::array kHelpers = {
     Helper{"lathe::to_int64(",
            "template <class T> int64_t to_int64(T x) {\n"
            "  return x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(x);\n}"},
-    Helper{"lathe::fma(", "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }"},
+    Helper{"lathe::fma(",
+           "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
+           "inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }"},
     Helper{"lathe::max(", "template <class T> T max(T x, T y) { return x > y || x != x ? x : y; }"},
     Helper{"lathe::min(", "template <class T> T min(T x, T y) { return x < y || x != x ? x : y; }"},
-    Helper{"lathe::is_nan(", "inline bool is_nan(float x) { return x != x; }"},
+    Helper{"lathe::is_nan(", "template <class T> bool is_nan(T x) { return x != x; }"},
     Helper{"lathe::lt(", "template <class T, class U> bool lt(T x, U y) { return x < y; }"},
     Helper{"lathe::le(", "template <class T, class U> bool le(T x, U y) { return x <= y; }"},
     Helper{"lathe::gt(", "template <class T, class U> bool gt(T x, U y) { return x > y; }"},

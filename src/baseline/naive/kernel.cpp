@@ -1,6 +1,9 @@
 #include "baseline/naive/kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
 
@@ -116,6 +119,35 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
   return parameters;
 }
 
+/// Ops whose formulas have constants of eight digits.
+constexpr std::array<std::string_view, 3> kNarrowConstants = {"gelu", "hardsigmoid", "hardswish"};
+
+/// Numbers of formulas are written for fp32: "0.1f" is 1.5e-9 beside what fp64 has to compute with.
+std::string with_wide_numbers(std::string_view code) {
+  std::string wide;
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const auto is_digit = [&](std::size_t i) {
+      return std::isdigit(static_cast<unsigned char>(code[i])) != 0;
+    };
+    const bool begins =
+        is_digit(at) && (at == 0 || (!std::isalnum(static_cast<unsigned char>(code[at - 1])) &&
+                                     code[at - 1] != '_' && code[at - 1] != '.'));
+    if (!begins) {
+      wide += code[at];
+      continue;
+    }
+    std::size_t end = at;
+    const auto follows = [&](std::size_t i) {
+      return i < code.size() && (is_digit(i) || code[i] == '.' || code[i] == 'e' ||
+                                 ((code[i] == '-' || code[i] == '+') && code[i - 1] == 'e'));
+    };
+    while (follows(end)) ++end;
+    wide += code.substr(at, end - at);
+    at = end < code.size() && code[end] == 'f' ? end : end - 1;
+  }
+  return wide;
+}
+
 std::string kernel_text(const std::string& name, const std::string& parameters, const std::string& body,
                         Dialect dialect) {
   return expand(dialect == Dialect::kCuda ? kCudaKernel : kCpuKernel,
@@ -162,7 +194,14 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
                          ", the dtype of '" + (i < node.in.size() ? node.in[i] : node.out) + "'",
                      "declare it fp32, fp16, bf16, fp64 or a whole number", node.where);
   site.in.pop_back();
-  const LoopNest nest = emit(site);
+  LoopNest nest = emit(site);
+  const auto is_wide = [](const Operand& operand) { return operand.dtype == DType::kF64; };
+  if (is_wide(site.out) || std::ranges::any_of(site.in, is_wide)) {
+    if (std::ranges::count(kNarrowConstants, node.op_name) > 0)
+      return invalid(fmt::format("the naive build computes {} in fp32 only", node.op_name),
+                     "cast to fp32 before it", node.where);
+    nest.body = with_wide_numbers(nest.body);
+  }
   const bool has_work = mentions(nest.body, "work");
   Kernel kernel{"naive_" + node.out, names.to_task(nest.items), {}, {}};
   if (has_work) {
