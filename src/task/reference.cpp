@@ -45,7 +45,7 @@ void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& va
   if (value.err.empty()) fill_zeros(value.err, value.data.size());
   for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      value.err[i] += rounding * std::max(least, std::fabs(value.data[i]));
+      value.err[i] += rounding * std::max(least, std::fabs(value.data[i]) + value.err[i]);
   });
 }
 
@@ -104,7 +104,7 @@ void add_output_tolerance(const TaskSpec& spec, Expected& expected) {
   if (value.err.empty()) fill_zeros(value.err, value.data.size());
   for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const double rounding = type.unit_roundoff * std::fabs(value.data[i]) + smallest_step;
+      const double rounding = type.unit_roundoff * (std::fabs(value.data[i]) + value.err[i]) + smallest_step;
       value.err[i] = spec.tolerance * (value.err[i] + rounding);
     }
   });

@@ -43,6 +43,22 @@ TEST(Lint, ASoundTaskPasses) {
   EXPECT_THAT(fatal_checks(report), IsEmpty());
 }
 
+/// A value that is off by nearly its bound is rounded where it lies, not where it ought to.
+TEST(Lint, TakesNarrowOutputsOfLargeBounds) {
+  const auto fatal_of = [](const std::string& dtype, const std::string& graph) {
+    return fatal_checks(lint_of(
+        task_of("name = \"narrow\"\ndims = [\"n\", \"k\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"k\"], "
+                "dtype = \"" +
+                dtype + "\" }, { name = \"w\", shape = [\"k\", \"n\"], dtype = \"" + dtype +
+                "\" }]\ngraph = \"\"\"\n" + graph + "\n\"\"\"\nshape = [{ n = 64, k = 256 }]\n")));
+  };
+  EXPECT_THAT(fatal_of("bf16", "y = matmul(x, w)"), IsEmpty());
+  EXPECT_THAT(fatal_of("fp16",
+                       "p = matmul(x, w)\nf = cast(p, dtype = \"fp32\")\nh = layer_norm(f)\ny = cast(h, "
+                       "dtype = \"fp16\")"),
+              IsEmpty());
+}
+
 TEST(Lint, RefusesAConvolutionThatItsClampHides) {
   const Result<TaskSpec> spec = load_task(LATHE_SOURCE_DIR "/tests/task/lint/degenerate_conv_transpose.toml");
   ASSERT_TRUE(spec.ok()) << spec.error().to_string();
