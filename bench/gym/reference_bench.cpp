@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "bench/device.h"
 #include "gym/bench_shape.h"
+#include "task/sample.h"
 #include "task/slices.h"
 
 namespace lathe {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -29,8 +31,24 @@ struct TaskResult {
   json document;
   std::string report_path;
   ModelSummary model;
+  std::string failures;  ///< "4 WRONG (nan_mask), 2 BUILD_FAILED (bad_plan)"
   bool interrupted = false;
 };
+
+/// Of what did not pass, the most frequent first.
+std::string failures_text(const std::vector<Experience>& experiences) {
+  std::map<std::string, int> counts;
+  for (const Experience& one : experiences)
+    if (!one.verdict.passed())
+      ++counts[fmt::format("{} ({})", name(one.verdict.outcome), one.verdict.reason)];
+  std::vector<std::pair<int, std::string>> sorted;
+  for (const auto& [text, count] : counts) sorted.emplace_back(-count, text);
+  std::ranges::sort(sorted);
+  std::string text;
+  for (const auto& [count, failure] : sorted)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", -count, failure);
+  return text;
+}
 
 /// Works on one run after another, all before one judge: while a task is searched the next one is
 /// prepared.
@@ -92,6 +110,7 @@ class Optimizer {
     record.status = summary.interrupted ? "interrupted" : "done";
     LATHE_TRY(const auto experiences, store_.experiences(run));
     result.model = model_summary(experiences, extras.best_baseline);
+    result.failures = failures_text(experiences);
     result.document = optimize_document(record, experiences, extras);
     // At once: a run that is done has its result, whenever this process is killed.
     LATHE_CHECK_OK(store_.update_run(run, record.status, json_text(result.document)));
@@ -149,6 +168,10 @@ void print_table(const std::vector<TaskResult>& results) {
   print("\n{:<18} {:>10} {:>20} {:>10} {:<40} {:>7} {:>6} {:>6}\n", "task", "baseline", "best peer", "best",
         " speedup [95% interval]", "of roof", "evals", "s");
   for (const TaskResult& result : results) print_row(result);
+  for (const TaskResult& result : results)
+    if (result.document["best"].is_null())
+      print("{}: no kernel passed: {}\n", result.document["task"].get<std::string>(),
+            result.failures.empty() ? "none was evaluated" : result.failures);
   for (const TaskResult& result : results) {
     if (!result.model.exists()) continue;
     print("model: {}: {}\n", result.document["task"].get<std::string>(), to_text(result.model));

@@ -78,6 +78,21 @@ TEST_F(ModelTest, AConversationEndsWithAKernelAndTheKeyIsNowhere) {
   expect_no_key();
 }
 
+TEST_F(ModelTest, WhyNoKernelPassedIsTold) {
+  std::atomic<int> answers = 0;
+  ScriptedServer server([&](const auto&, const auto& connection) {
+    connection.begin_stream();
+    connection.event(chunk_json(
+        "```cpp\n" + kernel(++answers < 3 ? std::to_string(2 + answers) + ".0f" : "oops") + "```\n", "stop"));
+  });
+  Program program(folder_, {"optimize", "tiny.toml", "--device", "cpu", "--policy", "openai", "--endpoint",
+                            server.url(), "--model", "scripted", "--search", "best-of-n", "--evals", "3"});
+  EXPECT_EQ(WEXITSTATUS(program.wait(kLong)), 1) << program.err();
+  EXPECT_NE(program.out().find("tiny: no kernel passed: 2 WRONG (bound), 1 BUILD_FAILED (compile_error)"),
+            std::string::npos)
+      << program.out();
+}
+
 TEST_F(ModelTest, AKilledRunGoesOnInTheMiddleOfATurn) {
   std::atomic<int> answers = 0;
   std::atomic<bool> hold = true;

@@ -39,13 +39,13 @@ SpareLaunchers::SpareLaunchers(std::string program, std::vector<std::string> arg
       args_(std::move(args)),
       environment_(std::move(environment)),
       keeper_(std::move(keeper)),
-      most_spares_(kMostSpareLaunchers),
-      most_used_(launchers_worth_keeping(keeper_->facts().memory_bytes, gpus_of_host())) {}
+      spares_allowed_(kMostSpareLaunchers),
+      used_allowed_(launchers_worth_keeping(keeper_->facts().memory_bytes, gpus_of_host())) {}
 
 Status SpareLaunchers::set_scrubber(const std::string& cubin) {
   LATHE_TRY(scrubber_, make_sealed_memfd("scrub", cubin));
   std::lock_guard lock(mutex_);
-  return fill_up(most_spares_);
+  return fill_up(spares_allowed_.now());
 }
 
 /// The one with that load; else the longest unused one: loading another takes a fifth of the time
@@ -71,17 +71,19 @@ Result<LoadedLauncher> SpareLaunchers::take(const LauncherOwner& owner, const Di
     used_.erase(used);
     return launcher;
   }
+  spares_allowed_.grow_when_calm();
+  used_allowed_.grow_when_calm();
   LATHE_CHECK_OK(fill_up(1));
   LoadedLauncher launcher{std::move(spares_.front())};
   spares_.pop_front();
-  (void)fill_up(most_spares_);  // whoever finds none is told why
+  (void)fill_up(spares_allowed_.now());  // whoever finds none is told why
   return launcher;
 }
 
 void SpareLaunchers::give_back(const LauncherOwner& owner, LoadedLauncher launcher) {
   std::lock_guard lock(mutex_);
   used_.emplace_back(owner, std::move(launcher));
-  if (used_.size() <= most_used_) return;
+  if (used_.size() <= used_allowed_.now()) return;
   begin_to_end(std::move(used_.front().second));
   used_.pop_front();
 }
@@ -93,8 +95,8 @@ void SpareLaunchers::end_idle() {
   spares_.clear();
   used_.clear();
   ending_.clear();
-  most_spares_ = std::max<std::size_t>(1, most_spares_ / 2);
-  most_used_ = std::max<std::size_t>(1, most_used_ / 2);
+  spares_allowed_.halve();
+  used_allowed_.halve();
 }
 
 void SpareLaunchers::end(const std::string& candidate) {

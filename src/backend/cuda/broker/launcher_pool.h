@@ -55,9 +55,27 @@ class LauncherPool {
   virtual Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) = 0;
   /// Of a session that ends with its context whole.
   virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
-  /// Ends all that nobody uses, waits until their memory is free, and keeps half as many from now
-  /// on.
+  /// Ends all that nobody uses, waits until their memory is free, and keeps half as many for a while.
   virtual void end_idle() = 0;
+};
+
+/// How many of something to keep on a device whose memory may have been full.
+class Allowance {
+ public:
+  explicit Allowance(std::size_t most) : most_(most), now_(most) {}
+  std::size_t now() const { return now_; }
+  /// The memory was full.
+  void halve() { now_ = std::max<std::size_t>(1, now_ / 2), calm_ = 0; }
+  /// It was not, once more: after a while there may be others' room again.
+  void grow_when_calm() {
+    if (++calm_ < kCalm) return;
+    now_ = std::min(most_, 2 * now_), calm_ = 0;
+  }
+
+ private:
+  static constexpr int kCalm = 256;
+  std::size_t most_, now_;
+  int calm_ = 0;
 };
 
 /// How many processes to keep that candidates have used, on one of a host's `gpus`.
@@ -90,7 +108,7 @@ class SpareLaunchers final : public LauncherPool {
   std::shared_ptr<const KeeperClient> keeper_;
   UniqueFd scrubber_;
   std::mutex mutex_;
-  std::size_t most_spares_, most_used_;
+  Allowance spares_allowed_, used_allowed_;
   std::uint64_t generation_ = 0;
   std::deque<HelperProcess> spares_;
   std::deque<Used> used_;              ///< longest unused first
