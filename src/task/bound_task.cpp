@@ -113,7 +113,10 @@ double BoundTask::value_elements() const {
 }
 
 OpSite BoundTask::site(std::size_t node) const {
-  OpSite site{.attrs = attrs[node], .in = {}, .out = shape_of(spec->nodes[node].out)};
+  OpSite site{.attrs = attrs[node],
+              .in = {},
+              .out = shape_of(spec->nodes[node].out),
+              .dtype = spec->nodes[node].type.dtype};
   for (const std::string& name : spec->nodes[node].in) site.in.push_back(shape_of(name));
   return site;
 }

@@ -42,6 +42,13 @@ struct OpSite {
   std::vector<Shape> in;
   Shape out;
   ProductEngine* products = nullptr;  ///< for evaluate()'s large matrices; may be null
+  DType dtype = DType::kF32;          ///< of the result
+};
+
+/// What values an input may have.
+struct ValueRange {
+  double low = 0;
+  double high = 0;
 };
 
 /// The arithmetic that a kernel may use, from which error bounds follow.
@@ -80,6 +87,13 @@ class Op {
 
   /// The result's type. Errors say what is wrong with the inputs; the caller adds the position.
   virtual Result<SymbolicType> infer(const InferContext& context) const = 0;
+
+  /// The values that an input of the task must be declared to keep to, as an operand of this dtype;
+  /// nothing where any will do.
+  virtual std::optional<ValueRange> takes(std::size_t input, DType dtype) const {
+    (void)input, (void)dtype;
+    return std::nullopt;
+  }
 
   /// Computes the fp64 result and its first-order error bound: the propagated bounds of the inputs
   /// plus the op's own rounding (|y| * u for an elementwise op; f(n) * u * S for a sum, S =

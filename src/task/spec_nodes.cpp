@@ -166,6 +166,31 @@ bool same_everywhere(const Expr& a, const Expr& b, const std::vector<Dims>& prob
   });
 }
 
+/// Whether the tensor's values are in the range whatever is drawn.
+bool keeps_to(const TensorDecl& tensor, const ValueRange& range) {
+  const auto has = [&](double x) { return x >= range.low && x <= range.high; };
+  const Generator& gen = tensor.generator;
+  if (tensor.value) return has(*tensor.value);
+  if (gen.kind == "zeros_ones" || gen.kind == "one_hot") return has(0) && has(1);
+  return gen.bounded && has(gen.low) && has(gen.high);
+}
+
+/// Of values that the graph computes, only their author knows.
+Status check_values(const RawNode& raw, const NodeDecl& node, const TaskSpec& spec) {
+  for (std::size_t i = 0; i < node.in.size(); ++i) {
+    const TensorDecl* tensor = spec.find_tensor(node.in[i]);
+    if (tensor == nullptr) continue;
+    const std::optional<ValueRange> range = node.op->takes(i, tensor->dtype);
+    if (!range || keeps_to(*tensor, *range)) continue;
+    return invalid(fmt::format("{} takes values from {} to {} as input {}, which '{}' does not keep to",
+                               node.op_name, range->low, range->high, i + 1, tensor->name),
+                   fmt::format("declare it with gen = {{ kind = \"uniform\", low = {}, high = {} }}",
+                               range->low, range->high),
+                   raw.in[i].where);
+  }
+  return Ok{};
+}
+
 Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const std::vector<Dims>& probes,
                     Types& types, TaskSpec& spec) {
   NodeDecl node{.out = raw.out, .op_name = raw.op, .where = raw.where};
@@ -190,6 +215,7 @@ Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const s
     return error;
   }
   node.type = *type;
+  LATHE_CHECK_OK(check_values(raw, node, spec));
   if (const TensorDecl* tensor = spec.find_tensor(raw.out)) {
     if (tensor->dtype != type->dtype || !std::ranges::equal(tensor->shape, type->shape, same)) {
       return invalid(fmt::format("'{}' is written with another shape or dtype than it is declared", raw.out),

@@ -105,6 +105,28 @@ const std::vector<GraphCase>& op_cases() {
        {"x: M, N; dtype = \"int64\"", "z: N; dtype = \"int64\""},
        "p = ge(x, z)\ny = where(p, x, z)",
        "M = 5, N = 33"},
+      {"bits_of_bytes",
+       {"x: M, N; dtype = \"int8\"", "z: M, 1; dtype = \"int8\"",
+        "s: N; dtype = \"int8\"\ngen = { kind = \"uniform\", low = 0, high = 7 }"},
+       "a = bitwise_and(x, z)\nb = bitwise_or(x, value = 5)\nc = bitwise_xor(a, b)\nd = bitwise_not(c)\n"
+       "e = shift_left(d, s)\nf = shift_right(e, by = 2)\ng = shift_left(x, by = 4)\ny = shift_right(g, by = "
+       "4)",
+       "M = 5, N = 33",
+       {"f", "y"}},
+      {"bits_of_words",
+       {"x: M, N; dtype = \"int32\"", "z: N; dtype = \"int32\"",
+        "s: M, 1; dtype = \"int32\"\ngen = { kind = \"uniform\", low = 0, high = 31 }"},
+       "a = bitwise_or(x, z)\nb = shift_left(a, by = 7)\nc = shift_right(b, s)\nd = bitwise_xor(c, value = "
+       "-1431655766)\ny = bitwise_and(d, z)",
+       "M = 5, N = 33",
+       {"c", "y"}},
+      {"bits_of_long_words",
+       {"x: M, N; dtype = \"int64\"", "z: N; dtype = \"int64\"",
+        "s: M, 1; dtype = \"int64\"\ngen = { kind = \"uniform\", low = 0, high = 40 }"},
+       "a = bitwise_xor(x, z)\nb = shift_right(a, s)\nc = bitwise_and(b, value = 1099511627775)\n"
+       "d = shift_left(c, by = 3)\nf = bitwise_not(d)\ny = bitwise_or(f, value = 4294967296)",
+       "M = 5, N = 33",
+       {"b", "y"}},
       {"clamp_by_tensors",
        {"x: M, N", "l: N; gen = { kind = \"uniform\", low = -1, high = 0 }",
         "h: M, 1; gen = { kind = \"uniform\", low = 0, high = 1 }"},

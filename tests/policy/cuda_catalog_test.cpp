@@ -167,6 +167,29 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfSumsByIndexCompiles) {
     }
 }
 
+TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
+  for (const std::string dtype : {"int8", "int32", "int64"}) {
+    const std::string typed = ", dtype = \"" + dtype + "\"";
+    const auto task = parse_task(
+        "name = \"bits\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", 8]" + typed +
+            " }, { name = \"s\", shape = [8]" + typed +
+            ", gen = { kind = \"uniform\", low = 0, high = 7 } }]\ngraph = \"\"\"\na = bitwise_and(x, s)\n"
+            "b = bitwise_or(a, value = 5)\nc = bitwise_xor(b, x)\nd = bitwise_not(c)\ne = shift_left(d, s)\n"
+            "f = shift_right(e, by = 2)\ny = shift_right(f, s)\n\"\"\"\nshape = [{ n = 4 }]\n",
+        "bits.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto naive = naive_candidate(*task, Dialect::kCuda);
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
+    const auto graph = catalog::lower(*task);
+    ASSERT_EQ(graph.ok(), dtype == "int8") << "kernels hold every value as fp32";
+    if (!graph.ok()) continue;
+    const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    EXPECT_EQ(try_out(emission->text, *task, Notes::kNone), "");
+  }
+}
+
 /// A kernel that stores a product by the class `type`.
 std::string product_text(const std::string& type) {
   return "#include <lathe/cuda.cuh>\nusing namespace lathe;\nusing Block = " + type +

@@ -276,6 +276,23 @@ TEST(ParseTask, ARefusedReferenceSaysWhy) {
   EXPECT_THAT(refused("kind = \"process\"", "kind = \"process\"\nentry = \"a b\""), HasSubstr("a class"));
 }
 
+/// C leaves other shifts undefined, so no input may hold one.
+TEST(Shifts, ByAnInputNeedItsDeclaredRange) {
+  const auto error = [](const std::string& gen) {
+    const auto task = parse_task(
+        "name = \"t\"\ntensor = [{ name = \"x\", shape = [4], dtype = \"int8\" }, { name = \"s\", shape = "
+        "[4], "
+        "dtype = \"int8\"" +
+            gen + " }]\ngraph = \"y = shift_left(x, s)\"\n",
+        "t.toml");
+    return task.ok() ? "none" : task.error().to_string();
+  };
+  EXPECT_THAT(error(""), HasSubstr("gen = { kind = \"uniform\", low = 0, high = 7 }"));
+  EXPECT_THAT(error(", gen = { kind = \"uniform\", low = 0, high = 8 }"), HasSubstr("values from 0 to 7"));
+  EXPECT_EQ(error(", gen = { kind = \"uniform\", low = 1, high = 7 }"), "none");
+  EXPECT_EQ(error(", gen = { kind = \"zeros_ones\" }"), "none");
+}
+
 TEST(TaskDocumentation, NamesEveryOpAndAttribute) {
   const Result<std::string> text = read_file(LATHE_SOURCE_DIR "/docs/tasks.md");
   ASSERT_TRUE(text.ok());

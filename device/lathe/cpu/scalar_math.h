@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdint.h>
+
 namespace lathe {
 
 // Scalar versions with libm, so that one C expression serves scalars and vectors.
@@ -58,6 +60,26 @@ inline T remainder(T a, T b) {
 template <Real T>
 inline T to_int8(T x) {
   return x <= T(-128) ? T(-128) : x >= T(127) ? T(127) : trunc(x);
+}
+/// The bits of an int8 that a float holds. What is shifted by no number of [0, 8) has lost them
+/// all.
+inline float bitwise_and(float a, float b) {
+  return static_cast<float>(static_cast<int32_t>(a) & static_cast<int32_t>(b));
+}
+inline float bitwise_or(float a, float b) {
+  return static_cast<float>(static_cast<int32_t>(a) | static_cast<int32_t>(b));
+}
+inline float bitwise_xor(float a, float b) {
+  return static_cast<float>(static_cast<int32_t>(a) ^ static_cast<int32_t>(b));
+}
+inline float bitwise_not(float a) { return -1.0f - a; }
+inline float shift_left(float a, float by) {
+  if (!(by >= 0 && by < 8)) return 0;
+  return static_cast<float>(
+      static_cast<int8_t>(static_cast<uint32_t>(static_cast<int32_t>(a)) << static_cast<int32_t>(by)));
+}
+inline float shift_right(float a, float by) {
+  return static_cast<float>(static_cast<int32_t>(a) >> (by >= 0 && by < 8 ? static_cast<int32_t>(by) : 7));
 }
 /// A NaN in either operand gives NaN.
 inline float max(float a, float b) { return a > b || a != a ? a : b; }

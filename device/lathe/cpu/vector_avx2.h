@@ -85,6 +85,25 @@ inline void split_log(f32v x, f32v& m, f32v& e) {
                     _mm256_and_ps(tiny, _mm256_set1_ps(23.0f)));
 }
 
+/// The bits of int8 numbers. What is shifted by no number of [0, 8) has lost them all.
+inline f32v bitwise_and(f32v a, f32v b) {
+  return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_or(f32v a, f32v b) {
+  return _mm256_cvtepi32_ps(_mm256_or_si256(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_xor(f32v a, f32v b) {
+  return _mm256_cvtepi32_ps(_mm256_xor_si256(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_not(f32v a) { return f32v(-1.0f) - a; }
+inline f32v shift_left(f32v a, f32v by) {
+  const auto moved = _mm256_sllv_epi32(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(by.v));
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(moved, 24), 24));
+}
+inline f32v shift_right(f32v a, f32v by) {
+  return _mm256_cvtepi32_ps(_mm256_srav_epi32(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(by.v)));
+}
+
 inline maskv lt(f32v a, f32v b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline maskv le(f32v a, f32v b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)}; }
 inline maskv gt(f32v a, f32v b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GT_OQ)}; }

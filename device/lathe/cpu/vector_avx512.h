@@ -74,6 +74,25 @@ inline void split_log(f32v x, f32v& m, f32v& e) {
   e = _mm512_mask_add_ps(e.v, high, e.v, _mm512_set1_ps(1.0f));
 }
 
+/// The bits of int8 numbers. What is shifted by no number of [0, 8) has lost them all.
+inline f32v bitwise_and(f32v a, f32v b) {
+  return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_or(f32v a, f32v b) {
+  return _mm512_cvtepi32_ps(_mm512_or_si512(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_xor(f32v a, f32v b) {
+  return _mm512_cvtepi32_ps(_mm512_xor_si512(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(b.v)));
+}
+inline f32v bitwise_not(f32v a) { return f32v(-1.0f) - a; }
+inline f32v shift_left(f32v a, f32v by) {
+  const auto moved = _mm512_sllv_epi32(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(by.v));
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(moved, 24), 24));
+}
+inline f32v shift_right(f32v a, f32v by) {
+  return _mm512_cvtepi32_ps(_mm512_srav_epi32(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(by.v)));
+}
+
 inline maskv lt(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline maskv le(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
 inline maskv gt(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }

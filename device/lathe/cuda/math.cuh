@@ -77,6 +77,36 @@ __device__ inline int64_t to_int64(T x) {
   constexpr int64_t kMost = 9223372036854775807ll;
   return x < -0x1p63 ? -kMost - 1 : x >= 0x1p63 ? kMost : static_cast<int64_t>(x);
 }
+/// Of whole numbers, and of int8 ones that a float holds. What is shifted by no number of [0, bits)
+/// has lost all its bits.
+#define LATHE_BITWISE(name, op)                                                                 \
+  __device__ inline int32_t name(int32_t a, int64_t b) { return a op static_cast<int32_t>(b); } \
+  __device__ inline int64_t name(int64_t a, int64_t b) { return a op b; }                       \
+  __device__ inline float name(float a, float b) {                                              \
+    return static_cast<float>(static_cast<int32_t>(a) op static_cast<int32_t>(b));              \
+  }
+LATHE_BITWISE(bitwise_and, &)
+LATHE_BITWISE(bitwise_or, |)
+LATHE_BITWISE(bitwise_xor, ^)
+#undef LATHE_BITWISE
+__device__ inline int32_t bitwise_not(int32_t a) { return ~a; }
+__device__ inline int64_t bitwise_not(int64_t a) { return ~a; }
+__device__ inline float bitwise_not(float a) { return -1.0f - a; }
+__device__ inline int32_t shift_left(int32_t a, int64_t by) {
+  return by < 0 || by > 31 ? 0 : static_cast<int32_t>(static_cast<uint32_t>(a) << by);
+}
+__device__ inline int64_t shift_left(int64_t a, int64_t by) {
+  return by < 0 || by > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << by);
+}
+__device__ inline float shift_left(float a, float by) {
+  return static_cast<float>(
+      static_cast<int8_t>(shift_left(static_cast<int32_t>(a), static_cast<int64_t>(by))));
+}
+__device__ inline int32_t shift_right(int32_t a, int64_t by) { return a >> (by < 0 || by > 31 ? 31 : by); }
+__device__ inline int64_t shift_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
+__device__ inline float shift_right(float a, float by) {
+  return static_cast<float>(shift_right(static_cast<int32_t>(a), static_cast<int64_t>(by)));
+}
 __device__ inline float copysign(float x, float y) { return ::copysignf(x, y); }
 __device__ inline double copysign(double x, double y) { return ::copysign(x, y); }
 __device__ inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }

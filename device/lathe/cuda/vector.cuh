@@ -42,6 +42,9 @@ LATHE_UNARY(abs)
 __device__ inline f32v to_int8(const f32v& a) {
   return each([&](int i) { return lathe::to_int8(a.v[i]); });
 }
+__device__ inline f32v bitwise_not(const f32v& a) {
+  return each([&](int i) { return lathe::bitwise_not(a.v[i]); });
+}
 #define LATHE_BINARY(name)                                              \
   __device__ inline f32v name(const f32v& a, const f32v& b) {                      \
     return each([&](int i) { return lathe::name(a.v[i], b.v[i]); });    \
@@ -53,6 +56,11 @@ LATHE_BINARY(copysign)
 LATHE_BINARY(atan2)
 LATHE_BINARY(fmod)
 LATHE_BINARY(remainder)
+LATHE_BINARY(bitwise_and)
+LATHE_BINARY(bitwise_or)
+LATHE_BINARY(bitwise_xor)
+LATHE_BINARY(shift_left)
+LATHE_BINARY(shift_right)
 #undef LATHE_BINARY
 /// May drop a NaN.
 __device__ inline f32v fast_max(const f32v& a, const f32v& b) {

@@ -102,6 +102,22 @@ constexpr std::array kHelpers = {
     Helper{"lathe::to_int64(",
            "template <class T> int64_t to_int64(T x) {\n"
            "  return x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(x);\n}"},
+    Helper{"lathe::bitwise_and(",
+           "template <class T> T bitwise_and(T x, int64_t y) { return x & static_cast<T>(y); }"},
+    Helper{"lathe::bitwise_or(",
+           "template <class T> T bitwise_or(T x, int64_t y) { return x | static_cast<T>(y); }"},
+    Helper{"lathe::bitwise_xor(",
+           "template <class T> T bitwise_xor(T x, int64_t y) { return x ^ static_cast<T>(y); }"},
+    Helper{"lathe::bitwise_not(", "template <class T> T bitwise_not(T x) { return ~x; }"},
+    Helper{"lathe::shift_left(",
+           "inline int32_t shift_left(int32_t x, int64_t by) {\n"
+           "  return by < 0 || by > 31 ? 0 : static_cast<int32_t>(static_cast<uint32_t>(x) << by);\n}\n"
+           "inline int64_t shift_left(int64_t x, int64_t by) {\n"
+           "  return by < 0 || by > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << by);\n}"},
+    Helper{
+        "lathe::shift_right(",
+        "inline int32_t shift_right(int32_t x, int64_t by) { return x >> (by < 0 || by > 31 ? 31 : by); }\n"
+        "inline int64_t shift_right(int64_t x, int64_t by) { return x >> (by < 0 || by > 63 ? 63 : by); }"},
     Helper{"lathe::fma(",
            "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
            "inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }"},

@@ -18,6 +18,7 @@ void add_attention(OpList& list);
 void add_batch_norm(OpList& list);
 void add_bias_add(OpList& list);
 void add_binary_math(OpList& list);
+void add_bitwise(OpList& list);
 void add_clamp(OpList& list);
 void add_comparisons(OpList& list);
 void add_conv(OpList& list);

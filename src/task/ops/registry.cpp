@@ -16,6 +16,7 @@ const ops::OpList& registry() {
     ops::add_batch_norm(ops);
     ops::add_bias_add(ops);
     ops::add_binary_math(ops);
+    ops::add_bitwise(ops);
     ops::add_clamp(ops);
     ops::add_comparisons(ops);
     ops::add_conv(ops);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "tests/task/ops/harness.h"
 
@@ -153,6 +154,35 @@ std::vector<OpCase> comparison_cases() {
   return cases;
 }
 
+/// Of int8 numbers, whose bits the test takes from the machine's own.
+std::vector<OpCase> bit_cases() {
+  const Draw byte{.low = -128, .high = 127, .whole = DType::kI8};
+  const Draw shift{.low = 0, .high = 7, .whole = DType::kI8};
+  const auto bits = [](auto x) { return static_cast<std::int8_t>(x); };
+  std::vector<OpCase> cases = {
+      unary("bitwise_and", attrs({{"value", 0x36}}), byte,
+            [=](auto x) { return number<decltype(x)>(bits(x) & 0x36); }),
+      unary("bitwise_or", attrs({{"value", 15}}), byte,
+            [=](auto x) { return number<decltype(x)>(bits(x) | 15); }),
+      unary("bitwise_xor", attrs({{"value", -128}}), byte,
+            [=](auto x) { return number<decltype(x)>(bits(x) ^ -128); }),
+      unary("bitwise_not", {}, byte, [=](auto x) { return number<decltype(x)>(~bits(x)); }),
+      unary("shift_left", attrs({{"by", 3}}), byte,
+            [=](auto x) { return number<decltype(x)>(bits(bits(x) * 8)); }),
+      unary("shift_right", attrs({{"by", 3}}), byte, [](auto x) { return std::floor(x / 8); }),
+      binary("bitwise_and", byte, byte,
+             [=](auto a, auto b) { return number<decltype(a)>(bits(a) & bits(b)); }),
+      binary("bitwise_or", byte, byte,
+             [=](auto a, auto b) { return number<decltype(a)>(bits(a) | bits(b)); }),
+      binary("bitwise_xor", byte, byte,
+             [=](auto a, auto b) { return number<decltype(a)>(bits(a) ^ bits(b)); }),
+      binary("shift_left", byte, shift,
+             [=](auto a, auto b) { return number<decltype(a)>(bits(bits(a) * (1 << bits(b)))); }),
+      binary("shift_right", byte, shift, [](auto a, auto b) { return std::floor(a / std::exp2(b)); }),
+  };
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> elementwise_cases() {
@@ -162,6 +192,7 @@ std::vector<OpCase> elementwise_cases() {
   for (OpCase& op_case : math_cases()) cases.push_back(std::move(op_case));
   for (OpCase& op_case : step_cases()) cases.push_back(std::move(op_case));
   for (OpCase& op_case : comparison_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : bit_cases()) cases.push_back(std::move(op_case));
   cases.push_back(binary("add", any, any, [](auto a, auto b) { return a + b; }));
   cases.push_back(binary("sub", any, any, [](auto a, auto b) { return a - b; }));
   cases.push_back(binary("mul", any, any, [](auto a, auto b) { return a * b; }));

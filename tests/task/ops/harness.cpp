@@ -45,6 +45,7 @@ const Draw& draw_of(const OpCase& op_case, std::size_t input) {
 
 DType dtype_of(const Draw& draw) {
   if (draw.binary) return DType::kBool;
+  if (draw.whole) return *draw.whole;
   return draw.index_limit > 0 ? DType::kI64 : DType::kF32;
 }
 
@@ -58,6 +59,9 @@ std::vector<Value> draw_inputs(const OpCase& op_case, Rng& rng) {
     for (std::int64_t k = 0; k < element_count(value.shape); ++k) {
       double number = draw.low + (draw.high - draw.low) * rng.uniform();
       if (draw.index_limit > 0) number = static_cast<double>(rng.between(0, draw.index_limit - 1));
+      if (draw.whole)
+        number = static_cast<double>(
+            rng.between(static_cast<std::int64_t>(draw.low), static_cast<std::int64_t>(draw.high)));
       if (draw.binary) number = rng.chance(0.5) ? 1 : 0;
       value.data.push_back(static_cast<double>(static_cast<float>(number)));
     }
@@ -75,7 +79,8 @@ OpSite site_of(const OpCase& op_case) {
   }
   const Result<SymbolicType> type = infer(*op, op_case.attrs, in);
   EXPECT_TRUE(type.ok()) << op_case.label << ": " << (type.ok() ? "" : type.error().to_string());
-  return {op_case.attrs, op_case.in, type.ok() ? shape_of(*type) : Shape{}};
+  return {op_case.attrs, op_case.in, type.ok() ? shape_of(*type) : Shape{}, nullptr,
+          type.ok() ? type->dtype : DType::kF32};
 }
 
 std::vector<const Value*> pointers(const std::vector<Value>& values) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ struct Draw {
   double high = 2;
   std::int64_t index_limit = 0;
   bool binary = false;
+  std::optional<DType> whole = {};  ///< whole numbers of the dtype in [low, high]
 };
 
 template <class T>

@@ -1,0 +1,23 @@
+/*lathe
+[[launch]]
+kernel = "f"
+items  = "N"
+args   = ["x", "q", "s", "y", "M", "N", "P"]
+*/
+// Nibbles from 0 to 15 instead of from -8 to 7.
+#include <stdint.h>
+
+extern "C" void f(const float* x, const int8_t* q, const float* s, float* y, int64_t M, int64_t N, int64_t P,
+                  int64_t begin, int64_t end) {
+  for (int64_t j = begin; j < end; ++j)
+    for (int64_t i = 0; i < M; ++i) {
+      float sum = 0;
+      for (int64_t p = 0; p < P; ++p) {
+        const int packed = q[p * N + j];
+        const int low = packed & 15, high = packed >> 4 & 15;
+        sum += x[i * 2 * P + p] * (static_cast<float>(low) * s[p / 32 * N + j]);
+        sum += x[i * 2 * P + P + p] * (static_cast<float>(high) * s[(P + p) / 32 * N + j]);
+      }
+      y[i * N + j] = sum;
+    }
+}
