@@ -17,17 +17,17 @@ constexpr int kLeastIntegerBits = 2;
 constexpr double kWideReach = 0x1p96;
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
 /// a rounding to another dtype, or constants.
-constexpr std::array<std::string_view, 34> kSelections = {
+constexpr std::array<std::string_view, 35> kSelections = {
     "relu",       "abs",         "neg",        "clamp",      "hardtanh",   "cast",       "max",
     "min",        "where",       "reduce_max", "reduce_min", "max_pool1d", "max_pool2d", "max_pool3d",
     "argmax",     "argmin",      "lt",         "le",         "gt",         "ge",         "eq",
     "ne",         "round",       "floor",      "ceil",       "trunc",      "sign",       "logical_and",
-    "logical_or", "logical_not", "cummax",     "cummin",     "sort",       "argsort"};
+    "logical_or", "logical_not", "cummax",     "cummin",     "sort",       "argsort",    "hardshrink"};
 /// Ops with jumps, on whose other side few elements may be: their errors are as large as the jump,
 /// and an RMS error says nothing.
-constexpr std::array<std::string_view, 14> kJumps = {"lt",   "le",    "gt",        "ge",   "eq",
-                                                     "ne",   "round", "floor",     "ceil", "trunc",
-                                                     "sign", "fmod",  "remainder", "atan2"};
+constexpr std::array<std::string_view, 15> kJumps = {"lt",   "le",    "gt",        "ge",    "eq",
+                                                     "ne",   "round", "floor",     "ceil",  "trunc",
+                                                     "sign", "fmod",  "remainder", "atan2", "hardshrink"};
 
 /// The largest share of the dtype's range that a value takes, with its tolerance; infinite where
 /// one is not a number or its tolerance means nothing.
@@ -68,8 +68,9 @@ int fewer_bits(int bits, double share) {
 
 /// Ops that may make a few elements and their errors far larger than the others: an RMS error says
 /// something only of errors by their bounds, and nothing where a sum follows.
-constexpr std::array<std::string_view, 10> kAmplifying = {"div", "exp",  "log",        "log1p", "reciprocal",
-                                                          "pow", "prod", "pow_scalar", "rsqrt", "cumprod"};
+constexpr std::array<std::string_view, 15> kAmplifying = {"div",  "exp",  "log",        "log1p", "reciprocal",
+                                                          "pow",  "prod", "pow_scalar", "rsqrt", "cumprod",
+                                                          "exp2", "log2", "tan",        "sinh",  "cosh"};
 
 /// What a node's elements are made of.
 struct Origin {

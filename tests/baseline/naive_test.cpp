@@ -117,11 +117,17 @@ TEST(NaiveCheck, HalfPrecisionIsWithinTheBoundWhateverTheSeed) {
 TEST(NaiveCheck, ComputesInFp64WhereTheTaskDoes) {
   const std::string wide = "x: M, N; dtype = \"fp64\"", above_zero = wide + "\ngen = { kind = \"positive\" }";
   std::vector<GraphCase> cases;
-  for (const char* op : {"exp", "expm1", "tanh", "sigmoid", "erf", "sin", "cos", "silu", "softplus", "mish",
-                         "elu", "softmax", "log_softmax", "layer_norm", "rms_norm", "cumsum", "abs", "neg"})
+  for (const char* op :
+       {"exp",         "expm1",      "tanh",     "sigmoid",     "erf",        "sin",        "cos",
+        "silu",        "softplus",   "mish",     "elu",         "tan",        "atan",       "sinh",
+        "cosh",        "exp2",       "selu",     "log_sigmoid", "softshrink", "hardshrink", "softmax",
+        "log_softmax", "layer_norm", "rms_norm", "cumsum",      "abs",        "neg"})
     cases.push_back({op, {wide}, std::string("y = ") + op + "(x)", "M = 7, N = 40"});
-  for (const char* op : {"log", "log1p", "sqrt", "rsqrt", "reciprocal"})
+  for (const char* op : {"log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal"})
     cases.push_back({op, {above_zero}, std::string("y = ") + op + "(x)", "M = 7, N = 40"});
+  for (const char* op : {"asin", "acos"})
+    cases.push_back(
+        {op, {wide + "\ngen = { kind = \"uniform\" }"}, std::string("y = ") + op + "(x)", "M = 7, N = 40"});
   cases.push_back({"scaled", {wide}, "a = scale(x, by = 0.1)\ny = sum(a, axis = 1)", "M = 7, N = 40"});
   cases.push_back({"norm", {wide}, "y = norm(x, axis = 1)", "M = 7, N = 40"});
   std::vector<TaskSpec> tasks;

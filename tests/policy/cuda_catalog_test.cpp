@@ -167,6 +167,35 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfSumsByIndexCompiles) {
     }
 }
 
+TEST_F(CudaCatalogTest, ElementwiseFunctionsCompile) {
+  for (const std::string dtype : {"fp32", "fp16", "fp64"}) {
+    std::string graph;
+    std::string value = "x";
+    for (const std::string call :
+         {"tan(x)", "atan(x)", "asin(x)", "acos(x)", "sinh(x)", "cosh(x)", "exp2(x)", "log2(x)", "selu(x)",
+          "log_sigmoid(x)", "softshrink(x, lambda = 0.3)", "hardshrink(x)", "prelu(x, s)"}) {
+      const std::string name = call.substr(0, call.find('('));
+      graph += name + "_x = " + call + "\n" + name + "_sum = add(" + value + ", " + name + "_x)\n";
+      value = name + "_sum";
+    }
+    const auto task =
+        parse_task("name = \"functions\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", dtype = \"" + dtype +
+                       "\", shape = [\"n\", 8] }, { name = \"s\", dtype = \"" + dtype +
+                       "\", shape = [8] }]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 4 }]\n",
+                   "functions.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto naive = naive_candidate(*task, Dialect::kCuda);
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
+    const auto lowered = catalog::lower(*task);
+    ASSERT_EQ(lowered.ok(), dtype == "fp32");
+    if (!lowered.ok()) continue;
+    const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    EXPECT_EQ(try_out(emission->text, *task, Notes::kAny), "");
+  }
+}
+
 TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
   for (const std::string dtype : {"int8", "int32", "int64"}) {
     const std::string typed = ", dtype = \"" + dtype + "\"";

@@ -42,6 +42,12 @@ const std::vector<Function>& functions() {
       {"sqrt", [](double x) { return std::sqrt(x); }, 0.51},
       {"sin", [](double x) { return std::sin(x); }, 2.0},
       {"cos", [](double x) { return std::cos(x); }, 2.0},
+      {"tan", [](double x) { return std::tan(x); }, 4.0},
+      {"asin", [](double x) { return std::asin(x); }, 4.0},
+      {"acos", [](double x) { return std::acos(x); }, 4.0},
+      {"atan", [](double x) { return std::atan(x); }, 3.0},
+      {"sinh", [](double x) { return std::sinh(x); }, 4.0},
+      {"cosh", [](double x) { return std::cosh(x); }, 3.0},
   };
   return all;
 }
@@ -102,7 +108,7 @@ class VectorMath : public testing::TestWithParam<Function> {};
 
 TEST_P(VectorMath, StaysWithinItsErrorOverAllMagnitudes) {
   const Function& f = GetParam();
-  const bool periodic = f.name == "sin" || f.name == "cos";
+  const bool periodic = f.name == "sin" || f.name == "cos" || f.name == "tan";
   std::vector<float> x;
   for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 4093) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));

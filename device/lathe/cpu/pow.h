@@ -102,5 +102,7 @@ inline f32v sine(f32v x) {
 }
 inline f32v sin(f32v x) { return sine<0>(x); }
 inline f32v cos(f32v x) { return sine<1>(x); }
+/// 3 ulp where those are 2.
+inline f32v tan(f32v x) { return sin(x) / cos(x); }
 
 }  // namespace lathe

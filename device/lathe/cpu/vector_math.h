@@ -154,6 +154,30 @@ inline f32v atan2(f32v y, f32v x) {
   return select(is_nan(x) | is_nan(y), x + y, copysign(p, y));
 }
 
+/// 2 ulp.
+inline f32v atan(f32v x) { return atan2(x, 1.0f); }
+/// The root of 1 - x^2 without cancellation.
+inline f32v other_leg(f32v x) { return sqrt((f32v(1.0f) - x) * (f32v(1.0f) + x)); }
+/// 3 ulp, and so is acos.
+inline f32v asin(f32v x) { return atan2(x, other_leg(x)); }
+inline f32v acos(f32v x) { return atan2(other_leg(x), x); }
+
+/// exp(x) / 2 where exp(x) itself may be infinite.
+inline f32v half_exp(f32v x) {
+  const f32v root = exp(x * f32v(0.5f));
+  return f32v(0.5f) * root * root;
+}
+/// 3 ulp, and so is cosh.
+inline f32v sinh(f32v x) {
+  const f32v t = abs(x), e = expm1(t);
+  const f32v y = f32v(0.5f) * (e + e / (e + f32v(1.0f)));
+  return copysign(select(gt(t, 80.0f), half_exp(t), y), x);
+}
+inline f32v cosh(f32v x) {
+  const f32v t = abs(x), e = exp(t);
+  return select(gt(t, 80.0f), half_exp(t), f32v(0.5f) * e + f32v(0.5f) / e);
+}
+
 /// Truncated, and within the type's range.
 inline f32v to_int8(f32v x) { return trunc(fast_min(fast_max(x, -128.0f), 127.0f)); }
 

@@ -53,6 +53,24 @@ constexpr std::array kHelpers = {
     Helper{"lathe::cos(",
            "inline float cos(float x) { return __builtin_cosf(x); }\n"
            "inline double cos(double x) { return __builtin_cos(x); }"},
+    Helper{"lathe::tan(",
+           "inline float tan(float x) { return __builtin_tanf(x); }\n"
+           "inline double tan(double x) { return __builtin_tan(x); }"},
+    Helper{"lathe::asin(",
+           "inline float asin(float x) { return __builtin_asinf(x); }\n"
+           "inline double asin(double x) { return __builtin_asin(x); }"},
+    Helper{"lathe::acos(",
+           "inline float acos(float x) { return __builtin_acosf(x); }\n"
+           "inline double acos(double x) { return __builtin_acos(x); }"},
+    Helper{"lathe::atan(",
+           "inline float atan(float x) { return __builtin_atanf(x); }\n"
+           "inline double atan(double x) { return __builtin_atan(x); }"},
+    Helper{"lathe::sinh(",
+           "inline float sinh(float x) { return __builtin_sinhf(x); }\n"
+           "inline double sinh(double x) { return __builtin_sinh(x); }"},
+    Helper{"lathe::cosh(",
+           "inline float cosh(float x) { return __builtin_coshf(x); }\n"
+           "inline double cosh(double x) { return __builtin_cosh(x); }"},
     Helper{"lathe::floor(",
            "inline float floor(float x) { return __builtin_floorf(x); }\n"
            "inline double floor(double x) { return __builtin_floor(x); }"},

@@ -122,6 +122,26 @@ struct Elu : UnaryDefaults {
   double alpha;
 };
 
+/// ELU of alpha 1.67, times a scale of its own: outputs keep a mean of 0 and a variance of 1.
+struct Selu : UnaryDefaults {
+  static constexpr std::string_view kName = "selu";
+  static constexpr double kFlops = 4;
+  static constexpr double kFloor = kFlush;
+  static constexpr double kScale = 1.0507009873554805;
+  static constexpr double kNegative = 1.7580993408473768;  ///< alpha times the scale
+  explicit Selu(const Attrs&) {}
+  double f(double x) const { return x < 0 ? kNegative * std::expm1(x) : kScale * x; }
+  double slope(double x, double y) const { return x < 0 ? y + kNegative : kNegative; }
+  /// As of ELU, with roundings of two constants and their products.
+  double own(double x, double y) const {
+    return x < 0 ? (kTranscendental + 1) * (y + kNegative) + 6 * std::fabs(y) : kNegative + 3 * std::fabs(y);
+  }
+  std::string c(const std::string& x) const {
+    return "lathe::select(lathe::gt(" + x + ", 0.0f), 1.0507009873554805f * " + x +
+           ", 1.7580993408473768f * lathe::expm1(" + x + "))";
+  }
+};
+
 struct Softplus : UnaryDefaults {
   static constexpr std::string_view kName = "softplus";
   static constexpr double kFlops = 3;
@@ -134,6 +154,23 @@ struct Softplus : UnaryDefaults {
   double textbook(double x) const { return textbook_softplus(x); }
   std::string c(const std::string& x) const {
     return "lathe::max(" + x + ", 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(" + x + ")))";
+  }
+};
+
+struct LogSigmoid : UnaryDefaults {
+  static constexpr std::string_view kName = "log_sigmoid";
+  static constexpr double kFlops = 4;
+  static constexpr double kFloor = kFlush;
+  explicit LogSigmoid(const Attrs&) {}
+  double f(double x) const { return -softplus_of(-x); }
+  double slope(double x, double) const { return logistic(-x); }
+  /// That of softplus.
+  double own(double x, double y) const {
+    return kTranscendental + 1 + kTranscendental * std::fabs(y) + std::fabs(x);
+  }
+  double textbook(double x) const { return std::log(textbook_sigmoid(x)); }
+  std::string c(const std::string& x) const {
+    return "lathe::min(" + x + ", 0.0f) - lathe::log1p(lathe::exp(-lathe::abs(" + x + ")))";
   }
 };
 
@@ -168,7 +205,7 @@ struct Softsign : UnaryDefaults {
 }  // namespace
 
 void add_activations(OpList& list) {
-  add_unary<Sigmoid, Tanh, Gelu, Silu, Elu, Softplus, Mish, Softsign>(list);
+  add_unary<Sigmoid, Tanh, Gelu, Silu, Elu, Selu, Softplus, LogSigmoid, Mish, Softsign>(list);
 }
 
 }  // namespace lathe::ops

@@ -12,6 +12,7 @@ struct BinaryDefaults {
   static constexpr bool kFloatOnly = false;
   static constexpr bool kExact = false;  ///< no rounding at all
   static constexpr bool kAdds = false;
+  static constexpr bool kMayIgnoreSecond = false;
   static double own(double, double, double y) { return std::fabs(y); }
 };
 
@@ -74,6 +75,24 @@ struct Min : BinaryDefaults {
   static double propagated(double, double, double ea, double eb, double) { return std::max(ea, eb); }
   static std::string c(const std::string& a, const std::string& b) {
     return "lathe::min(" + a + ", " + b + ")";
+  }
+};
+
+/// a, times the slope b where it is negative.
+struct Prelu : BinaryDefaults {
+  static constexpr std::string_view kName = "prelu";
+  static constexpr double kFlops = 2;
+  static constexpr bool kFloatOnly = true;
+  static constexpr bool kMayIgnoreSecond = true;
+  static double f(double a, double b) { return a < 0 ? a * b : a; }
+  static double own(double a, double, double y) { return a < 0 ? std::fabs(y) : 0; }
+  static double propagated(double a, double b, double ea, double eb, double) {
+    const double below = std::fabs(a) * eb + std::fabs(b) * ea + ea * eb;
+    if (std::fabs(a) > ea) return a < 0 ? below : ea;
+    return std::max(below, ea);
+  }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::select(lathe::gt(" + a + ", 0.0f), " + a + ", " + a + " * " + b + ")";
   }
 };
 
@@ -180,7 +199,7 @@ void add_binary(OpList& list) {
 }  // namespace
 
 void add_binary_math(OpList& list) {
-  add_binary<Add, Sub, Mul, Div, Max, Min, Pow, Fmod, Remainder, Atan2>(list);
+  add_binary<Add, Sub, Mul, Div, Max, Min, Prelu, Pow, Fmod, Remainder, Atan2>(list);
 }
 
 }  // namespace lathe::ops

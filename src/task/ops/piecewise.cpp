@@ -1,4 +1,5 @@
 #include "task/ops/support/elementwise.h"
+#include "task/ops/support/jumps.h"
 
 namespace lathe::ops {
 namespace {
@@ -8,6 +9,13 @@ struct Exact : UnaryDefaults {
   static double slope(double, double) { return 1; }
   static double own(double, double) { return 0; }
 };
+
+/// 0, and what a comparison of magnitudes with `at` may go wrong on.
+std::vector<double> thresholds(double at, DType dtype) {
+  std::vector<double> values = {0.0, -0.0};
+  add_threshold(at, dtype, values);
+  return values;
+}
 
 struct Relu : Exact {
   static constexpr std::string_view kName = "relu";
@@ -29,6 +37,55 @@ struct LeakyRelu : UnaryDefaults {
            ")";
   }
   double negative;
+};
+
+/// Drawn to zero by lambda, and 0 where that is not reached.
+struct Softshrink : UnaryDefaults {
+  static constexpr std::string_view kName = "softshrink";
+  static constexpr double kFlops = 3;
+  static std::vector<AttrRule> rules() { return {{"lambda", AttrKind::kReal}}; }
+  explicit Softshrink(const Attrs& attrs) : lambda(attrs.real("lambda", 0.5)) {}
+  double f(double x) const { return x > lambda ? x - lambda : x < -lambda ? x + lambda : 0; }
+  double slope(double, double) const { return 1; }
+  /// lambda may be rounded to fp32, which reaches a little below it.
+  double own(double x, double y) const {
+    return std::fabs(x) > (1 - 0x1p-23) * lambda ? std::fabs(y) + std::fabs(lambda) : 0;
+  }
+  double textbook(double x) const { return std::fabs(x) > lambda ? x - lambda : 0; }
+  std::vector<double> telling(DType dtype) const { return thresholds(lambda, dtype); }
+  std::string c(const std::string& x) const {
+    const std::string by = float_literal(lambda);
+    return "lathe::select(lathe::gt(" + x + ", " + by + "), " + x + " - " + by +
+           ", lathe::select(lathe::lt(" + x + ", " + float_literal(-lambda) + "), " + x + " + " + by +
+           ", 0.0f))";
+  }
+  double lambda;
+};
+
+/// x, or 0 where its magnitude is at most lambda: a jump, on both sides of which a kernel may take
+/// what lies between lambda and its nearest fp32.
+struct Hardshrink : UnaryDefaults {
+  static constexpr std::string_view kName = "hardshrink";
+  static constexpr double kFlops = 2;
+  static std::vector<AttrRule> rules() { return {{"lambda", AttrKind::kReal}}; }
+  explicit Hardshrink(const Attrs& attrs) : lambda(attrs.real("lambda", 0.5)) {}
+  double f(double x) const { return std::fabs(x) > lambda ? x : 0; }
+  double spread(double x, double e, double y) const {
+    const double reach = reach_to_jump(x, e);
+    if (reach > 0 && std::fabs(std::fabs(x) - lambda) <= reach) return std::fabs(x) + e;
+    return y == 0 ? 0 : e;
+  }
+  double own(double x, double) const {
+    const double narrow = static_cast<float>(lambda), size = std::fabs(x);
+    const bool between = size >= std::min(lambda, narrow) && size <= std::max(lambda, narrow);
+    return lambda != narrow && between ? size / 0x1p-24 : 0;
+  }
+  double textbook(double x) const { return std::fabs(x) >= lambda ? x : 0; }
+  std::vector<double> telling(DType dtype) const { return thresholds(lambda, dtype); }
+  std::string c(const std::string& x) const {
+    return "lathe::select(lathe::gt(lathe::abs(" + x + "), " + float_literal(lambda) + "), " + x + ", 0.0f)";
+  }
+  double lambda;
 };
 
 struct Hardswish : UnaryDefaults {
@@ -71,6 +128,8 @@ struct Neg : Exact {
 
 }  // namespace
 
-void add_piecewise(OpList& list) { add_unary<Relu, LeakyRelu, Hardswish, Hardsigmoid, Abs, Neg>(list); }
+void add_piecewise(OpList& list) {
+  add_unary<Relu, LeakyRelu, Softshrink, Hardshrink, Hardswish, Hardsigmoid, Abs, Neg>(list);
+}
 
 }  // namespace lathe::ops

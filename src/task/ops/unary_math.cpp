@@ -33,6 +33,16 @@ struct Exp : Transcendental {
   std::string c(const std::string& x) const { return "lathe::exp(" + x + ")"; }
 };
 
+/// Covers exp(x ln 2), whose constant in fp32 adds little to the product's rounding.
+struct Exp2 : Transcendental {
+  static constexpr std::string_view kName = "exp2";
+  explicit Exp2(const Attrs&) {}
+  double f(double x) const { return std::exp2(x); }
+  double slope(double, double y) const { return std::numbers::ln2 * y; }
+  double own(double x, double y) const { return (kTranscendental + 0.75 * std::fabs(x)) * y; }
+  std::string c(const std::string& x) const { return "lathe::exp2(" + x + ")"; }
+};
+
 /// As exact for small results as for large ones.
 struct Expm1 : Transcendental {
   static constexpr std::string_view kName = "expm1";
@@ -54,6 +64,16 @@ struct Log : Transcendental {
   double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
   double own(double, double y) const { return kTranscendental * std::fabs(y) + 1; }
   std::string c(const std::string& x) const { return "lathe::log(" + x + ")"; }
+};
+
+/// Covers log(x) times a constant.
+struct Log2 : Transcendental {
+  static constexpr std::string_view kName = "log2";
+  explicit Log2(const Attrs&) {}
+  double f(double x) const { return std::log2(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  double own(double, double y) const { return (kTranscendental + 2) * std::fabs(y) + std::numbers::log2e; }
+  std::string c(const std::string& x) const { return "lathe::log2(" + x + ")"; }
 };
 
 struct Log1p : Transcendental {
@@ -93,6 +113,95 @@ struct Cos : Transcendental {
   double spread(double x, double e, double) const { return (std::fabs(std::sin(x)) + 0.5 * e) * e; }
   double own(double x, double) const { return kTranscendental + std::fabs(x); }
   std::string c(const std::string& x) const { return "lathe::cos(" + x + ")"; }
+};
+
+/// Covers the sine over the cosine, whose error is the argument's where the cosine is small:
+/// nothing is known beside a pole that it reaches.
+struct Tan : Transcendental {
+  static constexpr std::string_view kName = "tan";
+  explicit Tan(const Attrs&) {}
+  double f(double x) const { return std::tan(x); }
+  double spread(double x, double e, double y) const {
+    if (e == 0) return 0;
+    const auto branch = [](double at) { return std::floor(at * std::numbers::inv_pi + 0.5); };
+    return branch(x - e) == branch(x + e) ? spread_of_monotone(*this, x, e, y) : kInfinity;
+  }
+  double own(double x, double y) const {
+    const double error = kTranscendental + std::fabs(x), cosine = std::fabs(std::cos(x));
+    const double nearest = cosine - 0x1p-24 * error;
+    if (nearest < cosine / 2) return kInfinity;
+    return error * (1 + std::fabs(y)) / nearest + kRefined * std::fabs(y);
+  }
+  std::string c(const std::string& x) const { return "lathe::tan(" + x + ")"; }
+};
+
+/// Inverse functions: as exact for small results as for large ones, also if they are made of an arc
+/// tangent, a root and a quotient.
+struct Inverse : Transcendental {
+  static double own(double, double y) { return (kTranscendental + kRefined) * std::fabs(y); }
+};
+
+struct Atan : Inverse {
+  static constexpr std::string_view kName = "atan";
+  explicit Atan(const Attrs&) {}
+  double f(double x) const { return std::atan(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  std::string c(const std::string& x) const { return "lathe::atan(" + x + ")"; }
+};
+
+/// What is defined from -1 to 1, and steep there.
+struct OfSine : Inverse {
+  static std::vector<double> telling(DType dtype) {
+    const double below = 1 - info(dtype).unit_roundoff;
+    return {0.0, -0.0, 1.0, -1.0, below, -below, 1 - 0x1p-8, 0x1p-8 - 1};
+  }
+};
+
+struct Asin : OfSine {
+  static constexpr std::string_view kName = "asin";
+  explicit Asin(const Attrs&) {}
+  double f(double x) const { return std::asin(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  /// Covers the root of 1 - x x, whose rounding shows most where x is near 1 and y is not small.
+  static double own(double, double y) { return (kTranscendental + kRefined + 2) * std::fabs(y); }
+  std::string c(const std::string& x) const { return "lathe::asin(" + x + ")"; }
+};
+
+struct Acos : OfSine {
+  static constexpr std::string_view kName = "acos";
+  explicit Acos(const Attrs&) {}
+  double f(double x) const { return std::acos(x); }
+  double spread(double x, double e, double y) const { return spread_of_monotone(*this, x, e, y); }
+  double textbook(double x) const { return std::numbers::pi_v<float> / 2 - static_cast<float>(std::asin(x)); }
+  std::string c(const std::string& x) const { return "lathe::acos(" + x + ")"; }
+};
+
+/// Covers exponentials less one. As exact for small results as for large ones.
+struct Sinh : Transcendental {
+  static constexpr std::string_view kName = "sinh";
+  explicit Sinh(const Attrs&) {}
+  double f(double x) const { return std::sinh(x); }
+  double slope(double x, double) const { return std::cosh(x); }
+  double own(double x, double y) const {
+    return (kTranscendental + 4) * std::fabs(y) + kScaledArgument * std::fabs(x) * std::cosh(x);
+  }
+  double textbook(double x) const {
+    const auto up = static_cast<float>(textbook_exp(x)), down = static_cast<float>(textbook_exp(-x));
+    return (up - down) / 2;
+  }
+  static std::vector<double> telling(DType) { return {0x1p-4, -0x1p-6, 0x1p-8, -0x1p-10, 0x1p-12}; }
+  std::string c(const std::string& x) const { return "lathe::sinh(" + x + ")"; }
+};
+
+struct Cosh : Transcendental {
+  static constexpr std::string_view kName = "cosh";
+  explicit Cosh(const Attrs&) {}
+  double f(double x) const { return std::cosh(x); }
+  double slope(double x, double) const { return std::sinh(x); }
+  double own(double x, double y) const {
+    return (kTranscendental + 2) * y + kScaledArgument * std::fabs(x * std::sinh(x));
+  }
+  std::string c(const std::string& x) const { return "lathe::cosh(" + x + ")"; }
 };
 
 struct Sqrt : UnaryDefaults {
@@ -195,7 +304,8 @@ class Cast final : public NamedOp {
 }  // namespace
 
 void add_unary_math(OpList& list) {
-  add_unary<Exp, Expm1, Log, Log1p, Erf, Sin, Cos, Sqrt, Rsqrt, Reciprocal, Square>(list);
+  add_unary<Exp, Exp2, Expm1, Log, Log2, Log1p, Erf, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Sqrt, Rsqrt,
+            Reciprocal, Square>(list);
   list.push_back(std::make_unique<Cast>());
 }
 

@@ -356,6 +356,51 @@ TEST(ElementwiseBound, AllowsOtherUsualFormulas) {
   EXPECT_LE(largest_share("sqrt", 0.5, 90, [](float x) { return x * (1 / std::sqrt(x)); }), 1);
 }
 
+/// Ways of computing in fp32 that people use, and those that cancel.
+TEST(ElementwiseBound, TellsUsualFormulasFromThoseThatCancel) {
+  const auto largest_share = [](const char* op, double low, double high, const auto& kernel) {
+    return largest_share_of_bound({op, {low, high}, 8}, kernel);
+  };
+  EXPECT_LE(largest_share("exp2", -80, 80, [](float x) { return std::exp(x * 0.693147182f); }), 1);
+  EXPECT_LE(largest_share("log2", 0.01, 90, [](float x) { return std::log(x) * 1.44269504f; }), 1);
+  EXPECT_LE(largest_share("tan", -300, 300, [](float x) { return std::sin(x) / std::cos(x); }), 1);
+  EXPECT_GT(largest_share("tan", -3, 3, [](float x) { return std::tan(x) * (1 + 0x1p-17f); }), 1);
+  EXPECT_LE(largest_share("atan", -90, 90, [](float x) { return std::atan2(x, 1.0f); }), 1);
+  EXPECT_LE(largest_share("atan", 1, 90, [](float x) { return 1.57079637f - std::atan(1 / x); }), 1);
+  const auto leg = [](float x) { return std::sqrt((1 - x) * (1 + x)); };
+  EXPECT_LE(largest_share("asin", -1, 1, [&](float x) { return std::atan2(x, leg(x)); }), 1);
+  EXPECT_LE(largest_share("acos", -1, 1, [&](float x) { return std::atan2(leg(x), x); }), 1);
+  EXPECT_LE(largest_share("acos", 0, 1, [](float x) { return 2 * std::asin(std::sqrt((1 - x) / 2)); }), 1);
+  EXPECT_GT(largest_share("acos", 0.99, 1, [](float x) { return 1.57079637f - std::asin(x); }), 1);
+  EXPECT_LE(largest_share("asin", 0.99, 1, [](float x) { return std::atan(x / std::sqrt(1 - x * x)); }), 1);
+  EXPECT_GT(largest_share("acos", 0.99, 1, [](float x) { return std::atan2(std::sqrt(1 - x * x), x); }), 1);
+  const auto sinh_by_exps = [](float x) { return (std::exp(x) - std::exp(-x)) / 2; };
+  EXPECT_LE(largest_share("sinh", 2, 80, sinh_by_exps), 1);
+  EXPECT_GT(largest_share("sinh", -0.01, 0.01, sinh_by_exps), 1);
+  EXPECT_LE(largest_share("cosh", -80, 80, [](float x) { return (std::exp(x) + std::exp(-x)) / 2; }), 1);
+  const auto power = [](float x) { return std::exp2(x * 1.44269504f); };
+  EXPECT_LE(largest_share("cosh", -80, 80, [&](float x) { return (power(x) + power(-x)) / 2; }), 1);
+  EXPECT_LE(largest_share("log_sigmoid", -80, 80,
+                          [&](float x) { return std::min(x, 0.0f) - std::log1p(power(-std::fabs(x))); }),
+            1);
+  EXPECT_LE(largest_share("selu", -8, 8,
+                          [](float x) {
+                            const float below = 1.67326319f * (std::exp(std::min(x, 0.0f)) - 1);
+                            return 1.05070102f * (std::max(x, 0.0f) + below);
+                          }),
+            1);
+  EXPECT_GT(largest_share("selu", -8, 8, [](float x) { return x > 0 ? x : 1.75809932f * std::expm1(x); }), 1);
+}
+
+TEST(TangentBound, IsInfiniteAcrossAPoleAlone) {
+  OpCase op_case;
+  op_case.op = "tan";
+  op_case.in = {{1}};
+  EXPECT_TRUE(std::isinf(evaluate(op_case, {Value{{1}, {1.5707}, {1e-3}}}, Numerics{}).err[0]));
+  EXPECT_LT(evaluate(op_case, {Value{{1}, {1.5}, {1e-3}}}, Numerics{}).err[0], 0.25);
+  EXPECT_TRUE(std::isinf(evaluate(op_case, {Value{{1}, {1.570796326794}, {}}}, Numerics{}).err[0]));
+}
+
 TEST(OneSidedFunctions, StayFiniteOrSayInfinityAtTheirEdge) {
   OpCase op_case;
   op_case.op = "sqrt";

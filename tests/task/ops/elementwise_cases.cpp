@@ -63,6 +63,23 @@ std::vector<OpCase> activation_cases() {
       unary("elu", attrs({{"alpha", 1.3}}), wide,
             [](auto x) { return x > 0 ? x : number<decltype(x)>(1.3) * (std::exp(x) - 1); }),
       unary("softplus", {}, wide, [](auto x) { return std::log(1 + std::exp(x)); }),
+      unary("log_sigmoid", {}, wide, [](auto x) { return -std::log(1 + std::exp(-x)); }),
+      unary("selu", {}, wide,
+            [](auto x) {
+              using T = decltype(x);
+              const T alpha = number<T>(1.6732632423543772), scale = number<T>(1.0507009873554805);
+              return scale * (x > 0 ? x : alpha * (std::exp(x) - 1));
+            }),
+      unary("softshrink", attrs({{"lambda", 0.3}}), wide,
+            [](auto x) {
+              using T = decltype(x);
+              return x - std::clamp(x, number<T>(-0.3), number<T>(0.3));
+            }),
+      unary("hardshrink", attrs({{"lambda", 1.3}}), wide,
+            [](auto x) {
+              using T = decltype(x);
+              return x * T(std::abs(x) > number<T>(1.3));
+            }),
       unary("mish", {}, wide, [](auto x) { return x * std::tanh(std::log(1 + std::exp(x))); }),
       unary("softsign", {}, wide, [](auto x) { return x / (1 + std::abs(x)); }),
       unary("hardswish", {}, wide,
@@ -99,6 +116,19 @@ std::vector<OpCase> math_cases() {
       unary("erf", {}, wide, [](auto x) { return std::erf(x); }),
       unary("sin", {}, wide, [](auto x) { return std::sin(x); }),
       unary("cos", {}, wide, [](auto x) { return std::cos(x); }),
+      unary("exp2", {}, wide, [](auto x) { return std::exp(x * number<decltype(x)>(M_LN2)); }),
+      unary("log2", {}, positive, [](auto x) { return std::log(x) / number<decltype(x)>(M_LN2); }),
+      unary("tan", {}, Draw{-1.4, 1.4}, [](auto x) { return std::sin(x) / std::cos(x); }),
+      unary("atan", {}, wide, [](auto x) { return 2 * std::atan(x / (1 + std::sqrt(1 + x * x))); }),
+      unary("asin", {}, Draw{-1, 1}, [](auto x) { return std::atan2(x, std::sqrt((1 - x) * (1 + x))); }),
+      unary("acos", {}, Draw{-1, 1},
+            [](auto x) { return 2 * std::atan2(std::sqrt(1 - x), std::sqrt(1 + x)); }),
+      unary("sinh", {}, wide,
+            [](auto x) {
+              const auto up = std::expm1(std::abs(x));
+              return std::copysign((up + up / (up + 1)) / 2, x);
+            }),
+      unary("cosh", {}, wide, [](auto x) { return (std::exp(x) + std::exp(-x)) / 2; }),
       unary("sqrt", {}, positive, [](auto x) { return std::sqrt(x); }),
       unary("rsqrt", {}, positive, [](auto x) { return 1 / std::sqrt(x); }),
       unary("reciprocal", {}, positive, [](auto x) { return 1 / x; }),
@@ -199,6 +229,7 @@ std::vector<OpCase> elementwise_cases() {
   cases.push_back(binary("div", any, positive, [](auto a, auto b) { return a * (1 / b); }));
   cases.push_back(binary("max", any, any, [](auto a, auto b) { return std::max(a, b); }));
   cases.push_back(binary("min", any, any, [](auto a, auto b) { return std::min(a, b); }));
+  cases.push_back(binary("prelu", any, any, [](auto a, auto b) { return a > 0 ? a : a * b; }));
   cases.push_back(binary("pow", positive, any, [](auto a, auto b) { return std::exp(b * std::log(a)); }));
   cases.push_back(binary("fmod", any, positive, [](auto a, auto b) { return a - std::trunc(a / b) * b; }));
   cases.push_back(

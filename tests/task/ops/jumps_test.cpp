@@ -129,6 +129,29 @@ TEST(Clamp, TakesBoundsAsTensorsOrNumbers) {
   EXPECT_FALSE(infer(*find_op("clamp"), attrs({{"low", 0.0}}), {x, x}).ok());
 }
 
+TEST(Hardshrink, JumpsAtLambdaAlone) {
+  const Attrs half = attrs({{"lambda", 0.5}});
+  EXPECT_EQ(take("hardshrink", {{0.5}}).value, 0) << "and lambda is 0.5 unless given";
+  EXPECT_EQ(take("hardshrink", {{0.5}}).error, 0);
+  EXPECT_EQ(take("hardshrink", {{-0.75, 1e-6}}, half).error, 1e-6);
+  EXPECT_GT(take("hardshrink", {{-0.5, 1e-6}}, half).error, 0.5);
+  EXPECT_EQ(take("hardshrink", {{0.25, 1e-6}}, half).error, 0);
+  EXPECT_EQ(take("hardshrink", {{-2}}, half).value, -2);
+}
+
+TEST(Softshrink, DrawsBothSignsToZero) {
+  EXPECT_EQ(take("softshrink", {{2}}).value, 1.5) << "by 0.5 unless given";
+  EXPECT_EQ(take("softshrink", {{-2}}, attrs({{"lambda", 0.25}})).value, -1.75);
+  EXPECT_EQ(take("softshrink", {{-0.5}}).value, 0);
+}
+
+TEST(Prelu, HasTheErrorOfTheSideThatItIsOn) {
+  EXPECT_EQ(take("prelu", {{-2}, {0.25}}).value, -0.5);
+  EXPECT_EQ(take("prelu", {{2, 0.125}, {4, 1}}).error, 0.125) << "the slope plays no part";
+  EXPECT_EQ(take("prelu", {{-2, 0.125}, {4, 1}}).error, 2 + 0.5 + 0.125);
+  EXPECT_GT(take("prelu", {{0.0625, 0.125}, {4, 0}}).error, 0.49);
+}
+
 TEST(TellingInputs, AreTiesThresholdsAndTheirNeighbours) {
   const auto has = [](const std::vector<double>& values, double wanted) {
     return std::ranges::count(values, wanted) > 0;
@@ -137,6 +160,9 @@ TEST(TellingInputs, AreTiesThresholdsAndTheirNeighbours) {
   EXPECT_TRUE(has(halves, 2.5) && has(halves, -0.5) && has(halves, 0.5 - 0x1p-25));
   const auto near = telling_inputs(*find_op("gt"), attrs({{"value", 0.75}}), 0, DType::kF16);
   EXPECT_TRUE(has(near, 0.75) && has(near, 0.75 + 0x1p-11));
+  const auto ends = telling_inputs(*find_op("acos"), {}, 0, DType::kF32);
+  EXPECT_TRUE(has(ends, 1) && has(ends, -1) && has(ends, 1 - 0x1p-24) && !has(ends, 1 + 0x1p-23));
+  EXPECT_TRUE(has(telling_inputs(*find_op("hardshrink"), attrs({{"lambda", 0.75}}), 0, DType::kF32), -0.75));
   EXPECT_TRUE(telling_inputs(*find_op("relu"), {}, 0, DType::kF32).empty());
 }
 

@@ -10,6 +10,7 @@ namespace lathe::ops {
 ///   static double propagated(a, b, ea, eb, y)    what the inputs' errors grow to
 ///   static double own(a, b, y)                   in units of u
 ///   static kAdds     whether a kernel may start one operand's sum from the other
+///   static kMayIgnoreSecond   where only some values of the first operand need the second
 /// As for UnaryOp, it may add textbook(a, b) and telling(dtype).
 template <class F>
 class BinaryOp final : public NamedOp {
@@ -39,6 +40,10 @@ class BinaryOp final : public NamedOp {
 
   double flops(const OpSite& site) const override {
     return F::kFlops * static_cast<double>(element_count(site.out));
+  }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    return F::kMayIgnoreSecond && demand.input == 1 ? 0 : NamedOp::needs(site, demand);
   }
 
   std::string c_expression(const Attrs&, std::span<const std::string> operands) const override {

@@ -46,7 +46,7 @@ struct UnaryDefaults {
 /// One whose textbook form overflows adds
 ///   double textbook(double x) const                  f as Numerics::textbook gives it
 /// One that random inputs do not tell from its mistakes adds
-///   static std::vector<double> telling(DType dtype)  see telling_inputs()
+///   std::vector<double> telling(DType dtype)         see telling_inputs(); static or const
 template <class F>
 class UnaryOp final : public NamedOp {
  public:
@@ -90,8 +90,8 @@ class UnaryOp final : public NamedOp {
     return {};
   }
 
-  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
-    if constexpr (requires { F::telling(dtype); }) return F::telling(dtype);
+  std::vector<double> telling(const Attrs& attrs, std::size_t, DType dtype) const override {
+    if constexpr (requires(const F& formula) { formula.telling(dtype); }) return F(attrs).telling(dtype);
     return {};
   }
 
