@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 #include "base/function_versions.h"
 #include "base/random.h"
@@ -45,8 +46,9 @@ double roundoffs_of(Sums sums) {
     case Sums::kNone:
       return 0;
     case Sums::kShared:
-      return kSharedRoundoffs;
     case Sums::kAmplified:
+    case Sums::kJumping:
+      return kSharedRoundoffs;
     case Sums::kConvolution:
       return kConvolutionRoundoffs;
     case Sums::kOwn:
@@ -98,7 +100,7 @@ double finite_square_sum(const Tile& tile) {
   double total = 0;
   for (std::size_t i = 0; i < tile.want.size(); ++i) {
     const double difference = tile.got[i] - tile.want[i];
-    if (std::isfinite(difference)) total += difference * difference;
+    if (std::isfinite(difference) && std::isfinite(tile.err[i])) total += difference * difference;
   }
   return total;
 }
@@ -110,15 +112,28 @@ double square_sum(const Tile& tile, const ErrorSummary& summary) {
 /// Where some elements may be far less exact than others, each counts by its own bound.
 double weight(double bound) { return bound > 0 && std::isfinite(bound) ? 1 / bound : 0; }
 
+bool is_weighed(Sums sums) { return sums == Sums::kAmplified || sums == Sums::kJumping; }
+
+/// Of a tile's elements so few may be on a jump's other side: the largest errors, which say nothing
+/// of the others.
+constexpr std::size_t kJumpShare = 64;
+
 /// What an RMS error is made of.
 double weighed_square_sum(const Tile& tile, const ErrorSummary& summary, Sums sums) {
-  if (sums != Sums::kAmplified) return square_sum(tile, summary);
-  double total = 0;
+  if (!is_weighed(sums)) return square_sum(tile, summary);
+  std::array<double, kRmsTile> squares;
   for (std::size_t i = 0; i < tile.want.size(); ++i) {
     const double difference = (tile.got[i] - tile.want[i]) * weight(tile.err[i]);
-    if (std::isfinite(difference)) total += difference * difference;
+    squares[i] = std::isfinite(difference) ? difference * difference : 0;
   }
-  return total;
+  const auto begin = squares.begin();
+  auto end = begin + static_cast<std::ptrdiff_t>(tile.want.size());
+  if (sums == Sums::kJumping) {
+    const auto kept = end - 1 - static_cast<std::ptrdiff_t>(tile.want.size() / kJumpShare);
+    std::nth_element(begin, kept, end);
+    end = kept;
+  }
+  return std::accumulate(begin, end, 0.0);
 }
 
 /// Accumulates compare()'s report tile by tile.
@@ -365,14 +380,15 @@ LATHE_VERSIONS ErrorSummary summarize_errors(const double* want, const double* t
     const Doubles magnitude = difference > 0 ? difference : -difference;
     inside &= magnitude <= e;
     below &= magnitude <= ratio * e;
-    squares += difference * difference;
+    const Doubles counted = e < Doubles{} + INFINITY ? difference : Doubles{};
+    squares += counted * counted;
   }
   ErrorSummary summary;
   for (; i < size; ++i) {
     const double magnitude = std::fabs(got[i] - want[i]);
     summary.outside |= !(magnitude <= tolerance[i]);
     summary.above |= !(magnitude <= ratio * tolerance[i]);
-    summary.square_sum += magnitude * magnitude;
+    if (tolerance[i] < INFINITY) summary.square_sum += magnitude * magnitude;
   }
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     summary.outside |= inside[lane] == 0;
@@ -412,7 +428,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
                  static_cast<double>(tile.want.size())};
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       if (!std::isfinite(tile.want[i])) continue;
-      const double scale = expected.sums == Sums::kAmplified ? weight(tile.err[i]) : 1;
+      const double scale = is_weighed(expected.sums) ? weight(tile.err[i]) : 1;
       sums.values += tile.want[i] * tile.want[i] * scale * scale;
       if (std::isfinite(tile.err[i])) sums.bounds += tile.err[i] * tile.err[i] * scale * scale;
     }
@@ -436,6 +452,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
         return std::max(sums.bounds / (kRmsFactor * kRmsFactor), by_value);
       case Sums::kShared:
       case Sums::kAmplified:
+      case Sums::kJumping:
       case Sums::kConvolution:
         return std::max(std::min(by_bound, by_value), rounding * rounding * sums.values);
       case Sums::kOwn:

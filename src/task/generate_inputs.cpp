@@ -42,7 +42,9 @@ constexpr std::array<std::string_view, 8> kLinear = {"add",   "sub",        "mul
 bool is_computed_alone(const TaskSpec& spec, const TensorDecl& parameter) {
   std::set<std::string_view> fixed, own = {parameter.name};
   for (const TensorDecl& decl : spec.tensors)
-    if (decl.role == Role::kParameter || decl.role == Role::kScalar) fixed.insert(decl.name);
+    if (decl.role == Role::kParameter || decl.role == Role::kScalar || decl.role == Role::kIndex ||
+        !info(decl.dtype).is_float)  // it only says which elements
+      fixed.insert(decl.name);
   for (const NodeDecl& node : spec.nodes) {
     const auto is_in = [](const auto& names) {
       return [&](const std::string& name) { return names.contains(name); };

@@ -19,6 +19,7 @@ enum class Sums {
   kNone,         ///< none, or of inputs with a structure, which may bias every rounding: the bound is all
   kShared,       ///< of inputs without a structure: they share sums of what products gave
   kAmplified,    ///< and each has a sum of its own, but some elements may be far less exact than others
+  kJumping,      ///< the same, and few may be on a jump's other side
   kConvolution,  ///< and each has a sum of its own, which Winograd's algorithms compute less exactly
   kOwn,          ///< and each has a sum of its own
 };

@@ -77,6 +77,7 @@ struct Origin {
   bool products = false;
   bool convolutions = false;
   bool shared_sums = false;
+  bool summed = false;  ///< of what products gave
   bool amplified = false;
   bool computed = false;  ///< with an error, so that it may lie on a jump's other side
   bool jumps = false;
@@ -84,9 +85,11 @@ struct Origin {
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
 
   Sums sums(Distribution distribution, DType dtype) const {
-    if (distribution != Distribution::kNormal || jumps || (!products && !shared_sums)) return Sums::kNone;
-    if (!products || unit_roundoff > info(dtype).unit_roundoff) return Sums::kUnknown;
-    if (amplified) return shared_sums ? Sums::kUnknown : Sums::kAmplified;
+    const bool rounded = unit_roundoff > info(dtype).unit_roundoff;
+    if (distribution != Distribution::kNormal || (!products && !shared_sums)) return Sums::kNone;
+    if (jumps) return products && !summed && !rounded ? Sums::kJumping : Sums::kNone;
+    if (!products || rounded) return Sums::kUnknown;
+    if (amplified) return summed ? Sums::kUnknown : Sums::kAmplified;
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
@@ -101,6 +104,7 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
       origin.products |= from.products;
       origin.convolutions |= from.convolutions;
       origin.shared_sums |= from.shared_sums;
+      origin.summed |= from.summed;
       origin.amplified |= from.amplified;
       origin.computed |= from.computed;
       origin.jumps |= from.jumps;
@@ -115,6 +119,7 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
     const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
     origin.jumps |= origin.computed && (to_whole || std::ranges::count(kJumps, node.op->name()) > 0);
     origin.computed |= kind != OpClass::kMove && std::ranges::count(kSelections, node.op->name()) == 0;
+    origin.summed |= origin.products && !one_by_one && !contracts && !convolves;
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
     origin.shared_sums |= !one_by_one && !contracts && !convolves;
@@ -157,11 +162,12 @@ void keep_part(Expected& expected, const Part& part) {
 }  // namespace
 
 Numerics numerics_for(const TaskSpec& spec) {
-  Numerics numerics;
-  for (const TensorDecl& tensor : spec.tensors)
-    if (const DTypeInfo& wide = info(DType::kF64); tensor.dtype == DType::kF64)
-      numerics.unit_roundoff = wide.unit_roundoff, numerics.underflow = wide.smallest_normal;
-  return numerics;
+  const auto narrow = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
+  if (std::ranges::any_of(spec.tensors, [&](const TensorDecl& tensor) { return narrow(tensor.dtype); }) ||
+      std::ranges::any_of(spec.nodes, [&](const NodeDecl& node) { return narrow(node.type.dtype); }))
+    return {};
+  const DTypeInfo& wide = info(DType::kF64);
+  return {.unit_roundoff = wide.unit_roundoff, .underflow = wide.smallest_normal};
 }
 
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,

@@ -16,7 +16,8 @@ struct Sample {
   std::vector<Expected> expected;
 };
 
-/// What the reference may assume of kernels for this task: the widest accumulator a kernel may use.
+/// What the reference may assume of kernels for this task: a task whose floating-point values are
+/// all fp64 must be computed in it.
 Numerics numerics_for(const TaskSpec& spec);
 
 struct SampleOptions {

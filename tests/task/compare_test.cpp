@@ -209,6 +209,38 @@ TEST(Compare, AmplifiedProductsAreComparedByTheirBounds) {
       << "as TF32, hidden by the largest element";
 }
 
+TEST(Compare, FewElementsOnAJumpsOtherSideHideNoPrecision) {
+  std::vector<double> want(5000);
+  Rng rng(Seed::from_number(1));
+  for (double& x : want) x = rng.normal();
+  Expected expected = expected_of(want, 2e-3);
+  expected.sums = Sums::kJumping;
+  for (std::size_t i = 0; i < want.size(); i += 100) expected.value.err[i] = 1;
+  const auto off_by = [&](double error, std::size_t flipped) {
+    std::vector<double> got = want;
+    for (double& x : got) x += error * rng.normal();
+    for (std::size_t i = 0; i < flipped; ++i) got[100 * i] = want[100 * i] + 0.99;
+    return got;
+  };
+  const RmsLimit limit =
+      measure_rms(expected, HostTensor::encode(DType::kF32, expected.value.shape, off_by(1e-6, 0)).bytes);
+  EXPECT_TRUE(check(expected, off_by(4e-6, 20), &limit).pass);
+  EXPECT_EQ(check(expected, off_by(3e-4, 0), &limit).reason, "rms");
+  EXPECT_EQ(check(expected, off_by(3e-4, 20), &limit).reason, "rms");
+}
+
+TEST(Compare, WhatNothingIsKnownOfCountsInNoRmsError) {
+  std::vector<double> want(5000, 1.0);
+  Expected expected = expected_of(want, 1e-3);
+  for (std::size_t i = 0; i < want.size(); i += 50)
+    expected.value.err[i] = INFINITY, expected.value.data[i] = want[i] = 1e20;
+  const HostTensor naive = HostTensor::encode(DType::kF32, expected.value.shape, want);
+  const RmsLimit limit = measure_rms(expected, naive.bytes);
+  std::vector<double> got = want;
+  for (std::size_t i = 0; i < got.size(); i += 50) got[i] = 2e20;
+  EXPECT_TRUE(check(expected, got, &limit).pass);
+}
+
 TEST(Compare, AFewSumsOfProductsTellLowPrecision) {
   const std::vector<double> want(100, 1.5);
   const HostTensor naive = HostTensor::encode(DType::kF32, {100}, want);

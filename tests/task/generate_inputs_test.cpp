@@ -159,16 +159,22 @@ TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
 }
 
 TEST(GenerateInputs, AParameterIsExtremeWhereAnOpComputesWithItAlone) {
-  const auto largest = [](const std::string& graph) {
+  const auto largest = [](const std::string& graph, const std::string& more = "") {
     const TaskSpec spec = task_of(
         "name = \"gate\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] },\n"
-        "{ name = \"w\", shape = [\"n\"], role = \"parameter\" }]\ngraph = \"\"\"\n" +
-        graph + "\"\"\"\nshape = [{ n = 640 }]\n");
+        "{ name = \"w\", shape = [\"n\"], role = \"parameter\" }" +
+        more + "]\ngraph = \"\"\"\n" + graph + "\"\"\"\nshape = [{ n = 640 }]\n");
     const auto w = generate_inputs(bind_first(spec), Distribution::kLarge, Seed::from_number(5))[1].decode();
     return std::fabs(*std::ranges::max_element(w, {}, [](double value) { return std::fabs(value); }));
   };
   EXPECT_GT(largest("p = softmax(w)\ny = mul(x, p)\n"), 50);
   EXPECT_GT(largest("s = scale(w, by = 2)\np = exp(s)\ny = mul(x, p)\n"), 50);
+  EXPECT_GT(
+      largest(
+          "e = gather(w, i)\np = softmax(e)\ny = mul(x, p)\n",
+          ", { name = \"i\", shape = [\"n\"], role = \"index\", gen = { kind = \"index\", limit = \"n\" } }"),
+      50)
+      << "an index is no activation";
   EXPECT_LT(largest("y = mul(x, w)\n"), 20);
   EXPECT_LT(largest("s = scale(w, by = 2)\np = mul(x, s)\ny = softmax(p)\n"), 20);
 }

@@ -132,7 +132,9 @@ TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
   EXPECT_EQ(sums("p = matmul(x, x)\nr = reciprocal(p)\ny = cumsum(r)"), Sums::kUnknown);
   EXPECT_EQ(sums("p = matmul(x, x)\nm = gt(x, value = 0)\nz = neg(x)\ny = where(m, p, z)"), Sums::kOwn)
       << "an input is on a certain side of zero";
-  EXPECT_EQ(sums("p = matmul(x, x)\nm = gt(p, value = 0)\nz = neg(x)\ny = where(m, p, z)"), Sums::kNone);
+  EXPECT_EQ(sums("p = matmul(x, x)\nm = gt(p, value = 0)\nz = neg(x)\ny = where(m, p, z)"), Sums::kJumping);
+  EXPECT_EQ(sums("h = layer_norm(x)\np = matmul(h, x)\ny = exp(p)"), Sums::kAmplified)
+      << "the sum is before the product";
   EXPECT_EQ(sums("y = matmul(x, x)", Distribution::kCancellation), Sums::kNone) << "values with a structure";
   const std::string half = ", dtype = \"fp16\"";
   EXPECT_EQ(sums("y = matmul(x, x)", Distribution::kNormal, half), Sums::kOwn);

@@ -55,7 +55,8 @@ class LauncherPool {
   virtual Result<LoadedLauncher> take(const LauncherOwner& owner, const Digest& load) = 0;
   /// Of a session that ends with its context whole.
   virtual void give_back(const LauncherOwner& owner, LoadedLauncher launcher) = 0;
-  /// Ends all that nobody uses, waits until their memory is free, and keeps half as many for a while.
+  /// Ends all that nobody uses, waits until their memory is free, and keeps half as many for a
+  /// while.
   virtual void end_idle() = 0;
 };
 
