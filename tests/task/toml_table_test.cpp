@@ -76,6 +76,14 @@ TEST(TomlDocument, CharactersBeyondAsciiNeedQuotes) {
   }
 }
 
+/// To toml++ a quote inside a number begins no string. With sanitizers this test says more.
+TEST(TomlDocument, CharactersBeyondAsciiInWhatIsNoStringAreErrors) {
+  for (const char* value : {"1:6\"m\xc5\x9b", "1.\"\xc5\x9b\"", "+.\"\xc5\x9b\"", "1e.'\xc5\x9b'",
+                            "0x1f.\"\xc5\x9b\"", "1;\"\xc5\x9b\"", "1979-05-27T07:32:00.\"\xc5\x9b\"",
+                            "1(\"\xc5\x9b\"", "[1, 1\x01'\xc5\x9b", "\"\"\"y\n\\\xef\xbb\xbd\"\"\" 0"})
+    EXPECT_EQ(error_of("x = " + std::string(value)).code, ErrorCode::kInvalid) << value;
+}
+
 TEST(TomlDocument, HeadersWithNamesAndListsParse) {
   for (const char* text : {"[a]", "[ a . b ]", "[[a]]", "[[ 'a' ]]", "[\"a b\".c]", "x = [1]\n[a]",
                            "x = [\n[1],\n[2]]\n[a]", "x=[[1]]"}) {
