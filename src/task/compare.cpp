@@ -46,9 +46,9 @@ double roundoffs_of(Sums sums) {
     case Sums::kNone:
       return 0;
     case Sums::kShared:
+      return kSharedRoundoffs;
     case Sums::kAmplified:
     case Sums::kJumping:
-      return kSharedRoundoffs;
     case Sums::kConvolution:
       return kConvolutionRoundoffs;
     case Sums::kOwn:
