@@ -46,8 +46,7 @@ double bytes_of_trial(const BoundTask& task, double known_share) {
 Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundTask& task,
                                         Distribution distribution, const Seed& seed,
                                         std::optional<Part> part = {}) {
-  const SampleOptions options{numerics_for(*task.spec), part};
-  LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, options));
+  LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, {.part = part}));
   if (!sample) return std::optional<Trial>();
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
 }

@@ -19,17 +19,6 @@ using Values = std::map<std::string, Value>;
 /// Up to here a double, and so the reference, holds every integer.
 constexpr double kExactIntegers = 0x1p53;
 
-/// A task whose floating-point tensors are all fp64 must be computed in fp64.
-Numerics numerics_of(const TaskSpec& spec, Numerics numerics) {
-  const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
-  const bool narrow = std::ranges::any_of(spec.tensors, [&](const auto& t) { return narrower(t.dtype); }) ||
-                      std::ranges::any_of(spec.nodes, [&](const auto& n) { return narrower(n.type.dtype); });
-  const DTypeInfo& widest = info(narrow ? DType::kF32 : DType::kF64);
-  if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, widest.unit_roundoff);
-  numerics.underflow = widest.smallest_normal * (spec.denormals ? 2 * widest.unit_roundoff : 1);
-  return numerics;
-}
-
 /// Whole numbers are computed exactly: they have the errors of their inputs alone.
 Numerics numerics_of(const NodeDecl& node, Numerics numerics) {
   if (!info(node.type.dtype).is_float) numerics.unit_roundoff = 0;
@@ -178,6 +167,16 @@ class GraphReference final : public Reference {
 
 }  // namespace
 
+Numerics numerics_for(const TaskSpec& spec, Numerics numerics) {
+  const auto narrower = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
+  const bool narrow = std::ranges::any_of(spec.tensors, [&](const auto& t) { return narrower(t.dtype); }) ||
+                      std::ranges::any_of(spec.nodes, [&](const auto& n) { return narrower(n.type.dtype); });
+  const DTypeInfo& widest = info(narrow ? DType::kF32 : DType::kF64);
+  if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, widest.unit_roundoff);
+  numerics.underflow = widest.smallest_normal * (spec.denormals ? 2 * widest.unit_roundoff : 1);
+  return numerics;
+}
+
 Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::span<const HostTensor> inputs,
                                                     const Numerics& numerics, const GraphEvaluation& how) {
   const TaskSpec& spec = *task.spec;
@@ -189,7 +188,7 @@ Result<std::map<std::string, Value>> evaluate_graph(const BoundTask& task, std::
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     values[spec.tensors[i].name] = {.shape = inputs[i].shape, .data = inputs[i].decode(), .err = {}};
   }
-  const Numerics own = numerics_of(spec, numerics);
+  const Numerics own = numerics_for(spec, numerics);
   for (std::size_t i = 0; i < spec.nodes.size(); ++i)
     LATHE_CHECK_OK(evaluate_node(task, i, own, how, values));
   return values;

@@ -103,6 +103,10 @@ class Reference {
   }
 };
 
+/// The arithmetic that kernels of this task may use: a task whose floating-point values are all
+/// fp64 must be computed in fp64.
+Numerics numerics_for(const TaskSpec& spec, Numerics numerics = {});
+
 /// Makes the reference that the task declares; `products`, if given, must outlive it. Errors: a
 /// native source that does not compile.
 Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductEngine* products = nullptr);

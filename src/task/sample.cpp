@@ -161,19 +161,10 @@ void keep_part(Expected& expected, const Part& part) {
 
 }  // namespace
 
-Numerics numerics_for(const TaskSpec& spec) {
-  const auto narrow = [](DType dtype) { return info(dtype).is_float && dtype != DType::kF64; };
-  if (std::ranges::any_of(spec.tensors, [&](const TensorDecl& tensor) { return narrow(tensor.dtype); }) ||
-      std::ranges::any_of(spec.nodes, [&](const NodeDecl& node) { return narrow(node.type.dtype); }))
-    return {};
-  const DTypeInfo& wide = info(DType::kF64);
-  return {.unit_roundoff = wide.unit_roundoff, .underflow = wide.smallest_normal};
-}
-
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
                                           Distribution distribution, const Seed& seed,
                                           const SampleOptions& options) {
-  Sample sample{distribution, options.numerics, {}, {}};
+  Sample sample{distribution, numerics_for(*task.spec, options.numerics), {}, {}};
   sample.numerics.sparse_sums = distribution == Distribution::kProbe;
   sample.numerics.even_terms = distribution == Distribution::kNormal;
   const bool extreme = is_extreme(distribution);

@@ -16,10 +16,6 @@ struct Sample {
   std::vector<Expected> expected;
 };
 
-/// What the reference may assume of kernels for this task: a task whose floating-point values are
-/// all fp64 must be computed in it.
-Numerics numerics_for(const TaskSpec& spec);
-
 struct SampleOptions {
   Numerics numerics = {};         ///< but for `sparse_sums`, which is the distribution's
   std::optional<Part> part = {};  ///< of the outputs that is known; all by default, and of an argmax that

@@ -52,13 +52,12 @@ class Linter {
 
   Status prepare() {
     for (const Distribution distribution : all_distributions()) {
-      LATHE_TRY(std::optional<Sample> sample,
-                draw_sample(reference_, task_, distribution, seed_, {numerics_for(spec_)}));
+      LATHE_TRY(std::optional<Sample> sample, draw_sample(reference_, task_, distribution, seed_));
       if (sample) cases_.push_back(*std::move(sample));
     }
     for (std::uint64_t i = 1; i <= 2; ++i) {
-      LATHE_TRY(std::optional<Sample> sample, draw_sample(reference_, task_, Distribution::kNormal,
-                                                          seed_.derive("again", i), {numerics_for(spec_)}));
+      LATHE_TRY(std::optional<Sample> sample,
+                draw_sample(reference_, task_, Distribution::kNormal, seed_.derive("again", i)));
       repeats_.push_back(*std::move(sample));
     }
     return Ok{};
@@ -77,8 +76,7 @@ class Linter {
 
   /// The checks that one evaluation at another shape allows.
   Result<LintReport> run_outputs_only() {
-    LATHE_TRY(std::optional<Sample> sample,
-              draw_sample(reference_, task_, Distribution::kNormal, seed_, {numerics_for(spec_)}));
+    LATHE_TRY(std::optional<Sample> sample, draw_sample(reference_, task_, Distribution::kNormal, seed_));
     cases_.push_back(*std::move(sample));
     check_outputs();
     for (const Mutant& mutant : generic_mutants(spec_)) {

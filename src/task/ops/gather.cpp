@@ -34,7 +34,7 @@ class Gather final : public MoveOp {
     std::size_t to = 0;
     for (std::size_t outer = 0; outer < lines.count / lines.stride; ++outer) {
       for (const double wanted : index) {
-        const bool valid = wanted >= 0 && wanted < static_cast<double>(lines.length);
+        const bool valid = is_place(wanted, lines.length);
         const std::size_t row = valid ? static_cast<std::size_t>(wanted) : 0;
         const std::size_t from = (outer * lines.length + row) * lines.stride;
         for (std::size_t i = 0; i < lines.stride; ++i, ++to) {

@@ -9,8 +9,6 @@
 namespace lathe::ops {
 namespace {
 
-bool is_place(double index, std::size_t extent) { return index >= 0 && index < static_cast<double>(extent); }
-
 bool are_places(const Value& index, std::size_t extent) {
   return std::ranges::all_of(index.data, [&](double wanted) { return is_place(wanted, extent); });
 }

@@ -68,7 +68,7 @@ class TakeAlong final : public MoveOp {
     for (std::size_t line = 0; line < to.count; ++line) {
       for (std::size_t i = 0; i < to.length; ++i) {
         const double wanted = index[to.start(index_line(line)) + i * to.stride];
-        const bool valid = wanted >= 0 && wanted < static_cast<double>(from.length);
+        const bool valid = is_place(wanted, from.length);
         const std::size_t source =
             from.start(line) + (valid ? static_cast<std::size_t>(wanted) : 0) * from.stride;
         const std::size_t at = to.start(line) + i * to.stride;

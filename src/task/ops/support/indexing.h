@@ -20,6 +20,11 @@ struct Lines {
 Lines lines_along(const Shape& shape, std::size_t first_axis, std::size_t last_axis);
 inline Lines lines_along(const Shape& shape, std::size_t axis) { return lines_along(shape, axis, axis); }
 
+/// Whether an integer tensor's value selects one of `extent` elements.
+inline bool is_place(double index, std::size_t extent) {
+  return index >= 0 && index < static_cast<double>(extent);
+}
+
 std::vector<std::size_t> row_major_strides(const Shape& shape);
 /// The strides for reading an operand broadcast over `out`: 0 along broadcast axes (numpy's rules).
 std::vector<std::size_t> broadcast_strides(const Shape& operand, const Shape& out);
