@@ -272,30 +272,74 @@ bool is_index(double index, std::size_t length) {
   return index >= 0 && index < static_cast<double>(length) && index == std::floor(index);
 }
 
-/// How far the value at the returned index lies below the largest, relative to the bound.
-double argmax_ratio(const Value& source, std::size_t row, std::size_t length, double index,
-                    double want_index) {
-  if (!is_index(index, length)) return INFINITY;
-  const std::size_t got = row * length + static_cast<std::size_t>(index);
-  const std::size_t want = row * length + static_cast<std::size_t>(want_index);
-  if (got == want) return 0;
-  const double allowed = source.error_at(got) + source.error_at(want);
-  const double short_of = source.data[want] - source.data[got];
-  if (std::isnan(short_of)) return INFINITY;
-  if (short_of <= 0) return 0;
-  return allowed > 0 ? short_of / allowed : INFINITY;
-}
+/// How far the value that an index points at is from the right one.
+struct Miss {
+  double off = 0;
+  double allowed = 0;  ///< by the bounds of both
 
-Comparison compare_argmax(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
+  double ratio() const {
+    if (off == 0) return 0;
+    return allowed > 0 && !std::isnan(off) ? off / allowed : INFINITY;
+  }
+};
+constexpr Miss kNoIndex{INFINITY, 0};
+
+/// So few misses are too few for an RMS.
+constexpr double kFewMisses = 4;
+
+/// Judges the order of values by what computing them in the best precision may cost.
+class OrderCheck {
+ public:
+  OrderCheck(const Expected& expected, std::size_t length)
+      : source_(expected.source), limit_(expected.order), length_(length) {}
+
+  void add(const Miss& miss, std::size_t line) {
+    if (!limit_.applies() || !(miss.off > 0) || !std::isfinite(miss.off)) return;
+    const double share =
+        miss.off / std::max(limit_.of_values * rms_beside(line), limit_.of_bounds * miss.allowed);
+    squares_ += share * share;
+    ++count_;
+  }
+  /// The RMS of the misses; above 1 they are too large.
+  double rms() const { return std::sqrt(squares_ / std::max(count_, kFewMisses)); }
+
+ private:
+  /// The RMS of as many lines' values as a tile has; computed where something is missed, which is
+  /// rare.
+  double rms_beside(std::size_t line) {
+    const std::size_t lines = std::max<std::size_t>(1, kRmsTile / length_), group = line / lines;
+    if (group == group_) return rms_;
+    group_ = group;
+    const std::size_t begin = group * lines * length_,
+                      end = std::min(source_.data.size(), begin + lines * length_);
+    double squares = 0;
+    for (std::size_t i = begin; i < end; ++i)
+      if (std::isfinite(source_.data[i])) squares += source_.data[i] * source_.data[i];
+    return rms_ = std::sqrt(squares / static_cast<double>(end - begin));
+  }
+
+  const Value& source_;
+  OrderLimit limit_;
+  std::size_t length_;
+  std::size_t group_ = SIZE_MAX;
+  double rms_ = 0;
+  double squares_ = 0;
+  double count_ = 0;
+};
+
+/// Judges indices by `miss_of(tile, i)`, which knows their `line_of(element)`.
+template <class LineOf, class MissOf>
+Comparison compare_indices(const Expected& expected, std::span<const std::byte> got, TileChoice choice,
+                           OrderCheck order, const char* reason, LineOf line_of, MissOf miss_of) {
   Comparison result;
-  const std::size_t length =
-      expected.value.data.empty() ? 0 : expected.source.data.size() / expected.value.data.size();
   for_tiles(
       expected, got,
       [&](const Tile& tile) {
         for (std::size_t i = 0; i < tile.want.size(); ++i) {
-          const double ratio =
-              argmax_ratio(expected.source, tile.begin + i, length, tile.got[i], tile.want[i]);
+          const std::size_t line = line_of(tile.begin + i);
+          const Miss miss = miss_of(tile, i, line);
+          order.add(miss, line);
+          const double ratio = miss.ratio();
           result.worst_ratio = std::max(result.worst_ratio, ratio);
           if (ratio <= 1 || result.bad_count++ > 0) continue;
           result.first_bad = static_cast<std::int64_t>(tile.begin + i);
@@ -304,53 +348,49 @@ Comparison compare_argmax(const Expected& expected, std::span<const std::byte> g
         }
       },
       choice);
-  result.pass = result.bad_count == 0;
-  if (!result.pass) result.reason = "argmax";
+  result.rms_error = order.rms();
+  result.pass = result.bad_count == 0 && result.rms_error <= 1;
+  if (!result.pass) result.reason = result.bad_count > 0 ? reason : "rms";
   return result;
 }
 
-/// How far the value at an index is from that of the wanted rank, relative to the bounds of both.
-double rank_ratio(const Value& source, std::size_t got, std::size_t want, double error_of_rank) {
-  const double a = source.data[got], b = source.data[want];
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double allowed = source.error_at(got) + error_of_rank, off = std::fabs(a - b);
-  if (std::isnan(off)) return INFINITY;
-  return allowed > 0 ? off / allowed : INFINITY;
+Comparison compare_argmax(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
+  const Value& source = expected.source;
+  const std::size_t length =
+      expected.value.data.empty() ? 0 : source.data.size() / expected.value.data.size();
+  const auto line_of = [](std::size_t element) { return element; };
+  const auto miss_of = [&](const Tile& tile, std::size_t i, std::size_t line) {
+    if (!is_index(tile.got[i], length)) return kNoIndex;
+    const std::size_t at = line * length + static_cast<std::size_t>(tile.got[i]);
+    const std::size_t want = line * length + static_cast<std::size_t>(tile.want[i]);
+    if (at == want) return Miss{};
+    const double below = source.data[want] - source.data[at];
+    return Miss{below <= 0 ? 0 : below, source.error_at(at) + source.error_at(want)};
+  };
+  return compare_indices(expected, got, choice, {expected, length}, "argmax", line_of, miss_of);
 }
 
 /// Ranks whose values are those of the line in order, and distinct indices, make a permutation that
 /// sorts; of a sample, what is looked at is part of one.
 Comparison compare_argsort(const Expected& expected, std::span<const std::byte> got, TileChoice choice) {
-  Comparison result;
+  const Value& source = expected.source;
   const std::size_t lines = expected.value.data.size() / expected.line_length;
-  const std::size_t length = lines == 0 ? 0 : expected.source.data.size() / lines;
-  std::vector<bool> taken(expected.source.data.size());
-  const auto ratio_of = [&](const Tile& tile, std::size_t i) {
-    const std::size_t element = tile.begin + i, stride = expected.line_stride;
-    const std::size_t line = element / (expected.line_length * stride) * stride + element % stride;
-    if (!is_index(tile.got[i], length)) return static_cast<double>(INFINITY);
-    const std::size_t at = line * length + static_cast<std::size_t>(tile.got[i]);
-    if (taken[at]) return static_cast<double>(INFINITY);
-    taken[at] = true;
-    return rank_ratio(expected.source, at, line * length + static_cast<std::size_t>(tile.want[i]),
-                      tile.err[i]);
+  const std::size_t length = lines == 0 ? 0 : source.data.size() / lines;
+  std::vector<bool> taken(source.data.size());
+  const auto line_of = [&](std::size_t element) {
+    const std::size_t stride = expected.line_stride;
+    return element / (expected.line_length * stride) * stride + element % stride;
   };
-  for_tiles(
-      expected, got,
-      [&](const Tile& tile) {
-        for (std::size_t i = 0; i < tile.want.size(); ++i) {
-          const double ratio = ratio_of(tile, i);
-          result.worst_ratio = std::max(result.worst_ratio, ratio);
-          if (ratio <= 1 || result.bad_count++ > 0) continue;
-          result.first_bad = static_cast<std::int64_t>(tile.begin + i);
-          result.got = tile.got[i];
-          result.want = tile.want[i];
-        }
-      },
-      choice);
-  result.pass = result.bad_count == 0;
-  if (!result.pass) result.reason = "argsort";
-  return result;
+  const auto miss_of = [&](const Tile& tile, std::size_t i, std::size_t line) {
+    if (!is_index(tile.got[i], length)) return kNoIndex;
+    const std::size_t at = line * length + static_cast<std::size_t>(tile.got[i]);
+    if (taken[at]) return kNoIndex;
+    taken[at] = true;
+    const double a = source.data[at], b = source.data[line * length + static_cast<std::size_t>(tile.want[i])];
+    if (a == b || (std::isnan(a) && std::isnan(b))) return Miss{};
+    return Miss{std::fabs(a - b), source.error_at(at) + tile.err[i]};
+  };
+  return compare_indices(expected, got, choice, {expected, length}, "argsort", line_of, miss_of);
 }
 
 Comparison compare_tiles(const Expected& expected, std::span<const std::byte> got, const RmsLimit* limit,

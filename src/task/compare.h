@@ -15,7 +15,8 @@ struct Comparison {
   bool pass = true;
   std::string reason;  ///< if failed: "bound", "nan_mask", "rms", "tile_rms", "exact", "argmax", "argsort"
   double worst_ratio = 0;       ///< max |error| / tolerance
-  double rms_error = 0;         ///< for kAmplified and kJumping in units of the elements' bounds
+  double rms_error = 0;         ///< for kAmplified and kJumping in units of the elements' bounds, for
+                                ///< indices of their limit
   std::int64_t first_bad = -1;  ///< flat index
   std::int64_t bad_count = 0;
   double got = 0;  ///< at first_bad

@@ -24,6 +24,16 @@ enum class Sums {
   kOwn,          ///< and each has a sum of its own
 };
 
+/// How far indices may point from the right values where those are products' sums of inputs without
+/// a structure: no rounding in the order of the sums moves them further. RMS over those that do not
+/// point at a right value.
+struct OrderLimit {
+  double of_values = 0;  ///< a share of the values' RMS; 0: the bounds are all
+  double of_bounds = 0;  ///< a share of the bounds of both values, if that is more
+
+  bool applies() const { return of_values > 0; }
+};
+
 /// Elements of an output that lie one behind the other.
 struct KnownRange {
   std::size_t element = 0;  ///< the first
@@ -49,6 +59,7 @@ struct Expected {
   double range_share = 0;  ///< the largest share of its dtype's range that a finite value on the way may
                            ///< take: above 1 it may overflow
   Sums sums = Sums::kUnknown;
+  OrderLimit order = {};  ///< for kArgmax and kArgsort
 
   std::size_t elements() const { return known.empty() ? value.data.size() : of; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }

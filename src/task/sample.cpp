@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "task/ranking.h"
+
 namespace lathe {
 namespace {
 
@@ -72,6 +74,30 @@ constexpr std::array<std::string_view, 15> kAmplifying = {"div",  "exp",  "log",
                                                           "pow",  "prod", "pow_scalar", "rsqrt", "cumprod",
                                                           "exp2", "log2", "tan",        "sinh",  "cosh"};
 
+/// Ops that keep what products' sums have lost as large beside their values as it was: no more than
+/// one operand is made of products, and what the others are does not cancel them.
+constexpr std::array<std::string_view, 13> kKeeping = {
+    "transpose", "reshape", "flatten",  "slice", "flip", "relu", "leaky_relu",
+    "neg",       "scale",   "bias_add", "add",   "mul",  "cast"};
+/// Ops whose values may lose more, and no more beside their bounds than their operands did, or a
+/// few roundoffs of the values.
+constexpr std::array<std::string_view, 4> kBending = {"softmax", "log_softmax", "sigmoid", "exp"};
+
+/// What a running sum loses in units of its roundoff is up to about a third of the root of its
+/// terms, 20 of 4096 ones; Winograd's algorithms lose up to a hundred. Factors of 11 bits lose
+/// thousands.
+constexpr double kOrderRoundoffs = 256;
+constexpr double kOrderDTypeRoundoffs = 8;
+constexpr double kLongestSerial = 4096;
+
+/// What is known of how much the order of values may suffer from roundings.
+enum class Order {
+  kExact,  ///< no products
+  kKept,   ///< it is as small beside the values as products' sums have it
+  kBent,   ///< it is as small a share of the bounds
+  kUnknown,
+};
+
 /// What a node's elements are made of.
 struct Origin {
   bool products = false;
@@ -81,6 +107,8 @@ struct Origin {
   bool amplified = false;
   bool computed = false;  ///< with an error, so that it may lie on a jump's other side
   bool jumps = false;
+  Order order = Order::kExact;
+  double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
 
@@ -93,12 +121,38 @@ struct Origin {
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
+
+  OrderLimit order_limit(Distribution distribution, DType dtype, double unit) const {
+    const bool rounded = unit_roundoff > info(dtype).unit_roundoff;
+    if (distribution != Distribution::kNormal || rounded) return {};
+    if (order != Order::kKept && order != Order::kBent) return {};
+    const double terms = std::min(fewest_terms, kLongestSerial);
+    return {std::max(kOrderDTypeRoundoffs * info(dtype).unit_roundoff, kOrderRoundoffs * unit),
+            order == Order::kBent ? 1 / std::sqrt(std::max(1.0, terms)) : 0};
+  }
 };
 
-std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
+/// Of what a node makes of operands whose orders these are.
+Order order_of(const NodeDecl& node, const std::vector<Order>& operands) {
+  const Order worst = *std::ranges::max_element(operands);
+  const bool contracts = node.op->op_class() == OpClass::kContraction;
+  const bool convolves = node.op->op_class() == OpClass::kStencil && node.in.size() > 1;
+  if (contracts || convolves) return std::max(worst, Order::kKept);
+  if (node.op_name == "attention") return Order::kUnknown;
+  if (worst == Order::kExact || worst == Order::kUnknown) return worst;
+  if (std::ranges::count(operands, Order::kExact) + 1 < std::ssize(operands)) return Order::kUnknown;
+  if (!info(node.type.dtype).is_float) return Order::kUnknown;
+  if (std::ranges::count(kBending, node.op_name) > 0) return Order::kBent;
+  return std::ranges::count(kKeeping, node.op_name) > 0 ? worst : Order::kUnknown;
+}
+
+std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
+  const TaskSpec& spec = *task.spec;
   std::map<std::string, Origin> origins;
-  for (const NodeDecl& node : spec.nodes) {
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    const NodeDecl& node = spec.nodes[i];
     Origin origin;
+    std::vector<Order> orders;
     for (const std::string& in : node.in) {
       const Origin& from = origins[in];
       origin.products |= from.products;
@@ -109,6 +163,8 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
       origin.computed |= from.computed;
       origin.jumps |= from.jumps;
       origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
+      origin.fewest_terms = std::min(origin.fewest_terms, from.fewest_terms);
+      orders.push_back(from.order);
     }
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
     const OpClass kind = node.op->op_class();
@@ -122,10 +178,25 @@ std::map<std::string, Origin> origins_of_nodes(const TaskSpec& spec) {
     origin.summed |= origin.products && !one_by_one && !contracts && !convolves;
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
+    origin.order = order_of(node, orders);
+    if (contracts || convolves) {
+      const OpSite site = task.site(i);
+      origin.fewest_terms = std::min(
+          origin.fewest_terms, node.op->flops(site) / (2.0 * static_cast<double>(element_count(site.out))));
+    }
     origin.shared_sums |= !one_by_one && !contracts && !convolves;
     origins[node.out] = origin;
   }
   return origins;
+}
+
+/// The node whose values an output's indices point at; nullptr if there is none.
+const NodeDecl* ordered_by(const TaskSpec& spec, const Expected& expected) {
+  if (expected.compare != CompareKind::kArgmax && expected.compare != CompareKind::kArgsort) return nullptr;
+  const NodeDecl* const node = spec.find_node(expected.name);
+  if (node == nullptr) return nullptr;
+  const NodeDecl* const by = expected.compare == CompareKind::kArgsort ? ranking_of(spec, *node) : node;
+  return spec.find_tensor(by->in[0]) == nullptr ? spec.find_node(by->in[0]) : nullptr;
 }
 
 /// Whether no node computes with the values, so that their size can hurt no honest kernel.
@@ -169,7 +240,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   sample.numerics.even_terms = distribution == Distribution::kNormal;
   const bool extreme = is_extreme(distribution);
   if (extreme && task.spec->reference == ReferenceKind::kNative) return std::optional<Sample>();
-  const std::map<std::string, Origin> origins = origins_of_nodes(*task.spec);
+  const std::map<std::string, Origin> origins = origins_of_nodes(task);
   std::vector<double> reaches(kReaches.begin(), kReaches.end());
   if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);
   const int most_bits = most_integer_bits(*task.spec, distribution);
@@ -194,6 +265,9 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       if (options.part) keep_part(expected, *options.part);
       if (const auto it = origins.find(expected.name); it != origins.end())
         expected.sums = it->second.sums(distribution, expected.dtype);
+      if (const NodeDecl* const ordered = ordered_by(*task.spec, expected))
+        expected.order = origins.at(ordered->out)
+                             .order_limit(distribution, ordered->type.dtype, sample.numerics.unit_roundoff);
     }
     return std::optional(std::move(sample));
   }

@@ -342,6 +342,70 @@ TEST(Compare, ArgsortAllowsAnotherOrderWithinTheBounds) {
   EXPECT_FALSE(check(expected, {0, 2, 1, 1, 2, 0}).pass) << "a value far from its rank";
 }
 
+/// Lines of 64 normal values in the order of what a kernel makes of them, whose errors are `error`.
+struct Ranked {
+  Expected expected = expected_of({}, 0);
+  std::vector<double> values;
+
+  explicit Ranked(std::size_t lines, CompareKind compare) : values(64 * lines) {
+    Rng rng(Seed::from_number(1));
+    for (double& x : values) x = rng.normal();
+    expected.compare = compare;
+    expected.dtype = DType::kI64;
+    expected.source = {{static_cast<std::int64_t>(lines), 64}, values, std::vector<double>(values.size(), 1)};
+    expected.value.data = indices(0);
+    const auto per_line = static_cast<std::int64_t>(expected.value.data.size() / lines);
+    expected.value.shape = {static_cast<std::int64_t>(lines), per_line};
+    expected.value.err.assign(expected.value.data.size(), 1);
+    expected.line_length = static_cast<std::size_t>(per_line);
+  }
+
+  std::vector<double> indices(double error) const {
+    Rng rng(Seed::from_number(2));
+    std::vector<double> all;
+    for (std::size_t begin = 0; begin < values.size(); begin += 64) {
+      std::vector<std::pair<double, double>> line;
+      for (std::size_t i = 0; i < 64; ++i)
+        line.emplace_back(-values[begin + i] + error * rng.normal(), static_cast<double>(i));
+      std::ranges::sort(line);
+      const std::size_t kept = expected.compare == CompareKind::kArgmax ? 1 : line.size();
+      for (std::size_t i = 0; i < kept; ++i) all.push_back(line[i].second);
+    }
+    return all;
+  }
+};
+
+TEST(Compare, TheOrderOfValuesTellsHowExactTheyWere) {
+  for (const CompareKind compare : {CompareKind::kArgsort, CompareKind::kArgmax}) {
+    Ranked ranked(2048, compare);
+    const auto judged = [&](double error) { return check(ranked.expected, ranked.indices(error)); };
+    EXPECT_TRUE(judged(1e-2).pass) << "by the bounds alone";
+    ranked.expected.order = {.of_values = 1e-3};
+    EXPECT_TRUE(judged(3e-4).pass);
+    EXPECT_EQ(judged(1e-2).reason, "rms");
+    ranked.expected.order.of_bounds = 1e-2;
+    EXPECT_TRUE(judged(5e-3).pass) << "what values may lose may be more";
+    EXPECT_EQ(judged(1e-1).reason, "rms");
+  }
+}
+
+TEST(Compare, AMissOfItsOwnInTheOrderMayBeTwiceAsLarge) {
+  Ranked ranked(1, CompareKind::kArgsort);
+  const auto judged = [&](double gap) {
+    std::vector<double> got = ranked.expected.value.data;
+    std::swap(got[30], got[31]);
+    const double first = ranked.values[static_cast<std::size_t>(got[30])];
+    ranked.expected.source.data = ranked.values;
+    ranked.expected.source.data[static_cast<std::size_t>(got[31])] = first + gap;
+    double squares = 0;
+    for (const double x : ranked.expected.source.data) squares += x * x;
+    ranked.expected.order = {.of_values = 1e-3 / std::sqrt(squares / 64)};
+    return check(ranked.expected, got);
+  };
+  EXPECT_TRUE(judged(1.3e-3).pass);
+  EXPECT_EQ(judged(1.5e-3).reason, "rms") << "two of four";
+}
+
 /// One line of three tiles, each of which is enough to see a mistake in it.
 TEST(Compare, ASampleOfAnArgsortIsJudgedByItsTiles) {
   constexpr std::size_t kCount = 3 * kRmsTile;

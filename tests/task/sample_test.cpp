@@ -143,6 +143,41 @@ TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
       << "p may be kept in halves, or not";
 }
 
+TEST(Sample, SaysHowMuchTheOrderOfProductsMaySuffer) {
+  const auto limit = [](const std::string& graph, Distribution distribution = Distribution::kNormal,
+                        const std::string& tensor = "") {
+    return draw(graph + "\ny = argsort(h)", distribution, tensor)->expected[0].order;
+  };
+  const std::string product = "p = matmul(x, x)\n";
+  const OrderLimit plain = limit("h = matmul(x, x)");
+  EXPECT_DOUBLE_EQ(plain.of_values, 256 * 0x1p-24);
+  EXPECT_EQ(plain.of_bounds, 0);
+  EXPECT_DOUBLE_EQ(limit(product + "s = scale(x, by = 2)\nm = mul(p, s)\nh = relu(m)").of_values,
+                   256 * 0x1p-24);
+  const OrderLimit chances = limit(product + "h = softmax(p)");
+  EXPECT_TRUE(chances.applies());
+  EXPECT_GT(chances.of_bounds, 0) << "an exponential loses more than the sums did";
+  EXPECT_LT(chances.of_bounds, 0.5);
+  EXPECT_FALSE(limit("h = relu(x)").applies()) << "no sums of products";
+  EXPECT_FALSE(limit(product + "h = sub(p, p)").applies()) << "what is left may be roundings alone";
+  EXPECT_FALSE(limit(product + "h = clamp(p, low = 0, high = 1)").applies());
+  EXPECT_FALSE(limit(product + "h = tan(p)").applies());
+  EXPECT_FALSE(limit(product + "h = cast(p, dtype = \"int32\")").applies()) << "a jump";
+  EXPECT_FALSE(limit("h = matmul(x, x)", Distribution::kCancellation).applies()) << "values with a structure";
+  const std::string half = ", dtype = \"fp16\"";
+  EXPECT_DOUBLE_EQ(limit("h = matmul(x, x)", Distribution::kNormal, half).of_values, 8 * 0x1p-11);
+  EXPECT_FALSE(limit(product + "h = cast(p, dtype = \"fp32\")", Distribution::kNormal, half).applies())
+      << "p may be kept in halves, or not";
+}
+
+TEST(Sample, ArgmaxAndSlicesOfAnArgsortHaveThatLimitToo) {
+  EXPECT_TRUE(draw("h = matmul(x, x)\ny = argmax(h)", Distribution::kNormal)->expected[0].order.applies());
+  EXPECT_TRUE(
+      draw("h = matmul(x, x)\nr = argsort(h)\ny = slice(r, axis = 1, stop = 1)", Distribution::kNormal)
+          ->expected[0]
+          .order.applies());
+}
+
 double largest_output(const Sample& sample) {
   double largest = 0;
   for (const double y : sample.expected[0].value.data) largest = std::max(largest, std::fabs(y));
