@@ -29,8 +29,9 @@ bool has_buffer(const TaskSpec& task, const std::string& node) {
                      [&](const OutputDecl& output) { return output.name == node; });
 }
 
-std::string scratch_table(const std::string& name, const Expr& bytes) {
-  return fmt::format("\n[[scratch]]\nname = \"{}\"\nbytes = \"{}\"\n", name, bytes.to_string());
+std::string scratch_table(const std::string& name, const Expr& bytes, bool zeroed = false) {
+  return fmt::format("\n[[scratch]]\nname = \"{}\"\nbytes = \"{}\"\n{}", name, bytes.to_string(),
+                     zeroed ? "init = \"zero\"\n" : "");
 }
 
 Expr bytes_of(const SymbolicType& type) {
@@ -85,10 +86,13 @@ Result<Candidate> compose_candidate(const TaskSpec& task, std::span<const Vendor
       steps += launch_table(copy, dialect);
       kernels += "\n" + copy.code;
     }
-    LATHE_TRY(const naive::Kernel kernel, naive::make_kernel(task, node, dialect, before));
-    if (!kernel.work_name.empty()) scratch += scratch_table(kernel.work_name, kernel.work_bytes);
-    steps += launch_table(kernel, dialect);
-    kernels += "\n" + kernel.code;
+    LATHE_TRY(const std::vector<naive::Kernel> own, naive::make_kernels(task, node, dialect, before));
+    const naive::Kernel& last = own.back();
+    if (!last.work_name.empty()) scratch += scratch_table(last.work_name, last.work_bytes, last.work_zeroed);
+    for (const naive::Kernel& kernel : own) {
+      steps += launch_table(kernel, dialect);
+      kernels += "\n" + kernel.code;
+    }
   }
   std::string text = fmt::format("/*lathe\npattern = \"{}\"\n{}{}*/\n", name, scratch, steps);
   if (!kernels.empty())

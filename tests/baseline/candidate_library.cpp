@@ -82,8 +82,11 @@ Memory allocate(const BoundTask& task, std::span<const HostTensor> inputs, const
       if (task.spec->tensors[i].name == output.name)
         std::memcpy(memory.outputs.back().get(), inputs[i].bytes.data(), inputs[i].bytes.size());
   }
-  for (const BoundScratch& scratch : program.scratch)
+  for (const BoundScratch& scratch : program.scratch) {
     memory.scratch.push_back(make_buffer(static_cast<std::size_t>(scratch.bytes)));
+    if (scratch.init != ScratchInit::kPoison)
+      std::memset(memory.scratch.back().get(), 0, static_cast<std::size_t>(scratch.bytes));
+  }
   return memory;
 }
 

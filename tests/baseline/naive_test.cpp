@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 
 #include "base/fd.h"
@@ -212,6 +213,10 @@ TEST(NaiveCheck, CatchesAWrongKernel) {
   EXPECT_FALSE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
 }
 
+std::string index_of(const std::string& limit) {
+  return "i: N; role = \"index\"\ngen = { kind = \"index\", limit = " + limit + " }";
+}
+
 /// A task's most nodes are no more steps, buffers and text than a plan may have.
 TEST(NaiveCheck, TheLongestTasksHaveOne) {
   std::string graph;
@@ -221,13 +226,52 @@ TEST(NaiveCheck, TheLongestTasksHaveOne) {
     graph += next + (i % 2 == 0 ? " = attention(" + value + ", x, x)\n" : " = layer_norm(" + value + ")\n");
     value = next;
   }
-  const TaskSpec task = make_task({"longest", {"x: B, L, D"}, graph, "B = 2, L = 5, D = 4"});
-  for (const Dialect dialect : {Dialect::kCpu, Dialect::kCuda}) {
-    const auto naive = naive_candidate(task, dialect);
-    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
-    const Status checked = check_plan(*naive, task);
-    EXPECT_TRUE(checked.ok()) << checked.error().to_string();
+  std::string sums;
+  value = "b";
+  for (int i = 1; i <= 512; ++i) {
+    const std::string next = "h" + std::to_string(i);
+    sums += next + " = scatter_add(" + value + ", i, x)\n";
+    value = next;
   }
+  const TaskSpec tasks[] = {
+      make_task({"longest", {"x: B, L, D"}, graph, "B = 2, L = 5, D = 4"}),
+      make_task({"longest_sums", {"b: V", index_of("\"V\""), "x: N"}, sums, "V = 2, N = 5"})};
+  for (const TaskSpec& task : tasks)
+    for (const Dialect dialect : {Dialect::kCpu, Dialect::kCuda}) {
+      const auto naive = naive_candidate(task, dialect);
+      ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+      const Status checked = check_plan(*naive, task);
+      EXPECT_TRUE(checked.ok()) << checked.error().to_string();
+    }
+}
+
+/// Places times items would be seventy milliards.
+TEST(NaiveCheck, SumsByIndexTakeAsLongAsTheirPlacesAndItems) {
+  const std::string extents = "V = 262144, N = 262144";
+  const std::vector<TaskSpec> tasks = {
+      make_task({"sums", {"b: V", index_of("\"V\""), "x: N"}, "y = scatter_add(b, i, x)", extents}),
+      make_task({"counts", {index_of("\"V\"")}, "y = bincount(i, bins = \"V\")", extents})};
+  const CandidateLibrary library({*naive_candidate(tasks[0]), *naive_candidate(tasks[1])});
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto bound = lathe::bind(tasks[i], tasks[i].shapes[0].dims);
+    const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(library.run(i, *bound, inputs).ok());
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(spent.count(), 5) << "some milliseconds on a quiet machine";
+  }
+}
+
+TEST(NaiveCheck, AnIndexOutsideLeadsNowhere) {
+  const std::string far = "s = scale(t, by = 1e6)\ni = cast(s, dtype = \"int32\")\n";
+  const TaskSpec task =
+      make_task({"outside", {"b: V", "t: N", "x: N"}, far + "y = scatter_add(b, i, x)", "V = 3, N = 100"});
+  const CandidateLibrary library({*naive_candidate(task)});
+  const auto bound = lathe::bind(task, task.shapes[0].dims);
+  const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
+  const auto outputs = library.run(0, *bound, inputs);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().to_string();
+  EXPECT_EQ(outputs->front(), inputs[0].bytes);
 }
 
 TEST(NaiveNative, IsTheReferencesOwnSourceInFp32) {

@@ -148,7 +148,7 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfOrdersCompiles) {
 }
 
 TEST_F(CudaCatalogTest, TheNaiveBuildOfSumsByIndexCompiles) {
-  for (const std::string dtype : {"fp32", "fp16", "int8"})
+  for (const std::string dtype : {"fp32", "fp16", "fp64", "int8", "int64"})
     for (const std::string graph :
          {"y = scatter_add(b, i, x)", "s = scatter_add(b, i, x)\nc = bincount(i, bins = 9)"}) {
       const auto task =

@@ -174,8 +174,8 @@ Kernel copy_kernel(const TaskSpec& task, const NodeDecl& node, const std::string
   return kernel;
 }
 
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
-                           const std::string& before) {
+Result<std::vector<Kernel>> make_kernels(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
+                                         const std::string& before) {
   const Emitter emit = find_emitter(*node.op);
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
@@ -194,24 +194,29 @@ Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect d
                          ", the dtype of '" + (i < node.in.size() ? node.in[i] : node.out) + "'",
                      "declare it fp32, fp16, bf16, fp64 or a whole number", node.where);
   site.in.pop_back();
-  LoopNest nest = emit(site);
+  const LoopNest nest = emit(site);
   const auto is_wide = [](const Operand& operand) { return operand.dtype == DType::kF64; };
-  if (is_wide(site.out) || std::ranges::any_of(site.in, is_wide)) {
-    if (std::ranges::count(kNarrowConstants, node.op_name) > 0)
-      return invalid(fmt::format("the naive build computes {} in fp32 only", node.op_name),
-                     "cast to fp32 before it", node.where);
-    nest.body = with_wide_numbers(nest.body);
-  }
-  const bool has_work = mentions(nest.body, "work");
-  Kernel kernel{"naive_" + node.out, names.to_task(nest.items), {}, {}};
-  if (has_work) {
-    kernel.work_name = node.out + "_work";
-    kernel.work_bytes = Expr::constant(4) * names.to_task(nest.work);
-  }
-  const Parameters parameters = parameters_of(task, node, site, nest.body, kernel.work_name, before);
-  kernel.args = parameters.args;
-  kernel.code = kernel_text(kernel.name, parameters.text, nest.body, dialect);
-  return kernel;
+  const bool wide = is_wide(site.out) || std::ranges::any_of(site.in, is_wide);
+  if (wide && std::ranges::count(kNarrowConstants, node.op_name) > 0)
+    return invalid(fmt::format("the naive build computes {} in fp32 only", node.op_name),
+                   "cast to fp32 before it", node.where);
+  std::vector<Kernel> kernels;
+  const auto add = [&](const LoopNest& one, const std::string& name) {
+    const std::string body = wide ? with_wide_numbers(one.body) : one.body;
+    Kernel& kernel = kernels.emplace_back(name, names.to_task(one.items), std::vector<std::string>{}, "");
+    if (mentions(body, "work")) {
+      kernel.work_name = node.out + "_work";
+      kernel.work_bytes = Expr::constant(4) * names.to_task(nest.work);
+      kernel.work_zeroed = nest.zeroed;
+    }
+    const Parameters parameters = parameters_of(task, node, site, body, kernel.work_name, before);
+    kernel.args = parameters.args;
+    kernel.code = kernel_text(kernel.name, parameters.text, body, dialect);
+  };
+  for (std::size_t i = 0; i < nest.before.size(); ++i)
+    add(nest.before[i], fmt::format("naive_{}_{}", i + 1, node.out));
+  add(nest, "naive_" + node.out);
+  return kernels;
 }
 
 }  // namespace lathe::naive

@@ -5,7 +5,7 @@
 
 namespace lathe::naive {
 
-/// One node as a kernel: its code, and the [[launch]] that runs it.
+/// A kernel of a node: its code, and the [[launch]] that runs it.
 struct Kernel {
   std::string name;
   Expr items;
@@ -13,15 +13,17 @@ struct Kernel {
   std::string code;
   std::string work_name = {};  ///< of a scratch buffer of its own, if it needs one
   Expr work_bytes = Expr::constant(0);
+  bool work_zeroed = false;
 };
 
 /// Whether the node reads an inout tensor at other places than the one that it writes next.
 bool reads_what_it_overwrites(const NodeDecl& node);
 
-/// `before`, where it is not empty: the buffer that holds what was in the inout tensor that the
-/// node reads and writes. Errors: the op has no emitter.
-Result<Kernel> make_kernel(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
-                           const std::string& before = {});
+/// A node's kernels, in the order in which they run; they share one scratch buffer. `before`, where
+/// it is not empty: the buffer that holds what was in the inout tensor that the node reads and
+/// writes. Errors: the op has no emitter.
+Result<std::vector<Kernel>> make_kernels(const TaskSpec& task, const NodeDecl& node, Dialect dialect,
+                                         const std::string& before = {});
 
 /// Copies the inout tensor that the node writes to the buffer `before`.
 Kernel copy_kernel(const TaskSpec& task, const NodeDecl& node, const std::string& before, Dialect dialect);

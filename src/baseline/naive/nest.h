@@ -54,7 +54,9 @@ struct Site {
 struct LoopNest {
   Expr items = Expr::constant(1);
   std::string body;
-  Expr work = Expr::constant(0);  ///< fp32 elements of scratch, which the body calls `work`
+  Expr work = Expr::constant(0);      ///< fp32 elements of scratch, which the bodies call `work`
+  bool zeroed = false;                ///< before each call
+  std::vector<LoopNest> before = {};  ///< run first, one after the other
 };
 
 using Emitter = LoopNest (*)(const Site&);
