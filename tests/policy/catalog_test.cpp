@@ -262,7 +262,9 @@ TEST(Catalog, ReductionsOfSingleElementsAreNoLoops) {
   for (const char* graph : {"y = sum(x, axis = 1)", "y = reduce_max(x, axes = [1, 3], keepdims = true)",
                             "y = softmax(x, axis = 1)", "y = log_softmax(x)", "y = var(x, axis = 3)",
                             "y = logsumexp(x, axes = [1, 3])", "y = layer_norm(x)", "y = rms_norm(x)",
-                            "y = l2_normalize(x)", "s = mul(x, x)\nh = mean(s, axis = 3)\ny = exp(h)"}) {
+                            "y = l2_normalize(x)", "s = mul(x, x)\nh = mean(s, axis = 3)\ny = exp(h)",
+                            "y = argmax(x)", "y = argmin(x, axis = 1, keepdims = true)",
+                            "i = argmax(x, axis = 1, keepdims = true)\ny = take_along(x, i, axis = 1)"}) {
     const auto task = parse_task(
         "name = \"single\"\ndims = { m = [2, 90], n = [2, 40] }\ntensor = [{ name = \"x\", shape = [\"m\", "
         "1, \"n\", 1] "

@@ -167,6 +167,23 @@ TEST_F(CudaCatalogTest, TheNaiveBuildOfSumsByIndexCompiles) {
     }
 }
 
+TEST_F(CudaCatalogTest, IndicesOfSingleElementsCompile) {
+  for (const std::string graph :
+       {"y = argmax(x)", "i = argmin(x, axis = 1, keepdims = true)\ny = take_along(x, i, axis = 1)"}) {
+    const auto task = parse_task(
+        "name = \"single\"\ndims = { n = [2, 90] }\ntensor = [{ name = \"x\", shape = "
+        "[\"n\", 1] }]\ngraph = \"\"\"\n" +
+            graph + "\n\"\"\"\nshape = [{ n = 70 }]\n",
+        "single.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const auto lowered = catalog::lower(*task);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().to_string();
+    const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    EXPECT_EQ(try_out(emission->text, *task, Notes::kAny), "") << graph;
+  }
+}
+
 TEST_F(CudaCatalogTest, ElementwiseFunctionsCompile) {
   for (const std::string dtype : {"fp32", "fp16", "fp64"}) {
     std::string graph;

@@ -72,9 +72,12 @@ bool lower_reduction(Lowering& to) {
     if (op != name) continue;
     const bool index = how.starts_with("arg");
     const std::vector<int> over = index ? std::vector<int>{to.axis("axis", -1)} : axes();
-    if (index && is_one(to.shape(x)[static_cast<std::size_t>(over.front())]))
-      return false;  // nothing to compare
-    to.reduce(std::string(how), x, over, keep, true);
+    if (index && is_one(to.shape(x)[static_cast<std::size_t>(over.front())])) {  // nothing to compare
+      const std::string first = to.apply("0.0f * {1}", {x, to.iota(Expr::constant(1), 0)}, keep);
+      if (!keep) to.view(first, to.node().type.shape, true);
+    } else {
+      to.reduce(std::string(how), x, over, keep, true);
+    }
     return true;
   }
   if (op == "mean") {
