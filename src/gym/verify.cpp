@@ -101,9 +101,11 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
     return {to_outcome(outcome.status), outcome.reason,
             workload.timed && by_candidate ? kTimedCall : outcome.detail};
   }
+  std::vector<FewErrors> together(outcome.outputs.empty() ? 0 : outcome.outputs.front().size());
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t)
     for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
       const Comparison& comparison = outcome.outputs[t][i];
+      together[i] += comparison.few;
       if (comparison.pass) continue;
       const OutputDecl& output = workload.task.spec->outputs[i];
       if (workload.timed)
@@ -114,6 +116,11 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
               fmt::format("{} ({} inputs, {})", describe(comparison, trial.expected[i], output),
                           name(trial.distribution), shape_name(workload.task.dims, *workload.task.spec))};
     }
+  for (std::size_t i = 0; i < together.size(); ++i)
+    if (!together[i].pass())
+      return {Outcome::kWrong, "rms",
+              fmt::format("output '{}': off {}", workload.task.spec->outputs[i].name,
+                          workload.timed ? kTimedCall : "in several calls together")};
   return {};
 }
 

@@ -164,6 +164,11 @@ class BoundCheck {
   Comparison finish() {
     result_.rms_error = count_ == 0 ? 0 : std::sqrt(total_ / static_cast<double>(count_));
     if (result_.bad_count > 0) return fail(masks_differ_ ? "nan_mask" : "bound");
+    if (limit_ != nullptr && count_ < least_count_ && least_count_ == kMinIndependentCount) {
+      const double allowed = kRmsFactor * limit_->global;
+      result_.few = {total_, allowed * allowed * static_cast<double>(count_),
+                     static_cast<std::int64_t>(count_)};
+    }
     if (limit_ != nullptr && whole_ && count_ >= least_count_ &&
         result_.rms_error > kRmsFactor * limit_->global) {
       return fail("rms");
@@ -436,6 +441,17 @@ LATHE_VERSIONS ErrorSummary summarize_errors(const double* want, const double* t
     summary.square_sum += squares[lane];
   }
   return summary;
+}
+
+FewErrors& FewErrors::operator+=(const FewErrors& other) {
+  squares += other.squares;
+  allowed += other.allowed;
+  count += other.count;
+  return *this;
+}
+
+bool FewErrors::pass() const {
+  return count < static_cast<std::int64_t>(kMinIndependentCount) || squares <= allowed;
 }
 
 bool TileChoice::includes(std::size_t tile) const {

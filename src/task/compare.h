@@ -10,6 +10,18 @@
 
 namespace lathe {
 
+/// What an output with too few elements for an RMS error of its own adds to one of several calls'
+/// outputs together, on different inputs.
+struct FewErrors {
+  double squares = 0;
+  double allowed = 0;
+  std::int64_t count = 0;
+
+  FewErrors& operator+=(const FewErrors& other);
+  /// Of too few elements too.
+  bool pass() const;
+};
+
 /// The result of comparing one output with its expected values.
 struct Comparison {
   bool pass = true;
@@ -21,6 +33,7 @@ struct Comparison {
   std::int64_t bad_count = 0;
   double got = 0;  ///< at first_bad
   double want = 0;
+  FewErrors few = {};
 };
 
 /// RMS errors of the naive build on the same inputs, over the whole output and for each tile of

@@ -114,6 +114,24 @@ TEST(JudgeBlock, SaysNothingOfWhereASecretPartLies) {
   EXPECT_EQ(finding.detail.find("1234"), std::string::npos) << finding.detail;
 }
 
+TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
+  const TaskSpec task = twice_task();
+  Workload workload;
+  workload.task = *lathe::bind(task, task.shapes[0].dims);
+  workload.trials.resize(4);
+  for (Trial& trial : workload.trials) trial.expected.resize(1);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  const std::vector<int> trials = {0, 1, 2, 3};
+  const auto judged = [&](double squares) {
+    outcome.outputs.assign(4, {{.few = {.squares = squares, .allowed = 1, .count = 16}}});
+    return judge_block(outcome, workload, trials);
+  };
+  EXPECT_TRUE(judged(0.9).passed());
+  EXPECT_EQ(judged(1.1).outcome, Outcome::kWrong);
+  EXPECT_EQ(judged(1.1).reason, "rms");
+}
+
 TEST(JudgeBlock, SaysNothingOfATimedCallThatACandidateCouldPutIntoIt) {
   Workload workload;
   BlockOutcome outcome{BlockStatus::kCrash, "oob_read", "read 3141592 bytes past the start of 'x'"};

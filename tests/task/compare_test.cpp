@@ -255,6 +255,27 @@ TEST(Compare, AFewSumsOfProductsTellLowPrecision) {
   EXPECT_FALSE(passes(Sums::kShared));
 }
 
+TEST(Compare, OutputsWithTooFewSumsAreJudgedTogether) {
+  const std::vector<double> want(16, 1.5);
+  const HostTensor naive = HostTensor::encode(DType::kF32, {16}, want);
+  const auto together = [&](Sums sums, double error, int calls) {
+    Expected expected = expected_of(want, 2e-3);
+    expected.sums = sums;
+    const RmsLimit limit = measure_rms(expected, naive.bytes);
+    FewErrors few;
+    for (int call = 0; call < calls; ++call) {
+      const Comparison one = check(expected, std::vector<double>(16, 1.5 + error), &limit);
+      EXPECT_TRUE(one.pass);
+      few += one.few;
+    }
+    return few.pass();
+  };
+  EXPECT_FALSE(together(Sums::kOwn, 1e-4, 4));
+  EXPECT_TRUE(together(Sums::kOwn, 1e-4, 3)) << "of 48 elements luck could have made the limit";
+  EXPECT_TRUE(together(Sums::kOwn, 1e-6, 4));
+  EXPECT_TRUE(together(Sums::kUnknown, 1e-4, 40)) << "they may share one error";
+}
+
 /// The largest exponentials have nearly all of the error.
 TEST(Compare, WhatIsComputedOneByOneMayReachItsBound) {
   std::vector<double> want(5000, 1e-3);
