@@ -35,6 +35,11 @@ std::string describe(const Comparison& comparison, const Expected& expected, con
     return fmt::format(
         "output '{}': values of a secret part are off; worst error is {:.3g} times the tolerance",
         output.name, comparison.worst_ratio);
+  if (comparison.reason.ends_with("rms"))
+    return fmt::format(
+        "output '{}': within the tolerance everywhere (the worst error is {:.3g} of it), but less exact than "
+        "roundings make it",
+        output.name, comparison.worst_ratio);
   return fmt::format(
       "output '{}': {} elements off; the first at flat index {}: got {:.9g}, want {:.9g}; worst error is "
       "{:.3g} times the tolerance",

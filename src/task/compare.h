@@ -36,8 +36,8 @@ struct Comparison {
   FewErrors few = {};
 };
 
-/// RMS errors of the naive build on the same inputs, over the whole output and for each tile of
-/// 4096 elements. A candidate's may be 8 times as large. Empty: not checked.
+/// RMS errors of the naive build on the same inputs, over the whole output and, but for indices,
+/// for each tile of 4096 elements. A candidate's may be 8 times as large. Empty: not checked.
 struct RmsLimit {
   double global = 0;
   std::vector<double> tiles;

@@ -83,6 +83,12 @@ constexpr std::array<std::string_view, 13> kKeeping = {
 /// few roundoffs of the values.
 constexpr std::array<std::string_view, 4> kBending = {"softmax", "log_softmax", "sigmoid", "exp"};
 
+/// Ops whose results are as exact beside their size as their operands are. Others may cancel, as
+/// what is left of values without their mean is less exact than they were.
+constexpr std::array<std::string_view, 19> kFaithful = {
+    "mul",  "div",  "scale",      "neg",     "abs", "relu", "leaky_relu", "square",   "sqrt",        "rsqrt",
+    "silu", "gelu", "reciprocal", "sigmoid", "exp", "cast", "softmax",    "rms_norm", "l2_normalize"};
+
 /// What a running sum loses in units of its roundoff is up to about a third of the root of its
 /// terms, 20 of 4096 ones; Winograd's algorithms lose up to a hundred. Factors of 11 bits lose
 /// thousands.
@@ -108,6 +114,7 @@ struct Origin {
   bool computed = false;  ///< with an error, so that it may lie on a jump's other side
   bool jumps = false;
   Order order = Order::kExact;
+  bool cancelled = false;          ///< perhaps, by or in something computed without products
   double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
@@ -132,12 +139,18 @@ struct Origin {
   }
 };
 
+bool multiplies(const NodeDecl& node) {
+  const OpClass kind = node.op->op_class();
+  return kind == OpClass::kContraction || (kind == OpClass::kStencil && node.in.size() > 1);
+}
+
 /// Of what a node makes of operands whose orders these are.
 Order order_of(const NodeDecl& node, const std::vector<Order>& operands) {
   const Order worst = *std::ranges::max_element(operands);
-  const bool contracts = node.op->op_class() == OpClass::kContraction;
-  const bool convolves = node.op->op_class() == OpClass::kStencil && node.in.size() > 1;
-  if (contracts || convolves) return std::max(worst, Order::kKept);
+  if (multiplies(node)) {
+    const bool starts_from_products = operands.size() > 2 && operands[2] != Order::kExact;
+    return starts_from_products ? Order::kUnknown : std::max(worst, Order::kKept);
+  }
   if (node.op_name == "attention") return Order::kUnknown;
   if (worst == Order::kExact || worst == Order::kUnknown) return worst;
   if (std::ranges::count(operands, Order::kExact) + 1 < std::ssize(operands)) return Order::kUnknown;
@@ -151,7 +164,13 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
   std::map<std::string, Origin> origins;
   for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
     const NodeDecl& node = spec.nodes[i];
+    const OpClass kind = node.op->op_class();
+    const bool contracts = kind == OpClass::kContraction, convolves = multiplies(node) && !contracts;
+    const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
+    const bool cancels =
+        kind != OpClass::kMove && !multiplies(node) && std::ranges::count(kFaithful, node.op->name()) == 0;
     Origin origin;
+    origin.cancelled = cancels && !one_by_one;
     std::vector<Order> orders;
     for (const std::string& in : node.in) {
       const Origin& from = origins[in];
@@ -164,13 +183,10 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
       origin.jumps |= from.jumps;
       origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
       origin.fewest_terms = std::min(origin.fewest_terms, from.fewest_terms);
+      origin.cancelled |= from.cancelled || (cancels && from.computed && from.order == Order::kExact);
       orders.push_back(from.order);
     }
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
-    const OpClass kind = node.op->op_class();
-    const bool contracts = kind == OpClass::kContraction;
-    const bool convolves = kind == OpClass::kStencil && node.in.size() > 1;
-    const bool one_by_one = kind == OpClass::kElementwise || kind == OpClass::kMove;
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
     const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
     origin.jumps |= origin.computed && (to_whole || std::ranges::count(kJumps, node.op->name()) > 0);
@@ -179,6 +195,7 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
     origin.order = order_of(node, orders);
+    if (origin.order == Order::kKept && origin.cancelled) origin.order = Order::kBent;
     if (contracts || convolves) {
       const OpSite site = task.site(i);
       origin.fewest_terms = std::min(

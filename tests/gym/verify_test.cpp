@@ -114,6 +114,21 @@ TEST(JudgeBlock, SaysNothingOfWhereASecretPartLies) {
   EXPECT_EQ(finding.detail.find("1234"), std::string::npos) << finding.detail;
 }
 
+TEST(JudgeBlock, NamesNoElementWhereTheErrorsOfAllAreTooLarge) {
+  const TaskSpec task = twice_task();
+  Workload workload;
+  workload.task = *lathe::bind(task, task.shapes[0].dims);
+  workload.trials.resize(1);
+  workload.trials[0].expected.resize(1);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  outcome.outputs = {{{.pass = false, .reason = "rms", .worst_ratio = 0.5}}};
+  const std::vector<int> trials = {0};
+  const std::string detail = judge_block(outcome, workload, trials).detail;
+  EXPECT_EQ(detail.find("flat index"), std::string::npos) << detail;
+  EXPECT_NE(detail.find("0.5"), std::string::npos) << detail;
+}
+
 TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
   const TaskSpec task = twice_task();
   Workload workload;

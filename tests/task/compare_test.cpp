@@ -399,11 +399,18 @@ struct Ranked {
 TEST(Compare, TheOrderOfValuesTellsHowExactTheyWere) {
   for (const CompareKind compare : {CompareKind::kArgsort, CompareKind::kArgmax}) {
     Ranked ranked(2048, compare);
-    const auto judged = [&](double error) { return check(ranked.expected, ranked.indices(error)); };
+    const auto indices_off_by = [&](double error) {
+      return HostTensor::encode(DType::kI64, ranked.expected.value.shape, ranked.indices(error)).bytes;
+    };
+    const auto judged = [&](double error, double of_naive = 0) {
+      const RmsLimit limit = measure_rms(ranked.expected, indices_off_by(of_naive));
+      return lathe::compare(ranked.expected, indices_off_by(error), &limit);
+    };
     EXPECT_TRUE(judged(1e-2).pass) << "by the bounds alone";
     ranked.expected.order = {.of_values = 1e-3};
     EXPECT_TRUE(judged(3e-4).pass);
     EXPECT_EQ(judged(1e-2).reason, "rms");
+    EXPECT_TRUE(judged(1e-2, 5e-3).pass) << "the naive build loses half as much";
     ranked.expected.order.of_bounds = 1e-2;
     EXPECT_TRUE(judged(5e-3).pass) << "what values may lose may be more";
     EXPECT_EQ(judged(1e-1).reason, "rms");
@@ -421,7 +428,8 @@ TEST(Compare, AMissOfItsOwnInTheOrderMayBeTwiceAsLarge) {
     double squares = 0;
     for (const double x : ranked.expected.source.data) squares += x * x;
     ranked.expected.order = {.of_values = 1e-3 / std::sqrt(squares / 64)};
-    return check(ranked.expected, got);
+    const RmsLimit limit;
+    return check(ranked.expected, got, &limit);
   };
   EXPECT_TRUE(judged(1.3e-3).pass);
   EXPECT_EQ(judged(1.5e-3).reason, "rms") << "two of four";

@@ -158,6 +158,12 @@ TEST(Sample, SaysHowMuchTheOrderOfProductsMaySuffer) {
   EXPECT_TRUE(chances.applies());
   EXPECT_GT(chances.of_bounds, 0) << "an exponential loses more than the sums did";
   EXPECT_LT(chances.of_bounds, 0.5);
+  EXPECT_EQ(limit("r = rms_norm(x)\nh = matmul(r, x)").of_bounds, 0);
+  EXPECT_GT(limit("m = mean(x, axis = 1, keepdims = true)\nd = sub(x, m)\nh = matmul(d, x)").of_bounds, 0)
+      << "what is left without the mean has the mean's error";
+  EXPECT_GT(limit(product + "q = square(x)\ns = sum(q, axis = 1, keepdims = true)\nh = add(p, s)").of_bounds,
+            0)
+      << "which may cancel";
   EXPECT_FALSE(limit("h = relu(x)").applies()) << "no sums of products";
   EXPECT_FALSE(limit(product + "h = sub(p, p)").applies()) << "what is left may be roundings alone";
   EXPECT_FALSE(limit(product + "h = clamp(p, low = 0, high = 1)").applies());
