@@ -103,6 +103,52 @@ TEST(CatalogSlow, RandomSchedulesAreCorrectAtAwkwardShapes) { check_tasks(chosen
 
 TEST(Catalog, DefaultSchedulesAreCorrectAtAwkwardShapes) { check_tasks(chosen_tasks(), 0, 4); }
 
+TEST(Catalog, TensorsOf16BitsAreComputedInFp32) {
+  const std::vector<TaskSpec> tasks = shipped_tasks_of("bf16");
+  EXPECT_GE(tasks.size(), 60U);
+  check_tasks(tasks, 0, 1);
+}
+
+TEST(CatalogSlow, RandomSchedulesOverTensorsOf16BitsAreCorrect) {
+  for (const char* dtype : {"fp16", "bf16"}) check_tasks(shipped_tasks_of(dtype), 2, 2);
+}
+
+/// What a narrow tensor's buffer holds is what its output or its view says, whatever computes it.
+TEST(Catalog, NarrowResultsMayBeViewsOrOverwriteTensors) {
+  std::vector<TaskSpec> tasks;
+  const auto add = [&](const std::string& tensors, const std::string& graph, const std::string& outputs) {
+    const std::string text = "name = \"narrow\"\ndims = { m = [1, 40], n = [1, 70] }\ntensor = [" + tensors +
+                             "]\ngraph = \"\"\"\n" + graph + "\n\"\"\"\noutput = [" + outputs +
+                             "]\n[[shape]]\nname = \"s\"\nm = 33\nn = 48\n";
+    const auto task = parse_task(text, "narrow.toml");
+    EXPECT_TRUE(task.ok()) << graph << ": " << task.error().to_string();
+    if (task.ok()) tasks.push_back(*task);
+  };
+  const std::string x = "{ name = \"x\", dtype = \"bf16\", shape = [\"m\", \"n\"] }",
+                    w = "{ name = \"w\", dtype = \"bf16\", shape = [\"n\", \"n\"] }",
+                    wide = "{ name = \"s\", shape = [\"m\", \"n\"] }",
+                    r = "{ name = \"r\", dtype = \"fp16\", role = \"inout\", shape = [\"m\", \"n\"] }",
+                    z = "{ name = \"z\", dtype = \"fp16\", shape = [\"m\", \"n\"] }";
+  add(x, "a = reshape(x, shape = [\"m * n\"])\nb = exp(a)\ny = reshape(b, shape = [\"n\", \"m\"])",
+      "{ name = \"y\" }");
+  add(x, "y = reshape(x, shape = [\"n\", \"m\"])", "{ name = \"y\" }");
+  add(x + ", " + w, "h = matmul(x, w)\ny = silu(h)", "{ name = \"h\" }, { name = \"y\" }");
+  add(x + ", " + w, "h = matmul(x, w)\ny = reshape(h, shape = [\"m * n\"])\nt = transpose(h)",
+      "{ name = \"y\" }, { name = \"t\" }");
+  add(x, "s = sum(x, axis = 1)\nc = cumsum(x)\nt = transpose(c)",
+      "{ name = \"s\" }, { name = \"c\" }, { name = \"t\" }");
+  add(x + ", " + wide,
+      "a = cast(x, dtype = \"fp32\")\nb = mul(a, s)\nc = cast(b, dtype = \"fp16\")\ny = sum(b, axis = 1)",
+      "{ name = \"c\" }, { name = \"y\" }");
+  add(r + ", " + z,
+      "a = add(r, z)\nl = l1_norm(a, axis = -1, keepdims = true)\nr = div(a, l)\nq = square(r)\ny = sum(q, "
+      "axis = 0)",
+      "{ name = \"r\" }, { name = \"y\" }");
+  add(r + ", " + z, "a = add(r, z)\nt = cumsum(a)\nr = flip(t)", "{ name = \"r\" }");
+  add(x, "g = gt(x, value = 0.5)\nk = argmax(x, axis = 1)", "{ name = \"g\" }, { name = \"k\" }");
+  check_tasks(tasks, 2, 3);
+}
+
 /// A task over x [2, channels, slices, 9, width] and the tensors named.
 TaskSpec volume_task(const std::string& tensors, const std::string& graph) {
   const auto task = parse_task(

@@ -235,6 +235,41 @@ TEST(VectorOperations, ReduceAndScanTheLanes) {
   EXPECT_TRUE(std::isnan(run("reduce_max", x)[0]));
 }
 
+/// Every 16-bit value, and numbers at, beside and between those that it can be rounded to.
+TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
+  const SharedObject built(
+      "#include <lathe/cpu.h>\n"
+      "using namespace lathe;\n"
+      "template <class T> int64_t differences(const float* x, int64_t n) {\n"
+      "  int64_t count = 0;\n"
+      "  for (int64_t i = 0; i + kLanes <= n; i += kLanes)\n"
+      "    for (int64_t left = 0; left <= kLanes; ++left) {\n"
+      "      T to[kLanes + 1];\n"
+      "      float back[kLanes];\n"
+      "      for (T& one : to) one = T(7.0f);\n"
+      "      store(to, load(x + i), first_lanes(left));\n"
+      "      if (left == kLanes) store(to, load(x + i));\n"
+      "      store(back, left == kLanes ? load(to) : load(to, first_lanes(left)));\n"
+      "      for (int64_t j = 0; j <= kLanes; ++j) {\n"
+      "        const T one = j < left ? T(x[i + j]) : T(7.0f);\n"
+      "        count += __builtin_memcmp(&one, to + j, 2) != 0;\n"
+      "        const float wide = j < left ? static_cast<float>(one) : 0.0f;\n"
+      "        if (j < kLanes) count += __builtin_memcmp(&wide, back + j, 4) != 0;\n"
+      "      }\n"
+      "    }\n"
+      "  return count;\n"
+      "}\n"
+      "extern \"C\" int64_t fp16(const float* x, int64_t n) { return differences<_Float16>(x, n); }\n"
+      "extern \"C\" int64_t bf16(const float* x, int64_t n) { return differences<bfloat16>(x, n); }\n");
+  std::vector<float> x;
+  for (std::uint32_t upper = 0; upper < 1U << 16; ++upper)
+    for (const std::uint32_t lower : {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U})
+      x.push_back(std::bit_cast<float>(upper << 16 | lower));
+  using Count = std::int64_t(const float*, std::int64_t);
+  for (const char* type : {"fp16", "bf16"})
+    EXPECT_EQ(built.function<Count>(type)(x.data(), static_cast<std::int64_t>(x.size())), 0) << type;
+}
+
 TEST(VectorOperations, TransposeBlocksOfAnySize) {
   const int lanes = static_cast<int>(library().function<std::int64_t()>("lanes")());
   for (int rows = 1; rows <= lanes; ++rows) {

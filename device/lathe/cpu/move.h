@@ -19,8 +19,9 @@ inline void copy_short(T* to, const T* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 /// Copies with memcpy, which chooses its method by size and processor.
-inline void copy_row_by_library(float* to, const float* from, int64_t count) {
-  __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+template <class T>
+inline void copy_row_by_library(T* to, const T* from, int64_t count) {
+  __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
 }
 /// Copies with non-temporal stores, for rows that are not read soon.
 inline void copy_row_past_cache(float* to, const float* from, int64_t count) {
@@ -31,11 +32,17 @@ inline void copy_row_past_cache(float* to, const float* from, int64_t count) {
   for (; i + kLanes <= count; i += kLanes) stream(to + i, load(from + i));
   if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
 }
-/// Prefetches a row.
-inline void prefetch_row(const float* from, int64_t count) {
-  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
+template <class T>
+inline void copy_row_past_cache(T* to, const T* from, int64_t count) {
+  copy_row(to, from, count);
 }
-inline void fill_row(float* to, float value, int64_t count) {
+/// Prefetches a row.
+template <class T>
+inline void prefetch_row(const T* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / int64_t{sizeof(T)}) __builtin_prefetch(from + i);
+}
+template <class T>
+inline void fill_row(T* to, float value, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, f32v(value));
   if (i < count) store(to + i, f32v(value), first_lanes(count - i));
@@ -48,17 +55,18 @@ inline void gather_elements(float* to, const float* from, const int32_t* at, int
   const maskv left = first_lanes(count - j);
   if (j < count) store(to + j, gather(from, at + j, left, extent), left);
 }
-template <class Index>
-inline void gather_elements(float* to, const float* from, const Index* at, int64_t count, int64_t extent) {
-  for (int64_t j = 0; j < count; ++j) to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
+template <class T, class Index>
+inline void gather_elements(T* to, const T* from, const Index* at, int64_t count, int64_t extent) {
+  for (int64_t j = 0; j < count; ++j)
+    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : T(__builtin_nanf(""));
 }
 
 /// to[j] = from[at[j] * stride + j * step]; NaN where at[j] lies outside [0, extent).
-template <class Index>
-inline void take_elements(float* to, const float* from, const Index* at, int64_t count, int64_t extent,
+template <class T, class Index>
+inline void take_elements(T* to, const T* from, const Index* at, int64_t count, int64_t extent,
                           int64_t stride, int64_t step) {
   for (int64_t j = 0; j < count; ++j)
-    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : __builtin_nanf("");
+    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : T(__builtin_nanf(""));
 }
 
 /// The lanes of [first, end) at positions `at`, `at` + stride, ...: those whose position lies in

@@ -49,8 +49,9 @@ inline void transpose(f32v (&v)[kLanes]) {
 }
 
 /// to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < cols, both at most kLanes.
-inline void transpose_block(const float* from, int64_t from_stride, float* to, int64_t to_stride,
-                            int64_t rows, int64_t cols) {
+template <class T>
+inline void transpose_block(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
+                            int64_t cols) {
   f32v v[kLanes];
   const maskv in = first_lanes(cols), out = first_lanes(rows);
   if (rows == kLanes && cols == kLanes) {

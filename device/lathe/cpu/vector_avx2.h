@@ -3,6 +3,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "lathe/cpu/half.h"
+
 namespace lathe {
 
 inline constexpr int64_t kLanes = 8;
@@ -144,6 +146,28 @@ inline void store_bytes(void* p, f32v a) {
 }
 inline void store(int8_t* p, f32v a) { store_bytes(p, a); }
 inline void store(uint8_t* p, f32v a) { store_bytes(p, a); }
+inline f32v load(const _Float16* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store(_Float16* p, f32v a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline f32v load(const bfloat16* p) {
+  const __m128i upper = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(upper), 16));
+}
+/// Rounds to nearest, ties to even.
+inline void store(bfloat16* p, f32v a) {
+  const __m256i whole = _mm256_castps_si256(a.v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(whole, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(whole, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(whole, _mm256_set1_epi32(0x400000));
+  const __m256i kept = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan(a).m));
+  const __m256i upper = _mm256_srli_epi32(kept, 16);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1)));
+}
 /// p[stride * lane].
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   const __m256i at = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),

@@ -3,6 +3,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "lathe/cpu/half.h"
+
 namespace lathe {
 
 inline constexpr int64_t kLanes = 16;
@@ -129,6 +131,25 @@ inline void store(uint8_t* p, f32v a, maskv m) {
   _mm_mask_storeu_epi8(p, m.m, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(a.v)));
 }
 inline void store(uint8_t* p, f32v a) { store(p, a, all_lanes()); }
+inline f32v load(const _Float16* p, maskv m) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m.m, p)); }
+inline f32v load(const _Float16* p) { return load(p, all_lanes()); }
+inline void store(_Float16* p, f32v a, maskv m) {
+  _mm256_mask_storeu_epi16(p, m.m, _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline void store(_Float16* p, f32v a) { store(p, a, all_lanes()); }
+inline f32v load(const bfloat16* p, maskv m) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.m, p)), 16));
+}
+inline f32v load(const bfloat16* p) { return load(p, all_lanes()); }
+/// Rounds to nearest, ties to even.
+inline void store(bfloat16* p, f32v a, maskv m) {
+  const __m512i whole = _mm512_castps_si512(a.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(whole, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(whole, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan(a).m, whole, _mm512_set1_epi32(0x400000));
+  _mm256_mask_storeu_epi16(p, m.m, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+}
+inline void store(bfloat16* p, f32v a) { store(p, a, all_lanes()); }
 /// p[stride * lane]. Stride 2 takes two loads and a shuffle, others gather.
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   if (stride == 2) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lathe/cuda/half.cuh"
 #include "lathe/cuda/hint.cuh"
 #include "lathe/cuda/reach.cuh"
 
@@ -113,6 +114,35 @@ __device__ inline void store(T* p, const f32v& a, const maskv& m) {
   for (int i = 0; i < kVector; ++i)
     if (m.m[i]) own_lanes(p)[i] = static_cast<T>(a.v[i]);
 }
+/// One access of a thread's kVector elements of 16 bits, which must be aligned to it.
+template <class T>
+struct alignas(2 * kVector) narrowv {
+  T of[kVector];
+};
+template <class T>
+__device__ inline f32v load_narrow(const T* p, bool in) {
+  f32v r(0.0f);
+  if (in) {
+    const narrowv<T> own = *reinterpret_cast<const narrowv<T>*>(own_lanes(p));
+    r = each([&](int i) { return static_cast<float>(own.of[i]); });
+  }
+  return r;
+}
+template <class T>
+__device__ inline void store_narrow(T* p, const f32v& a, bool in) {
+  narrowv<T> own;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) own.of[i] = T(a.v[i]);
+  if (in) *reinterpret_cast<narrowv<T>*>(own_lanes(p)) = own;
+}
+__device__ inline f32v load(const half* p, groupv m) { return load_narrow(p, m.in); }
+__device__ inline f32v load(const half* p, everyv) { return load_narrow(p, true); }
+__device__ inline f32v load(const bfloat16* p, groupv m) { return load_narrow(p, m.in); }
+__device__ inline f32v load(const bfloat16* p, everyv) { return load_narrow(p, true); }
+__device__ inline void store(half* p, const f32v& a, groupv m) { store_narrow(p, a, m.in); }
+__device__ inline void store(half* p, const f32v& a, everyv) { store_narrow(p, a, true); }
+__device__ inline void store(bfloat16* p, const f32v& a, groupv m) { store_narrow(p, a, m.in); }
+__device__ inline void store(bfloat16* p, const f32v& a, everyv) { store_narrow(p, a, true); }
 template <class T>
 __device__ inline f32v load(const T* p, whole) { return load(p); }
 template <class T>

@@ -76,18 +76,20 @@ __device__ inline void copy_row(float* to, const float* from, int64_t count) {
   if (i < count) store(to + i, load(from + i, first_lanes(count - i)), first_lanes(count - i));
 }
 /// Element `at` of a row; 0 if out of range.
-__device__ inline float pick(const float* row, float at, int64_t count) {
+template <class T>
+__device__ inline float pick(const T* row, float at, int64_t count) {
   const auto index = static_cast<int64_t>(at);
   return index >= 0 && index < count ? row[index] : 0.0f;
 }
 /// to[j] = from[at[j] * stride + j * step]; NaN where at[j] lies outside [0, extent).
-template <class Index>
-__device__ inline void take_elements(float* to, const float* from, const Index* at, int64_t count,
-                                     int64_t extent, int64_t stride, int64_t step) {
+template <class T, class Index>
+__device__ inline void take_elements(T* to, const T* from, const Index* at, int64_t count, int64_t extent,
+                                     int64_t stride, int64_t step) {
   for (int64_t j = team_thread(); j < count; j += kTeam)
-    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : __builtin_nanf("");
+    to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : T(__builtin_nanf(""));
 }
-__device__ inline void fill_row(float* to, float value, int64_t count) {
+template <class T>
+__device__ inline void fill_row(T* to, float value, int64_t count) {
   for (int64_t i = team_thread(); i < count; i += kTeam) to[i] = value;
 }
 

@@ -8,42 +8,45 @@ namespace lathe {
 
 /// The tile that turn_tile() transposes: from[r * from_pitch + c] goes to to[c * to_pitch + r], for
 /// r < rows and c < columns.
+template <class T>
 struct Turn {
-  const float* from;
+  const T* from;
   int64_t from_pitch;
-  float* to;
+  T* to;
   int64_t to_pitch;
   int64_t rows, columns;
 };
 
-template <int kWidth>
-struct Strip;  // kWidth adjacent elements
+/// What one access moves.
+template <int kBytes>
+struct Access;
 template <>
-struct Strip<4> {
-  using Wide = float4;
+struct Access<16> { using Type = float4; };
+template <>
+struct Access<8> { using Type = float2; };
+template <>
+struct Access<4> { using Type = float; };
+template <>
+struct Access<2> { using Type = unsigned short; };
+
+/// kWidth adjacent elements.
+template <class T, int kWidth>
+struct Strip {
+  using Wide = typename Access<kWidth * sizeof(T)>::Type;
   union {
     Wide wide;
-    float each[4];
-  };
-  __device__ Strip() {}
-};
-template <>
-struct Strip<1> {
-  using Wide = float;
-  union {
-    Wide wide;
-    float each[1];
+    T each[kWidth];
   };
   __device__ Strip() {}
 };
 
-template <int kRows, int kColumns, int kThreads, int kWidth, class In, class Out>
-__device__ inline void turn_strips(const Turn& turn, float* tile, In in, Out out) {
-  using Wide = typename Strip<kWidth>::Wide;
+template <int kRows, int kColumns, int kThreads, int kWidth, class T, class In, class Out>
+__device__ inline void turn_strips(const Turn<T>& turn, T* tile, In in, Out out) {
+  using Wide = typename Strip<T, kWidth>::Wide;
   constexpr int kAcross = kColumns / kWidth, kDown = kThreads / kAcross, kSteps = kRows / kDown;
   constexpr int kTurnedAcross = kRows / kWidth, kTurnedDown = kThreads / kTurnedAcross;
   const int thread = static_cast<int>(threadIdx.x), column = thread % kAcross * kWidth;
-  Strip<kWidth> strips[kSteps];
+  Strip<T, kWidth> strips[kSteps];
 #pragma unroll
   for (int k = 0; k < kSteps; ++k) {
     const int r = thread / kAcross + k * kDown;
@@ -60,7 +63,7 @@ __device__ inline void turn_strips(const Turn& turn, float* tile, In in, Out out
 #pragma unroll
   for (int k = 0; k < kColumns / kTurnedDown; ++k) {
     const int c = thread / kTurnedAcross + k * kTurnedDown;
-    Strip<kWidth> strip;
+    Strip<T, kWidth> strip;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) strip.each[i] = tile[(row + i) * (kColumns + 1) + c];
     if (c < turn.columns && row < turn.rows)
@@ -70,10 +73,10 @@ __device__ inline void turn_strips(const Turn& turn, float* tile, In in, Out out
 
 /// For blocks of kThreads threads. `wide`: all rows of both matrices start and end at multiples of
 /// 16 bytes.
-template <int kRows, int kColumns, int kThreads, class In, class Out>
-__device__ inline void turn_tile(bool wide, const Turn& turn, In in, Out out) {
+template <int kRows, int kColumns, int kThreads, class T, class In, class Out>
+__device__ inline void turn_tile(bool wide, const Turn<T>& turn, In in, Out out) {
   static_assert(kThreads <= kRows * kColumns / 4 && kThreads >= kRows && kThreads >= kColumns);
-  __shared__ float tile[kRows * (kColumns + 1)];
+  __shared__ T tile[kRows * (kColumns + 1)];
   if (wide) {
     turn_strips<kRows, kColumns, kThreads, 4>(turn, tile, in, out);
   } else {

@@ -16,7 +16,7 @@ for (int64_t j = 0; j < $to_row; ++j)
 )";
 
 constexpr std::string_view kPadCopy = R"(
-float* row = $y + item * $to_row;
+$type* row = $y + item * $to_row;
 fill_row(row, $fill, $offset);
 copy_row(row + $offset, $x + item * $from_row, $from_row);
 fill_row(row + $offset + $from_row, $fill, $to_row - $offset - $from_row);
@@ -36,7 +36,7 @@ for (int64_t j = 0; j < $extent; ++j)
 /// An index outside the table gives NaN.
 constexpr std::string_view kGather = R"(
 const int64_t at = static_cast<int64_t>($indices[$number]);
-float* to = $y + item * $inner;
+$type* to = $y + item * $inner;
 $prefetch
 if (at >= 0 && at < $rows) {
   $copy(to, $table + $row * $inner, $inner);
@@ -75,8 +75,9 @@ if (item + $ahead < end) prefetch_row($table + $indices[item + $ahead] * $inner,
 std::string concat_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const std::string copy = choose_row_copy(site, lines_along(node.type.shape, node.axes[0]).row());
-  std::string code = expand("float* row = $y + item * $row;\n",
-                            {{"y", program.parameter(node.out)},
+  std::string code = expand("$type* row = $y + item * $row;\n",
+                            {{"type", c_type(node.type.dtype, site.target)},
+                             {"y", program.parameter(node.out)},
                              {"row", factor(lines_along(node.type.shape, node.axes[0]).row())}});
   Expr offset = Expr::constant(0);
   for (std::size_t i = 0; i < node.in.size(); ++i) {
@@ -96,10 +97,11 @@ std::string rows_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
   const Lines to = lines_along(node.type.shape, node.axes[0]);
-  const Holes shared = {{"x", program.parameter(node.in[0])}, {"y", program.parameter(node.out)},
-                        {"from_row", factor(from.row())},     {"to_row", factor(to.row())},
-                        {"extent", to.extent.to_string()},    {"inner", factor(to.inner)},
-                        {"whole_inner", to.inner.to_string()}};
+  const Holes shared = {
+      {"x", program.parameter(node.in[0])},  {"y", program.parameter(node.out)},
+      {"from_row", factor(from.row())},      {"to_row", factor(to.row())},
+      {"extent", to.extent.to_string()},     {"inner", factor(to.inner)},
+      {"whole_inner", to.inner.to_string()}, {"type", c_type(node.type.dtype, site.target)}};
   if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
   const std::string offset = factor(node.offsets[0] * from.inner);
   if (node.how == "slice")
@@ -131,7 +133,8 @@ std::string gather_text(const Site& site, Program& program) {
   const int ahead = site.target.cuda ? 0 : site.knob("ahead", {0, 4, 16}, 0);
   const Holes shared = {{"table", program.parameter(node.in[0])},
                         {"indices", program.parameter(node.in[1])},
-                        {"inner", factor(table.inner)}};
+                        {"inner", factor(table.inner)},
+                        {"type", c_type(node.type.dtype, site.target)}};
   return expand(
       kGather,
       {{"y", program.parameter(node.out)},

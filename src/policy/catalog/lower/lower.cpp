@@ -6,14 +6,15 @@ namespace lathe::catalog {
 namespace {
 
 constexpr const char* kRemedy =
-    "it computes in fp32, with masks and indices; write the kernel by hand, or let a model write it "
+    "it computes in fp32, of fp32, fp16 and bf16, with masks and indices; write the kernel by hand, or let a "
+    "model write it "
     "(--policy openai)";
 constexpr const char* kOthersCan = "write the kernel by hand, or let a model write it (--policy openai)";
 
 bool is_byte(DType dtype) { return dtype == DType::kBool || dtype == DType::kI8; }
 
 bool is_supported(DType dtype, bool computed) {
-  if (dtype == DType::kF32 || is_byte(dtype)) return true;
+  if (dtype == DType::kF32 || is_narrow(dtype) || is_byte(dtype)) return true;
   return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
 }
 
@@ -31,7 +32,7 @@ Status check_operands(const Graph& graph, const NodeDecl& node) {
     if (!elementwise && is_byte(dtype)) return refuse(dtype);
     const bool compares = elementwise && node.in.size() == 2 && node.type.dtype == DType::kBool &&
                           !node.op_name.starts_with("logical");
-    if (compares && dtype != DType::kF32 && !is_byte(dtype)) return refuse(dtype);
+    if (compares && dtype != DType::kF32 && !is_narrow(dtype) && !is_byte(dtype)) return refuse(dtype);
   }
   return Ok{};
 }
@@ -69,6 +70,7 @@ Result<Graph> lower(const TaskSpec& task) {
     graph.types[node.out] = node.type;
     if (node.out != declared.out) graph.written[declared.out] = node.out;
   }
+  hold_in_fp32(graph);
   return graph;
 }
 

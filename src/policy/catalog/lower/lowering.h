@@ -40,6 +40,10 @@ class Lowering {
   int temporaries_ = 0;
 };
 
+bool is_narrow(DType dtype);
+/// Makes every value fp32 but those that a narrow input or output holds, which loops alone read and write.
+void hold_in_fp32(Graph& graph);
+
 std::string float_text(double value);
 std::vector<Expr> broadcast_shape(const std::vector<Expr>& a, const std::vector<Expr>& b);
 

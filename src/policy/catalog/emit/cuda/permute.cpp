@@ -26,7 +26,7 @@ $corner
 const bool wide = ($p) % 4 == 0 && ($n) % 4 == 0$aligned;
 turn_tile<$rows, $columns, $threads>(
     wide,
-    Turn{$x + $from + $from_i + p0, $from_stride,
+    Turn<$type>{$x + $from + $from_i + p0, $from_stride,
          $y + $to + $to_p + i0, $to_stride,
          $rows_left, $columns_left},
     $hints);
@@ -90,6 +90,7 @@ void launch_tiles(const Site& site, Program& program, const Permutation& of, con
                        {"corner", expand(corner, {}, sizes)},
                        {"aligned", site.target.fixed ? "" : aligned},
                        {"threads", std::to_string(plan.threads)},
+                       {"type", c_type(site.node().type.dtype, site.target)},
                        {"x", x},
                        {"y", y},
                        {"from", of.from},

@@ -185,7 +185,7 @@ std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
                   {{"store", past ? "store_past_cache" : "store"}}, names);
   }
   return expand("$guard$at[$where] = static_cast<$type>($name);\n",
-                {{"type", std::string(info(term.node->type.dtype).c_name)}}, names);
+                {{"type", c_type(term.node->type.dtype, plan.site.target)}}, names);
 }
 
 std::string mask(const NestPlan& plan, const std::string& lanes, const std::string& all) {

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "policy/catalog/ir/group.h"
+#include "policy/catalog/lower/lowering.h"
+
+// Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and what only
+// moves its elements leaves them as they are; products, pools and scans take fp32 from memory, so they get a
+// wider copy.
+
+namespace lathe::catalog {
+namespace {
+
+class Widener {
+ public:
+  explicit Widener(Graph& graph) : graph_(graph) {
+    for (const OutputDecl& output : graph.task->outputs)
+      if (is_narrow(output.dtype)) kept_[root_of(graph, graph.result_of(output.name))] = output.dtype;
+  }
+
+  void run() {
+    for (Primitive& node : std::exchange(graph_.nodes, {})) {
+      const bool view = node.kind == Kind::kView;
+      if (view) {
+        node.type.dtype = graph_.type_of(node.in[0]).dtype;
+      } else if (is_narrow(node.type.dtype)) {
+        node.type.dtype = DType::kF32;
+      }
+      const std::optional<DType> moved = moved_type(node);
+      if (moved) node.type.dtype = *moved;
+      if (node.kind != Kind::kApply && node.kind != Kind::kReduce && !view && !moved)
+        for (std::string& operand : node.in) operand = widened(operand);
+      const auto kept = kept_.find(node.out);
+      if (view || moved || kept == kept_.end()) {
+        append(std::move(node));
+      } else if (node.kind == Kind::kApply) {
+        node.type.dtype = kept->second;
+        append(std::move(node));
+      } else {
+        append_narrowed(std::move(node), kept->second);
+      }
+    }
+  }
+
+ private:
+  void append(Primitive node) {
+    graph_.types[node.out] = node.type;
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  /// The narrow type of all that the node only moves.
+  std::optional<DType> moved_type(const Primitive& node) const {
+    if (node.kind != Kind::kMove && node.kind != Kind::kPermute) return std::nullopt;
+    const DType dtype = graph_.type_of(node.in[0]).dtype;
+    const bool alike = node.how != "concat" || std::ranges::all_of(node.in, [&](const std::string& operand) {
+                         return graph_.type_of(operand).dtype == dtype;
+                       });
+    return is_narrow(dtype) && alike ? std::optional(dtype) : std::nullopt;
+  }
+
+  static Formula same() {
+    return [](std::span<const std::string> names) { return names[0]; };
+  }
+
+  void append_narrowed(Primitive node, DType dtype) {
+    Primitive narrowed{.kind = Kind::kApply,
+                       .out = node.out,
+                       .in = {graph_.unused(node.out + "_wide")},
+                       .type = {dtype, node.type.shape},
+                       .formula = same()};
+    node.out = narrowed.in[0];
+    append(std::move(node));
+    append(std::move(narrowed));
+  }
+
+  std::string widened(const std::string& value) {
+    const SymbolicType type = graph_.type_of(value);
+    if (!is_narrow(type.dtype)) return value;
+    const auto [known, added] = wide_.try_emplace(value);
+    if (added) {
+      known->second = graph_.unused(value + "_wide");
+      append({.kind = Kind::kApply,
+              .out = known->second,
+              .in = {value},
+              .type = {DType::kF32, type.shape},
+              .formula = same()});
+    }
+    return known->second;
+  }
+
+  Graph& graph_;
+  std::map<std::string, DType> kept_;        // values that narrow outputs' buffers hold
+  std::map<std::string, std::string> wide_;  // of narrow values, their copies
+};
+
+}  // namespace
+
+bool is_narrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+void hold_in_fp32(Graph& graph) { Widener(graph).run(); }
+
+}  // namespace lathe::catalog
