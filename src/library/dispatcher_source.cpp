@@ -11,6 +11,7 @@ namespace {
 
 /// Callers have the bits of what is no type of C.
 std::string c_type(DType dtype) {
+  if (dtype == DType::kF16) return "_Float16";
   const std::string_view name = info(dtype).c_name;
   const bool own = name.empty() || name.find("::") != std::string_view::npos;
   return own ? (info(dtype).bytes == 1 ? "uint8_t" : "uint16_t") : std::string(name);

@@ -116,11 +116,6 @@ std::string device_text(const DeviceInfo& device, const DevicePeaks& peaks, cons
   return joined(parts, ", ");
 }
 
-std::string_view type_name(DType dtype, Dialect dialect) {
-  const DTypeInfo& type = info(dtype);
-  return dialect == Dialect::kCuda && !type.cuda_name.empty() ? type.cuda_name : type.c_name;
-}
-
 /// Work items: the outputs' leading extents, which hardly any kernel combines.
 std::string items_text(const TaskSpec& task) {
   const std::vector<Expr>& shape = task.outputs.front().shape;
@@ -132,8 +127,8 @@ std::string skeleton(const TaskSpec& task, Dialect dialect) {
   Strings args, parameters;
   const auto add = [&](const std::string& name, DType dtype, bool is_const, bool scalar) {
     args.push_back(fmt::format("\"{}\"", name));
-    parameters.push_back(fmt::format("{}{}{}{}", is_const && !scalar ? "const " : "",
-                                     type_name(dtype, dialect), scalar ? " " : "* ", name));
+    parameters.push_back(fmt::format("{}{}{}{}", is_const && !scalar ? "const " : "", info(dtype).c_name,
+                                     scalar ? " " : "* ", name));
   };
   for (const TensorDecl& tensor : task.tensors)
     add(tensor.name, tensor.dtype, tensor.role != Role::kInOut, tensor.role == Role::kScalar);

@@ -134,11 +134,10 @@ using Half = Minifloat<std::uint16_t, 5, 10, true>;
 using Bfloat16 = Minifloat<std::uint16_t, 8, 7, true>;
 using Fp8E4M3 = Minifloat<std::uint8_t, 4, 3, false>;
 
-constexpr DTypeInfo floating(DType dtype, std::string_view name, std::string_view c_name,
-                             std::string_view cuda_name, std::size_t bytes, double unit_roundoff,
-                             double smallest_normal, double largest, Decode* decode, Encode* encode) {
-  return {dtype,           name,    c_name, cuda_name, bytes, true, unit_roundoff,
-          smallest_normal, largest, decode, encode};
+constexpr DTypeInfo floating(DType dtype, std::string_view name, std::string_view c_name, std::size_t bytes,
+                             double unit_roundoff, double smallest_normal, double largest, Decode* decode,
+                             Encode* encode) {
+  return {dtype, name, c_name, bytes, true, unit_roundoff, smallest_normal, largest, decode, encode};
 }
 
 template <class T>
@@ -146,7 +145,6 @@ constexpr DTypeInfo integer(DType dtype, std::string_view name, std::string_view
   return {dtype,
           name,
           c_name,
-          {},
           sizeof(T),
           false,
           0,
@@ -158,20 +156,20 @@ constexpr DTypeInfo integer(DType dtype, std::string_view name, std::string_view
 
 /// In DType's order.
 constexpr std::array kTable{
-    floating(DType::kF64, "fp64", "double", "", 8, 0x1p-53, 0x1p-1022, std::numeric_limits<double>::max(),
+    floating(DType::kF64, "fp64", "double", 8, 0x1p-53, 0x1p-1022, std::numeric_limits<double>::max(),
              decode_as<double>, encode_fp64),
-    floating(DType::kF32, "fp32", "float", "", 4, 0x1p-24, 0x1p-126, std::numeric_limits<float>::max(),
+    floating(DType::kF32, "fp32", "float", 4, 0x1p-24, 0x1p-126, std::numeric_limits<float>::max(),
              decode_as<float>, encode_fp32),
-    floating(DType::kF16, "fp16", "_Float16", "lathe::half", 2, 0x1p-11, 0x1p-14, 65504, decode_small<Half>,
+    floating(DType::kF16, "fp16", "lathe::half", 2, 0x1p-11, 0x1p-14, 65504, decode_small<Half>,
              encode_small<Half>),
-    floating(DType::kBF16, "bf16", "lathe::bfloat16", "lathe::bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127,
-             decode_small<Bfloat16>, encode_small<Bfloat16>),
-    floating(DType::kF8E4M3, "fp8e4m3", "", "", 1, 0x1p-4, 0x1p-6, 448, decode_small<Fp8E4M3>,
+    floating(DType::kBF16, "bf16", "lathe::bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127, decode_small<Bfloat16>,
+             encode_small<Bfloat16>),
+    floating(DType::kF8E4M3, "fp8e4m3", "", 1, 0x1p-4, 0x1p-6, 448, decode_small<Fp8E4M3>,
              encode_small<Fp8E4M3>),
     integer<std::int8_t>(DType::kI8, "int8", "int8_t"),
     integer<std::int32_t>(DType::kI32, "int32", "int32_t"),
     integer<std::int64_t>(DType::kI64, "int64", "int64_t"),
-    DTypeInfo{DType::kBool, "bool", "uint8_t", {}, 1, false, 0, 1, 1, decode_bool, encode_bool},
+    DTypeInfo{DType::kBool, "bool", "uint8_t", 1, false, 0, 1, 1, decode_bool, encode_bool},
 };
 
 }  // namespace

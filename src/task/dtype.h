@@ -17,9 +17,8 @@ enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kF8E4M3, kI8, kI32, k
 /// infinity and saturates. Beyond 2^53 a double, and so the reference, cannot hold every int64.
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;            ///< as written in tasks: "fp32"
-  std::string_view c_name;          ///< in CPU kernels: "float"; empty if C has no such type
-  std::string_view cuda_name = {};  ///< in CUDA kernels (lathe/cuda.cuh), if it differs
+  std::string_view name;    ///< as written in tasks: "fp32"
+  std::string_view c_name;  ///< in kernels: "float", "lathe::half"; empty if there is no such type
   std::size_t bytes = 0;
   bool is_float = false;
   double unit_roundoff;  ///< 2^-24 for fp32; 0 for integers

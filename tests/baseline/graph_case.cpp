@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-TaskSpec make_task(const GraphCase& graph_case) {
+Result<TaskSpec> parse_case(const GraphCase& graph_case) {
   std::string names;
   for (std::size_t at = 0; at < graph_case.dims.size();) {
     const std::size_t equals = graph_case.dims.find(" = ", at);
@@ -35,9 +35,13 @@ TaskSpec make_task(const GraphCase& graph_case) {
     text += fmt::format("[[output]]\nname = \"{}\"\n", output);
   text += "[[shape]]\n";
   for (char c : graph_case.dims) text += c == ',' ? '\n' : c;
-  auto task = parse_task(text + "\n", graph_case.name + ".toml");
+  return parse_task(text + "\n", graph_case.name + ".toml");
+}
+
+TaskSpec make_task(const GraphCase& graph_case) {
+  auto task = parse_case(graph_case);
   if (!task.ok()) {
-    std::fprintf(stderr, "%s\n%s\n", task.error().to_string().c_str(), text.c_str());
+    std::fprintf(stderr, "%s\n", task.error().to_string().c_str());
     std::abort();
   }
   return *std::move(task);

@@ -18,6 +18,8 @@ struct GraphCase {
   std::vector<std::string> outputs = {};  ///< empty: the last node
 };
 
+Result<TaskSpec> parse_case(const GraphCase& graph_case);
+
 /// Aborts the test program if the case is no valid task.
 TaskSpec make_task(const GraphCase& graph_case);
 

@@ -259,7 +259,7 @@ TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
       "    }\n"
       "  return count;\n"
       "}\n"
-      "extern \"C\" int64_t fp16(const float* x, int64_t n) { return differences<_Float16>(x, n); }\n"
+      "extern \"C\" int64_t fp16(const float* x, int64_t n) { return differences<half>(x, n); }\n"
       "extern \"C\" int64_t bf16(const float* x, int64_t n) { return differences<bfloat16>(x, n); }\n");
   std::vector<float> x;
   for (std::uint32_t upper = 0; upper < 1U << 16; ++upper)

@@ -32,8 +32,8 @@ inline std::vector<TaskSpec> shipped_tasks() {
   return tasks;
 }
 
-/// The shipped tasks with tensors of `dtype` where they have fp32 ones; without those that fix a type
-/// elsewhere.
+/// The shipped tasks with tensors of `dtype` where they have fp32 ones; without those that fix a
+/// type elsewhere.
 inline std::vector<TaskSpec> shipped_tasks_of(const std::string& dtype) {
   const std::regex tensor(R"(\{ (name = "[^"]*")((?:[^{}]|\{[^{}]*\})*)\})"),
       typed("dtype|\"index\"|\"scalar\""), baselines("baselines = .*\n");

@@ -2,9 +2,19 @@
 
 #include <stdint.h>
 
-// A 16-bit floating-point storage type that C++ lacks; arithmetic is in fp32. fp16 is _Float16.
+// 16-bit floating-point storage types; arithmetic is in fp32, where C++ would round products of two
+// _Float16.
 
 namespace lathe {
+
+struct half {
+  _Float16 value;
+
+  half() = default;
+  explicit half(float from) : value(static_cast<_Float16>(from)) {}
+  half& operator=(float from) { return *this = half(from); }
+  operator float() const { return static_cast<float>(value); }
+};
 
 struct bfloat16 {
   uint16_t bits;

@@ -146,10 +146,10 @@ inline void store_bytes(void* p, f32v a) {
 }
 inline void store(int8_t* p, f32v a) { store_bytes(p, a); }
 inline void store(uint8_t* p, f32v a) { store_bytes(p, a); }
-inline f32v load(const _Float16* p) {
+inline f32v load(const half* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-inline void store(_Float16* p, f32v a) {
+inline void store(half* p, f32v a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }

@@ -131,12 +131,12 @@ inline void store(uint8_t* p, f32v a, maskv m) {
   _mm_mask_storeu_epi8(p, m.m, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(a.v)));
 }
 inline void store(uint8_t* p, f32v a) { store(p, a, all_lanes()); }
-inline f32v load(const _Float16* p, maskv m) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m.m, p)); }
-inline f32v load(const _Float16* p) { return load(p, all_lanes()); }
-inline void store(_Float16* p, f32v a, maskv m) {
+inline f32v load(const half* p, maskv m) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m.m, p)); }
+inline f32v load(const half* p) { return load(p, all_lanes()); }
+inline void store(half* p, f32v a, maskv m) {
   _mm256_mask_storeu_epi16(p, m.m, _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-inline void store(_Float16* p, f32v a) { store(p, a, all_lanes()); }
+inline void store(half* p, f32v a) { store(p, a, all_lanes()); }
 inline f32v load(const bfloat16* p, maskv m) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.m, p)), 16));
 }

@@ -17,18 +17,18 @@ const int64_t visible = hidden < $known ? $known - hidden : 0;
 )";
 
 constexpr std::string_view kAttention = R"(
-float* row = work + item * $S;
+$type* row = reinterpret_cast<$type*>(work) + item * $S;
 const int64_t base = $head * $S;
 $visible
-const float scale = $scale;
+const $type scale = $scale;
 for (int64_t j = 0; j < visible; ++j) {
-  float sum = 0;
+  $type sum = 0;
   for (int64_t k = 0; k < $D; ++k) sum += $query * $key;
   row[j] = sum * scale;
 }
-float peak = row[0];
+$type peak = row[0];
 for (int64_t j = 1; j < visible; ++j) peak = row[j] > peak ? row[j] : peak;
-float sum = 0;
+$type sum = 0;
 $add_exponentials
 $mix
 )";
@@ -36,7 +36,7 @@ $mix
 constexpr std::string_view kMix = R"(
 for (int64_t j = 0; j < $E; ++j) $out = 0;
 for (int64_t k = 0; k < visible; ++k) {
-  const float left = row[k] / sum;
+  const $type left = row[k] / sum;
   for (int64_t j = 0; j < $E; ++j) $out += left * $mixed;
 }
 )";
@@ -57,8 +57,10 @@ LoopNest emit_attention(const Site& site) {
   const Operand& q = site.in[0];
   const Operand& v = site.in[2];
   const std::string depth = q.extent(-1);
-  const std::string scale = site.attrs.has("scale") ? literal(site.attrs.real("scale", 1))
-                                                    : "1 / lathe::sqrt(static_cast<float>(" + depth + "))";
+  const std::string type = site.out.compute_type();
+  const std::string scale = site.attrs.has("scale")
+                                ? literal(site.attrs.real("scale", 1))
+                                : "1 / lathe::sqrt(static_cast<" + type + ">(" + depth + "))";
   const Expr keys = v.shape[v.shape.size() - 2];
   const bool causal = site.attrs.flag("causal", false), named = site.in.size() > 3;
   const std::string known = named ? "known" : factor(keys);
@@ -75,17 +77,21 @@ LoopNest emit_attention(const Site& site) {
   const std::string mixed = v.at("(base + k) * " + v.extent(-1) + " + j");
   const std::string out = site.out.at("item * " + v.extent(-1) + " + j");
   const bool long_sums = needs_parts(site, keys);
-  const std::string mix = long_sums ? in_parts({.type = "float",
-                                                .columns = v.extent(-1),
-                                                .depth = "visible",
-                                                .left = "row[k] / sum",
-                                                .right = mixed,
-                                                .out = out},
-                                               256)
-                                    : expand(kMix, {{"E", v.extent(-1)}, {"mixed", mixed}, {"out", out}});
+  const bool accumulates_in_place = type == site.out.c_type();
+  const std::string mix =
+      long_sums || !accumulates_in_place
+          ? in_parts({.type = type,
+                      .columns = v.extent(-1),
+                      .depth = "visible",
+                      .left = "row[k] / sum",
+                      .right = mixed,
+                      .out = out},
+                     256)
+          : expand(kMix, {{"type", type}, {"E", v.extent(-1)}, {"mixed", mixed}, {"out", out}});
   return {items,
           expand(kAttention,
-                 {{"add_exponentials", long_sums ? sum_in_parts("j", seen, add) : loop("j", seen, add)},
+                 {{"type", type},
+                  {"add_exponentials", long_sums ? sum_in_parts("j", seen, add) : loop("j", seen, add)},
                   {"mix", mix},
                   {"S", factor(keys)},
                   {"head", key_head(q, site.in[1])},
@@ -94,7 +100,7 @@ LoopNest emit_attention(const Site& site) {
                   {"scale", scale},
                   {"query", q.at("item * " + depth + " + k")},
                   {"key", site.in[1].at("(base + j) * " + depth + " + k")}}),
-          items * keys};
+          items * keys * Expr::constant(type == "double" ? 2 : 1)};
 }
 
 }  // namespace lathe::naive

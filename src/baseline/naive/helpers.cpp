@@ -148,6 +148,13 @@ constexpr std::array kHelpers = {
     Helper{"lathe::ge(", "template <class T, class U> bool ge(T x, U y) { return x >= y; }"},
     Helper{"lathe::eq(", "template <class T, class U> bool eq(T x, U y) { return x == y; }"},
     Helper{"lathe::ne(", "template <class T, class U> bool ne(T x, U y) { return x != y; }"},
+    Helper{"lathe::half", R"(struct half {
+  _Float16 value;
+  half() = default;
+  explicit half(float x) : value(static_cast<_Float16>(x)) {}
+  half& operator=(float x) { return *this = half(x); }
+  operator float() const { return static_cast<float>(value); }
+};)"},
     Helper{"lathe::bfloat16", R"(struct bfloat16 {
   uint16_t bits;
   bfloat16() = default;

@@ -53,12 +53,11 @@ class DimNames {
   std::map<std::string, Expr> from_c_;
 };
 
-Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name, Dialect dialect) {
+Operand operand_of(const TaskSpec& task, const DimNames& names, const std::string& name) {
   if (const TensorDecl* tensor = task.find_tensor(name))
-    return {tensor_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar,
-            dialect};
+    return {tensor_name(name), tensor->dtype, names.to_c(tensor->shape), tensor->role == Role::kScalar};
   const NodeDecl& node = *task.find_node(name);
-  return {tensor_name(name), node.type.dtype, names.to_c(node.type.shape), false, dialect};
+  return {tensor_name(name), node.type.dtype, names.to_c(node.type.shape), false};
 }
 
 bool mentions(std::string_view code, std::string_view word) {
@@ -165,7 +164,7 @@ bool reads_what_it_overwrites(const NodeDecl& node) {
 
 Kernel copy_kernel(const TaskSpec& task, const NodeDecl& node, const std::string& before, Dialect dialect) {
   const DimNames names(task);
-  const Operand from = operand_of(task, names, node.out, dialect);
+  const Operand from = operand_of(task, names, node.out);
   const std::string type = from.c_type(), to = tensor_name(before);
   Kernel kernel{"naive_" + before, names.to_task(from.count()), {node.out, before}, {}};
   kernel.code =
@@ -180,11 +179,10 @@ Result<std::vector<Kernel>> make_kernels(const TaskSpec& task, const NodeDecl& n
   if (!emit) return invalid("the naive build has no loop nest for op '" + node.op_name + "'", {}, node.where);
   const DimNames names(task);
   const bool cuda = dialect == Dialect::kCuda;
-  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out, dialect), {},
-            cuda};
+  Site site{*node.op, names.to_c(node.attrs, *node.op), {}, operand_of(task, names, node.out), {}, cuda};
   for (const auto& [dim, range] : task.dim_ranges) site.largest[dim_name(dim)] = range.high;
   for (const std::string& name : node.in) {
-    site.in.push_back(operand_of(task, names, name, dialect));
+    site.in.push_back(operand_of(task, names, name));
     if (name == node.out && !before.empty()) site.in.back().name = tensor_name(before);
   }
   site.in.push_back(site.out);

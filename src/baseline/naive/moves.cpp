@@ -46,7 +46,8 @@ LoopNest emit_concat(const Site& site) {
 LoopNest emit_diag(const Site& site) {
   return for_each_element(site.out, [&](const Indices& indices) {
     const Indices own(indices.begin(), indices.end() - 1);
-    return indices.back() + " == " + own.back() + " ? " + element(site.in[0], own) + " : 0";
+    return indices.back() + " == " + own.back() + " ? " + element(site.in[0], own) + " : " +
+           site.in[0].c_type() + "(0)";
   });
 }
 
@@ -55,7 +56,7 @@ LoopNest emit_triangle(const Site& site) {
   const std::string order = site.op.name() == "triu" ? " >= " : " <= ";
   return for_each_element(site.out, [&](const Indices& indices) {
     return indices.back() + " - " + indices[indices.size() - 2] + order + diagonal + " ? " +
-           element(site.in[0], indices) + " : 0";
+           element(site.in[0], indices) + " : " + site.in[0].c_type() + "(0)";
   });
 }
 

@@ -8,10 +8,7 @@
 
 namespace lathe::naive {
 
-std::string Operand::c_type() const {
-  const DTypeInfo& type = info(dtype);
-  return std::string(dialect == Dialect::kCuda && !type.cuda_name.empty() ? type.cuda_name : type.c_name);
-}
+std::string Operand::c_type() const { return std::string(info(dtype).c_name); }
 
 std::string Operand::extent(int axis) const {
   return factor(shape.at(static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)));
@@ -185,7 +182,7 @@ Lines lines_along(const Operand& operand, std::size_t first_axis, std::size_t la
 
 std::string literal(double value) {
   if (std::isinf(value)) return value < 0 ? "-__builtin_inff()" : "__builtin_inff()";
-  std::string text = fmt::format("{:.9g}", value);
+  std::string text = fmt::format("{}", value);
   if (text.find_first_of(".e") == text.npos) text += ".0";
   return text + "f";
 }

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "candidate/dialect.h"
 #include "candidate/template.h"
 #include "task/spec.h"
 
@@ -18,7 +17,6 @@ struct Operand {
   DType dtype = DType::kF32;
   std::vector<Expr> shape;
   bool by_value = false;
-  Dialect dialect = Dialect::kCpu;
 
   std::string c_type() const;
   /// The type in which a careful kernel computes: fp32 for the narrow floating-point formats.

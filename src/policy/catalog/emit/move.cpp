@@ -76,7 +76,7 @@ std::string concat_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const std::string copy = choose_row_copy(site, lines_along(node.type.shape, node.axes[0]).row());
   std::string code = expand("$type* row = $y + item * $row;\n",
-                            {{"type", c_type(node.type.dtype, site.target)},
+                            {{"type", c_type(node.type.dtype)},
                              {"y", program.parameter(node.out)},
                              {"row", factor(lines_along(node.type.shape, node.axes[0]).row())}});
   Expr offset = Expr::constant(0);
@@ -97,11 +97,10 @@ std::string rows_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
   const Lines to = lines_along(node.type.shape, node.axes[0]);
-  const Holes shared = {
-      {"x", program.parameter(node.in[0])},  {"y", program.parameter(node.out)},
-      {"from_row", factor(from.row())},      {"to_row", factor(to.row())},
-      {"extent", to.extent.to_string()},     {"inner", factor(to.inner)},
-      {"whole_inner", to.inner.to_string()}, {"type", c_type(node.type.dtype, site.target)}};
+  const Holes shared = {{"x", program.parameter(node.in[0])},  {"y", program.parameter(node.out)},
+                        {"from_row", factor(from.row())},      {"to_row", factor(to.row())},
+                        {"extent", to.extent.to_string()},     {"inner", factor(to.inner)},
+                        {"whole_inner", to.inner.to_string()}, {"type", c_type(node.type.dtype)}};
   if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
   const std::string offset = factor(node.offsets[0] * from.inner);
   if (node.how == "slice")
@@ -134,7 +133,7 @@ std::string gather_text(const Site& site, Program& program) {
   const Holes shared = {{"table", program.parameter(node.in[0])},
                         {"indices", program.parameter(node.in[1])},
                         {"inner", factor(table.inner)},
-                        {"type", c_type(node.type.dtype, site.target)}};
+                        {"type", c_type(node.type.dtype)}};
   return expand(
       kGather,
       {{"y", program.parameter(node.out)},

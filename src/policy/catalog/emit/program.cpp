@@ -140,10 +140,7 @@ std::string signature_text(const std::string& function, const std::vector<std::s
 
 }  // namespace
 
-std::string c_type(DType dtype, const Target& target) {
-  const DTypeInfo& type = info(dtype);
-  return std::string(target.cuda && !type.cuda_name.empty() ? type.cuda_name : type.c_name);
-}
+std::string c_type(DType dtype) { return std::string(info(dtype).c_name); }
 
 Program::Program(const Graph& graph, const Target& target)
     : graph_(graph),
@@ -192,7 +189,7 @@ std::string Program::counters(const std::string& name, const Expr& count) {
 
 std::string Program::declaration(const std::string& buffer, bool written) const {
   const TensorDecl* tensor = graph_.task->find_tensor(buffer);
-  const std::string type = c_type(dtypes_.at(buffer), target_);
+  const std::string type = c_type(dtypes_.at(buffer));
   if (tensor != nullptr && tensor->role == Role::kScalar) return type + " ";
   // What an earlier kernel wrote must not be read before the wait for it: no promise that it never
   // changes.

@@ -31,8 +31,8 @@ struct Block {
   int shared_bytes = 0;  ///< dynamic
 };
 
-/// What kernels for the target call the type.
-std::string c_type(DType dtype, const Target& target);
+/// What kernels call the type.
+std::string c_type(DType dtype);
 
 /// Collects kernels, launches and scratch into one candidate text.
 class Program {

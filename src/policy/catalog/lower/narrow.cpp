@@ -5,9 +5,9 @@
 #include "policy/catalog/ir/group.h"
 #include "policy/catalog/lower/lowering.h"
 
-// Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and what only
-// moves its elements leaves them as they are; products, pools and scans take fp32 from memory, so they get a
-// wider copy.
+// Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and
+// what only moves its elements leaves them as they are; products, pools and scans take fp32 from
+// memory, so they get a wider copy.
 
 namespace lathe::catalog {
 namespace {

@@ -12,13 +12,13 @@
 
 namespace lathe::ops {
 
-/// A float literal that C reads back as the fp32 nearest to `value`: "0.70710677f".
+/// A float literal that C reads back as the fp32 nearest to `value`, and without its suffix as `value`.
 inline std::string float_literal(double value) {
   const auto narrow = static_cast<float>(value);
   if (std::isnan(narrow)) return "__builtin_nanf(\"\")";
   if (std::isinf(narrow)) return narrow > 0 ? "__builtin_inff()" : "(-__builtin_inff())";
   std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), narrow).ptr;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
   std::string text(buffer.data(), end);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   text += "f";

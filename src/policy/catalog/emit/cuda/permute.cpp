@@ -90,7 +90,7 @@ void launch_tiles(const Site& site, Program& program, const Permutation& of, con
                        {"corner", expand(corner, {}, sizes)},
                        {"aligned", site.target.fixed ? "" : aligned},
                        {"threads", std::to_string(plan.threads)},
-                       {"type", c_type(site.node().type.dtype, site.target)},
+                       {"type", c_type(site.node().type.dtype)},
                        {"x", x},
                        {"y", y},
                        {"from", of.from},

@@ -184,8 +184,8 @@ std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
     return expand("$guard$store($at + $where, $name, lanes);\n",
                   {{"store", past ? "store_past_cache" : "store"}}, names);
   }
-  return expand("$guard$at[$where] = static_cast<$type>($name);\n",
-                {{"type", c_type(term.node->type.dtype, plan.site.target)}}, names);
+  return expand("$guard$at[$where] = static_cast<$type>($name);\n", {{"type", c_type(term.node->type.dtype)}},
+                names);
 }
 
 std::string mask(const NestPlan& plan, const std::string& lanes, const std::string& all) {
