@@ -15,12 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)parse_evaluation(text);
   (void)parse_batch(text);
+  (void)kernelgym::parse_batch(text);
   if (lathe::json_nesting(text) <= kMaxNesting)
-    if (const auto body = lathe::parse_json(text, "body"); body.ok()) {
+    if (const auto body = lathe::parse_json(text, "body"); body.ok())
       if (const auto request = kernelgym::parse_request(*body); request.ok())
         if (!parse_evaluation(lathe::json_text(request->evaluation)).ok()) __builtin_trap();
-      (void)kernelgym::parse_batch(*body);
-    }
   if (const auto message = decode_worker_message(text); message.ok())
     if (!decode_worker_message(encode(*message)).ok()) __builtin_trap();
   if (const auto message = decode_front_message(text); message.ok())

@@ -117,6 +117,15 @@ void read_profile(JsonReader& reader, ShapeProfile& p) {
   reader.read("notes", p.notes);
 }
 
+/// The parser repeats all of a token that it cannot read, which may be a whole kernel.
+std::string shortened(std::string_view why) {
+  constexpr std::string_view kToken = "last read: '";
+  constexpr std::size_t kShownBytes = 60;
+  const std::size_t found = why.find(kToken);
+  if (found == why.npos || why.size() - found - kToken.size() <= kShownBytes) return std::string(why);
+  return fmt::format("{}...{}", why.substr(0, found + kToken.size()), why.substr(why.size() - kShownBytes));
+}
+
 }  // namespace
 
 json to_json(const ShapeProfile& p) {
@@ -264,7 +273,7 @@ Result<json> parse_json(std::string_view text, std::string_view what) {
   } catch (const json::exception& e) {
     std::string_view why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
     if (const auto end = why.find("] "); end != why.npos) why.remove_prefix(end + 2);
-    return invalid(fmt::format("{} is no JSON: {}", what, why));
+    return invalid(fmt::format("{} is no JSON: {}", what, shortened(why)));
   }
 }
 

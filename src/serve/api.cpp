@@ -12,6 +12,7 @@
 
 #include "base/guard.h"
 #include "base/random.h"
+#include "base/visible_text.h"
 #include "record/json.h"
 #include "serve/metrics.h"
 #include "serve/remote_workers.h"
@@ -101,6 +102,15 @@ Result<Number> number_in(const HttpRequest& request, const std::string& name, Nu
   return value;
 }
 
+Status refuse_unknown(const std::map<std::string, std::string>& query, const std::set<std::string>& known) {
+  for (const auto& [name, value] : query)
+    if (!known.contains(name))
+      return invalid(
+          fmt::format("there is no query parameter '{}' here", visible_line(name)),
+          known.empty() ? "this page has none" : fmt::format("this page has {}", fmt::join(known, ", ")));
+  return Ok{};
+}
+
 Result<double> wait_seconds(const HttpRequest& request) {
   return number_in<double>(request, "wait", 0, 0, kLongestWaitSeconds);
 }
@@ -176,19 +186,19 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   };
   static const std::vector<Route>& routes() {
     static const std::vector<Route> all = {
-        {{"POST", "/v1/evaluations"}, Role::kSubmit, &TheApi::submit},
-        {{"GET", "/v1/evaluations"}, Role::kRead, &TheApi::list_finished},
+        {{"POST", "/v1/evaluations", {"wait"}}, Role::kSubmit, &TheApi::submit},
+        {{"GET", "/v1/evaluations", {"after", "limit", "wait"}}, Role::kRead, &TheApi::list_finished},
         {{"POST", "/v1/evaluations/batch"}, Role::kSubmit, &TheApi::submit_batch},
-        {{"GET", "/v1/evaluations/{id}"}, Role::kRead, &TheApi::show},
+        {{"GET", "/v1/evaluations/{id}", {"wait"}}, Role::kRead, &TheApi::show},
         {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
-        {{"GET", "/v1/evaluations/{id}/evidence"}, Role::kRead, &TheApi::evidence},
-        {{"GET", "/v1/events"}, Role::kRead, &TheApi::events},
+        {{"GET", "/v1/evaluations/{id}/evidence", {"peer", "reward"}}, Role::kRead, &TheApi::evidence},
+        {{"GET", "/v1/events", {"after"}}, Role::kRead, &TheApi::events},
         {{"GET", "/v1/device"}, Role::kRead, &TheApi::device},
         {{"GET", "/v1/tasks"}, Role::kRead, &TheApi::list_tasks},
         {{"GET", "/metrics"}, Role::kRead, &TheApi::metrics},
         {{"POST", "/v1/workers"}, Role::kWorker, &TheApi::worker_joins},
-        {{"DELETE", "/v1/workers/{id}"}, Role::kWorker, &TheApi::worker_ends},
-        {{"GET", "/v1/workers/{id}/messages"}, Role::kWorker, &TheApi::worker_listens},
+        {{"DELETE", "/v1/workers/{id}", {"end"}}, Role::kWorker, &TheApi::worker_ends},
+        {{"GET", "/v1/workers/{id}/messages", {"after", "wait"}}, Role::kWorker, &TheApi::worker_listens},
         {{"POST", "/v1/workers/{id}/messages"}, Role::kWorker, &TheApi::worker_says},
         {{"GET", "/healthz"}, std::nullopt, &TheApi::alive},
         {{"GET", "/readyz"}, std::nullopt, &TheApi::ready},
@@ -279,6 +289,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     call->id = found.id;
     call->principal = *principal;
     call->request = std::move(request);
+    if (const Status known = refuse_unknown(call->request.query, found.route->operation.query); !known.ok())
+      return refuse(call, known.error());
     const Status status = without_exceptions([&]() -> Status {
       (this->*found.route->handle)(call);
       return Ok{};

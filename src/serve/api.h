@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ class Api {
 
   struct Operation {
     const char* method;
-    const char* path;  ///< as in the document: "/v1/evaluations/{id}"
+    const char* path;                  ///< as in the document: "/v1/evaluations/{id}"
+    std::set<std::string> query = {};  ///< names of its parameters; others are refused
   };
   static std::vector<Operation> operations();
 };

@@ -87,6 +87,7 @@ HttpRequest head_of(const http::request<Body>& request) {
   while (!target.empty()) {
     const std::string_view entry = target.substr(0, target.find('&'));
     target.remove_prefix(std::min(target.size(), entry.size() + 1));
+    if (entry.empty()) continue;
     const std::size_t equals = std::min(entry.find('='), entry.size());
     head.query[decoded(entry.substr(0, equals))] = decoded(entry.substr(std::min(entry.size(), equals + 1)));
   }

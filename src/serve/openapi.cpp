@@ -7,7 +7,7 @@ const char* const kOpenApiDocument = R"json({
  "info": {
   "title": "Lathe",
   "version": "1",
-  "description": "Verdicts on candidate kernels: correct or not, how fast, and why. docs/service.md has the semantics. A path that takes GET takes HEAD; other methods than a path's are answered with 405, and Allow names its own."
+  "description": "Verdicts on candidate kernels: correct or not, how fast, and why. docs/service.md has the semantics. A path that takes GET takes HEAD; other methods than a path's are answered with 405, and Allow names its own. Other parameters than a path's in a query are refused."
  },
  "security": [{"token": []}],
  "paths": {
@@ -167,6 +167,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "How it ended.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Evaluation"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "401": {"$ref": "#/components/responses/Unauthorized"},
      "403": {"$ref": "#/components/responses/Forbidden"},
      "404": {
@@ -268,6 +269,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "The device.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Measured"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "401": {"$ref": "#/components/responses/Unauthorized"},
      "403": {"$ref": "#/components/responses/Forbidden"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
@@ -289,6 +291,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "Names and digests.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tasks"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "401": {"$ref": "#/components/responses/Unauthorized"},
      "403": {"$ref": "#/components/responses/Forbidden"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
@@ -457,6 +460,7 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Metrics in Prometheus' text format.",
     "responses": {
      "200": {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}},
+     "400": {"$ref": "#/components/responses/Invalid"},
      "401": {"$ref": "#/components/responses/Unauthorized"},
      "403": {"$ref": "#/components/responses/Forbidden"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
@@ -475,6 +479,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "It does.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
      "500": {"$ref": "#/components/responses/Broken"},
      "503": {"$ref": "#/components/responses/Unavailable"}
@@ -491,6 +496,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "Yes.",
       "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
      "500": {"$ref": "#/components/responses/Broken"},
      "503": {
@@ -516,6 +522,7 @@ const char* const kOpenApiDocument = R"json({
       "description": "The document.",
       "content": {"application/json": {"schema": {"type": "object"}}}
      },
+     "400": {"$ref": "#/components/responses/Invalid"},
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
      "500": {"$ref": "#/components/responses/Broken"},
      "503": {"$ref": "#/components/responses/Unavailable"}

@@ -23,6 +23,62 @@ Result<json> parse_body(std::string_view body) {
   return parse_json(body, "the body");
 }
 
+/// A body in which null stands for each item of its one list, and the items' texts.
+struct Skeleton {
+  std::string text;
+  std::vector<std::string_view> items;
+};
+/// Of brackets and quotes alone: whether the texts are JSON, whoever parses them finds out.
+Skeleton skeleton_of(std::string_view body) {
+  Skeleton skeleton;
+  std::size_t depth = 0, begin = 0;  // of what is not in the skeleton yet
+  bool quoted = false, in_list = false;
+  const auto end_item = [&](std::size_t end) {
+    const std::string_view item = body.substr(begin, end - begin);
+    begin = end;
+    if (item.find_first_not_of(" \t\r\n") == item.npos) return;
+    skeleton.items.push_back(item);
+    skeleton.text += "null";
+  };
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    const char c = body[i];
+    const bool at_item = in_list && depth == 2;
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth != 2 || c != '[') continue;
+      in_list = true;
+      skeleton.text += body.substr(begin, i + 1 - begin);
+      begin = i + 1;
+    } else if (at_item && (c == ',' || c == ']')) {
+      end_item(i);
+      skeleton.text += c;
+      begin = i + 1;
+      if (c == ',') continue;
+      in_list = false;
+      --depth;
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  skeleton.text += body.substr(begin);
+  return skeleton;
+}
+
+/// The items where the body as a whole is no JSON, but all of it besides them is.
+std::optional<ListBody> parse_each(std::string_view body, const std::string& name) {
+  const Skeleton skeleton = skeleton_of(body);
+  auto rest = parse_json(skeleton.text, "the body");
+  if (!rest.ok() || !rest->is_object() || !rest->contains(name)) return std::nullopt;
+  if ((*rest)[name] != json(json::array_t(skeleton.items.size()))) return std::nullopt;
+  ListBody parsed{*std::move(rest), {}};
+  for (const std::string_view item : skeleton.items) parsed.items.push_back(parse_json(item, "the item"));
+  return parsed;
+}
+
 Status refuse_unknown(const json& object, const std::string& path, const std::set<std::string>& known) {
   for (const auto& item : object.items())
     if (!known.contains(item.key()))
@@ -154,16 +210,29 @@ Result<EvaluationItem> parse_evaluation(std::string_view body) {
   return item_from(document);
 }
 
+Result<ListBody> parse_list_body(std::string_view body, const std::string& name, std::size_t most) {
+  ListBody parsed;
+  if (auto whole = parse_body(body); whole.ok()) {
+    if (!whole->is_object() || !whole->contains(name) || !(*whole)[name].is_array())
+      return invalid(fmt::format("the body is no object with a list of {}", name));
+    parsed.rest = *std::move(whole);
+    for (json& item : parsed.rest[name]) parsed.items.emplace_back(std::move(item));
+  } else {
+    auto each = json_nesting(body) > kMaxNesting ? std::nullopt : parse_each(body, name);
+    if (!each) return whole.error();
+    parsed = *std::move(each);
+  }
+  parsed.rest.erase(name);
+  if (parsed.items.empty() || parsed.items.size() > most)
+    return invalid(fmt::format("a batch has 1 to {} {}", most, name));
+  return parsed;
+}
+
 Result<std::vector<Result<EvaluationItem>>> parse_batch(std::string_view body) {
-  LATHE_TRY(const json document, parse_body(body));
-  if (!document.is_object() || !document.contains("items") || !document["items"].is_array())
-    return invalid("the body is no object with a list of items");
-  LATHE_CHECK_OK(refuse_unknown(document, "the body", {"items"}));
-  const json& nodes = document["items"];
-  if (nodes.empty() || nodes.size() > kMaxBatch)
-    return invalid(fmt::format("a batch has 1 to {} items", kMaxBatch));
+  LATHE_TRY(const ListBody parsed, parse_list_body(body, "items", kMaxBatch));
+  LATHE_CHECK_OK(refuse_unknown(parsed.rest, "the body", {"items"}));
   std::vector<Result<EvaluationItem>> items;
-  for (const json& node : nodes) items.push_back(item_from(node));
+  for (const Result<json>& node : parsed.items) items.push_back(node.ok() ? item_from(*node) : node.error());
   return items;
 }
 

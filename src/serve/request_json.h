@@ -1,7 +1,7 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +37,15 @@ struct EvaluationItem {
   double deadline_seconds = 0;
   std::string tag;
 };
+
+/// A body with a list whose items are parsed one by one: an item that is no JSON, such as a text
+/// with a lone surrogate, does not spoil the others.
+struct ListBody {
+  nlohmann::json rest;  ///< without the list
+  std::vector<Result<nlohmann::json>> items;
+};
+/// The list is the body's field `name`. Errors: kInvalid.
+Result<ListBody> parse_list_body(std::string_view body, const std::string& name, std::size_t most);
 
 /// Parse the bodies of POST requests, which are untrusted. Errors: kInvalid, which names the field;
 /// fields that are not known are refused, for a client that sends them expects something.

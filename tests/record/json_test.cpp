@@ -226,6 +226,13 @@ TEST(JsonText, NeverThrowsOnBytesThatAreNotText) {
   EXPECT_THAT((*parsed)["build"]["log"].get<std::string>(), testing::StartsWith("caf\xef\xbf\xbd"));
 }
 
+TEST(ParseJson, DoesNotRepeatALongText) {
+  const auto parsed = parse_json("\"" + std::string(5000, 'a') + "\\ud800\"", "the body");
+  EXPECT_THAT(parsed.error().message, testing::HasSubstr("surrogate"));
+  EXPECT_THAT(parsed.error().message, testing::EndsWith("aaaa\\ud800\"'"));
+  EXPECT_LT(parsed.error().message.size(), 300U);
+}
+
 TEST(ParseJson, SaysWhichTextAndWhere) {
   const auto parsed = parse_json("{\"a\": }", "run.config");
   ASSERT_FALSE(parsed.ok());

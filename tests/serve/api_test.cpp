@@ -88,6 +88,12 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(client.get("/v1/evaluations/" + std::string(64, '0'))->status, 404);
   EXPECT_EQ(client.get("/v1/evaluations?after=x")->status, 400);
   EXPECT_EQ(client.get("/v1/evaluations/" + std::string(64, '0') + "?wait=1e9")->status, 400);
+  const auto typo = client.get("/v1/evaluations?limt=5&wait=0");
+  EXPECT_EQ(typo->status, 400);
+  EXPECT_THAT(typo->body, HasSubstr("'limt'"));
+  EXPECT_THAT(typo->body, HasSubstr("after, limit, wait"));
+  EXPECT_THAT(client.get("/v1/tasks?limit=5")->body, HasSubstr("this page has none"));
+  EXPECT_EQ(client.get("/v1/evaluations?&limit=5&")->status, 200);
   EXPECT_EQ(client.get("/nothing")->status, 404);
   EXPECT_EQ(client.get("/v1/../etc/passwd")->status, 404);
   EXPECT_EQ(client.ask("PUT", "/v1/tasks", "")->status, 405);
@@ -119,6 +125,18 @@ TEST_F(ApiTest, ABatchTakesWhatIsRightInIt) {
   EXPECT_EQ(receipts[1]["error"]["code"], "invalid");
   EXPECT_EQ(body(client.get("/v1/evaluations/" + receipts[2]["id"].get<std::string>() + "?wait=10"))["state"],
             "done");
+}
+
+TEST_F(ApiTest, ATextThatJsonCannotHoldSpoilsItsOwnItem) {
+  HttpClient client(port());
+  const auto answer = client.post("/v1/evaluations/batch",
+                                  R"({"items": [{"task": "tiny", "candidate": "half of a pair: \ud800"},)"
+                                  R"( {"task": "tiny", "candidate": "d"}]})");
+  EXPECT_EQ(answer->status, 202) << answer->body;
+  const json receipts = body(answer)["items"];
+  EXPECT_EQ(receipts[0]["error"]["code"], "invalid");
+  EXPECT_THAT(receipts[0]["error"]["message"].get<std::string>(), HasSubstr("surrogate"));
+  EXPECT_EQ(receipts[1]["state"], "queued");
 }
 
 TEST_F(ApiTest, AFullQueueIs429) {
@@ -405,7 +423,7 @@ TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
   HttpClient admin(port(), token("admin", Role::kAdmin)), reader(port(), token("reader", Role::kRead)),
       worker(port(), token("worker", Role::kWorker));
   api_->set_tokens(Tokens(*store->list()));
-  for (const auto& [method, path] : Api::operations()) {
+  for (const auto& [method, path, query] : Api::operations()) {
     std::string target = path;
     if (const std::size_t hole = target.find("{id}"); hole != std::string::npos)
       target.replace(hole, 4, std::string(64, 'a'));
@@ -424,6 +442,12 @@ TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
       is_refused(admin, 415, "{}", {{"Content-Type", "text/plain"}});
       is_refused(admin, 400, "{", {});
     }
+    std::string lower(method);
+    for (char& c : lower) c = static_cast<char>(std::tolower(c));
+    std::set<std::string> described;
+    for (const json& parameter : document["paths"][path][lower].value("parameters", json::array()))
+      if (parameter["in"] == "query") described.insert(parameter["name"]);
+    EXPECT_EQ(query, described) << method << " " << path;
     const bool is_open = document["paths"][path].front().value("security", json("token")).empty();
     if (!is_open) {
       const bool is_for_workers = target.starts_with("/v1/workers");

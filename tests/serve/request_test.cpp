@@ -122,6 +122,35 @@ TEST(RequestJson, ABatchIsBounded) {
   EXPECT_EQ(parse_batch(nlohmann::json({{"items", items}}).dump())->size(), kMaxBatch);
 }
 
+TEST(RequestJson, AnItemThatIsNoJsonDoesNotSpoilTheOthers) {
+  const auto messages = [](const std::string& items) {
+    std::vector<std::string> all;
+    const auto batch = parse_batch("{ \"items\" : [" + items + "] }");
+    if (!batch.ok()) return std::vector<std::string>{"batch: " + batch.error().message};
+    for (const auto& item : *batch) all.push_back(item.ok() ? "" : item.error().message);
+    return all;
+  };
+  const std::string good = R"({"task":"t","candidate":"], \\\" ["})";
+  const auto is_no_json = testing::HasSubstr("the item is no JSON");
+  for (const char* const bad :
+       {R"({"task":"t","candidate":"\ud800"})", R"({"task":"t","candidate":"\udc00\ud800"})",
+        "{\"task\":\"t\",\"candidate\":\"\xff\"}", R"({"task":"t","priority":1e999})", "{\"task\" \"t\"}",
+        "nil"}) {
+    EXPECT_THAT(messages(good + "," + bad + ", " + good), testing::ElementsAre("", is_no_json, "")) << bad;
+    EXPECT_THAT(messages(bad), testing::ElementsAre(is_no_json)) << bad;
+  }
+  const std::string lone = R"({"task":"t","candidate":"\ud800"})";
+  const auto is_no_batch = testing::ElementsAre(testing::StartsWith("batch: the body is no JSON"));
+  EXPECT_THAT(messages(lone + ","), is_no_batch);
+  EXPECT_THAT(messages("," + lone), is_no_batch);
+  EXPECT_THAT(messages(lone + "}"), is_no_batch);
+  EXPECT_THAT(messages(lone + "],\"items\":[" + lone), is_no_batch) << "which list is meant?";
+  EXPECT_THAT(messages(lone + "],\"more\":[" + lone), is_no_batch);
+  EXPECT_THAT(messages(lone + "],\"more\":{\"a\":1},\"items\":[" + lone), is_no_batch);
+  EXPECT_FALSE(parse_batch(R"({"items":{"items":["\ud800"]}})").ok());
+  EXPECT_FALSE(parse_batch(R"(["\ud800"])").ok());
+}
+
 TEST(Request, AnAnswerOfAModelHasACandidate) {
   const std::string answer = "First:\n```\nint x;\n```\nBetter:\n```cpp\n/*lathe\n*/\nint y;\n```\nDone.";
   const auto item = parse_evaluation(nlohmann::json({{"task", "softmax"}, {"answer", answer}}).dump());

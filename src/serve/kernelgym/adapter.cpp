@@ -12,16 +12,17 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/visible_text.h"
 #include "record/json.h"
 #include "serve/kernelgym/request.h"
 #include "serve/kernelgym/response.h"
+#include "serve/request_json.h"
 
 namespace lathe::serve::kernelgym {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxNesting = 32;
 constexpr std::size_t kMostNames = 1 << 17;
 constexpr int kTriesOfTheMachine = 3;  // before a client is told to come again
 constexpr int kPage = 1000;
@@ -195,6 +196,11 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     call->task_id = found.task_id;
     call->respond = std::move(respond);
     call->request = std::move(request);
+    if (const auto& query = call->request.query; !query.empty())
+      return call->respond(refusal(
+          400,
+          "there is no query parameter '" + visible_line(query.begin()->first) + "' here; this page has none",
+          call->task_id));
     const lathe::Status done = without_exceptions([&]() -> lathe::Status {
       (this->*found.route->handle)(call);
       return Ok{};
@@ -393,20 +399,18 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   };
 
   void evaluate_batch(const CallPtr& call) {
-    const auto body = body_of(call);
-    if (!body.ok()) return call->respond(refusal(400, text_of(body.error())));
-    const auto parsed = parse_batch(*body);
+    const auto parsed = parse_batch(call->request.body);
     if (!parsed.ok()) return call->respond(refusal(400, text_of(parsed.error())));
-    const std::vector<json>& tasks = parsed->tasks;
+    const std::vector<Result<json>>& tasks = parsed->tasks;
     const auto batch = std::make_shared<Batch>();
     batch->id = parsed->batch_id;
     batch->results.resize(tasks.size());
     batch->unfinished = tasks.size();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const auto request = parse_request(tasks[i]);
+      const auto request = tasks[i].ok() ? parse_request(*tasks[i]) : tasks[i].error();
       if (!request.ok()) {
-        const Outcome wrong{refusal(400, text_of(request.error()), task_id_in(tasks[i])),
-                            {.task_id = task_id_in(tasks[i])}};
+        const std::string task_id = tasks[i].ok() ? task_id_in(*tasks[i]) : "";
+        const Outcome wrong{refusal(400, text_of(request.error()), task_id), {.task_id = task_id}};
         end_item(call, *batch, i, wrong);
         continue;
       }

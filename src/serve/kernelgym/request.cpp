@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/visible_text.h"
+#include "serve/request_json.h"
 #include "task/names.h"
 
 namespace lathe::serve::kernelgym {
@@ -166,17 +167,13 @@ Result<Request> parse_request(const json& node) {
   return request;
 }
 
-Result<BatchRequest> parse_batch(const json& node) {
-  if (!node.is_object()) return invalid("the batch is no object");
-  Fields fields(node);
-  BatchRequest batch;
+Result<BatchRequest> parse_batch(std::string_view body) {
+  LATHE_TRY(ListBody parsed, parse_list_body(body, "tasks", kMaxBatch));
+  Fields fields(parsed.rest);
+  BatchRequest batch{.batch_id = {}, .tasks = std::move(parsed.items)};
   const json* const id = fields.find("batch_id");
   if (!id || !id->is_string()) return invalid("batch_id is missing or no text");
   batch.batch_id = id->get<std::string>();
-  const json* const tasks = fields.find("tasks");
-  if (!tasks || !tasks->is_array() || tasks->empty() || tasks->size() > kMaxBatch)
-    return invalid(fmt::format("tasks is no list of 1 to {} requests", kMaxBatch));
-  batch.tasks = tasks->get<std::vector<json>>();
   LATHE_CHECK_OK(fields.status());
   return batch;
 }

@@ -30,8 +30,8 @@ Result<Request> parse_request(const nlohmann::json& node);
 /// A batch: its requests are parsed one by one, for each is answered by itself.
 struct BatchRequest {
   std::string batch_id;
-  std::vector<nlohmann::json> tasks;
+  std::vector<Result<nlohmann::json>> tasks;
 };
-Result<BatchRequest> parse_batch(const nlohmann::json& node);
+Result<BatchRequest> parse_batch(std::string_view body);
 
 }  // namespace lathe::serve::kernelgym

@@ -157,6 +157,25 @@ TEST_F(AdapterTest, ABatchHasNoFieldThatNobodyReads) {
   EXPECT_EQ(post("/evaluate/batch", batch).status, 400);
 }
 
+TEST_F(AdapterTest, AKernelThatJsonCannotHoldSpoilsItsOwnItem) {
+  std::string batch =
+      json({{"batch_id", "b"}, {"tasks", {request("x", "LONE"), request("y", "PASS")}}}).dump();
+  batch.replace(batch.find("LONE"), 4, "\\ud800");
+  HttpClient client(server_->port());
+  const auto answer = client.post("/evaluate/batch", batch);
+  ASSERT_EQ(answer->status, 200) << answer->body;
+  const json results = json::parse(answer->body)["results"];
+  EXPECT_EQ(results[0]["status"], "failed");
+  EXPECT_THAT(results[0]["error_message"].get<std::string>(), HasSubstr("surrogate"));
+  EXPECT_EQ(results[1]["status"], "completed");
+}
+
+TEST_F(AdapterTest, AQueryIsRefused) {
+  const HttpAnswer answer = get("/queue/status?verbose=1");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("'verbose'"));
+}
+
 TEST_F(AdapterTest, EachOutcomeHasItsFields) {
   const struct {
     const char* outcome;
