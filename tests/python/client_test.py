@@ -348,6 +348,12 @@ class Rewards(unittest.TestCase):
 
         self.assertTrue(asyncio.run(last()).done)
 
+    def test_a_task_that_is_not_known_is_no_machine_that_failed(self):
+        episode = Episode("softmax", max_turns=2)
+        with self.assertRaisesRegex(LatheError, "no task of that name"):
+            episode.step(self.client, RIGHT)
+        self.assertEqual((episode.turns, episode.done), (0, False))
+
     def test_what_verl_calls_has_a_score(self):
         async def scored():
             row = {"data_source": "lathe", "ground_truth": "", "extra_info": {"task": TASK}}

@@ -104,6 +104,18 @@ class NeMoGym(unittest.TestCase):
 
         self.run_with(conversation)
 
+    def test_a_task_that_is_not_known_is_no_machine_that_failed(self):
+        service = self.enterContext(LocalService(device="cpu"))
+        client = self.serve(service.url)
+
+        async def conversation():
+            seeded = await client.post("lathe", "/seed_session", json={"task": "softmax"})
+            answered = await client.post("lathe", "/verify", json=verify_request(RIGHT, "softmax"), cookies=seeded.cookies)
+            self.assertEqual(answered.status, 400)
+            self.assertIn("no task of that name", await answered.text())
+
+        self.run_with(conversation)
+
     def test_a_machine_that_failed_is_asked_again_and_no_number(self):
         service = self.enterContext(fake_service())
         client = self.serve(service.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional
 
-from ..client import AsyncClient, Client
+from ..client import AsyncClient, Client, LatheError
 from ..records import Graded, Scoring, Submission, Task, Verdict
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Observation:
 @dataclass
 class Episode:
     """Of `max_turns` answers each may improve on the last: the observation is the feedback of its verdict. It ends
-    after the last one, or at the first whose reward is `good_enough`."""
+    after the last one, or at the first whose reward is `good_enough`. Both steps raise LatheError where the service
+    does not take an answer, as for a task that it does not know."""
 
     task: Task
     scoring: Scoring = Scoring()
@@ -62,6 +63,8 @@ class Episode:
 
     def _after(self, graded: Graded) -> Observation:
         verdict = graded.evaluation.verdict
+        if graded.evaluation.state == "refused" and verdict is None:  # nor will it be taken later
+            raise LatheError(400, "invalid", graded.evaluation.error)
         if graded.reward is None:
             return Observation(graded.feedback, None, False, verdict)
         good = self.good_enough is not None and graded.reward >= self.good_enough

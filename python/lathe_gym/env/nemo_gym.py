@@ -25,7 +25,7 @@ from nemo_gym.base_resources_server import (
 from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import BaseModel, PrivateAttr
 
-from ..client import AsyncClient
+from ..client import AsyncClient, LatheError
 from ..records import Scoring
 from .episode import Episode, Observation
 
@@ -91,7 +91,7 @@ class KernelResourcesServer(SimpleResourcesServer):
             raise HTTPException(409, "the session has not been seeded")
         if episode.done:
             return SubmitKernelResponse(feedback="No submissions are left.", reward=None, retry=False, done=True)
-        after = await episode.step_async(self._lathe(), body.candidate)
+        after = await self._step(episode, body.candidate)
         return SubmitKernelResponse(feedback=after.feedback, reward=after.reward, retry=after.retry, done=after.done)
 
     async def verify(
@@ -101,7 +101,7 @@ class KernelResourcesServer(SimpleResourcesServer):
         episode = self._episodes.get(session) or self._new_episode(body.task)
         answer = body.response.output_text
         if not episode.done and ("```" in answer or not episode.history):
-            after = await episode.step_async(self._lathe(), answer)
+            after = await self._step(episode, answer)
             if after.retry:
                 raise HTTPException(503, f"retry: {after.feedback}", headers={"Retry-After": "5"})
         self._episodes.pop(session, None)
@@ -115,6 +115,12 @@ class KernelResourcesServer(SimpleResourcesServer):
             passed=best.verdict.passed,
             turns=episode.turns,
         )
+
+    async def _step(self, episode: Episode, answer: str) -> Observation:
+        try:
+            return await episode.step_async(self._lathe(), answer)
+        except LatheError as error:
+            raise HTTPException(error.status or 503, str(error)) from None
 
     def _new_episode(self, task: TaskField) -> Episode:
         scoring = Scoring(self.config.reward, self.config.peer, self.config.depth)
