@@ -34,7 +34,7 @@ def main() -> None:
 
 
 class LocalService:
-    """`lathe serve` on a free port of this machine for as long as the context lasts.
+    """`lathe serve` on a free port of this machine for as long as the context lasts, and no longer than this process.
 
     `device`: "auto", "cpu", "cuda", "cuda:N" or "cuda:all". `store`: a folder that keeps queue and verdicts;
     without one they go with the service. `more`: further arguments of `lathe serve`."""
@@ -53,16 +53,26 @@ class LocalService:
         store = self._folder.name if self._folder else str(self._store)
         log = Path(store) / "serve.log"
         Path(store).mkdir(parents=True, exist_ok=True)
-        command = [str(program()), "serve", "--port", "0", "--device", self._device, "--store", store, *self._more]
+        options = ["--port", "0", "--until-eof", "--device", self._device, "--store", store]
         with open(log, "w") as errors:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._process = subprocess.Popen(
+                [str(program()), "serve", *options, *self._more],
+                stdin=subprocess.PIPE,  # held open for as long as this process lives, however it ends
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         assert self._process.stdout
-        for line in self._process.stdout:
-            found = re.search(r"http://\S+", line)
-            if found:
-                self.url = found.group(0)
-                return self
-        self._process.wait()
+        try:
+            for line in self._process.stdout:
+                found = re.search(r"http://\S+", line)
+                if found:
+                    self.url = found.group(0)
+                    return self
+            self._process.wait()
+        except BaseException:  # Ctrl-C
+            self.__exit__()
+            raise
         reason = log.read_text(errors="replace").strip().splitlines()[-3:]
         self.__exit__()
         raise RuntimeError("lathe serve did not start: " + " / ".join(reason))
@@ -75,8 +85,9 @@ class LocalService:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-            if self._process.stdout:
-                self._process.stdout.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe:
+                    pipe.close()
             self._process = None
         if self._folder:
             self._folder.cleanup()

@@ -1,6 +1,8 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -38,6 +40,7 @@ struct ServeOptions {
   int drain_seconds = 30;
   int workers = 1;
   bool kernelgym = false;
+  bool until_eof = false;
   std::string queue;
   std::string worker_program;
   std::string task_folder;
@@ -75,6 +78,12 @@ serve::HttpLimits http_limits() {
   limits.connections =
       static_cast<int>(std::min<rlim_t>(static_cast<rlim_t>(limits.connections), files.rlim_cur / 2));
   return limits;
+}
+
+/// Whether the other end of the pipe at standard input is closed: whoever held it is gone.
+bool input_has_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return ::poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 /// The kind of evaluations that clients ask for. Without workers here, the device need not be here.
@@ -201,7 +210,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
 
   std::int64_t looked_ns = steady_clock().now_ns();
   std::optional<Error> hopeless;
-  while (!stop_token().cancelled() && !hopeless) {
+  while (!stop_token().cancelled() && !hopeless && !(options.until_eof && input_has_ended())) {
     service->turn(0.05);
     if (seconds_since(looked_ns) < 1) continue;
     looked_ns = steady_clock().now_ns();
@@ -303,6 +312,8 @@ void add_serve(CLI::App& app, Run& run) {
       ->envname("LATHE_QUEUE");
   verb->add_flag("--kernelgym", options->kernelgym,
                  "Also answer clients of KernelGYM's (/evaluate, ...), with --device host:cpu");
+  verb->add_flag("--until-eof", options->until_eof,
+                 "End, as at SIGTERM, with the program that holds the other end of standard input's pipe");
   verb->add_option("--workers", options->workers,
                    "A number a device; none: others have them, which lathe worker brings here")
       ->check(whole_number(0, 1024))

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -285,6 +286,21 @@ class Faults(unittest.TestCase):
                         client.evaluate(TASK, "with another")
                 self.assertEqual(refused.exception.status, 401)
                 self.assertNotIn("lathe_wrong", str(refused.exception))
+
+    def test_a_local_service_ends_with_a_process_that_is_killed(self):
+        program = "from lathe_gym import LocalService\nimport time\n" \
+            "with LocalService(device='cpu') as service:\n    print(service.url, flush=True)\n    time.sleep(600)\n"
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
+            url = owner.stdout.readline().strip()
+            with Client(url) as client:
+                self.assertIn("softmax_rows", client.tasks())
+            owner.kill()
+        deadline = time.monotonic() + 20
+        with self.assertRaisesRegex(LatheError, "no Lathe service answers"):
+            while time.monotonic() < deadline:
+                with Client(url, patience_seconds=0) as client:
+                    client.tasks()
+                time.sleep(0.1)
 
     def test_a_service_that_cannot_start_says_why(self):
         with self.assertRaisesRegex(RuntimeError, "did not start: .*no-such-option"):
