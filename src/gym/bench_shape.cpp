@@ -67,7 +67,7 @@ std::string shape_name(const Dims& dims, const TaskSpec& spec) {
   std::string text;
   for (const std::string& dim : spec.dim_names)
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", dim, dims.at(dim));
-  return text;
+  return text.empty() ? "its only shape" : text;
 }
 
 SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored) {

@@ -23,6 +23,7 @@ struct BenchShape {
   int final_trials = 2;                    ///< of a final's own workloads
 };
 
+/// As people read it, also where the task has no dims.
 std::string shape_name(const Dims& dims, const TaskSpec& spec);
 
 struct WorkloadOptions {

@@ -68,8 +68,8 @@ Status check_preparation_memory(const Reference& reference, std::span<const Benc
       ErrorCode::kUnavailable,
       fmt::format("preparing '{}' would take about {:.3g} GB of memory, and {:.3g} GB are there: at {} its "
                   "values have {:.3g} elements, each with an fp64 reference and its bound",
-                  task.name, needed / kGigabyte, static_cast<double>(available) / kGigabyte,
-                  largest.name.empty() ? "its only shape" : largest.name, largest.task.value_elements()),
+                  task.name, needed / kGigabyte, static_cast<double>(available) / kGigabyte, largest.name,
+                  largest.task.value_elements()),
       "choose smaller shapes and lower ends of the dims' ranges; `lathe tasks show` says which values "
       "are so large",
       {task.path, 0, 0}};

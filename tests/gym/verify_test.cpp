@@ -193,6 +193,11 @@ TEST(VerifyWorkload, ALargeShapeMeetsASecretOneOfTheOtherDistributions) {
   EXPECT_EQ(all, distributions(Coverage::kEverything, 1));
 }
 
+TEST(ShapeName, SaysSomethingWhereThereAreNoDims) {
+  EXPECT_EQ(shape_name(twice_task().shapes[0].dims, twice_task()), "n=16");
+  EXPECT_EQ(shape_name({}, TaskSpec{}), "its only shape");
+}
+
 TEST(NaiveBuild, AModuleThatFailsIsTheTasksFaultAndKeepsItsReason) {
   TaskSpec task = twice_task();
   task.reference = ReferenceKind::kProcess;
