@@ -76,6 +76,8 @@ def _batches(submissions: Sequence[Submission]) -> Generator[list[dict[str, Any]
 
 def _objection(submission: Submission) -> Optional[LatheError]:
     """To what no request can carry, or the service would refuse the whole batch for."""
+    if not isinstance(submission.candidate, str):
+        return LatheError(400, "invalid", f"the candidate is no text, but {submission.candidate!r:.40}")
     try:
         size = len(submission.candidate.encode())
     except UnicodeEncodeError:
@@ -86,7 +88,7 @@ def _objection(submission: Submission) -> Optional[LatheError]:
     if size > most:
         return LatheError(400, _BAD_CANDIDATE, f"the candidate is longer than {most} bytes")
     try:
-        size = len(json.dumps(submission.to_json(), ensure_ascii=False).encode())
+        size = len(json.dumps(submission.to_json(), ensure_ascii=False, allow_nan=False).encode())
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         return LatheError(400, "invalid", f"the submission is no JSON: {error}")
     if size > _LARGEST_BODY:

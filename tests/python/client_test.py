@@ -171,15 +171,17 @@ class Answers(unittest.TestCase):
 
     def test_a_submission_that_the_service_does_not_take_keeps_no_other(self):
         many = [Submission(TASK, "good"), Submission("no_such_task", "x"), Submission(TASK, "x", tag="\ud800"),
+                Submission(TASK, None), Submission(TASK, "x", deadline_seconds=float("nan")),
                 Submission(TASK, "also good", tag="last")]
         with Client(self.service.url) as client:
             graded = client.grade(many, Scoring("correct"))
-        self.assertEqual([one.evaluation.state for one in graded], ["done", "refused", "refused", "done"])
+        self.assertEqual([one.evaluation.state for one in graded], ["done"] + 4 * ["refused"] + ["done"])
         self.assertIn("no task of that name", graded[1].feedback)
-        for one in graded[1:3]:
+        self.assertIn("no text, but None", graded[3].feedback)
+        for one in graded[1:5]:
             self.assertIsNone(one.evaluation.verdict)
             self.assertIsNone(one.reward)
-        self.assertEqual(graded[3].evaluation.tag, "last")
+        self.assertEqual(graded[5].evaluation.tag, "last")
 
     def test_what_is_no_id_is_said_to_be_none(self):
         async def asks(method):
