@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Union
 
-Task = Union[str, Mapping[str, str]]
-"""A task's name or digest, or {"toml": TEXT}."""
+Task = Union[str, Mapping[str, Any]]
+"""A task's name or digest, {"toml": TEXT}, or of a PyTorch module {"toml": TEXT, "files": {NAME: TEXT}}."""
+
+def _without_nulls(node: Any) -> Any:
+    """Tables of data sets give each row the keys of all others."""
+    if not isinstance(node, Mapping):
+        return node
+    return {key: _without_nulls(value) for key, value in node.items() if value is not None}
+
 
 FINAL_STATES = frozenset({"done", "failed", "cancelled", "expired", "refused"})
 
@@ -30,7 +37,7 @@ class Submission:
 
     def to_json(self) -> dict[str, Any]:
         text = "answer" if self.is_answer else "candidate"
-        body: dict[str, Any] = {"task": self.task, text: self.candidate, "depth": self.depth}
+        body: dict[str, Any] = {"task": _without_nulls(self.task), text: self.candidate, "depth": self.depth}
         if self.priority:
             body["priority"] = self.priority
         if self.deadline_seconds:

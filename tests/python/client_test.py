@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import httpx
-from common import FAKE_WORKER, RIGHT, TASK, WRONG, fake_service
+from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, WRONG, fake_service
 from lathe_gym import client as clients
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, Scoring, Submission, program
 from lathe_gym.env import Episode, opening
@@ -90,6 +90,10 @@ class Exchanges(unittest.TestCase):
         refusal = clients._refusal(httpx.Response(429, json=full))
         self.assertEqual((refusal.status, refusal.code), (429, "busy"))
         self.assertIn("this client has 5", refusal.message)
+
+    def test_the_nulls_of_a_table_of_tasks_are_not_sent(self):
+        row = {"name": None, "toml": "a", "files": {"a.py": "b", "other.py": None}}
+        self.assertEqual(Submission(row, "x").to_json()["task"], {"toml": "a", "files": {"a.py": "b"}})
 
     def test_waiting_for_a_connection_of_ones_own_has_no_end(self):
         self.assertIsNone(clients._Settings.of(None, "", 1).arguments()["timeout"].pool)
@@ -385,6 +389,10 @@ class Rewards(unittest.TestCase):
     def test_the_opening_shows_the_task(self):
         self.assertIn('graph = "y = add(x, x)"', opening(TASK))
         self.assertIn("softmax_rows", opening("softmax_rows"))
+        self.assertIn("/*lathe", opening(TASK))
+        module = opening(MODULE_TASK)
+        self.assertIn("`twice.py` is:\n\n```python\nimport torch", module)
+        self.assertIn('"""lathe front matter', module)
 
 
 class MachinesThatFail(unittest.TestCase):

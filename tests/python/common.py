@@ -30,6 +30,17 @@ extern "C" void twice(const float* x, float* y, int64_t begin, int64_t end) {
 
 
 WRONG = RIGHT.replace("x[i] + x[i]", "x[i]")
+MODULE_TASK = {
+    "toml": """
+name = "twice_module"
+dims = { n = [1, 64] }
+output = [{ name = "y", shape = ["n"] }]
+shape = [{ n = 16 }]
+tensor = [{ name = "x", shape = ["n"] }]
+reference = { kind = "process", source = "twice.py" }
+""",
+    "files": {"twice.py": "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x\n"},
+}
 
 
 def fake_service(*more: str) -> LocalService:

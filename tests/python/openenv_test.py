@@ -5,7 +5,7 @@ import unittest
 import httpx
 from openenv import GenericEnvClient
 
-from common import RIGHT, TASK, WRONG, fake_service
+from common import MODULE_TASK, RIGHT, TASK, WRONG, fake_service
 from served import Served
 from lathe_gym import Client, LocalService, Scoring
 from lathe_gym.env.openenv import create_app
@@ -49,6 +49,14 @@ class OpenEnv(unittest.TestCase):
             step = http.post("/step", json={"action": {"answer": RIGHT, "task": TASK}}).json()
             self.assertEqual((step["reward"], step["done"]), (1, True))
             self.assertEqual(http.post("/step", json={"action": {"reply": RIGHT}}).status_code, 422)
+
+    def test_a_module_is_a_task(self):
+        with GenericEnvClient(base_url=self.served.url).sync() as env:
+            self.assertIn("return x + x", env.reset(task=MODULE_TASK).observation["feedback"])
+            self.assertEqual(env.state()["task"], MODULE_TASK)
+        with httpx.Client(base_url=self.served.url, timeout=60) as http:
+            step = http.post("/step", json={"action": {"answer": "x", "task": MODULE_TASK}})
+            self.assertNotEqual(step.status_code, 422, step.text)
 
     def test_a_machine_that_failed_is_retry_and_no_number(self):
         service = self.enterContext(fake_service())

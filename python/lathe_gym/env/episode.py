@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 from ..client import AsyncClient, Client, LatheError
 from ..records import Graded, Scoring, Submission, Task, Verdict
@@ -77,11 +77,13 @@ class Episode:
 def opening(task: Task) -> str:
     """The first message of a conversation for which there is no better prompt. Lathe's own, with the device and the
     format explained, are in the data sets that `lathe data` writes."""
-    text = task.get("toml") if not isinstance(task, str) else None
-    what = f"this task of Lathe:\n\n```toml\n{text.strip()}\n```" if text else f"Lathe's task {_name_of(task)}."
-    how = "Answer with the candidate, its /*lathe front matter included, in one fenced block."
+    fields: dict[str, Any] = {"name": task} if isinstance(task, str) else {key: value for key, value in task.items() if value}
+    modules: dict[str, str] = fields.get("files", {})
+    what = f"Lathe's task {next(iter(fields.values()))}."
+    if "toml" in fields:
+        blocks = [f"this task of Lathe:\n\n```toml\n{fields['toml'].strip()}\n```"]
+        blocks += [f"`{name}` is:\n\n```python\n{text.strip()}\n```" for name, text in modules.items() if text]
+        what = "\n\n".join(blocks)
+    mark = '"""lathe' if modules else "/*lathe"
+    how = f"Answer with the candidate, its {mark} front matter included, in one fenced block."
     return f"Write a fast kernel for {what}\n\n{how}"
-
-
-def _name_of(task: Task) -> str:
-    return task if isinstance(task, str) else next(iter(task.values()))

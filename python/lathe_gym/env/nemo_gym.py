@@ -11,7 +11,7 @@ of the session. A machine that failed is no reward: `/verify` answers 503, and m
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from fastapi import FastAPI, HTTPException, Request
 from nemo_gym.base_resources_server import (
@@ -29,7 +29,7 @@ from ..client import AsyncClient, LatheError
 from ..records import Scoring
 from .episode import Episode, Observation
 
-TaskField = Union[str, dict[str, str]]
+TaskField = Union[str, dict[str, Any]]
 
 
 class KernelServerConfig(BaseResourcesServerConfig):

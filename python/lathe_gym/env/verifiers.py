@@ -19,7 +19,7 @@ from ..client import AsyncClient, Client
 from ..records import Scoring
 from .episode import Episode, opening
 
-TaskField = Union[str, dict[str, str]]
+TaskField = Union[str, dict[str, Any]]
 
 __all__ = ["KernelEnv", "KernelTaskset"]
 
