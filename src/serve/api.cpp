@@ -506,19 +506,20 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     const auto stream = std::make_shared<Stream>();
     stream->after = *after;
     HttpResponse response{.content_type = "text/event-stream", .headers = {{"Cache-Control", "no-store"}}};
-    response.stream = [self = shared_from_this(), stream,
-                       client = call->principal.client](HttpResponse::Piece piece) {
+    response.stream = [self = shared_from_this(), stream, call](HttpResponse::Piece piece) {
       constexpr double kForever = 1e8;
-      stream->waiting = self->service_.wait_for_next(
-          client, stream->after, 100, kForever, [stream, piece](const Service::Reports& reports) {
-            if (!reports.ok()) return piece(std::nullopt);
-            std::string text;
-            for (const Report& report : *reports)
-              text += fmt::format("event: evaluation\nid: {}\ndata: {}\n\n", report.sequence,
-                                  json_text(to_json(report)));
-            if (!reports->empty()) stream->after = reports->back().sequence;
-            piece(std::move(text));
-          });
+      stream->waiting =
+          self->service_.wait_for_next(call->principal.client, stream->after, 100, kForever,
+                                       [self, call, stream, piece](const Service::Reports& reports) {
+                                         const bool is_voided = !self->principal_of(call->request);
+                                         if (is_voided || !reports.ok()) return piece(std::nullopt);
+                                         std::string text;
+                                         for (const Report& report : *reports)
+                                           text += fmt::format("event: evaluation\nid: {}\ndata: {}\n\n",
+                                                               report.sequence, json_text(to_json(report)));
+                                         if (!reports->empty()) stream->after = reports->back().sequence;
+                                         piece(std::move(text));
+                                       });
     };
     response.gone = [self = shared_from_this(), stream] { self->service_.stop_waiting(stream->waiting); };
     call->respond(std::move(response));

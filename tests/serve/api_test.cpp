@@ -196,6 +196,26 @@ TEST_F(ApiTest, EventsComeInOrderOfCompletionAndResume) {
   EXPECT_THAT(rest, testing::Not(HasSubstr("id: 2\n")));
 }
 
+TEST_F(ApiTest, EventsEndWithTheirToken) {
+  const auto store = *TokenStore::open(folder_.path());
+  const std::string token = store->add({"trainer", Role::kSubmit, 100}).value();
+  api_->set_tokens(Tokens(*store->list()));
+  HttpClient trainer(port(), token);
+  (void)trainer.post("/v1/evaluations?wait=10", submission("early"));
+  const json waits = body(trainer.post("/v1/evaluations", submission("wait", {{"tag", "late"}})));
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ASSERT_TRUE(store->remove("trainer").ok());
+    api_->set_tokens(Tokens(*store->list()));
+    service_->cancel("trainer", *Digest::from_hex(waits["id"].get<std::string>()), [](Result<bool>) {});
+  });
+  const std::string got = HttpClient::exchange(
+      port(), "GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + token + "\r\n\r\n", 1);
+  ends.join();
+  EXPECT_THAT(got, HasSubstr("id: 1\n"));
+  EXPECT_THAT(got, testing::Not(HasSubstr("late")));
+}
+
 TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   const auto store = *TokenStore::open(folder_.path());
   const auto token = [&](const char* name, Role role) { return store->add({name, role, 100}).value(); };
