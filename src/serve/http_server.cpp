@@ -89,7 +89,9 @@ HttpRequest head_of(const http::request<Body>& request) {
     target.remove_prefix(std::min(target.size(), entry.size() + 1));
     if (entry.empty()) continue;
     const std::size_t equals = std::min(entry.find('='), entry.size());
-    head.query[decoded(entry.substr(0, equals))] = decoded(entry.substr(std::min(entry.size(), equals + 1)));
+    const std::string value = decoded(entry.substr(std::min(entry.size(), equals + 1)));
+    const auto [parameter, is_new] = head.query.try_emplace(decoded(entry.substr(0, equals)), value);
+    if (!is_new) parameter->second += ", " + value;  // which of them is meant, nobody knows
   }
   for (const auto& field : request) head.headers[lower(view(field.name_string()))] = view(field.value());
   return head;

@@ -94,6 +94,7 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(typo->body, HasSubstr("after, limit, wait"));
   EXPECT_THAT(client.get("/v1/tasks?limit=5")->body, HasSubstr("this page has none"));
   EXPECT_EQ(client.get("/v1/evaluations?&limit=5&")->status, 200);
+  EXPECT_EQ(client.get("/v1/evaluations?limit=5&limit=6")->status, 400) << "which is meant?";
   EXPECT_EQ(client.get("/nothing")->status, 404);
   EXPECT_EQ(client.get("/v1/../etc/passwd")->status, 404);
   EXPECT_EQ(client.ask("PUT", "/v1/tasks", "")->status, 405);
