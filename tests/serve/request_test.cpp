@@ -58,8 +58,11 @@ TEST(Message, WhateverComesIsAMessageOrAnError) {
   Rng rng(Seed::from_number(5));
   Verdict verdict;
   const std::vector<std::string> sound = {
-      encode(FrontMessage(make_order())), encode(WorkerMessage(WorkerAnswer{3, verdict, {}})),
-      encode(WorkerMessage(WorkerBeat{1.5})), encode(WorkerMessage(WorkerLeaves{})),
+      encode(FrontMessage(make_order())),
+      encode(WorkerMessage(WorkerAnswer{3, verdict, {}})),
+      encode(WorkerMessage(WorkerBeat{1.5})),
+      encode(WorkerMessage(WorkerLeaves{})),
+      R"({"items": [{"task": "t", "candidate": "\ud800"}, {"task": "t", "candidate": "]\\\""}]})",
       encode(WorkerMessage(
           WorkerDevice{{.device = {.kind = "cpu", .name = "box"}, .peaks = {.levels = {{"L1", 1, 2}}}}}))};
   for (int i = 0; i < 20'000; ++i) {
