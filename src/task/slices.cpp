@@ -34,11 +34,22 @@ std::optional<int> axis_of(const std::vector<Expr>& shape, const std::string& di
   return axis;
 }
 
+/// Positions along the dim are other ones in a part of it.
+bool counts_along(const NodeDecl& node, const std::string& dim) {
+  if (node.op_name != "iota") return false;
+  const auto axis = node.attrs.expression("axis", Expr::constant(-1))->evaluate({});
+  const auto rank = static_cast<std::int64_t>(node.type.shape.size());
+  return node.type.shape[static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis)].symbols().contains(dim);
+}
+
 bool could_be_independent(const TaskSpec& spec, const std::string& dim) {
   const bool inputs = std::ranges::all_of(
       spec.tensors, [&](const auto& tensor) { return axis_of(tensor.shape, dim).has_value(); });
-  return inputs && std::ranges::all_of(spec.outputs,
-                                       [&](const auto& output) { return axis_of(output.shape, dim) == 0; });
+  const bool counted =
+      std::ranges::any_of(spec.nodes, [&](const NodeDecl& node) { return counts_along(node, dim); });
+  return inputs && !counted && std::ranges::all_of(spec.outputs, [&](const auto& output) {
+           return axis_of(output.shape, dim) == 0;
+         });
 }
 
 /// Indices of the dim, in order.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "task/names.h"
 #include "task/ranking.h"
@@ -123,6 +124,20 @@ Status refuse_unused(const TaskSpec& spec) {
   return Ok{};
 }
 
+/// What a table could answer is no task.
+Status refuse_constants(const TaskSpec& spec) {
+  std::set<std::string_view> varying;
+  for (const TensorDecl& tensor : spec.tensors) varying.insert(tensor.name);
+  for (const NodeDecl& node : spec.nodes)
+    if (std::ranges::any_of(node.in, [&](const std::string& name) { return varying.contains(name); }))
+      varying.insert(node.out);
+  for (const OutputDecl& output : spec.outputs)
+    if (!varying.contains(output.name))
+      return invalid(fmt::format("the output '{}' depends on no input", output.name),
+                     "let it be computed from a tensor, or drop it", output.where);
+  return Ok{};
+}
+
 }  // namespace
 
 Status resolve_outputs(const TomlTable& task, TaskSpec& spec) {
@@ -148,7 +163,9 @@ Status resolve_outputs(const TomlTable& task, TaskSpec& spec) {
     }
     spec.outputs.push_back(output_of(spec, spec.nodes.back()));
   }
-  return spec.reference == ReferenceKind::kGraph ? refuse_unused(spec) : Status(Ok{});
+  if (spec.reference != ReferenceKind::kGraph) return Ok{};
+  LATHE_CHECK_OK(refuse_unused(spec));
+  return refuse_constants(spec);
 }
 
 }  // namespace lathe

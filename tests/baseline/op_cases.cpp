@@ -328,6 +328,30 @@ const std::vector<GraphCase>& op_cases() {
        "dtype = "
        "\"int32\")\ny = bincount(d, bins = 16)",
        "N = 701"},
+      {"positions",
+       {"x: M, N"},
+       "r = iota(shape = [\"M\", 1], axis = 0)\nc = iota(shape = [\"N\"])\nd = sub(r, c)\ns = scale(d, by = "
+       "0.25)\n"
+       "y = add(x, s)",
+       "M = 5, N = 17"},
+      {"positions_of_every_type",
+       {"x: M, N"},
+       "a = iota(shape = [\"M\", \"N\"], dtype = \"int32\")\nb = iota(shape = [\"M\", \"N\"], axis = 0, "
+       "dtype = "
+       "\"int64\")\nc = cast(a, dtype = \"int64\")\nd = add(b, c)\ne = cast(d, dtype = \"fp32\")\n"
+       "f = iota(shape = [\"N\"], dtype = \"fp16\")\ng = cast(f, dtype = \"fp32\")\n"
+       "h = iota(shape = [\"M\", 1], axis = 0, dtype = \"bf16\")\ni = cast(h, dtype = \"fp32\")\n"
+       "j = iota(shape = [\"N\"], dtype = \"int8\")\nk = cast(j, dtype = \"fp32\")\n"
+       "l = add(e, g)\nm = add(i, k)\nn = add(l, m)\ny = mul(x, n)",
+       "M = 5, N = 17"},
+      {"constants",
+       {"x: M, N; dtype = \"fp16\"", "z: N; dtype = \"int32\""},
+       "h = full(shape = [\"M\", 1], value = -0.3, dtype = \"fp16\")\na = mul(x, h)\n"
+       "n = full(shape = [1], value = -7, dtype = \"int32\")\nb = add(z, n)\n"
+       "l = full(shape = [1], value = -inf)\nc = cast(a, dtype = \"fp32\")\nm = gt(c, value = 0)\n"
+       "y = where(m, c, l)",
+       "M = 5, N = 17",
+       {"b", "y"}},
       {"take_along",
        {"x: A, B, C", "i: A, K, C; role = \"index\"\ngen = { kind = \"index\", limit = \"B\" }"},
        "y = take_along(x, i, axis = 1)",

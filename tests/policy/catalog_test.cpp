@@ -10,6 +10,7 @@
 #include "task/sample.h"
 #include "tests/policy/candidate_runner.h"
 #include "tests/policy/inout_tasks.h"
+#include "tests/policy/op_tasks.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -291,6 +292,17 @@ TEST(Catalog, AQueryThatSeesNoKeyGivesZeros) {
 }
 
 TEST(Catalog, WhatOverwritesATensorIsComputedFromWhatWasInIt) { check_tasks(inout_tasks(), 3, 2); }
+
+TEST(Catalog, OpsThatNoShippedTaskHas) { check_tasks(op_tasks(), 2, 4); }
+
+TEST(Catalog, PositionsAreCountedInTheKernelThatUsesThem) {
+  for (const TaskSpec& task : op_tasks()) {
+    if (task.name != "weighted_by_position" && task.name != "positions_of_one_axis_of_three") continue;
+    const auto emission = catalog::compile(*catalog::lower(task), {}, nullptr);
+    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    EXPECT_EQ(parse_candidate(emission->text, task.name)->plan().steps.size(), 1U) << emission->text;
+  }
+}
 
 TEST(Catalog, AResidualIsAddedInTheKernelThatNormalises) {
   for (const TaskSpec& task : inout_tasks()) {

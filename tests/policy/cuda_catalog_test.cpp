@@ -11,6 +11,7 @@
 #include "policy/catalog/compile.h"
 #include "policy/catalog/cost/tensor_tile.h"
 #include "tests/policy/inout_tasks.h"
+#include "tests/policy/op_tasks.h"
 #include "tests/task/shipped_tasks.h"
 
 namespace lathe {
@@ -111,6 +112,19 @@ TEST_F(CudaCatalogTest, TasksThatOverwriteTensorsCompile) {
     const auto naive = naive_candidate(task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, task, Notes::kAny), "") << task.name;
+  }
+}
+
+TEST_F(CudaCatalogTest, OpsThatNoShippedTaskHasCompile) {
+  for (const TaskSpec& task : op_tasks()) {
+    const auto naive = naive_candidate(task, Dialect::kCuda);
+    ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+    EXPECT_EQ(try_out(naive->text, task, Notes::kAny), "") << task.name;
+    const auto graph = catalog::lower(task);
+    if (!graph.ok()) continue;
+    const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
+    ASSERT_TRUE(emission.ok()) << task.name << ": " << emission.error().to_string();
+    EXPECT_EQ(try_out(emission->text, task, Notes::kSpills), "") << task.name;
   }
 }
 

@@ -96,6 +96,23 @@ TEST(IndependentDim, IsNotOneThatIndicesSelect) {
   }
 }
 
+TEST(IndependentDim, IsNotOneAlongWhichPositionsAreCounted) {
+  for (const auto& [positions, dim] : {std::pair("shape = [\\\"rows\\\", 1], axis = 0", "none"),
+                                       std::pair("shape = [\\\"cols\\\"]", "rows")}) {
+    const auto spec = parse_task(
+        std::string("name = \"far\"\ndims = { rows = [1, 1048576], cols = [1, 1048576] }\n"
+                    "tensor = [{ name = \"x\", shape = [\"rows\", \"cols\"] }]\ngraph = \"p = iota(") +
+            positions +
+            ")\\nm = ge(p, value = 100000)\\nz = neg(x)\\ny = where(m, z, x)\"\nshape = [{ rows = 16, cols = "
+            "32 "
+            "}]\n",
+        "far.toml");
+    ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+    EXPECT_EQ(independent_dim(*spec, *reference_of(*spec)).value_or("none"), dim)
+        << "no shape that is tried has so many";
+  }
+}
+
 TEST(SlicedReference, SaysOfALargeTaskWhatTheWholeSays) {
   const auto it = large("softmax_rows", {{"rows", 4096}, {"cols", 640}});
   const auto whole = reference_of(it->spec)->evaluate(it->task, it->inputs, {});

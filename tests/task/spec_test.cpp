@@ -98,6 +98,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"shape_mismatch", "bias_add(h, b)", "bias_add(x, b)", "", "", 11},
         Mistake{"unused_node", "y = bias_add(h, b)", "y = bias_add(h, b)\nz = relu(h)", "'y' is never used",
                 "list it under", 11},
+        Mistake{"constant_output", "y = bias_add(h, b)",
+                "z = bias_add(h, b)\ny = full(shape = [\"M\"], value = 1)\n\"\"\"\noutput = [{ name = \"z\" "
+                "}, { name "
+                "= \"y\" }]\ndescription = \"\"\"",
+                "'y' depends on no input", "drop it", 14},
         Mistake{"unused_tensor", "y = bias_add(h, b)", "y = relu(h)", "tensor 'b' is never used", "drop it",
                 7},
         Mistake{"twice", "y = bias_add(h, b)", "h = bias_add(h, b)", "'h' is declared twice", "", 11},

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <cmath>
 #include <functional>
 
 #include "baseline/naive/emitters.h"
@@ -24,6 +27,14 @@ LoopNest for_each_element(const Operand& out, const std::function<std::string(co
 
 std::string element(const Operand& operand, const Indices& indices) {
   return operand.at(position(operand.shape, indices));
+}
+
+/// A number in the operand's own type, which may have no conversion from wider ones.
+std::string converted(const Operand& operand, const std::string& number) {
+  const std::string computed = "static_cast<" + operand.compute_type() + ">(" + number + ")";
+  return operand.c_type() == operand.compute_type()
+             ? computed
+             : "static_cast<" + operand.c_type() + ">(" + computed + ")";
 }
 
 }  // namespace
@@ -58,6 +69,20 @@ LoopNest emit_triangle(const Site& site) {
     return indices.back() + " - " + indices[indices.size() - 2] + order + diagonal + " ? " +
            element(site.in[0], indices) + " : " + site.in[0].c_type() + "(0)";
   });
+}
+
+LoopNest emit_full(const Site& site) {
+  const double value = site.attrs.real("value", 0);
+  std::string text = literal(value);
+  if (!info(site.out.dtype).is_float) text = std::to_string(static_cast<std::int64_t>(value));
+  if (site.out.dtype == DType::kF64 && std::isfinite(value)) text = fmt::format("{:.17g}", value);
+  return {site.out.count(), site.out.at("item") + " = " + converted(site.out, text) + ";\n"};
+}
+
+LoopNest emit_iota(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  return for_each_element(site.out,
+                          [&](const Indices& indices) { return converted(site.out, indices[axis]); });
 }
 
 LoopNest emit_flip(const Site& site) {

@@ -21,6 +21,7 @@ void add_binary_math(OpList& list);
 void add_bitwise(OpList& list);
 void add_clamp(OpList& list);
 void add_comparisons(OpList& list);
+void add_constants(OpList& list);
 void add_conv(OpList& list);
 void add_conv_transpose(OpList& list);
 void add_cross_entropy(OpList& list);

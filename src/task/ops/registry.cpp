@@ -19,6 +19,7 @@ const ops::OpList& registry() {
     ops::add_bitwise(ops);
     ops::add_clamp(ops);
     ops::add_comparisons(ops);
+    ops::add_constants(ops);
     ops::add_conv(ops);
     ops::add_conv_transpose(ops);
     ops::add_cross_entropy(ops);

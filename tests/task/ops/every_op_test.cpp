@@ -95,7 +95,7 @@ void expect_needs_no_more_than_it_reads(const OpCase& op_case, Rng& rng) {
 }
 
 TEST_P(EveryOp, NeedsNoMoreOfItsInputsThanItReads) {
-  if (element_count(GetParam().in[0]) > 4096)
+  if (!GetParam().in.empty() && element_count(GetParam().in[0]) > 4096)
     GTEST_SKIP() << "too many elements to change each; the op has smaller cases";
   expect_needs_no_more_than_it_reads(GetParam(), rng_);
 }

@@ -86,6 +86,23 @@ OpCase take_along(bool middle) {
   return result;
 }
 
+/// An op without inputs: out[i] = value(i).
+template <class Value>
+OpCase constant(std::string op, Attrs given, std::int64_t count, Value value) {
+  OpCase result;
+  result.label = op;
+  result.op = std::move(op);
+  result.attrs = std::move(given);
+  const auto fill = [=](auto out) {
+    for (std::int64_t i = 0; i < count; ++i)
+      out.push_back(static_cast<typename decltype(out)::value_type>(value(i)));
+    return out;
+  };
+  result.truth = [=](const auto&, Summer&) { return fill(std::vector<double>()); };
+  result.kernel = [=](const auto&, Summer&) { return fill(std::vector<float>()); };
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> move_cases() {
@@ -118,6 +135,13 @@ std::vector<OpCase> move_cases() {
       scatter_add({4}, {200}, {200}),
       bincount({40}, 7),
       bincount({4, 6}, 30),
+      constant("iota", attrs({{"shape", std::vector<std::int64_t>{3, 7}}}), 21,
+               [](std::int64_t i) { return i % 7; }),
+      constant("iota",
+               attrs({{"shape", std::vector<std::string>{"5", "2*2", "1"}}, {"axis", 1}, {"dtype", "int32"}}),
+               20, [](std::int64_t i) { return i % 4; }),
+      constant("full", attrs({{"shape", std::vector<std::int64_t>{3, 2}}, {"value", 0.375}}), 6,
+               [](std::int64_t) { return 0.375; }),
       take_along(true),
       take_along(false),
   };

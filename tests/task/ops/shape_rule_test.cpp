@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/task/ops/harness.h"
 
 namespace lathe {
@@ -53,6 +55,27 @@ TEST(ShapeRules, StaySymbolic) {
   EXPECT_EQ(infer_symbolic("argsort", {}, {{"M"}})->dtype, DType::kI64);
   EXPECT_EQ(inferred("take_along", {}, {{"M", "N"}, {"M", "4"}}, DType::kI32), "M, 4");
   EXPECT_EQ(inferred("take_along", attrs({{"axis", 0}}), {{"M", "N"}, {"4", "N"}}, DType::kI64), "4, N");
+}
+
+TEST(ShapeRules, OfOpsWithoutInputs) {
+  const auto square = [](std::vector<AttrPair> more) {
+    more.emplace_back("shape", std::vector<std::string>{"M", "2 * N"});
+    return attrs(std::move(more));
+  };
+  EXPECT_EQ(inferred("iota", square({}), {}), "M, 2 * N");
+  EXPECT_EQ(infer_symbolic("iota", square({}), {})->dtype, DType::kF32);
+  EXPECT_EQ(infer_symbolic("iota", square({{"dtype", "int64"}, {"axis", 0}}), {})->dtype, DType::kI64);
+  EXPECT_EQ(inferred("full", square({{"value", -2}, {"dtype", "int8"}}), {}), "M, 2 * N");
+  EXPECT_THAT(inferred("iota", square({{"axis", 2}}), {}), HasSubstr("axis 2 is outside"));
+  EXPECT_THAT(inferred("iota", square({{"dtype", "int8"}}), {}),
+              HasSubstr("int8 does not hold all positions"));
+  EXPECT_EQ(inferred("iota", square({{"dtype", "int8"}, {"axis", 0}}), {}), "M, 2 * N");
+  EXPECT_THAT(inferred("iota", attrs({{"shape", std::vector<std::int64_t>{}}}), {}), HasSubstr("no extent"));
+  EXPECT_THAT(inferred("full", square({{"value", 0.5}, {"dtype", "int32"}}), {}),
+              HasSubstr("no number of int32"));
+  EXPECT_THAT(inferred("full", square({{"value", 1e6}, {"dtype", "fp16"}}), {}),
+              HasSubstr("no number of fp16"));
+  EXPECT_THAT(inferred("full", square({{"value", NAN}}), {}), HasSubstr("no number"));
 }
 
 TEST(ShapeRules, AttributesMayBeExpressions) {

@@ -65,6 +65,7 @@ struct Graph {
   std::vector<Primitive> nodes;
   std::map<std::string, SymbolicType> types;  ///< of inputs and of every primitive's result
   std::set<std::string> iotas;  ///< values that are an index: 0, 1, ... along their one axis, not in memory
+  std::map<std::string, std::string> counted;  ///< by values in memory that are such an index: itself
   /// What is written to inout tensors, by the tensors' names, which stand for what is in them
   /// before.
   std::map<std::string, std::string> written;

@@ -37,12 +37,19 @@ Status check_operands(const Graph& graph, const NodeDecl& node) {
   return Ok{};
 }
 
+/// Elementwise ops count positions as they go, which joins their loops; a channel's are reshaped.
+void count_positions(const Graph& graph, NodeDecl& node) {
+  if (node.op->op_class() != OpClass::kElementwise || node.op->channel_axis(node.attrs)) return;
+  for (std::string& operand : node.in)
+    if (const auto index = graph.counted.find(operand); index != graph.counted.end()) operand = index->second;
+}
+
 }  // namespace
 
 Result<Graph> lower(const TaskSpec& task) {
   if (task.reference != ReferenceKind::kGraph)
     return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
-  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .written = {}, .dims = {}};
+  Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .counted = {}, .written = {}, .dims = {}};
   for (const std::string& dim : task.dim_names) graph.dims[name_in_code(dim)] = dim;
   for (const TensorDecl& tensor : task.tensors) {
     if (!is_supported(tensor.dtype, false))
@@ -61,6 +68,7 @@ Result<Graph> lower(const TaskSpec& task) {
       return Error{ErrorCode::kUnavailable,
                    "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
     LATHE_CHECK_OK(check_operands(graph, node));
+    count_positions(graph, node);
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||
                       lower_loss(to) || lower_contraction(to) || lower_stencil(to) || lower_move(to) ||

@@ -31,6 +31,8 @@ class Lowering {
   std::string apply(Formula formula, std::vector<std::string> operands, bool last = false);
   /// 0, 1, ... along an axis of extent `extent` that has `behind` axes of extent 1 behind it.
   std::string iota(const Expr& extent, int behind);
+  /// Lets elementwise ops that read the node's result take `positions`, from iota(), instead.
+  void count_as(const std::string& positions) { graph_.counted[node_.out] = positions; }
   /// One over the number of elements along the axes, as a C expression.
   static std::string reciprocal_count(std::span<const Expr> extents);
 

@@ -10,6 +10,16 @@ Primitive move(const Lowering& to, const std::string& how, int axis) {
   return {.kind = Kind::kMove, .out = {}, .in = to.node().in, .type = {}, .how = how, .axes = {axis}};
 }
 
+/// As a value in memory; what is computed from it element by element counts the positions itself.
+void lower_iota(Lowering& to) {
+  const std::vector<Expr>& shape = to.node().type.shape;
+  const auto given = to.attrs().integer("axis", -1), rank = static_cast<std::int64_t>(shape.size());
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + rank : given);
+  const std::string positions = to.iota(shape[axis], static_cast<int>(shape.size() - axis) - 1);
+  to.apply("{0}", {positions}, true);
+  to.count_as(positions);
+}
+
 bool lower_triangle(Lowering& to, bool upper) {
   const std::string& x = to.node().in[0];
   const std::vector<Expr>& shape = to.shape(x);
@@ -74,6 +84,12 @@ bool lower_move(Lowering& to) {
   const std::string& op = to.node().op_name;
   if (op == "reshape" || op == "flatten") return to.view(to.node().in[0], to.node().type.shape, true), true;
   if (op == "transpose") return lower_transpose(to), true;
+  if (op == "iota") return lower_iota(to), true;
+  if (op == "full") {
+    to.apply("0.0f * {0} + " + float_text(to.attrs().real("value", 0)),
+             {to.iota(to.node().type.shape.back(), 0)}, true);
+    return true;
+  }
   if (op == "diag") return lower_diag(to), true;
   if (op == "triu" || op == "tril") return lower_triangle(to, op == "triu");
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;

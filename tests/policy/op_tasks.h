@@ -1,0 +1,71 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "task/spec.h"
+
+namespace lathe {
+
+/// Ops that no shipped task has, over the dims m, n and k.
+inline std::vector<TaskSpec> op_tasks() {
+  struct Case {
+    std::string name, tensors, graph, outputs = "y";
+  };
+  const auto plain = [](const std::string& name, const std::string& shape = "[\"m\", \"n\"]",
+                        const std::string& more = "") {
+    return "{ name = \"" + name + "\", shape = " + shape + more + " }, ";
+  };
+  const std::string square = "[2, \"n\", \"n\"]", rows = "r = iota(shape = [\"n\", 1], axis = 0)\n",
+                    columns = "c = iota(shape = [\"n\"])\n";
+  const std::vector<Case> cases = {
+      {"sliding_window", plain("s", square),
+       rows + columns +
+           "d = sub(r, c)\na = abs(d)\nseen = lt(a, value = 5)\nlow = full(shape = [1], value = -inf)\n"
+           "t = where(seen, s, low)\ny = softmax(t)"},
+      {"linear_biases",
+       plain("q", "[3, \"n\", 16]") + plain("keys", "[3, \"n\", 16]") + plain("slope", "[3, 1, 1]"),
+       rows + columns +
+           "d = sub(c, r)\ns = matmul(q, keys, transpose_b = true)\nb = mul(d, slope)\nt = add(s, b)\n"
+           "y = softmax(t)"},
+      {"rotary_angles", plain("a") + plain("b"),
+       "p = iota(shape = [\"m\", 1], axis = 0)\ni = iota(shape = [\"n\"])\ne = scale(i, by = -0.1)\nf = "
+       "exp(e)\n"
+       "w = mul(p, f)\nc = cos(w)\ns = sin(w)\n"
+       "ac = mul(a, c)\nbs = mul(b, s)\nas = mul(a, s)\nbc = mul(b, c)\nleft = sub(ac, bs)\nright = add(as, "
+       "bc)\n"
+       "y = concat(left, right)"},
+      {"positions_in_memory", plain("x"),
+       "p = iota(shape = [\"m\", \"n\"])\nf = reshape(p, shape = [\"n\", \"m\"])\nt = transpose(f)\n"
+       "y = mul(x, t)"},
+      {"positions_of_channels", plain("x", "[\"m\", 5, \"n\"]"),
+       "p = iota(shape = [5])\nh = bias_add(x, p, axis = 1)\ny = relu(h)"},
+      {"positions_of_one_axis_of_three", plain("x"),
+       "p = iota(shape = [3, \"m\", \"n\"], axis = 1)\nh = scale(p, by = 0.5)\ny = mul(h, x)"},
+      {"added_to_zeros",
+       plain("x") + plain("i", "[\"m\"]", ", role = \"index\", gen = { kind = \"index\", limit = 7 }"),
+       "z = full(shape = [7, \"n\"], value = 0)\ny = scatter_add(z, i, x)"},
+      {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
+  };
+  std::vector<TaskSpec> tasks;
+  for (const Case& one : cases) {
+    std::string outputs;
+    for (std::size_t at = 0; at < one.outputs.size();) {
+      const std::size_t end = std::min(one.outputs.find(' ', at), one.outputs.size());
+      outputs += (at == 0 ? "{ name = \"" : ", { name = \"") + one.outputs.substr(at, end - at) + "\" }";
+      at = end + 1;
+    }
+    const auto task = parse_task(
+        "name = \"" + one.name + "\"\ndims = { m = [1, 40], n = [1, 90], k = [1, 6] }\ntensor = [" +
+            one.tensors + "]\ngraph = \"\"\"\n" + one.graph + "\n\"\"\"\noutput = [" + outputs +
+            "]\nshape = [{ m = 9, n = 70, k = 3 }]\n",
+        one.name + ".toml");
+    EXPECT_TRUE(task.ok()) << one.name << ": " << task.error().to_string();
+    if (task.ok()) tasks.push_back(*task);
+  }
+  return tasks;
+}
+
+}  // namespace lathe
