@@ -328,6 +328,17 @@ const std::vector<GraphCase>& op_cases() {
        "dtype = "
        "\"int32\")\ny = bincount(d, bins = 16)",
        "N = 701"},
+      {"rolled",
+       {"x: A, B, C"},
+       "p = roll(x, shift = 2)\nq = roll(p, axis = 0, shift = \"-B\")\ny = roll(q, axis = 1, shift = \"7 * "
+       "C\")",
+       "A = 3, B = 4, C = 5"},
+      {"repeated",
+       {"x: A, B, C"},
+       "p = tile(x, times = 3)\nq = repeat_interleave(p, axis = 1, times = \"A + 1\")\ny = tile(q, axis = 0, "
+       "times = 2)",
+       "A = 3, B = 4, C = 5"},
+      {"repeated_vector", {"x: A"}, "p = tile(x, times = 3)\ny = repeat_interleave(p, times = 2)", "A = 5"},
       {"positions",
        {"x: M, N"},
        "r = iota(shape = [\"M\", 1], axis = 0)\nc = iota(shape = [\"N\"])\nd = sub(r, c)\ns = scale(d, by = "

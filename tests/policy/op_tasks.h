@@ -47,6 +47,18 @@ inline std::vector<TaskSpec> op_tasks() {
       {"added_to_zeros",
        plain("x") + plain("i", "[\"m\"]", ", role = \"index\", gen = { kind = \"index\", limit = 7 }"),
        "z = full(shape = [7, \"n\"], value = 0)\ny = scatter_add(z, i, x)"},
+      {"rolled", plain("x"), "p = roll(x, shift = 3)\ny = roll(p, axis = 0, shift = \"-n\")"},
+      {"rolled_planes", plain("x", "[2, \"m\", \"n\", 3]"),
+       "p = roll(x, axis = 1, shift = \"-k\")\nq = roll(p, axis = 2, shift = \"-k\")\ny = relu(q)"},
+      {"tiled", plain("x"), "p = tile(x, times = \"k\")\ny = tile(p, axis = 0, times = 2)"},
+      {"interleaved", plain("x"),
+       "p = repeat_interleave(x, times = \"k\")\nq = exp(p)\ny = repeat_interleave(q, axis = 0, times = 3)"},
+      {"repeated_after_a_sum", plain("x", "[3, \"m\", \"n\"]"),
+       "e = exp(x)\ns = sum(e, axis = 2)\nt = repeat_interleave(s, axis = 1, times = 4)\ny = tile(t, axis = "
+       "0, "
+       "times = \"k\")"},
+      {"repeated_product", plain("a", "[\"m\", 20]") + plain("b", "[20, \"n\"]"),
+       "h = matmul(a, b)\nt = repeat_interleave(h, axis = 0, times = 2)\ny = relu(t)"},
       {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
   };
   std::vector<TaskSpec> tasks;

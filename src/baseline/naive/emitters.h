@@ -34,9 +34,12 @@ LoopNest emit_full(const Site& site);
 LoopNest emit_gather(const Site& site);
 LoopNest emit_iota(const Site& site);
 LoopNest emit_pad(const Site& site);
+LoopNest emit_repeat_interleave(const Site& site);
+LoopNest emit_roll(const Site& site);
 LoopNest emit_same_elements(const Site& site);
 LoopNest emit_slice(const Site& site);
 LoopNest emit_take_along(const Site& site);
+LoopNest emit_tile(const Site& site);
 LoopNest emit_transpose(const Site& site);
 
 LoopNest emit_scatter_add(const Site& site);

@@ -115,6 +115,26 @@ LoopNest emit_pad(const Site& site) {
   });
 }
 
+LoopNest emit_repeat_interleave(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  const std::string times = factor(site.expression("times", Expr::constant(1)));
+  return for_each_element(site.out, [&](Indices indices) {
+    indices[axis] = "(" + indices[axis] + " / " + times + ")";
+    return element(site.in[0], indices);
+  });
+}
+
+LoopNest emit_roll(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  const std::string extent = factor(site.out.shape[axis]);
+  const std::string shift = factor(site.expression("shift", Expr::constant(0)));
+  return for_each_element(site.out, [&](Indices indices) {
+    indices[axis] =
+        "(((" + indices[axis] + " - " + shift + ") % " + extent + " + " + extent + ") % " + extent + ")";
+    return element(site.in[0], indices);
+  });
+}
+
 LoopNest emit_same_elements(const Site& site) {
   return {site.out.count(), site.out.at("item") + " = " + site.in[0].at("item") + ";\n"};
 }
@@ -132,6 +152,14 @@ LoopNest emit_take_along(const Site& site) {
   const std::size_t axis = site.axis("axis", -1, site.out.rank());
   return for_each_element(site.out, [&](Indices indices) {
     indices[axis] = element(site.in[1], indices);
+    return element(site.in[0], indices);
+  });
+}
+
+LoopNest emit_tile(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.out.rank());
+  return for_each_element(site.out, [&](Indices indices) {
+    indices[axis] = "(" + indices[axis] + " % " + factor(site.in[0].shape[axis]) + ")";
     return element(site.in[0], indices);
   });
 }

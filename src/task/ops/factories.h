@@ -38,6 +38,7 @@ void add_outer(OpList& list);
 void add_piecewise(OpList& list);
 void add_pool(OpList& list);
 void add_reductions(OpList& list);
+void add_repeats(OpList& list);
 void add_rms_norm(OpList& list);
 void add_scalar_math(OpList& list);
 void add_scans(OpList& list);

@@ -36,6 +36,7 @@ const ops::OpList& registry() {
     ops::add_piecewise(ops);
     ops::add_pool(ops);
     ops::add_reductions(ops);
+    ops::add_repeats(ops);
     ops::add_rms_norm(ops);
     ops::add_scalar_math(ops);
     ops::add_scans(ops);

@@ -81,6 +81,8 @@ TEST(ShapeRules, OfOpsWithoutInputs) {
 TEST(ShapeRules, AttributesMayBeExpressions) {
   EXPECT_EQ(inferred("slice", attrs({{"start", "N / 2"}}), {{"M", "N"}}), "M, N - N / 2");
   EXPECT_EQ(inferred("pad", attrs({{"before", "M"}}), {{"M"}}), "M + M");
+  EXPECT_EQ(inferred("tile", attrs({{"times", "N / 4"}, {"axis", 0}}), {{"M", "N"}}), "N / 4 * M, N");
+  EXPECT_EQ(inferred("roll", attrs({{"shift", "M - 3 * N"}}), {{"M", "N"}}), "M, N");
   const Attrs shape = attrs({{"shape", std::vector<std::string>{"M", "2", "-1"}}});
   EXPECT_EQ(inferred("reshape", shape, {{"M", "N"}}), "M, 2, M * N / (M * 2)");
 }
@@ -127,6 +129,8 @@ TEST(ShapeRules, SayWhatIsWrong) {
               HasSubstr("both"));
   EXPECT_THAT(inferred("reshape", attrs({{"shape", std::vector<std::int64_t>{7, -1}}}), {{"M", "4"}}),
               HasSubstr("does not have the elements"));
+  EXPECT_THAT(inferred("repeat_interleave", attrs({{"times", "M - N"}}), {{"M", "N"}}),
+              HasSubstr("1 or more"));
   EXPECT_THAT(inferred("slice", attrs({{"start", 3}, {"stop", 3}}), {{"8"}}), HasSubstr("does not lie"));
   EXPECT_THAT(inferred("concat", attrs({{"axis", 0}}), {{"M", "N"}, {"M", "M"}}), HasSubstr("beside axis 0"));
   EXPECT_THAT(inferred("group_norm", attrs({{"groups", 5}}), {{"M", "8", "N"}}), HasSubstr("do not divide"));

@@ -22,6 +22,12 @@ copy_row(row + $offset, $x + item * $from_row, $from_row);
 fill_row(row + $offset + $from_row, $fill, $to_row - $offset - $from_row);
 )";
 
+constexpr std::string_view kRoll = R"(
+const float* row = $x + item * $to_row;
+$copy($y + item * $to_row, row + $to_row - $offset, $offset);
+$copy($y + item * $to_row + $offset, row, $to_row - $offset);
+)";
+
 constexpr std::string_view kFlipRow = R"(
 for (int64_t j = 0; j < $to_row; ++j)
   $y[item * $to_row + j] = $x[item * $to_row + $to_row - 1 - j];
@@ -103,8 +109,9 @@ std::string rows_text(const Site& site, Program& program) {
                         {"whole_inner", to.inner.to_string()}, {"type", c_type(node.type.dtype)}};
   if (node.how == "flip") return expand(is_one(to.inner) ? kFlipRow : kFlipRows, {}, shared);
   const std::string offset = factor(node.offsets[0] * from.inner);
-  if (node.how == "slice")
-    return expand(kSlice, {{"copy", choose_row_copy(site, to.row())}, {"offset", offset}}, shared);
+  if (node.how == "slice" || node.how == "roll")
+    return expand(node.how == "roll" ? kRoll : kSlice,
+                  {{"copy", choose_row_copy(site, to.row())}, {"offset", offset}}, shared);
   const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
   return expand(is_short(site, to.row()) ? kPadShort : kPadCopy, {{"fill", value}, {"offset", offset}},
                 shared);

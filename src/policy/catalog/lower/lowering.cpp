@@ -96,6 +96,14 @@ std::string Lowering::apply(const std::string& pattern, std::vector<std::string>
   return apply(Formula(formula), std::move(operands), last);
 }
 
+std::string Lowering::spread(const std::string& value, std::vector<Expr> shape) {
+  return add({.kind = Kind::kApply,
+              .out = {},
+              .in = {value},
+              .type = {DType::kF32, std::move(shape)},
+              .formula = [](std::span<const std::string> names) { return names[0]; }});
+}
+
 std::string Lowering::iota(const Expr& extent, int behind) {
   const std::string name = graph_.unused(node_.out + "_i" + std::to_string(temporaries_++));
   std::vector<Expr> shape = {extent};

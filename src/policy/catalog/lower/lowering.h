@@ -29,6 +29,8 @@ class Lowering {
   /// `pattern` has {0}, {1}, ... for the operands.
   std::string apply(const std::string& pattern, std::vector<std::string> operands, bool last = false);
   std::string apply(Formula formula, std::vector<std::string> operands, bool last = false);
+  /// The value under a shape that it broadcasts to.
+  std::string spread(const std::string& value, std::vector<Expr> shape);
   /// 0, 1, ... along an axis of extent `extent` that has `behind` axes of extent 1 behind it.
   std::string iota(const Expr& extent, int behind);
   /// Lets elementwise ops that read the node's result take `positions`, from iota(), instead.

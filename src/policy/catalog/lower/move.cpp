@@ -73,6 +73,26 @@ void lower_scan(Lowering& to, const std::string& how) {
   to.add(flip, true);
 }
 
+/// The number modulo the extent, not negative.
+Expr wrapped(const Expr& number, const Expr& extent) {
+  return Expr::apply("%", Expr::apply("%", number, extent) + extent, extent);
+}
+
+/// An axis of extent `times` in front of the repeated one, or behind it, along which the operand is
+/// the same.
+bool lower_repeat(Lowering& to, bool each) {
+  const std::string& x = to.node().in[0];
+  const auto times = to.expression("times", 1);
+  if (!times.ok()) return false;
+  const auto behind = static_cast<std::ptrdiff_t>(to.axis("axis", -1) + (each ? 1 : 0));
+  std::vector<Expr> once = to.shape(x);
+  once.insert(once.begin() + behind, Expr::constant(1));
+  const std::string lone = to.view(x, once);
+  once[static_cast<std::size_t>(behind)] = *times;
+  to.view(to.spread(lone, once), to.node().type.shape, true);
+  return true;
+}
+
 /// Of one line, what a gather does.
 void lower_take_along(Lowering& to) {
   to.add(move(to, to.rank(to.node().in[0]) == 1 ? "gather" : "take_along", to.axis("axis", -1)), true);
@@ -95,12 +115,14 @@ bool lower_move(Lowering& to) {
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
+  if (op == "tile" || op == "repeat_interleave") return lower_repeat(to, op != "tile");
   if (op == "take_along") return lower_take_along(to), true;
-  if (op != "slice" && op != "pad") return false;
-  const auto offset = to.expression(op == "slice" ? "start" : "before", 0);
+  if (op != "slice" && op != "pad" && op != "roll") return false;
+  const auto offset = to.expression(op == "slice" ? "start" : op == "pad" ? "before" : "shift", 0);
   if (!offset.ok()) return false;
   Primitive shifted = move(to, op, to.axis("axis", -1));
-  shifted.offsets = {*offset};
+  const Expr extent = to.node().type.shape[static_cast<std::size_t>(shifted.axes[0])];
+  shifted.offsets = {op == "roll" ? wrapped(*offset, extent) : *offset};
   shifted.fill = to.attrs().real("value", 0);
   to.add(shifted, true);
   return true;
