@@ -124,6 +124,12 @@ constexpr std::array kOps = std::to_array<Hint>({
      "write scatter_add(base, index, x), which adds slices along the first axis"},
     {" histogram histc value_counts ", "write bincount(index, bins = ...), of floats after floor and cast"},
     {" median scatter ", kNative},
+    {" lerp ", "write sub(b, a), mul by the weight, and add to a"},
+    {" addcmul addcdiv fma ", "write mul or div, then add"},
+    {" hypot ", "write square of each, add and sqrt"},
+    {" reduce_any ", "write any(mask, axis = ...)"},
+    {" reduce_all ", "write all(mask, axis = ...)"},
+    {" log_add_exp logsumexp2 ", "write logaddexp(a, b)"},
 });
 
 constexpr std::array kAttributes = std::to_array<Hint>({

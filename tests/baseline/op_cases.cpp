@@ -161,6 +161,14 @@ const std::vector<GraphCase>& op_cases() {
        {"x: M, N", "z: M, N; gen = { kind = \"positive\" }"},
        "p = fmod(x, z)\nq = remainder(x, z)\ny = add(p, q)",
        "M = 5, N = 33"},
+      {"logarithms_of_two_exponentials", {"x: M, N", "z: M, 1"}, "y = logaddexp(x, z)", "M = 5, N = 33"},
+      {"masks_of_rows",
+       {"x: A, B, C"},
+       "m = gt(x, value = 1)\na = any(m, axis = -1)\nb = all(m, axis = 1, keepdims = true)\nc = any(m)\nd = "
+       "all(m, "
+       "axes = [0, 2])",
+       "A = 3, B = 4, C = 5",
+       {"a", "b", "c", "d"}},
       {"angles", {"x: M, N", "z: N"}, "y = atan2(x, z)", "M = 5, N = 33"},
       {"expm1", {"x: M, N"}, "y = expm1(x)", "M = 5, N = 33"},
       {"quantise_rows",

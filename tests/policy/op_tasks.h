@@ -59,6 +59,12 @@ inline std::vector<TaskSpec> op_tasks() {
        "times = \"k\")"},
       {"repeated_product", plain("a", "[\"m\", 20]") + plain("b", "[20, \"n\"]"),
        "h = matmul(a, b)\nt = repeat_interleave(h, axis = 0, times = 2)\ny = relu(t)"},
+      {"rows_in_range",
+       plain("x") + plain("s", "[\"m\", \"n\"]", ", dtype = \"bool\", gen = { kind = \"zeros_ones\" }"),
+       "a = lt(x, value = 2.5)\ninside = all(a, axis = 1)\nsome = any(s, axis = 0)\nnone = any(s)\n"
+       "kept = any(s, axis = 1, keepdims = true)\nz = neg(x)\ny = where(kept, x, z)",
+       "inside some none y"},
+      {"log_add", plain("x") + plain("b", "[\"n\"]"), "h = logaddexp(x, b)\ny = logaddexp(h, x)"},
       {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
   };
   std::vector<TaskSpec> tasks;

@@ -12,6 +12,8 @@ struct Entry {
 };
 
 constexpr std::array kEmitters = {
+    Entry{"all", emit_reduction},
+    Entry{"any", emit_reduction},
     Entry{"argmax", emit_arg_extremum},
     Entry{"argmin", emit_arg_extremum},
     Entry{"argsort", emit_argsort},

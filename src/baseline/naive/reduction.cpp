@@ -23,6 +23,8 @@ constexpr std::array kFormulas = {
     Formula{"norm", "0", "$acc += $x * $x;", "lathe::sqrt($acc)", true},
     Formula{"reduce_max", "$lowest", "$acc = $x > $acc || $x != $x ? $x : $acc;", "$acc"},
     Formula{"reduce_min", "$highest", "$acc = $x < $acc || $x != $x ? $x : $acc;", "$acc"},
+    Formula{"any", "0", "$acc |= $x != 0;", "$acc"},
+    Formula{"all", "1", "$acc &= $x != 0;", "$acc"},
 };
 
 const Formula& formula_of(const Site& site) {

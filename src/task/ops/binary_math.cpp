@@ -3,6 +3,7 @@
 
 #include "task/ops/support/binary.h"
 #include "task/ops/support/jumps.h"
+#include "task/ops/support/textbook.h"
 
 namespace lathe::ops {
 namespace {
@@ -191,6 +192,27 @@ struct Atan2 : BinaryDefaults {
   }
 };
 
+/// The logarithm of exp(a) + exp(b), from the larger one on, so that neither overflows.
+struct LogAddExp : BinaryDefaults {
+  static constexpr std::string_view kName = "logaddexp";
+  static constexpr double kFlops = 5;
+  static constexpr bool kFloatOnly = true;
+  static double f(double a, double b) { return std::max(a, b) + tail(a, b); }
+  static double own(double a, double b, double y) {
+    const double apart = std::fabs(a - b), share = std::exp(-apart) / (1 + std::exp(-apart));
+    return std::fabs(y) + kTranscendental * tail(a, b) +
+           share * (kTranscendental + (1 + kScaledArgument) * apart);
+  }
+  static double propagated(double, double, double ea, double eb, double) { return std::max(ea, eb); }
+  static double textbook(double a, double b) { return std::log(textbook_exp(a) + textbook_exp(b)); }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::max(" + a + ", " + b + ") + lathe::log1p(lathe::exp(-lathe::abs(" + a + " - " + b + ")))";
+  }
+
+ private:
+  static double tail(double a, double b) { return std::log1p(std::exp(-std::fabs(a - b))); }
+};
+
 template <class... Formulas>
 void add_binary(OpList& list) {
   (list.push_back(std::make_unique<BinaryOp<Formulas>>()), ...);
@@ -199,7 +221,7 @@ void add_binary(OpList& list) {
 }  // namespace
 
 void add_binary_math(OpList& list) {
-  add_binary<Add, Sub, Mul, Div, Max, Min, Prelu, Pow, Fmod, Remainder, Atan2>(list);
+  add_binary<Add, Sub, Mul, Div, Max, Min, Prelu, Pow, Fmod, Remainder, Atan2, LogAddExp>(list);
 }
 
 }  // namespace lathe::ops

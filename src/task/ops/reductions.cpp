@@ -82,6 +82,20 @@ Bounded logsumexp(const ReduceRow& row, const Attrs&, const Numerics& numerics) 
   return {total.top + std::log(total.sum), logsumexp_error(total, numerics)};
 }
 
+/// Whether an element holds, or all do. Open ones, on whose jumps' both sides values are right,
+/// leave the result open unless another settles it.
+template <bool kAny>
+Bounded connected(const ReduceRow& row, const Attrs&, const Numerics&) {
+  Bounded result{kAny ? 0.0 : 1.0, 0};
+  for (std::size_t i = 0; i < row.x.size(); ++i) {
+    const bool settles = (row.x[i] != 0) == kAny;
+    if (settles && row.error_at(i) == 0) return {kAny ? 1.0 : 0.0, 0};
+    if (settles) result.value = kAny ? 1 : 0;
+    if (row.error_at(i) > 0) result.error = 1;
+  }
+  return result;
+}
+
 }  // namespace
 
 void add_reductions(OpList& list) {
@@ -97,6 +111,8 @@ void add_reductions(OpList& list) {
       {"l1_norm", 2, l1_norm},
       {"norm", 2, norm, true},
       {"logsumexp", 3, logsumexp, true},
+      {"any", 1, connected<true>, false, {}, true},
+      {"all", 1, connected<false>, false, {}, true},
   };
   for (const Reduction& row : rows) list.push_back(std::make_unique<ReduceOp>(row));
 }

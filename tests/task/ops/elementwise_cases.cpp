@@ -234,6 +234,9 @@ std::vector<OpCase> elementwise_cases() {
   cases.push_back(binary("fmod", any, positive, [](auto a, auto b) { return a - std::trunc(a / b) * b; }));
   cases.push_back(
       binary("remainder", any, Draw{-4, -0.1}, [](auto a, auto b) { return a - std::floor(a / b) * b; }));
+  cases.push_back(binary("logaddexp", any, any, [](auto a, auto b) {
+    return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+  }));
   cases.push_back(binary("atan2", any, any, [](auto a, auto b) {
     using T = decltype(a);
     const T acute = std::atan(a / b);

@@ -166,5 +166,22 @@ TEST(TellingInputs, AreTiesThresholdsAndTheirNeighbours) {
   EXPECT_TRUE(telling_inputs(*find_op("relu"), {}, 0, DType::kF32).empty());
 }
 
+TEST(Jumps, AnOpenElementLeavesAMaskOpenUnlessAnotherSettlesIt) {
+  OpCase row;
+  row.in = {{3}};
+  row.draws = {Draw{.binary = true}};
+  const auto reduced = [&](const char* op, std::vector<double> held, std::vector<double> open) {
+    row.op = op;
+    const Value out = evaluate(row, {{{3}, std::move(held), std::move(open)}}, Numerics{.unit_roundoff = 0});
+    return std::pair(out.data[0], out.error_at(0));
+  };
+  EXPECT_EQ(reduced("any", {0, 1, 1}, {0, 1, 0}), std::pair(1.0, 0.0));
+  EXPECT_EQ(reduced("any", {0, 1, 0}, {0, 1, 0}), std::pair(1.0, 1.0));
+  EXPECT_EQ(reduced("any", {0, 0, 0}, {0, 0, 1}), std::pair(0.0, 1.0));
+  EXPECT_EQ(reduced("all", {0, 1, 1}, {0, 1, 0}), std::pair(0.0, 0.0));
+  EXPECT_EQ(reduced("all", {1, 1, 1}, {0, 1, 0}), std::pair(1.0, 1.0));
+  EXPECT_EQ(reduced("all", {1, 0, 1}, {0, 1, 0}), std::pair(0.0, 1.0));
+}
+
 }  // namespace
 }  // namespace lathe

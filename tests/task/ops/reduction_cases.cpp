@@ -28,6 +28,25 @@ OpCase middle_axis(std::string op, Attrs attrs, Draw draw, F f) {
   return result;
 }
 
+/// Reduces axis 1 of masks [3, 4, 2] by `f(elements that hold, elements)`.
+template <class F>
+OpCase masks(std::string op, Attrs attrs, F f) {
+  attrs.set("axis", std::int64_t{1});
+  OpCase result = make_case(std::move(op), {{3, 4, 2}}, std::move(attrs), [f](const auto& in, Summer&) {
+    auto out = in[0].data;
+    out.clear();
+    for (int i = 0; i < 3; ++i)
+      for (int k = 0; k < 2; ++k) {
+        int held = 0;
+        for (int j = 0; j < 4; ++j) held += in[0].at(i, j, k) != 0;
+        out.push_back(f(held, 4));
+      }
+    return out;
+  });
+  result.draws = {Draw{.binary = true}};
+  return result;
+}
+
 template <class Row>
 auto variance(const Row& row, Summer& summer) {
   using T = typename Row::value_type;
@@ -77,6 +96,8 @@ std::vector<OpCase> reduction_cases() {
                                            typename std::decay_t<decltype(row)>::value_type(1),
                                            std::multiplies<>());
                   }),
+      masks("any", {}, [](int held, int) { return held > 0; }),
+      masks("all", attrs({{"keepdims", true}}), [](int held, int all) { return held == all; }),
       middle_axis("reduce_max", {}, any,
                   [](const auto& row, Summer&) { return *std::ranges::max_element(row); }),
       middle_axis("reduce_min", {}, any,

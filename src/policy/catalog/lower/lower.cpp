@@ -21,7 +21,8 @@ bool is_supported(DType dtype, bool computed) {
 /// Kernels hold every value as fp32: bytes are exact in it, wider integers are not, and what moves
 /// or reduces whole rows takes fp32 from memory.
 Status check_operands(const Graph& graph, const NodeDecl& node) {
-  const bool elementwise = node.op->op_class() == OpClass::kElementwise;
+  const bool of_masks = node.op_name == "any" || node.op_name == "all";  // reads them one by one, too
+  const bool elementwise = node.op->op_class() == OpClass::kElementwise || of_masks;
   const auto refuse = [&](DType dtype) {
     return Error{ErrorCode::kUnavailable,
                  "the catalogue's " + node.op_name + " does not take " + std::string(info(dtype).name)};

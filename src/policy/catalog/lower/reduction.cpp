@@ -80,7 +80,10 @@ bool lower_reduction(Lowering& to) {
     }
     return true;
   }
-  if (op == "mean") {
+  if (op == "any" || op == "all") {
+    const std::string how = op == "any" ? "max" : "min";
+    to.apply("{0}", {to.reduce(how, to.apply("{0}", {x}), axes(), keep)}, true);
+  } else if (op == "mean") {
     const std::vector<int> over = axes();
     to.apply("{0} * " + reciprocal_count(to, x, over), {to.reduce("sum", x, over, keep)}, true);
   } else if (op == "var" || op == "std") {

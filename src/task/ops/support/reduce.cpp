@@ -45,6 +45,11 @@ std::vector<std::size_t> offsets_along(const Shape& shape, const std::vector<boo
   return offsets;
 }
 
+Status check_mask(const InferContext& context) {
+  if (context.in[0].dtype == DType::kBool) return Ok{};
+  return invalid("needs a mask, got " + describe(context.in[0]), "compare it: ne(x, value = 0)");
+}
+
 }  // namespace
 
 ReduceOp::ReduceOp(const Reduction& reduction)
@@ -52,7 +57,9 @@ ReduceOp::ReduceOp(const Reduction& reduction)
       reduction_(reduction) {}
 
 Result<SymbolicType> ReduceOp::infer(const InferContext& context) const {
-  LATHE_CHECK_OK(reduction_.float_only ? check_float(context) : check_numeric(context));
+  LATHE_CHECK_OK(reduction_.of_masks     ? check_mask(context)
+                 : reduction_.float_only ? check_float(context)
+                                         : check_numeric(context));
   const SymbolicType& x = context.in[0];
   LATHE_TRY(const std::vector<bool> reduced, reduced_axes(context.attrs, x.shape.size()));
   const bool keep = context.attrs.flag("keepdims", false);
@@ -99,6 +106,10 @@ void ReduceOp::reduce_rows(const OpSite& site, const Value& x, const Numerics& n
     for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = x.err[outer[row] + inner[i]];
     store(row, {values, errors});
   }
+}
+
+std::int64_t ReduceOp::needs(const OpSite& site, const Demand& demand) const {
+  return reduction_.of_masks ? 0 : NamedOp::needs(site, demand);
 }
 
 double ReduceOp::flops(const OpSite& site) const {

@@ -31,6 +31,7 @@ struct Reduction {
   Bounded (*reduce)(const ReduceRow& row, const Attrs& attrs, const Numerics& numerics);
   bool float_only = false;
   std::vector<AttrRule> attr_rules = {};  ///< besides axis, axes and keepdims
+  bool of_masks = false;                  ///< an element may settle its row's result
 };
 
 class ReduceOp final : public NamedOp {
@@ -40,6 +41,7 @@ class ReduceOp final : public NamedOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
                 Value& out) const override;
   double flops(const OpSite& site) const override;
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override;
   /// "skipped_tail": the last eighth of each row is not read.
   std::vector<OpMutant> mutants() const override;
 
