@@ -12,6 +12,12 @@ struct Entry {
 };
 
 constexpr std::array kEmitters = {
+    Entry{"adaptive_avg_pool1d", emit_adaptive_pool},
+    Entry{"adaptive_avg_pool2d", emit_adaptive_pool},
+    Entry{"adaptive_avg_pool3d", emit_adaptive_pool},
+    Entry{"adaptive_max_pool1d", emit_adaptive_pool},
+    Entry{"adaptive_max_pool2d", emit_adaptive_pool},
+    Entry{"adaptive_max_pool3d", emit_adaptive_pool},
     Entry{"all", emit_reduction},
     Entry{"any", emit_reduction},
     Entry{"argmax", emit_arg_extremum},
@@ -75,6 +81,12 @@ constexpr std::array kEmitters = {
     Entry{"transpose", emit_transpose},
     Entry{"tril", emit_triangle},
     Entry{"triu", emit_triangle},
+    Entry{"upsample_bilinear2d", emit_upsample_linear},
+    Entry{"upsample_linear1d", emit_upsample_linear},
+    Entry{"upsample_nearest1d", emit_upsample_nearest},
+    Entry{"upsample_nearest2d", emit_upsample_nearest},
+    Entry{"upsample_nearest3d", emit_upsample_nearest},
+    Entry{"upsample_trilinear3d", emit_upsample_linear},
     Entry{"var", emit_variance},
 };
 

@@ -54,4 +54,8 @@ LoopNest emit_conv(const Site& site);
 LoopNest emit_conv_transpose(const Site& site);
 LoopNest emit_pool(const Site& site);
 
+LoopNest emit_adaptive_pool(const Site& site);
+LoopNest emit_upsample_nearest(const Site& site);
+LoopNest emit_upsample_linear(const Site& site);
+
 }  // namespace lathe::naive

@@ -13,6 +13,7 @@ namespace lathe::ops {
 using OpList = std::vector<std::unique_ptr<const Op>>;
 
 void add_activations(OpList& list);
+void add_adaptive_pool(OpList& list);
 void add_argmax(OpList& list);
 void add_attention(OpList& list);
 void add_batch_norm(OpList& list);
@@ -49,6 +50,7 @@ void add_sort(OpList& list);
 void add_steps(OpList& list);
 void add_take_along(OpList& list);
 void add_unary_math(OpList& list);
+void add_upsample(OpList& list);
 void add_where(OpList& list);
 
 struct OpTraits {

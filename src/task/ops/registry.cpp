@@ -11,6 +11,7 @@ const ops::OpList& registry() {
   static const ops::OpList list = [] {
     ops::OpList ops;
     ops::add_activations(ops);
+    ops::add_adaptive_pool(ops);
     ops::add_argmax(ops);
     ops::add_attention(ops);
     ops::add_batch_norm(ops);
@@ -47,6 +48,7 @@ const ops::OpList& registry() {
     ops::add_steps(ops);
     ops::add_take_along(ops);
     ops::add_unary_math(ops);
+    ops::add_upsample(ops);
     ops::add_where(ops);
     std::ranges::sort(ops, {}, [](const auto& op) { return op->name(); });
     return ops;

@@ -40,6 +40,17 @@ std::string inferred(std::string_view op, const Attrs& given,
   return text;
 }
 
+TEST(ShapeRules, SizesMayBeExpressions) {
+  const auto sized = [](std::vector<std::string> size) { return attrs({{"size", std::move(size)}}); };
+  EXPECT_EQ(inferred("upsample_bilinear2d", sized({"2 * M", "N / 2"}), {{"1", "3", "M", "N"}}),
+            "1, 3, 2 * M, N / 2");
+  EXPECT_EQ(inferred("adaptive_avg_pool3d", attrs({{"size", 2}}), {{"1", "3", "M", "N", "N"}}),
+            "1, 3, 2, 2, 2");
+  EXPECT_THAT(inferred("upsample_nearest2d", sized({"M", "N", "N"}), {{"1", "3", "M", "N"}}),
+              HasSubstr("has 3 extents"));
+  EXPECT_THAT(inferred("adaptive_max_pool1d", sized({"M"}), {{"3", "M"}}), HasSubstr("rank 3"));
+}
+
 TEST(ShapeRules, StaySymbolic) {
   EXPECT_EQ(inferred("add", {}, {{"M", "1"}, {"N"}}), "M, N");
   EXPECT_EQ(inferred("matmul", {}, {{"M", "N"}, {"N", "64"}}), "M, 64");

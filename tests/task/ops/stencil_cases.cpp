@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -229,6 +230,129 @@ OpCase pool_square(std::string op) {
   return result;
 }
 
+/// x [2, 3, ...] as planes of three axes, and the extents of the result.
+struct Planes {
+  std::int64_t in[3] = {1, 1, 1};
+  std::int64_t out[3] = {1, 1, 1};
+
+  Planes(const Shape& x, const std::vector<std::int64_t>& size) {
+    std::copy(x.begin() + 2, x.end(), in + 5 - x.size());
+    std::copy(size.begin(), size.end(), out + 3 - size.size());
+  }
+  /// Calls visit(offset of x's plane, position along each axis) for each element of the result.
+  template <class Visit>
+  void visit(Visit visit_position) const {
+    for (std::int64_t plane = 0; plane < 6; ++plane)
+      for (std::int64_t a = 0; a < out[0]; ++a)
+        for (std::int64_t b = 0; b < out[1]; ++b)
+          for (std::int64_t c = 0; c < out[2]; ++c)
+            visit_position(plane * in[0] * in[1] * in[2], std::array<std::int64_t, 3>{a, b, c});
+  }
+  std::int64_t at(std::int64_t a, std::int64_t b, std::int64_t c) const {
+    return (a * in[1] + b) * in[2] + c;
+  }
+};
+
+OpCase adaptive(std::string op, const Shape& x, const std::vector<std::int64_t>& size) {
+  const bool largest = op.find("max") != std::string::npos;
+  const Planes planes(x, size);
+  return make_case(std::move(op), {x}, attrs({{"size", size}}), [=](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    out.clear();
+    planes.visit([&](std::int64_t first, const std::array<std::int64_t, 3>& position) {
+      std::int64_t begin[3], end[3];
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        const double step = static_cast<double>(planes.in[axis]) / static_cast<double>(planes.out[axis]);
+        begin[axis] = std::lround(std::floor(static_cast<double>(position[axis]) * step + 1e-9));
+        end[axis] = std::lround(std::ceil(static_cast<double>(position[axis] + 1) * step - 1e-9));
+      }
+      auto window = out;
+      window.clear();
+      for (std::int64_t a = begin[0]; a < end[0]; ++a)
+        for (std::int64_t b = begin[1]; b < end[1]; ++b)
+          for (std::int64_t c = begin[2]; c < end[2]; ++c)
+            window.push_back(in[0][first + planes.at(a, b, c)]);
+      using T = typename decltype(out)::value_type;
+      out.push_back(largest ? *std::ranges::max_element(window)
+                            : summer.sum(window) / static_cast<T>(window.size()));
+    });
+    return out;
+  });
+}
+
+OpCase nearest(std::string op, const Shape& x, const std::vector<std::int64_t>& size) {
+  const Planes planes(x, size);
+  return make_case(std::move(op), {x}, attrs({{"size", size}}), [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    out.clear();
+    planes.visit([&](std::int64_t first, const std::array<std::int64_t, 3>& position) {
+      std::int64_t from[3];
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        from[axis] = 0;
+        while ((from[axis] + 1) * planes.out[axis] <= position[axis] * planes.in[axis]) ++from[axis];
+      }
+      out.push_back(in[0][first + planes.at(from[0], from[1], from[2])]);
+    });
+    return out;
+  });
+}
+
+/// As frameworks do: a scale, a place and its weights in the arithmetic of the values.
+OpCase linear_between(std::string op, const Shape& x, const std::vector<std::int64_t>& size, bool corners) {
+  const Planes planes(x, size);
+  const Attrs given = corners ? attrs({{"size", size}, {"align_corners", true}}) : attrs({{"size", size}});
+  return make_case(std::move(op), {x}, given, [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    using T = typename decltype(out)::value_type;
+    out.clear();
+    planes.visit([&](std::int64_t first, const std::array<std::int64_t, 3>& position) {
+      std::int64_t low[3], high[3];
+      T weight[3];
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        const T from = static_cast<T>(planes.in[axis]), to = static_cast<T>(planes.out[axis]);
+        const T i = static_cast<T>(position[axis]);
+        const T place = corners ? (to > 1 ? i * ((from - 1) / (to - 1)) : T(0))
+                                : std::max(T(0), (i + T(0.5)) * (from / to) - T(0.5));
+        low[axis] = std::min(static_cast<std::int64_t>(place), planes.in[axis] - 1);
+        high[axis] = std::min(low[axis] + 1, planes.in[axis] - 1);
+        weight[axis] = place - static_cast<T>(low[axis]);
+      }
+      const auto along = [&](std::int64_t a, std::int64_t b) {
+        const T below = in[0][first + planes.at(a, b, low[2])],
+                above = in[0][first + planes.at(a, b, high[2])];
+        return below + weight[2] * (above - below);
+      };
+      const auto across = [&](std::int64_t a) {
+        return (1 - weight[1]) * along(a, low[1]) + weight[1] * along(a, high[1]);
+      };
+      out.push_back((1 - weight[0]) * across(low[0]) + weight[0] * across(high[0]));
+    });
+    return out;
+  });
+}
+
+void add_resampling(std::vector<OpCase>& cases) {
+  for (const char* kind : {"avg", "max"}) {
+    const auto name = [&](const char* axes) { return "adaptive_" + std::string(kind) + "_pool" + axes; };
+    cases.push_back(adaptive(name("1d"), {2, 3, 17}, {5}));
+    cases.push_back(adaptive(name("1d"), {2, 3, 5}, {7}));
+    cases.push_back(adaptive(name("2d"), {2, 3, 7, 9}, {3, 9}));
+    cases.push_back(adaptive(name("2d"), {2, 3, 6, 8}, {1, 4}));
+    cases.push_back(adaptive(name("3d"), {2, 3, 4, 5, 7}, {2, 3, 4}));
+  }
+  cases.push_back(nearest("upsample_nearest1d", {2, 3, 5}, {13}));
+  cases.push_back(nearest("upsample_nearest2d", {2, 3, 4, 5}, {8, 15}));
+  cases.push_back(nearest("upsample_nearest2d", {2, 3, 7, 5}, {3, 5}));
+  cases.push_back(nearest("upsample_nearest3d", {2, 3, 2, 3, 4}, {3, 4, 5}));
+  for (const bool corners : {false, true}) {
+    cases.push_back(linear_between("upsample_linear1d", {2, 3, 7}, {19}, corners));
+    cases.push_back(linear_between("upsample_linear1d", {2, 3, 11}, {4}, corners));
+    cases.push_back(linear_between("upsample_bilinear2d", {2, 3, 4, 5}, {8, 15}, corners));
+    cases.push_back(linear_between("upsample_bilinear2d", {2, 3, 1, 5}, {3, 4}, corners));
+    cases.push_back(linear_between("upsample_trilinear3d", {2, 3, 2, 3, 4}, {3, 5, 7}, corners));
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> stencil_cases() {
@@ -239,7 +363,7 @@ std::vector<OpCase> stencil_cases() {
   uncounted_rounded_up.set("ceil_mode", true);
   Attrs dilated = pool_attrs(1);
   dilated.set("dilation", 3);
-  return {
+  std::vector<OpCase> cases = {
       conv2d({}, {2, 3, 6, 7}, {4, 3, 3, 2}, 4, 6),
       conv2d({.stride = 2, .padding = 1}, {1, 2, 7, 8}, {3, 2, 3, 3}, 4, 4),
       conv2d({.padding = 2, .dilation = 2, .groups = 2}, {2, 4, 6, 6}, {6, 2, 3, 3}, 6, 6),
@@ -263,6 +387,8 @@ std::vector<OpCase> stencil_cases() {
       pool_square("max_pool2d"),
       pool_square("avg_pool2d"),
   };
+  add_resampling(cases);
+  return cases;
 }
 
 }  // namespace lathe

@@ -13,6 +13,7 @@ class Lowering {
   const Attrs& attrs() const { return node_.attrs; }
   const std::vector<Expr>& shape(const std::string& value) const { return graph_.type_of(value).shape; }
   const TaskSpec& task() const { return *graph_.task; }
+  const Graph& graph() const { return graph_; }
   int rank(const std::string& value) const { return static_cast<int>(shape(value).size()); }
   int axis(std::string_view name, int fallback) const;  ///< attribute as an axis of the first input, >= 0
 

@@ -90,7 +90,18 @@ void lower_volume_pool(Lowering& to, const Window& window, const std::string& ho
   to.view(pooled, y, true);
 }
 
-bool lower_pool(Lowering& to, int axes, bool largest) {
+void lower_window(Lowering& to, const Window& window, int axes, const std::string& how) {
+  const NodeDecl& node = to.node();
+  if (axes == 3) return lower_volume_pool(to, window, how);
+  Primitive pool{.kind = Kind::kPool, .out = {}, .in = {}, .type = plane_type(node, axes)};
+  pool.how = how;
+  pool.window = window;
+  pool.in = {as_plane(to, node.in[0], axes)};
+  const std::string y = to.add(pool, axes == 2);
+  if (axes == 1) to.view(y, node.type.shape, true);
+}
+
+void lower_pool(Lowering& to, int axes, bool largest) {
   const NodeDecl& node = to.node();
   const std::vector<std::int64_t> kernel = node.attrs.integers("kernel", {1});
   Window window;
@@ -100,14 +111,65 @@ bool lower_pool(Lowering& to, int axes, bool largest) {
   window.dilation = per_axis(to, "dilation", axes, {1}, 1);
   window.count_padding = node.attrs.flag("count_padding", true);
   window.rounded_up = node.attrs.flag("ceil_mode", false);
-  const std::string how = largest ? "max" : "mean";
-  if (axes == 3) return lower_volume_pool(to, window, how), true;
-  Primitive pool{.kind = Kind::kPool, .out = {}, .in = {}, .type = plane_type(node, axes)};
-  pool.how = how;
-  pool.window = window;
-  pool.in = {as_plane(to, node.in[0], axes)};
-  const std::string y = to.add(pool, axes == 2);
-  if (axes == 1) to.view(y, node.type.shape, true);
+  lower_window(to, window, axes, largest ? "max" : "mean");
+}
+
+/// The number by which one extent is the other's multiple at every shape, as far as their texts
+/// tell; 0 if they do not.
+std::int64_t multiple(const Lowering& to, const Expr& larger, const Expr& smaller) {
+  const std::int64_t of = headline(to.graph(), smaller), times = headline(to.graph(), larger) / of;
+  if (times < 1 || times * of != headline(to.graph(), larger)) return 0;
+  if (larger.is_constant() && smaller.is_constant()) return times;
+  const Expr factor = Expr::constant(times);
+  for (const Expr& same : {smaller, factor * smaller, smaller * factor})
+    if (equal(larger, same) && (times == 1 || !equal(same, smaller))) return times;
+  return 0;
+}
+
+/// Windows of one size are a pool's; those of whole axes a reduction's.
+bool lower_adaptive_pool(Lowering& to, int axes, bool largest) {
+  const NodeDecl& node = to.node();
+  const std::vector<Expr>& x = to.shape(node.in[0]);
+  const std::vector<Expr>& y = node.type.shape;
+  std::vector<int> planes;
+  Window window;
+  bool whole = true, even = true;
+  for (int i = 0; i < axes; ++i) {
+    const auto axis = static_cast<std::size_t>(i) + 2;
+    if (!equal(x[axis], y[axis])) planes.push_back(i + 2);
+    whole = whole && (is_one(y[axis]) || equal(x[axis], y[axis]));
+    const std::int64_t each = multiple(to, x[axis], y[axis]);
+    even = even && each > 0;
+    window.kernel[static_cast<std::size_t>(3 - axes + i)] =
+        window.stride[static_cast<std::size_t>(3 - axes + i)] = std::max<std::int64_t>(1, each);
+  }
+  if (whole && largest) return to.reduce("max", node.in[0], planes, true, true), true;
+  if (whole) {
+    std::vector<Expr> counted;
+    for (const int axis : planes) counted.push_back(x[static_cast<std::size_t>(axis)]);
+    const std::string sum = to.reduce("sum", node.in[0], planes, true);
+    return to.apply("{0} * " + Lowering::reciprocal_count(counted), {sum}, true), true;
+  }
+  if (!even) return false;
+  lower_window(to, window, axes, largest ? "max" : "mean");
+  return true;
+}
+
+/// Whole multiples repeat each element.
+bool lower_nearest(Lowering& to) {
+  const NodeDecl& node = to.node();
+  const std::vector<Expr> x = to.shape(node.in[0]);
+  std::vector<Expr> lone(x.begin(), x.begin() + 2), repeated = lone;
+  for (std::size_t axis = 2; axis < x.size(); ++axis) {
+    const std::int64_t times = multiple(to, node.type.shape[axis], x[axis]);
+    if (times == 0) return false;
+    lone.push_back(x[axis]);
+    repeated.push_back(x[axis]);
+    if (times == 1) continue;
+    lone.push_back(Expr::constant(1));
+    repeated.push_back(Expr::constant(times));
+  }
+  to.view(to.spread(to.view(node.in[0], lone), repeated), node.type.shape, true);
   return true;
 }
 
@@ -120,7 +182,10 @@ bool lower_stencil(Lowering& to) {
     if (op == "conv" + suffix) return lower_convolution(to, axes, false);
     if (op == "conv_transpose" + suffix) return lower_convolution(to, axes, true);
     if (op == "max_pool" + suffix || op == "avg_pool" + suffix)
-      return lower_pool(to, axes, op.starts_with("max"));
+      return lower_pool(to, axes, op.starts_with("max")), true;
+    if (op == "adaptive_avg_pool" + suffix || op == "adaptive_max_pool" + suffix)
+      return lower_adaptive_pool(to, axes, op.starts_with("adaptive_max"));
+    if (op == "upsample_nearest" + suffix) return lower_nearest(to);
   }
   return false;
 }
