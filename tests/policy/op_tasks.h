@@ -84,6 +84,17 @@ inline std::vector<TaskSpec> op_tasks() {
        "y = upsample_bilinear2d(x, size = [\"2 * m\", \"n + 5\"])"},
       {"trilinear", plain("x", "[1, 2, \"k\", \"m\", \"n\"]"),
        "y = upsample_trilinear3d(x, size = [4, \"m + 2\", \"2 * n\"], align_corners = true)"},
+      {"counts", plain("x") + plain("z", "[\"m\", \"n\"]", ", gen = { kind = \"positive\" }"),
+       "y = poisson_nll_loss(x, z)"},
+      {"soft_margins", plain("x") + plain("z"), "y = soft_margin_loss(x, z)"},
+      {"likelihood",
+       plain("x") + plain("i", "[\"m\"]", ", role = \"index\", gen = { kind = \"index\", limit = \"n\" }"),
+       "p = log_softmax(x)\ny = nll_loss(p, i)"},
+      {"triplets", plain("a") + plain("p") + plain("b"), "y = triplet_margin_loss(a, p, b, margin = 0.5)"},
+      {"cosines", plain("x") + plain("z"),
+       "a = cosine_similarity(x, z)\nb = cosine_similarity(x, z, axis = 0, keepdims = true)", "a b"},
+      {"cosine_loss", plain("x") + plain("z"),
+       "a = cosine_similarity(x, z)\nb = scale(a, by = -1)\nc = add_scalar(b, by = 1)\ny = mean(c)"},
       {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
   };
   std::vector<TaskSpec> tasks;

@@ -15,6 +15,7 @@ LoopNest emit_reduction(const Site& site);
 LoopNest emit_logsumexp(const Site& site);
 LoopNest emit_variance(const Site& site);
 LoopNest emit_arg_extremum(const Site& site);
+LoopNest emit_cosine_similarity(const Site& site);
 
 LoopNest emit_softmax(const Site& site);
 LoopNest emit_log_softmax(const Site& site);
@@ -47,6 +48,8 @@ LoopNest emit_bincount(const Site& site);
 
 LoopNest emit_loss(const Site& site);
 LoopNest emit_cross_entropy(const Site& site);
+LoopNest emit_nll_loss(const Site& site);
+LoopNest emit_triplet_margin(const Site& site);
 
 LoopNest emit_attention(const Site& site);
 

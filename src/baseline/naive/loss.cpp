@@ -27,6 +27,10 @@ constexpr std::array kTerms = {
     Term{"hinge_loss", "sum += lathe::max(0.0f, 1.0f - v0 * v1);\n"},
     Term{"bce_with_logits",
          "sum += lathe::max(v0, 0.0f) - v0 * v1 + lathe::log1p(lathe::exp(-lathe::abs(v0)));\n"},
+    Term{"poisson_nll_loss", "sum += lathe::exp(v0) - v0 * v1;\n"},
+    Term{"soft_margin_loss",
+         "const $type v2 = v0 * v1;\n"
+         "sum += lathe::max(-v2, 0.0f) + lathe::log1p(lathe::exp(-lathe::abs(v2)));\n"},
     Term{"kl_div", "sum += v1 > 0 ? v1 * (lathe::log(v1) - v0) : 0;\n"},
 };
 
@@ -48,6 +52,57 @@ LoopNest emit_loss(const Site& site) {
   return {Expr::constant(1), expand("$type sum = 0;\n", {}, fields) +
                                  sum_loop(site, "i", count, expand(body, {}, fields)) +
                                  expand("$out = sum / $divisor;\n", {}, fields)};
+}
+
+LoopNest emit_nll_loss(const Site& site) {
+  const std::string wanted = site.in[0].at("i * " + site.in[0].extent(1) + " + " + site.in[1].at("i"));
+  return {Expr::constant(1), expand("$type sum = 0;\n", {{"type", site.out.compute_type()}}) +
+                                 sum_loop(site, "i", site.in[0].shape[0], "sum -= " + wanted + ";\n") +
+                                 site.out.at("0") + " = sum / " + site.in[0].extent(0) + ";\n"};
+}
+
+LoopNest emit_triplet_margin(const Site& site) {
+  const Operand& a = site.in[0];
+  const auto add_square = [&](const Operand& other) {
+    return sum_loop(
+        site, "i", a.shape[1],
+        expand("const $type v = $a - $b + $eps;\nsum += v * v;\n",
+               {{"type", site.out.compute_type()},
+                {"a", "static_cast<" + site.out.compute_type() + ">(" + a.at("base + i") + ")"},
+                {"b", "static_cast<" + site.out.compute_type() + ">(" + other.at("base + i") + ")"},
+                {"eps", literal(site.attrs.real("eps", 1e-6))}}));
+  };
+  const bool in_parts = needs_parts(site, a.shape[0]);
+  return {Expr::constant(1),
+          expand(R"(
+$type mean = 0, part = 0;
+for (int64_t row = 0; row < $rows; ++row) {
+  const int64_t base = row * $width;
+  $type sum = 0;
+  {
+    $near
+  }
+  const $type apart = lathe::sqrt(sum);
+  sum = 0;
+  {
+    $far
+  }
+  const $type loss = apart - lathe::sqrt(sum) + $margin;
+  part += loss > 0 ? loss : 0;
+  $end_part
+}
+$out = (mean + part) / $rows;
+)",
+                 {{"type", site.out.compute_type()},
+                  {"rows", a.extent(0)},
+                  {"width", a.extent(1)},
+                  {"near", add_square(site.in[1])},
+                  {"far", add_square(site.in[2])},
+                  {"margin", literal(site.attrs.real("margin", 1))},
+                  {"end_part", in_parts ? expand("if (row % $terms == $terms - 1) mean += part, part = 0;\n",
+                                                 {{"terms", std::to_string(kSerialTerms)}})
+                                        : ""},
+                  {"out", site.out.at("0")}})};
 }
 
 LoopNest emit_cross_entropy(const Site& site) {

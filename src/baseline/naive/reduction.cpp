@@ -225,6 +225,43 @@ $out = $value;
                               {}, fields)};
 }
 
+LoopNest emit_cosine_similarity(const Site& site) {
+  const std::size_t axis = site.axis("axis", -1, site.in[0].rank());
+  const Lines lines = lines_along(site.in[0], axis, axis);
+  const std::string type = site.out.compute_type();
+  const auto product = [&](std::size_t a, std::size_t b) {
+    const auto value = [&](std::size_t input) {
+      return "static_cast<" + type + ">(" + site.in[input].at(lines.at("i")) + ")";
+    };
+    return sum_loop(site, "i", lines.length, "sum += " + value(a) + " * " + value(b) + ";\n");
+  };
+  return {lines.count, expand(R"(
+$begin
+$type sum = 0;
+{
+  $first
+}
+const $type first = lathe::max(lathe::sqrt(sum), $eps);
+sum = 0;
+{
+  $second
+}
+const $type second = lathe::max(lathe::sqrt(sum), $eps);
+sum = 0;
+{
+  $both
+}
+$out = sum / (first * second);
+)",
+                              {{"begin", lines.begin},
+                               {"type", type},
+                               {"first", product(0, 0)},
+                               {"second", product(1, 1)},
+                               {"both", product(0, 1)},
+                               {"eps", literal(site.attrs.real("eps", 1e-8))},
+                               {"out", site.out.at("item")}})};
+}
+
 LoopNest emit_arg_extremum(const Site& site) {
   const std::size_t axis = site.axis("axis", -1, site.in[0].rank());
   const Lines lines = lines_along(site.in[0], axis, axis);

@@ -1,4 +1,5 @@
 #include "task/ops/factories.h"
+#include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
 
@@ -96,8 +97,63 @@ class CrossEntropy final : public NamedOp {
   }
 };
 
+/// The mean over rows of -log_p[target]: log-probabilities [N, C], target [N] of integers in [0,
+/// C).
+class NegativeLogLikelihood final : public NamedOp {
+ public:
+  NegativeLogLikelihood() : NamedOp({"nll_loss", OpClass::kLoss, 2, 2}) {}
+
+  Result<SymbolicType> infer(const InferContext& context) const override {
+    const SymbolicType& x = context.in[0];
+    if (!info(x.dtype).is_float) return invalid("needs floating-point log-probabilities, got " + describe(x));
+    LATHE_CHECK_OK(check_index(context, 1));
+    LATHE_CHECK_OK(check_rank(context, 0, 2));
+    LATHE_CHECK_OK(check_shape(context, 1, {x.shape[0]}, "a class for each row of input 1"));
+    return SymbolicType{x.dtype, {}};
+  }
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    average(site, in, numerics, 0, out);
+  }
+
+  double flops(const OpSite& site) const override { return static_cast<double>(site.in[0][0]); }
+
+  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
+    if (any_constant(demand) || demand.wanted < 1) return 0;
+    return demand.input == 1 && site.in[0][1] < 2 ? 0 : site.in[0][0];
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    return {{"next_class", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               if (site.in[0][1] > 1) average(site, in, Numerics{.unit_roundoff = 0}, 1, out);
+             }}};
+  }
+
+ private:
+  static void average(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                      std::size_t shift, Value& out) {
+    prepare(site.out, needs_error(in.first(1), numerics), out);
+    const auto classes = static_cast<std::size_t>(site.in[0][1]);
+    double total = 0;
+    SumBound bound;
+    for (std::size_t row = 0; row < in[1]->data.size(); ++row) {
+      const double wanted = std::clamp(in[1]->data[row], 0.0, static_cast<double>(classes - 1));
+      const std::size_t at = row * classes + (static_cast<std::size_t>(wanted) + shift) % classes;
+      total -= in[0]->data[at];
+      bound.add(in[0]->data[at], in[0]->error_at(at));
+    }
+    const auto rows = static_cast<double>(in[1]->data.size());
+    out.data[0] = total / rows;
+    if (!out.err.empty()) out.err[0] = bound.total(numerics) / rows + 2 * rounding(numerics, out.data[0]);
+  }
+};
+
 }  // namespace
 
-void add_cross_entropy(OpList& list) { list.push_back(std::make_unique<CrossEntropy>()); }
+void add_cross_entropy(OpList& list) {
+  list.push_back(std::make_unique<CrossEntropy>());
+  list.push_back(std::make_unique<NegativeLogLikelihood>());
+}
 
 }  // namespace lathe::ops

@@ -67,6 +67,25 @@ Loss::Term logistic(const Pair& p, double) {
   return {value, slope * p.ea + std::fabs(p.a) * p.eb, own};
 }
 
+/// exp(a) - a b for logarithms a of rates and counts b.
+Loss::Term poisson(const Pair& p, double) {
+  const double rate = std::exp(p.a), product = p.a * p.b;
+  const double carried =
+      rate * std::expm1(p.ea) + std::fabs(p.b) * p.ea + std::fabs(p.a) * p.eb + p.ea * p.eb;
+  const double own = rate * (kTranscendental + kScaledArgument * std::fabs(p.a)) + std::fabs(product) +
+                     std::fabs(rate - product);
+  return {rate - product, carried, own};
+}
+
+/// log(1 + exp(-a b)) for targets b of -1 and 1, as max(-a b, 0) + log(1 + exp(-|a b|)).
+Loss::Term soft_margin(const Pair& p, double) {
+  const double product = p.a * p.b, e = std::exp(-std::fabs(product)), tail = std::log1p(e);
+  const double value = std::max(-product, 0.0) + tail, slope = product < 0 ? 1 / (1 + e) : e / (1 + e);
+  const double carried = std::fabs(p.a) * p.eb + std::fabs(p.b) * p.ea + p.ea * p.eb;
+  const double own = slope * (2 + kScaledArgument) * std::fabs(product) + 2 * kTranscendental * tail + value;
+  return {value, carried, own};
+}
+
 /// b (log b - a): input 1 holds log-probabilities, input 2 probabilities; 0 where b is.
 Loss::Term divergence(const Pair& p, double) {
   if (p.b <= 0) return {0, p.eb, 0};
@@ -144,6 +163,8 @@ void add_losses(OpList& list) {
   list.push_back(std::make_unique<MeanLoss>(Loss{"smooth_l1_loss", 5, smooth_l1, "beta"}));
   list.push_back(std::make_unique<MeanLoss>(Loss{"hinge_loss", 4, hinge}));
   list.push_back(std::make_unique<MeanLoss>(Loss{"bce_with_logits", 7, logistic}));
+  list.push_back(std::make_unique<MeanLoss>(Loss{"poisson_nll_loss", 3, poisson}));
+  list.push_back(std::make_unique<MeanLoss>(Loss{"soft_margin_loss", 4, soft_margin}));
   list.push_back(std::make_unique<MeanLoss>(Loss{"kl_div", 4, divergence, {}, true}));
 }
 

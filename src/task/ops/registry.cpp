@@ -23,6 +23,7 @@ const ops::OpList& registry() {
     ops::add_constants(ops);
     ops::add_conv(ops);
     ops::add_conv_transpose(ops);
+    ops::add_cosine_similarity(ops);
     ops::add_cross_entropy(ops);
     ops::add_diag(ops);
     ops::add_gather(ops);
@@ -47,6 +48,7 @@ const ops::OpList& registry() {
     ops::add_sort(ops);
     ops::add_steps(ops);
     ops::add_take_along(ops);
+    ops::add_triplet_margin(ops);
     ops::add_unary_math(ops);
     ops::add_upsample(ops);
     ops::add_where(ops);

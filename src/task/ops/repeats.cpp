@@ -4,13 +4,16 @@
 namespace lathe::ops {
 namespace {
 
-std::size_t axis_of(const OpSite& site) { return wrap_axis(site.attrs.integer("axis", -1), site.out.size()); }
+std::size_t repeated_axis(const OpSite& site) {
+  return wrap_axis(site.attrs.integer("axis", -1), site.out.size());
+}
 
 /// The element of each line of the result is that of x at `source(i)`.
 template <class Source>
 void copy_lines(const OpSite& site, std::span<const Value* const> in, Source source, Value& out) {
   prepare_move(site, in, out);
-  const Lines from = lines_along(site.in[0], axis_of(site)), to = lines_along(site.out, axis_of(site));
+  const Lines from = lines_along(site.in[0], repeated_axis(site)),
+              to = lines_along(site.out, repeated_axis(site));
   for (std::size_t line = 0; line < to.count; ++line)
     for (std::size_t i = 0; i < to.length; ++i) {
       const std::size_t at = to.start(line) + i * to.stride;
@@ -44,14 +47,16 @@ class Roll final : public MoveOp {
 
   std::vector<OpMutant> mutants() const override {
     return {{"other_way", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               const std::int64_t shift = site.attrs.integer("shift", 0), extent = site.out[axis_of(site)];
+               const std::int64_t shift = site.attrs.integer("shift", 0),
+                                  extent = site.out[repeated_axis(site)];
                if (shift % extent * 2 % extent != 0) roll(site, in, -shift, out);
              }}};
   }
 
  private:
   static void roll(const OpSite& site, std::span<const Value* const> in, std::int64_t shift, Value& out) {
-    const std::int64_t extent = site.out[axis_of(site)], back = extent - (shift % extent + extent) % extent;
+    const std::int64_t extent = site.out[repeated_axis(site)],
+                       back = extent - (shift % extent + extent) % extent;
     copy_lines(
         site, in,
         [&](std::size_t i) {
@@ -98,15 +103,15 @@ class Repeat final : public MoveOp {
   std::vector<OpMutant> mutants() const override {
     return {{each_ ? "tiled" : "interleaved",
              [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               const std::int64_t extent = site.in[0][axis_of(site)];
-               if (extent > 1 && site.out[axis_of(site)] > extent) repeat(site, in, !each_, out);
+               const std::int64_t extent = site.in[0][repeated_axis(site)];
+               if (extent > 1 && site.out[repeated_axis(site)] > extent) repeat(site, in, !each_, out);
              }}};
   }
 
  private:
   static void repeat(const OpSite& site, std::span<const Value* const> in, bool each, Value& out) {
-    const auto extent = static_cast<std::size_t>(site.in[0][axis_of(site)]);
-    const std::size_t times = static_cast<std::size_t>(site.out[axis_of(site)]) / extent;
+    const auto extent = static_cast<std::size_t>(site.in[0][repeated_axis(site)]);
+    const std::size_t times = static_cast<std::size_t>(site.out[repeated_axis(site)]) / extent;
     copy_lines(
         site, in, [&](std::size_t i) { return each ? i / times : i % extent; }, out);
   }

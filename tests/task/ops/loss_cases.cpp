@@ -43,6 +43,44 @@ OpCase cross_entropy(double smoothing) {
   return result;
 }
 
+OpCase nll_loss() {
+  OpCase result = make_case("nll_loss", {{8, 11}, {8}}, {}, [](const auto& in, Summer& summer) {
+    auto losses = in[0].data;
+    losses.clear();
+    for (std::int64_t row = 0; row < 8; ++row)
+      losses.push_back(-in[0].at(row, static_cast<std::int64_t>(in[1][row])));
+    losses.assign(1, summer.sum(losses) / 8);
+    return losses;
+  });
+  result.draws = {Draw{-3, -0.1}, Draw{.index_limit = 11}};
+  return result;
+}
+
+OpCase triplet_margin(double margin) {
+  OpCase result =
+      make_case("triplet_margin_loss", {{6, 9}, {6, 9}, {6, 9}}, attrs({{"margin", margin}, {"eps", 1e-3}}),
+                [margin](const auto& in, Summer& summer) {
+                  auto losses = in[0].data;
+                  using T = typename decltype(losses)::value_type;
+                  losses.clear();
+                  const auto distance = [&](std::int64_t row, std::size_t other) {
+                    auto squares = in[0].data;
+                    squares.clear();
+                    for (std::int64_t i = 0; i < 9; ++i) {
+                      const T d = in[0].at(row, i) - in[other].at(row, i) + T(1e-3);
+                      squares.push_back(d * d);
+                    }
+                    return std::sqrt(summer.sum(squares));
+                  };
+                  for (std::int64_t row = 0; row < 6; ++row)
+                    losses.push_back(std::max(T(0), distance(row, 1) - distance(row, 2) + T(margin)));
+                  losses.assign(1, summer.sum(losses) / 6);
+                  return losses;
+                });
+  result.draws = {Draw{-3, 3}};
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> loss_cases() {
@@ -71,6 +109,13 @@ std::vector<OpCase> loss_cases() {
                 return -b * std::log(p) - (1 - b) * std::log(1 - p);
               }),
       mean_of("kl_div", {}, any, probability, 6, [](auto a, auto b) { return b * (std::log(b) - a); }),
+      mean_of("poisson_nll_loss", {}, any, Draw{0, 6}, 54,
+              [](auto a, auto b) { return std::exp(a) - a * b; }),
+      mean_of("soft_margin_loss", {}, any, any, 54,
+              [](auto a, auto b) { return std::log1p(std::exp(-a * b)); }),
+      nll_loss(),
+      triplet_margin(20),
+      triplet_margin(0.5),
       cross_entropy(0),
       cross_entropy(0.2),
   };

@@ -80,6 +80,32 @@ auto logsumexp(const Row& row, Summer& summer) {
   return top + std::log(summer.sum(terms));
 }
 
+/// Along axis 1 of [3, 40, 2], or along the last of [5, 17].
+OpCase cosine_similarity(bool middle) {
+  const Shape shape = middle ? Shape{3, 40, 2} : Shape{5, 17};
+  const Attrs given = middle ? attrs({{"axis", 1}, {"keepdims", true}}) : Attrs{};
+  OpCase result = make_case("cosine_similarity", {shape, shape}, given, [=](const auto& in, Summer& summer) {
+    auto out = in[0].data;
+    out.clear();
+    const std::int64_t inner = middle ? 2 : 1, length = shape[1];
+    for (std::int64_t line = 0; line < shape[0] * inner; ++line) {
+      const auto sum_of = [&](std::size_t a, std::size_t b) {
+        auto products = in[0].data;
+        products.clear();
+        for (std::int64_t i = 0; i < length; ++i) {
+          const std::int64_t at = (line / inner * length + i) * inner + line % inner;
+          products.push_back(in[a][at] * in[b][at]);
+        }
+        return summer.sum(products);
+      };
+      out.push_back(sum_of(0, 1) / std::sqrt(sum_of(0, 0)) / std::sqrt(sum_of(1, 1)));
+    }
+    return out;
+  });
+  result.draws = {Draw{0.1, 4}};
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> reduction_cases() {
@@ -96,6 +122,8 @@ std::vector<OpCase> reduction_cases() {
                                            typename std::decay_t<decltype(row)>::value_type(1),
                                            std::multiplies<>());
                   }),
+      cosine_similarity(true),
+      cosine_similarity(false),
       masks("any", {}, [](int held, int) { return held > 0; }),
       masks("all", attrs({{"keepdims", true}}), [](int held, int all) { return held == all; }),
       middle_axis("reduce_max", {}, any,

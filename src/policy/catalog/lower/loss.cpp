@@ -28,6 +28,9 @@ std::string term_of(const NodeDecl& node) {
   if (op == "hinge_loss") return "lathe::max(1.0f - {0} * {1}, 0.0f)";
   if (op == "bce_with_logits")
     return "lathe::max({0}, 0.0f) - {0} * {1} + lathe::log1p(lathe::exp(-lathe::abs({0})))";
+  if (op == "poisson_nll_loss") return "lathe::exp({0}) - {0} * {1}";
+  if (op == "soft_margin_loss")
+    return "lathe::max(-({0} * {1}), 0.0f) + lathe::log1p(lathe::exp(-lathe::abs({0} * {1})))";
   if (op == "kl_div")
     return "lathe::select(lathe::gt({1}, 0.0f), {1} * (lathe::log(lathe::max({1}, 1e-45f)) - {0}), 0.0f * "
            "{1})";
@@ -62,11 +65,41 @@ void lower_cross_entropy(Lowering& to) {
   to.apply("{0} * " + Lowering::reciprocal_count({&shape[0], 1}), {sum}, true);
 }
 
+void lower_nll_loss(Lowering& to) {
+  const std::vector<Expr>& x = to.shape(to.node().in[0]);
+  const std::vector<Expr> column = {x[0], Expr::constant(1)};
+  const std::string picked = to.add({.kind = Kind::kMove,
+                                     .out = {},
+                                     .in = {to.node().in[0], to.view(to.node().in[1], column)},
+                                     .type = {DType::kF32, column},
+                                     .how = "take_along",
+                                     .axes = {1}});
+  to.apply("{0} * -" + Lowering::reciprocal_count(std::span(x).first(1)),
+           {to.reduce("sum", picked, {0, 1}, false)}, true);
+}
+
+void lower_triplet_margin(Lowering& to) {
+  const std::vector<std::string>& in = to.node().in;
+  const std::string eps = float_text(to.attrs().real("eps", 1e-6)),
+                    margin = float_text(to.attrs().real("margin", 1));
+  const auto squares = [&](const std::string& other) {
+    const std::string apart = to.apply("{0} - {1} + " + eps, {in[0], other});
+    return to.reduce("sum", to.apply("{0} * {0}", {apart}), {1}, true);
+  };
+  const std::string near = squares(in[1]), far = squares(in[2]);
+  const std::string row =
+      to.apply("lathe::max(lathe::sqrt({0}) - lathe::sqrt({1}) + " + margin + ", 0.0f)", {near, far});
+  to.apply("{0} * " + Lowering::reciprocal_count(std::span(to.shape(in[0])).first(1)),
+           {to.reduce("sum", row, {0, 1}, false)}, true);
+}
+
 }  // namespace
 
 bool lower_loss(Lowering& to) {
   const NodeDecl& node = to.node();
   if (node.op_name == "cross_entropy") return lower_cross_entropy(to), true;
+  if (node.op_name == "nll_loss") return lower_nll_loss(to), true;
+  if (node.op_name == "triplet_margin_loss") return lower_triplet_margin(to), true;
   const std::string term = term_of(node);
   if (term.empty()) return false;
   const std::vector<Expr>& shape = to.shape(node.in[0]);

@@ -53,6 +53,18 @@ void lower_logsumexp(Lowering& to, const std::vector<int>& axes, bool keep) {
   if (!keep) to.view(result, to.node().type.shape, true);
 }
 
+void lower_cosine_similarity(Lowering& to, bool keep) {
+  const std::string &a = to.node().in[0], &b = to.node().in[1];
+  const std::vector<int> axis = {to.axis("axis", -1)};
+  const auto sum = [&](const std::string& x, const std::string& y) {
+    return to.reduce("sum", to.apply("{0} * {1}", {x, y}), axis, keep);
+  };
+  const std::string products = sum(a, b), first = sum(a, a), second = sum(b, b);
+  const std::string eps = float_text(to.attrs().real("eps", 1e-8));
+  to.apply("{0} / (lathe::max(lathe::sqrt({1}), " + eps + ") * lathe::max(lathe::sqrt({2}), " + eps + "))",
+           {products, first, second}, true);
+}
+
 }  // namespace
 
 bool lower_reduction(Lowering& to) {
@@ -90,6 +102,8 @@ bool lower_reduction(Lowering& to) {
     lower_variance(to, axes(), keep, op == "std");
   } else if (op == "logsumexp") {
     lower_logsumexp(to, axes(), keep);
+  } else if (op == "cosine_similarity") {
+    lower_cosine_similarity(to, keep);
   } else if (op == "norm") {
     const std::string squares = to.apply("{0} * {0}", {x});
     to.apply("lathe::sqrt({0})", {to.reduce("sum", squares, axes(), keep)}, true);
