@@ -42,6 +42,16 @@ Status check_domain(const TaskSpec& spec, const Dims& dims) {
   return Ok{};
 }
 
+/// Of fewer places than elements, some would occur twice.
+Status check_places(const TensorDecl& tensor, const Shape& shape, const Dims& dims) {
+  if (tensor.generator.order != Order::kDistinct) return Ok{};
+  LATHE_TRY(const std::int64_t limit, tensor.generator.index_limit->evaluate(dims));
+  if (element_count(shape) <= limit) return Ok{};
+  return invalid(
+      fmt::format("'{}' has {} distinct indices below {}", tensor.name, element_count(shape), limit),
+      "say in 'where' that there are no more elements than the limit", tensor.where);
+}
+
 double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
@@ -126,6 +136,7 @@ Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims) {
   BoundTask task{.spec = &spec, .dims = dims};
   for (const TensorDecl& tensor : spec.tensors) {
     LATHE_TRY(task.shapes[tensor.name], bind_shape(tensor.shape, dims, tensor.name, tensor.where));
+    LATHE_CHECK_OK(check_places(tensor, task.shapes[tensor.name], dims));
   }
   for (const NodeDecl& node : spec.nodes) {
     LATHE_TRY(task.shapes[node.out], bind_shape(node.type.shape, dims, node.out, node.where));

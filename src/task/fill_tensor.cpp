@@ -503,6 +503,66 @@ void fill_indices(const Request& request, HostTensor& out) {
   });
 }
 
+Rng generator_of(const Request& request) {
+  Seed seed;
+  for (std::size_t k = 0; k < seed.bytes.size(); ++k)
+    seed.bytes[k] = static_cast<std::uint8_t>(request.random.bits(k));
+  return Rng(seed);
+}
+
+void write_all(const Request& request, const std::vector<std::int64_t>& values, HostTensor& out) {
+  write_elements(request, out, [&](std::size_t i) { return static_cast<double>(values[i]); });
+}
+
+/// Some of the places in any order; all from a drawn one on, the last ones from the end, or those
+/// of both ends in turn.
+void fill_distinct(const Request& request, HostTensor& out) {
+  const std::int64_t limit = request.index_limit, count = element_count(request.shape);
+  Rng rng = generator_of(request);
+  std::vector<std::int64_t> values(static_cast<std::size_t>(limit));
+  std::iota(values.begin(), values.end(), 0);
+  const auto first = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(limit)));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t& value = values[static_cast<std::size_t>(i)];
+    switch (request.distribution) {
+      case Distribution::kIntegers:
+        value = (first + i) % limit;
+        break;
+      case Distribution::kOffset:
+        value = limit - 1 - i;
+        break;
+      case Distribution::kLarge:
+        value = i % 2 == 0 ? i / 2 : limit - 1 - i / 2;
+        break;
+      default:
+        std::swap(value, values[static_cast<std::size_t>(rng.between(i, limit - 1))]);
+    }
+  }
+  write_all(request, values, out);
+}
+
+/// Segments of drawn lengths, some of them empty; all of one length, one that has nearly
+/// everything, or one, the last or any, that has all.
+void fill_offsets(const Request& request, HostTensor& out) {
+  const std::int64_t limit = request.index_limit, segments = element_count(request.shape) - 1;
+  Rng rng = generator_of(request);
+  std::vector<std::int64_t> values(static_cast<std::size_t>(segments) + 1, 0);
+  const std::int64_t fullest = segments < 1 ? 0 : rng.between(1, segments);
+  for (std::int64_t i = 1; i < segments; ++i) {
+    std::int64_t& value = values[static_cast<std::size_t>(i)];
+    const bool elsewhere = rng.chance(1.0 / 64);
+    value = rng.between(0, limit);
+    if (request.distribution == Distribution::kIntegers) value = limit * i / segments;
+    if (request.distribution == Distribution::kOffset) value = 0;
+    if (request.distribution == Distribution::kLarge ||
+        (request.distribution == Distribution::kHeavyTail && !elsewhere))
+      value = i < fullest ? 0 : limit;
+  }
+  if (segments > 0) values.back() = limit;
+  std::ranges::sort(values);
+  write_all(request, values, out);
+}
+
 /// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values
 /// differs.
 void fill_mask(const Request& request, HostTensor& out) {
@@ -577,6 +637,8 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
     return write_elements(request, out, [&](std::size_t) { return *decl.value; });
   }
   const std::string& kind = decl.generator.kind;
+  if (decl.generator.order == Order::kDistinct) return fill_distinct(request, out);
+  if (decl.generator.order == Order::kOffsets) return fill_offsets(request, out);
   if (kind == "index") return fill_indices(request, out);
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);

@@ -51,6 +51,13 @@ struct ValueRange {
   double high = 0;
 };
 
+/// What is known of an index tensor's values beside their limit.
+enum class Order {
+  kAny,
+  kDistinct,  ///< none occurs twice
+  kOffsets,   ///< they rise from 0 to the limit, which bounds the last of neighbouring segments
+};
+
 /// The arithmetic that a kernel may use, from which error bounds follow.
 struct Numerics {
   double unit_roundoff = 0x1p-24;  ///< of the accumulator and of intermediate values
@@ -93,6 +100,12 @@ class Op {
   virtual std::optional<ValueRange> takes(std::size_t input, DType dtype) const {
     (void)input, (void)dtype;
     return std::nullopt;
+  }
+
+  /// What an index tensor of the task must be declared to be, as this operand.
+  virtual Order order_of(std::size_t input) const {
+    (void)input;
+    return Order::kAny;
   }
 
   /// Computes the fp64 result and its first-order error bound: the propagated bounds of the inputs

@@ -19,12 +19,6 @@ using Values = std::map<std::string, Value>;
 /// Up to here a double, and so the reference, holds every integer.
 constexpr double kExactIntegers = 0x1p53;
 
-/// Whole numbers are computed exactly: they have the errors of their inputs alone.
-Numerics numerics_of(const NodeDecl& node, Numerics numerics) {
-  if (!info(node.type.dtype).is_float) numerics.unit_roundoff = 0;
-  return numerics;
-}
-
 /// A kernel may store an intermediate value in its own dtype, if that is narrower than the
 /// arithmetic. Below the normal numbers a format's steps are as wide as beside the smallest.
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
@@ -174,6 +168,11 @@ Numerics numerics_for(const TaskSpec& spec, Numerics numerics) {
   const DTypeInfo& widest = info(narrow ? DType::kF32 : DType::kF64);
   if (!narrow) numerics.unit_roundoff = std::min(numerics.unit_roundoff, widest.unit_roundoff);
   numerics.underflow = widest.smallest_normal * (spec.denormals ? 2 * widest.unit_roundoff : 1);
+  return numerics;
+}
+
+Numerics numerics_of(const NodeDecl& node, Numerics numerics) {
+  if (!info(node.type.dtype).is_float) numerics.unit_roundoff = 0;
   return numerics;
 }
 

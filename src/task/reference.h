@@ -118,6 +118,9 @@ class Reference {
 /// fp64 must be computed in fp64.
 Numerics numerics_for(const TaskSpec& spec, Numerics numerics = {});
 
+/// The same of one node: whole numbers are computed exactly, with the errors of their inputs alone.
+Numerics numerics_of(const NodeDecl& node, Numerics numerics);
+
 /// Makes the reference that the task declares; `products`, if given, must outlive it. Errors: a
 /// native source that does not compile.
 Result<std::unique_ptr<Reference>> make_reference(const TaskSpec& spec, ProductEngine* products = nullptr);

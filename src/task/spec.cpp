@@ -90,7 +90,7 @@ Status read_generator(const TomlTable& tensor, const TaskSpec& spec, TensorDecl&
                    tensor.where(*written));
   }
   const TomlTable gen = tensor.inner(*written);
-  LATHE_CHECK_OK(gen.allow_only({"kind", "mean", "scale", "low", "high", "limit"}, "gen"));
+  LATHE_CHECK_OK(gen.allow_only({"kind", "mean", "scale", "low", "high", "limit", "order"}, "gen"));
   Generator& out = decl.generator;
   LATHE_TRY(out.kind,
             gen.choice("kind", {"normal", "uniform", "positive", "index", "one_hot", "zeros_ones"}));
@@ -105,12 +105,17 @@ Status read_generator(const TomlTable& tensor, const TaskSpec& spec, TensorDecl&
       (out.bounded && !(out.low < out.high))) {
     return invalid("impossible generator", "scale > 0 and low < high", gen.where());
   }
-  if ((out.kind == "index") != is_index || gen.has("limit") != is_index) {
+  if ((out.kind == "index") != is_index || gen.has("limit") != is_index || (gen.has("order") && !is_index)) {
     return invalid("role \"index\", gen.kind \"index\" and gen.limit go together", {}, gen.where());
   }
   if (is_index) {
     LATHE_TRY(out.index_limit, gen.expr(*gen.get("limit")));
     LATHE_CHECK_OK(check_symbols(*out.index_limit, spec, gen.where("limit")));
+    LATHE_TRY(const std::string order, gen.choice("order", {"any", "distinct", "offsets"}));
+    if (order != "any") out.order = order == "distinct" ? Order::kDistinct : Order::kOffsets;
+    if (out.order == Order::kOffsets && decl.shape.size() != 1)
+      return invalid("offsets are a vector", "one for each segment, and the end of the last",
+                     gen.where("order"));
   }
   return Ok{};
 }

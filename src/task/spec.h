@@ -21,6 +21,7 @@ struct Generator {
   double low = 0;
   double high = 0;
   std::optional<Expr> index_limit;  ///< for kind "index": values are in [0, limit)
+  Order order = Order::kAny;        ///< for kind "index"
 };
 
 struct TensorDecl {

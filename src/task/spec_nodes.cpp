@@ -175,6 +175,24 @@ bool keeps_to(const TensorDecl& tensor, const ValueRange& range) {
   return gen.bounded && has(gen.low) && has(gen.high);
 }
 
+/// Of indices that the graph computes, only their author knows.
+Status check_order(const RawNode& raw, const NodeDecl& node, const TaskSpec& spec) {
+  for (std::size_t i = 0; i < node.in.size(); ++i) {
+    const TensorDecl* tensor = spec.find_tensor(node.in[i]);
+    const Order order = node.op->order_of(i);
+    if (tensor == nullptr || order == Order::kAny || tensor->generator.order == order) continue;
+    const std::string_view name = order == Order::kDistinct ? "distinct" : "offsets";
+    return invalid(
+        fmt::format("{} takes {} as input {}", node.op_name,
+                    order == Order::kDistinct ? "indices of which none occurs twice" : "offsets", i + 1),
+        fmt::format("declare '{}' with role = \"index\" and gen = {{ kind = \"index\", limit = ..., order = "
+                    "\"{}\" }}",
+                    tensor->name, name),
+        raw.in[i].where);
+  }
+  return Ok{};
+}
+
 /// Of values that the graph computes, only their author knows.
 Status check_values(const RawNode& raw, const NodeDecl& node, const TaskSpec& spec) {
   for (std::size_t i = 0; i < node.in.size(); ++i) {
@@ -216,6 +234,7 @@ Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const s
   }
   node.type = *type;
   LATHE_CHECK_OK(check_values(raw, node, spec));
+  LATHE_CHECK_OK(check_order(raw, node, spec));
   if (const TensorDecl* tensor = spec.find_tensor(raw.out)) {
     if (tensor->dtype != type->dtype || !std::ranges::equal(tensor->shape, type->shape, same)) {
       return invalid(fmt::format("'{}' is written with another shape or dtype than it is declared", raw.out),

@@ -95,6 +95,32 @@ inline std::vector<TaskSpec> op_tasks() {
        "a = cosine_similarity(x, z)\nb = cosine_similarity(x, z, axis = 0, keepdims = true)", "a b"},
       {"cosine_loss", plain("x") + plain("z"),
        "a = cosine_similarity(x, z)\nb = scale(a, by = -1)\nc = add_scalar(b, by = 1)\ny = mean(c)"},
+      {"scattered",
+       plain("x", "[\"m + 5\", \"n\"]") + plain("z") +
+           plain("i", "[\"m\"]",
+                 ", role = \"index\", gen = { kind = \"index\", limit = \"m + 5\", order = \"distinct\" }"),
+       "y = scatter(x, i, z)"},
+      {"scattered_columns",
+       plain("x", "[\"n\"]") + plain("z", "[\"n\"]") +
+           plain("i", "[\"n\"]",
+                 ", dtype = \"int64\", role = \"index\", gen = { kind = \"index\", limit = \"n\", order = "
+                 "\"distinct\" }"),
+       "h = exp(z)\ns = scatter(x, i, h)\ny = neg(s)"},
+      {"scattered_in_place",
+       "{ name = \"r\", role = \"inout\", shape = [\"n\", \"m\"] }, " + plain("z", "[1, \"m\"]") +
+           plain("i", "[1]",
+                 ", role = \"index\", gen = { kind = \"index\", limit = \"n\", order = \"distinct\" }"),
+       "h = relu(z)\nr = scatter(r, i, h)", "r"},
+      {"segments_of_a_vector",
+       plain("x", "[\"100 * n\"]") + plain("o", "[\"k + 1\"]",
+                                           ", dtype = \"int64\", role = \"index\", gen = { kind = \"index\", "
+                                           "limit = \"100 * n\", order = \"offsets\" }"),
+       "e = exp(x)\ns = segment_sum(e, o)\ny = log1p(s)"},
+      {"segments",
+       plain("x") +
+           plain("o", "[\"k + 1\"]",
+                 ", role = \"index\", gen = { kind = \"index\", limit = \"m\", order = \"offsets\" }"),
+       "y = segment_sum(x, o)"},
       {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
   };
   std::vector<TaskSpec> tasks;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/statistics.h"
 #include "tests/task/example_tasks.h"
@@ -202,6 +203,46 @@ shape = [{ n = 64 }]
   for (std::size_t i = 1; i < 64; ++i) EXPECT_EQ(rising[i], std::fmod(rising[i - 1] + 1, 64));
   const std::vector<double> crowded = indices(Distribution::kHeavyTail);
   EXPECT_GT(std::ranges::count(crowded, crowded[0]) + std::ranges::count(crowded, crowded[1]), 40);
+}
+
+TEST(GenerateInputs, DistinctIndicesAndOffsetsKeepTheirOrder) {
+  const auto spec = parse_task(R"(
+name = "ordered"
+dims = { n = [1, 4096], t = [1, 4096], s = [1, 512] }
+where = "n <= t"
+tensor = [
+  { name = "x", shape = ["t"] },
+  { name = "z", shape = ["n"] },
+  { name = "at", shape = ["n"], role = "index", gen = { kind = "index", limit = "t", order = "distinct" } },
+  { name = "o", shape = ["s + 1"], role = "index", gen = { kind = "index", limit = "t", order = "offsets" } },
+]
+graph = """
+y = scatter(x, at, z)
+w = segment_sum(y, o)
+"""
+shape = [{ n = 300, t = 1000, s = 50 }, { n = 300, t = 300, s = 1 }]
+)",
+                               "ordered.toml");
+  ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+  EXPECT_FALSE(lathe::bind(*spec, {{"n", 301}, {"t", 300}, {"s", 1}}).ok());
+  for (const NamedShape& shape : spec->shapes) {
+    const auto task = lathe::bind(*spec, shape.dims);
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    const double limit = static_cast<double>(shape.dims.at("t"));
+    std::set<std::vector<double>> drawn;
+    for (const Distribution distribution : all_distributions()) {
+      const auto inputs = generate_inputs(*task, distribution, Seed::from_number(2));
+      const std::vector<double> at = inputs[2].decode(), offsets = inputs[3].decode();
+      EXPECT_EQ(std::set<double>(at.begin(), at.end()).size(), at.size()) << name(distribution);
+      EXPECT_TRUE(std::ranges::all_of(at, [&](double x) { return x >= 0 && x < limit; }))
+          << name(distribution);
+      EXPECT_EQ(offsets.front(), 0) << name(distribution);
+      EXPECT_EQ(offsets.back(), limit) << name(distribution);
+      EXPECT_TRUE(std::ranges::is_sorted(offsets)) << name(distribution);
+      drawn.insert(at);
+    }
+    EXPECT_GE(drawn.size(), 8u) << "each distribution draws others";
+  }
 }
 
 TEST(GenerateInputs, PositiveOnesAreTinyInSomeRowsAndMasksSparse) {

@@ -133,6 +133,27 @@ TEST(ParseTask, TellsApartExtentsThatAreEqualOnlyByAccident) {
   EXPECT_TRUE(parse_task("fixed = true\n" + text, "t.toml").ok());
 }
 
+TEST(ParseTask, AnOpMayAskForAnOrderOfItsIndices) {
+  const auto error = [](const std::string& op, const std::string& gen, int count = 3) {
+    const auto task =
+        parse_task(fmt::format("name = \"ordered\"\ntensor = [{{ name = \"b\", shape = [4, 2] }}, {{ name = "
+                               "\"i\", shape = [{}], role "
+                               "= \"index\", gen = {{ kind = \"index\", limit = 4{} }} }}, {{ name = \"x\", "
+                               "shape = [{}, 2] }}]\n"
+                               "graph = \"\"\"\ns = {}\ny = {}\n\"\"\"\n",
+                               count, gen, count, op, op[0] == 's' && op[1] == 'c' ? "relu(s)" : "add(s, x)"),
+                   "ordered.toml");
+    return task.ok() ? std::string("none") : task.error().to_string();
+  };
+  EXPECT_EQ(error("scatter(b, i, x)", ", order = \"distinct\""), "none");
+  EXPECT_THAT(error("scatter(b, i, x)", ""), HasSubstr("of which none occurs twice as input 2"));
+  EXPECT_THAT(error("scatter(b, i, x)", ", order = \"offsets\""), HasSubstr("order = \"distinct\""));
+  EXPECT_THAT(error("scatter(b, i, x)", ", order = \"distinct\"", 5),
+              HasSubstr("5 distinct indices below 4"));
+  EXPECT_THAT(error("segment_sum(b, i)", ""), HasSubstr("takes offsets as input 2"));
+  EXPECT_THAT(error("scatter(b, i, x)", ", order = \"sorted\""), HasSubstr("sorted"));
+}
+
 TEST(ParseTask, AChainThatDoublesAnExtentAtEachStepIsRefused) {
   std::string text = "name = \"t\"\ndims = [\"M\"]\ngraph = \'\'\'\nv1 = concat(x, x)\n";
   for (int i = 1; i < 18; ++i) text += fmt::format("v{} = concat(v{}, v{})\n", i + 1, i, i);

@@ -43,6 +43,8 @@ LoopNest emit_take_along(const Site& site);
 LoopNest emit_tile(const Site& site);
 LoopNest emit_transpose(const Site& site);
 
+LoopNest emit_scatter(const Site& site);
+LoopNest emit_segment_sum(const Site& site);
 LoopNest emit_scatter_add(const Site& site);
 LoopNest emit_bincount(const Site& site);
 

@@ -24,6 +24,7 @@ constexpr std::array kPatterns = {
     Pattern{Kind::kPool, emit_pool, emit_pool},
     Pattern{Kind::kScan, emit_scan, emit_scan},
     Pattern{Kind::kPermute, emit_cpu_permute, emit_cuda_permute},
+    Pattern{Kind::kSegments, emit_segments, emit_segments},
     Pattern{Kind::kMove, emit_move, emit_move},
 };
 

@@ -64,7 +64,7 @@ Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sa
     for (const std::string& name : node.in) in.push_back(&values.at(name));
     const OpSite site = task.site(i);
     Value out;
-    node.op->evaluate(site, in, sample.numerics, out);
+    node.op->evaluate(site, in, numerics_of(node, sample.numerics), out);
     for (std::size_t k = 0; k < out.err.size(); ++k) {
       if (out.err[k] > kUnderflow) out.data[k] += (2 * rng.uniform() - 1) * out.err[k];
     }

@@ -44,6 +44,7 @@ void add_repeats(OpList& list);
 void add_rms_norm(OpList& list);
 void add_scalar_math(OpList& list);
 void add_scans(OpList& list);
+void add_scatter(OpList& list);
 void add_scatter_add(OpList& list);
 void add_slicing(OpList& list);
 void add_softmax(OpList& list);

@@ -42,6 +42,7 @@ const ops::OpList& registry() {
     ops::add_rms_norm(ops);
     ops::add_scalar_math(ops);
     ops::add_scans(ops);
+    ops::add_scatter(ops);
     ops::add_scatter_add(ops);
     ops::add_slicing(ops);
     ops::add_softmax(ops);

@@ -162,6 +162,31 @@ TEST(RoundedRun, FailsABoundThatIsTooTight) {
   EXPECT_FALSE(judge(sample->expected[0], values->at("y").data).pass);
 }
 
+TEST(RoundedRun, RoundsNoWholeNumbers) {
+  const TaskSpec spec = task_of(R"toml(
+name = "lengths"
+dims = { rows = [1, 4096], segments = [1, 256], width = [1, 128], table = [1, 1024] }
+tensor = [
+  { name = "t", shape = ["table", "width"] },
+  { name = "i", shape = ["rows"], role = "index", gen = { kind = "index", limit = "table" } },
+  { name = "o", shape = ["segments + 1"], role = "index", gen = { kind = "index", limit = "rows", order = "offsets" } },
+]
+graph = """
+x = embedding(t, i)
+s = segment_sum(x, o)
+ends = slice(o, start = 1)
+begins = slice(o, stop = "segments")
+n = sub(ends, begins)
+m = cast(n, dtype = "fp32")
+c = clamp(m, low = 1)
+d = reshape(c, shape = ["segments", 1])
+y = div(s, d)
+"""
+shape = [{ rows = 4096, segments = 64, width = 128, table = 1024 }]
+)toml");
+  EXPECT_THAT(fatal_checks(lint_of(spec)), IsEmpty());
+}
+
 TEST(Lint, RefusesOutputsThatAreNotNumbers) {
   const LintReport report = lint_of(task_of(square_task("l = log(x)\ny = add(l, b)")));
   EXPECT_THAT(fatal_checks(report), Contains("finite_output"));

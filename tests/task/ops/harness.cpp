@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lathe {
 
 Attrs attrs(std::vector<AttrPair> pairs) {
@@ -64,6 +66,16 @@ std::vector<Value> draw_inputs(const OpCase& op_case, Rng& rng) {
             rng.between(static_cast<std::int64_t>(draw.low), static_cast<std::int64_t>(draw.high)));
       if (draw.binary) number = rng.chance(0.5) ? 1 : 0;
       value.data.push_back(static_cast<double>(static_cast<float>(number)));
+    }
+    if (draw.order == Order::kDistinct) {
+      std::vector<double> places(static_cast<std::size_t>(draw.index_limit));
+      std::iota(places.begin(), places.end(), 0);
+      rng.shuffle(places);
+      std::copy_n(places.begin(), value.data.size(), value.data.begin());
+    } else if (draw.order == Order::kOffsets) {
+      value.data.front() = 0;
+      value.data.back() = static_cast<double>(draw.index_limit - 1);
+      std::ranges::sort(value.data);
     }
     inputs.push_back(std::move(value));
   }

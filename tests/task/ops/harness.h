@@ -50,6 +50,7 @@ struct Draw {
   double low = -2;
   double high = 2;
   std::int64_t index_limit = 0;
+  Order order = Order::kAny;  ///< of indices
   bool binary = false;
   std::optional<DType> whole = {};  ///< whole numbers of the dtype in [low, high]
 };

@@ -55,6 +55,43 @@ OpCase scatter_add(Shape base, Shape index, Shape x) {
   return result;
 }
 
+OpCase scatter(Shape base, std::int64_t items) {
+  Shape x = base;
+  x[0] = items;
+  const std::int64_t limit = base[0], width = element_count(base) / limit;
+  OpCase result =
+      make_case("scatter", {std::move(base), {items}, std::move(x)}, {}, [=](const auto& in, Summer&) {
+        auto out = in[0].data;
+        for (std::int64_t i = 0; i < items * width; ++i)
+          out[static_cast<std::size_t>(static_cast<std::int64_t>(in[1][i / width]) * width + i % width)] =
+              in[2][i];
+        return out;
+      });
+  result.draws = {Draw{}, Draw{.index_limit = limit, .order = Order::kDistinct}, Draw{}};
+  return result;
+}
+
+OpCase segment_sum(Shape x, std::int64_t segments) {
+  const std::int64_t rows = x[0], width = element_count(x) / rows;
+  OpCase result =
+      make_case("segment_sum", {std::move(x), {segments + 1}}, {}, [=](const auto& in, Summer& summer) {
+        auto out = in[0].data;
+        out.clear();
+        for (std::int64_t i = 0; i < segments * width; ++i) {
+          auto terms = out;
+          terms.clear();
+          const auto offset = [&](std::int64_t at) { return static_cast<std::int64_t>(in[1][at]); };
+          for (std::int64_t row = 0; row < rows; ++row)
+            if (row >= offset(i / width) && row < offset(i / width + 1))
+              terms.push_back(in[0][row * width + i % width]);
+          out.push_back(summer.sum(terms));
+        }
+        return out;
+      });
+  result.draws = {Draw{0.1, 2}, Draw{.index_limit = rows + 1, .order = Order::kOffsets}};
+  return result;
+}
+
 OpCase bincount(Shape index, int bins) {
   OpCase result =
       make_case("bincount", {std::move(index)}, attrs({{"bins", bins}}), [bins](const auto& in, Summer&) {
@@ -134,6 +171,11 @@ std::vector<OpCase> move_cases() {
       scatter_add({3, 2, 4}, {4, 5}, {4, 5, 2, 4}),
       scatter_add({4}, {200}, {200}),
       bincount({40}, 7),
+      scatter({7, 3}, 4),
+      scatter({5, 2, 3}, 5),
+      scatter({9}, 1),
+      segment_sum({23, 4}, 5),
+      segment_sum({60}, 3),
       bincount({4, 6}, 30),
       copy("roll", {3, 5}, attrs({{"shift", 2}}), 15,
            [](std::int64_t i) { return i / 5 * 5 + (i % 5 + 3) % 5; }),

@@ -15,6 +15,9 @@ Status emit_scan(const Site& site, Program& program);
 /// Copies: concat, slice, pad, flip, gather.
 Status emit_move(const Site& site, Program& program);
 
+/// Rows that go where an index says, and sums of neighbouring rows between offsets.
+Status emit_segments(const Site& site, Program& program);
+
 /// Transpositions and other permutations of axes, through registers.
 Status emit_cpu_permute(const Site& site, Program& program);
 /// Packed, register-tiled matrix products with an elementwise epilogue.

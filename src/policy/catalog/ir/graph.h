@@ -22,6 +22,7 @@ enum class Kind {
   kPool,      ///< sliding "max" or "mean" over the last two axes
   kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]
   kPermute,   ///< output axis i is input axis axes[i]
+  kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], "sum" between offsets in[1]
   kMove,      ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
               ///< "take_along" by each line's own in[1]
 };

@@ -116,6 +116,15 @@ bool lower_move(Lowering& to) {
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
   if (op == "tile" || op == "repeat_interleave") return lower_repeat(to, op != "tile");
+  if (op == "scatter" || op == "segment_sum") {
+    to.add({.kind = Kind::kSegments,
+            .out = {},
+            .in = to.node().in,
+            .type = {},
+            .how = op == "scatter" ? op : "sum"},
+           true);
+    return true;
+  }
   if (op == "take_along") return lower_take_along(to), true;
   if (op != "slice" && op != "pad" && op != "roll") return false;
   const auto offset = to.expression(op == "slice" ? "start" : op == "pad" ? "before" : "shift", 0);
