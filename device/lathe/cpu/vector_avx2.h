@@ -175,6 +175,10 @@ inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, at, m.m, 4);
 }
 
+/// p[at], of whole numbers below 2^24.
+inline f32v gather_at(const float* p, f32v at, maskv m) {
+  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, _mm256_cvttps_epi32(at.v), m.m, 4);
+}
 /// p[at[lane]]; NaN where that lies outside [0, extent), which is at most 2^31.
 inline f32v gather(const float* p, const int32_t* at, maskv m, int64_t extent) {
   const __m256i index = _mm256_maskload_epi32(at, _mm256_castps_si256(m.m));

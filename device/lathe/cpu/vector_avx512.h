@@ -164,6 +164,10 @@ inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m.m, at, p, 4);
 }
 
+/// p[at], of whole numbers below 2^24.
+inline f32v gather_at(const float* p, f32v at, maskv m) {
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m.m, _mm512_cvttps_epi32(at.v), p, 4);
+}
 /// p[at[lane]]; NaN where that lies outside [0, extent), which is at most 2^31.
 inline f32v gather(const float* p, const int32_t* at, maskv m, int64_t extent) {
   const __m512i index = _mm512_maskz_loadu_epi32(m.m, at);

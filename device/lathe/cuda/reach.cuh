@@ -50,6 +50,11 @@ __device__ inline f32v load_strided(const float* p, int64_t stride, const maskv&
   return each([&](int i) { return m.m[i] ? p[(int64_t{team_thread()} * kVector + i) * stride] : 0.0f; });
 }
 
+/// p[at], of whole numbers below 2^24.
+__device__ inline f32v gather_at(const float* p, const f32v& at, const maskv& m) {
+  return each([&](int i) { return m.m[i] ? p[static_cast<int64_t>(at.v[i])] : 0.0f; });
+}
+
 /// Lanes outside the mask become `neutral`.
 __device__ inline f32v keep(whole, const f32v& a, float) { return a; }
 __device__ inline f32v keep(everyv, const f32v& a, float) { return a; }

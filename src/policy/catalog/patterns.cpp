@@ -22,6 +22,7 @@ constexpr std::array kPatterns = {
     Pattern{Kind::kContract, emit_cpu_contraction, emit_cuda_contraction},
     Pattern{Kind::kConvolve, emit_cpu_convolution, emit_cuda_convolution},
     Pattern{Kind::kPool, emit_pool, emit_pool},
+    Pattern{Kind::kResample, emit_resample, emit_resample},
     Pattern{Kind::kScan, emit_scan, emit_scan},
     Pattern{Kind::kPermute, emit_cpu_permute, emit_cuda_permute},
     Pattern{Kind::kSegments, emit_segments, emit_segments},

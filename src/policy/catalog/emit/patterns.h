@@ -15,6 +15,8 @@ Status emit_scan(const Site& site, Program& program);
 /// Copies: concat, slice, pad, flip, gather.
 Status emit_move(const Site& site, Program& program);
 
+/// Linear interpolation along the axes behind the second, lanes along the output's rows.
+Status emit_resample(const Site& site, Program& program);
 /// Rows that go where an index says, and sums of neighbouring rows between offsets.
 Status emit_segments(const Site& site, Program& program);
 

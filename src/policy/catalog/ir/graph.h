@@ -20,6 +20,7 @@ enum class Kind {
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
   kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
+  kResample,  ///< linear interpolation along the axes behind the second, at "pixels" or "corners"
   kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]
   kPermute,   ///< output axis i is input axis axes[i]
   kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], "sum" between offsets in[1]

@@ -177,6 +177,15 @@ bool lower_nearest(Lowering& to) {
 
 bool lower_stencil(Lowering& to) {
   const std::string& op = to.node().op_name;
+  if (op == "upsample_linear1d" || op == "upsample_bilinear2d" || op == "upsample_trilinear3d") {
+    to.add({.kind = Kind::kResample,
+            .out = {},
+            .in = to.node().in,
+            .type = {},
+            .how = to.attrs().flag("align_corners", false) ? "corners" : "pixels"},
+           true);
+    return true;
+  }
   for (const int axes : {1, 2, 3}) {
     const std::string suffix = std::to_string(axes) + "d";
     if (op == "conv" + suffix) return lower_convolution(to, axes, false);
