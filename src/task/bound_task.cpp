@@ -56,6 +56,13 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
 
+/// Elements of an inout tensor that a node leaves where they are.
+std::int64_t untouched(const BoundTask& task, std::size_t node) {
+  const NodeDecl& decl = task.spec->nodes[node];
+  const bool overwrites = !decl.in.empty() && decl.in[0] == decl.out;
+  return overwrites ? decl.op->kept(task.site(node)) : 0;
+}
+
 /// How many elements of each value every kernel must have: outputs whole, the others as far as the
 /// ops can tell what of their inputs a part of their result needs. A native reference does not say.
 std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
@@ -74,7 +81,8 @@ std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
   for (std::size_t i = nodes.size(); i-- > 0;) {
     Demand demand{.wanted = std::exchange(needed[nodes[i].out], 0), .constants = constants_of(nodes[i])};
     for (const std::string& name : nodes[i].in) {
-      needed[name] = std::max(needed[name], nodes[i].op->needs(task.site(i), demand));
+      const std::int64_t read = nodes[i].op->needs(task.site(i), demand);
+      needed[name] = std::max(needed[name], demand.input == 0 ? read - untouched(task, i) : read);
       ++demand.input;
     }
   }
@@ -85,6 +93,9 @@ void count_bytes(BoundTask& task) {
   const auto needed = count_needed(task);
   for (const OutputDecl& output : task.spec->outputs)
     task.bytes_min += bytes_of(task, output.name, output.dtype);
+  for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
+    task.bytes_min -= static_cast<double>(untouched(task, i)) *
+                      static_cast<double>(info(task.spec->nodes[i].type.dtype).bytes);
   for (const TensorDecl& tensor : task.spec->tensors)
     if (const auto count = needed.find(tensor.name); count != needed.end() && tensor.role != Role::kScalar)
       task.bytes_min += static_cast<double>(count->second) * static_cast<double>(info(tensor.dtype).bytes);

@@ -127,6 +127,12 @@ class Op {
     (void)site, (void)demand;
     return 0;
   }
+  /// An upper bound on the elements of the result that are the first input's at the same place:
+  /// where the result overwrites it, nobody need touch them.
+  virtual std::int64_t kept(const OpSite& site) const {
+    (void)site;
+    return 0;
+  }
   /// An upper bound on the elements of the result that are the same whatever the task's inputs are
   /// (zeros beside a triangle), given that of each input. What is multiplied by such an element
   /// need not be read.

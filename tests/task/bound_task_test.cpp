@@ -52,6 +52,19 @@ TEST(Bind, CountsOnlyWhatEveryKernelReads) {
   EXPECT_EQ(needed_elements("y = softmax(x)"), 256);
 }
 
+TEST(Bind, WhatIsLeftInPlaceNeedNotBeTouched) {
+  const auto bytes = [](const std::string& role, const std::string& out) {
+    const TaskSpec spec = task_of(
+        "name = \"append\"\ntensor = [{ name = \"b\", shape = [64, 4]" + role +
+        " }, { name = \"i\", shape = [5], role = \"index\", gen = { kind = \"index\", limit = 64, order "
+        "= \"distinct\" } }, { name = \"x\", shape = [5, 4] }]\ngraph = \"" +
+        out + " = scatter(b, i, x)\"\n");
+    return bind_first(spec).bytes_min;
+  };
+  EXPECT_EQ(bytes("", "y"), 4.0 * (64 * 4 + 59 * 4 + 5 + 5 * 4));
+  EXPECT_EQ(bytes(", role = \"inout\"", "b"), 4.0 * (5 * 4 + 5 + 5 * 4));
+}
+
 TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {
   EXPECT_EQ(
       needed_elements("k = slice(x, axis=0, stop=4)\na = attention(x, k, k, causal=true)\ny = mul(a, w)"),

@@ -53,9 +53,11 @@ class Scatter final : public MoveOp {
     const std::int64_t moved = element_count(site.in[2]);
     return without(demand.input == 2 ? moved : element_count(site.out) - moved, missing, 1);
   }
+  std::int64_t kept(const OpSite& site) const override {
+    return element_count(site.out) - element_count(site.in[2]);
+  }
   std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
-    const std::int64_t kept = element_count(site.out) - element_count(site.in[2]);
-    return std::min(in[0], kept) + in[2];
+    return std::min(in[0], kept(site)) + in[2];
   }
 
   std::vector<OpMutant> mutants() const override {
