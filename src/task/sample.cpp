@@ -131,7 +131,7 @@ constexpr double kOrderDTypeRoundoffs = 8;
 constexpr double kLongestSerial = 4096;
 
 /// What is known of how much the order of values may suffer from roundings.
-enum class Order {
+enum class Ranking {
   kExact,  ///< no products
   kKept,   ///< it is as small beside the values as products' sums have it
   kBent,   ///< it is as small a share of the bounds
@@ -147,7 +147,7 @@ struct Origin {
   bool amplified = false;
   bool computed = false;  ///< with an error, so that it may lie on a jump's other side
   bool jumps = false;
-  Order order = Order::kExact;
+  Ranking ranking = Ranking::kExact;
   bool cancelled = false;          ///< perhaps, by or in something computed without products
   double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
@@ -166,10 +166,10 @@ struct Origin {
   OrderLimit order_limit(Distribution distribution, DType dtype, double unit) const {
     const bool rounded = unit_roundoff > info(dtype).unit_roundoff;
     if (distribution != Distribution::kNormal || rounded) return {};
-    if (order != Order::kKept && order != Order::kBent) return {};
+    if (ranking != Ranking::kKept && ranking != Ranking::kBent) return {};
     const double terms = std::min(fewest_terms, kLongestSerial);
     return {std::max(kOrderDTypeRoundoffs * info(dtype).unit_roundoff, kOrderRoundoffs * unit),
-            order == Order::kBent ? 1 / std::sqrt(std::max(1.0, terms)) : 0};
+            ranking == Ranking::kBent ? 1 / std::sqrt(std::max(1.0, terms)) : 0};
   }
 };
 
@@ -178,19 +178,20 @@ bool multiplies(const NodeDecl& node) {
   return kind == OpClass::kContraction || (kind == OpClass::kStencil && node.in.size() > 1);
 }
 
-/// Of what a node makes of operands whose orders these are.
-Order order_of(const NodeDecl& node, const std::vector<Order>& operands) {
-  const Order worst = *std::ranges::max_element(operands);
+/// Of what a node makes of operands whose rankings these are.
+Ranking ranking_of(const NodeDecl& node, const std::vector<Ranking>& operands) {
+  if (operands.empty()) return Ranking::kExact;
+  const Ranking worst = *std::ranges::max_element(operands);
   if (multiplies(node)) {
-    const bool starts_from_products = operands.size() > 2 && operands[2] != Order::kExact;
-    return starts_from_products ? Order::kUnknown : std::max(worst, Order::kKept);
+    const bool starts_from_products = operands.size() > 2 && operands[2] != Ranking::kExact;
+    return starts_from_products ? Ranking::kUnknown : std::max(worst, Ranking::kKept);
   }
-  if (node.op_name == "attention") return Order::kUnknown;
-  if (worst == Order::kExact || worst == Order::kUnknown) return worst;
-  if (std::ranges::count(operands, Order::kExact) + 1 < std::ssize(operands)) return Order::kUnknown;
-  if (!info(node.type.dtype).is_float) return Order::kUnknown;
-  if (std::ranges::count(kBending, node.op_name) > 0) return Order::kBent;
-  return std::ranges::count(kKeeping, node.op_name) > 0 ? worst : Order::kUnknown;
+  if (node.op_name == "attention") return Ranking::kUnknown;
+  if (worst == Ranking::kExact || worst == Ranking::kUnknown) return worst;
+  if (std::ranges::count(operands, Ranking::kExact) + 1 < std::ssize(operands)) return Ranking::kUnknown;
+  if (!info(node.type.dtype).is_float) return Ranking::kUnknown;
+  if (std::ranges::count(kBending, node.op_name) > 0) return Ranking::kBent;
+  return std::ranges::count(kKeeping, node.op_name) > 0 ? worst : Ranking::kUnknown;
 }
 
 std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
@@ -205,7 +206,7 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
         kind != OpClass::kMove && !multiplies(node) && std::ranges::count(kFaithful, node.op->name()) == 0;
     Origin origin;
     origin.cancelled = cancels && !one_by_one;
-    std::vector<Order> orders;
+    std::vector<Ranking> rankings;
     for (const std::string& in : node.in) {
       const Origin& from = origins[in];
       origin.products |= from.products;
@@ -217,8 +218,8 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
       origin.jumps |= from.jumps;
       origin.unit_roundoff = std::max(origin.unit_roundoff, from.unit_roundoff);
       origin.fewest_terms = std::min(origin.fewest_terms, from.fewest_terms);
-      origin.cancelled |= from.cancelled || (cancels && from.computed && from.order == Order::kExact);
-      orders.push_back(from.order);
+      origin.cancelled |= from.cancelled || (cancels && from.computed && from.ranking == Ranking::kExact);
+      rankings.push_back(from.ranking);
     }
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
@@ -228,8 +229,8 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     origin.summed |= origin.products && !one_by_one && !contracts && !convolves;
     origin.products |= contracts || convolves || node.op->name() == "attention";
     origin.convolutions |= convolves;
-    origin.order = order_of(node, orders);
-    if (origin.order == Order::kKept && origin.cancelled) origin.order = Order::kBent;
+    origin.ranking = ranking_of(node, rankings);
+    if (origin.ranking == Ranking::kKept && origin.cancelled) origin.ranking = Ranking::kBent;
     if (contracts || convolves) {
       const OpSite site = task.site(i);
       origin.fewest_terms = std::min(
