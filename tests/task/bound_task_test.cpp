@@ -53,16 +53,18 @@ TEST(Bind, CountsOnlyWhatEveryKernelReads) {
 }
 
 TEST(Bind, WhatIsLeftInPlaceNeedNotBeTouched) {
-  const auto bytes = [](const std::string& role, const std::string& out) {
+  const auto bytes = [](const std::string& role, const std::string& out, const std::string& op = "scatter") {
     const TaskSpec spec = task_of(
         "name = \"append\"\ntensor = [{ name = \"b\", shape = [64, 4]" + role +
         " }, { name = \"i\", shape = [5], role = \"index\", gen = { kind = \"index\", limit = 64, order "
         "= \"distinct\" } }, { name = \"x\", shape = [5, 4] }]\ngraph = \"" +
-        out + " = scatter(b, i, x)\"\n");
+        out + " = " + op + "(b, i, x)\"\n");
     return bind_first(spec).bytes_min;
   };
   EXPECT_EQ(bytes("", "y"), 4.0 * (64 * 4 + 59 * 4 + 5 + 5 * 4));
   EXPECT_EQ(bytes(", role = \"inout\"", "b"), 4.0 * (5 * 4 + 5 + 5 * 4));
+  EXPECT_EQ(bytes(", role = \"inout\"", "b", "scatter_add"), 4.0 * (2 * 4 + 5 + 5 * 4))
+      << "all may go to one place";
 }
 
 TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {

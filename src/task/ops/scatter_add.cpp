@@ -70,6 +70,9 @@ class ScatterAdd final : public NamedOp {
     if (demand.input == 1) return site.out[0] < 2 ? 0 : items;
     return without(element_count(site.in[2]), element_count(site.out) - demand.wanted, items);
   }
+  std::int64_t kept(const OpSite& site) const override {
+    return element_count(site.out) - element_count(site.out) / site.out[0];
+  }
 
   std::vector<OpMutant> mutants() const override {
     const auto with = [](const Mistake& mistake) {

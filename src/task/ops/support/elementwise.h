@@ -12,7 +12,8 @@
 
 namespace lathe::ops {
 
-/// A float literal that C reads back as the fp32 nearest to `value`, and without its suffix as `value`.
+/// A float literal that C reads back as the fp32 nearest to `value`, and without its suffix as
+/// `value`.
 inline std::string float_literal(double value) {
   const auto narrow = static_cast<float>(value);
   if (std::isnan(narrow)) return "__builtin_nanf(\"\")";
