@@ -295,6 +295,12 @@ TEST(Catalog, WhatOverwritesATensorIsComputedFromWhatWasInIt) { check_tasks(inou
 
 TEST(Catalog, OpsThatNoShippedTaskHas) { check_tasks(op_tasks(), 2, 4); }
 
+TEST(Catalog, OpsThatNoShippedTaskHasOverTensorsOf16Bits) {
+  const std::vector<TaskSpec> tasks = op_tasks("bf16");
+  EXPECT_GE(tasks.size(), 30U);
+  check_tasks(tasks, 2, 2);
+}
+
 TEST(Catalog, PositionsAreCountedInTheKernelThatUsesThem) {
   for (const TaskSpec& task : op_tasks()) {
     if (task.name != "weighted_by_position" && task.name != "positions_of_one_axis_of_three") continue;

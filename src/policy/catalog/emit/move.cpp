@@ -23,7 +23,7 @@ fill_row(row + $offset + $from_row, $fill, $to_row - $offset - $from_row);
 )";
 
 constexpr std::string_view kRoll = R"(
-const float* row = $x + item * $to_row;
+const $type* row = $x + item * $to_row;
 $copy($y + item * $to_row, row + $to_row - $offset, $offset);
 $copy($y + item * $to_row + $offset, row, $to_row - $offset);
 )";

@@ -51,11 +51,14 @@ class Widener {
 
   /// The narrow type of all that the node only moves.
   std::optional<DType> moved_type(const Primitive& node) const {
-    if (node.kind != Kind::kMove && node.kind != Kind::kPermute) return std::nullopt;
-    const DType dtype = graph_.type_of(node.in[0]).dtype;
-    const bool alike = node.how != "concat" || std::ranges::all_of(node.in, [&](const std::string& operand) {
-                         return graph_.type_of(operand).dtype == dtype;
-                       });
+    const bool scatters = node.kind == Kind::kSegments && node.how == "scatter";
+    if (!scatters && node.kind != Kind::kMove && node.kind != Kind::kPermute) return std::nullopt;
+    std::vector<std::string> moved = {node.in[0]};
+    if (scatters) moved.push_back(node.in[2]);
+    if (node.how == "concat") moved = node.in;
+    const DType dtype = graph_.type_of(moved[0]).dtype;
+    const bool alike = std::ranges::all_of(
+        moved, [&](const std::string& operand) { return graph_.type_of(operand).dtype == dtype; });
     return is_narrow(dtype) && alike ? std::optional(dtype) : std::nullopt;
   }
 
