@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-/// Ops that no shipped task has, over the dims m, n and k; those that also compute from positions or
-/// numbers are of fp32 alone.
+/// Ops that no shipped task has, over the dims m, n and k; those that also compute from positions
+/// or numbers are of fp32 alone.
 inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
   struct Case {
     std::string name, tensors, graph, outputs = "y";
