@@ -65,6 +65,10 @@ TEST(Bind, WhatIsLeftInPlaceNeedNotBeTouched) {
   EXPECT_EQ(bytes(", role = \"inout\"", "b"), 4.0 * (5 * 4 + 5 + 5 * 4));
   EXPECT_EQ(bytes(", role = \"inout\"", "b", "scatter_add"), 4.0 * (2 * 4 + 5 + 5 * 4))
       << "all may go to one place";
+  const TaskSpec triangle = task_of(
+      "name = \"lower\"\ntensor = [{ name = \"x\", shape = [4, 4], role = \"inout\" }]\ngraph = \"x = "
+      "tril(x)\"\n");
+  EXPECT_EQ(bind_first(triangle).bytes_min, 4.0 * 6);
 }
 
 TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {

@@ -55,6 +55,16 @@ class Triangle final : public MoveOp {
   std::int64_t needs(const OpSite& site, const Demand& demand) const override {
     return without(kept(site), element_count(site.out) - demand.wanted, 1);
   }
+  /// The side that stays.
+  std::int64_t kept(const OpSite& site) const override {
+    const std::int64_t columns = site.out.back(), rows = site.out[site.out.size() - 2];
+    const std::int64_t diagonal = site.attrs.integer("diagonal", 0);
+    std::int64_t lower = 0;  // of one matrix: offset <= diagonal, or < for the upper triangle's complement
+    for (std::int64_t row = 0; row < rows; ++row)
+      lower += std::clamp<std::int64_t>(row + diagonal + (upper_ ? 0 : 1), 0, columns);
+    const std::int64_t matrices = element_count(site.out) / (rows * columns);
+    return matrices * (upper_ ? rows * columns - lower : lower);
+  }
   std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
     return std::min(element_count(site.out), element_count(site.out) - kept(site) + in[0]);
   }
@@ -67,17 +77,6 @@ class Triangle final : public MoveOp {
   }
 
  private:
-  /// How many elements are on the side that stays.
-  std::int64_t kept(const OpSite& site) const {
-    const std::int64_t columns = site.out.back(), rows = site.out[site.out.size() - 2];
-    const std::int64_t diagonal = site.attrs.integer("diagonal", 0);
-    std::int64_t lower = 0;  // of one matrix: offset <= diagonal, or < for the upper triangle's complement
-    for (std::int64_t row = 0; row < rows; ++row)
-      lower += std::clamp<std::int64_t>(row + diagonal + (upper_ ? 0 : 1), 0, columns);
-    const std::int64_t matrices = element_count(site.out) / (rows * columns);
-    return matrices * (upper_ ? rows * columns - lower : lower);
-  }
-
   bool upper_;
 };
 
