@@ -201,7 +201,8 @@ Result<std::vector<Kernel>> make_kernels(const TaskSpec& task, const NodeDecl& n
   std::vector<Kernel> kernels;
   const auto add = [&](const LoopNest& one, const std::string& name) {
     const std::string body = wide ? with_wide_numbers(one.body) : one.body;
-    Kernel& kernel = kernels.emplace_back(name, names.to_task(one.items), std::vector<std::string>{}, "");
+    kernels.push_back({.name = name, .items = names.to_task(one.items), .args = {}, .code = {}});
+    Kernel& kernel = kernels.back();
     if (mentions(body, "work")) {
       kernel.work_name = node.out + "_work";
       kernel.work_bytes = Expr::constant(4) * names.to_task(nest.work);
