@@ -64,13 +64,12 @@ LoopNest emit_nll_loss(const Site& site) {
 LoopNest emit_triplet_margin(const Site& site) {
   const Operand& a = site.in[0];
   const auto add_square = [&](const Operand& other) {
-    return sum_loop(
-        site, "i", a.shape[1],
-        expand("const $type v = $a - $b + $eps;\nsum += v * v;\n",
-               {{"type", site.out.compute_type()},
-                {"a", "static_cast<" + site.out.compute_type() + ">(" + a.at("base + i") + ")"},
-                {"b", "static_cast<" + site.out.compute_type() + ">(" + other.at("base + i") + ")"},
-                {"eps", literal(site.attrs.real("eps", 1e-6))}}));
+    return sum_loop(site, "i", a.shape[1],
+                    expand("const $type v = $a - $b + $eps;\nsum += v * v;\n",
+                           {{"type", site.out.compute_type()},
+                            {"a", a.at("base + i")},
+                            {"b", other.at("base + i")},
+                            {"eps", literal(site.attrs.real("eps", 1e-6))}}));
   };
   const bool in_parts = needs_parts(site, a.shape[0]);
   return {Expr::constant(1),

@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-
-#include <cmath>
 #include <functional>
 
 #include "baseline/naive/emitters.h"
@@ -58,7 +55,7 @@ LoopNest emit_diag(const Site& site) {
   return for_each_element(site.out, [&](const Indices& indices) {
     const Indices own(indices.begin(), indices.end() - 1);
     return indices.back() + " == " + own.back() + " ? " + element(site.in[0], own) + " : " +
-           site.in[0].c_type() + "(0)";
+           converted(site.in[0], "0");
   });
 }
 
@@ -67,7 +64,7 @@ LoopNest emit_triangle(const Site& site) {
   const std::string order = site.op.name() == "triu" ? " >= " : " <= ";
   return for_each_element(site.out, [&](const Indices& indices) {
     return indices.back() + " - " + indices[indices.size() - 2] + order + diagonal + " ? " +
-           element(site.in[0], indices) + " : " + site.in[0].c_type() + "(0)";
+           element(site.in[0], indices) + " : " + converted(site.in[0], "0");
   });
 }
 
@@ -75,7 +72,6 @@ LoopNest emit_full(const Site& site) {
   const double value = site.attrs.real("value", 0);
   std::string text = literal(value);
   if (!info(site.out.dtype).is_float) text = std::to_string(static_cast<std::int64_t>(value));
-  if (site.out.dtype == DType::kF64 && std::isfinite(value)) text = fmt::format("{:.17g}", value);
   return {site.out.count(), site.out.at("item") + " = " + converted(site.out, text) + ";\n"};
 }
 

@@ -230,9 +230,7 @@ LoopNest emit_cosine_similarity(const Site& site) {
   const Lines lines = lines_along(site.in[0], axis, axis);
   const std::string type = site.out.compute_type();
   const auto product = [&](std::size_t a, std::size_t b) {
-    const auto value = [&](std::size_t input) {
-      return "static_cast<" + type + ">(" + site.in[input].at(lines.at("i")) + ")";
-    };
+    const auto value = [&](std::size_t input) { return site.in[input].at(lines.at("i")); };
     return sum_loop(site, "i", lines.length, "sum += " + value(a) + " * " + value(b) + ";\n");
   };
   return {lines.count, expand(R"(

@@ -30,7 +30,7 @@ void copy_aliases(Graph& graph) {
       Primitive source{.kind = Kind::kView, .out = view, .in = node.in, .type = node.type};
       graph.types[view] = node.type;
       node.in = {view};
-      node.formula = [](std::span<const std::string> names) { return names[0]; };
+      node.formula = same_value;
       graph.nodes.insert(graph.nodes.begin() + (&node - graph.nodes.data()), source);
       break;
     }

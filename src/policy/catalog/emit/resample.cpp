@@ -85,7 +85,7 @@ Status emit_resample(const Site& site, Program& program) {
   program.launch({.name = site.prefix + "_resample",
                   .items = product(std::span(to).first(to.size() - 1)),
                   .written = {program.buffer(node.out)},
-                  .body = expand(kResample, {},
+                  .body = expand(kResample,
                                  {{"indices", unflatten("item", outer, names, site.target.cuda)},
                                   {"x", program.parameter(node.in[0])},
                                   {"y", program.parameter(node.out)},
@@ -94,8 +94,8 @@ Status emit_resample(const Site& site, Program& program) {
                                   {"columns", factor(to.back())},
                                   {"width", factor(from.back())},
                                   {"place", place_of("column", from.back(), to.back(), corners, true)},
-                                  {"inlined", site.target.cuda ? "" : " __attribute__((always_inline))"},
-                                  {"value", value}})});
+                                  {"value", value}},
+                                 program.words())});
   return Ok{};
 }
 

@@ -132,7 +132,7 @@ bool delay_overwriting(Graph& graph, const Partition& parts) {
                    .out = graph.unused(value + "_copied"),
                    .in = {value},
                    .type = graph.type_of(value)};
-    copy.formula = [](std::span<const std::string> names) { return names[0]; };
+    copy.formula = same_value;
     copy.apart = true;
     graph.types[copy.out] = copy.type;
     value = copy.out;

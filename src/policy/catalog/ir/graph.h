@@ -30,6 +30,8 @@ enum class Kind {
 
 /// A C expression from the names of its operands.
 using Formula = std::function<std::string(std::span<const std::string>)>;
+/// The operand itself: a copy, perhaps under another shape or in another type.
+std::string same_value(std::span<const std::string> operands);
 
 /// A window that slides over depth, height and width; without a depth, that is one plane.
 struct Window {

@@ -7,8 +7,7 @@ namespace {
 
 constexpr const char* kRemedy =
     "it computes in fp32, of fp32, fp16 and bf16, with masks and indices; write the kernel by hand, or let a "
-    "model write it "
-    "(--policy openai)";
+    "model write it (--policy openai)";
 constexpr const char* kOthersCan = "write the kernel by hand, or let a model write it (--policy openai)";
 
 bool is_byte(DType dtype) { return dtype == DType::kBool || dtype == DType::kI8; }

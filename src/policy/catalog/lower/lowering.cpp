@@ -101,7 +101,7 @@ std::string Lowering::spread(const std::string& value, std::vector<Expr> shape) 
               .out = {},
               .in = {value},
               .type = {DType::kF32, std::move(shape)},
-              .formula = [](std::span<const std::string> names) { return names[0]; }});
+              .formula = same_value});
 }
 
 std::string Lowering::iota(const Expr& extent, int behind) {

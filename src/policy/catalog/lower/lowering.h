@@ -46,8 +46,8 @@ class Lowering {
 };
 
 bool is_narrow(DType dtype);
-/// Makes every value fp32 but those that a narrow input or output holds, which loops alone read and
-/// write.
+/// Makes every value fp32 but those that a narrow input or output holds, and what only moves their
+/// elements: narrow ones are read and written by loops and moves alone.
 void hold_in_fp32(Graph& graph);
 
 std::string float_text(double value);

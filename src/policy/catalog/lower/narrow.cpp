@@ -62,16 +62,12 @@ class Widener {
     return is_narrow(dtype) && alike ? std::optional(dtype) : std::nullopt;
   }
 
-  static Formula same() {
-    return [](std::span<const std::string> names) { return names[0]; };
-  }
-
   void append_narrowed(Primitive node, DType dtype) {
     Primitive narrowed{.kind = Kind::kApply,
                        .out = node.out,
                        .in = {graph_.unused(node.out + "_wide")},
                        .type = {dtype, node.type.shape},
-                       .formula = same()};
+                       .formula = same_value};
     node.out = narrowed.in[0];
     append(std::move(node));
     append(std::move(narrowed));
@@ -87,7 +83,7 @@ class Widener {
               .out = known->second,
               .in = {value},
               .type = {DType::kF32, type.shape},
-              .formula = same()});
+              .formula = same_value});
     }
     return known->second;
   }
