@@ -27,11 +27,13 @@ class Graph {
     const TensorDecl* tensor = task_.find_tensor(value);
     return tensor != nullptr && tensor->role == Role::kScalar;
   }
-  /// Whether everything is fp32 and no input is overwritten.
-  bool is_plain(const NodeDecl& node) const {
-    return node.type.dtype == DType::kF32 && task_.find_tensor(node.out) == nullptr &&
-           std::all_of(node.in.begin(), node.in.end(), [&](const auto& name) {
-             return type_of(name).dtype == DType::kF32 && !is_scalar(name);
+  /// Whether all operands have one dtype, which `takes` allows with the result's, and no input is
+  /// overwritten.
+  bool is_plain(const NodeDecl& node, bool (*takes)(DType in, DType out)) const {
+    return task_.find_tensor(node.out) == nullptr && !node.in.empty() &&
+           std::ranges::all_of(node.in, [&](const std::string& name) {
+             const DType dtype = type_of(name).dtype;
+             return dtype == type_of(node.in[0]).dtype && takes(dtype, node.type.dtype) && !is_scalar(name);
            });
   }
   /// The only node that reads `value`, if it is read once and is no output.
@@ -66,8 +68,10 @@ bool adds_row_bias(const Graph& graph, const NodeDecl& node, const std::string& 
   return bias.size() == 1 && !is_one(bias[0]) && (axis == -1 || axis == rank - 1);
 }
 
-/// What a library call can start with, and what can be fused to a call that has computed `value`.
+/// The dtypes that a library computes, what its calls can start with, and what can be fused to a call
+/// that has computed `value`.
 struct Library {
+  bool (*takes)(DType in, DType out);
   bool (*starts)(const Graph&, const NodeDecl&);
   bool (*appends)(const Graph&, const NodeDecl& head, const NodeDecl& node, const std::string& value,
                   int length);
@@ -86,6 +90,8 @@ bool is_matrix_product(const Graph& graph, const NodeDecl& node) {
   return true;
 }
 
+bool takes_fp32(DType in, DType out) { return in == DType::kF32 && out == DType::kF32; }
+
 bool openblas_starts(const Graph& graph, const NodeDecl& node) { return is_matrix_product(graph, node); }
 
 bool openblas_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& node,
@@ -94,6 +100,11 @@ bool openblas_appends(const Graph& graph, const NodeDecl& head, const NodeDecl& 
   return length == 1 && !has_bias && adds_row_bias(graph, node, value);
 }
 
+bool cublas_takes(DType in, DType out) {
+  const bool narrow = in == DType::kF16 || in == DType::kBF16;
+  if (in != out) return narrow && out == DType::kF32;
+  return narrow || in == DType::kF32 || in == DType::kF64;
+}
 bool cublas_starts(const Graph& graph, const NodeDecl& node) {
   return is_matrix_product(graph, node) && node.in.size() == 2;
 }
@@ -264,11 +275,11 @@ bool cudnn_appends(const Graph&, const NodeDecl& head, const NodeDecl& node, con
 }
 
 Library find_library(std::string_view name) {
-  if (name == "openblas") return {openblas_starts, openblas_appends};
-  if (name == "cublas") return {cublas_starts, cublas_appends};
-  if (name == "cudnn") return {cudnn_starts, cudnn_appends};
+  if (name == "openblas") return {takes_fp32, openblas_starts, openblas_appends};
+  if (name == "cublas") return {cublas_takes, cublas_starts, cublas_appends};
+  if (name == "cudnn") return {takes_fp32, cudnn_starts, cudnn_appends};
   assert(name == "onednn");
-  return {onednn_starts, onednn_appends};
+  return {takes_fp32, onednn_starts, onednn_appends};
 }
 
 }  // namespace
@@ -300,11 +311,11 @@ std::vector<VendorGroup> vendor_groups(const TaskSpec& task, std::string_view li
   std::vector<VendorGroup> groups;
   std::set<std::string> taken;
   for (const NodeDecl& head : task.nodes) {
-    if (taken.contains(head.out) || !graph.is_plain(head) || !able.starts(graph, head)) continue;
+    if (taken.contains(head.out) || !graph.is_plain(head, able.takes) || !able.starts(graph, head)) continue;
     VendorGroup group{std::string(library), {head.out}};
     for (const NodeDecl* next = graph.sole_reader(head.out); next; next = graph.sole_reader(next->out)) {
       const auto length = static_cast<int>(group.nodes.size());
-      const bool fits = !taken.contains(next->out) && graph.is_plain(*next) &&
+      const bool fits = !taken.contains(next->out) && graph.is_plain(*next, able.takes) &&
                         able.appends(graph, head, *next, group.nodes.back(), length) &&
                         reads_in_time(task, group, *next) &&
                         !(library == "onednn" && needs_other_parameters(task, group, *next));

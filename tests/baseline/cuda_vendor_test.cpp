@@ -22,6 +22,15 @@ std::vector<GraphCase> all_cases() {
                    {"x: N, C, H, W", "w: O, C, 3, 3", "b: O"},
                    "y = conv2d(x, w, b, padding = 1)",
                    "N = 1, C = 16, H = 14, W = 14, O = 32"});
+  for (const std::string dtype : {"fp16", "bf16", "fp64"})
+    cases.push_back({"batched_" + dtype,
+                     {"x: B, M, K; dtype = \"" + dtype + "\"", "w: B, N, K; dtype = \"" + dtype + "\""},
+                     "y = matmul(x, w, transpose_b = true)",
+                     "B = 3, M = 33, K = 65, N = 47"});
+  cases.push_back({"to_fp32",
+                   {"x: M, K; dtype = \"bf16\"", "w: K, N; dtype = \"bf16\""},
+                   "y = matmul(x, w, out_dtype = \"fp32\")",
+                   "M = 33, K = 65, N = 47"});
   cases.push_back({"softmax_long", {"x: M, N"}, "y = softmax(x)", "M = 70, N = 3000"});
   cases.push_back(
       {"log_softmax_middle", {"x: A, B, C"}, "y = log_softmax(x, axis = 1)", "A = 3, B = 70, C = 9"});

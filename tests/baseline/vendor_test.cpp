@@ -56,6 +56,21 @@ TEST(VendorGroups, HoldOneSetOfParametersForEachAlgorithm) {
   EXPECT_EQ(nodes_of(case_named("gemm_same_slope"), "onednn"), (Groups{{"h", "a", "c", "y"}}));
 }
 
+TEST(VendorGroups, AreOfTheDtypesThatTheLibraryComputes) {
+  const auto product = [](const std::string& x, const std::string& w, const std::string& attrs = "") {
+    return GraphCase{"product",
+                     {"x: M, K; dtype = \"" + x + "\"", "w: K, N; dtype = \"" + w + "\""},
+                     "y = matmul(x, w" + attrs + ")",
+                     "M = 33, K = 65, N = 47"};
+  };
+  for (const char* dtype : {"fp32", "fp64", "fp16", "bf16"}) {
+    EXPECT_EQ(nodes_of(product(dtype, dtype), "cublas"), (Groups{{"y"}})) << dtype;
+    EXPECT_EQ(nodes_of(product(dtype, dtype), "openblas").empty(), std::string(dtype) != "fp32") << dtype;
+  }
+  EXPECT_EQ(nodes_of(product("bf16", "bf16", ", out_dtype = \"fp32\""), "cublas"), (Groups{{"y"}}));
+  EXPECT_EQ(nodes_of(product("int8", "int8"), "cublas"), Groups{});
+}
+
 TEST(VendorGroups, EndBeforeWhatTheyReadIsOverwritten) {
   const GraphCase old_operand = {"old_operand",
                                  {"r: M, N; role = \"inout\"", "w: N, N", "x: M, N"},

@@ -10,6 +10,7 @@
 #include "baseline/baseline.h"
 #include "policy/catalog/compile.h"
 #include "policy/catalog/cost/tensor_tile.h"
+#include "policy/catalog/cost/warpgroup_tile.h"
 #include "tests/policy/inout_tasks.h"
 #include "tests/policy/op_tasks.h"
 #include "tests/task/shipped_tasks.h"
@@ -64,7 +65,7 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
   Rng rng(Seed::from_number(1));
   int known = 0;
   for (const TaskSpec& task : shipped_tasks()) {
-    const auto graph = catalog::lower(task);
+    const auto graph = catalog::lower_for(task, {.cuda = true});
     ASSERT_TRUE(graph.ok()) << graph.error().to_string();
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
     if (!emission.ok()) {
@@ -89,7 +90,7 @@ TEST_F(CudaCatalogTest, EveryPatternForTeamsOfThreadsCompiles) {
 TEST_F(CudaCatalogTest, PatternsOverTensorsOf16BitsCompile) {
   int known = 0;
   for (const TaskSpec& task : shipped_tasks_of("bf16")) {
-    const auto graph = catalog::lower(task);
+    const auto graph = catalog::lower_for(task, {.cuda = true});
     ASSERT_TRUE(graph.ok()) << graph.error().to_string();
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
     ASSERT_TRUE(emission.ok()) << task.name << ": " << emission.error().to_string();
@@ -102,7 +103,7 @@ TEST_F(CudaCatalogTest, PatternsOverTensorsOf16BitsCompile) {
 TEST_F(CudaCatalogTest, TasksThatOverwriteTensorsCompile) {
   Rng rng(Seed::from_number(1));
   for (const TaskSpec& task : inout_tasks()) {
-    const auto graph = catalog::lower(task);
+    const auto graph = catalog::lower_for(task, {.cuda = true});
     ASSERT_TRUE(graph.ok()) << graph.error().to_string();
     for (const bool drawn : {false, true}) {
       const auto emission = catalog::compile(*graph, {}, drawn ? &rng : nullptr, {.cuda = true});
@@ -122,7 +123,7 @@ TEST_F(CudaCatalogTest, OpsThatNoShippedTaskHasCompile) {
     const auto naive = naive_candidate(task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, task, Notes::kAny), "") << task.name;
-    const auto graph = catalog::lower(task);
+    const auto graph = catalog::lower_for(task, {.cuda = true});
     if (!graph.ok()) continue;
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
     ASSERT_TRUE(emission.ok()) << task.name << ": " << emission.error().to_string();
@@ -205,7 +206,7 @@ TEST_F(CudaCatalogTest, IndicesOfSingleElementsCompile) {
             graph + "\n\"\"\"\nshape = [{ n = 70 }]\n",
         "single.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();
-    const auto lowered = catalog::lower(*task);
+    const auto lowered = catalog::lower_for(*task, {.cuda = true});
     ASSERT_TRUE(lowered.ok()) << lowered.error().to_string();
     const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
     ASSERT_TRUE(emission.ok()) << emission.error().to_string();
@@ -233,7 +234,7 @@ TEST_F(CudaCatalogTest, ElementwiseFunctionsCompile) {
     const auto naive = naive_candidate(*task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
-    const auto lowered = catalog::lower(*task);
+    const auto lowered = catalog::lower_for(*task, {.cuda = true});
     ASSERT_EQ(lowered.ok(), dtype != "fp64");
     if (!lowered.ok()) continue;
     const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
@@ -256,7 +257,7 @@ TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
     const auto naive = naive_candidate(*task, Dialect::kCuda);
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
-    const auto graph = catalog::lower(*task);
+    const auto graph = catalog::lower_for(*task, {.cuda = true});
     ASSERT_EQ(graph.ok(), dtype == "int8") << "kernels hold every value as fp32";
     if (!graph.ok()) continue;
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
@@ -265,33 +266,77 @@ TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
   }
 }
 
-/// A kernel that stores a product by the class `type`.
-std::string product_text(const std::string& type) {
-  return "#include <lathe/cuda.cuh>\nusing namespace lathe;\nusing Block = " + type +
-         ";\nextern \"C\" __global__ void __launch_bounds__(Block::kThreads) product(const float* a, const "
-         "float* b, float* c, int64_t m, int64_t n, int64_t k) {\n"
+/// A kernel that stores a product by the tile.
+std::string product_text(const catalog::TensorTile& tile, const catalog::TensorFactors& factors) {
+  const std::string factor = "const " + std::string(info(factors.dtype).c_name) + "* ";
+  return "#include <lathe/cuda.cuh>\n#include <lathe/cuda/gemm_fused.cuh>\nusing namespace lathe;\n"
+         "using Block = " +
+         tile.type(1, factors) +
+         ";\nextern \"C\" __global__ void __launch_bounds__(Block::kThreads) product(" + factor + "a, " +
+         factor +
+         "b, float* c, int64_t m, int64_t n, int64_t k) {\n"
          "const Block::Place place = Block::place(blockIdx.x, m, n);\n"
          "const Block block{a, b, place.row, place.column, m, n, k};\n"
          "block.run([&](int64_t i, int64_t j, float x) { c[i * n + j] = x; });\n}\n";
 }
 
 TEST_F(CudaCatalogTest, NoTileOfAProductSpillsRegisters) {
-  const auto log_of = [&](const std::string& type) {
+  using catalog::TensorFactors, catalog::TensorTile;
+  const auto log_of = [&](const TensorTile& tile, const TensorFactors& factors) {
     const cuda::Compiled compiled =
-        nvrtc_->compile("#define LATHE_TEAM 32\n#define LATHE_VECTOR 4\n" + product_text(type),
+        nvrtc_->compile("#define LATHE_TEAM 32\n#define LATHE_VECTOR 4\n" + product_text(tile, factors),
                         {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device", "--ptxas-options=-warn-spills"});
     return compiled.ok ? compiled.log : "failed: " + compiled.log;
   };
-  for (const catalog::TensorTile& tile : catalog::tensor_tiles())
-    for (const bool a : {false, true})
-      for (const bool b : {false, true}) EXPECT_EQ(log_of(tile.type(1, a, b)), "") << tile.type(1, a, b);
-  const catalog::TensorTile too_large{128, 128, 32, 3, 64, 64, 1};
-  EXPECT_THAT(log_of(too_large.type(1, false, false)), testing::HasSubstr("spill"));
+  for (const DType dtype : {DType::kF32, DType::kBF16})
+    for (const TensorTile& tile : catalog::tensor_tiles(dtype))
+      for (const bool a : {false, true})
+        for (const bool b : {false, true})
+          EXPECT_EQ(log_of(tile, {dtype, a, b}), "") << tile.type(1, {dtype, a, b});
+  EXPECT_THAT(log_of({128, 128, 32, 3, 64, 64, 1, 0, 0}, {}), testing::HasSubstr("spill"));
+}
+
+/// A product of bf16, M x K by K x N, with what follows in `graph`.
+TaskSpec half_product(const std::string& x, const std::string& w, const std::string& graph) {
+  const auto task = parse_task(
+      "name = \"half_product\"\ndims = { M = [1, 8192], N = [1, 8192], K = [1, 8192] }\ntensor = [{ name = "
+      "\"x\", dtype = "
+      "\"bf16\", shape = " +
+          x + " }, { name = \"w\", dtype = \"bf16\", shape = " + w +
+          " }, { name = \"r\", dtype = \"bf16\", shape = [\"M\", \"N\"] }]\ngraph = \"\"\"\n" + graph +
+          "\n\"\"\"\nshape = [{ M = 2048, N = 1024, K = 512 }]\n",
+      "half_product.toml");
+  EXPECT_TRUE(task.ok()) << task.error().to_string();
+  return *task;
+}
+
+TEST_F(CudaCatalogTest, WarpgroupsMultiplyWhatMapsCanDescribe) {
+  const std::string follows = "\nh = add(p, r)\ny = relu(h)";
+  for (const auto& [x, w, graph] : std::vector<std::array<std::string, 3>>{
+           {"[\"M\", \"K\"]", "[\"K\", \"N\"]", "p = matmul(x, w)"},
+           {"[\"K\", \"M\"]", "[\"N\", \"K\"]",
+            "p = matmul(x, w, transpose_a = true, transpose_b = true)"}}) {
+    const TaskSpec task = half_product(x, w, graph + follows);
+    const auto lowered = catalog::lower_for(task, {.cuda = true});
+    ASSERT_TRUE(lowered.ok()) << lowered.error().to_string();
+    for (std::size_t tile = 0; tile < catalog::warpgroup_tiles().size(); ++tile)
+      for (const int split : {1, 4}) {
+        const catalog::Schedule schedule = {
+            {"g0.warpgroups", 1}, {"g0.tile", static_cast<int>(tile)}, {"g0.split", split}};
+        const auto emission = catalog::compile(*lowered, schedule, nullptr, {.cuda = true});
+        ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+        if (emission->schedule.at("g0.split") != split) continue;
+        EXPECT_THAT(emission->text, testing::HasSubstr("WgmmaGemm<"));
+        EXPECT_EQ(try_out(emission->text, task, Notes::kNone), "") << emission->text;
+      }
+    EXPECT_THAT(catalog::compile(*lowered, {}, nullptr, {.cuda = true, .warpgroups = false})->text,
+                testing::Not(testing::HasSubstr("WgmmaGemm<")));
+  }
 }
 
 TEST_F(CudaCatalogTest, ProductsCompileForGpusWithoutClusters) {
   const auto task = load_task(LATHE_SOURCE_DIR "/tasks/gemm_bias_gelu.toml");
-  const auto graph = catalog::lower(*task);
+  const auto graph = catalog::lower_for(*task, {.cuda = true});
   const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true, .cluster = 1});
   const cuda::Compiled compiled =
       nvrtc_->compile(emission->text, {"-arch=sm_80", "-I" LATHE_SOURCE_DIR "/device"});
@@ -302,7 +347,7 @@ class ProductText : public testing::Test {
  protected:
   static std::string text(const char* task_name, const catalog::Target& target) {
     const auto task = load_task(std::string(LATHE_SOURCE_DIR "/tasks/") + task_name + ".toml");
-    const auto graph = catalog::lower(*task);
+    const auto graph = catalog::lower_for(*task, {.cuda = true});
     return catalog::compile(*graph, {}, nullptr, target)->text;
   }
 };

@@ -23,7 +23,7 @@ TaskSpec over_rows(const std::string& graph, int rows, int cols) {
 }
 
 catalog::Emission written_for(const TaskSpec& task, const catalog::Schedule& schedule = {}) {
-  return *catalog::compile(*catalog::lower(task), schedule, nullptr, {.cuda = true});
+  return *catalog::compile(*catalog::lower_for(task, {.cuda = true}), schedule, nullptr, {.cuda = true});
 }
 
 int steps_of(const catalog::Emission& emission) {

@@ -167,25 +167,12 @@ struct MmaGemm {
     }
   }
 
-  __device__ static void run(const GemmCall& call) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    Type* const ring = reinterpret_cast<Type*>(shared);
-    const GemmPlace<kRows, kColumns, kSplit> place;
-    const Partials partials{reinterpret_cast<float*>(shared), reinterpret_cast<float*>(shared + kRingBytes), place.rank};
-    partials.begin();
-    const MmaGemm product{call, place.row0, place.column0, width_of(call.a, call.lda), width_of(call.b, call.ldb)};
-    const Warp own = warp();
-    int first = place.rank * kSteps, steps = kSteps;
-    if constexpr (kSteps == 0) {
-      const int all = (call.k + kDepth - 1) / kDepth, each = (all + kSplit - 1) / kSplit;
-      first = ::min(place.rank * each, all);
-      steps = ::min(each, all - first);
-    }
+  /// Adds the products of `steps` steps from number `first` on.
+  __device__ void accumulate(Type* ring, int first, int steps, const Warp& own, Sums& sums) const {
     const auto ahead = [&](int step) {
-      if (step < steps) product.fetch(ring + step % kStages * kStage, (first + step) * kDepth);
+      if (step < steps) fetch(ring + step % kStages * kStage, (first + step) * kDepth);
       end_group();
     };
-    Sums sums = {};
 #pragma unroll
     for (int step = 0; step < kStages - 1; ++step) ahead(step);
 #pragma unroll(kSteps > 0 ? kSteps : 1)
@@ -196,6 +183,23 @@ struct MmaGemm {
       multiply(ring + step % kStages * kStage, own, sums);
     }
     await_groups<0>();
+  }
+
+  __device__ static void run(const GemmCall& call) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    const GemmPlace<kRows, kColumns, kSplit> place;
+    const Partials partials{reinterpret_cast<float*>(memory), reinterpret_cast<float*>(memory + kRingBytes), place.rank};
+    partials.begin();
+    const MmaGemm product{call, place.row0, place.column0, width_of(call.a, call.lda), width_of(call.b, call.ldb)};
+    const Warp own = warp();
+    Sums sums = {};
+    if constexpr (kSteps > 0) {
+      product.accumulate(reinterpret_cast<Type*>(memory), place.rank * kSteps, kSteps, own, sums);
+    } else {
+      const int all = (call.k + kDepth - 1) / kDepth, each = (all + kSplit - 1) / kSplit;
+      const int first = ::min(place.rank * each, all);
+      product.accumulate(reinterpret_cast<Type*>(memory), first, ::min(each, all - first), own, sums);
+    }
     if constexpr (Partials::kNeeded) __syncthreads();
     finish_sums(sums, partials, GemmOutput<Type>(call), own.slice, own.row, own.column, place.row0, place.column0);
   }

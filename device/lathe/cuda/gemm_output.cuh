@@ -20,6 +20,11 @@ struct GemmCall {
   void* workspace;  ///< for kernels that gather
 };
 
+/// For kernels that load factors by maps and store results themselves.
+__device__ inline GemmCall call_of_sizes(int64_t m, int64_t n, int64_t k) {
+  return {nullptr, nullptr, nullptr, 0, 0, 0, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1, 0, nullptr};
+}
+
 __device__ inline uint32_t pack(half, float x, float y) { return pack_fp16(x, y); }
 __device__ inline uint32_t pack(bfloat16, float x, float y) { return pack_bf16(x, y); }
 __device__ inline void mma(half, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -68,6 +73,21 @@ struct GemmOutput {
   }
   __device__ static void put_wide(Type* to, const float (&x)[4]) {
     *reinterpret_cast<uint2*>(to) = make_uint2(pack(Type(), x[0], x[1]), pack(Type(), x[2], x[3]));
+  }
+};
+
+/// An output that goes on with the sums: put_one(row, column, sum) for every element inside M x N.
+template <class PutOne>
+struct EachElement {
+  const PutOne& put_one;
+  int m, n;
+
+  template <int kCount>
+  __device__ void put(int row, int column, const float (&sums)[kCount]) const {
+    if (row >= m) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (column + i < n) put_one(row, column + i, sums[i]);
   }
 };
 

@@ -4,6 +4,25 @@
 #include "lathe/cuda/tma.cuh"
 #include "lathe/cuda/wgmma.cuh"
 
+namespace lathe {
+
+struct WgmmaKnobs {
+  int consumers = 1;  ///< warpgroups that multiply
+  int tall = 1;       ///< a warpgroup's rows of the tile, in 64s
+  int columns = 128;
+  int depth = 64;  ///< terms of a step: 64 or 128
+  int stages = 4;
+  int share_a = 1, share_b = 1;
+  int split = 1;
+  int chains = 1;  ///< 2: every other product adds to sums of its own, so that it need not wait for the last one's
+  int band = 8;
+  int blocks = 1;
+  bool persistent = false, in_turn = false, gathers = false, plain_store = false, transposed = false,
+       half_sums = false;
+};
+
+}  // namespace lathe
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 namespace lathe {
@@ -37,21 +56,6 @@ struct WgmmaOperand<bfloat16> {
 /// not divide the tile's columns (transposed: of 32 rows of 64).
 struct GemmMaps {
   TensorMap a, b, c;
-};
-
-struct WgmmaKnobs {
-  int consumers = 1;  ///< warpgroups that multiply
-  int tall = 1;       ///< a warpgroup's rows of the tile, in 64s
-  int columns = 128;
-  int depth = 64;  ///< terms of a step: 64 or 128
-  int stages = 4;
-  int share_a = 1, share_b = 1;
-  int split = 1;
-  int chains = 1;  ///< 2: every other product adds to sums of its own, so that it need not wait for the last one's
-  int band = 8;
-  int blocks = 1;
-  bool persistent = false, in_turn = false, gathers = false, plain_store = false, transposed = false,
-       half_sums = false;
 };
 
 /// A product by wgmma from shared memory. One warp loads by TMA, `consumers` warpgroups multiply,
@@ -231,7 +235,9 @@ struct WgmmaGemm {
 
   Shared& shared;
   const GemmCall& call;
-  const GemmMaps& maps;
+  const TensorMap& map_a;
+  const TensorMap& map_b;
+  const TensorMap& map_c;
   const uint32_t base;  ///< the address of `shared`, which the compiler would compute again in loops
 
   /// Whether this thread is the one that loads. By all threads of a warp.
@@ -284,8 +290,8 @@ struct WgmmaGemm {
         Barrier& full = shared.full[at.stage];
         wait(shared.empty[at.stage], at.parity ^ 1);
         arrive_expecting(full, kStage);
-        load_part<kMajorA, kPartA, kBytesA, (kShareA > 1)>(stage, maps.a, tiles.own.column, row, k, full, to_row);
-        load_part<kMajorB, kPartB, kBytesB, (kShareB > 1)>(stage + kBytesA, maps.b, tiles.own.row, column, k, full,
+        load_part<kMajorA, kPartA, kBytesA, (kShareA > 1)>(stage, map_a, tiles.own.column, row, k, full, to_row);
+        load_part<kMajorB, kPartB, kBytesB, (kShareB > 1)>(stage + kBytesA, map_b, tiles.own.row, column, k, full,
                                                            to_column);
         at.advance();
       }
@@ -407,8 +413,9 @@ struct WgmmaGemm {
 
   /// Stores 64 rows of sums; by TMA through two alternating buffers. before: how many times this
   /// consumer has been here.
-  __device__ void store(Sum (&sums)[kSums], int consumer, int before, int row, int column) const {
-    const GemmOutput<Type> output(call);
+  template <class Output>
+  __device__ void store(Sum (&sums)[kSums], int consumer, int before, int row, int column,
+                        const Output& output) const {
     const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32, warp = thread / 32;
     const int first_y = row + 16 * warp + lane / 4, first_x = column + lane % 4 * 2;
     if constexpr (knobs.plain_store) {
@@ -417,8 +424,14 @@ struct WgmmaGemm {
         const float2 pair = pair_of(sums, i);
         output.put(first_y + i % 2 * 8, first_x + i / 2 * 8, {pair.x, pair.y});
       }
-      return;
+    } else {
+      store_by_tma(sums, consumer, before, row, column, output);
     }
+  }
+  __device__ void store_by_tma(Sum (&sums)[kSums], int consumer, int before, int row, int column,
+                               const GemmOutput<Type>& output) const {
+    const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32, warp = thread / 32;
+    const int first_y = row + 16 * warp + lane / 4, first_x = column + lane % 4 * 2;
     if (!output.is_plain()) {
 #pragma unroll
       for (int i = 0; i < kColumns / 4; ++i) {
@@ -454,16 +467,17 @@ struct WgmmaGemm {
       sync_own(consumer);
       if (thread == 0) {
         if constexpr (kTransposed)
-          tma_store(maps.c, row, column + kStored * chunk, buffer);
+          tma_store(map_c, row, column + kStored * chunk, buffer);
         else
-          tma_store(maps.c, column + kStored * chunk, row, buffer);
+          tma_store(map_c, column + kStored * chunk, row, buffer);
         commit_stores();
       }
     }
   }
 
   /// Tile after tile of a consumer.
-  __device__ void consume(int consumer) const {
+  template <class Output>
+  __device__ void consume(int consumer, const Output& output) const {
     const int steps = Steps(call, Own()).count, part = kInTurn ? 0 : consumer;
     Place at, behind;
     int row, column, stored = 0;
@@ -477,7 +491,7 @@ struct WgmmaGemm {
       multiply(sums, part, steps, at, behind, turn);
 #pragma unroll
       for (int t = 0; t < kTall; ++t)
-        store(sums[t], consumer, stored + t, row + kOwnRows * part + 64 * t, column);
+        store(sums[t], consumer, stored + t, row + kOwnRows * part + 64 * t, column, output);
       stored += kTall;
       if constexpr (kInTurn) skip(tiles, steps, at, behind);
     }
@@ -497,7 +511,8 @@ struct WgmmaGemm {
                  below = pair_of(sums[vector / (kColumns / 8)], first + 1);
     return make_float4(above.x, above.y, below.x, below.y);
   }
-  __device__ static void put_four(const GemmOutput<Type>& output, int row, int column, int vector, int worker,
+  template <class Output>
+  __device__ static void put_four(const Output& output, int row, int column, int vector, int worker,
                                   const float (&sum)[4]) {
     const int lane = worker % 32, warp = worker / 32 % 4, part = vector / (kColumns / 8);
     const int y = row + kOwnRows * (worker / 128) + 64 * part + 16 * warp + lane / 4;
@@ -514,7 +529,8 @@ struct WgmmaGemm {
   /// Adds the sums of the cluster's blocks that share K: each owns a part of the tile, which the
   /// others send from their registers to its shared memory; it adds them in the order of blocks.
   /// Every block has started.
-  __device__ void exchange(const Sums& sums, const Own& own, int row, int column) const {
+  template <class Output>
+  __device__ void exchange(const Sums& sums, const Own& own, int row, int column, const Output& output) const {
     const int lane = static_cast<int>(threadIdx.x % 32), warp = uniform(static_cast<int>(threadIdx.x / 32));
     const uint32_t slots = base + kReceivedAt + static_cast<uint32_t>(own.split * 32 + lane) * 16;
 #pragma unroll
@@ -525,7 +541,6 @@ struct WgmmaGemm {
                          remote_address(base + kAllReceivedAt, owner));
     }
     wait_cluster(shared.all_received, 0);
-    const GemmOutput<Type> output(call);
     for (int i = warp; i < kOwnUnits; i += kWarps) {
       float sum[4] = {};
 #pragma unroll
@@ -539,15 +554,16 @@ struct WgmmaGemm {
   }
 
   /// Sums of the tile's blocks, through memory.
-  __device__ void gather(const Sums& sums, const Gather& sharers, int row, int column) const {
-    const GemmOutput<Type> output(call);
+  template <class Output>
+  __device__ void gather(const Sums& sums, const Gather& sharers, int row, int column, const Output& output) const {
     sharers.add(
         shared.notes, [&](int vector) { return four_of(sums, vector); },
         [&](int vector, int worker, const float (&sum)[4]) { put_four(output, row, column, vector, worker, sum); });
   }
   /// Of the neighbours first and second along M in two lanes that are neighbours along N, each puts
   /// two along N. By whole warps.
-  __device__ static void put_transposed(const GemmOutput<Type>& output, int x, int y, float first, float second) {
+  template <class Output>
+  __device__ static void put_transposed(const Output& output, int x, int y, float first, float second) {
     const bool odd = threadIdx.x / 4 % 2 != 0;
     const float other = __shfl_xor_sync(0xffffffff, odd ? first : second, 4);
     if (odd)
@@ -570,12 +586,13 @@ struct WgmmaGemm {
     if constexpr (kMovesRegisters) more_registers<232>();
   }
 
-  __device__ void run() const {
+  template <class Output>
+  __device__ void run(const Output& output) const {
     const Own own;
     const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
     if (is_loader()) {
-      prefetch(maps.a);
-      prefetch(maps.b);
+      prefetch(map_a);
+      prefetch(map_b);
 #pragma unroll
       for (int i = 0; i < kStages; ++i) {
         init(shared.full[i], 1);
@@ -601,7 +618,7 @@ struct WgmmaGemm {
         if (is_loader()) load_tiles();
       } else {
         take_registers();
-        consume(warpgroup);
+        consume(warpgroup, output);
       }
     } else {
       Tiles tiles(call);
@@ -623,7 +640,7 @@ struct WgmmaGemm {
           take_registers();
           Sums sums;
           multiply(sums, warpgroup, Steps(call, own).count, at, behind);
-          gather(sums, sharers, row, column);
+          gather(sums, sharers, row, column, output);
         }
       } else {
         if (warpgroup == kConsumers) {
@@ -634,7 +651,7 @@ struct WgmmaGemm {
           Sums sums;
           multiply(sums, warpgroup, Steps(call, own).count, at, behind);
           cluster_wait();
-          exchange(sums, own, row, column);
+          exchange(sums, own, row, column, output);
         }
         // The loader's warps have waited if they load for others.
         if (kGroup == 1 && warpgroup == kConsumers) {
@@ -651,9 +668,15 @@ struct WgmmaGemm {
 
   /// Requires sizeof(Shared) bytes of dynamic shared memory.
   __device__ static void run(const GemmCall& call, const GemmMaps& maps) {
+    run(call, maps.a, maps.b, maps.c, GemmOutput<Type>(call));
+  }
+  /// With an output of its own, which gets put(row, column, two sums), where knobs.plain_store.
+  template <class Output>
+  __device__ static void run(const GemmCall& call, const TensorMap& map_a, const TensorMap& map_b,
+                             const TensorMap& map_c, const Output& output) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    const uint32_t base = uniform(static_cast<int>(shared_address(memory)));
-    WgmmaGemm{*reinterpret_cast<Shared*>(memory), call, maps, base}.run();
+    const int base = uniform(static_cast<int>(shared_address(memory)));
+    WgmmaGemm{*reinterpret_cast<Shared*>(memory), call, map_a, map_b, map_c, static_cast<uint32_t>(base)}.run(output);
   }
 };
 

@@ -89,7 +89,7 @@ struct TensorGemm : GemmTile<kRows, kColumns, kDepth, kWarpRows, kWarpColumns, k
   __device__ void run(const Put& put) const {
     extern __shared__ __align__(1024) float shared[];
     const Warp own = this->warp();
-    const typename Tile::Steps steps = this->steps();
+    const typename Tile::Steps steps = Tile::steps(this->k);
     const bool vector_a = this->is_vector(this->a, this->lead_a());
     const bool vector_b = this->is_vector(this->b, this->lead_b());
     const auto ahead = [&](int step) {

@@ -25,7 +25,7 @@ class Catalog final : public Variation {
   Result<std::vector<Proposal>> propose(const ProposalRequest& request) {
     const PolicyContext& context = request.context;
     Rng rng(request.seed);
-    LATHE_TRY(const Graph graph, catalog::lower(*context.task));
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
     if (request.independent) return draw(context, graph, request.count, rng);
     std::vector<Proposal> proposals;
     std::set<std::string> seen;
@@ -60,7 +60,7 @@ class Catalog final : public Variation {
   /// A changed version of `parent`; of `parent` and `mate` together if mate is not null.
   static Result<Proposal> vary(const PolicyContext& context, const Experience& parent, const Experience* mate,
                                Rng& rng) {
-    LATHE_TRY(const Graph graph, catalog::lower(*context.task));
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
     LATHE_TRY(const Schedule own, schedule_of(parent.candidate_text));
     Schedule child = own;
     std::vector<Digest> parents = {parent.candidate};

@@ -146,7 +146,7 @@ class ScheduleSpace final : public ChoiceSpace {
 }  // namespace
 
 Result<std::unique_ptr<ChoiceSpace>> make_schedule_space(const PolicyContext& context) {
-  LATHE_TRY(Graph graph, catalog::lower(*context.task));
+  LATHE_TRY(Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
   Schedules schedules(context.task, std::move(graph), catalog::target_of(context.device));
   LATHE_TRY(Emission usual, schedules.measure());
   return std::unique_ptr<ChoiceSpace>(

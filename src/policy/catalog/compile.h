@@ -20,6 +20,11 @@ struct Emission {
   std::vector<Work> work;             ///< one entry a kernel, at the headline shape
 };
 
+/// The task as primitives that the target's patterns take.
+inline Result<Graph> lower_for(const TaskSpec& task, const Target& target) {
+  return lower(task, target.cuda ? NarrowProducts::kAsTheyAre : NarrowProducts::kWidened);
+}
+
 /// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored, missing ones
 /// take their default, or a random value if `random` is given. Pure otherwise. `target.lanes`
 /// bounds register tiles; for a GPU, team and vector are knobs. Errors: a pattern that the target

@@ -14,6 +14,7 @@ Target target_of(const DeviceInfo& device) {
   target.cluster = fact("max_cluster", 1);
   target.shared_bytes = fact("smem_optin", 48 * 1024);
   target.multiprocessors = fact("sm_count", target.multiprocessors);
+  target.warpgroups = fact("wgmma", 0) != 0;
   return target;
 }
 

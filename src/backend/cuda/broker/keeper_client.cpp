@@ -47,6 +47,7 @@ Dims facts_of(const DeviceFacts& facts) {
           {"smem_optin", facts.shared_optin_bytes},
           {"l2_bytes", facts.l2_bytes},
           {"max_cluster", facts.compute_major >= 9 ? kLargestCluster : 1},
+          {"wgmma", facts.compute_major == 9 ? 1 : 0},
           {"threads", 1}};
 }
 

@@ -19,9 +19,16 @@ using namespace cuda;
 /// Facts of each architecture's most common chips: A100, H100 and H200, B200.
 const std::map<std::string, Dims>& common_chips() {
   static const std::map<std::string, Dims> chips = {
-      {"sm_80", {{"sm_count", 108}, {"smem_optin", 166912}, {"l2_bytes", 40 << 20}, {"max_cluster", 1}}},
-      {"sm_90a", {{"sm_count", 132}, {"smem_optin", 232448}, {"l2_bytes", 50 << 20}, {"max_cluster", 8}}},
-      {"sm_100a", {{"sm_count", 148}, {"smem_optin", 232448}, {"l2_bytes", 126 << 20}, {"max_cluster", 8}}}};
+      {"sm_80",
+       {{"sm_count", 108}, {"smem_optin", 166912}, {"l2_bytes", 40 << 20}, {"max_cluster", 1}, {"wgmma", 0}}},
+      {"sm_90a",
+       {{"sm_count", 132}, {"smem_optin", 232448}, {"l2_bytes", 50 << 20}, {"max_cluster", 8}, {"wgmma", 1}}},
+      {"sm_100a",
+       {{"sm_count", 148},
+        {"smem_optin", 232448},
+        {"l2_bytes", 126 << 20},
+        {"max_cluster", 8},
+        {"wgmma", 0}}}};
   return chips;
 }
 

@@ -18,35 +18,53 @@ constexpr std::array<TensorTile, 9> kTiles = {{{64, 64, 32, 3, 32, 32, 1, 0.1386
                                                {64, 16, 32, 4, 16, 16, 1, 0.2595, 0.2367},
                                                {64, 8, 32, 4, 16, 8, 1, 0.2877, 0.1642}}};
 
+constexpr std::array<TensorTile, 9> kHalfTiles = {{{128, 256, 32, 4, 64, 64, 1, 0.05, 0.55},
+                                                   {128, 128, 64, 3, 64, 32, 1, 0.05, 0.55},
+                                                   {128, 128, 32, 4, 64, 32, 1, 0.05, 0.28},
+                                                   {64, 128, 64, 4, 32, 32, 1, 0.06, 0.32},
+                                                   {64, 64, 64, 4, 32, 32, 1, 0.08, 0.2},
+                                                   {32, 64, 64, 4, 16, 16, 1, 0.1, 0.12},
+                                                   {32, 32, 64, 3, 16, 16, 2, 0.1, 0.08},
+                                                   {16, 64, 64, 4, 16, 16, 2, 0.1, 0.1},
+                                                   {64, 16, 64, 4, 16, 16, 1, 0.1, 0.1}}};
+
 constexpr double kMultiprocessors = 132;
 
-/// Floats of a slab of outer x inner elements; GemmSlab::kFloats.
-int slab_floats(int outer, int inner, bool along_depth) {
+/// Bytes of a slab of outer x inner elements; GemmSlab::kFloats, HalfSlab::kElements.
+int slab_bytes(DType dtype, int outer, int inner, bool along_depth) {
+  if (dtype != DType::kF32) return 2 * outer * (inner + 8);
   const int odd = inner % 32 == 8 || inner % 32 == 24 ? inner : inner + 8;
-  return outer * (along_depth ? inner + 4 : odd);
+  return 4 * outer * (along_depth ? inner + 4 : odd);
 }
 
 }  // namespace
 
-int TensorTile::bytes(bool transposed_a, bool transposed_b) const {
-  const int a = transposed_a ? slab_floats(depth, rows, false) : slab_floats(rows, depth, true);
-  const int b = transposed_b ? slab_floats(columns, depth, true) : slab_floats(depth, columns, false);
-  return 4 * std::max(stages * (a + b), slices * rows * (columns + 8));
+int TensorTile::bytes(const TensorFactors& of) const {
+  const int a =
+      of.transposed_a ? slab_bytes(of.dtype, depth, rows, false) : slab_bytes(of.dtype, rows, depth, true);
+  const int b = of.transposed_b ? slab_bytes(of.dtype, columns, depth, true)
+                                : slab_bytes(of.dtype, depth, columns, false);
+  return std::max(stages * (a + b), 4 * slices * rows * (columns + 8));
 }
 
-int TensorTile::most_bytes() const {
-  return std::max({bytes(false, false), bytes(false, true), bytes(true, false), bytes(true, true)});
+int TensorTile::most_bytes(DType dtype) const {
+  return std::max({bytes({dtype, false, false}), bytes({dtype, false, true}), bytes({dtype, true, false}),
+                   bytes({dtype, true, true})});
 }
 
-std::string TensorTile::type(int split, bool transposed_a, bool transposed_b) const {
-  std::string text = "TensorGemm<";
+std::string TensorTile::type(int split, const TensorFactors& of) const {
+  std::string text =
+      of.dtype == DType::kF32 ? "TensorGemm<" : "FusedGemm<" + std::string(info(of.dtype).c_name) + ", ";
   for (const int value : {rows, columns, depth, stages, warp_rows, warp_columns, slices, split})
     text += std::to_string(value) + ", ";
   const auto word = [](bool value) { return value ? "true" : "false"; };
-  return text + word(transposed_a) + ", " + word(transposed_b) + ">";
+  return text + word(of.transposed_a) + ", " + word(of.transposed_b) + ">";
 }
 
-std::span<const TensorTile> tensor_tiles() { return kTiles; }
+std::span<const TensorTile> tensor_tiles(DType dtype) {
+  if (dtype == DType::kF32) return kTiles;
+  return kHalfTiles;
+}
 
 double tensor_microseconds(const TensorTile& tile, int split, const ProductSizes& sizes) {
   constexpr double kLaunch = 1.30452, kBlock = 0.340056, kElement = 4.53243e-6;

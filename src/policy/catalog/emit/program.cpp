@@ -20,6 +20,7 @@ pattern = "$pattern"
 knobs = "$knobs"
 $constants
 $scratch
+$maps
 $launches
 */
 $dims
@@ -47,6 +48,18 @@ block = [$threads]
 args = [$args]
 $cluster
 $shared
+$when
+)";
+
+constexpr std::string_view kMap = R"(
+
+[[tma]]
+name = "$name"
+base = "$base"
+$dtype
+dims = ["$inner", "$outer"]
+box = [$box_inner, $box_outer]
+swizzle = 128
 )";
 
 constexpr std::string_view kScratch = R"(
@@ -268,9 +281,26 @@ void Program::launch_ranges(const Kernel& kernel) {
 void Program::launch_blocks(const Kernel& kernel, const Block& block) {
   const bool shared = block.cluster > 1;
   const std::string item = shared ? "blockIdx.x / " + std::to_string(block.cluster) : "blockIdx.x";
-  add_gpu_kernel(
-      kernel, shared ? kernel.items * Expr::constant(block.cluster) : kernel.items, block, signature(kernel),
-      "const int64_t item = " + item + ";\n" + kernel.before + for_each_reach(kernel, kernel.body));
+  const std::string body = kernel.before + for_each_reach(kernel, kernel.body);
+  const std::vector<std::string> named = identifiers(body);
+  Signature all = signature(kernel);
+  for (const TensorMapDecl& map : kernel.maps) {
+    const std::string base = buffer(map.value);
+    const bool scratch = std::ranges::find(scratch_, base, &Scratch::name) != scratch_.end();
+    maps_.push_back(expand(
+        kMap, {{"name", map.name},
+               {"base", base},
+               {"dtype", scratch ? "dtype = \"" + std::string(info(dtypes_.at(base)).name) + "\"" : ""},
+               {"inner", in_task(map.dims[0])},
+               {"outer", in_task(map.dims[1])},
+               {"box_inner", std::to_string(map.box[0])},
+               {"box_outer", std::to_string(map.box[1])}}));
+    all.parameters.push_back("const __grid_constant__ TensorMap " + map.name);
+    all.args.push_back('"' + map.name + '"');
+  }
+  const bool asks = std::ranges::find(named, "item") != named.end();
+  add_gpu_kernel(kernel, shared ? kernel.items * Expr::constant(block.cluster) : kernel.items, block,
+                 std::move(all), (asks ? "const int64_t item = " + item + ";\n" : "") + body);
 }
 
 void Program::add_cpu_kernel(const Kernel& kernel, const std::string& text) {
@@ -289,15 +319,18 @@ void Program::add_gpu_kernel(const Kernel& kernel, const Expr& blocks, const Blo
   const std::string threads = std::to_string(block.threads);
   const std::string cluster = "cluster = [" + std::to_string(block.cluster) + "]";
   const std::string shared = "smem = " + std::to_string(block.shared_bytes);
+  const std::string least = block.blocks > 1 ? ", " + std::to_string(block.blocks) : "";
   kernels_.push_back(
       {expand(kGpuLaunch, {{"name", kernel.name},
                            {"blocks", in_task(blocks)},
                            {"threads", threads},
                            {"args", joined(signature.args)},
                            {"cluster", block.cluster > 1 ? cluster : ""},
-                           {"shared", block.shared_bytes > 0 ? shared : ""}}),
-       signature_text("extern \"C\" __global__ void __launch_bounds__(" + threads + ") " + kernel.name,
-                      signature.parameters),
+                           {"shared", block.shared_bytes > 0 ? shared : ""},
+                           {"when", kernel.when.empty() ? "" : "when = \"" + kernel.when + "\""}}),
+       signature_text(
+           "extern \"C\" __global__ void __launch_bounds__(" + threads + least + ") " + kernel.name,
+           signature.parameters),
        signature.fixed + text});
 }
 
@@ -319,14 +352,15 @@ std::string Program::finish(const Schedule& schedule, bool chained) const {
     scratch += expand(kScratch, {{"name", buffer.name},
                                  {"bytes", in_task(buffer.bytes)},
                                  {"init", buffer.counter ? "init = \"counter\"" : ""}});
-  const std::string include = target_.cuda
-                                  ? expand(kIncludeTeam, {{"team", std::to_string(target_.team)},
-                                                          {"vector", std::to_string(target_.vector)}})
-                                  : "#include <lathe/cpu.h>\n";
+  std::string include = target_.cuda ? expand(kIncludeTeam, {{"team", std::to_string(target_.team)},
+                                                             {"vector", std::to_string(target_.vector)}})
+                                     : "#include <lathe/cpu.h>\n";
+  for (const std::string& header : headers_) include += "#include <" + header + ">\n";
   return expand(kCandidate, {{"pattern", fmt::format("{}", fmt::join(patterns_, "+"))},
                              {"knobs", to_text(schedule)},
                              {"constants", constants.empty() ? "" : "constants = [" + constants + "]"},
                              {"scratch", scratch},
+                             {"maps", fmt::format("{}", fmt::join(maps_, ""))},
                              {"launches", launches},
                              {"dims", dims},
                              {"include", include},

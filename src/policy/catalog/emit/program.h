@@ -12,6 +12,15 @@
 
 namespace lathe::catalog {
 
+/// A map of a 16-bit tensor for the tensor memory accelerator, in boxes with 128-byte swizzle;
+/// extents from the innermost on. A kernel takes it by its name.
+struct TensorMapDecl {
+  std::string name;
+  std::string value;
+  std::vector<Expr> dims;
+  std::vector<int> box;
+};
+
 /// One kernel as a pattern writes it. Its parameters are what its text names: buffers as p_<name>,
 /// dims as n_<name>, and values.
 struct Kernel {
@@ -22,6 +31,7 @@ struct Kernel {
   std::string before = {};        ///< what a call's items have in common
   std::string when = {};          ///< a plan's condition, in the task's names; empty for always
   std::string reach = {};  ///< for a GPU: when vectors fit all tensors; the body is compiled for both cases
+  std::vector<TensorMapDecl> maps = {};
 };
 
 /// For a GPU: the block, or the cluster of blocks, that takes an item.
@@ -29,6 +39,7 @@ struct Block {
   int threads = 256;
   int cluster = 1;
   int shared_bytes = 0;  ///< dynamic
+  int blocks = 1;        ///< that the compiler must let fit a multiprocessor
 };
 
 /// What kernels call the type.
@@ -61,8 +72,13 @@ class Program {
   void launch(const Kernel& kernel);
   /// A kernel whose body sees `begin` and `end`, the first item and the one behind the last.
   void launch_ranges(const Kernel& kernel);
+  /// A kernel whose body sees `item`, which a block takes.
   void launch_blocks(const Kernel& kernel, const Block& block);
+  /// An expression of a kernel as the plan says it.
+  std::string in_task(const Expr& expr) const { return to_task(graph_, expr).to_string(); }
 
+  /// A header besides those that every candidate has.
+  void include(const std::string& header) { headers_.insert(header); }
   void add_work(const Work& work) { work_.push_back(work); }
   const std::vector<Work>& work() const { return work_; }
   void add_pattern(const std::string& name) { patterns_.push_back(name); }
@@ -96,7 +112,6 @@ class Program {
   /// The type of a buffer's parameter, up to its name.
   std::string declaration(const std::string& buffer, bool written) const;
   std::string scratch_name(std::string name) const;
-  std::string in_task(const Expr& expr) const { return to_task(graph_, expr).to_string(); }
 
   const Graph& graph_;
   Target target_;
@@ -105,6 +120,8 @@ class Program {
   std::map<std::string, DType> dtypes_;         ///< of buffers
   std::map<std::string, Expr> values_;
   std::vector<Scratch> scratch_;
+  std::vector<std::string> maps_;  ///< tables of the plan
+  std::set<std::string> headers_;
   std::vector<Work> work_;
   std::vector<Finished> kernels_;
   std::vector<std::string> patterns_;

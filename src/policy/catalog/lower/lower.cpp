@@ -46,7 +46,7 @@ void count_positions(const Graph& graph, NodeDecl& node) {
 
 }  // namespace
 
-Result<Graph> lower(const TaskSpec& task) {
+Result<Graph> lower(const TaskSpec& task, NarrowProducts products) {
   if (task.reference != ReferenceKind::kGraph)
     return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
   Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .counted = {}, .written = {}, .dims = {}};
@@ -78,7 +78,7 @@ Result<Graph> lower(const TaskSpec& task) {
     graph.types[node.out] = node.type;
     if (node.out != declared.out) graph.written[declared.out] = node.out;
   }
-  hold_in_fp32(graph);
+  hold_in_fp32(graph, products);
   return graph;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "policy/catalog/ir/graph.h"
+#include "policy/catalog/lower/lower.h"
 
 namespace lathe::catalog {
 
@@ -47,8 +48,9 @@ class Lowering {
 
 bool is_narrow(DType dtype);
 /// Makes every value fp32 but those that a narrow input or output holds, and what only moves their
-/// elements: narrow ones are read and written by loops and moves alone.
-void hold_in_fp32(Graph& graph);
+/// elements, and but the factors of `products`: narrow ones are read and written by loops and moves
+/// alone.
+void hold_in_fp32(Graph& graph, NarrowProducts products);
 
 std::string float_text(double value);
 std::vector<Expr> broadcast_shape(const std::vector<Expr>& a, const std::vector<Expr>& b);

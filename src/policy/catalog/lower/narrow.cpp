@@ -6,15 +6,15 @@
 #include "policy/catalog/lower/lowering.h"
 
 // Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and
-// what only moves its elements leaves them as they are; products, pools and scans take fp32 from
-// memory, so they get a wider copy.
+// what only moves its elements leaves them as they are; pools and scans take fp32 from memory, so
+// they get a wider copy. So do products, unless tensor cores multiply.
 
 namespace lathe::catalog {
 namespace {
 
 class Widener {
  public:
-  explicit Widener(Graph& graph) : graph_(graph) {
+  Widener(Graph& graph, NarrowProducts products) : graph_(graph), products_(products) {
     for (const OutputDecl& output : graph.task->outputs)
       if (is_narrow(output.dtype)) kept_[root_of(graph, graph.result_of(output.name))] = output.dtype;
   }
@@ -29,8 +29,11 @@ class Widener {
       }
       const std::optional<DType> moved = moved_type(node);
       if (moved) node.type.dtype = *moved;
-      if (node.kind != Kind::kApply && node.kind != Kind::kReduce && !view && !moved)
+      if (const std::optional<DType> multiplied = multiplied_type(node)) {
+        for (std::string& operand : node.in) operand = narrowed(operand, *multiplied);
+      } else if (node.kind != Kind::kApply && node.kind != Kind::kReduce && !view && !moved) {
         for (std::string& operand : node.in) operand = widened(operand);
+      }
       const auto kept = kept_.find(node.out);
       if (view || moved || kept == kept_.end()) {
         append(std::move(node));
@@ -62,6 +65,25 @@ class Widener {
     return is_narrow(dtype) && alike ? std::optional(dtype) : std::nullopt;
   }
 
+  /// The narrow type of both factors of a product that tensor cores compute.
+  std::optional<DType> multiplied_type(const Primitive& node) const {
+    if (node.kind != Kind::kContract || products_ == NarrowProducts::kWidened) return std::nullopt;
+    const DType a = rounded_type(node.in[0]), b = rounded_type(node.in[1]);
+    return is_narrow(a) && a == b ? std::optional(a) : std::nullopt;
+  }
+
+  /// What the task lets a value be rounded to: an intermediate result of an op to nothing less than
+  /// fp32, that of a node to the node's type.
+  DType rounded_type(const std::string& value) const {
+    const DType held = graph_.type_of(value).dtype;
+    const NodeDecl* node = is_narrow(held) ? nullptr : graph_.task->find_node(value);
+    return node == nullptr ? held : node->type.dtype;
+  }
+
+  std::string narrowed(const std::string& value, DType dtype) {
+    return graph_.type_of(value).dtype == dtype ? value : copied(value, dtype, "_narrow");
+  }
+
   void append_narrowed(Primitive node, DType dtype) {
     Primitive narrowed{.kind = Kind::kApply,
                        .out = node.out,
@@ -74,29 +96,32 @@ class Widener {
   }
 
   std::string widened(const std::string& value) {
-    const SymbolicType type = graph_.type_of(value);
-    if (!is_narrow(type.dtype)) return value;
-    const auto [known, added] = wide_.try_emplace(value);
+    return is_narrow(graph_.type_of(value).dtype) ? copied(value, DType::kF32, "_wide") : value;
+  }
+
+  std::string copied(const std::string& value, DType dtype, const std::string& suffix) {
+    const auto [known, added] = copies_.try_emplace(value);
     if (added) {
-      known->second = graph_.unused(value + "_wide");
+      known->second = graph_.unused(value + suffix);
       append({.kind = Kind::kApply,
               .out = known->second,
               .in = {value},
-              .type = {DType::kF32, type.shape},
+              .type = {dtype, graph_.type_of(value).shape},
               .formula = same_value});
     }
     return known->second;
   }
 
   Graph& graph_;
-  std::map<std::string, DType> kept_;        // values that narrow outputs' buffers hold
-  std::map<std::string, std::string> wide_;  // of narrow values, their copies
+  NarrowProducts products_;
+  std::map<std::string, DType> kept_;          // values that narrow outputs' buffers hold
+  std::map<std::string, std::string> copies_;  // of values, of the other width
 };
 
 }  // namespace
 
 bool is_narrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-void hold_in_fp32(Graph& graph) { Widener(graph).run(); }
+void hold_in_fp32(Graph& graph, NarrowProducts products) { Widener(graph, products).run(); }
 
 }  // namespace lathe::catalog

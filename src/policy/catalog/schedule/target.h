@@ -10,6 +10,7 @@ struct Target {
   int cluster = 8;                ///< CUDA: blocks that may form a cluster; 1 where there are none
   int shared_bytes = 227 * 1024;  ///< CUDA: of a block
   int multiprocessors = 132;      ///< CUDA
+  bool warpgroups = true;         ///< CUDA: has wgmma, as Hopper alone
   bool fixed = false;             ///< CUDA: dims are compiled in; tensors are aligned as Lathe's are
 
   /// How many elements `vectors` vectors hold; on processors the same with AVX2 and AVX-512.

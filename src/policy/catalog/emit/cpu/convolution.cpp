@@ -36,7 +36,7 @@ const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
 )";
 
 /// A slice of a volume, [N, C, stride, stride, stride, phase slices, phase rows, phase columns].
-constexpr std::string_view kSlice = R"(
+constexpr std::string_view kPaddedSlice = R"(
 const int64_t block = item / $phase_slices, pd = block % $planes / ($stride_height * $stride_width);
 const int64_t ph = block % ($stride_height * $stride_width) / $stride_width, pw = block % $stride_width;
 const int64_t d = item % $phase_slices * $stride_depth + pd - $before_depth;
@@ -273,7 +273,7 @@ std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
                   .items = g.x[0] * g.x[1] * g.planes * g.phase[0],
                   .written = {padded},
                   .body = expand(kPaddedCopy,
-                                 {{"plane", expand(g.volume ? kSlice : kPlane,
+                                 {{"plane", expand(g.volume ? kPaddedSlice : kPlane,
                                                    {{"x", program.parameter(site.node().in[0])}}, names)},
                                   {"outside", g.volume ? "outside || " : ""},
                                   {"padded", "p_" + padded},

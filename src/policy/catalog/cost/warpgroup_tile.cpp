@@ -1,0 +1,60 @@
+#include "policy/catalog/cost/warpgroup_tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace lathe::catalog {
+namespace {
+
+constexpr int kStepDepth = 64;
+constexpr double kHopperMultiprocessors = 132;
+
+constexpr std::array<WarpgroupTile, 6> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.75, 1.5},
+                                                           {2, 2, 128, 4, 1, true, true, 1, 0.4, 0.5},
+                                                           {2, 1, 256, 4, 1, true, true, 1, 0.4, 0.5},
+                                                           {2, 1, 128, 6, 1, false, false, 1, 0.4, 1.5},
+                                                           {1, 1, 128, 4, 1, false, false, 2, 0.22, 1.5},
+                                                           {1, 1, 64, 6, 1, false, false, 2, 0.15, 1.2}}};
+
+}  // namespace
+
+int WarpgroupTile::bytes(int split) const {
+  const int units = tall * columns / 8 * 4 * consumers / split;  // of sums that a block adds up
+  const int received = split > 1 ? 512 * units * split : 16;
+  const int ring = stages * 2 * kStepDepth * (rows() + columns), barriers = 16 * stages + 64;
+  return ring + 16 + received + barriers;
+}
+
+std::string WarpgroupTile::type(int split, const TensorFactors& of) const {
+  const auto major = [](bool along_k) { return along_k ? "kAlongK" : "kAlongMN"; };
+  std::string knobs = fmt::format(".consumers = {}, .tall = {}, .columns = {}, .stages = {}", consumers, tall,
+                                  columns, stages);
+  const auto add = [&](const char* name, int value) {
+    if (value != 1) knobs += fmt::format(", .{} = {}", name, value);
+  };
+  add("share_b", share_b);
+  add("split", split);
+  add("blocks", blocks);
+  if (persistent) knobs += ", .persistent = true";
+  if (in_turn) knobs += ", .in_turn = true";
+  knobs += ", .plain_store = true";
+  return fmt::format("WgmmaGemm<{}, {}, {}, WgmmaKnobs{{{}}}>", info(of.dtype).c_name,
+                     major(!of.transposed_a), major(of.transposed_b), knobs);
+}
+
+std::span<const WarpgroupTile> warpgroup_tiles() { return kWarpgroupTiles; }
+
+double warpgroup_microseconds(const WarpgroupTile& tile, int split, const ProductSizes& sizes) {
+  constexpr double kLaunch = 2.5, kExchange = 1;
+  const double tiles = std::ceil(sizes.rows / (tile.rows() * tile.share_b)) * tile.share_b *
+                       std::ceil(sizes.columns / tile.columns);
+  const double steps = std::ceil(std::ceil(sizes.depth / kStepDepth) / split);
+  const double waves = std::ceil(tiles * split / (kHopperMultiprocessors * tile.blocks));
+  const double together = std::min<double>(tile.blocks, std::ceil(tiles * split / kHopperMultiprocessors));
+  return kLaunch + (split > 1 ? kExchange : 0) + waves * (steps * tile.step_us * together + tile.tile_us);
+}
+
+}  // namespace lathe::catalog
