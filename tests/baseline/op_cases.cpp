@@ -597,6 +597,11 @@ const std::vector<GraphCase>& op_cases() {
        "c = upsample_trilinear3d(v, size = [1, 3, \"W + 2\"], align_corners = true)",
        "N = 2, C = 3, D = 5, H = 4, W = 7",
        {"a", "b", "c"}},
+      {"interpolated_between_an_element_and_itself",
+       {"x: N, C, 1", "z: N, C, H, 1"},
+       "a = upsample_linear1d(x, size = 9)\ny = upsample_bilinear2d(z, size = [\"2 * H\", 6])",
+       "N = 20, C = 30, H = 9",
+       {"a", "y"}},
       {"resampled_halves",
        {"x: N, C, H, W; dtype = \"fp16\""},
        "a = upsample_bilinear2d(x, size = [5, 9])\nb = adaptive_avg_pool2d(a, size = 3)\ny = "

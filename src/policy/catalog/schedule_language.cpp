@@ -38,6 +38,8 @@ constexpr std::array kMeanings = std::to_array<Meaning>({
     {"rows", "rows of a block or of a thread"},
     {"ahead", "rows that are read before they are needed"},
     {"tile", "rows and columns of a tile"},
+    {"warpgroups", "1 multiplies by warpgroups what maps can describe"},
+    {"flat", "1 gives each element a thread, whatever its row"},
     {"split", "blocks that share the inner dimension"},
     {"kc", "depth of a block of the product"},
     {"mc", "register tiles of a block of rows"},

@@ -115,7 +115,7 @@ Between place(std::int64_t i, std::int64_t in, std::int64_t out, Rule rule, doub
   if (result.high > result.low) result.weight = static_cast<double>(rest) / static_cast<double>(denominator);
   const bool is_first = numerator == 0 && (rule != Rule::kHalfPixels || (2 * i + 1) * in < out);
   const double at = static_cast<double>(numerator) / static_cast<double>(denominator);
-  if (!is_first && in > 1 && in != out) result.error = 4 * unit_roundoff * (at + 1);
+  if (!is_first && in != out) result.error = 4 * unit_roundoff * (at + 1);
   return result;
 }
 
