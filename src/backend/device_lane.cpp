@@ -36,6 +36,7 @@ void DeviceLane::enter(Use use) {
     changed_.wait(lock, [&] { return !timing_ && working_ == 0 && admitted_ == 0; });
     --timings_waiting_;
     timing_ = true;
+    if (due_ == 0) due_ = grain_ == Grain::kStage ? 1 + timings_waiting_ : 1;
     return;
   }
   ++work_waiting_;
@@ -49,7 +50,7 @@ void DeviceLane::leave(Use use) {
   std::lock_guard lock(mutex_);
   if (use == Use::kTiming) {
     timing_ = false;
-    admitted_ = work_waiting_;
+    if (--due_ == 0) admitted_ = work_waiting_;
   } else {
     --working_;
   }

@@ -14,7 +14,8 @@ namespace lathe {
 
 /// Says who may compute on a device now, and who may time. Any number of holders may compute side
 /// by side; whoever times is alone. Phase-fair within a process: a timing waits at most for the
-/// work that had begun or was waiting before it, work for at most one timing, so neither starves.
+/// work that had begun or was waiting before it, work for at most one timing or, where stages take
+/// turns, for those that were waiting when the first of them began, so neither starves.
 /// Between the processes that share the device leases are given in the order in which they were
 /// asked for.
 ///
@@ -87,6 +88,7 @@ class DeviceLane {
   std::condition_variable changed_;
   int working_ = 0, work_waiting_ = 0, timings_waiting_ = 0;
   int admitted_ = 0;  ///< work that goes before the next timing: what waited when the last one ended
+  int due_ = 0;       ///< timings that go before any work
   bool timing_ = false;
 };
 

@@ -201,6 +201,29 @@ TEST_F(DeviceLaneTest, LanesOfOneProcessExcludeEachOther) {
   EXPECT_TRUE(timing.returns_within(kLong));
 }
 
+TEST_F(DeviceLaneTest, StagesThatWaitToBeTimedGoBeforeOtherWorkAndBlocksTakeTurnsWithIt) {
+  for (const Grain grain : {Grain::kStage, Grain::kBlock}) {
+    DeviceLane lane(grain);
+    auto verifying = lane.take(Use::kWork, grain);
+    std::mutex mutex;
+    std::vector<Use> order;
+    std::vector<std::jthread> threads;
+    for (const Use use : {Use::kTiming, Use::kTiming, Use::kWork}) {
+      threads.emplace_back([&, use] {
+        const auto lease = lane.take(use, grain);
+        const std::lock_guard lock(mutex);
+        order.push_back(use);
+      });
+      std::this_thread::sleep_for(kSoon);
+    }
+    verifying = {};
+    threads.clear();
+    const std::vector<Use> together = {Use::kTiming, Use::kTiming, Use::kWork};
+    const std::vector<Use> in_turn = {Use::kTiming, Use::kWork, Use::kTiming};
+    EXPECT_EQ(order, grain == Grain::kStage ? together : in_turn);
+  }
+}
+
 TEST_F(DeviceLaneTest, ALeaseSaysForHowLongOthersHadTheDevice) {
   DeviceLane lane(Grain::kBlock, "gpu", folder_);
   auto first = lane.take(Use::kTiming, Grain::kBlock);
