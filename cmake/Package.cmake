@@ -31,7 +31,7 @@ if(LATHE_RELOCATABLE)
 endif()
 
 set(bench)
-foreach(target IN ITEMS throughput_bench reference_bench timing_bench search_bench cuda_backend_test cuda_compile_test
+foreach(target IN ITEMS throughput_bench host_bench reference_bench timing_bench search_bench cuda_backend_test cuda_compile_test
                         cuda_conformance_test cuda_counters_test cuda_cupti_test cuda_device_test
                         cuda_nvrtc_test cuda_vendor_test conformance_test gemm_gpu_test)
   if(TARGET ${target})

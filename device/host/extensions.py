@@ -44,8 +44,19 @@ def c_request(name, source):
     return json.dumps({"kind": "c", "name": str(name), "source": source, "flags": []}, sort_keys=True)
 
 
-def install(compiled):
-    """Replaces torch.utils.cpp_extension by one whose libraries are `compiled`: request to path."""
+def answer(request, compiled, ask):
+    """The path of what a request makes."""
+    if request in compiled:
+        return compiled[request]
+    if ask is None:
+        raise Wanted(request)
+    return ask(request)
+
+
+def install(compiled, ask=None):
+    """Replaces torch.utils.cpp_extension by one whose libraries are `compiled`, request to path. What these lack it
+    asks for."""
+    loaded = {}
 
     def load_inline(name, cpp_sources, cuda_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
                     extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None,
@@ -58,13 +69,13 @@ def install(compiled):
             wanted.update(kind="cuda", kernels="\n".join(as_list(cuda_sources)),
                           kernel_flags=[str(flag) for flag in as_list(extra_cuda_cflags)])
         request = json.dumps(wanted, sort_keys=True)
-        if request not in compiled:
-            raise Wanted(request)
-        loader = importlib.machinery.ExtensionFileLoader(str(name), compiled[request])
-        spec = importlib.util.spec_from_file_location(str(name), compiled[request], loader=loader)
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-        return module
+        if request not in loaded:
+            path = answer(request, compiled, ask)
+            loader = importlib.machinery.ExtensionFileLoader(str(name), path)
+            spec = importlib.util.spec_from_file_location(str(name), path, loader=loader)
+            loaded[request] = importlib.util.module_from_spec(spec)
+            loader.exec_module(loaded[request])
+        return loaded[request]
 
     def load(*_arguments, **_options):
         raise RuntimeError("only load_inline is supported: a candidate is one text")

@@ -92,23 +92,25 @@ def names(paths):
     return (ctypes.c_char_p * (len(paths) + 1))(*(path.encode() for path in paths), None)
 
 
-def start(program):
-    """Makes the context, which a driver can do only while it may look its process up."""
+def start(program, uses_gpu):
+    """Makes the context, which a driver can do only while it may look its process up, unless the process needs none."""
     library = ctypes.CDLL(None)
     library.prctl(DEATH_SIGNAL, KILL, 0, 0, 0)
     if os.getppid() != program.zygote:  # it ended before this could follow it
         os._exit(1)
     library.prctl(DUMPABLE, 1, 0, 0, 0)
-    torch.cuda.init()
-    torch.zeros(1, device="cuda")
-    windows = Windows(program.windows, program.load.get("windows", ()))
+    windows = None
+    if uses_gpu:
+        torch.cuda.init()
+        torch.zeros(1, device="cuda")
+        windows = Windows(program.windows, program.load.get("windows", ()))
     for descriptor in program.windows:
         os.close(descriptor)
     limit = own_data_bytes() + program.load["memory_bytes"]
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    readable = list(OWN_FILES) + list(program.extensions.values()) + program.readable
-    error = program.library.lathe_host_restrict(names(readable), names(device_files() + ["/dev/null", "/proc/self"]),
-                                                program.scratch.encode())
+    readable = list(OWN_FILES) + list(program.extensions.values()) + [program.given] + program.readable
+    devices = (device_files() if uses_gpu else []) + ["/dev/null", "/proc/self"]
+    error = program.library.lathe_host_restrict(names(readable), names(devices), program.scratch.encode())
     if error:
         raise RuntimeError("files cannot be denied to the candidate: " + os.strerror(error))
     return windows

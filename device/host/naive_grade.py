@@ -91,6 +91,7 @@ def main():
     with os.fdopen(files[0], "rb") as payload:
         payload.seek(0)
         document = json.loads(payload.read())
+        document.update(document["sections"][0])
     compiled = {}
     for number, request in enumerate(document["extensions"]):
         path = os.path.join(work, "naive%d.so" % number)

@@ -132,8 +132,8 @@ def torch_cuda_major():
     return torch.version.cuda.split(".")[0]
 
 
-def install(compiled):
-    """In a candidate's process: launchers are those of `compiled`, request to path."""
+def install(compiled, ask=None):
+    """In a candidate's process: launchers are those of `compiled`, request to path, or asked for."""
     if "triton" not in sys.modules:
         return
     from triton import knobs
@@ -141,8 +141,6 @@ def install(compiled):
     def build(name, path, *_):
         with open(path) as file:
             request = extensions.c_request(name, file.read())
-        if request not in compiled:
-            raise extensions.Wanted(request)
-        return compiled[request]
+        return extensions.answer(request, compiled, ask)
 
     knobs.build.impl = build

@@ -130,19 +130,19 @@ def find_entry(module, entry):
     return found
 
 
-def make_model(module, load):
-    entry = find_entry(module, load["entry"])
+def make_model(module, entry, init):
+    entry = find_entry(module, entry)
     if not isinstance(entry, type):
         return entry
-    model = entry(*load["init"])
+    model = entry(*init)
     return model.eval() if isinstance(model, torch.nn.Module) else model
 
 
-def take_state(model, load, memory):
+def take_state(model, section, memory):
     """Gives the model the reference's parameters."""
-    if not load["state"]:
+    if not section["state"]:
         return
-    given = {spec["name"]: tensor_over(memory, spec).clone() for spec in load["state"]}
+    given = {spec["name"]: tensor_over(memory, spec).clone() for spec in section["state"]}
     model.load_state_dict(given, strict=True)
 
 
@@ -191,7 +191,7 @@ def prepare(program, poison):
     return control
 
 
-def confine(program, control):
+def confine(program, control, uses_gpu=True):
     """The last thing before candidate code: no descriptors but a driver's own, and few system calls. The GPU's windows."""
     for descriptor in range(3, 256):
         if descriptor != program.confined and descriptor not in program.windows:
@@ -202,7 +202,7 @@ def confine(program, control):
     windows = None
     if program.readable is not None:
         try:
-            windows = gpu.start(program)
+            windows = gpu.start(program, uses_gpu)
         except BaseException as error:
             raise Ended(SETUP, "the GPU cannot be used: %s" % error)
     error = program.library.lathe_host_confine(control, program.readable is not None)
@@ -213,14 +213,59 @@ def confine(program, control):
     return windows
 
 
-def install(program):
-    """What a candidate finds instead of the compilers that it may not start."""
-    extensions.install(program.extensions)
+def given_path(program, number):
+    return os.path.join(program.given, "%d.so" % number)
+
+
+def install(program, ask=None):
+    """What a candidate finds instead of the compilers that it may not start. `ask` compiles what was not known before."""
+    extensions.install(program.extensions, ask)
     if program.readable is not None:
-        triton_support.install(program.extensions)
+        triton_support.install(program.extensions, ask)
 
 
-def run_calls(program, control, calls):
+class Requests:
+    """Of a build: the broker compiles, and the process goes on."""
+
+    def __init__(self, program, control):
+        self.program, self.control = program, control
+        self.asked = 0
+
+    def __call__(self, request):
+        self.asked += 1
+        write_text(self.program, request)
+        self.program.library.lathe_host_request(self.control, ctypes.c_uint32(self.asked))
+        self.program.library.lathe_host_doze(self.control, ctypes.c_uint32(self.asked))
+        path = given_path(self.program, self.asked)
+        self.program.extensions[request] = path
+        return path
+
+
+def states_of(program):
+    return [mmap.mmap(file, 0, mmap.MAP_SHARED, mmap.PROT_READ) if section["state"] else None
+            for file, section in zip(program.states, program.sections)]
+
+
+class Section:
+    """The candidate at one shape, warmed up."""
+
+    def __init__(self, load, section, state, windows, place):
+        self.model = start(load, section, state, windows)
+        self.inputs, self.outputs, self.place = section["inputs"], section["outputs"], place
+        self.views = [place.view(DTYPES[spec["dtype"]], spec) for spec in self.inputs]
+        for _ in range(load["warm_up_calls"]):
+            self.publish(self.call([dummy(spec, place.device) for spec in self.inputs]))
+
+    def call(self, tensors):
+        return checked(self.model(*(as_argument(tensor, spec) for tensor, spec in zip(tensors, self.inputs))),
+                       self.outputs, self.place.device)
+
+    def publish(self, results):
+        return self.place.publish(results, self.outputs, DTYPES)
+
+
+def run_calls(program, control, current, calls):
+    """Calls of the section `current`, until the control page names another one: a call that only gets it ready."""
     load, library = program.load, program.library
     window = None
     if not program.windows:  # else a call's inputs lie there before its clock runs
@@ -229,46 +274,52 @@ def run_calls(program, control, calls):
             window.madvise(22)  # MADV_POPULATE_READ
         except (OSError, ValueError):
             pass
-    state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if load["state"] else None
+    states = states_of(program)
     windows = confine(program, control)
     install(program)
-    inputs, outputs = load["inputs"], load["outputs"]
-    model = start(load, state, windows)
     place = windows or Memory(window)
-    views = [place.view(DTYPES[spec["dtype"]], spec) for spec in inputs]
+    results = None
     with torch.no_grad():
-        for _ in range(load["warm_up_calls"]):
-            results = checked(model(*(as_argument(dummy(spec, place.device), spec) for spec in inputs)), outputs,
-                              place.device)
-            place.publish(results, outputs, DTYPES)
-        results = None
+        section = Section(load, program.sections[current], states[current], windows, place)
         library.lathe_host_ready(control, ctypes.c_void_p(place.address))
         for call in range(1, calls + 1):
             library.lathe_host_await(control, ctypes.c_uint32(call))
             results = None  # of the call before, whose memory the next one may have
-            results = checked(model(*(as_argument(view, spec) for view, spec in zip(views, inputs))), outputs,
-                              place.device)
-            table, count = place.publish(results, outputs, DTYPES)
+            if (wanted := library.lathe_host_section(control)) != current:
+                section, current = None, wanted
+                free_memory(windows)
+                section = Section(load, program.sections[current], states[current], windows, place)
+                library.lathe_host_publish(control, ctypes.c_uint32(call), None, ctypes.c_uint32(0))
+                continue
+            results = section.call(section.views)
+            table, count = section.publish(results)
             library.lathe_host_publish(control, ctypes.c_uint32(call), table, ctypes.c_uint32(count))
         library.lathe_host_await(control, ctypes.c_uint32(calls + 1))  # never
 
 
-def start(load, state, windows):
-    """The candidate, ready for its first call."""
+def free_memory(windows):
+    """What a shape has left must not lie where the next one's results will."""
+    gc.collect()
+    if windows:
+        torch.cuda.empty_cache()
+
+
+def start(load, section, state, windows):
+    """The candidate at a shape, ready for its first call."""
     try:
-        module = load_module(load["text"], load["dims"])
+        module = load_module(load["text"], section["dims"])
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
         raise failed(error, IMPORT)
     try:
-        model = make_model(module, load)
+        model = make_model(module, load["entry"], section["init"])
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
         raise failed(error, ENTRY)
     try:
-        take_state(model, load, state)
+        take_state(model, section, state)
         if windows and isinstance(model, torch.nn.Module):
             model = model.to(windows.device)
     except BaseException as error:
@@ -277,23 +328,37 @@ def start(load, state, windows):
 
 
 def build(program, control):
-    state = mmap.mmap(program.files[5], 0, mmap.MAP_SHARED, mmap.PROT_READ) if program.load["state"] else None
+    """Imports the module and makes its entry at each shape. On a GPU it is also called, and what Triton compiles then
+    is packed."""
+    states = states_of(program)
     windows = confine(program, control)
-    install(program)
-    model = start(program.load, state, windows)
-    if program.readable is None:
-        raise Ended(BUILT)
+    install(program, Requests(program, control))
+    for section, state in zip(program.sections, states):
+        model = start(program.load, section, state, windows)
+        if windows:
+            call_once(model, section, windows)
+            model = None
+            free_memory(windows)
+    raise Ended(BUILT, triton_support.pack(program.scratch) if windows else None)
+
+
+def call_once(model, section, windows):
     try:
         with torch.no_grad():
-            model(*(as_argument(dummy(spec, windows.device), spec) for spec in program.load["inputs"]))
+            model(*(as_argument(dummy(spec, windows.device), spec) for spec in section["inputs"]))
         torch.cuda.synchronize()
-    except extensions.Wanted as wanted:
-        raise Ended(EXTENSION, wanted.request)
     except Exception as error:
         if is_out_of_memory(error):
             raise failed(error, MEMORY)
         # Else its first block says what is wrong.
-    raise Ended(BUILT, triton_support.pack(program.scratch))
+
+
+def find_requests(program, control):
+    """Has compiled what the module asks for when it is imported: that needs no context, which others may need."""
+    confine(program, control, uses_gpu=False)
+    install(program, Requests(program, control))
+    start(program.load, program.sections[0], states_of(program)[0], None)
+    raise Ended(BUILT)
 
 
 def make_reference(load):
@@ -309,8 +374,8 @@ def make_reference(load):
     return model.eval(), init, module
 
 
-def describe(program, control):
-    confine(program, control)
+def describe(program, control, uses_gpu):
+    confine(program, control, uses_gpu)
     model, init, _ = make_reference(program.load)
     state, offset = [], 0
     for name, tensor in model.state_dict().items():
@@ -325,9 +390,9 @@ def describe(program, control):
     raise Ended(ANSWERED)
 
 
-def find_signature(program, control):
+def find_signature(program, control, uses_gpu):
     """What get_inputs() gives, in several draws, and what forward() makes of it."""
-    confine(program, control)
+    confine(program, control, uses_gpu)
     load = program.load
     model, _, module = make_reference(load)
     if not hasattr(module, "get_inputs"):
@@ -411,19 +476,21 @@ def answer(program, window, device, usual, precise):
         torch.cuda.empty_cache()  # it may wait for long until it is asked again
 
 
-def main(program, kind, poison, calls):
+def main(program, kind, poison, section, calls):
     """Never returns."""
     code = SETUP
     try:
         control = prepare(program, poison)
         if kind == "b":
-            run_calls(program, control, calls)
+            run_calls(program, control, section, calls)
         elif kind == "s":
             build(program, control)
-        elif kind == "d":
-            describe(program, control)
-        elif kind == "t":
-            find_signature(program, control)
+        elif kind == "i":
+            find_requests(program, control)
+        elif kind in "dD":
+            describe(program, control, kind == "D")
+        elif kind in "tT":
+            find_signature(program, control, kind == "T")
         else:
             evaluate(program, control)
     except extensions.Wanted as wanted:

@@ -3,9 +3,11 @@
 Started in the jail by lathe-host-runner with the library, a folder that it may write to, "cpu" or "gpu" and what the
 jail lets it read. It runs no candidate code itself. Frames come on descriptor 3, with their files:
 
-    load       the program as JSON, control page, window of inputs, desk, outputs, parameters, where there is a GPU
-               both of its windows, extensions...
+    load       the program as JSON, control page, window of inputs, desk, outputs, the parameters of each section,
+               where there is a GPU both of its windows, extensions...
     unload     forget it
+    given      while a child builds: the extension that it has asked for
+    stop       the child is to end
     block      run calls of it, as the desk says
     step       build it, describe a reference or evaluate one: a child does it and ends
 """
@@ -30,7 +32,7 @@ import worker  # noqa: E402
 
 MOST_FRAME_BYTES = 96 * 1024
 MOST_FRAME_FDS = 64
-BLOCK = struct.Struct("<BBHIq")  # kind, poison, padding, calls, nanoseconds to get ready in
+BLOCK = struct.Struct("<BBHIq")  # kind, poison, section, calls, nanoseconds to get ready in
 REPLY = struct.Struct("<iIIqq")  # wait status, ending, confined, involuntary switches, processor time
 
 
@@ -55,6 +57,8 @@ class Program:
         with os.fdopen(os.dup(files[0]), "rb") as payload:
             payload.seek(0)
             self.load = json.loads(payload.read())
+        self.sections = self.load["sections"]  # a shape each
+        self.load.update(self.sections[0])
         self.library = library
         self.control = map_shared(files[1])
         self.desk = map_shared(files[3])
@@ -63,10 +67,11 @@ class Program:
         for private in (self.desk, self.outputs):
             if private is not None and not self.load["trusted"]:
                 library.lathe_host_keep(ctypes.c_void_p(address_of(private)), ctypes.c_uint64(len(private)))
-        behind = 6
+        behind = 5 + len(self.sections)
+        self.states = files[5:behind]
         self.windows = ()  # descriptors of device memory
         if "windows" in self.load:
-            self.windows, behind = files[6:8], 8
+            self.windows, behind = files[behind:behind + 2], behind + 2
         self.scratch = os.path.join(work, "scratch")  # of a child on a GPU, which may write there
         self.compiled = None
         if self.load.get("compiled"):
@@ -83,10 +88,22 @@ class Program:
                     target.write(source.read())
             self.extensions[request] = path
             self.paths.append(path)
+        self.given = os.path.join(work, "given%d" % os.getpid())  # what a child's build is given while it runs
+        os.makedirs(self.given, exist_ok=True)
+        self.answers = 0
+
+    def give(self, descriptor):
+        self.answers += 1
+        with os.fdopen(descriptor, "rb") as source, open(worker.given_path(self, self.answers), "wb") as target:
+            source.seek(0)
+            target.write(source.read())
+        self.library.lathe_host_answer(ctypes.c_void_p(address_of(self.control)), ctypes.c_uint32(self.answers))
 
     def close(self):
         for path in self.paths:  # a candidate may ask for one library several times
             os.unlink(path)
+        for number in range(self.answers):
+            os.unlink(worker.given_path(self, number + 1))
         for descriptor in self.files:
             os.close(descriptor)
         # Unmapped here: a child of the next program must not find them.
@@ -112,13 +129,16 @@ class Zygote:
                 self.program = None
             if frame == b"unload":
                 self.channel.send(b"unloaded")
+            elif frame in (b"given", b"stop"):  # for a child that has ended meanwhile
+                for descriptor in files:
+                    os.close(descriptor)
             elif frame == b"load":
                 self.program = Program(files, self.library, self.work, self.readable)
                 self.channel.send(b"loaded")
             else:
                 self.run(*BLOCK.unpack(frame))
 
-    def run(self, kind, poison, _, calls, ready_ns):
+    def run(self, kind, poison, section, calls, ready_ns):
         program = self.program
         if self.readable is not None:
             triton_support.clear(program.scratch)
@@ -130,7 +150,7 @@ class Zygote:
         told, program.confined = os.pipe()
         child = os.fork()
         if child == 0:
-            worker.main(program, chr(kind), poison, calls)
+            worker.main(program, chr(kind), poison, section, calls)
         os.close(program.confined)
         ending = 1
         if kind == ord("b"):
@@ -152,24 +172,30 @@ class Zygote:
 
     def supervise(self, child, calls, ready_ns):
         program = self.program
-        tensors = [] if program.windows else program.load["outputs"]  # those lie in this process's memory
+        # Where there are windows, outputs lie in this process's memory.
+        count = 0 if program.windows else len(program.load["outputs"])
+        tensors = [tensor for section in program.sections for tensor in section["outputs"]] if count else []
         words = ctypes.c_uint64 * max(1, len(tensors))
         cpus = program.load["cpus"]
         return self.library.lathe_host_supervise(
             ctypes.c_void_p(address_of(program.desk)), ctypes.c_void_p(address_of(program.control)), child,
             ctypes.c_uint32(calls), ctypes.c_int64(ready_ns), ctypes.c_void_p(address_of(program.outputs)),
             ctypes.c_uint64(program.load["output_stride"]), words(*(t["offset"] for t in tensors)),
-            words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(len(tensors)), (ctypes.c_int * max(1, len(cpus)))(*cpus),
+            words(*(t["bytes"] for t in tensors)), ctypes.c_uint32(count), (ctypes.c_int * max(1, len(cpus)))(*cpus),
             ctypes.c_uint32(len(cpus)), ctypes.c_int(self.channel.fileno()))
 
     def wait(self, child, limit_ns):
-        """Until it ends, or the broker says so by a frame or by leaving."""
+        """Until it ends, or the broker says so by a frame or by leaving. What it is given gives it time as well."""
         descriptor = os.pidfd_open(child)
         try:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
             poll.register(self.channel, select.POLLIN)
-            poll.poll(max(1, limit_ns // 1_000_000))
+            while any(ready == self.channel.fileno() for ready, _ in poll.poll(max(1, limit_ns // 1_000_000))):
+                frame, files, _, _ = socket.recv_fds(self.channel, MOST_FRAME_BYTES, MOST_FRAME_FDS)
+                if frame != b"given":
+                    return
+                self.program.give(files[0])
         finally:
             os.close(descriptor)
 

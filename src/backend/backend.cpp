@@ -49,6 +49,16 @@ MemoryUse Workload::memory() const {
   return {.host = static_cast<std::int64_t>(bytes)};
 }
 
+Result<std::vector<std::unique_ptr<Session>>> Backend::open_together(const Candidate& candidate,
+                                                                     std::span<const Opening> openings,
+                                                                     Runner runner) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const Opening& opening : openings) {
+    LATHE_TRY(sessions.emplace_back(), open(candidate, *opening.artifact, opening.workload, runner));
+  }
+  return sessions;
+}
+
 BuildResult refuse_host_program(const Candidate& candidate) {
   BuildResult refused{.reason = "host_program"};
   refused.facts.log =

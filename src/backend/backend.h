@@ -32,7 +32,10 @@ struct DeviceInfo {
   std::string digest_text;    ///< compiler, target and driver: part of every artefact's key
   int threads = 1;            ///< that a candidate may use
   int cores = 1;
-  int lanes = 1;                ///< evaluations that are worth having under way at once
+  int lanes = 1;  ///< evaluations that are worth having under way at once
+  /// Under way at once where whole stages take turns: those that wait to be timed are, one by one,
+  /// then others are verified side by side.
+  int evaluations = 1;
   bool quiet_compiles = false;  ///< compiles may run beside a timing
   bool steady = false;          ///< blocks of one kernel differ by a percent: no pair needs two of each
   /// Standard deviation of the log ratio of two kernels' times between pairs of processes: what one
@@ -43,11 +46,12 @@ struct DeviceInfo {
   /// A candidate's process lives for many blocks, and it may find memory that the backend does not
   /// clear.
   bool runners_remember = false;
-  /// A candidate's process serves further blocks as long as their inputs are new to it, so blocks
-  /// are dealt trials until none is left.
+  /// Blocks are dealt trials until none is left, before one comes again.
   bool deals_trials = false;
   /// A host program is built at each shape, for it compiles what a call there needs.
   bool builds_every_shape = false;
+  /// Starting a process is dear: sessions that are opened together may share theirs.
+  bool shapes_share_processes = false;
   /// "DEV": a trusted host launches what candidates bring; "HOST": they bring the host code too.
   std::string tier = "DEV";
   std::vector<std::string> unchecked = {};  ///< by name, what this tier cannot check; in every verdict
@@ -257,6 +261,12 @@ class Backend {
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task) {
     return build(candidate, task, {});
   }
+  /// A host program at all of these shapes, where the device builds every shape: one artefact.
+  virtual Result<BuildResult> build_together(const Candidate& candidate,
+                                             std::span<const BoundTask* const> tasks,
+                                             const CancelToken& cancel) {
+    return build(candidate, *tasks.front(), cancel);
+  }
   /// What the machine code of an artefact consists of, as names and numbers for BuildFacts. Slow
   /// beside a build. kUnavailable where there is no disassembler. Thread-safe.
   virtual Result<std::map<std::string, double>> inspect(const Artifact&) {
@@ -279,6 +289,15 @@ class Backend {
                                         std::shared_ptr<const Workload> workload) {
     return open(candidate, artifact, std::move(workload), Runner{});
   }
+  struct Opening {
+    const Artifact* artifact = nullptr;
+    std::shared_ptr<const Workload> workload;
+  };
+  /// One candidate at several shapes, of which the first is met first by every process. Of these
+  /// sessions one runs at a time.
+  virtual Result<std::vector<std::unique_ptr<Session>>> open_together(const Candidate& candidate,
+                                                                      std::span<const Opening> openings,
+                                                                      Runner runner);
 };
 
 }  // namespace lathe

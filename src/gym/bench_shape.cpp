@@ -102,7 +102,8 @@ Coverage coverage_for(const BoundTask& task) {
 }
 
 int at_least_a_deck(int trials, const DeviceInfo& device) {
-  constexpr int kDeck = 24;  // some eight blocks
+  // Of which a half is withheld until a process's end, in blocks enough to see what it remembers.
+  constexpr int kDeck = 40;
   return device.deals_trials ? std::max(kDeck, trials) : trials;
 }
 

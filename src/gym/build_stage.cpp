@@ -8,14 +8,9 @@ namespace lathe {
 namespace {
 
 /// The dims that are compiled in, at one shape: shapes that agree on them share an artefact.
-std::vector<std::int64_t> constants_at(const Backend& backend, const Candidate& candidate,
-                                       const BenchShape& shape) {
+std::vector<std::int64_t> constants_at(const Candidate& candidate, const BenchShape& shape) {
   std::vector<std::int64_t> values;
-  if (!candidate.has_plan()) {
-    if (backend.device().builds_every_shape)
-      for (const auto& [name, extent] : shape.task.dims) values.push_back(extent);
-    return values;
-  }
+  if (!candidate.has_plan()) return values;
   for (const std::string& name : candidate.plan().constants) values.push_back(shape.task.dims.at(name));
   return values;
 }
@@ -30,11 +25,17 @@ BuiltCandidate build_for_shapes(Backend& backend, const Candidate& candidate,
     return built;
   }
   std::map<std::vector<std::int64_t>, const BenchShape*> distinct;
-  for (const BenchShape& shape : shapes) distinct.emplace(constants_at(backend, candidate, shape), &shape);
+  for (const BenchShape& shape : shapes) distinct.emplace(constants_at(candidate, shape), &shape);
   std::vector<std::pair<std::vector<std::int64_t>, const BenchShape*>> jobs(distinct.begin(), distinct.end());
   std::vector<BuildResult> results(jobs.size());
+  std::vector<const BoundTask*> tasks;
+  for (const BenchShape& shape : shapes) tasks.push_back(&shape.task);
   const Status done = for_each_index(static_cast<int>(jobs.size()), [&](int i) -> Status {
     const auto job = static_cast<std::size_t>(i);
+    if (!candidate.has_plan() && backend.device().builds_every_shape) {
+      LATHE_TRY(results[job], backend.build_together(candidate, tasks, {}));
+      return Ok{};
+    }
     LATHE_TRY(results[job], backend.build(candidate, jobs[job].second->task));
     return Ok{};
   });
@@ -55,7 +56,7 @@ BuiltCandidate build_for_shapes(Backend& backend, const Candidate& candidate,
     artifacts.emplace(std::move(jobs[i].first), std::move(result.artifact));
   }
   for (const BenchShape& shape : shapes)
-    built.artifacts.push_back(artifacts.at(constants_at(backend, candidate, shape)));
+    built.artifacts.push_back(artifacts.at(constants_at(candidate, shape)));
   return built;
 }
 

@@ -63,6 +63,13 @@ Result<BuildResult> CancellableBackend::build(const Candidate& candidate, const 
   return inner_.build(candidate, task, cancel_);
 }
 
+Result<BuildResult> CancellableBackend::build_together(const Candidate& candidate,
+                                                       std::span<const BoundTask* const> tasks,
+                                                       const CancelToken&) {
+  if (cancel_.cancelled()) return cancelled_error();
+  return inner_.build_together(candidate, tasks, cancel_);
+}
+
 Result<std::shared_ptr<const Workload>> CancellableBackend::prepare(Workload workload) {
   if (cancel_.cancelled()) return cancelled_error();
   return inner_.prepare(std::move(workload));
@@ -73,10 +80,25 @@ Result<std::unique_ptr<Session>> CancellableBackend::open(const Candidate& candi
                                                           std::shared_ptr<const Workload> workload,
                                                           Runner runner) {
   if (cancel_.cancelled()) return cancelled_error();
+  LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload), own(candidate, runner)));
+  return wrap(std::move(session));
+}
+
+Result<std::vector<std::unique_ptr<Session>>> CancellableBackend::open_together(
+    const Candidate& candidate, std::span<const Opening> openings, Runner runner) {
+  if (cancel_.cancelled()) return cancelled_error();
+  LATHE_TRY(auto sessions, inner_.open_together(candidate, openings, own(candidate, runner)));
+  for (std::unique_ptr<Session>& session : sessions) session = wrap(std::move(session));
+  return sessions;
+}
+
+Runner CancellableBackend::own(const Candidate& candidate, Runner runner) const {
   if (evaluation_ > 0 && candidate.digest == candidate_) runner.evaluation = evaluation_;
-  LATHE_TRY(auto session, inner_.open(candidate, artifact, std::move(workload), runner));
-  return std::unique_ptr<Session>(
-      std::make_unique<CancellableSession>(std::move(session), cancel_, waited_ns_));
+  return runner;
+}
+
+std::unique_ptr<Session> CancellableBackend::wrap(std::unique_ptr<Session> session) const {
+  return std::make_unique<CancellableSession>(std::move(session), cancel_, waited_ns_);
 }
 
 std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel) {

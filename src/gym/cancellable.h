@@ -30,7 +30,9 @@ class CancellableBackend final : public Backend {
   DeviceUsage usage() const override { return inner_.usage(); }
   DeviceLane& lane() override { return inner_.lane(); }
   DeviceLane::Lease lease(DeviceLane::Use use, DeviceLane::Grain grain) override {
-    return inner_.lane().take(use, grain, cancel_);
+    DeviceLane::Lease lease = inner_.lane().take(use, grain, cancel_);
+    if (waited_ns_) *waited_ns_ += lease.waited_ns();
+    return lease;
   }
   void on_idle(const Candidate& last) override { inner_.on_idle(last); }
   bool covers(const Candidate& candidate, const BoundTask& task) const override {
@@ -46,6 +48,8 @@ class CancellableBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override;
+  Result<BuildResult> build_together(const Candidate& candidate, std::span<const BoundTask* const> tasks,
+                                     const CancelToken& cancel) override;
   Result<std::map<std::string, double>> inspect(const Artifact& artifact) override {
     return inner_.inspect(artifact);
   }
@@ -53,8 +57,15 @@ class CancellableBackend final : public Backend {
   using Backend::open;
   Result<std::unique_ptr<Session>> open(const Candidate& candidate, const Artifact& artifact,
                                         std::shared_ptr<const Workload> workload, Runner runner) override;
+  Result<std::vector<std::unique_ptr<Session>>> open_together(const Candidate& candidate,
+                                                              std::span<const Opening> openings,
+                                                              Runner runner) override;
 
  private:
+  /// The same with what the evaluation is.
+  Runner own(const Candidate& candidate, Runner runner) const;
+  std::unique_ptr<Session> wrap(std::unique_ptr<Session> session) const;
+
   Backend& inner_;
   CancelToken cancel_;
   Digest candidate_;

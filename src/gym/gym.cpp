@@ -135,7 +135,7 @@ class LocalGym final : public Gym {
     // Lanes that wait for their processors would leave the device idle.
     const int cores_for_builds = device.lanes > 1 ? device.cores / 2 : device.cores;
     const int builders = options_.build_workers > 0 ? options_.build_workers : std::max(1, cores_for_builds);
-    const int lanes = options_.lanes > 0 ? options_.lanes : std::max(1, device.lanes);
+    const int lanes = options_.lanes > 0 ? options_.lanes : std::max({1, device.lanes, device.evaluations});
     const int preparers = device.lanes > 1 ? 2 : 1;
     for (int i = 0; i < builders; ++i) threads_.emplace_back([this] { build_loop(); });
     for (int i = 0; i < lanes; ++i) threads_.emplace_back([this] { judge_loop(); });

@@ -87,17 +87,39 @@ Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchSh
   return Ok{};
 }
 
+Result<std::vector<std::unique_ptr<Session>>> TaskBench::open_sharing(const Scope& scope,
+                                                                      const BuiltCandidate& built,
+                                                                      Runner runner) const {
+  std::vector<std::unique_ptr<Session>> sessions(shapes_.size());
+  if (!scope.backend.device().shapes_share_processes) return sessions;
+  std::vector<std::size_t> members;
+  std::vector<Backend::Opening> openings;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    const bool later_scored = !members.empty() && !shapes_[i].hidden;
+    if (later_scored || !scope.backend.covers(built.candidate, shapes_[i].task)) continue;
+    members.push_back(i);
+    openings.push_back({&built.artifacts[i], shapes_[i].verify});
+  }
+  LATHE_TRY(auto opened, scope.backend.open_together(built.candidate, openings, runner));
+  for (std::size_t m = 0; m < members.size(); ++m) sessions[members[m]] = std::move(opened[m]);
+  return sessions;
+}
+
 Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                           Evidence& evidence) const {
   int covered = 0;
   bool leaves_out_hidden = false;
+  auto sharing = open_sharing(scope, built, runner);
+  if (!sharing.ok()) return judge_open(sharing.error());
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) {
       leaves_out_hidden = leaves_out_hidden || shapes_[i].hidden;
       continue;
     }
     if (!shapes_[i].hidden) ++covered;
-    auto session = scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify, runner);
+    auto session = (*sharing)[i]
+                       ? Result(std::move((*sharing)[i]))
+                       : scope.backend.open(built.candidate, built.artifacts[i], shapes_[i].verify, runner);
     if (!session.ok()) return judge_open(session.error());
     Finding finding = verify_shape(**session, shapes_[i], secret.derive("shape", i),
                                    options_.block_timeout_seconds, evidence);

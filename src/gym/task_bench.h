@@ -129,6 +129,11 @@ class TaskBench {
   Status make_verify_data(const Scope& scope, const Seed& seed, Coverage coverage, BenchShape& shape) const;
   Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
   bool is_baseline(const Candidate& candidate) const;
+  /// Where processes are dear: sessions of the first scored shape and all hidden ones, of which
+  /// each process meets the scored one first, for only then it may be one that is timed; null at
+  /// the other scored ones.
+  Result<std::vector<std::unique_ptr<Session>>> open_sharing(const Scope& scope, const BuiltCandidate& built,
+                                                             Runner runner) const;
   Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                  Evidence& evidence) const;
   void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;

@@ -31,9 +31,11 @@ std::vector<std::string> chosen_cases() {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGraderIsFooled) {
+/// LATHE_CONFORMANCE_ONLY replaces `cases`; without either all of them run.
+void judge_suite(bool few_processes, std::vector<std::string> cases) {
   HostBackendOptions backend_options;
   backend_options.cache_folder = testing::TempDir() + "lathe-host-conformance-cache";
+  backend_options.few_processes = few_processes;
   auto backend = make_host_backend(backend_options);
   if (!backend.ok() && backend.error().code == ErrorCode::kUnavailable)
     GTEST_SKIP() << backend.error().to_string();
@@ -49,18 +51,32 @@ TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGra
   PrintingSink events;
   ConformanceOptions options;
   options.secret = Seed::from_number(20);
-  options.grader = grader->get();
+  if (!few_processes) options.grader = grader->get();
   options.only = chosen_cases();
+  if (options.only.empty()) options.only = std::move(cases);
   const auto report = run_conformance(kFolder, **backend, events, options);
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   for (const ConformanceResult& result : report->results) {
     if (result.skipped) continue;
-    EXPECT_TRUE(result.as_expected) << result.spec.file << ": " << name(result.outcome) << " "
-                                    << result.reason << ": " << result.detail;
-    if (result.naive.kind == NaiveAnswer::Kind::kUnavailable) continue;
+    // What is keyed by content gains by it where inputs come again, and is found out.
+    const bool remembers = few_processes && result.spec.file == "cache_by_content.py" &&
+                           result.outcome == Outcome::kTampered && result.reason == "remembers";
+    EXPECT_TRUE(result.as_expected || remembers)
+        << result.spec.file << ": " << name(result.outcome) << " " << result.reason << ": " << result.detail;
+    if (few_processes || result.naive.kind == NaiveAnswer::Kind::kUnavailable) continue;
     EXPECT_TRUE(result.naive_as_expected) << result.spec.file << ": the naive grader should have said "
                                           << result.spec.naive << " but said " << result.naive.detail;
   }
+}
+
+TEST(HostConformance, EveryExploitIsRefusedEveryHonestModulePassesAndTheNaiveGraderIsFooled) {
+  judge_suite(false, {});
+}
+
+/// As on a GPU. What an exploit does inside one call is the same there.
+TEST(HostConformance, WhatProcessesRememberOfBlocksAndShapesIsOfNoUse) {
+  judge_suite(true, {"cache_by_call", "cache_by_content", "cache_by_pointer", "stale_memory", "known_inputs",
+                     "late_finaliser", "side_thread", "half_precision", "honest_eager", "honest_linear"});
 }
 
 TEST(HostConformance, TheTableListsEveryCandidate) {

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "backend/cpu_peaks.h"
 #include "backend/host/extension_builder.h"
@@ -31,7 +33,10 @@ constexpr double kImportSeconds = 60, kBuildSeconds = 180;
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
-constexpr int kBuildsOnGpu = 6, kMostBuilds = 256;
+constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 4;
+constexpr std::size_t kMostSections = 16;  // of a process, each with its parameters' memory
+constexpr std::size_t kMostSharedBytes = std::size_t{512} << 20;
+constexpr std::size_t kMostKept = 4;  // processes of baselines, each with a context
 
 /// What a gym cannot know of a process that brings its own host code.
 const std::vector<std::string> kUnchecked = {
@@ -92,8 +97,11 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   return refusal("import_exit", "the process ended while the module was imported");
 }
 
-ZygoteOptions on_device(ZygoteOptions options, const HostGpu* gpu) {
+ZygoteOptions for_whom(ZygoteOptions options, std::string owner, const HostGpu* gpu,
+                       const std::shared_ptr<ProcessTally>& tally) {
   options.gpu = gpu != nullptr;
+  options.owner = std::move(owner);
+  options.tally = tally;
   return options;
 }
 
@@ -153,9 +161,9 @@ class HostBackend final : public Backend {
   HostBackend(const HostBackendOptions& options, HostParts parts, TimingCores cores)
       : options_(options),
         lane_(DeviceLane::Grain::kStage, options.gpu ? options.gpu->device().uuid : kProcessorsLane),
-        candidates_(on_device(parts.zygotes, options.gpu.get())),
-        baselines_(on_device(parts.zygotes, options.gpu.get())),
-        references_(on_device(parts.zygotes, options.gpu.get()), options.cancel),
+        candidates_(for_whom(parts.zygotes, "candidates", options.gpu.get(), tally_)),
+        baselines_(for_whom(parts.zygotes, "baselines", options.gpu.get(), tally_)),
+        references_(for_whom(parts.zygotes, "references", options.gpu.get(), tally_), options.cancel),
         build_places_(options.gpu ? kBuildsOnGpu : kMostBuilds),
         extensions_(parts.python, {parts.compile_program, parts.cache_folder, options.build_timeout_seconds,
                                    options.gpu ? options.gpu->arch() : "", options.jail,
@@ -163,7 +171,6 @@ class HostBackend final : public Backend {
     if (options.gpu) {
       device_ = options.gpu->device();
       device_.kind = "host:cuda";
-      device_.builds_every_shape = true;
       peaks_ = options.gpu->peaks();
     } else {
       device_.kind = "host:cpu";
@@ -181,7 +188,12 @@ class HostBackend final : public Backend {
     const std::vector<int> cpus = usable_processors();
     device_.cores = static_cast<int>(cpus.size());
     device_.quiet_compiles = has_quiet_compiles(cores);
-    device_.deals_trials = options.gpu != nullptr;
+    session_.serves_on = options.gpu != nullptr || options.few_processes;
+    device_.builds_every_shape = session_.serves_on;
+    device_.deals_trials = session_.serves_on;
+    device_.evaluations = options.gpu ? kEvaluationsOnGpu : 1;
+    device_.runners_remember = session_.serves_on;
+    device_.shapes_share_processes = session_.serves_on;
     session_.threads = options.threads;
     session_.gpu = options.gpu.get();
     if (options.gpu) return;  // its driver has threads of its own, which need processors
@@ -196,6 +208,14 @@ class HostBackend final : public Backend {
 
   const DeviceInfo& device() const override { return device_; }
   DeviceLane& lane() override { return lane_; }
+  /// Its stages are processes, by whose they are and what for.
+  DeviceUsage usage() const override {
+    DeviceUsage usage;
+    usage.stages = tally_->stages();
+    for (const auto& [purpose, stage] : usage.stages)
+      if (purpose.ends_with("blocks")) usage.blocks += stage.count;
+    return usage;
+  }
 
   Result<DevicePeaks> peaks() override {
     std::lock_guard lock(mutex_);
@@ -227,6 +247,12 @@ class HostBackend final : public Backend {
   using Backend::build;
   Result<BuildResult> build(const Candidate& candidate, const BoundTask& task,
                             const CancelToken& cancel) override {
+    const BoundTask* const only = &task;
+    return build_together(candidate, {&only, 1}, cancel);
+  }
+  /// One process imports the module and goes through the shapes.
+  Result<BuildResult> build_together(const Candidate& candidate, std::span<const BoundTask* const> tasks,
+                                     const CancelToken& cancel) override {
     if (candidate.has_plan())
       return refusal("plan",
                      "this device runs host programs, and its tasks have process references: a kernel with "
@@ -234,55 +260,35 @@ class HostBackend final : public Backend {
     if (candidate.host_program().language != "python")
       return refusal("language", "this device runs Python, not '" + candidate.host_program().language + "'");
     if (!is_utf8(candidate.text)) return refusal("import_error", "the module is not in UTF-8");
-    auto model = std::make_shared<const Model>();
-    if (task.spec->reference == ReferenceKind::kProcess) {
-      LATHE_TRY(model, references_.model(task));
+    std::vector<std::shared_ptr<const Model>> models;
+    std::vector<Section> sections;
+    for (const BoundTask* task : tasks) {
+      models.emplace_back();
+      if (task->spec->reference == ReferenceKind::kProcess) {
+        LATHE_TRY(models.back(), references_.model(*task));
+      }
+      sections.push_back({task, models.back().get()});
     }
-    const std::size_t most_text = options_.gpu ? kMostCompiled : kMostRequest;
-    LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = most_text}));
-    nlohmann::json document =
-        describe_program({candidate.text, candidate.host_program().entry}, task, *model);
-    document["cpus"] = session_.broker_cpus;  // what is timed meanwhile is left alone
-    Extensions extensions;
-    BuildFacts facts;
-    for (;;) {
-      document["extensions"] = extensions.requests;
-      auto reply = run_build(document, rooms, *model, extensions, cancel);
-      // Another candidate may have taken the GPU's memory: that is not this one's fault.
-      const bool full = reply.ok() && (!reply->confined || reply->exited_with(kExitMemory));
-      if (full && options_.gpu) {
-        const BuildPlaces::Held alone = build_places_.take_all(cancel);
-        reply = run_build_step(document, rooms, *model, extensions, cancel);
-      }
-      if (!reply.ok()) return reply.error();
-      if (reply->exited_with(kExitBuilt)) {
-        if (options_.gpu) extensions.compiled = raw_text_of(rooms, most_text);
-        break;
-      }
-      if (!reply->confined)
-        return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(rooms),
-                     "run lathe doctor"};
-      if (!reply->exited_with(kExitExtension)) return refusal_of(*reply, text_of(rooms));
-      if (extensions.requests.size() >= kMostExtensions)
-        return refusal("bad_extension", fmt::format("more than {} extensions", kMostExtensions));
-      const std::string request = raw_text_of(rooms, kMostRequest);
-      LATHE_TRY(CompiledExtension made, extensions_.build(request, cancel));
-      facts.seconds += made.seconds;
-      facts.log += made.log;
-      if (!made.ok) {
-        BuildResult failed = refusal(made.reason, made.log);
-        failed.facts.seconds = facts.seconds;
-        return failed;
-      }
-      facts.code_bytes += static_cast<std::int64_t>(made.object.size());
-      extensions.requests.push_back(request);
-      extensions.objects.push_back(std::move(made.object));
+    Building building{.candidate = candidate, .sections = std::move(sections), .cancel = cancel};
+    LATHE_TRY(building.rooms, Zygote::make_rooms({.text = options_.gpu ? kMostCompiled : kMostRequest}));
+    // What it asks for at its import is compiled before it has a context, which others may need.
+    if (options_.gpu && candidate.text.find("load_inline") != std::string::npos) {
+      const auto imported = run_build_step('i', building);
+      if (!imported.ok()) return imported.error();
+      if (building.refused) return *std::move(building.refused);
     }
+    LATHE_TRY(const ChildReply reply, run_build(building));
+    if (building.refused) return *std::move(building.refused);
+    if (!reply.confined)
+      return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(building.rooms),
+                   "run lathe doctor"};
+    if (!reply.exited_with(kExitBuilt)) return refusal_of(reply, text_of(building.rooms));
+    if (options_.gpu) building.extensions.compiled = raw_text_of(building.rooms, kMostCompiled);
     BuildResult result{.ok = true};
-    result.artifact.bytes = encode(extensions);
+    result.artifact.bytes = encode(building.extensions);
     result.artifact.key =
         Hasher().add(device_.digest_text).add(candidate.text).add(result.artifact.bytes).finish();
-    result.facts = std::move(facts);
+    result.facts = std::move(building.facts);
     return result;
   }
 
@@ -302,10 +308,38 @@ class HostBackend final : public Backend {
                                         std::shared_ptr<const Workload> workload, Runner runner) override {
     auto own = std::dynamic_pointer_cast<const HostWorkload>(std::move(workload));
     if (!own) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
-    LATHE_TRY(const Extensions extensions, decode_extensions(artifact.bytes));
-    LATHE_TRY(auto session, HostSession::open(runner.process == Runner::kShared ? baselines_ : candidates_,
-                                              candidate, extensions, std::move(own), session_));
-    return std::unique_ptr<Session>(std::move(session));
+    const bool shared = runner.process == Runner::kShared;
+    const bool keeps = shared && own->timed && session_.serves_on;
+    if (keeps)
+      if (auto kept = take_kept(candidate, *own)) return keep(std::move(kept));
+    LATHE_TRY(const auto program,
+              make_program(shared ? baselines_ : candidates_, candidate, artifact, {std::move(own)}));
+    auto household = std::make_shared<HostHousehold>(program, 1);
+    if (keeps) return keep(std::move(household));
+    return std::unique_ptr<Session>(std::make_unique<HostSession>(std::move(household), 0));
+  }
+
+  Result<std::vector<std::unique_ptr<Session>>> open_together(const Candidate& candidate,
+                                                              std::span<const Opening> openings,
+                                                              Runner runner) override {
+    std::vector<std::unique_ptr<Session>> sessions;
+    std::size_t first = 0;
+    while (first < openings.size()) {
+      const std::size_t count = count_sharing(openings.subspan(first));
+      std::vector<std::shared_ptr<const HostWorkload>> workloads;
+      for (const Opening& opening : openings.subspan(first, count)) {
+        workloads.push_back(std::dynamic_pointer_cast<const HostWorkload>(opening.workload));
+        if (!workloads.back())
+          return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
+      }
+      LATHE_TRY(const auto program, make_program(runner.process == Runner::kShared ? baselines_ : candidates_,
+                                                 candidate, *openings[first].artifact, std::move(workloads)));
+      const auto household = std::make_shared<HostHousehold>(program, 2);
+      for (std::size_t section = 0; section < count; ++section)
+        sessions.push_back(std::make_unique<HostSession>(household, section));
+      first += count;
+    }
+    return sessions;
   }
 
   /// Measures what a call costs that does nothing, which is subtracted from every call.
@@ -326,7 +360,8 @@ class HostBackend final : public Backend {
     for (int i = 0; i < kCalls; ++i)
       workload->trials.push_back(
           {.inputs = {HostTensor::encode(DType::kF32, {1}, zero)}, .expected = {anything}});
-    LATHE_TRY(auto session, HostSession::open(baselines_, nothing, {}, workload, session_));
+    LATHE_TRY(const auto program, make_program(baselines_, nothing, {}, {workload}));
+    const auto session = std::make_unique<HostSession>(std::make_shared<HostHousehold>(program, 1), 0);
     const DeviceLane::Lease lease =
         lane_.take(DeviceLane::Use::kTiming, DeviceLane::Grain::kStage, options_.cancel);
     if (options_.gpu) {
@@ -351,22 +386,139 @@ class HostBackend final : public Backend {
   }
 
  private:
-  Result<ChildReply> run_build(const nlohmann::json& document, const Zygote::Rooms& rooms, const Model& model,
-                               const Extensions& extensions, const CancelToken& cancel) {
-    const BuildPlaces::Held place = build_places_.take_one(cancel);
-    return run_build_step(document, rooms, model, extensions, cancel);
+  Result<std::shared_ptr<const HostProcess::Program>> make_program(
+      ZygotePool& zygotes, const Candidate& candidate, const Artifact& artifact,
+      std::vector<std::shared_ptr<const HostWorkload>> workloads) const {
+    LATHE_TRY(Extensions extensions, decode_extensions(artifact.bytes));
+    return std::make_shared<const HostProcess::Program>(
+        HostProcess::Program{zygotes, candidate, std::move(extensions), std::move(workloads), session_});
   }
-  /// The zygote is free again while what the candidate wants is compiled.
-  Result<ChildReply> run_build_step(const nlohmann::json& document, const Zygote::Rooms& rooms,
-                                    const Model& model, const Extensions& extensions,
-                                    const CancelToken& cancel) {
-    if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "a build was cancelled"};
+
+  /// How many from the first on may share processes: they have one artefact, and what is mapped for
+  /// the largest of them serves all.
+  static std::size_t count_sharing(std::span<const Opening> openings) {
+    std::size_t count = 0, bytes = 0, trials = 0;
+    for (const Opening& opening : openings) {
+      bytes = std::max(bytes, lay_out_outputs(opening.workload->task).bytes);
+      trials = std::max(trials, opening.workload->trials.size());
+      const bool fits = bytes * trials <= kMostSharedBytes && count < kMostSections &&
+                        opening.artifact->key == openings.front().artifact->key;
+      if (count > 0 && !fits) break;
+      ++count;
+    }
+    return count;
+  }
+
+  /// The process of a baseline that candidates are timed against outlives its session.
+  class KeptSession final : public Session {
+   public:
+    KeptSession(HostBackend& backend, std::shared_ptr<HostHousehold> household)
+        : backend_(backend), household_(std::move(household)) {}
+    KeptSession(const KeptSession&) = delete;
+    KeptSession& operator=(const KeptSession&) = delete;
+    ~KeptSession() override { backend_.give_back(std::move(household_)); }
+    BlockOutcome run(const BlockRequest& request) override { return household_->run(0, request); }
+
+   private:
+    HostBackend& backend_;
+    std::shared_ptr<HostHousehold> household_;
+  };
+
+  std::unique_ptr<Session> keep(std::shared_ptr<HostHousehold> household) {
+    return std::make_unique<KeptSession>(*this, std::move(household));
+  }
+
+  std::shared_ptr<HostHousehold> take_kept(const Candidate& candidate, const HostWorkload& workload) {
+    std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(kept_, [&](const auto& kept) {
+      return kept->program().candidate.digest == candidate.digest &&
+             kept->program().workloads.front().get() == &workload;
+    });
+    if (found == kept_.end()) return nullptr;
+    auto household = std::move(*found);
+    kept_.erase(found);
+    return household;
+  }
+
+  void give_back(std::shared_ptr<HostHousehold> household) {
+    std::vector<std::shared_ptr<HostHousehold>> leave;  // without the lock
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<HostHousehold>> stay;
+    kept_.push_back(std::move(household));
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const bool recent = i + kMostKept >= kept_.size();
+      const bool wanted = kept_[i]->program().workloads.front().use_count() > 1;
+      (recent && wanted && kept_[i]->works() ? stay : leave).push_back(std::move(kept_[i]));
+    }
+    kept_ = std::move(stay);
+  }
+
+  /// A candidate on its way through the processes that build it.
+  struct Building {
+    const Candidate& candidate;
+    std::vector<Section> sections;
+    const CancelToken& cancel;
+    Zygote::Rooms rooms = {};
+    Extensions extensions = {};
+    BuildFacts facts = {};
+    std::optional<BuildResult> refused = {};
+    std::optional<Error> broken = {};
+  };
+
+  Result<ChildReply> run_build(Building& building) {
+    auto reply = [&] {
+      const BuildPlaces::Held place = build_places_.take_one(building.cancel);
+      return run_build_step('s', building);
+    }();
+    // Another candidate may have taken the GPU's memory: that is not this one's fault.
+    const bool full =
+        reply.ok() && !building.refused && (!reply->confined || reply->exited_with(kExitMemory));
+    if (!full || !options_.gpu) return reply;
+    const BuildPlaces::Held alone = build_places_.take_all(building.cancel);
+    return run_build_step('s', building);
+  }
+
+  Result<ChildReply> run_build_step(char step, Building& building) {
+    if (building.cancel.cancelled()) return Error{ErrorCode::kCancelled, "a build was cancelled"};
+    const Candidate& candidate = building.candidate;
+    nlohmann::json document =
+        describe_program({candidate.text, candidate.host_program().entry}, building.sections);
+    document["cpus"] = session_.broker_cpus;  // what is timed meanwhile is left alone
+    document["extensions"] = building.extensions.requests;
     LATHE_TRY(auto zygote, candidates_.take());
-    const Status loaded = zygote->load(document.dump(), rooms, model.state_memory, extensions);
-    auto reply = loaded.ok() ? zygote->run_step('s', rooms, import_seconds(), cancel)
-                             : Result<ChildReply>(loaded.error());
+    const Status loaded =
+        zygote->load(document.dump(), building.rooms, building.sections, building.extensions);
+    const auto compile = [&](const std::string& request) { return compile_for(building, request); };
+    auto reply = loaded.ok()
+                     ? zygote->run_step(step, building.rooms, import_seconds(), building.cancel, compile)
+                     : Result<ChildReply>(loaded.error());
+    if (building.broken) return *building.broken;
     if (!reply.ok()) zygote.drop();
     return reply;
+  }
+
+  /// What a building process waits for; invalid where its candidate is refused or the machine
+  /// failed.
+  UniqueFd compile_for(Building& building, const std::string& request) {
+    if (building.extensions.requests.size() >= kMostExtensions) {
+      building.refused = refusal("bad_extension", fmt::format("more than {} extensions", kMostExtensions));
+      return {};
+    }
+    auto made = extensions_.build(request, building.cancel);
+    if (!made.ok()) return building.broken = made.error(), UniqueFd();
+    building.facts.seconds += made->seconds;
+    building.facts.log += made->log;
+    if (!made->ok) {
+      building.refused = refusal(made->reason, made->log);
+      building.refused->facts.seconds = building.facts.seconds;
+      return {};
+    }
+    auto object = make_sealed_memfd("extension", made->object);
+    if (!object.ok()) return building.broken = object.error(), UniqueFd();
+    building.facts.code_bytes += static_cast<std::int64_t>(made->object.size());
+    building.extensions.requests.push_back(request);
+    building.extensions.objects.push_back(std::move(made->object));
+    return *std::move(object);
   }
 
   /// On a GPU a build runs the module once, and compiles what it compiles then.
@@ -384,12 +536,14 @@ class HostBackend final : public Backend {
   DeviceInfo device_;
   DeviceLane lane_;
   HostSessionOptions session_;
+  const std::shared_ptr<ProcessTally> tally_ = std::make_shared<ProcessTally>();
   ZygotePool candidates_, baselines_;
   ReferenceRoom references_;
   BuildPlaces build_places_;
   ExtensionBuilder extensions_;
   std::mutex mutex_;
   DevicePeaks peaks_;
+  std::vector<std::shared_ptr<HostHousehold>> kept_;  ///< the longest unused first
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ struct HostBackendOptions {
   JailKind jail = JailKind::kFull;
   CancelToken cancel = {};            ///< ends waiting for other processes that time on the device
   std::shared_ptr<HostGpu> gpu = {};  ///< where candidates' tensors lie; null: in the host's memory
+  /// On a processor too a process serves several blocks and shapes, as where starting one is dear.
+  bool few_processes = false;
 };
 
 /// The HOST tier on this machine's processor or on a GPU of it: candidates are Python modules that

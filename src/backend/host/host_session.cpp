@@ -58,41 +58,47 @@ Result<Extensions> decode_extensions(std::string_view bytes) {
   return extensions;
 }
 
-Result<std::unique_ptr<HostSession>> HostSession::open(ZygotePool& zygotes, const Candidate& candidate,
-                                                       const Extensions& extensions,
-                                                       std::shared_ptr<const HostWorkload> workload,
-                                                       const HostSessionOptions& options) {
-  LATHE_TRY(auto zygote, zygotes.take());
-  std::unique_ptr<HostSession> session(new HostSession(std::move(zygote), std::move(workload), options));
-  session->inputs_ = lay_out_inputs(session->workload_->task);
-  session->outputs_ = lay_out_outputs(session->workload_->task);
-  LATHE_TRY(session->rooms_,
-            Zygote::make_rooms({.window = session->inputs_.bytes,
-                                .outputs = session->outputs_.bytes * session->workload_->trials.size()}));
-  const Model nothing;
-  const Model& model = session->workload_->model ? *session->workload_->model : nothing;
+Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Program> program) {
+  LATHE_TRY(auto zygote, program->zygotes.take());
+  std::unique_ptr<HostProcess> process(new HostProcess(std::move(zygote), std::move(program)));
+  const Program& own = *process->program_;
+  const HostSessionOptions& options = own.options;
+  std::vector<Section> sections;
+  std::size_t input_bytes = 0, most_trials = 0;
+  for (const auto& workload : own.workloads) {
+    Shape& shape = process->shapes_.emplace_back();
+    shape.inputs = lay_out_inputs(workload->task);
+    shape.outputs = lay_out_outputs(workload->task);
+    shape.met.assign(workload->trials.size(), false);
+    input_bytes = std::max(input_bytes, shape.inputs.bytes);
+    process->stride_ = std::max(process->stride_, shape.outputs.bytes);
+    most_trials = std::max(most_trials, workload->trials.size());
+    sections.push_back({&workload->task, workload->model.get()});
+  }
+  LATHE_TRY(process->rooms_,
+            Zygote::make_rooms({.window = input_bytes, .outputs = process->stride_ * most_trials}));
   nlohmann::json document =
-      describe_program({candidate.text, candidate.host_program().entry}, session->workload_->task, model);
-  document["extensions"] = extensions.requests;
-  document["compiled"] = !extensions.compiled.empty();
+      describe_program({own.candidate.text, own.candidate.host_program().entry}, sections);
+  document["extensions"] = own.extensions.requests;
+  document["compiled"] = !own.extensions.compiled.empty();
   document["threads"] = options.threads;
   document["cpus"] = options.timed_cpus;
   document["warm_up_calls"] = kWarmUpCalls;
   if (options.gpu) {
-    LATHE_TRY(session->windows_, options.gpu->open({session->inputs_.bytes, session->outputs_.bytes},
-                                                   session->rooms_.window_fd, session->rooms_.outputs_fd));
-    document["windows"] = session->windows_->bytes();
+    LATHE_TRY(process->windows_, options.gpu->open({input_bytes, process->stride_}, process->rooms_.window_fd,
+                                                   process->rooms_.outputs_fd));
+    document["windows"] = process->windows_->bytes();
   }
-  const Status loaded = session->zygote_->load(document.dump(), session->rooms_, model.state_memory,
-                                               extensions, session->windows_.get());
+  const Status loaded = process->zygote_->load(document.dump(), process->rooms_, sections, own.extensions,
+                                               process->windows_.get());
   if (!loaded.ok()) {
-    session->zygote_.drop();
+    process->zygote_.drop();
     return loaded.error();
   }
-  return session;
+  return process;
 }
 
-bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
+bool HostProcess::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                            const CancelToken& cancel) const {
   for (;;) {
     const std::uint32_t now = word.load(std::memory_order_acquire);
@@ -106,25 +112,26 @@ bool HostSession::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
 
 /// Done once, before the first timed process: what that leaves on the device must not count as
 /// idle.
-Status HostSession::measure_windows() {
+Status HostProcess::measure_windows() {
   if (!windows_ || idle_measure_ns_ > 0) return Ok{};
   LATHE_TRY(const DeviceWindows::Costs costs, windows_->measure());
   idle_measure_ns_ = costs.rounds * static_cast<std::int64_t>(costs.give_ns + costs.take_ns);
   idle_free_bytes_ = costs.free_bytes;
   // The process copies its outputs once itself, at the same cost.
-  window_ns_ = std::max(0.0, costs.give_ns - options_.empty_costs.give_ns) +
-               2 * std::max(0.0, costs.take_ns - options_.empty_costs.take_ns);
+  window_ns_ = std::max(0.0, costs.give_ns - options().empty_costs.give_ns) +
+               2 * std::max(0.0, costs.take_ns - options().empty_costs.take_ns);
   return Ok{};
 }
 
-bool HostSession::stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls) {
+bool HostProcess::stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls) {
   for (std::size_t t = 0; t < trial.inputs.size(); ++t)
-    std::memcpy(rooms_.window.data() + inputs_.offsets[t], trial.inputs[t].bytes.data(), inputs_.sizes[t]);
+    std::memcpy(rooms_.window.data() + shape().inputs.offsets[t], trial.inputs[t].bytes.data(),
+                shape().inputs.sizes[t]);
   if (windows_) calls.device = windows_->stage(poison);
   return calls.device.ok();
 }
 
-bool HostSession::run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls) {
+bool HostProcess::run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls) {
   const auto now = [] { return steady_clock().now_ns(); };
   const std::int64_t begin_ns = now();
   if (windows_) calls.device = windows_->give();
@@ -142,12 +149,12 @@ bool HostSession::run_call(const BlockRequest& request, std::uint32_t call, doub
   const auto took_ns = static_cast<double>(now() - begin_ns);
   if (!calls.device.ok()) return false;
   calls.late = calls.late || stopped_ns - go_ns - desk().run_ns.load() > kLateNs;
-  calls.wall_ns += std::max(took_ns / 2, took_ns - options_.empty_call_ns - window_ns_);
+  calls.wall_ns += std::max(took_ns / 2, took_ns - options().empty_call_ns - window_ns_);
   left_ns -= took_ns;
   return true;
 }
 
-bool HostSession::left_nothing_behind() {
+bool HostProcess::left_nothing_behind() {
   if (!windows_) return true;
   const std::int64_t begin_ns = steady_clock().now_ns();
   const auto costs = windows_->measure();
@@ -156,40 +163,57 @@ bool HostSession::left_nothing_behind() {
          costs->free_bytes >= kLeastFree * idle_free_bytes_;
 }
 
-bool HostSession::may_go_on(const BlockRequest& request) const {
-  if (!alive_ || !windows_ || timed_ != request.timed || calls_made_ + request.trials.size() > kMostCalls)
+bool HostProcess::may_go_on(std::size_t section, const BlockRequest& request) const {
+  if (!alive_ || !options().serves_on || timed_ != request.timed ||
+      calls_made_ + request.trials.size() >= kMostCalls)
     return false;
-  if (!request.timed && poison_ != request.poison) return false;
-  const auto has_met = [&](int trial) { return met_[static_cast<std::size_t>(trial)]; };
-  // Who has met the guest knows that it will not come again.
-  return (workload_->guest < 0 || !has_met(workload_->guest)) &&
-         std::ranges::none_of(request.trials, has_met);
+  return timed_ || std::ranges::none_of(request.trials, [&](int trial) {
+           return shapes_[section].met[static_cast<std::size_t>(trial)];
+         });
 }
 
-Status HostSession::provide_process(const BlockRequest& request) {
-  if (may_go_on(request)) return Ok{};
-  if (alive_) (void)end_process();
+Status HostProcess::provide(std::size_t section, const BlockRequest& request) {
+  if (may_go_on(section, request) && (section == section_ || switch_to(section, request))) return Ok{};
+  if (alive_) (void)end();
   if (request.timed) {
     LATHE_CHECK_OK(measure_windows());
   }
   if (!zygote_.held()) return Error{ErrorCode::kIo, "the zygote is lost"};
-  return begin_process(request);
+  return begin(section, request);
 }
 
-Status HostSession::begin_process(const BlockRequest& request) {
+Status HostProcess::begin(std::size_t section, const BlockRequest& request) {
   std::memset(rooms_.control.data(), 0, rooms_.control.size());  // with its text: none leaves a note
   std::memset(rooms_.desk.data(), 0, sizeof(Desk));
+  begun_ns_ = steady_clock().now_ns();
   timed_ = request.timed;
-  poison_ = request.timed ? std::uint8_t{0} : request.poison;
+  section_ = section;
   calls_made_ = 0;
-  met_.assign(workload_->trials.size(), false);
-  const auto calls = windows_ ? kMostCalls : static_cast<std::uint32_t>(request.trials.size());
-  LATHE_CHECK_OK(zygote_->begin_block(calls, poison_, ready_seconds(request)));
+  for (Shape& shape : shapes_) shape.met.assign(shape.met.size(), false);
+  const auto calls = options().serves_on ? kMostCalls : static_cast<std::uint32_t>(request.trials.size());
+  const std::uint8_t poison = request.timed ? std::uint8_t{0} : request.poison;
+  LATHE_CHECK_OK(
+      zygote_->begin_block(static_cast<std::uint16_t>(section), calls, poison, ready_seconds(request)));
   alive_ = true;
   return Ok{};
 }
 
-Result<ChildReply> HostSession::end_process() {
+bool HostProcess::switch_to(std::size_t section, const BlockRequest& request) {
+  const auto deadline_ns = [&] {
+    return steady_clock().now_ns() + static_cast<std::int64_t>(1e9 * ready_seconds(request));
+  };
+  const std::uint32_t call = ++calls_made_;
+  desk().section.store(static_cast<std::uint32_t>(section));
+  desk().slot.store(Desk::kNowhere);
+  say(desk().go, call);
+  if (!wait_for(desk().stopped, call + 1, deadline_ns(), request.cancel)) return false;
+  say(desk().taken, call);
+  if (!wait_for(desk().copied, call, deadline_ns(), request.cancel)) return false;
+  section_ = section;
+  return true;
+}
+
+Result<ChildReply> HostProcess::end() {
   if (!alive_ || !zygote_.held()) return Error{ErrorCode::kInternal, "there is no process"};
   alive_ = false;
   say(desk().go, Desk::kEnd);
@@ -199,48 +223,52 @@ Result<ChildReply> HostSession::end_process() {
   return reply;
 }
 
-HostSession::Calls HostSession::run_calls(const BlockRequest& request) {
+HostProcess::Calls HostProcess::run_calls(const BlockRequest& request) {
   Calls calls;
   const double patience_ns = 2e9 * ready_seconds(request);  // the zygote says when it is too late
   calls.got_ready = wait_for(
       desk().stopped, 1, steady_clock().now_ns() + static_cast<std::int64_t>(patience_ns), request.cancel);
   if (!calls.got_ready) return calls;
+  if (calls_made_ == 0) zygote_->count(request.timed ? "timed blocks" : "blocks", begun_ns_);
   run_calls(request, calls);
   if (request.timed && windows_ && static_cast<std::size_t>(calls.ended) == request.trials.size())
     calls.left_work = !left_nothing_behind();
   return calls;
 }
 
-void HostSession::run_calls(const BlockRequest& request, Calls& calls) {
+void HostProcess::run_calls(const BlockRequest& request, Calls& calls) {
   double left_ns = request.timeout_seconds * 1e9;
   for (std::size_t i = 0; i < request.trials.size(); ++i) {
     const std::uint32_t call = ++calls_made_;
     const auto trial = static_cast<std::size_t>(request.trials[i]);
-    met_[trial] = true;
-    if (!stage_inputs(workload_->trials[trial], request.poison, calls)) return;
+    shapes_[section_].met[trial] = true;
+    desk().section.store(static_cast<std::uint32_t>(section_));
+    desk().slot.store(static_cast<std::uint32_t>(i));
+    if (!stage_inputs(workload().trials[trial], request.poison, calls)) return;
     if (!run_call(request, call, left_ns, calls)) return;
     say(desk().taken, call);
     const std::int64_t copied_by_ns = steady_clock().now_ns() + std::int64_t{20'000'000'000};
     if (!wait_for(desk().copied, call, copied_by_ns, request.cancel)) return;
-    if (windows_) calls.device = windows_->fetch(i * outputs_.bytes);
+    if (windows_) calls.device = windows_->fetch(i * stride_);
     if (!calls.device.ok()) return;
     ++calls.ended;
   }
 }
 
-BlockOutcome HostSession::run(const BlockRequest& request) {
+BlockOutcome HostProcess::run(std::size_t section, const BlockRequest& request) {
   if (!zygote_.held()) return failed(BlockStatus::kInfra, "runner_lost", "the zygote ended unexpectedly");
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
-  const ThreadPlacement placement(options_.broker_cpus);
+  const ThreadPlacement placement(options().broker_cpus);
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
-  std::memset(rooms_.outputs.data(), request.poison, outputs_.bytes * request.trials.size());
-  const Status begun = provide_process(request);
+  std::memset(rooms_.outputs.data(), request.poison, stride_ * request.trials.size());
+  const Status begun = provide(section, request);
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
-  const bool serves_on = windows_ && calls.device.ok() && !calls.left_work && !request.cancel.cancelled() &&
+  const bool serves_on = options().serves_on && calls.device.ok() && !calls.left_work &&
+                         !request.cancel.cancelled() &&
                          static_cast<std::size_t>(calls.ended) == request.trials.size();
   Result<ChildReply> reply = ChildReply{};
   if (!begun.ok()) reply = begun.error();
-  if (begun.ok() && !serves_on) reply = end_process();
+  if (begun.ok() && !serves_on) reply = end();
   if (!reply.ok()) {
     const bool of_windows = reply.error().code == ErrorCode::kUnavailable;
     if (!of_windows) zygote_.drop();
@@ -251,11 +279,12 @@ BlockOutcome HostSession::run(const BlockRequest& request) {
   return judge(request, calls, *reply);
 }
 
-std::span<const std::byte> HostSession::output(std::size_t call, std::size_t index) const {
-  return {rooms_.outputs.data() + call * outputs_.bytes + outputs_.offsets[index], outputs_.sizes[index]};
+std::span<const std::byte> HostProcess::output(std::size_t call, std::size_t index) const {
+  return {rooms_.outputs.data() + call * stride_ + shape().outputs.offsets[index],
+          shape().outputs.sizes[index]};
 }
 
-BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls,
+BlockOutcome HostProcess::judge(const BlockRequest& request, const Calls& calls,
                                 const ChildReply& reply) const {
   if (static_cast<std::size_t>(calls.ended) < request.trials.size())
     return describe_end(request, calls, reply);
@@ -263,24 +292,26 @@ BlockOutcome HostSession::judge(const BlockRequest& request, const Calls& calls,
   outcome.status = BlockStatus::kOk;
   outcome.wall_ns = calls.wall_ns;
   // The switches of a process that serves several blocks are not this one's.
-  const bool switched = !windows_ && reply.switches > control().switches_before.load() + kSwitchesAllowed;
+  const bool switched =
+      !options().serves_on && reply.switches > control().switches_before.load() + kSwitchesAllowed;
   outcome.disturbed = calls.late || calls.left_work || switched;
   for (std::size_t call = 0; call < request.trials.size(); ++call) {
     std::vector<std::span<const std::byte>> outputs;
-    for (std::size_t i = 0; i < outputs_.sizes.size(); ++i) outputs.push_back(output(call, i));
-    check_trial(*workload_, request, request.trials[call], outputs, outcome);
+    for (std::size_t i = 0; i < shape().outputs.sizes.size(); ++i) outputs.push_back(output(call, i));
+    check_trial(workload(), request, request.trials[call], outputs, outcome);
   }
   return outcome;
 }
 
 /// The name of the input that has the byte.
-std::string HostSession::input_at(std::size_t offset) const {
-  const auto after = std::upper_bound(inputs_.offsets.begin(), inputs_.offsets.end(), offset);
-  const auto index = std::max<std::ptrdiff_t>(after - inputs_.offsets.begin() - 1, 0);
-  return workload_->task.spec->tensors[static_cast<std::size_t>(index)].name;
+std::string HostProcess::input_at(std::size_t offset) const {
+  const std::vector<std::size_t>& offsets = shape().inputs.offsets;
+  const auto after = std::upper_bound(offsets.begin(), offsets.end(), offset);
+  const auto index = std::max<std::ptrdiff_t>(after - offsets.begin() - 1, 0);
+  return workload().task.spec->tensors[static_cast<std::size_t>(index)].name;
 }
 
-BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls& calls,
+BlockOutcome HostProcess::describe_end(const BlockRequest& request, const Calls& calls,
                                        const ChildReply& reply) const {
   const auto ending = static_cast<Ending>(desk().ended.load());
   const std::string said = text_of(rooms_);
@@ -322,7 +353,7 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
       if (const auto at = control().fault_address.load() - control().window_address.load();
-          at < inputs_.bytes)
+          at < shape().inputs.bytes)
         return failed(
             BlockStatus::kCrash, "input_written",
             fmt::format("it wrote to the input '{}', which is read-only: compute into a new tensor, or in "
@@ -337,6 +368,31 @@ BlockOutcome HostSession::describe_end(const BlockRequest& request, const Calls&
     default:
       return failed(BlockStatus::kTampered, "exit", fmt::format("it ended its process with code {}", code));
   }
+}
+
+Result<HostProcess*> HostHousehold::choose(std::size_t section, const BlockRequest& request) {
+  std::erase_if(processes_, [](const auto& process) { return !process->works(); });
+  for (const auto& process : processes_)
+    if (process->may_go_on(section, request)) return process.get();
+  for (const auto& process : processes_)
+    if (!process->lives()) return process.get();
+  if (processes_.size() == most_) return processes_.front().get();
+  const std::size_t first = processes_.size();
+  while (processes_.size() < most_) {
+    LATHE_TRY(processes_.emplace_back(), HostProcess::open(program_));
+  }
+  for (std::size_t i = first + 1; i < processes_.size(); ++i) {
+    BlockRequest other = request;
+    other.poison = static_cast<std::uint8_t>(~request.poison ^ 0x55);  // its memory is full of another one
+    LATHE_CHECK_OK(processes_[i]->begin(section, other));
+  }
+  return processes_[first].get();
+}
+
+BlockOutcome HostHousehold::run(std::size_t section, const BlockRequest& request) {
+  const auto process = choose(section, request);
+  if (!process.ok()) return failed(BlockStatus::kInfra, "open", process.error().to_string());
+  return (*process)->run(section, request);
 }
 
 }  // namespace lathe::host

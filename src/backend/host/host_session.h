@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -20,15 +21,17 @@ struct HostSessionOptions {
   double empty_call_ns = 0;  ///< what stopping and continuing a process takes at the least, a call
   HostGpu* gpu = nullptr;    ///< where tensors lie; null: in the host's memory
   DeviceWindows::Costs empty_costs = {};  ///< of windows of one element, a part of empty_call_ns
+  bool serves_on = false;                 ///< a process serves several blocks and shapes
 };
 
 std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
 
-/// One candidate on one workload, in a fork of a zygote that has run no candidate. In the host's
-/// memory each block has a process of its own. On a GPU, where a process takes a fifth of a second
-/// to make its context, it serves further blocks as long as their inputs are new to it, so that
-/// what it remembers is of no use, and until it has met the workload's guest.
+/// One candidate at one shape or several, in forks of a zygote that has run no candidate. In the
+/// host's memory each block has a process of its own. On a GPU, where a process takes a fifth of a
+/// second to make its context, it serves further ones: timed blocks to the end, verified ones as
+/// long as their inputs are new to it, also at other shapes. The gym sees to it that what it
+/// remembers is of no use (docs/host.md).
 ///
 /// Before its first call the process imports the module, makes its entry and warms up on inputs
 /// that it draws itself. From then on it is stopped, and runs for one call at a time: the broker
@@ -40,16 +43,29 @@ Result<Extensions> decode_extensions(std::string_view bytes);
 /// A stopped process's work on a GPU runs on. There the clock starts before inputs come to the
 /// device's window and ends after what the outputs' window holds has been copied out of reach, so
 /// that work done before, between or behind these moments is late, wrong or timed.
-class HostSession final : public Session {
+class HostProcess {
  public:
-  static Result<std::unique_ptr<HostSession>> open(ZygotePool& zygotes, const Candidate& candidate,
-                                                   const Extensions& extensions,
-                                                   std::shared_ptr<const HostWorkload> workload,
-                                                   const HostSessionOptions& options);
-  BlockOutcome run(const BlockRequest& request) override;
-  ~HostSession() override { (void)end_process(); }
-  HostSession(const HostSession&) = delete;
-  HostSession& operator=(const HostSession&) = delete;
+  /// What all of a candidate's processes have in common.
+  struct Program {
+    ZygotePool& zygotes;
+    Candidate candidate;
+    Extensions extensions;  ///< of all its shapes
+    std::vector<std::shared_ptr<const HostWorkload>> workloads;
+    HostSessionOptions options;
+  };
+  static Result<std::unique_ptr<HostProcess>> open(std::shared_ptr<const Program> program);
+  ~HostProcess() { (void)end(); }
+  HostProcess(const HostProcess&) = delete;
+  HostProcess& operator=(const HostProcess&) = delete;
+
+  bool lives() const { return alive_; }
+  /// Starts a process for blocks like this one, which gets ready beside the caller's work.
+  Status begin(std::size_t section, const BlockRequest& request);
+  bool works() const { return zygote_.held(); }
+  /// Whether the living process may serve the block too.
+  bool may_go_on(std::size_t section, const BlockRequest& request) const;
+  /// In the living process if that may go on, else in a new one.
+  BlockOutcome run(std::size_t section, const BlockRequest& request);
 
  private:
   struct Calls {
@@ -61,22 +77,28 @@ class HostSession final : public Session {
     Status device = Ok{};    ///< of the windows, which no candidate can break
     bool got_ready = false;
   };
+  struct Shape {
+    Layout inputs, outputs;
+    std::vector<bool> met;  ///< [trial], by the living process
+  };
 
-  HostSession(ZygotePool::Loan zygote, std::shared_ptr<const HostWorkload> workload,
-              HostSessionOptions options)
-      : zygote_(std::move(zygote)), workload_(std::move(workload)), options_(std::move(options)) {}
+  HostProcess(ZygotePool::Loan zygote, std::shared_ptr<const Program> program)
+      : zygote_(std::move(zygote)), program_(std::move(program)) {}
 
+  const HostSessionOptions& options() const { return program_->options; }
+  const HostWorkload& workload() const { return *program_->workloads[section_]; }
+  const Shape& shape() const { return shapes_[section_]; }
   Desk& desk() const { return *reinterpret_cast<Desk*>(rooms_.desk.data()); }
   Control& control() const { return *reinterpret_cast<Control*>(rooms_.control.data()); }
   /// False once the child has ended, the deadline has passed or the block was cancelled.
   bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
-  /// Whether the present process may serve the block too.
-  bool may_go_on(const BlockRequest& request) const;
-  Status provide_process(const BlockRequest& request);
-  Status begin_process(const BlockRequest& request);
+  Status provide(std::size_t section, const BlockRequest& request);
+  /// Has the living process get ready for another shape. False if it does not: it may be better off
+  /// in a process that has met none.
+  bool switch_to(std::size_t section, const BlockRequest& request);
   /// How it ended; an Error if there is none, or its zygote is lost.
-  Result<ChildReply> end_process();
+  Result<ChildReply> end();
   Calls run_calls(const BlockRequest& request);
   void run_calls(const BlockRequest& request, Calls& calls);
   /// Whether the device is free of what the process has begun, which would slow the next block of
@@ -92,19 +114,50 @@ class HostSession final : public Session {
   std::span<const std::byte> output(std::size_t call, std::size_t index) const;
 
   ZygotePool::Loan zygote_;
-  std::shared_ptr<const HostWorkload> workload_;
-  HostSessionOptions options_;
+  const std::shared_ptr<const Program> program_;
+  std::vector<Shape> shapes_;
+  std::size_t stride_ = 0;  ///< of a call's outputs
   Zygote::Rooms rooms_;
   std::unique_ptr<DeviceWindows> windows_;
   double window_ns_ = 0;              ///< what copying this workload's windows adds to an empty call
   std::int64_t idle_measure_ns_ = 0;  ///< what measuring windows takes on an idle device
   double idle_free_bytes_ = 0;
-  Layout inputs_, outputs_;
+  std::size_t section_ = 0;
   bool alive_ = false;            ///< the process, which is stopped between calls
+  std::int64_t begun_ns_ = 0;     ///< when it was asked for
   bool timed_ = false;            ///< its blocks
-  std::uint8_t poison_ = 0;       ///< of its heap
   std::uint32_t calls_made_ = 0;  ///< by it
-  std::vector<bool> met_;         ///< [trial], by it
+};
+
+/// The processes of a program, begun together where there are several. Blocks of trials that one
+/// has met go to another. Not thread-safe.
+class HostHousehold {
+ public:
+  HostHousehold(std::shared_ptr<const HostProcess::Program> program, std::size_t most)
+      : program_(std::move(program)), most_(most) {}
+  BlockOutcome run(std::size_t section, const BlockRequest& request);
+  const HostProcess::Program& program() const { return *program_; }
+  /// Else another one is needed.
+  bool works() const { return std::ranges::all_of(processes_, &HostProcess::works); }
+
+ private:
+  Result<HostProcess*> choose(std::size_t section, const BlockRequest& request);
+
+  const std::shared_ptr<const HostProcess::Program> program_;
+  const std::size_t most_;
+  std::vector<std::unique_ptr<HostProcess>> processes_;
+};
+
+/// One candidate on one workload.
+class HostSession final : public Session {
+ public:
+  HostSession(std::shared_ptr<HostHousehold> household, std::size_t section)
+      : household_(std::move(household)), section_(section) {}
+  BlockOutcome run(const BlockRequest& request) override { return household_->run(section_, request); }
+
+ private:
+  const std::shared_ptr<HostHousehold> household_;
+  const std::size_t section_;
 };
 
 }  // namespace lathe::host

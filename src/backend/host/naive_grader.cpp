@@ -34,7 +34,8 @@ class HostNaiveGrader final : public NaiveGrader {
   Result<std::string> ask(const NaiveJob& job) const {
     const TaskSpec& task = *job.task->spec;
     LATHE_TRY(const Extensions extensions, decode_extensions(job.candidate.object));
-    nlohmann::json document = describe_program({job.candidate.text, job.candidate.entry}, *job.task, {});
+    const Section section{job.task};
+    nlohmann::json document = describe_program({job.candidate.text, job.candidate.entry}, {&section, 1});
     document["reference"] = {{"text", task.reference_text}, {"entry", task.reference_entry}};
     document["extensions"] = extensions.requests;
     LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document.dump()));

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 
@@ -31,6 +32,7 @@ constexpr double kInputRoundings = 16;
 constexpr double kMostForInputs = 1.0 / 16;  // of the largest element: noise is no result
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
 constexpr std::size_t kMostDescription = 1 << 20, kMostStateBytes = std::size_t{16} << 30;
+constexpr std::size_t kUsualStateBytes = 16 << 20;  // memory that nobody touches costs nothing
 constexpr std::size_t kMostRank = 8, kMostArguments = 64;
 
 Error module_failed(const BoundTask& task, const std::string& what) {
@@ -193,17 +195,28 @@ std::uint64_t ReferenceRoom::seed_of(const BoundTask& task) const {
   return Rng(seed).next() >> 1;  // torch takes 63 bits
 }
 
+Result<ChildReply> ReferenceRoom::ask_once(const ProgramText& program, const BoundTask& task,
+                                           const Zygote::Rooms& rooms, char step, double seconds) {
+  const Section section{&task};
+  LATHE_TRY(auto zygote, zygotes_.take());
+  const Status loaded =
+      zygote->load(describe_program(program, {&section, 1}).dump(), rooms, {&section, 1}, {});
+  auto reply =
+      loaded.ok() ? zygote->run_step(step, rooms, seconds, cancel_) : Result<ChildReply>(loaded.error());
+  // Few modules need a GPU to be made, and its context takes longer than all the rest.
+  if (uses_gpu_ && reply.ok() && !reply->exited_with(kExitAnswered))
+    reply = zygote->run_step(static_cast<char>(std::toupper(step)), rooms, seconds, cancel_);
+  if (!reply.ok()) zygote.drop();
+  return reply;
+}
+
 Result<nlohmann::json> ReferenceRoom::describe(const BoundTask& task, UniqueFd& state) {
   const ProgramText program = text_of_reference(*task.spec, seed_of(task));
   nlohmann::json description;
-  for (std::size_t bytes = 0, tries = 0; tries < 2; ++tries) {
+  for (std::size_t bytes = kUsualStateBytes, tries = 0; tries < 2; ++tries) {
     LATHE_TRY(Zygote::Rooms rooms, Zygote::make_rooms({.outputs = bytes, .text = kMostDescription}));
-    LATHE_TRY(auto zygote, zygotes_.take());
-    Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-    auto reply = loaded.ok() ? zygote->run_step('d', rooms, kDescribeSeconds, cancel_)
-                             : Result<ChildReply>(loaded.error());
-    if (!reply.ok()) return zygote.drop(), reply.error();
-    if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
+    LATHE_TRY(const ChildReply reply, ask_once(program, task, rooms, 'd', kDescribeSeconds));
+    if (!reply.exited_with(kExitAnswered)) return module_failed(task, reply, rooms);
     LATHE_TRY(description, parse_json(raw_text_of(rooms, kMostDescription), "a module's description"));
     LATHE_TRY(const std::size_t needed, state_bytes_of(task, description));
     if (needed == 0) return description;
@@ -220,13 +233,9 @@ Result<TaskSpec> ReferenceRoom::complete(TaskSpec spec) {
   if (spec.reference != ReferenceKind::kProcess || !spec.outputs.empty()) return spec;
   LATHE_TRY(const BoundTask task, lathe::bind(spec, {}));
   LATHE_TRY(const Zygote::Rooms rooms, Zygote::make_rooms({.text = kMostDescription}));
-  LATHE_TRY(auto zygote, zygotes_.take());
   const ProgramText program = text_of_reference(spec, seed_of(task));
-  const Status loaded = zygote->load(describe_program(program, task, {}).dump(), rooms, {}, {});
-  const auto reply = loaded.ok() ? zygote->run_step('t', rooms, kSignatureSeconds, cancel_)
-                                 : Result<ChildReply>(loaded.error());
-  if (!reply.ok()) return zygote.drop(), reply.error();
-  if (!reply->exited_with(kExitAnswered)) return module_failed(task, *reply, rooms);
+  LATHE_TRY(const ChildReply reply, ask_once(program, task, rooms, 't', kSignatureSeconds));
+  if (!reply.exited_with(kExitAnswered)) return module_failed(task, reply, rooms);
   LATHE_TRY(const nlohmann::json signature,
             parse_json(raw_text_of(rooms, kMostDescription), "a module's signature"));
   const auto list = [&](const char* name) {  // the module shares the process that wrote it
@@ -288,8 +297,9 @@ class ReferenceRoom::Oracle {
       elements += static_cast<std::size_t>(element_count(task.shape_of(output.name)));
     LATHE_TRY(oracle->rooms_, Zygote::make_rooms({.window = oracle->layout_.bytes,
                                                   .outputs = 3 * elements * sizeof(double)}));
-    const std::string document = describe_program(text_of_reference(*task.spec, seed), task, {}).dump();
-    Status begun = oracle->zygote_->load(document, oracle->rooms_, {}, {});
+    const Section section{&task};
+    const std::string document = describe_program(text_of_reference(*task.spec, seed), {&section, 1}).dump();
+    Status begun = oracle->zygote_->load(document, oracle->rooms_, {&section, 1}, {});
     if (begun.ok()) begun = oracle->zygote_->begin_answers(kOracleSeconds);
     if (!begun.ok()) return oracle->zygote_.drop(), begun.error();
     return oracle;
@@ -320,6 +330,7 @@ class ReferenceRoom::Oracle {
         return zygote_.drop(), module_failed(task, "it took too long");
       nap(control().done, control().done.load(), kPatience);
     }
+    zygote_->count(asked_ == 1 ? "process and first answer" : "answer", begin_ns);
     std::vector<Answer> answers;
     const auto* from = reinterpret_cast<const double*>(rooms_.outputs.data());
     for (const OutputDecl& output : task.spec->outputs) {
@@ -356,7 +367,10 @@ class ReferenceRoom::Oracle {
 };
 
 ReferenceRoom::ReferenceRoom(const ZygoteOptions& options, CancelToken cancel)
-    : zygotes_(options), cancel_(std::move(cancel)), most_busy_(options.gpu ? 1 : kMostBusy) {}
+    : zygotes_(options),
+      uses_gpu_(options.gpu),
+      cancel_(std::move(cancel)),
+      most_busy_(options.gpu ? 1 : kMostBusy) {}
 ReferenceRoom::~ReferenceRoom() = default;
 
 Result<std::unique_ptr<ReferenceRoom::Oracle>> ReferenceRoom::take_oracle(const BoundTask& task,

@@ -40,6 +40,9 @@ class ReferenceRoom {
 
  private:
   std::uint64_t seed_of(const BoundTask& task) const;
+  /// A process that answers and ends.
+  Result<ChildReply> ask_once(const ProgramText& program, const BoundTask& task, const Zygote::Rooms& rooms,
+                              char step, double seconds);
   Result<nlohmann::json> describe(const BoundTask& task, UniqueFd& state);
   Result<std::shared_ptr<const Model>> make_model(const BoundTask& task);
 
@@ -57,6 +60,7 @@ class ReferenceRoom {
 
   const Seed secret_ = Seed::from_system();
   ZygotePool zygotes_;
+  const bool uses_gpu_;
   const CancelToken cancel_;
   const int most_busy_;  ///< oracles of one key
   std::mutex mutex_;

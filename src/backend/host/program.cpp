@@ -43,25 +43,33 @@ Layout lay_out_outputs(const BoundTask& task) {
   return layout;
 }
 
-nlohmann::json describe_program(const ProgramText& program, const BoundTask& task, const Model& model) {
-  const Layout inputs = lay_out_inputs(task);
-  const Layout outputs = lay_out_outputs(task);
+nlohmann::json describe_program(const ProgramText& program, std::span<const Section> sections) {
+  const Model nothing;
+  std::size_t input_bytes = 0, output_bytes = 0;
+  nlohmann::json shapes = nlohmann::json::array();
+  for (const Section& section : sections) {
+    const Layout inputs = lay_out_inputs(*section.task), outputs = lay_out_outputs(*section.task);
+    const Model& model = section.model ? *section.model : nothing;
+    shapes.push_back({{"dims", section.task->dims},
+                      {"init", model.init},
+                      {"state", model.state},
+                      {"inputs", inputs.tensors},
+                      {"outputs", outputs.tensors}});
+    input_bytes = std::max(input_bytes, inputs.bytes);
+    output_bytes = std::max(output_bytes, outputs.bytes);
+  }
   return {{"text", program.text},
           {"entry", program.entry},
           {"trusted", program.trusted},
           {"seed", program.seed},
-          {"dims", task.dims},
-          {"init", model.init},
-          {"state", model.state},
-          {"inputs", inputs.tensors},
-          {"outputs", outputs.tensors},
-          {"output_stride", outputs.bytes},
+          {"sections", std::move(shapes)},
+          {"output_stride", output_bytes},
           {"extensions", nlohmann::json::array()},
           {"threads", 1},
           {"cpus", nlohmann::json::array()},
           {"warm_up_calls", 0},
-          {"memory_bytes", kMostBytes + kCopies * (inputs.bytes + outputs.bytes)},
-          {"heap_bytes", std::min(kMostHeap, kLeastHeap + kHeapCopies * outputs.bytes)},
+          {"memory_bytes", kMostBytes + kCopies * (input_bytes + output_bytes)},
+          {"heap_bytes", std::min(kMostHeap, kLeastHeap + kHeapCopies * output_bytes)},
           {"text_size_at", offsetof(Control, text_bytes)}};
 }
 

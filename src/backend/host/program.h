@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,12 @@ struct ProgramText {
   bool trusted = false;  ///< a reference: its child writes into the outputs' memory
   std::uint64_t seed = 0;
 };
+/// What a program is to serve: a shape of its task.
+struct Section {
+  const BoundTask* task = nullptr;
+  const Model* model = nullptr;  ///< null for a task without a module
+};
 /// A program as device/host/zygote.py takes it; callers add what is their own.
-nlohmann::json describe_program(const ProgramText& program, const BoundTask& task, const Model& model);
+nlohmann::json describe_program(const ProgramText& program, std::span<const Section> sections);
 
 }  // namespace lathe::host

@@ -14,17 +14,42 @@ namespace {
 constexpr int kStartMs = 120'000;
 constexpr int kLoadMs = 30'000;
 constexpr int kPatienceMs = 10'000;  // beyond what a child was given
+constexpr int kStepPollMs = 5;
+constexpr double kLongestStepSeconds = 36'000;  // for the zygote: the broker says when it is enough
 constexpr std::size_t kMostText = 8 << 10;
-constexpr std::size_t kMostIdle = 4, kMostIdleOnGpu = 8;
+constexpr std::size_t kMostIdle = 4, kMostIdleOnGpu = 24;
 
-std::string block_frame(char kind, std::uint8_t poison, std::uint32_t calls, double ready_seconds) {
+std::string block_frame(char kind, std::uint8_t poison, std::uint16_t section, std::uint32_t calls,
+                        double ready_seconds) {
   WireWriter writer;
-  writer.put(static_cast<std::uint8_t>(kind)).put(poison).put(std::uint16_t{0}).put(calls);
+  writer.put(static_cast<std::uint8_t>(kind)).put(poison).put(section).put(calls);
   writer.put(static_cast<std::int64_t>(ready_seconds * 1e9));
   return writer.take();
 }
 
+std::string purpose_of(char step) {
+  switch (step) {
+    case 's':
+      return "build";
+    case 'i':
+      return "import";
+    default:
+      return "describe";
+  }
+}
+
 }  // namespace
+
+void ProcessTally::add(const std::string& purpose, double seconds) {
+  std::lock_guard lock(mutex_);
+  stages_[purpose].seconds += seconds;
+  ++stages_[purpose].count;
+}
+
+std::map<std::string, DeviceUsage::Stage> ProcessTally::stages() const {
+  std::lock_guard lock(mutex_);
+  return stages_;
+}
 
 std::vector<std::string> runner_arguments(const ZygoteOptions& options, const std::string& work_folder) {
   std::vector<std::string> args = {std::string(name(options.jail)),
@@ -55,6 +80,7 @@ Result<ChildReply> decode_child_reply(std::string_view bytes) {
 }
 
 Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
+  const std::int64_t begin_ns = steady_clock().now_ns();
   LATHE_TRY(WorkFolder work, WorkFolder::make(options.cache_folder));
   LATHE_TRY(HelperProcess process,
             HelperProcess::spawn(options.runner_program, runner_arguments(options, work.path()),
@@ -63,7 +89,9 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
                  "run lathe doctor --device host:cpu"};
-  return std::unique_ptr<Zygote>(new Zygote(std::move(work), std::move(process)));
+  std::unique_ptr<Zygote> zygote(new Zygote(std::move(work), std::move(process), options));
+  zygote->count("zygote", begin_ns);
+  return zygote;
 }
 
 Result<Zygote::Rooms> Zygote::make_rooms(const Sizes& sizes) {
@@ -81,14 +109,17 @@ Result<Zygote::Rooms> Zygote::make_rooms(const Sizes& sizes) {
   return rooms;
 }
 
-Status Zygote::load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
+Status Zygote::load(const std::string& document, const Rooms& rooms, std::span<const Section> sections,
                     const Extensions& extensions, const DeviceWindows* windows) {
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document));
   LATHE_TRY(const UniqueFd nothing, make_sealed_memfd("nothing", ""));
   LATHE_TRY(const UniqueFd window, reopen_read_only(rooms.window_fd));
-  std::vector<int> fds = {payload.get(),          rooms.control_fd.get(),
-                          window.get(),           rooms.desk_fd.get(),
-                          rooms.outputs_fd.get(), state.valid() ? state.get() : nothing.get()};
+  std::vector<int> fds = {payload.get(), rooms.control_fd.get(), window.get(), rooms.desk_fd.get(),
+                          rooms.outputs_fd.get()};
+  for (const Section& section : sections) {
+    const bool has_state = section.model && section.model->state_memory.valid();
+    fds.push_back(has_state ? section.model->state_memory.get() : nothing.get());
+  }
   if (windows)
     for (const UniqueFd& handle : windows->handles()) fds.push_back(handle.get());
   std::vector<UniqueFd> objects;
@@ -116,26 +147,48 @@ Status Zygote::tell(const std::string& verb, const std::vector<int>& fds) {
 }
 
 Result<ChildReply> Zygote::run_step(char step, const Rooms& rooms, double timeout_seconds,
-                                    const CancelToken& cancel) {
-  reinterpret_cast<Control*>(rooms.control.data())->text_bytes.store(0);
-  LATHE_CHECK_OK(process_.channel().send(block_frame(step, 0, 0, timeout_seconds)));
+                                    const CancelToken& cancel, const Compiler& compile) {
+  auto& control = *reinterpret_cast<Control*>(rooms.control.data());
+  control.text_bytes.store(0);
+  control.go.store(0), control.done.store(0);
+  LATHE_CHECK_OK(process_.channel().send(block_frame(step, 0, 0, 0, kLongestStepSeconds)));
   const std::int64_t begin_ns = steady_clock().now_ns();
+  std::int64_t since_ns = begin_ns;
+  bool stopped = false;
+  std::uint32_t answered = 0;
   for (;;) {
-    auto frame = process_.channel().receive(20);
-    if (frame.ok()) return decode_child_reply(frame->bytes);
+    auto frame = process_.channel().receive(kStepPollMs);
+    if (frame.ok()) {
+      count(purpose_of(step), begin_ns);
+      return decode_child_reply(frame->bytes);
+    }
     if (frame.error().code != ErrorCode::kTimeout) return frame.error();
     if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "a step in Python was cancelled"};
-    if (seconds_since(begin_ns) > timeout_seconds + kPatienceMs / 1e3)
+    if (stopped && seconds_since(since_ns) > kPatienceMs / 1e3)
       return Error{ErrorCode::kIo, "a zygote does not answer"};
+    if (stopped) continue;
+    bool ends = seconds_since(since_ns) > timeout_seconds;
+    if (!ends && compile && control.done.load(std::memory_order_acquire) != answered) {
+      const UniqueFd given = compile(raw_text_of(rooms, rooms.control.size()));
+      ++answered;
+      since_ns = steady_clock().now_ns();
+      ends = !given.valid();
+      if (!ends) LATHE_CHECK_OK(process_.channel().send("given", {given.get()}));
+    }
+    if (!ends) continue;
+    stopped = true;
+    since_ns = steady_clock().now_ns();
+    LATHE_CHECK_OK(process_.channel().send("stop"));
   }
 }
 
 Status Zygote::begin_answers(double seconds) const {
-  return process_.channel().send(block_frame('e', 0, 0, seconds));
+  return process_.channel().send(block_frame('e', 0, 0, 0, seconds));
 }
 
-Status Zygote::begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const {
-  return process_.channel().send(block_frame('b', poison, calls, ready_seconds));
+Status Zygote::begin_block(std::uint16_t section, std::uint32_t calls, std::uint8_t poison,
+                           double ready_seconds) const {
+  return process_.channel().send(block_frame('b', poison, section, calls, ready_seconds));
 }
 
 Result<ChildReply> Zygote::end_block(int timeout_ms) const {
@@ -146,6 +199,10 @@ Result<ChildReply> Zygote::end_block(int timeout_ms) const {
 bool Zygote::reply_waits() const {
   pollfd waiting{process_.channel().fd(), POLLIN, 0};
   return ::poll(&waiting, 1, 0) > 0;
+}
+
+void Zygote::count(const std::string& purpose, std::int64_t begin_ns) const {
+  if (tally_) tally_->add(owner_ + " " + purpose, seconds_since(begin_ns));
 }
 
 std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most) {

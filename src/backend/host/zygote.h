@@ -2,12 +2,16 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/host/jail/desk.h"
+#include "backend/host/program.h"
 #include "backend/host_gpu.h"
 #include "backend/object_cache.h"
 #include "base/cancel.h"
@@ -23,14 +27,28 @@ struct Extensions {
   std::string compiled;  ///< what it compiled itself, packed by its own process
 };
 
+/// How many processes were started, for what, and how long each took until it had answered or was
+/// ready. Thread-safe.
+class ProcessTally {
+ public:
+  void add(const std::string& purpose, double seconds);
+  std::map<std::string, DeviceUsage::Stage> stages() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, DeviceUsage::Stage> stages_;
+};
+
 /// How zygotes are started.
 struct ZygoteOptions {
   std::string runner_program, python, script, library;
   std::string cache_folder;          ///< where each gets a work folder of its own
   std::vector<std::string> folders;  ///< that Python reads besides those of the system
   JailKind jail = JailKind::kFull;
-  bool gpu = false;                      ///< its children compute on a GPU
-  std::vector<std::string> environment;  ///< "NAME=value": CUDA's variables are passed on
+  bool gpu = false;                          ///< its children compute on a GPU
+  std::vector<std::string> environment;      ///< "NAME=value": CUDA's variables are passed on
+  std::string owner = {};                    ///< in the tally
+  std::shared_ptr<ProcessTally> tally = {};  ///< null: nobody counts
 };
 
 /// Of lathe-host-runner.
@@ -66,31 +84,42 @@ class Zygote {
   };
   static Result<Rooms> make_rooms(const Sizes& sizes);
 
-  /// Gives it a program: `document` is JSON (device/host/worker.py reads it). `state` may be
-  /// invalid, `windows` null where the program needs none.
-  Status load(const std::string& document, const Rooms& rooms, const UniqueFd& state,
+  /// Gives it a program: `document` is JSON (device/host/worker.py reads it), of `sections`.
+  /// `windows` are null where the program needs none.
+  Status load(const std::string& document, const Rooms& rooms, std::span<const Section> sections,
               const Extensions& extensions, const DeviceWindows* windows = nullptr);
 
   /// Lets go of the program's memory.
   Status unload();
 
-  /// Forks a child that does `step` ('s' build, 'd' describe, 't' find the signature) and ends.
+  /// Makes what a building child asks for; invalid where it must end for its request.
+  using Compiler = std::function<UniqueFd(const std::string& request)>;
+  /// Forks a child that does `step` ('s' build, 'i' import for what it asks for, 'd' describe, 't'
+  /// find the signature; 'D' and 'T' the same with the GPU) and ends. What it waits for `compile`
+  /// does not count as its time.
   Result<ChildReply> run_step(char step, const Rooms& rooms, double timeout_seconds,
-                              const CancelToken& cancel);
+                              const CancelToken& cancel, const Compiler& compile = {});
   /// Forks a child that answers with the module's outputs whenever `go` in the control page rises.
   /// The reply is to be received.
   Status begin_answers(double seconds) const;
-  /// Forks a child that runs calls as the desk says. The reply is to be received.
-  Status begin_block(std::uint32_t calls, std::uint8_t poison, double ready_seconds) const;
+  /// Forks a child that runs calls as the desk says, at first of a section. The reply is to be
+  /// received.
+  Status begin_block(std::uint16_t section, std::uint32_t calls, std::uint8_t poison,
+                     double ready_seconds) const;
   Result<ChildReply> end_block(int timeout_ms) const;
   bool reply_waits() const;
+  /// A process for `purpose` has got ready.
+  void count(const std::string& purpose, std::int64_t begin_ns) const;
 
  private:
-  Zygote(WorkFolder work, HelperProcess process) : work_(std::move(work)), process_(std::move(process)) {}
+  Zygote(WorkFolder work, HelperProcess process, const ZygoteOptions& options)
+      : work_(std::move(work)), process_(std::move(process)), owner_(options.owner), tally_(options.tally) {}
   Status tell(const std::string& verb, const std::vector<int>& fds);
 
   WorkFolder work_;  ///< its own: no candidate sees what another brought
   HelperProcess process_;
+  const std::string owner_;
+  const std::shared_ptr<ProcessTally> tally_;
 };
 
 /// What the child wrote, at most 8 KiB, as text that can be printed.

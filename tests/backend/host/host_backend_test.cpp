@@ -446,5 +446,126 @@ TEST_F(HostBackendTest, AReferencesModuleIsConfinedToo) {
   EXPECT_TRUE(complete_task(backend(), fixture_->spec).ok()) << "the next one is none the worse";
 }
 
+/// On a processor as on a GPU, where starting processes is dear.
+class FewProcessesTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    HostBackendOptions options;
+    options.cache_folder = testing::TempDir() + "lathe-host-cache";
+    options.few_processes = true;
+    backend_ = std::make_unique<Result<std::unique_ptr<Backend>>>(make_host_backend(options));
+  }
+  static void TearDownTestSuite() { backend_.reset(); }
+  void SetUp() override {
+    if (!backend_->ok()) GTEST_SKIP() << backend_->error().to_string();
+    const auto spec = parse_task_text({"name = \"twice\"\ndims = { n = [1, 64] }\n[reference]\n"
+                                       "kind = \"process\"\nsource = \"twice.py\"\n"
+                                       "[[tensor]]\nname = \"x\"\nshape = [\"n\"]\n"
+                                       "[[output]]\nname = \"y\"\nshape = [\"n\"]\n"
+                                       "[[shape]]\nn = 16\n",
+                                       "import torch\nclass Model(torch.nn.Module):\n"
+                                       "    def forward(self, x):\n        return x + x\n"},
+                                      "task");
+    ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+    spec_ = *spec;
+    workloads_ = {workload(16, false), workload(5, false)};
+  }
+
+  static Backend& backend() { return ***backend_; }
+
+  std::shared_ptr<const Workload> workload(std::int64_t n, bool timed) {
+    Workload made;
+    made.task = *lathe::bind(spec_, {{"n", n}});
+    made.timed = timed;
+    const auto reference = backend().make_reference(spec_);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      auto sample = draw_sample(**reference, made.task, Distribution::kNormal, Seed::from_number(i), {});
+      EXPECT_TRUE(sample.ok()) << sample.error().to_string();
+      made.trials.push_back({Distribution::kNormal, (*sample)->inputs, (*sample)->expected});
+    }
+    return *backend().prepare(std::move(made));
+  }
+
+  static Candidate module(const std::string& before, const std::string& body) {
+    return *parse_candidate(
+        "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\nimport torch\n" + before +
+            "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n" + body,
+        "candidate");
+  }
+
+  /// Both shapes, each in parts and as a whole, as they are verified.
+  std::vector<BlockOutcome> verify(const Candidate& candidate) {
+    const Artifact nothing;
+    const std::vector<Backend::Opening> openings = {{&nothing, workloads_[0]}, {&nothing, workloads_[1]}};
+    auto sessions = backend().open_together(candidate, openings, {});
+    EXPECT_TRUE(sessions.ok()) << sessions.error().to_string();
+    std::vector<BlockOutcome> outcomes;
+    for (const auto& session : *sessions)
+      for (const auto& trials : {std::vector{1}, std::vector{3, 0}, std::vector{2, 1, 3, 0}})
+        outcomes.push_back(session->run({.trials = trials, .timeout_seconds = 3}));
+    return outcomes;
+  }
+
+  static std::int64_t started(const std::string& purpose) { return backend().usage().stages[purpose].count; }
+  static bool passes(const BlockOutcome& outcome) {
+    return outcome.status == BlockStatus::kOk && std::ranges::all_of(outcome.outputs, [](const auto& trial) {
+             return std::ranges::all_of(trial, &Comparison::pass);
+           });
+  }
+
+  static std::unique_ptr<Result<std::unique_ptr<Backend>>> backend_;
+  TaskSpec spec_;
+  std::vector<std::shared_ptr<const Workload>> workloads_;
+};
+std::unique_ptr<Result<std::unique_ptr<Backend>>> FewProcessesTest::backend_;
+
+TEST_F(FewProcessesTest, TwoProcessesVerifyAllShapesAndNoneMeetsATrialTwice) {
+  const std::int64_t before = started("candidates blocks");
+  for (const BlockOutcome& outcome : verify(module("", "        return x * 2\n")))
+    EXPECT_TRUE(passes(outcome)) << outcome.reason << " " << outcome.detail;
+  EXPECT_EQ(started("candidates blocks") - before, 2);
+  const std::string remembers =
+      "        key = float(x[0])\n        if key in known: return x\n        known[key] = 1\n        return "
+      "x * 2\n";
+  for (const BlockOutcome& outcome : verify(module("known = {}\n", remembers)))
+    EXPECT_TRUE(passes(outcome)) << "it met an input again";
+}
+
+TEST_F(FewProcessesTest, AShapeThatAProcessCannotGoOnWithHasAFreshOne) {
+  const std::string once = "import sys\nif hasattr(sys, 'seen'): raise RuntimeError('again')\nsys.seen = 1\n";
+  const std::int64_t before = started("candidates blocks");
+  for (const BlockOutcome& outcome : verify(module(once, "        return x * 2\n")))
+    EXPECT_TRUE(passes(outcome)) << outcome.reason << " " << outcome.detail;
+  EXPECT_EQ(started("candidates blocks") - before, 4);
+}
+
+TEST_F(FewProcessesTest, WhatIsWrongAtAFurtherShapeIsWrong) {
+  const auto outcomes = verify(module("", "        return x * 2 if len(x) == 16 else x\n"));
+  for (std::size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(passes(outcomes[i]), i < 3) << i;
+}
+
+TEST_F(FewProcessesTest, TimedBlocksShareAProcessAndThatOfABaselineIsKept) {
+  const auto timed = workload(16, true);
+  const Candidate twice = module("", "        return x * 2\n");
+  const std::int64_t candidates = started("candidates timed blocks");
+  const std::int64_t baselines = started("baselines timed blocks");
+  for (int evaluation = 0; evaluation < 2; ++evaluation) {
+    const auto candidate = *backend().open(twice, {}, timed);
+    const auto baseline = *backend().open(twice, {}, timed, {Runner::kShared});
+    for (int block = 0; block < 3; ++block)
+      for (Session* session : {candidate.get(), baseline.get()})
+        EXPECT_TRUE(passes(session->run({.trials = {0, 2}, .timeout_seconds = 3, .timed = true})));
+  }
+  EXPECT_EQ(started("candidates timed blocks") - candidates, 2);
+  EXPECT_EQ(started("baselines timed blocks") - baselines, 1);
+}
+
+TEST_F(FewProcessesTest, OneProcessBuildsAllShapes) {
+  const std::int64_t before = started("candidates build");
+  const BoundTask* const tasks[] = {&workloads_[0]->task, &workloads_[1]->task};
+  EXPECT_TRUE(backend().build_together(module("", "        return x * 2\n"), tasks, {})->ok);
+  EXPECT_EQ(started("candidates build") - before, 1);
+}
+
 }  // namespace
 }  // namespace lathe

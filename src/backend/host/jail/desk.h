@@ -10,14 +10,17 @@ namespace lathe::host {
 /// Between the broker and a zygote, which runs no candidate code; a candidate's process has no
 /// mapping of it. Calls count from 1. Each word is a futex.
 struct Desk {
-  static constexpr std::uint32_t kEnd = 0xffffffff;  ///< in `go`: kill the child
-  alignas(128) std::atomic<std::uint32_t> go;        ///< the calls that the broker has let run
+  static constexpr std::uint32_t kEnd = 0xffffffff;      ///< in `go`: kill the child
+  static constexpr std::uint32_t kNowhere = 0xffffffff;  ///< in `slot`: the call has no outputs
+  alignas(128) std::atomic<std::uint32_t> go;            ///< the calls that the broker has let run
   alignas(128)
       std::atomic<std::uint32_t> stopped;  ///< 1: the child is ready and stopped; n + 1: so after n calls
   alignas(128) std::atomic<std::uint32_t> taken;   ///< the calls whose end the broker has timed
   alignas(128) std::atomic<std::uint32_t> copied;  ///< the calls whose outputs are in the broker's memory
   alignas(128) std::atomic<std::uint32_t> ended;   ///< why nothing more comes: an Ending
-  std::atomic<std::int64_t> run_ns;  ///< of the last call, by the zygote: tells if somebody was late
+  std::atomic<std::int64_t> run_ns;    ///< of the last call, by the zygote: tells if somebody was late
+  std::atomic<std::uint32_t> section;  ///< of the program, that the next call is of
+  std::atomic<std::uint32_t> slot;     ///< where its outputs go, in multiples of the stride
 };
 
 enum Ending : std::uint32_t {
@@ -40,6 +43,7 @@ struct Control {
   alignas(128) std::atomic<std::uint32_t> ready;
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;
+  std::atomic<std::uint32_t> section;  ///< that the next call is of; in another one it gets ready for that
   std::atomic<std::int64_t> switches_before;  ///< involuntary ones, before the child was ready
   std::atomic<std::uint64_t> fault_address;
   std::atomic<std::uint64_t> window_address;  ///< of the inputs

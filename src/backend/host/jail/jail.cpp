@@ -66,6 +66,12 @@ class Place {
   cpu_set_t usual_{}, timed_{}, elsewhere_{};
 };
 
+/// Where a call's outputs go and how large they are, section after section.
+struct OutputTable {
+  const std::uint64_t *offsets, *sizes;
+  std::uint32_t count;  ///< of a section's
+};
+
 /// Watches one child through its calls.
 class Supervisor {
  public:
@@ -73,13 +79,15 @@ class Supervisor {
       : desk_(desk), control_(control), child_(child), broker_(broker), place_(place) {}
 
   Ending run(std::uint32_t calls, std::int64_t ready_ns, char* outputs, std::uint64_t stride,
-             const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
+             const OutputTable& table) {
     if (const Ending end = wait_for(control_.ready, 1, now_ns() + ready_ns)) return end;
     if (const Ending end = stop()) return end;
     say(desk_.stopped, 1);
     for (std::uint32_t call = 1; call <= calls; ++call) {
       if (!await_broker(desk_.go, call)) return kKilled;
       if (desk_.go.load() == Desk::kEnd) return kKilled;
+      const std::uint32_t section = desk_.section.load(), slot = desk_.slot.load();
+      control_.section.store(section, std::memory_order_relaxed);
       const std::int64_t begin_ns = now_ns();
       control_.go.store(call, std::memory_order_release);
       ::kill(child_, SIGCONT);
@@ -89,7 +97,7 @@ class Supervisor {
       say(desk_.stopped, call + 1);
       if (!await_broker(desk_.taken, call)) return kKilled;
       place_.go_to_timed();
-      const bool copied = copy(outputs + (call - 1) * stride, offsets, sizes, count);
+      const bool copied = slot == Desk::kNowhere || copy(outputs + slot * stride, table, section);
       place_.go_elsewhere();
       if (!copied) return kBadOutput;
       say(desk_.copied, call);
@@ -151,11 +159,13 @@ class Supervisor {
     }
   }
 
-  bool copy(char* to, const std::uint64_t* offsets, const std::uint64_t* sizes, std::uint32_t count) {
-    if (control_.output_count.load() != count) return false;
-    for (std::uint32_t i = 0; i < count; ++i) {
+  bool copy(char* to, const OutputTable& table, std::uint32_t section) {
+    if (control_.output_count.load() != table.count) return false;
+    for (std::uint32_t i = 0; i < table.count; ++i) {
       const Control::Output output = control_.outputs[i];
-      if (output.bytes != sizes[i] || !read(to + offsets[i], output.address, sizes[i])) return false;
+      const std::uint64_t size = table.sizes[section * table.count + i];
+      if (output.bytes != size || !read(to + table.offsets[section * table.count + i], output.address, size))
+        return false;
     }
     return true;
   }
@@ -214,7 +224,8 @@ using lathe::host::Desk;
 extern "C" {
 
 /// For a zygote: lets the child run call by call as the desk says, copies each call's outputs to
-/// `outputs` + (call - 1) * `stride` + offset. `timed` are the processors that the child has to
+/// `outputs` + slot * `stride` + offset; `offsets` and `sizes` are of `count` tensors of each
+/// section. `timed` are the processors that the child has to
 /// itself, if any, `broker` is the channel. Returns an Ending; the child is still to be killed and
 /// reaped.
 std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::uint32_t calls,
@@ -226,7 +237,7 @@ std::uint32_t lathe_host_supervise(void* desk, void* control, int child, std::ui
   const lathe::host::Place place(timed, timed_count);
   lathe::host::Supervisor supervisor(shared, *static_cast<Control*>(control), child, broker, place);
   const std::uint32_t ending =
-      supervisor.run(calls, ready_ns, static_cast<char*>(outputs), stride, offsets, sizes, count);
+      supervisor.run(calls, ready_ns, static_cast<char*>(outputs), stride, {offsets, sizes, count});
   lathe::host::say(shared.ended, ending);
   return ending;
 }
@@ -299,6 +310,21 @@ void lathe_host_await(void* control, std::uint32_t call) {
   auto& shared = *static_cast<Control*>(control);
   for (int i = 0; shared.go.load(std::memory_order_acquire) < call; ++i)
     if (i % 64 == 63) ::syscall(SYS_sched_yield);
+}
+
+/// For a child in its turn: which section of its program the call is of.
+std::uint32_t lathe_host_section(const void* control) {
+  return static_cast<const Control*>(control)->section.load(std::memory_order_relaxed);
+}
+
+/// For a child that builds: asks the broker for what the control page's text says, for the
+/// `number`th time.
+void lathe_host_request(void* control, std::uint32_t number) {
+  lathe::host::say(static_cast<Control*>(control)->done, number);
+}
+/// For a zygote: that has been answered.
+void lathe_host_answer(void* control, std::uint32_t number) {
+  lathe::host::say(static_cast<Control*>(control)->go, number);
 }
 
 /// For a process that runs the task's own module: sleeps until the broker asks for the answer
