@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <regex>
 
@@ -96,8 +98,10 @@ Status judge_files(const Options& options, const std::shared_ptr<const TaskSpec>
     for (const auto& [stage, spent] : series.seconds) fmt::print(" {} {:.2f} s,", stage, median(spent));
     if (!series.speedups.empty()) {
       std::ranges::sort(series.speedups);
-      fmt::print(" speedup {:.2f} ({:.2f} to {:.2f});", median(series.speedups), series.speedups.front(),
-                 series.speedups.back());
+      std::vector<double> logs;
+      for (const double speedup : series.speedups) logs.push_back(std::log(speedup));
+      fmt::print(" speedup {:.2f} ({:.2f} to {:.2f}, standard deviation {:.1f}%);", median(series.speedups),
+                 series.speedups.front(), series.speedups.back(), 100 * stddev(logs));
     }
     for (const auto& [outcome, n] : series.outcomes) fmt::print(" {} {};", n, outcome);
     fmt::print("\nprocesses and answers a candidate, and until each was there:\n");

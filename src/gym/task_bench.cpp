@@ -81,8 +81,11 @@ Status TaskBench::make_verify_data(const Scope& scope, const Seed& seed, Coverag
   return Ok{};
 }
 
-Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const {
-  LATHE_TRY(auto session, scope.backend.open(naive_, naive, shape.verify, {Runner::kShared}));
+Status TaskBench::measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape,
+                              std::unique_ptr<Session> session) const {
+  if (!session) {
+    LATHE_TRY(session, scope.backend.open(naive_, naive, shape.verify, {Runner::kShared}));
+  }
   LATHE_TRY(shape.rms, measure_naive_rms(*session, *shape.verify, options_.block_timeout_seconds));
   return Ok{};
 }

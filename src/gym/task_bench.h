@@ -127,7 +127,9 @@ class TaskBench {
                                                        const BenchShape& now, const Seed& seed) const;
   /// The workload to verify on; of a large shape one that is known in part.
   Status make_verify_data(const Scope& scope, const Seed& seed, Coverage coverage, BenchShape& shape) const;
-  Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape) const;
+  /// In the session if there is one.
+  Status measure_rms(const Scope& scope, const Artifact& naive, BenchShape& shape,
+                     std::unique_ptr<Session> session = nullptr) const;
   bool is_baseline(const Candidate& candidate) const;
   /// Where processes are dear: sessions of the first scored shape and all hidden ones, of which
   /// each process meets the scored one first, for only then it may be one that is timed; null at

@@ -113,9 +113,10 @@ Status TaskBench::make_data(const Scope& scope) {
 
 Status TaskBench::measure_naive(const Scope& scope, const BuiltCandidate& naive) {
   const DeviceLane::Lease lease = scope.backend.lease(Use::kWork, Grain::kStage);
+  LATHE_TRY(auto sharing, open_sharing(scope, naive, {Runner::kShared}));
   return for_each_index(static_cast<int>(shapes_.size()), scope.backend.device().lanes, [&](int i) -> Status {
     const auto s = static_cast<std::size_t>(i);
-    LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s]));
+    LATHE_CHECK_OK(measure_rms(scope, naive.artifacts[s], shapes_[s], std::move(sharing[s])));
     return shapes_[s].hidden ? Status(Ok{}) : measure_naive_timing(scope, naive, s);
   });
 }

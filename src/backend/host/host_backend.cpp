@@ -33,6 +33,7 @@ constexpr double kImportSeconds = 60, kBuildSeconds = 180;
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
+constexpr double kProcessSpread = 0.02;  // of calls on a GPU, from one process to another
 constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 4;
 constexpr std::size_t kMostSections = 16;  // of a process, each with its parameters' memory
 constexpr std::size_t kMostSharedBytes = std::size_t{512} << 20;
@@ -171,6 +172,7 @@ class HostBackend final : public Backend {
     if (options.gpu) {
       device_ = options.gpu->device();
       device_.kind = "host:cuda";
+      device_.process_spread = kProcessSpread;
       peaks_ = options.gpu->peaks();
     } else {
       device_.kind = "host:cpu";
@@ -322,6 +324,7 @@ class HostBackend final : public Backend {
   Result<std::vector<std::unique_ptr<Session>>> open_together(const Candidate& candidate,
                                                               std::span<const Opening> openings,
                                                               Runner runner) override {
+    if (!openings.empty()) renew_kept(*openings.front().workload->task.spec);
     std::vector<std::unique_ptr<Session>> sessions;
     std::size_t first = 0;
     while (first < openings.size()) {
@@ -438,6 +441,16 @@ class HostBackend final : public Backend {
     auto household = std::move(*found);
     kept_.erase(found);
     return household;
+  }
+
+  /// While candidates are verified, so that those which are timed next meet another process of
+  /// their anchor: what one process's allocations do to it would bias all of them alike.
+  void renew_kept(const TaskSpec& task) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [&](const auto& kept) {
+      const HostWorkload& workload = *kept->program().workloads.front();
+      return workload.task.spec->digest == task.digest && !kept->renew().ok();
+    });
   }
 
   void give_back(std::shared_ptr<HostHousehold> household) {

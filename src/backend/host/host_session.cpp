@@ -389,7 +389,21 @@ Result<HostProcess*> HostHousehold::choose(std::size_t section, const BlockReque
   return processes_[first].get();
 }
 
+Status HostHousehold::renew() {
+  if (fresh_) return Ok{};
+  fresh_ = true;
+  BlockRequest request;
+  request.timed = true;
+  for (const auto& process : processes_)
+    if (process->lives() && process->works()) {
+      (void)process->end();
+      LATHE_CHECK_OK(process->begin(0, request));
+    }
+  return Ok{};
+}
+
 BlockOutcome HostHousehold::run(std::size_t section, const BlockRequest& request) {
+  fresh_ = false;
   const auto process = choose(section, request);
   if (!process.ok()) return failed(BlockStatus::kInfra, "open", process.error().to_string());
   return (*process)->run(section, request);

@@ -64,6 +64,8 @@ class HostProcess {
   bool works() const { return zygote_.held(); }
   /// Whether the living process may serve the block too.
   bool may_go_on(std::size_t section, const BlockRequest& request) const;
+  /// How the process ended; an Error if there is none, or its zygote is lost.
+  Result<ChildReply> end();
   /// In the living process if that may go on, else in a new one.
   BlockOutcome run(std::size_t section, const BlockRequest& request);
 
@@ -97,8 +99,6 @@ class HostProcess {
   /// Has the living process get ready for another shape. False if it does not: it may be better off
   /// in a process that has met none.
   bool switch_to(std::size_t section, const BlockRequest& request);
-  /// How it ended; an Error if there is none, or its zygote is lost.
-  Result<ChildReply> end();
   Calls run_calls(const BlockRequest& request);
   void run_calls(const BlockRequest& request, Calls& calls);
   /// Whether the device is free of what the process has begun, which would slow the next block of
@@ -136,6 +136,9 @@ class HostHousehold {
   HostHousehold(std::shared_ptr<const HostProcess::Program> program, std::size_t most)
       : program_(std::move(program)), most_(most) {}
   BlockOutcome run(std::size_t section, const BlockRequest& request);
+  /// A process that lives is replaced by a fresh one for timed blocks, which gets ready meanwhile.
+  /// Nothing if all are fresh.
+  Status renew();
   const HostProcess::Program& program() const { return *program_; }
   /// Else another one is needed.
   bool works() const { return std::ranges::all_of(processes_, &HostProcess::works); }
@@ -146,6 +149,7 @@ class HostHousehold {
   const std::shared_ptr<const HostProcess::Program> program_;
   const std::size_t most_;
   std::vector<std::unique_ptr<HostProcess>> processes_;
+  bool fresh_ = true;
 };
 
 /// One candidate on one workload.

@@ -12,6 +12,7 @@
 #include "backend/host/jail/desk.h"
 #include "backend/host/jail/futex.h"
 #include "base/clock.h"
+#include "base/processors.h"
 #include "record/json.h"
 #include "record/json_reader.h"
 
@@ -24,7 +25,7 @@ constexpr double kEvaluateSeconds = 300;
 constexpr double kOracleSeconds = 86'400;  // its process ends with it before
 constexpr int kEndMs = 10'000;
 constexpr int kMostBusy = 2;
-constexpr std::size_t kMostIdleOracles = 8, kMostModels = 256;
+constexpr std::size_t kMostOracles = 8, kFewestOracles = 2, kMostModels = 256;
 constexpr long kPatience = 50'000'000;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
@@ -370,7 +371,8 @@ ReferenceRoom::ReferenceRoom(const ZygoteOptions& options, CancelToken cancel)
     : zygotes_(options),
       uses_gpu_(options.gpu),
       cancel_(std::move(cancel)),
-      most_busy_(options.gpu ? 1 : kMostBusy) {}
+      most_busy_(options.gpu ? 1 : kMostBusy),
+      most_oracles_(std::clamp(usable_processors().size(), kFewestOracles, kMostOracles)) {}
 ReferenceRoom::~ReferenceRoom() = default;
 
 Result<std::unique_ptr<ReferenceRoom::Oracle>> ReferenceRoom::take_oracle(const BoundTask& task,
@@ -386,9 +388,22 @@ Result<std::unique_ptr<ReferenceRoom::Oracle>> ReferenceRoom::take_oracle(const 
       return oracle;
     }
   }
+  make_room();
   auto started = Oracle::start(zygotes_, task, seed_of(task));
   if (!started.ok()) give_back(key, nullptr);
   return started;
+}
+
+/// An idle one leaves where there are enough: another process in its zygote takes less time than
+/// another zygote, which imports torch.
+void ReferenceRoom::make_room() {
+  std::unique_ptr<Oracle> leaves;  // ends without the lock
+  std::lock_guard lock(mutex_);
+  std::size_t all = idle_.size();
+  for (const auto& [key, busy] : busy_) all += static_cast<std::size_t>(busy);
+  if (all <= most_oracles_ || idle_.empty()) return;
+  leaves = std::move(idle_.front().second);
+  idle_.erase(idle_.begin());
 }
 
 void ReferenceRoom::give_back(const Key& key, std::unique_ptr<Oracle> oracle) {
@@ -397,7 +412,7 @@ void ReferenceRoom::give_back(const Key& key, std::unique_ptr<Oracle> oracle) {
     std::lock_guard lock(mutex_);
     if (--busy_[key] == 0) busy_.erase(key);
     if (oracle) idle_.emplace_back(key, std::move(oracle));
-    if (idle_.size() > kMostIdleOracles) {
+    if (idle_.size() > most_oracles_) {
       leaves = std::move(idle_.front().second);
       idle_.erase(idle_.begin());
     }

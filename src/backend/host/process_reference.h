@@ -54,6 +54,7 @@ class ReferenceRoom {
     std::shared_ptr<const Model> model;
   };
   std::shared_ptr<KnownModel> known_model(const Key& key);
+  void make_room();
   Result<std::unique_ptr<Oracle>> take_oracle(const BoundTask& task, const Key& key);
   /// Null: it is broken.
   void give_back(const Key& key, std::unique_ptr<Oracle> oracle);
@@ -63,6 +64,7 @@ class ReferenceRoom {
   const bool uses_gpu_;
   const CancelToken cancel_;
   const int most_busy_;  ///< oracles of one key
+  const std::size_t most_oracles_;
   std::mutex mutex_;
   std::condition_variable oracle_free_;
   std::vector<std::pair<Key, std::shared_ptr<KnownModel>>> models_;  ///< the longest unused first

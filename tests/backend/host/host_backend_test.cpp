@@ -544,7 +544,7 @@ TEST_F(FewProcessesTest, WhatIsWrongAtAFurtherShapeIsWrong) {
   for (std::size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(passes(outcomes[i]), i < 3) << i;
 }
 
-TEST_F(FewProcessesTest, TimedBlocksShareAProcessAndThatOfABaselineIsKept) {
+TEST_F(FewProcessesTest, TimedBlocksShareAProcessAndThatOfABaselineIsKeptUntilAVerification) {
   const auto timed = workload(16, true);
   const Candidate twice = module("", "        return x * 2\n");
   const std::int64_t candidates = started("candidates timed blocks");
@@ -558,6 +558,11 @@ TEST_F(FewProcessesTest, TimedBlocksShareAProcessAndThatOfABaselineIsKept) {
   }
   EXPECT_EQ(started("candidates timed blocks") - candidates, 2);
   EXPECT_EQ(started("baselines timed blocks") - baselines, 1);
+  (void)verify(twice);
+  const auto baseline = *backend().open(twice, {}, timed, {Runner::kShared});
+  EXPECT_TRUE(passes(baseline->run({.trials = {0, 2}, .timeout_seconds = 3, .timed = true})));
+  EXPECT_EQ(started("baselines timed blocks") - baselines, 2)
+      << "another one for those behind a verification";
 }
 
 TEST_F(FewProcessesTest, OneProcessBuildsAllShapes) {
