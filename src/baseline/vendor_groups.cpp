@@ -213,7 +213,13 @@ bool starts_binary(const Graph& graph, const NodeDecl& node) {
          (kOrdered.contains(node.op_name) && whole(0));
 }
 
+bool onednn_takes(DType in, DType out) { return in == out && (in == DType::kF32 || in == DType::kBF16); }
+
+/// Of bf16, not what has parameters in fp32, keeps scores in bf16 or flushes denormals (a maximum).
 bool onednn_starts(const Graph& graph, const NodeDecl& node) {
+  static const Names of_fp32 = {"attention", "layer_norm", "batch_norm"};
+  const bool is_maximum = starts_with(node, "max_pool");
+  if (node.type.dtype == DType::kBF16 && (of_fp32.contains(node.op_name) || is_maximum)) return false;
   static const Names alone = {"softmax", "layer_norm", "batch_norm", "transpose", "concat"};
   return is_matrix_product(graph, node) || is_convolution(node) ||
          (is_deconvolution(node) && has_small_output_padding(node)) || is_attention(graph, node) ||
@@ -279,7 +285,7 @@ Library find_library(std::string_view name) {
   if (name == "cublas") return {cublas_takes, cublas_starts, cublas_appends};
   if (name == "cudnn") return {takes_fp32, cudnn_starts, cudnn_appends};
   assert(name == "onednn");
-  return {takes_fp32, onednn_starts, onednn_appends};
+  return {onednn_takes, onednn_starts, onednn_appends};
 }
 
 }  // namespace

@@ -14,16 +14,6 @@
 namespace lathe {
 namespace {
 
-/// The case with tensors of `dtype` where it has fp32 ones.
-GraphCase retyped(GraphCase graph_case, const std::string& dtype) {
-  graph_case.name += "_" + dtype;
-  for (std::string& input : graph_case.inputs) {
-    const bool fixed = input.find("dtype") != input.npos || input.find("\"index\"") != input.npos;
-    if (!fixed) input += (input.find("; ") == input.npos ? "; " : "\n") + ("dtype = \"" + dtype + "\"");
-  }
-  return graph_case;
-}
-
 /// All op cases over tensors of one dtype, compiled together.
 class NaiveBuild : public testing::TestWithParam<const char*> {
  protected:

@@ -69,6 +69,8 @@ TEST(VendorGroups, AreOfTheDtypesThatTheLibraryComputes) {
   }
   EXPECT_EQ(nodes_of(product("bf16", "bf16", ", out_dtype = \"fp32\""), "cublas"), (Groups{{"y"}}));
   EXPECT_EQ(nodes_of(product("int8", "int8"), "cublas"), Groups{});
+  EXPECT_EQ(nodes_of(product("bf16", "bf16"), "onednn"), (Groups{{"y"}}));
+  EXPECT_EQ(nodes_of(product("fp16", "fp16"), "onednn"), Groups{});
 }
 
 TEST(VendorGroups, EndBeforeWhatTheyReadIsOverwritten) {
@@ -80,16 +82,21 @@ TEST(VendorGroups, EndBeforeWhatTheyReadIsOverwritten) {
   EXPECT_EQ(nodes_of(old_operand, "onednn"), (Groups{{"h"}, {"y"}}));
 }
 
-class VendorBuild : public testing::TestWithParam<std::string_view> {};
+struct LibraryAndType {
+  std::string library, dtype;
+};
+class VendorBuild : public testing::TestWithParam<LibraryAndType> {};
 
 TEST_P(VendorBuild, IsWithinTheBoundForEveryGroupAndDistribution) {
   std::vector<TaskSpec> tasks;
   std::vector<Candidate> candidates;
   for (const GraphCase& graph_case : all_cases()) {
-    TaskSpec task = make_task(graph_case);
-    const auto groups = vendor_groups(task, GetParam());
+    const auto parsed = parse_case(retyped(graph_case, GetParam().dtype));
+    if (!parsed.ok()) continue;
+    TaskSpec task = *parsed;
+    const auto groups = vendor_groups(task, GetParam().library);
     if (groups.empty()) continue;
-    auto candidate = compose_candidate(task, groups, std::string(GetParam()));
+    auto candidate = compose_candidate(task, groups, GetParam().library);
     ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
     ASSERT_TRUE(check_plan(*candidate, task).ok());
     candidates.push_back(*std::move(candidate));
@@ -119,8 +126,10 @@ TEST_P(VendorBuild, IsWithinTheBoundForEveryGroupAndDistribution) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Libraries, VendorBuild, testing::Values("openblas", "onednn"),
-                         [](const auto& instance) { return std::string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(Libraries, VendorBuild,
+                         testing::Values(LibraryAndType{"openblas", "fp32"}, LibraryAndType{"onednn", "fp32"},
+                                         LibraryAndType{"onednn", "bf16"}),
+                         [](const auto& of) { return of.param.library + "_" + of.param.dtype; });
 
 }  // namespace
 }  // namespace lathe

@@ -1,5 +1,7 @@
 #include "baseline/vendor/onednn.h"
 
+#include <algorithm>
+
 /// Declared here because oneDNN uses libgomp, whichever compiler builds this file.
 extern "C" void omp_set_num_threads(int threads);
 
@@ -11,14 +13,7 @@ Extents row_major_strides(const Extents& shape) {
   return strides;
 }
 
-Desc plain_desc(const Extents& shape) {
-  const Extents dims = shape.empty() ? Extents{1} : shape;
-  return {dims, dnnl::memory::data_type::f32, row_major_strides(dims)};
-}
-
-Desc any_desc(const Extents& shape) {
-  return {shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
-}
+Type type_of(const NodeCall& call) { return call.nodes[0].out.dtype == "bf16" ? Type::bf16 : Type::f32; }
 
 class OnednnBuilder::Call final : public PreparedCall {
  public:
@@ -47,9 +42,16 @@ class OnednnBuilder::Call final : public PreparedCall {
   std::vector<Stage> stages_;
 };
 
-OnednnBuilder::OnednnBuilder()
-    : engine_(dnnl::engine::kind::cpu, 0), call_(std::make_unique<Call>(engine_)) {}
+OnednnBuilder::OnednnBuilder(const NodeCall& call)
+    : type_(type_of(call)), engine_(dnnl::engine::kind::cpu, 0), call_(std::make_unique<Call>(engine_)) {}
 OnednnBuilder::~OnednnBuilder() = default;
+
+Desc OnednnBuilder::plain(const Extents& shape) const {
+  const Extents dims = shape.empty() ? Extents{1} : shape;
+  return {dims, type_, row_major_strides(dims)};
+}
+
+Desc OnednnBuilder::any(const Extents& shape) const { return {shape, type_, dnnl::memory::format_tag::any}; }
 
 dnnl::memory OnednnBuilder::caller(const Operand& operand, const Desc& desc) {
   dnnl::memory memory(desc, engine_, DNNL_MEMORY_NONE);
@@ -89,10 +91,12 @@ void OnednnBuilder::append(dnnl::primitive primitive, ExecArgs args) {
 std::unique_ptr<PreparedCall> OnednnBuilder::finish() { return std::move(call_); }
 
 Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads) {
+  const std::string& dtype = call.nodes[0].out.dtype;
   for (const Node& node : call.nodes) {
-    bool all_float = node.out.dtype == "fp32";
-    for (const Operand& operand : node.in) all_float = all_float && operand.dtype == "fp32";
-    if (!all_float) return invalid("the oneDNN adapter takes only fp32");
+    const auto is_of_it = [&](const Operand& operand) { return operand.dtype == dtype; };
+    if ((dtype != "fp32" && dtype != "bf16") || !is_of_it(node.out) ||
+        !std::ranges::all_of(node.in, is_of_it))
+      return invalid("the oneDNN adapter takes fp32 or bf16, one of them for all");
   }
   omp_set_num_threads(threads);
   for (const auto prepare : {onednn_matmul, onednn_attention, onednn_convolution, onednn_deconvolution,

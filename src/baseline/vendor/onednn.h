@@ -12,11 +12,10 @@ namespace lathe::vendor {
 using Desc = dnnl::memory::desc;
 inline constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
-/// Row-major fp32.
-Desc plain_desc(const Extents& shape);
+using Type = dnnl::memory::data_type;
+/// Of all operands of the call: fp32 or bf16.
+Type type_of(const NodeCall& call);
 Extents row_major_strides(const Extents& shape);
-/// fp32 in the layout that the primitive prefers.
-Desc any_desc(const Extents& shape);
 
 using ExecArgs = std::vector<std::pair<int, dnnl::memory>>;
 
@@ -24,12 +23,17 @@ using ExecArgs = std::vector<std::pair<int, dnnl::memory>>;
 /// would otherwise allocate at execution.
 class OnednnBuilder {
  public:
-  OnednnBuilder();
+  explicit OnednnBuilder(const NodeCall& call);
   ~OnednnBuilder();
+
+  /// Row-major, of the call's type.
+  Desc plain(const Extents& shape) const;
+  /// In the layout that the primitive prefers.
+  Desc any(const Extents& shape) const;
 
   /// The caller's buffer, seen through `desc`.
   dnnl::memory caller(const Operand& operand, const Desc& desc);
-  dnnl::memory caller(const Operand& operand) { return caller(operand, plain_desc(operand.shape)); }
+  dnnl::memory caller(const Operand& operand) { return caller(operand, plain(operand.shape)); }
   /// Memory that lives in the call.
   dnnl::memory own(const Desc& desc);
   /// `memory` itself if it already has the layout, else a copy that every execution reorders.
@@ -50,6 +54,7 @@ class OnednnBuilder {
   class Call;
   void append(dnnl::primitive primitive, ExecArgs args);
 
+  Type type_;
   dnnl::engine engine_;
   std::unique_ptr<Call> call_;
 };

@@ -10,7 +10,7 @@ namespace {
 /// a fused mask that all heads share makes oneDNN 2.6 run reference code.
 void add_causal_mask(OnednnBuilder& builder, const dnnl::memory& scores, std::int64_t queries,
                      std::int64_t keys) {
-  const Desc mask_desc = plain_desc({1, queries, keys});
+  const Desc mask_desc = builder.plain({1, queries, keys});
   const dnnl::memory mask = builder.own(mask_desc);
   auto* values = static_cast<float*>(mask.get_data_handle());
   for (std::int64_t i = 0; i < queries; ++i)
@@ -38,11 +38,11 @@ PreparedResult onednn_attention(const NodeCall& call) {
   const bool causal = node.attrs.value("causal", false);
   if (causal && keys < queries) return invalid("a query that sees no key has no softmax in oneDNN");
 
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   const auto f32 = dnnl::memory::data_type::f32;
-  const Desc q_desc = plain_desc({heads, queries, depth});
+  const Desc q_desc = builder.plain({heads, queries, depth});
   const Desc k_desc({heads, depth, keys}, f32, dnnl::memory::dims{depth * keys, 1, depth});
-  const Desc scores_desc = plain_desc({heads, queries, keys});
+  const Desc scores_desc = builder.plain({heads, queries, keys});
   dnnl::post_ops list;
   const double scale = node.attrs.value("scale", 1 / std::sqrt(static_cast<double>(depth)));
   list.append_eltwise(1, dnnl::algorithm::eltwise_linear, static_cast<float>(scale), 0);
@@ -60,8 +60,8 @@ PreparedResult onednn_attention(const NodeCall& call) {
   builder.add(dnnl::softmax_v2_forward::primitive_desc(softmax, builder.attributes(), builder.engine()),
               {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
 
-  const Desc v_desc = plain_desc({heads, keys, width});
-  const Desc out_desc = plain_desc({heads, queries, width});
+  const Desc v_desc = builder.plain({heads, keys, width});
+  const Desc out_desc = builder.plain({heads, queries, width});
   builder.add(
       dnnl::matmul::primitive_desc({scores_desc, v_desc, out_desc}, builder.attributes(), builder.engine()),
       {{DNNL_ARG_SRC, scores},

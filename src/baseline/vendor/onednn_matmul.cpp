@@ -5,15 +5,14 @@ namespace lathe::vendor {
 namespace {
 
 /// Extents and strides of (batch, rows, columns); rows and columns may be stored transposed.
-dnnl::memory::desc matrix_desc(const Contraction& c, std::int64_t rows, std::int64_t columns, bool transposed,
-                               std::int64_t batch_stride) {
+Desc matrix_desc(Type type, const Contraction& c, std::int64_t rows, std::int64_t columns, bool transposed,
+                 std::int64_t batch_stride) {
   const std::int64_t row_stride = transposed ? 1 : columns;
   const std::int64_t column_stride = transposed ? rows : 1;
-  const auto f32 = dnnl::memory::data_type::f32;
-  if (c.batch == 1) return {{rows, columns}, f32, dnnl::memory::dims{row_stride, column_stride}};
+  if (c.batch == 1) return {{rows, columns}, type, dnnl::memory::dims{row_stride, column_stride}};
   const std::int64_t batch = batch_stride == 0 ? 1 : c.batch;
   const std::int64_t stride = batch_stride == 0 ? rows * columns : batch_stride;
-  return {{batch, rows, columns}, f32, dnnl::memory::dims{stride, row_stride, column_stride}};
+  return {{batch, rows, columns}, type, dnnl::memory::dims{stride, row_stride, column_stride}};
 }
 
 }  // namespace
@@ -22,10 +21,10 @@ Result<std::unique_ptr<PreparedCall>> onednn_matmul(const NodeCall& call) {
   const Node& node = call.nodes[0];
   const auto c = contraction_of(node);
   if (!c) return std::unique_ptr<PreparedCall>();
-  OnednnBuilder builder;
-  const auto a = matrix_desc(*c, c->m, c->k, c->transpose_a, c->a_stride);
-  const auto b = matrix_desc(*c, c->k, c->n, c->transpose_b, c->b_stride);
-  const auto out = matrix_desc(*c, c->m, c->n, false, c->m * c->n);
+  OnednnBuilder builder(call);
+  const auto a = matrix_desc(type_of(call), *c, c->m, c->k, c->transpose_a, c->a_stride);
+  const auto b = matrix_desc(type_of(call), *c, c->k, c->n, c->transpose_b, c->b_stride);
+  const auto out = matrix_desc(type_of(call), *c, c->m, c->n, false, c->m * c->n);
   const Extents result = out.dims();
   std::size_t next = 1;
   const Operand* bias = c->bias >= 0 ? &node.in[static_cast<std::size_t>(c->bias)] : nullptr;
@@ -41,7 +40,7 @@ Result<std::unique_ptr<PreparedCall>> onednn_matmul(const NodeCall& call) {
   if (bias) {
     Extents extents(result.size(), 1);
     extents.back() = c->n;
-    const auto desc = plain_desc(extents);
+    const auto desc = builder.plain(extents);
     args.emplace_back(DNNL_ARG_BIAS, builder.caller(*bias, desc));
     builder.add(dnnl::matmul::primitive_desc({a, b, desc, out}, post.attr, builder.engine()),
                 std::move(args));

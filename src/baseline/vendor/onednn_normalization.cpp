@@ -18,10 +18,10 @@ PreparedResult onednn_layer_norm(const NodeCall& call) {
       static_cast<std::ptrdiff_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis);
   const std::int64_t length = count({shape.begin() + first, shape.end()});
   const Extents lines{count(shape) / length, length};
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   auto flags = Flags::none;
-  const Desc desc = plain_desc(lines);
-  const Desc vector = plain_desc({length});
+  const Desc desc = builder.plain(lines);
+  const Desc vector = builder.plain({length});
   ExecArgs args = {{DNNL_ARG_SRC, builder.caller(node.in[0], desc)},
                    {DNNL_ARG_DST, builder.caller(node.out, desc)}};
   if (node.in.size() > 1) {
@@ -46,10 +46,10 @@ PreparedResult onednn_batch_norm(const NodeCall& call) {
   const bool relu = call.nodes.size() == 2 && call.nodes[1].op == "relu";
   if (call.nodes.size() > 2 || (call.nodes.size() == 2 && !relu))
     return invalid("oneDNN fuses only relu to batch_norm");
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   Extents shape = node.out.shape;
   if (shape.size() == 2) shape.push_back(1);
-  const Desc desc = plain_desc(shape);
+  const Desc desc = builder.plain(shape);
   auto flags = Flags::use_global_stats | Flags::use_scale | Flags::use_shift;
   if (relu) flags = flags | Flags::fuse_norm_relu;
   const dnnl::batch_normalization_forward::desc what(dnnl::prop_kind::forward_inference, desc,

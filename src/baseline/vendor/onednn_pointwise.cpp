@@ -26,9 +26,9 @@ Extents pointwise_extents(Extents shape) {
 
 PreparedResult eltwise_alone(const NodeCall& call, const Eltwise& eltwise) {
   LATHE_CHECK_OK(check_alone(call));
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   const Node& node = call.nodes[0];
-  const Desc desc = plain_desc(pointwise_extents(node.out.shape));
+  const Desc desc = builder.plain(pointwise_extents(node.out.shape));
   const dnnl::eltwise_forward::desc what(kInference, eltwise.algorithm, desc, eltwise.alpha, eltwise.beta);
   builder.add(
       dnnl::eltwise_forward::primitive_desc(what, builder.attributes(), builder.engine()),
@@ -37,7 +37,7 @@ PreparedResult eltwise_alone(const NodeCall& call, const Eltwise& eltwise) {
 }
 
 PreparedResult binary_chain(const NodeCall& call, dnnl::algorithm algorithm) {
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   const Node& node = call.nodes[0];
   const Operand* first = &node.in[0];
   const Operand* second = &node.in[1];
@@ -45,8 +45,8 @@ PreparedResult binary_chain(const NodeCall& call, dnnl::algorithm algorithm) {
   if (aligned_extents(node, *first) != node.out.shape && commutes) std::swap(first, second);
   if (aligned_extents(node, *first) != node.out.shape)
     return invalid("oneDNN stretches only the second operand of op '" + node.op + "'");
-  const Desc a = plain_desc(pointwise_extents(node.out.shape));
-  const Desc b = plain_desc(pointwise_extents(aligned_extents(node, *second)));
+  const Desc a = builder.plain(pointwise_extents(node.out.shape));
+  const Desc b = builder.plain(pointwise_extents(aligned_extents(node, *second)));
   LATHE_TRY(PostOps post, post_ops(builder, call, 1, a.dims(), a.dims().size() - 1));
   ExecArgs args = std::move(post.args);
   args.emplace_back(DNNL_ARG_SRC_0, builder.caller(*first, a));
@@ -70,8 +70,8 @@ PreparedResult onednn_softmax(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "softmax") return std::unique_ptr<PreparedCall>();
   LATHE_CHECK_OK(check_alone(call));
-  OnednnBuilder builder;
-  const Desc desc = plain_desc(node.out.shape);
+  OnednnBuilder builder(call);
+  const Desc desc = builder.plain(node.out.shape);
   const dnnl::softmax_v2_forward::desc what(kInference, dnnl::algorithm::softmax_accurate, desc, desc,
                                             static_cast<int>(axis_of(node, -1)));
   builder.add(dnnl::softmax_v2_forward::primitive_desc(what, builder.attributes(), builder.engine()),
@@ -100,9 +100,9 @@ PreparedResult onednn_reduction(const NodeCall& call) {
   }
   for (std::int64_t axis : axes)
     kept[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)] = 1;
-  OnednnBuilder builder;
-  const Desc from = plain_desc(shape);
-  const Desc to = plain_desc(kept);
+  OnednnBuilder builder(call);
+  const Desc from = builder.plain(shape);
+  const Desc to = builder.plain(kept);
   if (kept == shape) {  // oneDNN refuses a reduction over extents of 1
     builder.reorder(builder.caller(node.in[0]), builder.caller(node.out, to));
     return builder.finish();
@@ -128,8 +128,8 @@ PreparedResult onednn_transpose(const NodeCall& call) {
   for (std::int64_t axis : perm)
     strides.push_back(
         from[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)]);
-  OnednnBuilder builder;
-  const Desc seen(node.out.shape, dnnl::memory::data_type::f32, strides);
+  OnednnBuilder builder(call);
+  const Desc seen(node.out.shape, type_of(call), strides);
   builder.reorder(builder.caller(node.in[0], seen), builder.caller(node.out));
   return builder.finish();
 }
@@ -138,15 +138,15 @@ PreparedResult onednn_concat(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (node.op != "concat") return std::unique_ptr<PreparedCall>();
   LATHE_CHECK_OK(check_alone(call));
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   std::vector<Desc> sources;
   ExecArgs args;
   for (const Operand& operand : node.in) {
-    sources.push_back(plain_desc(operand.shape));
+    sources.push_back(builder.plain(operand.shape));
     args.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(args.size()), builder.caller(operand));
   }
   args.emplace_back(DNNL_ARG_DST, builder.caller(node.out));
-  builder.add(dnnl::concat::primitive_desc(plain_desc(node.out.shape), static_cast<int>(axis_of(node, -1)),
+  builder.add(dnnl::concat::primitive_desc(builder.plain(node.out.shape), static_cast<int>(axis_of(node, -1)),
                                            sources, builder.engine(), builder.attributes()),
               std::move(args));
   return builder.finish();

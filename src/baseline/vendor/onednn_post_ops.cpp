@@ -116,7 +116,7 @@ Result<PostOps> post_ops(OnednnBuilder& builder, const NodeCall& call, std::size
     const bool usable = algorithm && other && (!ordered || other == &node.in[1]);
     const auto extents = usable ? broadcast_extents(node, *other, result, channel_axis) : std::nullopt;
     if (!extents) return invalid("oneDNN cannot fuse op '" + node.op + "' at these shapes");
-    const Desc desc = plain_desc(*extents);
+    const Desc desc = builder.plain(*extents);
     const int index = list.len();
     list.append_binary(*algorithm, desc);
     made.args.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1,

@@ -22,7 +22,7 @@ bool starts_with(const Node& node, std::string_view prefix) {
 
 /// Weights [first, second, kernel...] of `groups` groups as [groups, first / groups, second,
 /// kernel...], or with the two channel axes exchanged.
-Desc grouped_weights(const Extents& stored, std::int64_t groups, bool exchange) {
+Desc grouped_weights(Type type, const Extents& stored, std::int64_t groups, bool exchange) {
   Extents dims = stored;
   Extents strides = row_major_strides(stored);
   if (groups > 1) {
@@ -35,7 +35,7 @@ Desc grouped_weights(const Extents& stored, std::int64_t groups, bool exchange) 
     std::swap(dims[first], dims[first + 1]);
     std::swap(strides[first], strides[first + 1]);
   }
-  return {dims, dnnl::memory::data_type::f32, strides};
+  return {dims, type, strides};
 }
 
 /// The node's own bias, or the next node if it adds one over the channels.
@@ -59,19 +59,19 @@ const Operand* channel_bias(const NodeCall& call, std::size_t& next) {
 template <class Primitive>
 PreparedResult convolution(const NodeCall& call, dnnl::algorithm algorithm, const Desc& weights,
                            const Geometry& g) {
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   const Node& node = call.nodes[0];
   std::size_t next = 1;
   const Operand* bias = channel_bias(call, next);
   LATHE_TRY(PostOps post, post_ops(builder, call, next, node.out.shape, 1));
-  const Desc x = any_desc(node.in[0].shape);
-  const Desc w = any_desc(weights.dims());
-  const Desc y = any_desc(node.out.shape);
-  const Desc b = bias ? plain_desc({node.out.shape[1]}) : Desc();
+  const Desc x = builder.any(node.in[0].shape);
+  const Desc w = builder.any(weights.dims());
+  const Desc y = builder.any(node.out.shape);
+  const Desc b = bias ? builder.plain({node.out.shape[1]}) : Desc();
   const typename Primitive::desc what(kInference, algorithm, x, w, b, y, g.stride, g.dilation, g.padding,
                                       g.padding);
   const typename Primitive::primitive_desc made(what, post.attr, builder.engine());
-  const dnnl::memory result = builder.caller(call.nodes.back().out, plain_desc(node.out.shape));
+  const dnnl::memory result = builder.caller(call.nodes.back().out, builder.plain(node.out.shape));
   const bool plain_result = made.dst_desc() == result.get_desc();
   const dnnl::memory written = plain_result ? result : builder.own(made.dst_desc());
   ExecArgs args = std::move(post.args);
@@ -91,7 +91,7 @@ PreparedResult onednn_convolution(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (!starts_with(node, "conv") || starts_with(node, "conv_")) return std::unique_ptr<PreparedCall>();
   const std::int64_t groups = node.attrs.value("groups", std::int64_t{1});
-  const Desc weights = grouped_weights(node.in[1].shape, groups, false);
+  const Desc weights = grouped_weights(type_of(call), node.in[1].shape, groups, false);
   const Geometry geometry(node, node.out.shape.size() - 2);
   return convolution<dnnl::convolution_forward>(call, dnnl::algorithm::convolution_auto, weights, geometry);
 }
@@ -101,7 +101,7 @@ PreparedResult onednn_deconvolution(const NodeCall& call) {
   const Node& node = call.nodes[0];
   if (!starts_with(node, "conv_transpose")) return std::unique_ptr<PreparedCall>();
   const std::int64_t groups = node.attrs.value("groups", std::int64_t{1});
-  const Desc weights = grouped_weights(node.in[1].shape, groups, true);
+  const Desc weights = grouped_weights(type_of(call), node.in[1].shape, groups, true);
   const Geometry geometry(node, node.out.shape.size() - 2);
   return convolution<dnnl::deconvolution_forward>(call, dnnl::algorithm::deconvolution_direct, weights,
                                                   geometry);
@@ -112,7 +112,7 @@ PreparedResult onednn_pooling(const NodeCall& call) {
   const bool is_max = starts_with(node, "max_pool");
   if (!is_max && !starts_with(node, "avg_pool")) return std::unique_ptr<PreparedCall>();
   if (call.nodes.size() != 1) return invalid("oneDNN fuses nothing to pooling");
-  OnednnBuilder builder;
+  OnednnBuilder builder(call);
   const Extents kernel = per_axis(node, "kernel", node.out.shape.size() - 2, 1);
   Geometry g(node, kernel.size());
   if (!node.attrs.contains("stride")) g.stride = kernel;
@@ -120,8 +120,8 @@ PreparedResult onednn_pooling(const NodeCall& call) {
                          : node.attrs.value("count_padding", true)
                              ? dnnl::algorithm::pooling_avg_include_padding
                              : dnnl::algorithm::pooling_avg_exclude_padding;
-  const Desc from = plain_desc(node.in[0].shape);
-  const Desc to = plain_desc(node.out.shape);
+  const Desc from = builder.plain(node.in[0].shape);
+  const Desc to = builder.plain(node.out.shape);
   const dnnl::pooling_v2_forward::desc what(kInference, algorithm, from, to, g.stride, kernel, g.dilation,
                                             g.padding, g.padding);
   builder.add(dnnl::pooling_v2_forward::primitive_desc(what, builder.attributes(), builder.engine()),
