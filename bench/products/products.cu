@@ -143,16 +143,18 @@ void add_splits(std::vector<Contender<T>>& list) {
 }
 
 constexpr lathe::WgmmaKnobs kWarpgroups[] = {
-    {.consumers = 2, .columns = 256, .share_b = 2, .persistent = true, .plain_store = true},
-    {.consumers = 2, .tall = 2, .columns = 128, .persistent = true, .in_turn = true, .plain_store = true},
-    {.consumers = 2, .columns = 256, .persistent = true, .in_turn = true, .plain_store = true},
-    {.consumers = 2, .columns = 128, .stages = 6, .plain_store = true},
-    {.consumers = 1, .columns = 128, .blocks = 2, .plain_store = true},
-    {.consumers = 1, .columns = 64, .stages = 6, .blocks = 2, .plain_store = true},
-    {.consumers = 1, .columns = 128, .split = 2, .blocks = 1, .plain_store = true},
-    {.consumers = 1, .columns = 128, .split = 4, .blocks = 1, .plain_store = true},
-    {.consumers = 1, .columns = 64, .stages = 6, .split = 2, .blocks = 1, .plain_store = true},
-    {.consumers = 1, .columns = 64, .stages = 6, .split = 4, .blocks = 1, .plain_store = true},
+    {.consumers = 2, .columns = 256, .share_b = 2, .persistent = true, .row_store = true},
+    {.consumers = 2, .columns = 256, .persistent = true, .row_store = true},
+    {.consumers = 2, .tall = 2, .columns = 128, .persistent = true, .in_turn = true, .row_store = true},
+    {.consumers = 2, .columns = 256, .persistent = true, .in_turn = true, .row_store = true},
+    {.consumers = 2, .columns = 128, .stages = 5, .row_store = true},
+    {.consumers = 1, .columns = 128, .stages = 3, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 64, .stages = 5, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 128, .stages = 3, .split = 2, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 128, .stages = 3, .split = 4, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 64, .stages = 5, .split = 2, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 64, .stages = 5, .split = 4, .blocks = 2, .row_store = true},
+    {.consumers = 1, .columns = 64, .stages = 5, .split = 8, .blocks = 2, .row_store = true},
 };
 constexpr int threads_of(const lathe::WgmmaKnobs& knobs) {
   return knobs.consumers * 128 + (knobs.consumers > 1 ? 128 : 32);
@@ -198,7 +200,8 @@ void add_warpgroups(std::vector<Contender<T>>& list) {
   constexpr int kCluster = knobs.share_a * knobs.share_b * knobs.split;
   const auto kernel = multiply_by_warpgroups<kKnobs, T>;
   const int units = knobs.tall * knobs.columns / 8 * 4 * knobs.consumers / knobs.split;
-  const int bytes = knobs.stages * 128 * (kRows + knobs.columns) * knobs.depth / 64 + 16 +
+  const int result = knobs.split > 1 ? 16 : 4 * 4 * knobs.consumers * 16 * 68;
+  const int bytes = knobs.stages * 128 * (kRows + knobs.columns) * knobs.depth / 64 + result +
                     (knobs.split > 1 ? units * knobs.split * 512 : 16) + 16 * knobs.stages + 64;
   CHECKED(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const auto groups = [=](const Product<T>& p) {
@@ -206,8 +209,8 @@ void add_warpgroups(std::vector<Contender<T>>& list) {
     return up(p.m, kRows * knobs.share_b) * up(p.n, knobs.columns * knobs.share_a) * knobs.split;
   };
   char name[64];
-  std::snprintf(name, sizeof name, "wg_%dx%dx%d_s%d%s%s/k%d", kRows, knobs.columns, knobs.depth, knobs.stages,
-                knobs.in_turn ? "_turns" : "", knobs.persistent ? "_stay" : "", knobs.split);
+  std::snprintf(name, sizeof name, "wg_%dx%dx%d_s%d%s%s%s/k%d", kRows, knobs.columns, knobs.depth, knobs.stages,
+                knobs.share_b > 1 ? "_pairs" : "", knobs.in_turn ? "_turns" : "", knobs.persistent ? "_stay" : "", knobs.split);
   list.push_back(
       {name,
        [=](const Product<T>& p, cudaStream_t stream) {

@@ -18,7 +18,7 @@ struct WgmmaKnobs {
   int band = 8;
   int blocks = 1;
   bool persistent = false, in_turn = false, gathers = false, plain_store = false, transposed = false,
-       half_sums = false;
+       half_sums = false, row_store = false;
 };
 
 }  // namespace lathe
@@ -73,7 +73,8 @@ struct GemmMaps {
 /// go from registers to memory, for tiles whose latency counts; others by TMA. transposed: the
 /// operands change places, and so do a tile's rows and columns: its rows lie along N. B's map is
 /// then maps.a, and the majors are in that order too. half_sums: the tensor cores add in fp16; what
-/// blocks add of each other is fp32 all the same.
+/// blocks add of each other is fp32 all the same. row_store: a warp hands out its results in rows,
+/// neighbours to neighbouring lanes, for outputs that take single elements.
 template <class Type, Major kMajorA, Major kMajorB, WgmmaKnobs knobs>
 struct WgmmaGemm {
   enum {
@@ -111,7 +112,10 @@ struct WgmmaGemm {
     kStoredBytes = 64 * kStored * 2,
     kTransposed = knobs.transposed,
     kHalfSums = knobs.half_sums,
-    kResult = kSplit > 1 || knobs.plain_store ? 0 : 2 * kConsumers * kStoredBytes
+    kRowPitch = 68,  ///< of 64 columns of fp32, so that eight rows lie in different banks
+    kResult = kSplit > 1 || knobs.plain_store ? 0
+              : knobs.row_store               ? 4 * kWarps * 16 * kRowPitch
+                                              : 2 * kConsumers * kStoredBytes
   };
   static_assert(kConsumers == 1 || (kConsumers == 2 && knobs.blocks == 1));
   static_assert(kColumns % 64 == 0 || (kColumns % 32 == 0 && kMajorB == kAlongK));
@@ -120,7 +124,8 @@ struct WgmmaGemm {
   static_assert(!kGathers || kSplit > 1);
   static_assert(kChains == 1 || (kChains == 2 && kTall == 1 && !kHalfSums));
   static_assert(kDepth == 64 || kDepth == 128);
-  static_assert(!kTransposed || !knobs.plain_store);
+  static_assert(!kTransposed || (!knobs.plain_store && !knobs.row_store));
+  static_assert(!knobs.row_store || kColumns % 64 == 0);
   static_assert(kUnitsOfSums % kClusterSplit == 0);
   static_assert(!kTransposed || !kGathers || kRows * kColumns / 4 % (kSplit * 32) == 0, "whole warps gather");
   static_assert(knobs.band > 0 || !knobs.persistent);
@@ -417,15 +422,37 @@ struct WgmmaGemm {
   __device__ void store(Sum (&sums)[kSums], int consumer, int before, int row, int column,
                         const Output& output) const {
     const int thread = static_cast<int>(threadIdx.x % 128), lane = thread % 32, warp = thread / 32;
-    const int first_y = row + 16 * warp + lane / 4, first_x = column + lane % 4 * 2;
     if constexpr (knobs.plain_store) {
+      const int first_y = row + 16 * warp + lane / 4, first_x = column + lane % 4 * 2;
 #pragma unroll
       for (int i = 0; i < kColumns / 4; ++i) {
         const float2 pair = pair_of(sums, i);
         output.put(first_y + i % 2 * 8, first_x + i / 2 * 8, {pair.x, pair.y});
       }
+    } else if constexpr (knobs.row_store) {
+      store_rows(sums, reinterpret_cast<float*>(shared.result) + (4 * consumer + warp) * 16 * kRowPitch, row + 16 * warp,
+                 column, output);
     } else {
       store_by_tma(sums, consumer, before, row, column, output);
+    }
+  }
+  /// A warp's 16 rows, 64 columns at a time through `part` of shared memory.
+  template <class Output>
+  __device__ static void store_rows(const Sum (&sums)[kSums], float* part, int row, int column, const Output& output) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    float* const own = part + lane / 4 * kRowPitch + lane % 4 * 2;
+#pragma unroll
+    for (int chunk = 0; chunk < kColumns / 64; ++chunk) {
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 16; ++i)
+        *reinterpret_cast<float2*>(own + i % 2 * 8 * kRowPitch + i / 2 * 8) = pair_of(sums, 16 * chunk + i);
+      __syncwarp();
+#pragma unroll 4
+      for (int y = 0; y < 16; ++y)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          output.put(row + y, column + 64 * chunk + 32 * half + lane, {part[y * kRowPitch + 32 * half + lane]});
     }
   }
   __device__ void store_by_tma(Sum (&sums)[kSums], int consumer, int before, int row, int column,

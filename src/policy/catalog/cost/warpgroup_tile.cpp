@@ -9,23 +9,25 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr int kStepDepth = 64;
 constexpr double kHopperMultiprocessors = 132;
 
-constexpr std::array<WarpgroupTile, 6> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.75, 1.5},
+/// Times of an H200 (results/cuda/half.md).
+constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.75, 1.5},
+                                                           {2, 1, 256, 4, 1, true, false, 1, 0.75, 1.5},
                                                            {2, 2, 128, 4, 1, true, true, 1, 0.4, 0.5},
                                                            {2, 1, 256, 4, 1, true, true, 1, 0.4, 0.5},
-                                                           {2, 1, 128, 6, 1, false, false, 1, 0.4, 1.5},
-                                                           {1, 1, 128, 4, 1, false, false, 2, 0.22, 1.5},
-                                                           {1, 1, 64, 6, 1, false, false, 2, 0.15, 1.2}}};
+                                                           {2, 1, 128, 5, 1, false, false, 1, 0.4, 1.5},
+                                                           {1, 1, 128, 3, 1, false, false, 2, 0.22, 1.5},
+                                                           {1, 1, 64, 5, 1, false, false, 2, 0.15, 1.2}}};
 
 }  // namespace
 
 int WarpgroupTile::bytes(int split) const {
   const int units = tall * columns / 8 * 4 * consumers / split;  // of sums that a block adds up
   const int received = split > 1 ? 512 * units * split : 16;
-  const int ring = stages * 2 * kStepDepth * (rows() + columns), barriers = 16 * stages + 64;
-  return ring + 16 + received + barriers;
+  const int ring = stages * 2 * kDepth * (rows() + columns), barriers = 16 * stages + 64;
+  const int result = split > 1 ? 16 : 4 * (4 * consumers) * 16 * 68;  // rows of 64 columns, a pitch of 68
+  return ring + result + received + barriers;
 }
 
 std::string WarpgroupTile::type(int split, const TensorFactors& of) const {
@@ -40,7 +42,7 @@ std::string WarpgroupTile::type(int split, const TensorFactors& of) const {
   add("blocks", blocks);
   if (persistent) knobs += ", .persistent = true";
   if (in_turn) knobs += ", .in_turn = true";
-  knobs += ", .plain_store = true";
+  knobs += ", .row_store = true";
   return fmt::format("WgmmaGemm<{}, {}, {}, WgmmaKnobs{{{}}}>", info(of.dtype).c_name,
                      major(!of.transposed_a), major(of.transposed_b), knobs);
 }
@@ -48,13 +50,13 @@ std::string WarpgroupTile::type(int split, const TensorFactors& of) const {
 std::span<const WarpgroupTile> warpgroup_tiles() { return kWarpgroupTiles; }
 
 double warpgroup_microseconds(const WarpgroupTile& tile, int split, const ProductSizes& sizes) {
-  constexpr double kLaunch = 2.5, kExchange = 1;
+  constexpr double kLaunch = 2.5, kExchange = 1, kSharer = 0.1;
   const double tiles = std::ceil(sizes.rows / (tile.rows() * tile.share_b)) * tile.share_b *
                        std::ceil(sizes.columns / tile.columns);
-  const double steps = std::ceil(std::ceil(sizes.depth / kStepDepth) / split);
+  const double steps = std::ceil(std::ceil(sizes.depth / WarpgroupTile::kDepth) / split);
   const double waves = std::ceil(tiles * split / (kHopperMultiprocessors * tile.blocks));
   const double together = std::min<double>(tile.blocks, std::ceil(tiles * split / kHopperMultiprocessors));
-  return kLaunch + (split > 1 ? kExchange : 0) + waves * (steps * tile.step_us * together + tile.tile_us);
+  return kLaunch + (split > 1 ? kExchange + kSharer * split : 0) + waves * (steps * tile.step_us * together + tile.tile_us);
 }
 
 }  // namespace lathe::catalog

@@ -10,11 +10,12 @@ namespace lathe::catalog {
 /// How warpgroups compute their tile of a product of 16-bit factors on a Hopper (lathe::WgmmaGemm,
 /// whose knobs these are).
 struct WarpgroupTile {
+  static constexpr int kDepth = 64;  ///< of a step
   int consumers, tall, columns, stages;
   int share_b;  ///< blocks one above the other that load B for each other
   bool persistent, in_turn;
   int blocks;      ///< that fit a multiprocessor
-  double step_us;  ///< measured: of a step of 64 terms
+  double step_us;  ///< measured: of a step
   double tile_us;  ///< and what a tile costs besides
 
   int rows() const { return 64 * tall * (in_turn ? 1 : consumers); }

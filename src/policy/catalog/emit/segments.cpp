@@ -36,6 +36,20 @@ for (int64_t j = 0; j < $inner; j += kLanes) {
 }
 )";
 
+/// A segment of single elements an item; lanes are its rows.
+constexpr std::string_view kSegmentOfElements = R"(
+const int64_t first = static_cast<int64_t>($offsets[item]);
+const int64_t last = min(static_cast<int64_t>($offsets[item + 1]), int64_t{$rows});
+f32v total(0.0f);
+for (int64_t part = first < 0 ? 0 : first; part < last; part += $part * kLanes) {
+  f32v acc(0.0f);
+  const int64_t end = min(part + $part * kLanes, last);
+  for (int64_t i = part; i < end; i += kLanes) acc = acc + load($x + i, first_lanes(end - i));
+  total = total + acc;
+}
+$y[item] = reduce_add(total);
+)";
+
 Status emit_scatter(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines to = lines_along(node.type.shape, 0);
@@ -63,16 +77,17 @@ Status emit_scatter(const Site& site, Program& program) {
 Status emit_segment_sum(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines from = lines_along(site.shape_of_input(0), 0);
+  const Holes fields = {{"y", program.parameter(node.out)},
+                        {"x", program.parameter(node.in[0])},
+                        {"offsets", program.parameter(node.in[1])},
+                        {"rows", from.extent.to_string()},
+                        {"part", std::to_string(kPartTerms)},
+                        {"inner", factor(from.inner)}};
   program.add_work(copying_work(site));
   program.launch({.name = site.prefix + "_segments",
                   .items = node.type.shape[0],
                   .written = {program.buffer(node.out)},
-                  .body = expand(kSegment, {{"y", program.parameter(node.out)},
-                                            {"x", program.parameter(node.in[0])},
-                                            {"offsets", program.parameter(node.in[1])},
-                                            {"rows", from.extent.to_string()},
-                                            {"part", std::to_string(kPartTerms)},
-                                            {"inner", factor(from.inner)}})});
+                  .body = expand(is_one(from.inner) ? kSegmentOfElements : kSegment, {}, fields)});
   return Ok{};
 }
 

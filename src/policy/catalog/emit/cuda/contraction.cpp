@@ -87,24 +87,39 @@ Cut<Tile> choose_cut(const Target& target, std::span<const Tile> tiles, const Kn
   return {tile, split, time(tile, split)};
 }
 
-/// Blocks whose warps multiply by themselves, for any factors. Returns microseconds by the model.
-double emit_blocks(const Problem& problem, Program& program, const Epilogue& epilogue, const Knob& knob,
-                   const std::string& name, const std::string& when) {
+Cut<TensorTile> cut_for_blocks(const Problem& problem, const Knob& knob) {
+  const Target& target = problem.site.target;
+  const TensorFactors& factors = problem.factors;
+  return choose_cut(
+      target, tensor_tiles(factors.dtype), knob,
+      [&](const TensorTile& tile, int) { return tile.bytes(factors) <= target.shared_bytes; },
+      [&](const TensorTile& tile, int split) { return tensor_microseconds(tile, split, problem.sizes); });
+}
+
+Cut<WarpgroupTile> cut_for_warpgroups(const Problem& problem, const Knob& knob) {
+  const Target& target = problem.site.target;
+  return choose_cut(
+      target, warpgroup_tiles(), knob,
+      [&](const WarpgroupTile& tile, int split) {
+        return (split == 1 || tile.can_split()) && tile.bytes(split) <= target.shared_bytes;
+      },
+      [&](const WarpgroupTile& tile, int split) { return warpgroup_microseconds(tile, split, problem.sizes); });
+}
+
+/// Blocks whose warps multiply by themselves, for any factors.
+void emit_blocks(const Problem& problem, const Cut<TensorTile>& cut, Program& program, const Epilogue& epilogue,
+                 const std::string& name, const std::string& when) {
   const MatrixProduct& of = problem.of;
   const TensorFactors& factors = problem.factors;
-  const Target& target = problem.site.target;
-  const auto [tile, split, microseconds] = choose_cut(
-      target, tensor_tiles(factors.dtype), knob,
-      [&](const TensorTile& one, int) { return one.bytes(factors) <= target.shared_bytes; },
-      [&](const TensorTile& one, int sharers) { return tensor_microseconds(one, sharers, problem.sizes); });
+  const TensorTile& tile = cut.tile;
   // The same for all products of a tile, so that it can be written before they are looked at.
-  const int bytes =
-      std::max(tile.bytes(factors), std::min(tile.most_bytes(factors.dtype), target.shared_bytes));
+  const int bytes = std::max(tile.bytes(factors),
+                             std::min(tile.most_bytes(factors.dtype), problem.site.target.shared_bytes));
   const Expr tiles = Expr::apply("cdiv", of.rows, Expr::constant(tile.rows)) *
                      Expr::apply("cdiv", of.columns, Expr::constant(tile.columns));
   const std::string text = expand(
       kTensorCoreProduct,
-      {{"type", tile.type(split, factors)},
+      {{"type", tile.type(cut.split, factors)},
        {"bytes", std::to_string(bytes)},
        {"threads", std::to_string(tile.threads())},
        {"batch", of.batch_loops.empty() ? "" : unflatten("place.outer", of.batch_loops, of.batch_names)},
@@ -120,8 +135,7 @@ double emit_blocks(const Problem& problem, Program& program, const Epilogue& epi
                          .written = epilogue.written,
                          .body = text,
                          .when = when},
-                        {.threads = tile.threads(), .cluster = split, .shared_bytes = bytes});
-  return microseconds;
+                        {.threads = tile.threads(), .cluster = cut.split, .shared_bytes = bytes});
 }
 
 /// How far apart a factor's rows lie in memory.
@@ -145,18 +159,11 @@ TensorMapDecl map_of(const Problem& problem, const std::string& name, const Matr
 }
 
 /// Warpgroups that multiply what one thread loads by maps of the factors.
-double emit_warpgroups(const Problem& problem, Program& program, const Epilogue& epilogue,
-                       const std::string& when) {
+void emit_warpgroups(const Problem& problem, const Cut<WarpgroupTile>& cut, Program& program,
+                     const Epilogue& epilogue, const std::string& when) {
   const MatrixProduct& of = problem.of;
-  const auto [tile, split, microseconds] = choose_cut(
-      problem.site.target, warpgroup_tiles(),
-      [&](const auto&... asked) { return problem.site.knob(asked...); },
-      [&](const WarpgroupTile& one, int sharers) {
-        return (sharers == 1 || one.can_split()) && one.bytes(sharers) <= problem.site.target.shared_bytes;
-      },
-      [&](const WarpgroupTile& one, int sharers) {
-        return warpgroup_microseconds(one, sharers, problem.sizes);
-      });
+  const WarpgroupTile& tile = cut.tile;
+  const int split = cut.split;
   const TensorMapDecl a = map_of(problem, "_a", of.a, tile.rows());
   const TensorMapDecl b = map_of(problem, "_b", of.b, tile.columns / tile.share_b);
   const std::string text = expand(kWarpgroupProduct, {{"type", tile.type(split, problem.factors)},
@@ -185,7 +192,6 @@ double emit_warpgroups(const Problem& problem, Program& program, const Epilogue&
                          .cluster = split * tile.share_b,
                          .shared_bytes = tile.bytes(split),
                          .blocks = tile.blocks});
-  return microseconds;
 }
 
 /// Whether maps can describe the factors at the headline shape.
@@ -193,8 +199,20 @@ bool suits_warpgroups(const Problem& problem) {
   const auto aligned = [&](const MatrixOperand& operand) {
     return problem.site.headline(row_length(problem.of, operand)) % kMapAlignment == 0;
   };
-  return problem.site.target.warpgroups && problem.factors.dtype != DType::kF32 &&
-         problem.of.batch_loops.empty() && aligned(problem.of.a) && aligned(problem.of.b);
+  return problem.site.target.warpgroups && problem.factors.dtype != DType::kF32 && problem.of.batch_loops.empty() &&
+         aligned(problem.of.a) && aligned(problem.of.b);
+}
+
+/// When maps can describe the factors, and each of `split` blocks has a step of the depth.
+Expr condition_of_warpgroups(const MatrixProduct& of, int split) {
+  const auto aligned = [&](const MatrixOperand& operand) {
+    const Expr left = Expr::apply("%", row_length(of, operand), Expr::constant(kMapAlignment));
+    return Expr::apply("==", left, Expr::constant(0));
+  };
+  Expr when = aligned(of.a);
+  if (!equal(row_length(of, of.a), row_length(of, of.b))) when = Expr::apply("&&", when, aligned(of.b));
+  const Expr least = Expr::constant(std::int64_t{WarpgroupTile::kDepth} * (split - 1));
+  return split == 1 ? when : Expr::apply("&&", when, Expr::apply(">", of.depth, least));
 }
 
 }  // namespace
@@ -202,28 +220,29 @@ bool suits_warpgroups(const Problem& problem) {
 Status emit_cuda_contraction(const Site& site, Program& program) {
   const MatrixProduct of = matrix_product(site);
   const auto extent = [&](const Expr& expr) { return static_cast<double>(site.headline(expr)); };
-  const Problem problem{
-      site,
-      of,
-      {site.graph.type_of(of.a.value).dtype, of.a.transposed, of.b.transposed},
-      {site.count(of.batch_extents()), extent(of.rows), extent(of.columns), extent(of.depth)}};
+  const Problem problem{site,
+                        of,
+                        {site.graph.type_of(of.a.value).dtype, of.a.transposed, of.b.transposed},
+                        {site.count(of.batch_extents()), extent(of.rows), extent(of.columns), extent(of.depth)}};
   const Epilogue epilogue =
       emit_epilogue(site, program, of.loops, of.element_indices(), site.node().out, "x", Elements::kScalars);
+  const Knob knob = [&](const std::string& name, const std::vector<int>& allowed, int fallback) {
+    return site.knob(name, allowed, fallback);
+  };
   program.add_pattern("contraction");
+  const Cut<TensorTile> usual = cut_for_blocks(problem, fallback_alone);
+  const auto gains = [&] { return cut_for_warpgroups(problem, fallback_alone).microseconds < usual.microseconds; };
   double microseconds = 0;
-  if (suits_warpgroups(problem) && site.knob("warpgroups", {0, 1}, 1) == 1) {
-    const auto aligned = [&](const MatrixOperand& operand) {
-      const Expr left = Expr::apply("%", row_length(of, operand), Expr::constant(kMapAlignment));
-      return Expr::apply("==", left, Expr::constant(0));
-    };
-    const bool alike = equal(row_length(of, of.a), row_length(of, of.b));
-    const Expr when = alike ? aligned(of.a) : Expr::apply("&&", aligned(of.a), aligned(of.b));
-    microseconds = emit_warpgroups(problem, program, epilogue, program.in_task(when));
-    emit_blocks(problem, program, epilogue, fallback_alone, "_unaligned", "!(" + program.in_task(when) + ")");
+  if (suits_warpgroups(problem) && knob("warpgroups", {0, 1}, gains() ? 1 : 0) == 1) {
+    const Cut<WarpgroupTile> cut = cut_for_warpgroups(problem, knob);
+    const std::string when = program.in_task(condition_of_warpgroups(of, cut.split));
+    emit_warpgroups(problem, cut, program, epilogue, when);
+    emit_blocks(problem, usual, program, epilogue, "_others", "!(" + when + ")");
+    microseconds = cut.microseconds;
   } else {
-    microseconds = emit_blocks(
-        problem, program, epilogue, [&](const auto&... asked) { return site.knob(asked...); }, "_product",
-        "");
+    const Cut<TensorTile> cut = cut_for_blocks(problem, knob);
+    emit_blocks(problem, cut, program, epilogue, "_product", "");
+    microseconds = cut.microseconds;
   }
   program.add_work({.flops = microseconds * kFlopsPerMicrosecond});
   return Ok{};
