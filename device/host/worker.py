@@ -205,6 +205,7 @@ def confine(program, control, uses_gpu=True):
             windows = gpu.start(program, uses_gpu)
         except BaseException as error:
             raise Ended(SETUP, "the GPU cannot be used: %s" % error)
+    program.library.lathe_host_hold(control)
     error = program.library.lathe_host_confine(control, program.readable is not None)
     if error:
         raise Ended(SETUP, "cannot confine the candidate: " + os.strerror(error))

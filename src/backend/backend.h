@@ -196,6 +196,9 @@ class Session {
   virtual ~Session() = default;
   /// Runs one block. A dead candidate leaves the session usable: the next block starts afresh.
   virtual BlockOutcome run(const BlockRequest& request) = 0;
+  /// What the first timed block needs may be started, short of what the candidate does: beside work
+  /// of others, and while nobody is timed. May be left out.
+  virtual void get_ready() {}
   /// The last thing to ask of a session of a fresh runner. What it says is information only: the
   /// candidate shares its process.
   virtual CallProfile profile(const ProfileRequest&) {

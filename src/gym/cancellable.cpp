@@ -15,6 +15,8 @@ class CancellableSession final : public Session {
     return inner_->run(cancellable);
   }
 
+  void get_ready() override { inner_->get_ready(); }
+
   CallProfile profile(const ProfileRequest& request) override {
     ProfileRequest cancellable = request;
     cancellable.cancel = cancel_;

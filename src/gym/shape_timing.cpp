@@ -246,10 +246,10 @@ bool ShapeTimer::outruns_peers(double call_ns) const {
   return call_ns * reach <= fastest_peer().call_ns;
 }
 
-ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact) {
+ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artifact,
+                               std::unique_ptr<Session> session) {
   ShapeTiming result;
-  std::unique_ptr<Session> session;
-  result.finding = open({candidate, artifact}, site_.shape.timing, {}, session);
+  if (!session) result.finding = open({candidate, artifact}, site_.shape.timing, {}, session);
   if (!result.finding.passed()) return result;
   Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()),
               secret_.derive("screen")};

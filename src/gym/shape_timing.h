@@ -79,7 +79,9 @@ class ShapeTimer {
   /// first and meets a twin of itself, and a stand-in against the fastest peer, which is most like
   /// it.
   TiedAnchor tie(const std::string& name, bool peer, const Candidate& candidate, const Artifact& artifact);
-  ShapeTiming screen(const Candidate& candidate, const Artifact& artifact);
+  /// In `session` if it has been opened at the shape's timing data before.
+  ShapeTiming screen(const Candidate& candidate, const Artifact& artifact,
+                     std::unique_ptr<Session> session = nullptr);
   /// Fresh inputs, allocations and processes several times over; the interval predicts a further
   /// one.
   ShapeTiming final(const Candidate& candidate, const Artifact& artifact);

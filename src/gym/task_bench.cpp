@@ -153,8 +153,23 @@ Finding TaskBench::verify_drawn(const Scope& scope, const BuiltCandidate& built,
   return {};
 }
 
+std::vector<TaskBench::Readied> TaskBench::get_ready(const Scope& scope, const BuiltCandidate& built,
+                                                     Depth depth) const {
+  std::vector<Readied> readied(anchors_.size());
+  if (depth != Depth::kScreen || !scope.backend.device().shapes_share_processes) return readied;
+  for (std::size_t i = 0; i < readied.size(); ++i) {
+    if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
+    readied[i].shape = timed_shape(i);
+    auto session = scope.backend.open(built.candidate, built.artifacts[i], readied[i].shape->timing);
+    if (!session.ok()) continue;  // timing says what is wrong
+    readied[i].session = *std::move(session);
+    readied[i].session->get_ready();
+  }
+  return readied;
+}
+
 Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
-                        Verdict& verdict) const {
+                        std::vector<Readied> readied, Verdict& verdict) const {
   Finding suspicion;
   for (std::size_t i = 0; i < anchors_.size(); ++i) {
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) {
@@ -167,8 +182,9 @@ Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const S
     const TimingSite here = site(scope, *shape);
     ShapeTiming timed;
     if (verdict.depth == Depth::kScreen) {
-      timed =
-          ShapeTimer(here, anchors_[i], own, made_stand_ins(i)).screen(built.candidate, built.artifacts[i]);
+      auto session = readied[i].shape == shape ? std::move(readied[i].session) : nullptr;
+      timed = ShapeTimer(here, anchors_[i], own, made_stand_ins(i))
+                  .screen(built.candidate, built.artifacts[i], std::move(session));
       if (timed.wants_stand_ins) {
         if (!is_baseline(built.candidate)) scope.backend.on_idle(built.candidate);  // it has met trials
         timed = ShapeTimer(here, anchors_[i], own.derive("again"), stand_ins(scope, i))
@@ -310,14 +326,17 @@ Finding TaskBench::judge(const Scope& scope, const BuiltCandidate& built, const 
     return work();
   };
   if (!built.finding.passed() || verdict.depth == Depth::kBuild) return built.finding;
+  std::vector<Readied> readied;
   Finding finding = stage("verify", Use::kWork, [&] {
+    readied = get_ready(scope, built, verdict.depth);
     return verify(scope, built, {}, secret.derive("verify"), verdict.evidence);
   });
   const bool beyond_scored = std::ranges::any_of(verdict.evidence.cases, &CaseEvidence::hidden);
   if (built.candidate.requirement() && !beyond_scored) verdict.unchecked.emplace_back("hidden_shapes");
   if (!finding.passed() || verdict.depth == Depth::kVerify) return finding;
   const std::int64_t begin_ns = steady_clock().now_ns();
-  finding = stage("time", Use::kTiming, [&] { return time(scope, built, secret, verdict); });
+  finding =
+      stage("time", Use::kTiming, [&] { return time(scope, built, secret, std::move(readied), verdict); });
   verdict.profile.merge(scope.backend.device_state(begin_ns, steady_clock().now_ns()));
   if (finding.passed() && verdict.depth == Depth::kProfile)
     stage("profile", Use::kTiming, [&] { return profile(scope, built, verdict), Finding{}; });

@@ -139,7 +139,15 @@ class TaskBench {
   Finding verify(const Scope& scope, const BuiltCandidate& built, Runner runner, const Seed& secret,
                  Evidence& evidence) const;
   void inspect(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
-  Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
+  /// A session at a scored shape that gets ready while the candidate is verified.
+  struct Readied {
+    std::shared_ptr<const BenchShape> shape;
+    std::unique_ptr<Session> session;
+  };
+  /// [scored shape]; nothing where no process is dear.
+  std::vector<Readied> get_ready(const Scope& scope, const BuiltCandidate& built, Depth depth) const;
+  Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
+               std::vector<Readied> readied, Verdict& verdict) const;
   /// The stages that the verdict's depth asks for.
   Finding judge(const Scope& scope, const BuiltCandidate& built, const Seed& secret, Verdict& verdict) const;
   /// Whether the naive build runs: a machine that fails with one candidate and not with it is

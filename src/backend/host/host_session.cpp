@@ -16,7 +16,8 @@
 namespace lathe::host {
 namespace {
 
-constexpr double kImportSeconds = 20;  // beside the calls that warm a module up
+constexpr double kImportSeconds = 20;         // beside the calls that warm a module up
+constexpr double kLongestHoldSeconds = 3600;  // for the zygote: the broker ends it before
 constexpr int kReplyTimeoutMs = 20'000;
 constexpr std::int64_t kLateNs = 300'000;  // between what the broker and the zygote measure
 constexpr int kSwitchesAllowed = 3;        // involuntary ones of a block's process after it was ready
@@ -173,6 +174,7 @@ bool HostProcess::may_go_on(std::size_t section, const BlockRequest& request) co
 }
 
 Status HostProcess::provide(std::size_t section, const BlockRequest& request) {
+  if (held_ && may_go_on(section, request) && section == section_) return release();
   if (may_go_on(section, request) && (section == section_ || switch_to(section, request))) return Ok{};
   if (alive_) (void)end();
   if (request.timed) {
@@ -182,18 +184,28 @@ Status HostProcess::provide(std::size_t section, const BlockRequest& request) {
   return begin(section, request);
 }
 
-Status HostProcess::begin(std::size_t section, const BlockRequest& request) {
+Status HostProcess::release() {
+  held_ = false;
+  LATHE_CHECK_OK(measure_windows());
+  begun_ns_ = steady_clock().now_ns();
+  say(control().hold, 0);
+  return Ok{};
+}
+
+Status HostProcess::begin(std::size_t section, const BlockRequest& request, bool held) {
   std::memset(rooms_.control.data(), 0, rooms_.control.size());  // with its text: none leaves a note
   std::memset(rooms_.desk.data(), 0, sizeof(Desk));
   begun_ns_ = steady_clock().now_ns();
+  held_ = held;
+  control().hold.store(held);
   timed_ = request.timed;
   section_ = section;
   calls_made_ = 0;
   for (Shape& shape : shapes_) shape.met.assign(shape.met.size(), false);
   const auto calls = options().serves_on ? kMostCalls : static_cast<std::uint32_t>(request.trials.size());
   const std::uint8_t poison = request.timed ? std::uint8_t{0} : request.poison;
-  LATHE_CHECK_OK(
-      zygote_->begin_block(static_cast<std::uint16_t>(section), calls, poison, ready_seconds(request)));
+  const double patience = held ? kLongestHoldSeconds : ready_seconds(request);
+  LATHE_CHECK_OK(zygote_->begin_block(static_cast<std::uint16_t>(section), calls, poison, patience));
   alive_ = true;
   return Ok{};
 }
@@ -387,6 +399,13 @@ Result<HostProcess*> HostHousehold::choose(std::size_t section, const BlockReque
     LATHE_CHECK_OK(processes_[i]->begin(section, other));
   }
   return processes_[first].get();
+}
+
+Status HostHousehold::begin_held(std::size_t section) {
+  BlockRequest request;
+  request.timed = true;
+  LATHE_TRY(HostProcess* const process, choose(section, request));
+  return process->lives() ? Status(Ok{}) : process->begin(section, request, true);
 }
 
 Status HostHousehold::renew() {

@@ -59,8 +59,9 @@ class HostProcess {
   HostProcess& operator=(const HostProcess&) = delete;
 
   bool lives() const { return alive_; }
-  /// Starts a process for blocks like this one, which gets ready beside the caller's work.
-  Status begin(std::size_t section, const BlockRequest& request);
+  /// Starts a process for blocks like this one, which gets ready beside the caller's work. One that
+  /// is held runs no candidate code before its first block.
+  Status begin(std::size_t section, const BlockRequest& request, bool held = false);
   bool works() const { return zygote_.held(); }
   /// Whether the living process may serve the block too.
   bool may_go_on(std::size_t section, const BlockRequest& request) const;
@@ -96,6 +97,8 @@ class HostProcess {
   bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
   Status provide(std::size_t section, const BlockRequest& request);
+  /// Lets candidate code come to the process that is held.
+  Status release();
   /// Has the living process get ready for another shape. False if it does not: it may be better off
   /// in a process that has met none.
   bool switch_to(std::size_t section, const BlockRequest& request);
@@ -125,6 +128,7 @@ class HostProcess {
   std::size_t section_ = 0;
   bool alive_ = false;            ///< the process, which is stopped between calls
   std::int64_t begun_ns_ = 0;     ///< when it was asked for
+  bool held_ = false;             ///< it has run no candidate code
   bool timed_ = false;            ///< its blocks
   std::uint32_t calls_made_ = 0;  ///< by it
 };
@@ -136,6 +140,8 @@ class HostHousehold {
   HostHousehold(std::shared_ptr<const HostProcess::Program> program, std::size_t most)
       : program_(std::move(program)), most_(most) {}
   BlockOutcome run(std::size_t section, const BlockRequest& request);
+  /// Starts the process of the first timed block, short of candidate code.
+  Status begin_held(std::size_t section);
   /// A process that lives is replaced by a fresh one for timed blocks, which gets ready meanwhile.
   /// Nothing if all are fresh.
   Status renew();
@@ -158,6 +164,7 @@ class HostSession final : public Session {
   HostSession(std::shared_ptr<HostHousehold> household, std::size_t section)
       : household_(std::move(household)), section_(section) {}
   BlockOutcome run(const BlockRequest& request) override { return household_->run(section_, request); }
+  void get_ready() override { (void)household_->begin_held(section_); }
 
  private:
   const std::shared_ptr<HostHousehold> household_;

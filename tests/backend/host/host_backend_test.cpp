@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/fd.h"
 #include "base/parallel.h"
@@ -563,6 +565,18 @@ TEST_F(FewProcessesTest, TimedBlocksShareAProcessAndThatOfABaselineIsKeptUntilAV
   EXPECT_TRUE(passes(baseline->run({.trials = {0, 2}, .timeout_seconds = 3, .timed = true})));
   EXPECT_EQ(started("baselines timed blocks") - baselines, 2)
       << "another one for those behind a verification";
+}
+
+TEST_F(FewProcessesTest, AProcessThatGotReadyRunsTheFirstTimedBlockAndNoCandidateCodeBefore) {
+  const auto timed = workload(16, true);
+  const std::string clock = "import time\nimported = time.monotonic()\n";
+  const auto session = *backend().open(
+      module(clock, "        return x * 2 if time.monotonic() - imported < 1 else x\n"), {}, timed);
+  const std::int64_t before = started("candidates timed blocks");
+  session->get_ready();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_TRUE(passes(session->run({.trials = {0, 2}, .timeout_seconds = 3, .timed = true})));
+  EXPECT_EQ(started("candidates timed blocks") - before, 1);
 }
 
 TEST_F(FewProcessesTest, OneProcessBuildsAllShapes) {

@@ -44,6 +44,7 @@ struct Control {
   alignas(128) std::atomic<std::uint32_t> go;
   alignas(128) std::atomic<std::uint32_t> done;
   std::atomic<std::uint32_t> section;  ///< that the next call is of; in another one it gets ready for that
+  std::atomic<std::uint32_t> hold;     ///< not 0: no candidate code yet
   std::atomic<std::int64_t> switches_before;  ///< involuntary ones, before the child was ready
   std::atomic<std::uint64_t> fault_address;
   std::atomic<std::uint64_t> window_address;  ///< of the inputs

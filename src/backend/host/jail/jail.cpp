@@ -111,7 +111,7 @@ class Supervisor {
     for (;;) {
       const std::uint32_t now = word.load(std::memory_order_acquire);
       if (now >= value) return kRunning;
-      nap(word, now, 2'000'000);
+      nap(word, now, control_.hold.load(std::memory_order_relaxed) ? 50'000'000 : 2'000'000);
       if (has_died()) return kDied;
       if (desk_.go.load(std::memory_order_acquire) == Desk::kEnd || broker_has_ended()) return kKilled;
       if (deadline_ns > 0 && now_ns() > deadline_ns) return kLate;
@@ -259,6 +259,13 @@ void lathe_host_prepare_heap(int poison, std::uint64_t bytes) {
   }
   // What is allocated is filled with the complement, and 0 would fill nothing.
   if (poison != 0) ::mallopt(M_PERTURB, poison == 0xff ? 0x01 : poison ^ 0xff);
+}
+
+/// For a child that has all that costs time: waits until the broker lets candidate code come to it.
+void lathe_host_hold(void* control) {
+  auto& hold = static_cast<Control*>(control)->hold;
+  while (const std::uint32_t held = hold.load(std::memory_order_acquire))
+    lathe::host::nap(hold, held, 500'000'000);
 }
 
 /// For a child: the last thing before candidate code. Returns 0 or an errno.
