@@ -104,7 +104,7 @@ Status judge_files(const Options& options, const std::shared_ptr<const TaskSpec>
                  series.speedups.front(), series.speedups.back(), 100 * stddev(logs));
     }
     for (const auto& [outcome, n] : series.outcomes) fmt::print(" {} {};", n, outcome);
-    fmt::print("\nprocesses and answers a candidate, and until each was there:\n");
+    fmt::print("\nprocesses and answers a candidate, and how long from asking for one to its first use:\n");
     print_processes(less(backend.usage().stages, before), options.count);
     std::fflush(stdout);
   }

@@ -28,7 +28,7 @@ constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the refe
 constexpr double kLargeElements = 1 << 23;     // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;  // of the known part of a large shape
-constexpr std::int64_t kSteadyBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kManyBytes = std::int64_t{1} << 30;
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
   double bytes = 0;
@@ -109,7 +109,7 @@ int at_least_a_deck(int trials, const DeviceInfo& device) {
 
 WorkloadOptions screen_limits(const DeviceInfo& device) {
   WorkloadOptions limits;
-  if (device.steady) limits.max_bytes = kSteadyBytes;
+  if (device.steady || device.deals_trials) limits.max_bytes = kManyBytes;
   limits.with_guest = true;
   return limits;
 }

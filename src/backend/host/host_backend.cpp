@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include "backend/cpu_peaks.h"
 #include "backend/host/extension_builder.h"
@@ -19,6 +20,7 @@
 #include "backend/host/parts.h"
 #include "backend/host/process_reference.h"
 #include "backend/timing_cores.h"
+#include "base/clock.h"
 #include "base/processors.h"
 #include "base/visible_text.h"
 
@@ -33,6 +35,7 @@ constexpr double kImportSeconds = 60, kBuildSeconds = 180;
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
+constexpr double kSilenceSeconds = 0.05, kLongestSilenceWait = 10;
 constexpr double kProcessSpread = 0.02;  // of calls on a GPU, from one process to another
 constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 4;
 constexpr std::size_t kMostSections = 16;  // of a process, each with its parameters' memory
@@ -197,6 +200,7 @@ class HostBackend final : public Backend {
     device_.runners_remember = session_.serves_on;
     device_.shapes_share_processes = session_.serves_on;
     session_.threads = options.threads;
+    session_.last_timed_ns = std::make_shared<std::atomic<std::int64_t>>(0);
     session_.gpu = options.gpu.get();
     if (options.gpu) return;  // its driver has threads of its own, which need processors
     device_.facts = {{"threads", options.threads},
@@ -481,6 +485,7 @@ class HostBackend final : public Backend {
   Result<ChildReply> run_build(Building& building) {
     auto reply = [&] {
       const BuildPlaces::Held place = build_places_.take_one(building.cancel);
+      wait_for_silence(building.cancel);
       return run_build_step('s', building);
     }();
     // Another candidate may have taken the GPU's memory: that is not this one's fault.
@@ -489,6 +494,16 @@ class HostBackend final : public Backend {
     if (!full || !options_.gpu) return reply;
     const BuildPlaces::Held alone = build_places_.take_all(building.cancel);
     return run_build_step('s', building);
+  }
+
+  /// A context that is made beside timed blocks disturbs them. Nobody need wait for long: stages
+  /// that time take turns with others.
+  void wait_for_silence(const CancelToken& cancel) const {
+    if (!options_.gpu) return;
+    const std::int64_t begin_ns = steady_clock().now_ns();
+    while (seconds_since(session_.last_timed_ns->load()) < kSilenceSeconds &&
+           seconds_since(begin_ns) < kLongestSilenceWait && !cancel.cancelled())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 
   Result<ChildReply> run_build_step(char step, Building& building) {

@@ -423,9 +423,13 @@ Status HostHousehold::renew() {
 
 BlockOutcome HostHousehold::run(std::size_t section, const BlockRequest& request) {
   fresh_ = false;
+  const auto& last_timed = program_->options.last_timed_ns;
+  if (request.timed && last_timed) last_timed->store(steady_clock().now_ns());
   const auto process = choose(section, request);
   if (!process.ok()) return failed(BlockStatus::kInfra, "open", process.error().to_string());
-  return (*process)->run(section, request);
+  BlockOutcome outcome = (*process)->run(section, request);
+  if (request.timed && last_timed) last_timed->store(steady_clock().now_ns());
+  return outcome;
 }
 
 }  // namespace lathe::host

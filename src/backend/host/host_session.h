@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct HostSessionOptions {
   HostGpu* gpu = nullptr;    ///< where tensors lie; null: in the host's memory
   DeviceWindows::Costs empty_costs = {};  ///< of windows of one element, a part of empty_call_ns
   bool serves_on = false;                 ///< a process serves several blocks and shapes
+  /// Is told when a timed block begins and when it has ended.
+  std::shared_ptr<std::atomic<std::int64_t>> last_timed_ns = {};
 };
 
 std::string encode(const Extensions& extensions);
