@@ -35,7 +35,8 @@ constexpr double kImportSeconds = 60, kBuildSeconds = 180;
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
-constexpr double kSilenceSeconds = 0.05, kLongestSilenceWait = 10;
+constexpr int kCoresBesideGpu = 2;  // that no compiler runs on
+constexpr double kSilenceSeconds = 0.3, kLongestSilenceWait = 10;
 constexpr double kProcessSpread = 0.02;  // of calls on a GPU, from one process to another
 constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 4;
 constexpr std::size_t kMostSections = 16;  // of a process, each with its parameters' memory
@@ -580,8 +581,10 @@ Result<std::unique_ptr<Backend>> make_host_backend(const HostBackendOptions& opt
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
   LATHE_TRY(HostParts parts, find_parts(options));
   const std::vector<int> processors = usable_processors();
-  auto backend = std::make_unique<HostBackend>(
-      options, std::move(parts), choose_timing_cores(processors, cores_of(processors), options.threads));
+  // A GPU's timed process, its zygote, the broker and the driver's threads take turns on them.
+  const int timed = options.gpu ? std::max(kCoresBesideGpu, options.threads) : options.threads;
+  auto backend = std::make_unique<HostBackend>(options, std::move(parts),
+                                               choose_timing_cores(processors, cores_of(processors), timed));
   LATHE_CHECK_OK(backend->calibrate());
   return std::unique_ptr<Backend>(std::move(backend));
 }

@@ -185,8 +185,8 @@ Status HostProcess::provide(std::size_t section, const BlockRequest& request) {
 }
 
 Status HostProcess::release() {
-  held_ = false;
   LATHE_CHECK_OK(measure_windows());
+  held_ = false;
   begun_ns_ = steady_clock().now_ns();
   say(control().hold, 0);
   return Ok{};
