@@ -185,6 +185,32 @@ TEST(SumBound, AllowsWhatARunningSumOfNearEqualTermsLoses) {
   EXPECT_GT(error, 5 * std::sqrt(4096.0) * 0x1p-24 * out.data[0]) << "more than a root's";
 }
 
+/// The common bound of rows' losses has room for what a part of their classes is off by, since a
+/// mean hides errors of either sign.
+TEST(SumBound, OfEvenTermsHasRoomForOneRunningSum) {
+  constexpr std::size_t kTerms = 4096;
+  Rng random(Seed::from_number(1));
+  std::vector<double> terms(kTerms);
+  float running = 0;
+  for (double& term : terms) running += static_cast<float>(term = static_cast<float>(9 + random.uniform()));
+  OpCase op_case;
+  op_case.op = "sum";
+  op_case.in = {{static_cast<std::int64_t>(kTerms)}};
+  const auto bound = [&](bool even) {
+    const Value out = evaluate(op_case, {Value{{static_cast<std::int64_t>(kTerms)}, terms, {}}},
+                               Numerics{.even_terms = even});
+    EXPECT_LT(std::fabs(running - out.data[0]), 0.3 * out.err[0]);
+    return out.err[0] / out.data[0];
+  };
+  EXPECT_LT(bound(true), 200 * 0x1p-24);
+  EXPECT_GT(bound(false), 4000 * 0x1p-24);
+  for (std::size_t i = 0; i < kTerms; ++i)
+    if (i % 4 < 2) terms[i] = 9.1F;
+  running = 0;
+  for (const double term : terms) running += static_cast<float>(term);
+  EXPECT_GT(bound(true), 4000 * 0x1p-24) << "equal terms have equal roundings";
+}
+
 /// Sixteen running sums of 2^22 random terms stay within the bound of even terms by far, and the
 /// mean of half of them does not. The common bound would have had room for that from 2^23 on.
 TEST(SumBound, OfManyEvenTermsHasRoomForRunningSumsButNotForASample) {

@@ -37,6 +37,14 @@ inline constexpr double kLongSum = 0x1p20;
 /// In place of lambda for a long sum of even terms. Sixteen running sums, whose roundings cancel as
 /// random ones do, come to 0.02; half of the terms left out to n u, which is 1 at 2^24.
 inline constexpr double kEvenLambda = 0.25;
+/// The same of shorter ones, and the most that it comes to: a running sum's roundings are 0.23
+/// sqrt(n), RMS, where its terms differ. What is left out of rows that are averaged afterwards is
+/// no larger beside a bound of n u.
+inline constexpr double kEvenRunningLambda = 3;
+inline constexpr double kEvenFactor = 512;
+/// Terms are even where fewer neighbours than this share are equal: equal terms have equal
+/// roundings.
+inline constexpr double kEvenRepeats = 1.0 / 64;
 
 /// The error of a sum of `terms` terms in units of u times the sum of their magnitudes. The
 /// rounding of nearly equal terms is biased and a large term absorbs small ones, so a running sum's
@@ -84,15 +92,29 @@ struct SumBound {
   double propagated = 0;
   double nonzero = 0;
   double count = 0;
+  double repeats = 0;  ///< of the term before
+  double last = 0;
 
   void add(double term, double error) {
     magnitude += std::fabs(term);
     propagated += error;
     nonzero += term != 0 ? 1 : 0;
+    repeats += term != 0 && term == last ? 1 : 0;
+    last = term;
     count += 1;
   }
   double terms(const Numerics& numerics) const { return numerics.sparse_sums ? nonzero : count; }
-  double own(const Numerics& numerics) const { return sum_error(numerics, terms(numerics), magnitude); }
+  /// The error in units of u times the sum of magnitudes.
+  double factor(const Numerics& numerics) const {
+    const double n = terms(numerics), any = sum_factor(numerics, n);
+    const bool even = numerics.even_terms && repeats <= kEvenRepeats * count;
+    if (!even || n > kLongSum) return any;
+    return std::min({any, kEvenRunningLambda * std::sqrt(n), kEvenFactor});
+  }
+  double own(const Numerics& numerics) const {
+    if (numerics.unit_roundoff == 0) return 0;
+    return factor(numerics) * numerics.unit_roundoff * magnitude + terms(numerics) * numerics.underflow;
+  }
   double total(const Numerics& numerics) const { return propagated + own(numerics); }
 };
 

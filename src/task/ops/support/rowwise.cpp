@@ -31,8 +31,9 @@ Moments moments(std::span<const double> x, std::span<const double> e, const Nume
     shifted_squares += (d + g) * (d + g);
   }
   result.variance = squares / n;
-  result.variance_error =
-      shifts / n + sum_error(numerics, n, shifted_squares / n) + 3 * rounding(numerics, shifted_squares / n);
+  const double order = sum.factor(numerics) * numerics.unit_roundoff * shifted_squares / n +
+                       (numerics.unit_roundoff == 0 ? 0 : n * numerics.underflow);
+  result.variance_error = shifts / n + order + 3 * rounding(numerics, shifted_squares / n);
   return result;
 }
 
@@ -85,20 +86,20 @@ ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Nu
                   std::span<double> terms) {
   ExpSum result{.top = numerics.textbook ? 0 : largest(x)};
   double roundings = 0;
-  double nonzero = 0;
+  SumBound bound;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double term = numerics.textbook ? textbook_exp(x[i]) : std::exp(x[i] - result.top);
     result.sum += term;
     if (!terms.empty()) terms[i] = term;
+    bound.add(term, 0);
     if (term == 0) continue;
-    nonzero += 1;
     roundings += term * (2 * std::fabs(x[i] - result.top) + kTranscendental);
     if (!e.empty()) result.carried += term * e[i];
   }
   result.carried /= result.sum;
-  const double order = sum_factor(numerics, numerics.sparse_sums ? nonzero : static_cast<double>(x.size()));
   result.relative_error =
-      result.carried + numerics.unit_roundoff * (roundings / result.sum + std::fabs(result.top) + order);
+      result.carried +
+      numerics.unit_roundoff * (roundings / result.sum + std::fabs(result.top) + bound.factor(numerics));
   return result;
 }
 
