@@ -564,7 +564,7 @@ void fill_offsets(const Request& request, HostTensor& out) {
 }
 
 /// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values
-/// differs.
+/// differs, or a single one of a row.
 void fill_mask(const Request& request, HostTensor& out) {
   const auto drawn = [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); };
   if (request.distribution == Distribution::kLarge)
@@ -574,6 +574,15 @@ void fill_mask(const Request& request, HostTensor& out) {
         [&](double common, std::size_t i, std::size_t, std::size_t) {
           return (request.random.bits(i) & 63) == 0 ? 1 - common : common;
         });
+  if (request.distribution == Distribution::kOneHot) {
+    const Rows rows = rows_of(request.shape, 1);
+    return write_rows(
+        request, out, rows, [&](std::size_t row) { return request.row_random.bits(row); },
+        [&](std::uint64_t draw, std::size_t, std::size_t, std::size_t column) {
+          const bool common = (draw >> 63) != 0;
+          return column == draw % rows.length ? (common ? 0.0 : 1.0) : (common ? 1.0 : 0.0);
+        });
+  }
   if (request.distribution != Distribution::kOffset) return write_elements(request, out, drawn);
   write_rows(
       request, out, rows_of(request.shape, 1),

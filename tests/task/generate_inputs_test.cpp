@@ -258,6 +258,21 @@ TEST(GenerateInputs, PositiveOnesAreTinyInSomeRowsAndMasksSparse) {
   EXPECT_EQ(sparse, 64);
 }
 
+/// Whether any of a row is set, or all of it is, may hang on one value wherever that is.
+TEST(GenerateInputs, OneHotMasksHaveASingleValueUnlikeTheOthersInEachRow) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kOneHot, Seed::from_number(1));
+  const std::vector<double> mask = inputs[3].decode();
+  std::set<std::ptrdiff_t> counts, places;
+  for (auto row = mask.begin(); row != mask.end(); row += 64) {
+    const auto ones = std::count(row, row + 64, 1.0);
+    counts.insert(ones);
+    places.insert(std::find(row, row + 64, ones == 1 ? 1.0 : 0.0) - row);
+  }
+  EXPECT_EQ(counts, (std::set<std::ptrdiff_t>{1, 63}));
+  EXPECT_GT(places.size(), 20U);
+}
+
 TEST(GenerateInputs, PositiveWholeNumbersAreOneAtLeast) {
   const TaskSpec spec = task_of(
       "name = \"whole\"\ndims = [\"n\"]\n"
