@@ -106,11 +106,14 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
     return {to_outcome(outcome.status), outcome.reason,
             workload.timed && by_candidate ? kTimedCall : outcome.detail};
   }
-  std::vector<FewErrors> together(outcome.outputs.empty() ? 0 : outcome.outputs.front().size());
+  const std::size_t outputs = outcome.outputs.empty() ? 0 : outcome.outputs.front().size();
+  std::vector<FewErrors> together(outputs);
+  std::vector<BeyondRounding> beyond(outputs);
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t)
     for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
       const Comparison& comparison = outcome.outputs[t][i];
       together[i] += comparison.few;
+      beyond[i] |= comparison.beyond;
       if (comparison.pass) continue;
       const OutputDecl& output = workload.task.spec->outputs[i];
       if (workload.timed)
@@ -122,7 +125,7 @@ Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::
                           name(trial.distribution), shape_name(workload.task.dims, *workload.task.spec))};
     }
   for (std::size_t i = 0; i < together.size(); ++i)
-    if (!together[i].pass())
+    if (!together[i].pass() || beyond[i].both())
       return {Outcome::kWrong, "rms",
               fmt::format("output '{}': off {}", workload.task.spec->outputs[i].name,
                           workload.timed ? kTimedCall : "in several calls together")};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
@@ -136,6 +137,54 @@ double weighed_square_sum(const Tile& tile, const ErrorSummary& summary, Sums su
   return std::accumulate(begin, end, 0.0);
 }
 
+/// What a kernel may lose of a narrow output beside its sums' bounds and the rounding, in units of
+/// the latter: by an exponential of the output's precision, or by terms that were rounded one by
+/// one.
+constexpr double kBesideRounding = 1.0 / 16;
+
+/// Looks behind the rounding to a narrow dtype, which is as coarse as what a sum over a part of its
+/// terms is off by.
+class RoundingCheck {
+ public:
+  explicit RoundingCheck(const Expected& expected)
+      : narrow_(expected.narrow),
+        unit_(info(expected.dtype).unit_roundoff),
+        least_(info(expected.dtype).smallest_normal),
+        growth_(std::pow(1 + unit_, narrow_.roundings)) {}
+
+  void visit(const Tile& tile) {
+    if (!narrow_.apply()) return;
+    for (std::size_t i = 0; i < tile.want.size(); ++i) {
+      const double want = tile.want[i], got = tile.got[i], off = std::fabs(got - want);
+      if (!std::isfinite(off) || !std::isfinite(tile.err[i])) continue;
+      const double step = step_beside(want, got), allowed = of_sums(want, tile.err[i]);
+      const bool is_closer_to_zero = std::fabs(got) <= std::fabs(want) && got * want >= 0;
+      beyond_.to_nearest |= off > step / 2 + allowed;
+      beyond_.towards_zero |= off > (is_closer_to_zero ? step : 0) + allowed;
+    }
+  }
+  BeyondRounding beyond() const { return beyond_; }
+
+ private:
+  /// The distance of the dtype's numbers above the larger magnitude.
+  double step_beside(double a, double b) const {
+    constexpr std::uint64_t kExponent = 0x7ff0'0000'0000'0000;
+    const double magnitude = std::max({std::fabs(a), std::fabs(b), least_});
+    return 2 * unit_ * std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & kExponent);
+  }
+
+  /// The tolerance without the roundings to the dtype.
+  double of_sums(double want, double tolerance) const {
+    const double of_sums = (tolerance / narrow_.tolerance - (growth_ - 1) * std::fabs(want)) / growth_;
+    return std::max(0.0, of_sums) + kBesideRounding * unit_ * std::fabs(want);
+  }
+
+  NarrowSums narrow_;
+  double unit_, least_;
+  double growth_;  ///< of values and errors by the roundings
+  BeyondRounding beyond_;
+};
+
 /// Accumulates compare()'s report tile by tile.
 class BoundCheck {
  public:
@@ -144,7 +193,8 @@ class BoundCheck {
         limit_(limit),
         whole_(whole),
         sums_(expected.sums),
-        least_count_(least_count(expected.sums)) {}
+        least_count_(least_count(expected.sums)),
+        rounding_(expected) {}
 
   void visit(const Tile& tile) {
     const ErrorSummary summary = summarize_errors(tile, result_.worst_ratio);
@@ -153,7 +203,9 @@ class BoundCheck {
     const double sum = weighed_square_sum(tile, summary, sums_);
     total_ += sum;
     count_ += tile.want.size();
-    if (limit_ == nullptr || tile.want.size() < least_count_) return;
+    if (limit_ == nullptr) return;
+    if (!limit_->beyond_rounding) rounding_.visit(tile);
+    if (tile.want.size() < least_count_) return;
     const std::size_t index = tile.begin / kRmsTile;
     const double rms = std::sqrt(sum / static_cast<double>(tile.want.size()));
     if (index < limit_->tiles.size() && rms > kRmsFactor * limit_->tiles[index] && bad_tile_ < 0) {
@@ -177,6 +229,8 @@ class BoundCheck {
       result_.first_bad = bad_tile_;
       return fail("tile_rms");
     }
+    result_.beyond = rounding_.beyond();
+    if (result_.beyond.both()) return fail("rms");
     return result_;
   }
 
@@ -224,6 +278,7 @@ class BoundCheck {
   bool whole_;  ///< a sample has no global RMS
   Sums sums_;
   std::size_t least_count_;
+  RoundingCheck rounding_;
   Comparison result_;
   bool masks_differ_ = false;
   std::int64_t bad_tile_ = -1;
@@ -454,6 +509,12 @@ FewErrors& FewErrors::operator+=(const FewErrors& other) {
   return *this;
 }
 
+BeyondRounding& BeyondRounding::operator|=(const BeyondRounding& other) {
+  to_nearest |= other.to_nearest;
+  towards_zero |= other.towards_zero;
+  return *this;
+}
+
 bool FewErrors::pass() const {
   return count < static_cast<std::int64_t>(kMinIndependentCount) || squares <= allowed;
 }
@@ -485,6 +546,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   const double rounding = info(expected.dtype).unit_roundoff;
   const double accumulator = expected.dtype == DType::kF64 ? rounding : info(DType::kF32).unit_roundoff;
   const double of_values = std::max(rounding, roundoffs_of(expected.sums) * accumulator);
+  RoundingCheck rounded(expected);
   for_tiles(expected, got, [&](const Tile& tile) {
     Squares sums{weighed_square_sum(tile, summarize_errors(tile, 1), expected.sums), 0, 0,
                  static_cast<double>(tile.want.size())};
@@ -494,6 +556,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
       sums.values += tile.want[i] * tile.want[i] * scale * scale;
       if (std::isfinite(tile.err[i])) sums.bounds += tile.err[i] * tile.err[i] * scale * scale;
     }
+    rounded.visit(tile);
     all.errors += sums.errors;
     all.values += sums.values;
     all.bounds += sums.bounds;
@@ -529,6 +592,7 @@ RmsLimit measure_rms(const Expected& expected, std::span<const std::byte> got) {
   RmsLimit limit;
   for (const Squares& sums : tiles) limit.tiles.push_back(limit_of(sums));
   limit.global = limit_of(all);
+  limit.beyond_rounding = rounded.beyond().both();
   return limit;
 }
 

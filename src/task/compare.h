@@ -22,6 +22,16 @@ struct FewErrors {
   bool pass() const;
 };
 
+/// Whether a narrow output is further off than one rounding of its values explains, to the nearest
+/// or towards zero. No kernel's is both.
+struct BeyondRounding {
+  bool to_nearest = false;
+  bool towards_zero = false;
+
+  BeyondRounding& operator|=(const BeyondRounding& other);
+  bool both() const { return to_nearest && towards_zero; }
+};
+
 /// The result of comparing one output with its expected values.
 struct Comparison {
   bool pass = true;
@@ -34,6 +44,7 @@ struct Comparison {
   double got = 0;  ///< at first_bad
   double want = 0;
   FewErrors few = {};
+  BeyondRounding beyond = {};
 };
 
 /// RMS errors of the naive build on the same inputs, over the whole output and, but for indices,
@@ -41,6 +52,7 @@ struct Comparison {
 struct RmsLimit {
   double global = 0;
   std::vector<double> tiles;
+  bool beyond_rounding = false;  ///< the naive build itself is
 };
 inline constexpr std::int64_t kRmsTile = 4096;
 

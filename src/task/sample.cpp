@@ -138,6 +138,10 @@ enum class Ranking {
   kUnknown,
 };
 
+bool is_narrow(DType dtype) {
+  return info(dtype).is_float && info(dtype).unit_roundoff > info(DType::kF32).unit_roundoff;
+}
+
 /// What a node's elements are made of.
 struct Origin {
   bool products = false;
@@ -149,6 +153,8 @@ struct Origin {
   bool jumps = false;
   Ranking ranking = Ranking::kExact;
   bool cancelled = false;          ///< perhaps, by or in something computed without products
+  bool blurred = false;            ///< by sums that a narrow dtype may hold, or that elements share
+  double longest_sum = 0;          ///< not of products
   double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
       0;  ///< the largest of nodes' dtypes up to here, which a kernel may or may not round to
@@ -161,6 +167,13 @@ struct Origin {
     if (amplified) return summed ? Sums::kUnknown : Sums::kAmplified;
     if (shared_sums) return Sums::kShared;
     return convolutions ? Sums::kConvolution : Sums::kOwn;
+  }
+
+  NarrowSums narrow_sums(Distribution distribution, const NodeDecl& node, const OutputDecl& output,
+                         double tolerance) const {
+    if (distribution != Distribution::kNormal || output.compare != CompareKind::kBound) return {};
+    if (!is_narrow(output.dtype) || longest_sum < kLongestSerial || products || jumps || blurred) return {};
+    return {is_narrow(node.type.dtype) ? 2 : 1, tolerance};
   }
 
   OrderLimit order_limit(Distribution distribution, DType dtype, double unit) const {
@@ -194,6 +207,17 @@ Ranking ranking_of(const NodeDecl& node, const std::vector<Ranking>& operands) {
   return std::ranges::count(kKeeping, node.op_name) > 0 ? worst : Ranking::kUnknown;
 }
 
+/// The terms of an op's sums, if a kernel has no reason to keep in the output what it is made of,
+/// and so to round that twice; else 0.
+double terms_rounded_once(const NodeDecl& node, const OpSite& site) {
+  const OpClass kind = node.op->op_class();
+  if (kind == OpClass::kReduce || kind == OpClass::kLoss)
+    return static_cast<double>(element_count(site.in[0])) / static_cast<double>(element_count(site.out));
+  if (node.op_name != "log_softmax") return 0;
+  const std::int64_t axis = node.attrs.integer("axis", -1), rank = std::ssize(site.out);
+  return static_cast<double>(site.out[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]);
+}
+
 std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
   const TaskSpec& spec = *task.spec;
   std::map<std::string, Origin> origins;
@@ -206,9 +230,16 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
         kind != OpClass::kMove && !multiplies(node) && std::ranges::count(kFaithful, node.op->name()) == 0;
     Origin origin;
     origin.cancelled = cancels && !one_by_one;
+    const OpSite site = task.site(i);
+    const auto elements = static_cast<double>(element_count(site.out));
     std::vector<Ranking> rankings;
-    for (const std::string& in : node.in) {
+    for (std::size_t operand = 0; operand < node.in.size(); ++operand) {
+      const std::string& in = node.in[operand];
       const Origin& from = origins[in];
+      const NodeDecl* const maker = from.shared_sums ? spec.find_node(in) : nullptr;
+      const bool spread = one_by_one && static_cast<double>(element_count(site.in[operand])) < elements;
+      origin.blurred |= from.blurred || (maker != nullptr && (spread || is_narrow(maker->type.dtype)));
+      origin.longest_sum = std::max(origin.longest_sum, from.longest_sum);
       origin.products |= from.products;
       origin.convolutions |= from.convolutions;
       origin.shared_sums |= from.shared_sums;
@@ -232,10 +263,11 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     origin.ranking = ranking_of(node, rankings);
     if (origin.ranking == Ranking::kKept && origin.cancelled) origin.ranking = Ranking::kBent;
     if (contracts || convolves) {
-      const OpSite site = task.site(i);
-      origin.fewest_terms = std::min(
-          origin.fewest_terms, node.op->flops(site) / (2.0 * static_cast<double>(element_count(site.out))));
+      origin.fewest_terms = std::min(origin.fewest_terms, node.op->flops(site) / (2.0 * elements));
     }
+    const double summed = terms_rounded_once(node, site);
+    origin.longest_sum = std::max(origin.longest_sum, summed);
+    origin.blurred |= summed == 0 && !one_by_one;
     origin.shared_sums |= !one_by_one && !contracts && !convolves;
     origins[node.out] = origin;
   }
@@ -313,10 +345,14 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       bits = fewer_bits(bits, share);
     }
     if (extreme && share > 1) continue;
-    for (Expected& expected : sample.expected) {
+    for (std::size_t i = 0; i < sample.expected.size(); ++i) {
+      Expected& expected = sample.expected[i];
       if (options.part) keep_part(expected, *options.part);
-      if (const auto it = origins.find(expected.name); it != origins.end())
+      if (const auto it = origins.find(expected.name); it != origins.end()) {
         expected.sums = it->second.sums(distribution, expected.dtype);
+        expected.narrow = it->second.narrow_sums(distribution, *task.spec->find_node(expected.name),
+                                                 task.spec->outputs[i], task.spec->tolerance);
+      }
       if (const NodeDecl* const ordered = ordered_by(*task.spec, expected))
         expected.order = origins.at(ordered->out)
                              .order_limit(distribution, ordered->type.dtype, sample.numerics.unit_roundoff);

@@ -147,6 +147,27 @@ TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
   EXPECT_EQ(judged(1.1).reason, "rms");
 }
 
+/// A call's values may be rounded in one way by chance; a kernel rounds all calls' alike.
+TEST(JudgeBlock, LooksBehindTheRoundingsOfAllCallsTogether) {
+  const TaskSpec task = twice_task();
+  Workload workload;
+  workload.task = *lathe::bind(task, task.shapes[0].dims);
+  workload.trials.resize(2);
+  for (Trial& trial : workload.trials) trial.expected.resize(1);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  const std::vector<int> trials = {0, 1};
+  const auto judged = [&](const BeyondRounding& first, const BeyondRounding& second) {
+    outcome.outputs = {{{.beyond = first}}, {{.beyond = second}}};
+    return judge_block(outcome, workload, trials);
+  };
+  const BeyondRounding nearest{.to_nearest = true}, zero{.towards_zero = true};
+  EXPECT_TRUE(judged(nearest, nearest).passed()) << "towards zero";
+  EXPECT_TRUE(judged(zero, {}).passed());
+  EXPECT_EQ(judged(zero, nearest).outcome, Outcome::kWrong);
+  EXPECT_EQ(judged(zero, nearest).reason, "rms");
+}
+
 TEST(JudgeBlock, SaysNothingOfATimedCallThatACandidateCouldPutIntoIt) {
   Workload workload;
   BlockOutcome outcome{BlockStatus::kCrash, "oob_read", "read 3141592 bytes past the start of 'x'"};

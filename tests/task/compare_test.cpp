@@ -276,6 +276,41 @@ TEST(Compare, OutputsWithTooFewSumsAreJudgedTogether) {
   EXPECT_TRUE(together(Sums::kUnknown, 1e-4, 40)) << "they may share one error";
 }
 
+/// A mean of bf16 is as exact as fp32 makes it and rounded once, in either way.
+TEST(Compare, OneRoundingToANarrowDTypeHidesNoOther) {
+  constexpr double kUnit = 0x1p-8;
+  std::vector<double> want;
+  for (int i = 0; i < 200; ++i) want.push_back((i % 2 == 0 ? 1 : -1) * (1 + i / 137.0));
+  Expected expected = expected_of(want, 0);
+  expected.dtype = DType::kBF16;
+  for (std::size_t i = 0; i < want.size(); ++i) expected.value.err[i] = 2.01 * kUnit * std::fabs(want[i]);
+  expected.narrow.roundings = 2;
+  const auto rounded = [&](double share, auto round) {
+    std::vector<double> got;
+    for (const double x : want) {
+      const double step = 2 * kUnit * std::exp2(std::ilogb(x));
+      got.push_back(round(x * (1 + share) / step) * step);
+    }
+    return got;
+  };
+  const auto nearest = [](double x) { return std::nearbyint(x); };
+  const auto zero = [](double x) { return std::trunc(x); };
+  const RmsLimit limit = measure_rms(expected, HostTensor::encode(DType::kBF16, {200}, want).bytes);
+  EXPECT_FALSE(limit.beyond_rounding);
+  EXPECT_FALSE(check(expected, rounded(0, nearest), &limit).beyond.to_nearest);
+  const Comparison truncated = check(expected, rounded(0, zero), &limit);
+  EXPECT_TRUE(truncated.pass);
+  EXPECT_TRUE(truncated.beyond.to_nearest);
+  EXPECT_FALSE(truncated.beyond.towards_zero);
+  EXPECT_TRUE(check(expected, rounded(kUnit / 32, nearest), &limit).pass) << "an exponential of 13 bits";
+  EXPECT_EQ(check(expected, rounded(kUnit / 4, nearest), &limit).reason, "rms");
+  EXPECT_TRUE(check(expected, rounded(kUnit / 4, nearest)).pass) << "within the bound";
+  const HostTensor off = HostTensor::encode(DType::kBF16, {200}, rounded(kUnit / 4, nearest));
+  const RmsLimit of_coarse_naive = measure_rms(expected, off.bytes);
+  EXPECT_TRUE(of_coarse_naive.beyond_rounding);
+  EXPECT_TRUE(check(expected, rounded(kUnit / 4, nearest), &of_coarse_naive).pass);
+}
+
 /// The largest exponentials have nearly all of the error.
 TEST(Compare, WhatIsComputedOneByOneMayReachItsBound) {
   std::vector<double> want(5000, 1e-3);

@@ -143,6 +143,29 @@ TEST(Sample, SaysWhichSumsOfProductsItsElementsAre) {
       << "p may be kept in halves, or not";
 }
 
+TEST(Sample, SaysWhichNarrowOutputsShowLongSums) {
+  const auto roundings = [](std::string_view graph, Distribution distribution = Distribution::kNormal,
+                            const std::string& tensor = ", dtype = \"bf16\"") {
+    return draw(graph, distribution, tensor)->expected[0].narrow.roundings;
+  };
+  EXPECT_EQ(roundings("y = mean(x)"), 2) << "of the node and of the output";
+  EXPECT_EQ(roundings("y = mse_loss(x, x)"), 2);
+  EXPECT_EQ(roundings("s = square(x)\ny = sum(s)"), 2);
+  EXPECT_EQ(roundings("f = cast(x, dtype = \"fp32\")\nm = mean(f)\ny = cast(m, dtype = \"bf16\")"), 2);
+  EXPECT_EQ(roundings("y = mean(x)", Distribution::kLarge), 0) << "of inputs with a structure";
+  EXPECT_EQ(roundings("y = mean(x)", Distribution::kNormal, ""), 0) << "the bound tells";
+  EXPECT_EQ(roundings("y = mean(x, axis = 1)"), 0) << "of short ones a sample is far off";
+  EXPECT_EQ(roundings("m = mean(x)\ny = sqrt(m)"), 0) << "m may be kept in bf16";
+  EXPECT_EQ(roundings("r = reshape(x, shape = [1, \"n * n\"])\ny = softmax(r)"), 0)
+      << "perhaps twice, in place";
+  EXPECT_EQ(roundings("r = reshape(x, shape = [1, \"n * n\"])\ny = log_softmax(r)"), 2);
+  EXPECT_EQ(roundings("y = log_softmax(x)"), 0);
+  EXPECT_EQ(
+      roundings("f = cast(x, dtype = \"fp32\")\nm = mean(f)\nd = sub(f, m)\ny = cast(d, dtype = \"bf16\")"),
+      0);
+  EXPECT_EQ(roundings("p = matmul(x, x)\ny = mean(p)"), 0);
+}
+
 TEST(Sample, SaysHowMuchTheOrderOfProductsMaySuffer) {
   const auto limit = [](const std::string& graph, Distribution distribution = Distribution::kNormal,
                         const std::string& tensor = "") {
