@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -290,19 +291,55 @@ bool only_selects(const TaskSpec& spec) {
   });
 }
 
-/// Keeps `part` of a large output that is known as a whole.
-void keep_part(Expected& expected, const Part& part) {
+/// The slots of `together` elements in which an output differs from what it was before the call.
+std::vector<std::size_t> changed_slots(const Expected& expected, const HostTensor& before,
+                                       std::size_t together) {
+  const DTypeInfo& type = info(before.dtype);
+  std::vector<std::size_t> slots;
+  std::vector<double> old(together);
+  for (std::size_t slot = 0; (slot + 1) * together <= expected.value.data.size(); ++slot) {
+    type.decode(before.bytes.data() + slot * together * type.bytes, old);
+    if (!std::ranges::equal(old, std::span(expected.value.data).subspan(slot * together, together)))
+      slots.push_back(slot);
+  }
+  return slots;
+}
+
+/// Ranges that hold `wanted` elements; where a call changes few in place, half of them those that
+/// it changes, which are all of its work.
+std::vector<KnownRange> draw_known(const Expected& expected, const HostTensor* before, std::size_t wanted,
+                                   const Part& part) {
+  const std::size_t elements = expected.value.data.size(), together = elements_together(part.elements);
+  const std::vector<KnownRange> anywhere = draw_ranges(elements, wanted, together, part.secret);
+  if (before == nullptr || wanted <= together) return anywhere;
+  std::vector<std::size_t> slots = changed_slots(expected, *before, together);
+  if (2 * slots.size() > elements / together) return anywhere;
+  Rng rng(Seed::from_number(part.secret).derive("changed"));
+  rng.shuffle(slots);
+  slots.resize(std::min(slots.size(), wanted / together / 2 + 1));
+  std::set<std::size_t> chosen(slots.begin(), slots.end());
+  while (chosen.size() < wanted / together) chosen.insert(rng.below(elements / together));
+  std::vector<KnownRange> ranges;
+  for (const std::size_t slot : chosen)
+    ranges.push_back({slot * together, together, ranges.size() * together});
+  return ranges;
+}
+
+/// Keeps `part` of a large output that is known as a whole; `before` is what was there before the
+/// call, or null.
+void keep_part(Expected& expected, const HostTensor* before, const Part& part) {
   constexpr std::size_t kWorthCutting = 1 << 22;
   const std::size_t elements = expected.value.data.size();
   if (elements < kWorthCutting || !expected.known.empty() || !expected.source.data.empty()) return;
   const auto wanted = static_cast<std::size_t>(std::max(1.0, part.elements));
   if (wanted >= elements) return;
   expected.of = elements;
-  expected.known = draw_ranges(elements, wanted, elements_together(part.elements), part.secret);
+  expected.known = draw_known(expected, before, wanted, part);
+  const KnownRange last = expected.known.back();
   const auto keep = [&](auto& values) {
     if (values.empty()) return;
     std::remove_reference_t<decltype(values)> kept;
-    kept.reserve(wanted);
+    kept.reserve(last.value + last.count);
     for (const KnownRange& range : expected.known) {
       const auto from = values.begin() + static_cast<std::ptrdiff_t>(range.element);
       kept.insert(kept.end(), from, from + static_cast<std::ptrdiff_t>(range.count));
@@ -311,7 +348,15 @@ void keep_part(Expected& expected, const Part& part) {
   };
   keep(expected.value.data);
   keep(expected.value.err);
-  expected.value.shape = {static_cast<std::int64_t>(wanted)};
+  expected.value.shape = {static_cast<std::int64_t>(last.value + last.count)};
+}
+
+/// What an inout output's memory holds before the call; nullptr for others.
+const HostTensor* before_call(const TaskSpec& spec, const std::vector<HostTensor>& inputs,
+                              const std::string& output) {
+  for (std::size_t i = 0; i < spec.tensors.size(); ++i)
+    if (spec.tensors[i].name == output) return &inputs[i];
+  return nullptr;
 }
 
 }  // namespace
@@ -347,7 +392,8 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
     if (extreme && share > 1) continue;
     for (std::size_t i = 0; i < sample.expected.size(); ++i) {
       Expected& expected = sample.expected[i];
-      if (options.part) keep_part(expected, *options.part);
+      if (options.part)
+        keep_part(expected, before_call(*task.spec, sample.inputs, expected.name), *options.part);
       if (const auto it = origins.find(expected.name); it != origins.end()) {
         expected.sums = it->second.sums(distribution, expected.dtype);
         expected.narrow = it->second.narrow_sums(distribution, *task.spec->find_node(expected.name),

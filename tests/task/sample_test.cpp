@@ -266,5 +266,32 @@ TEST(Sample, APartOfALargeOutputIsAllThatIsKeptOfIt) {
   });
 }
 
+/// A call that appends rows to a large cache may leave them out elsewhere and be right.
+TEST(Sample, APartOfWhatFewRowsChangeInPlaceHasMostOfThem) {
+  const TaskSpec spec = task_of(
+      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"c\", shape = [\"n\", 64], role = \"inout\" },\n"
+      "{ name = \"at\", shape = [4], role = \"index\", gen = { kind = \"index\", limit = \"n\", order = "
+      "\"distinct\" } }, { name = \"k\", shape = [4, 64] }]\n"
+      "graph = \"c = scatter(c, at, k)\"\noutput = [{ name = \"c\" }]\nwhere = \"n > 4\"\n"
+      "shape = [{ n = 131072 }]\n");
+  const auto reference = make_reference(spec);
+  const BoundTask task = bind_first(spec);
+  const auto part =
+      draw_sample(**reference, task, Distribution::kNormal, Seed::from_number(1), {{}, Part{40'000, 7}});
+  ASSERT_TRUE(part.ok());
+  const Expected& kept = (*part)->expected[0];
+  const std::vector<double> before = (*part)->inputs[0].decode();
+  std::set<std::size_t> changed;
+  kept.for_ranges(0, kept.value.data.size(), [&](const KnownRange& range) {
+    for (std::size_t i = 0; i < range.count; ++i)
+      if (kept.value.data[range.value + i] != before[range.element + i])
+        changed.insert((range.element + i) / 64);
+  });
+  EXPECT_EQ(changed.size(), 4U);
+  EXPECT_EQ(kept.known.size(), 19U) << "others as well";
+  EXPECT_LE(kept.value.data.size(), 40'000U);
+  EXPECT_EQ(kept.value.err.size(), kept.value.data.size());
+}
+
 }  // namespace
 }  // namespace lathe
