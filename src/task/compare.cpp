@@ -147,17 +147,17 @@ constexpr double kBesideRounding = 1.0 / 16;
 class RoundingCheck {
  public:
   explicit RoundingCheck(const Expected& expected)
-      : narrow_(expected.narrow),
+      : errors_(expected.unrounded),
         unit_(info(expected.dtype).unit_roundoff),
-        least_(info(expected.dtype).smallest_normal),
-        growth_(std::pow(1 + unit_, narrow_.roundings)) {}
+        least_(info(expected.dtype).smallest_normal) {}
 
   void visit(const Tile& tile) {
-    if (!narrow_.apply()) return;
+    if (errors_.empty()) return;
     for (std::size_t i = 0; i < tile.want.size(); ++i) {
       const double want = tile.want[i], got = tile.got[i], off = std::fabs(got - want);
-      if (!std::isfinite(off) || !std::isfinite(tile.err[i])) continue;
-      const double step = step_beside(want, got), allowed = of_sums(want, tile.err[i]);
+      const double allowed = errors_[tile.begin + i] + kBesideRounding * unit_ * std::fabs(want);
+      if (!std::isfinite(off) || !std::isfinite(allowed)) continue;
+      const double step = step_beside(want, got);
       const bool is_closer_to_zero = std::fabs(got) <= std::fabs(want) && got * want >= 0;
       beyond_.to_nearest |= off > step / 2 + allowed;
       beyond_.towards_zero |= off > (is_closer_to_zero ? step : 0) + allowed;
@@ -173,15 +173,8 @@ class RoundingCheck {
     return 2 * unit_ * std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) & kExponent);
   }
 
-  /// The tolerance without the roundings to the dtype.
-  double of_sums(double want, double tolerance) const {
-    const double of_sums = (tolerance / narrow_.tolerance - (growth_ - 1) * std::fabs(want)) / growth_;
-    return std::max(0.0, of_sums) + kBesideRounding * unit_ * std::fabs(want);
-  }
-
-  NarrowSums narrow_;
+  std::span<const double> errors_;
   double unit_, least_;
-  double growth_;  ///< of values and errors by the roundings
   BeyondRounding beyond_;
 };
 

@@ -66,8 +66,9 @@ struct Numerics {
                                    ///< atomic additions do
   bool sparse_sums = false;        ///< n counts only non-zero terms, for the precision probe
   bool even_terms = false;  ///< terms are of one size and without a structure: a long sum's roundings cancel
-  bool textbook = false;    ///< values as fp32 gives them by the formulas of textbooks, which overflow (a
-                            ///< softmax without the maximum) or cancel (E[x^2] - E[x]^2): a mistake, for lint
+  bool stores_narrow = true;  ///< values between ops may be rounded to their own dtype
+  bool textbook = false;      ///< values as fp32 gives them by the formulas of textbooks, which overflow (a
+                          ///< softmax without the maximum) or cancel (E[x^2] - E[x]^2): a mistake, for lint
 };
 
 /// A wrong variant of an op that a sound task must reject ("dropped_bias", "shrunk_k",

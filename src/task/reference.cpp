@@ -24,7 +24,7 @@ constexpr double kExactIntegers = 0x1p53;
 void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& value) {
   const double rounding = info(node.type.dtype).unit_roundoff;
   const double least = info(node.type.dtype).smallest_normal;
-  if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0) return;
+  if (rounding <= numerics.unit_roundoff || numerics.unit_roundoff == 0 || !numerics.stores_narrow) return;
   if (value.err.empty()) fill_zeros(value.err, value.data.size());
   for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)

@@ -34,15 +34,6 @@ struct OrderLimit {
   bool applies() const { return of_values > 0; }
 };
 
-/// Of an output whose elements are sums of many inputs without a structure, in a dtype narrower
-/// than the arithmetic: its rounding must not hide what they are off by.
-struct NarrowSums {
-  int roundings = 0;     ///< to the dtype, which the tolerance holds; 0 for other outputs
-  double tolerance = 1;  ///< the task's
-
-  bool apply() const { return roundings > 0; }
-};
-
 /// Elements of an output that lie one behind the other.
 struct KnownRange {
   std::size_t element = 0;  ///< the first
@@ -68,8 +59,10 @@ struct Expected {
   double range_share = 0;  ///< the largest share of its dtype's range that a finite value on the way may
                            ///< take: above 1 it may overflow
   Sums sums = Sums::kUnknown;
-  NarrowSums narrow = {};
-  OrderLimit order = {};  ///< for kArgmax and kArgsort
+  std::vector<double> unrounded;  ///< of long sums of inputs without a structure, in a dtype narrower than
+                                  ///< the arithmetic: their errors but for one rounding to it, which must
+                                  ///< not hide what they are off by; else empty
+  OrderLimit order = {};          ///< for kArgmax and kArgsort
 
   std::size_t elements() const { return known.empty() ? value.data.size() : of; }
   std::size_t bytes() const { return elements() * info(dtype).bytes; }

@@ -284,7 +284,7 @@ TEST(Compare, OneRoundingToANarrowDTypeHidesNoOther) {
   Expected expected = expected_of(want, 0);
   expected.dtype = DType::kBF16;
   for (std::size_t i = 0; i < want.size(); ++i) expected.value.err[i] = 2.01 * kUnit * std::fabs(want[i]);
-  expected.narrow.roundings = 2;
+  expected.unrounded.assign(want.size(), 1e-6);
   const auto rounded = [&](double share, auto round) {
     std::vector<double> got;
     for (const double x : want) {
