@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace lathe {
@@ -56,6 +58,21 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
   return static_cast<double>(element_count(task.shape_of(name))) * static_cast<double>(info(dtype).bytes);
 }
 
+/// Ops whose results may all be elements of an operand, hanging on their values: in place, a kernel
+/// need not write what does not change.
+constexpr std::array<std::string_view, 14> kChoosing = {
+    "where", "clamp", "relu",       "leaky_relu", "prelu", "elu",    "hardtanh",
+    "max",   "min",   "hardshrink", "abs",        "sort",  "cummax", "cummin"};
+
+/// Elements of its result that a node need not write, if it leaves `untouched` of them in any case.
+std::int64_t unwritten(const BoundTask& task, std::size_t node, std::int64_t untouched) {
+  const NodeDecl& decl = task.spec->nodes[node];
+  const bool overwrites = std::ranges::count(decl.in, decl.out) > 0;
+  return overwrites && std::ranges::count(kChoosing, decl.op_name) > 0
+             ? element_count(task.shape_of(decl.out))
+             : untouched;
+}
+
 /// Elements of an inout tensor that a node leaves where they are.
 std::int64_t untouched(const BoundTask& task, std::size_t node) {
   const NodeDecl& decl = task.spec->nodes[node];
@@ -94,7 +111,7 @@ void count_bytes(BoundTask& task) {
   for (const OutputDecl& output : task.spec->outputs)
     task.bytes_min += bytes_of(task, output.name, output.dtype);
   for (std::size_t i = 0; i < task.spec->nodes.size(); ++i)
-    task.bytes_min -= static_cast<double>(untouched(task, i)) *
+    task.bytes_min -= static_cast<double>(unwritten(task, i, untouched(task, i))) *
                       static_cast<double>(info(task.spec->nodes[i].type.dtype).bytes);
   for (const TensorDecl& tensor : task.spec->tensors)
     if (const auto count = needed.find(tensor.name); count != needed.end() && tensor.role != Role::kScalar)

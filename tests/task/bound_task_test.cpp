@@ -71,6 +71,30 @@ TEST(Bind, WhatIsLeftInPlaceNeedNotBeTouched) {
   EXPECT_EQ(bind_first(triangle).bytes_min, 4.0 * 6);
 }
 
+/// A row appended to each sequence of a cache; values that hardly ever leave their bounds.
+TEST(Bind, WhatMayStayAsItIsInPlaceNeedNotBeWritten) {
+  const auto bytes = [](const std::string& graph, const std::string& role = ", role = \"inout\"") {
+    const TaskSpec spec = task_of(
+        "name = \"in_place\"\ntensor = [{ name = \"x\", shape = [2, 64, 4]" + role +
+        " }, { name = \"k\", shape = [2, 1, 4] }, { name = \"at\", shape = [2, 1, 1], role = \"index\", gen "
+        "= { "
+        "kind = \"index\", limit = 64 } }]\ngraph = '''\np = iota(shape = [1, 64, 1], axis = 1, dtype = "
+        "\"int32\")\nm = eq(p, at)\n" +
+        graph + "\n'''\n");
+    return bind_first(spec).bytes_min;
+  };
+  EXPECT_LE(bytes("x = where(m, k, x)"), 4.0 * (2 * 4 + 2));
+  EXPECT_GE(bytes("y = where(m, k, x)", ""), 4.0 * 512);
+  const auto in_place = [](const std::string& op) {
+    return bind_first(task_of("name = \"t\"\ntensor = [{ name = \"x\", shape = [64], role = \"inout\" "
+                              "}]\ngraph = \"x = " +
+                              op + "\"\n"))
+        .bytes_min;
+  };
+  EXPECT_EQ(in_place("clamp(x, low = -9, high = 9)"), 4.0 * 64) << "all of it is read";
+  EXPECT_EQ(in_place("neg(x)"), 4.0 * 128);
+}
+
 TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {
   EXPECT_EQ(
       needed_elements("k = slice(x, axis=0, stop=4)\na = attention(x, k, k, causal=true)\ny = mul(a, w)"),
