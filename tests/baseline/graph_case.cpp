@@ -38,6 +38,15 @@ Result<TaskSpec> parse_case(const GraphCase& graph_case) {
   return parse_task(text + "\n", graph_case.name + ".toml");
 }
 
+GraphCase retyped(GraphCase graph_case, const std::string& dtype) {
+  graph_case.name += "_" + dtype;
+  for (std::string& input : graph_case.inputs) {
+    const bool fixed = input.find("dtype") != input.npos || input.find("\"index\"") != input.npos;
+    if (!fixed) input += (input.find("; ") == input.npos ? "; " : "\n") + ("dtype = \"" + dtype + "\"");
+  }
+  return graph_case;
+}
+
 TaskSpec make_task(const GraphCase& graph_case) {
   auto task = parse_case(graph_case);
   if (!task.ok()) {

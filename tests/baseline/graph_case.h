@@ -20,6 +20,9 @@ struct GraphCase {
 
 Result<TaskSpec> parse_case(const GraphCase& graph_case);
 
+/// The case with tensors of `dtype` where it has fp32 ones.
+GraphCase retyped(GraphCase graph_case, const std::string& dtype);
+
 /// Aborts the test program if the case is no valid task.
 TaskSpec make_task(const GraphCase& graph_case);
 
