@@ -5,6 +5,7 @@
 // precompiled by the tool chain. Compiled with -march=native; requires AVX2 and FMA and uses
 // AVX-512 if available.
 
+#include "lathe/cpu/exact.h"
 #include "lathe/cpu/gemm.h"
 #include "lathe/cpu/half.h"
 #include "lathe/cpu/integer.h"
@@ -12,7 +13,10 @@
 #include "lathe/cpu/pow.h"
 #include "lathe/cpu/reduce.h"
 #include "lathe/cpu/scalar_math.h"
+#include "lathe/cpu/scatter.h"
 #include "lathe/cpu/single.h"
+#include "lathe/cpu/sort.h"
 #include "lathe/cpu/transpose.h"
 #include "lathe/cpu/vector.h"
 #include "lathe/cpu/vector_math.h"
+#include "lathe/cpu/window.h"

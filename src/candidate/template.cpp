@@ -100,6 +100,31 @@ std::string expand(std::string_view text, const Holes& holes, const Holes& share
   return *std::move(filled);
 }
 
+std::string with_wide_numbers(std::string_view code) {
+  std::string wide;
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const auto is_digit = [&](std::size_t i) {
+      return std::isdigit(static_cast<unsigned char>(code[i])) != 0;
+    };
+    const bool begins =
+        is_digit(at) && (at == 0 || (!std::isalnum(static_cast<unsigned char>(code[at - 1])) &&
+                                     code[at - 1] != '_' && code[at - 1] != '.'));
+    if (!begins) {
+      wide += code[at];
+      continue;
+    }
+    std::size_t end = at;
+    const auto follows = [&](std::size_t i) {
+      return i < code.size() && (is_digit(i) || code[i] == '.' || code[i] == 'e' ||
+                                 ((code[i] == '-' || code[i] == '+') && code[i - 1] == 'e'));
+    };
+    while (follows(end)) ++end;
+    wide += code.substr(at, end - at);
+    at = end < code.size() && code[end] == 'f' ? end : end - 1;
+  }
+  return wide;
+}
+
 std::string indented(std::string_view code) { return as_block(code, "  "); }
 
 }  // namespace lathe

@@ -27,6 +27,10 @@ Result<std::string> try_expand(std::string_view text, const Holes& holes, const 
 /// try_expand() for templates that are part of the program, whose errors are the programmer's.
 std::string expand(std::string_view text, const Holes& holes, const Holes& shared = {});
 
+/// A formula's numbers as fp64 computes with them: those that are written for fp32, "0.1f", are
+/// 1.5e-9 beside it.
+std::string with_wide_numbers(std::string_view code);
+
 /// `code` with two more spaces before each line that is not empty.
 std::string indented(std::string_view code);
 

@@ -48,7 +48,7 @@ class GuardedBuffer {
 struct Call {
   std::array<std::int64_t, 26> words{};  // 24 arguments, begin and end
   std::size_t count = 0;
-  std::array<float, 8> reals{};
+  std::array<double, 8> reals{};
   std::size_t real_count = 0;
 
   void add(std::int64_t word) {
@@ -140,8 +140,15 @@ class Frame {
         call.add(reinterpret_cast<std::int64_t>(from[static_cast<std::size_t>(buffer->index)]->data()));
       } else if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
         const auto& bytes = inputs_[static_cast<std::size_t>(scalar->input)].bytes;
-        if (call.real_count == call.reals.size()) fail("too many scalars");
-        std::memcpy(&call.reals[call.real_count++], bytes.data(), sizeof(float));
+        const DType dtype = inputs_[static_cast<std::size_t>(scalar->input)].dtype;
+        if (info(dtype).is_float && dtype != DType::kBF16) {
+          if (call.real_count == call.reals.size()) fail("too many scalars");
+          std::memcpy(&call.reals[call.real_count++], bytes.data(), bytes.size());
+        } else {
+          std::int64_t word = 0;
+          std::memcpy(&word, bytes.data(), bytes.size());
+          call.add(word);
+        }
       } else {
         call.add(std::get<std::int64_t>(arg));
       }

@@ -11,13 +11,14 @@
 
 namespace lathe {
 
-/// Integers and pointers travel apart from floats in the System V ABI, so one type calls every
-/// kernel.
-using AnyKernel = void(float, float, float, float, float, float, float, float, std::int64_t, std::int64_t,
+/// Integers and pointers travel apart from floats in the System V ABI, and a float is the lower
+/// half of a double's place, so one type calls every kernel.
+using AnyKernel = void(double, double, double, double, double, double, double, double, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                        std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+                       std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::int64_t);
 
 /// Candidates compiled together, since the compiler's start costs more than a kernel.
 class CandidateRunner {

@@ -126,7 +126,10 @@ TEST_F(CudaCatalogTest, OpsThatNoShippedTaskHasCompile) {
     const auto graph = catalog::lower_for(task, {.cuda = true});
     if (!graph.ok()) continue;
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
-    ASSERT_TRUE(emission.ok()) << task.name << ": " << emission.error().to_string();
+    if (!emission.ok()) {  // which ones, golden/declined_gpu.txt says
+      EXPECT_EQ(emission.error().code, ErrorCode::kUnavailable) << emission.error().to_string();
+      continue;
+    }
     EXPECT_EQ(try_out(emission->text, task, Notes::kSpills), "") << task.name;
   }
 }
@@ -235,10 +238,10 @@ TEST_F(CudaCatalogTest, ElementwiseFunctionsCompile) {
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
     const auto lowered = catalog::lower_for(*task, {.cuda = true});
-    ASSERT_EQ(lowered.ok(), dtype != "fp64");
-    if (!lowered.ok()) continue;
+    ASSERT_TRUE(lowered.ok()) << lowered.error().to_string();
     const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
-    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    ASSERT_EQ(emission.ok(), dtype != "fp64") << "on a GPU the catalogue computes in fp32";
+    if (!emission.ok()) continue;
     EXPECT_EQ(try_out(emission->text, *task, Notes::kAny), "");
   }
 }
@@ -258,10 +261,10 @@ TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
     ASSERT_TRUE(naive.ok()) << naive.error().to_string();
     EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << dtype;
     const auto graph = catalog::lower_for(*task, {.cuda = true});
-    ASSERT_EQ(graph.ok(), dtype == "int8") << "kernels hold every value as fp32";
-    if (!graph.ok()) continue;
+    ASSERT_TRUE(graph.ok()) << graph.error().to_string();
     const auto emission = catalog::compile(*graph, {}, nullptr, {.cuda = true});
-    ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+    ASSERT_EQ(emission.ok(), dtype == "int8") << "on a GPU the catalogue computes in fp32";
+    if (!emission.ok()) continue;
     EXPECT_EQ(try_out(emission->text, *task, Notes::kNone), "");
   }
 }

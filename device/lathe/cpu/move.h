@@ -11,6 +11,11 @@ inline void copy_row(float* to, const float* from, int64_t count) {
 }
 template <class T>
 inline void copy_row(T* to, const T* from, int64_t count) {
+  constexpr int64_t kFew = 64 / int64_t{sizeof(T)};
+  if (count >= kFew) {
+    __builtin_memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 /// Copies rows that are shorter than a vector.
@@ -42,8 +47,16 @@ inline void prefetch_row(const T* from, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / int64_t{sizeof(T)}) __builtin_prefetch(from + i);
 }
 template <class T>
-inline void fill_row(T* to, float value, int64_t count) {
+inline constexpr bool kComputedExactly = __is_same(T, double) || __is_same(T, int32_t) ||
+                                         __is_same(T, int64_t);
+
+template <class T, class V>
+inline void fill_row(T* to, V value, int64_t count) {
   int64_t i = 0;
+  if constexpr (kComputedExactly<T>) {
+    for (; i < count; ++i) to[i] = static_cast<T>(value);
+    return;
+  }
   for (; i + kLanes <= count; i += kLanes) store(to + i, f32v(value));
   if (i < count) store(to + i, f32v(value), first_lanes(count - i));
 }

@@ -52,6 +52,11 @@ inline void transpose(f32v (&v)[kLanes]) {
 template <class T>
 inline void transpose_block(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
                             int64_t cols) {
+  if constexpr (__is_same(T, double) || __is_same(T, int32_t) || __is_same(T, int64_t)) {
+    for (int64_t j = 0; j < cols; ++j)
+      for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
+    return;
+  }
   f32v v[kLanes];
   const maskv in = first_lanes(cols), out = first_lanes(rows);
   if (rows == kLanes && cols == kLanes) {

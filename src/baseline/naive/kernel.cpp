@@ -121,32 +121,6 @@ Parameters parameters_of(const TaskSpec& task, const NodeDecl& node, const Site&
 /// Ops whose formulas have constants of eight digits.
 constexpr std::array<std::string_view, 3> kNarrowConstants = {"gelu", "hardsigmoid", "hardswish"};
 
-/// Numbers of formulas are written for fp32: "0.1f" is 1.5e-9 beside what fp64 has to compute with.
-std::string with_wide_numbers(std::string_view code) {
-  std::string wide;
-  for (std::size_t at = 0; at < code.size(); ++at) {
-    const auto is_digit = [&](std::size_t i) {
-      return std::isdigit(static_cast<unsigned char>(code[i])) != 0;
-    };
-    const bool begins =
-        is_digit(at) && (at == 0 || (!std::isalnum(static_cast<unsigned char>(code[at - 1])) &&
-                                     code[at - 1] != '_' && code[at - 1] != '.'));
-    if (!begins) {
-      wide += code[at];
-      continue;
-    }
-    std::size_t end = at;
-    const auto follows = [&](std::size_t i) {
-      return i < code.size() && (is_digit(i) || code[i] == '.' || code[i] == 'e' ||
-                                 ((code[i] == '-' || code[i] == '+') && code[i - 1] == 'e'));
-    };
-    while (follows(end)) ++end;
-    wide += code.substr(at, end - at);
-    at = end < code.size() && code[end] == 'f' ? end : end - 1;
-  }
-  return wide;
-}
-
 std::string kernel_text(const std::string& name, const std::string& parameters, const std::string& body,
                         Dialect dialect) {
   return expand(dialect == Dialect::kCuda ? kCudaKernel : kCpuKernel,

@@ -1,5 +1,6 @@
 #include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/emit/terms.h"
 
 namespace lathe::catalog {
 namespace {
@@ -112,7 +113,8 @@ std::string rows_text(const Site& site, Program& program) {
   if (node.how == "slice" || node.how == "roll")
     return expand(node.how == "roll" ? kRoll : kSlice,
                   {{"copy", choose_row_copy(site, to.row())}, {"offset", offset}}, shared);
-  const std::string value = "static_cast<float>(" + std::to_string(node.fill) + ")";
+  const std::string value =
+      "static_cast<" + exact_type(node.type.dtype) + ">(" + std::to_string(node.fill) + ")";
   return expand(is_short(site, to.row()) ? kPadShort : kPadCopy, {{"fill", value}, {"offset", offset}},
                 shared);
 }

@@ -20,6 +20,10 @@ Status emit_resample(const Site& site, Program& program);
 /// Rows that go where an index says, and sums of neighbouring rows between offsets.
 Status emit_segments(const Site& site, Program& program);
 
+/// Lines in order, many side by side or one by its digits.
+Status emit_cpu_sort(const Site& site, Program& program);
+/// Means, maxima or first elements of windows that differ in length, one axis at a time.
+Status emit_cpu_windows(const Site& site, Program& program);
 /// Transpositions and other permutations of axes, through registers.
 Status emit_cpu_permute(const Site& site, Program& program);
 /// Packed, register-tiled matrix products with an elementwise epilogue.

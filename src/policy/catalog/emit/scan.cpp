@@ -4,6 +4,7 @@
 #include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/loops.h"
 #include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/emit/terms.h"
 
 namespace lathe::catalog {
 namespace {
@@ -62,6 +63,32 @@ if ((i + 1) % $part == 0) {
 }
 )";
 
+/// In the values' own type, a strip of columns an item.
+constexpr std::string_view kScanExactly = R"(
+const int64_t outer = item / cdiv($inner, $strip), j = item % cdiv($inner, $strip) * $strip;
+const int64_t columns = min(int64_t{$strip}, $inner - j);
+$type carry[$strip], total[$strip] = {};
+for ($type& c : carry) c = $start;
+for (int64_t i = 0; i < $n; ++i) {
+  const int64_t row = (outer * $n + $i) * $inner + j;
+  for (int64_t k = 0; k < columns; ++k) {
+    const int64_t at = row + k;
+    const $type x = $x[at];
+    $before
+    carry[k] = $joined;
+    $after
+    $end_part
+  }
+}
+)";
+
+constexpr std::string_view kEndExactPart = R"(
+if ((i + 1) % $part == 0) {
+  total[k] += carry[k];
+  carry[k] = 0;
+}
+)";
+
 struct Join {
   std::string_view how, prefix, start, pattern;
 
@@ -77,6 +104,38 @@ constexpr std::array<Join, 4> kJoins = {{
     {"min", "prefix_min", "kInfinity", "min($a, $b)"},
 }};
 
+/// Kernels that know nothing of vectors: along rows there is one column.
+Status emit_exact_scan(const Site& site, Program& program, const Lines& lines, const Join& join) {
+  const Primitive& node = site.node();
+  const std::string type = exact_type(node.type.dtype), n = factor(lines.extent);
+  const std::string strip = is_one(lines.inner) ? "1" : "64";
+  std::string start(join.start.substr(0, 1));
+  if (join.how == "max") start = "lowest<" + type + ">()";
+  if (join.how == "min") start = "highest<" + type + ">()";
+  const bool in_parts =
+      node.how == "sum" && node.type.dtype == DType::kF64 && most(site.graph, lines.extent) > kSerialTerms;
+  const std::string store =
+      program.parameter(node.out) + "[at] = " + (in_parts ? "total[k] + carry[k];" : "carry[k];");
+  program.launch(
+      {.name = site.prefix + "_scan",
+       .items = lines.outer * Expr::apply("cdiv", lines.inner, Expr::constant(std::stoi(strip))),
+       .written = {program.buffer(node.out)},
+       .body = expand(
+           kScanExactly,
+           {{"inner", factor(lines.inner)},
+            {"strip", strip},
+            {"type", type},
+            {"start", start},
+            {"n", n},
+            {"i", node.reverse ? "(" + n + " - 1 - i)" : "i"},
+            {"x", program.parameter(node.in[0])},
+            {"joined", join.of("carry[k]", "x")},
+            {"before", node.exclusive ? store : ""},
+            {"after", node.exclusive ? "" : store},
+            {"end_part", in_parts ? expand(kEndExactPart, {{"part", std::to_string(kPartTerms)}}) : ""}})});
+  return Ok{};
+}
+
 }  // namespace
 
 Status emit_scan(const Site& site, Program& program) {
@@ -90,6 +149,7 @@ Status emit_scan(const Site& site, Program& program) {
   const Holes part = {{"part", std::to_string(kPartTerms)}};
   program.add_pattern("scan");
   program.add_work(copying_work(site));
+  if (is_wide(node.type.dtype)) return emit_exact_scan(site, program, lines, join);
   Holes holes = {{"x", program.parameter(node.in[0])}, {"n", n}, {"start", std::string(join.start)}};
   const std::string y = program.parameter(node.out);
   Kernel kernel{.name = site.prefix + "_scan", .items = lines.outer, .written = {program.buffer(node.out)}};

@@ -1,6 +1,7 @@
 #include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/loops.h"
 #include "policy/catalog/emit/patterns.h"
+#include "policy/catalog/emit/terms.h"
 
 namespace lathe::catalog {
 namespace {
@@ -17,6 +18,47 @@ copy_row($y + first, $base + first, min(int64_t{$block}, $count - first));
 constexpr std::string_view kScatter = R"(
 const int64_t at = static_cast<int64_t>($indices[item]);
 if (at >= 0 && at < $rows) $copy($y + at * $inner, $x + item * $inner, $inner);
+)";
+
+/// The sums of a row are found by one thread, in a type that takes any number of terms.
+constexpr std::string_view kGroupRows = R"(
+int64_t* const first = reinterpret_cast<int64_t*>($scratch);
+group_by_place($indices, $n, $rows, first, first + $rows + 1);
+)";
+constexpr std::string_view kAddRows = R"(
+const int64_t* const first = reinterpret_cast<const int64_t*>($scratch);
+for (int64_t strip = 0; strip < $inner; strip += $strip) {
+  $sum sums[$strip] = {};
+  const int64_t columns = min(int64_t{$strip}, $inner - strip);
+  add_rows(sums, $x + strip, $inner, columns, first + $rows + 1, first[item], first[item + 1]);
+  for (int64_t k = 0; k < columns; ++k) {
+    const int64_t at = item * $inner + strip + k;
+    $y[at] = static_cast<$type>($base[at] + static_cast<$computed>(sums[k]));
+  }
+}
+)";
+
+/// A share of the items an item, in tables of their own, which are then added up.
+constexpr std::string_view kAddShare = R"(
+$sum* const own = reinterpret_cast<$sum*>($scratch) + item * $tables * $count;
+for (int64_t k = 0; k < $tables * $count; ++k) own[k] = 0;
+const int64_t first = $n * item / $shares, end = $n * (item + 1) / $shares;
+$add
+)";
+constexpr std::string_view kAddPlaces = R"(
+for (int64_t i = first; i < end; ++i) {
+  const int64_t place = static_cast<int64_t>($indices[i]);
+  if (place >= 0 && place < $rows)
+    for (int64_t k = 0; k < $inner; ++k) own[place * $inner + k] += static_cast<$sum>($x[i * $inner + k]);
+}
+)";
+constexpr std::string_view kJoinShares = R"(
+const $sum* const tables = reinterpret_cast<const $sum*>($scratch);
+for (int64_t at = item * $block; at < min((item + 1) * $block, int64_t{$n}); ++at) {
+  $sum total = 0;
+  for (int64_t t = 0; t < $shares * $tables; ++t) total += tables[t * $count + at];
+  $y[at] = $total;
+}
 )";
 
 /// A segment an item; lanes are columns.
@@ -91,11 +133,112 @@ Status emit_segment_sum(const Site& site, Program& program) {
   return Ok{};
 }
 
+/// A type that takes any number of terms; whole numbers may wrap around.
+std::string wide_type(DType dtype) {
+  if (!info(dtype).is_float) return "int64_t";
+  return dtype == DType::kF64 ? "long double" : "double";
+}
+
+/// In fp32 numbers.
+std::int64_t size_of(const std::string& type) {
+  return type == "long double" ? 4 : type == "int32_t" ? 1 : 2;
+}
+
+/// Tables that shares fill apart: as many as their sums are worth.
+int choose_shares(const Site& site, const Expr& items, const Expr& table) {
+  int usual = 1;
+  const std::vector<int> allowed = {1, 4, 16, 64};
+  for (const int shares : allowed)
+    if (2 * shares * site.headline(table) <= site.headline(items)) usual = shares;
+  return site.knob("shares", allowed, usual);
+}
+
+void add_by_rows(const Site& site, Program& program, const Lines& to, const Expr& items) {
+  const Primitive& node = site.node();
+  const std::string sum = wide_type(node.type.dtype);
+  const std::string scratch =
+      program.scratch(site.prefix + "_order", Expr::constant(2) * (to.extent + Expr::constant(1) + items));
+  const Holes shared = {{"scratch", "p_" + scratch}, {"rows", factor(to.extent)}};
+  program.launch(
+      {.name = site.prefix + "_group",
+       .items = Expr::constant(1),
+       .written = {scratch},
+       .body = expand(kGroupRows, {{"indices", program.parameter(node.in[1])}, {"n", items.to_string()}},
+                      shared)});
+  program.launch({.name = site.prefix + "_add_rows",
+                  .items = to.extent,
+                  .written = {program.buffer(node.out)},
+                  .body = expand(kAddRows,
+                                 {{"inner", factor(to.inner)},
+                                  {"strip", "64"},
+                                  {"sum", sum},
+                                  {"x", program.parameter(node.in[2])},
+                                  {"y", program.parameter(node.out)},
+                                  {"base", program.parameter(node.in[0])},
+                                  {"type", c_type(node.type.dtype)},
+                                  {"computed", exact_type(node.type.dtype)}},
+                                 shared)});
+}
+
+/// Of single numbers, or of ones.
+void add_by_shares(const Site& site, Program& program, const Lines& to, const Expr& items) {
+  const Primitive& node = site.node();
+  const bool counts = node.how == "bincount";
+  const std::string sum = counts ? "int32_t" : wide_type(node.type.dtype);
+  const int tables = counts ? 4 : 1;  // so that equal numbers in a row need not wait for each other
+  const int shares = choose_shares(site, items, Expr::constant(tables) * to.row());
+  const std::string scratch =
+      program.scratch(site.prefix + "_tables", Expr::constant(size_of(sum) * tables * shares) * to.row());
+  const Holes shared = {{"scratch", "p_" + scratch},
+                        {"sum", sum},
+                        {"tables", std::to_string(tables)},
+                        {"shares", std::to_string(shares)},
+                        {"count", factor(to.row())}};
+  const Holes operands = {{"indices", program.parameter(node.in[counts ? 0 : 1])},
+                          {"rows", factor(to.extent)},
+                          {"inner", to.inner.to_string()},
+                          {"sum", sum},
+                          {"x", counts ? "" : program.parameter(node.in[2])}};
+  const std::string add = expand(
+      counts ? "count_places($indices + first, end - first, $rows, own);\n" : kAddPlaces, {}, operands);
+  program.launch({.name = site.prefix + "_add_shares",
+                  .items = Expr::constant(shares),
+                  .written = {scratch},
+                  .body = expand(kAddShare, {{"n", factor(items)}, {"add", add}}, shared)});
+  const std::string total = counts ? "total"
+                                   : expand("static_cast<$type>($base[at] + static_cast<$computed>(total))",
+                                            {{"type", c_type(node.type.dtype)},
+                                             {"computed", exact_type(node.type.dtype)},
+                                             {"base", program.parameter(node.in[0])}});
+  program.launch({.name = site.prefix + "_join_shares",
+                  .items = Expr::apply("cdiv", to.row(), Expr::constant(kBlock)),
+                  .written = {program.buffer(node.out)},
+                  .body = expand(kJoinShares,
+                                 {{"y", program.parameter(node.out)},
+                                  {"n", to.row().to_string()},
+                                  {"block", std::to_string(kBlock)},
+                                  {"total", total}},
+                                 shared)});
+}
+
+Status emit_scatter_add(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines to = lines_along(node.type.shape, 0);
+  const Expr items = product(site.shape_of_input(node.how == "bincount" ? 0 : 1));
+  program.add_work(copying_work(site));
+  const bool by_rows =
+      node.how == "add" && site.knob("by_rows", {0, 1}, site.headline(to.inner) < 8 ? 0 : 1) == 1;
+  by_rows ? add_by_rows(site, program, to, items) : add_by_shares(site, program, to, items);
+  return Ok{};
+}
+
 }  // namespace
 
 Status emit_segments(const Site& site, Program& program) {
   program.add_pattern("segments");
-  return site.node().how == "scatter" ? emit_scatter(site, program) : emit_segment_sum(site, program);
+  const std::string& how = site.node().how;
+  if (how == "add" || how == "bincount") return emit_scatter_add(site, program);
+  return how == "scatter" ? emit_scatter(site, program) : emit_segment_sum(site, program);
 }
 
 }  // namespace lathe::catalog

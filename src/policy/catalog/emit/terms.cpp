@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "candidate/template.h"
+
 namespace lathe::catalog {
 namespace {
 
@@ -28,6 +30,7 @@ class Collector {
  private:
   int push(Term term) {
     for (const Loop& loop : loops_) term.runs.push_back(runs_along(group_, term.value, loop));
+    if (exact_) term.type = exact_type(graph_.type_of(term.value).dtype);
     term.stored = term.kind != Term::Kind::kLeaf && is_needed_outside(graph_, group_, *term.node);
     terms_.list.push_back(std::move(term));
     return static_cast<int>(terms_.list.size()) - 1;
@@ -62,6 +65,7 @@ class Collector {
   const Graph& graph_;
   const Group& group_;
   const std::vector<Loop>& loops_;
+  const bool exact_ = graph_.nodes[static_cast<std::size_t>(group_.nodes[0])].exact;
   Terms terms_;
 };
 
@@ -72,20 +76,39 @@ Terms collect_terms(const Graph& graph, const Group& group, const std::vector<Lo
   return Collector(graph, group, loops).run(given);
 }
 
+std::string exact_type(DType dtype) {
+  if (dtype == DType::kF64) return "double";
+  if (info(dtype).is_float) return "float";
+  return dtype == DType::kI64 ? "int64_t" : "int32_t";
+}
+
 std::string formula_text(const Terms& terms, const Term& term) {
+  const auto is_float = [](const std::string& type) { return type == "float" || type == "double"; };
   std::vector<std::string> names;
-  for (const int operand : term.operands) names.push_back(terms.name(operand));
-  return term.node->formula(names);
+  bool wide = term.type == "double";
+  for (const int operand : term.operands) {
+    const std::string& type = terms.list[static_cast<std::size_t>(operand)].type;
+    const std::string name = terms.name(operand);
+    const bool becomes_float = is_float(term.type) && !is_float(type);
+    names.push_back(becomes_float ? "static_cast<" + term.type + ">(" + name + ")" : name);
+    wide |= type == "double";
+  }
+  std::string text = term.node->formula(names);
+  if (!wide) return text;
+  constexpr std::string_view kNarrow = "static_cast<float>";
+  for (std::size_t at = text.find(kNarrow); at != std::string::npos; at = text.find(kNarrow, at))
+    text.replace(at, kNarrow.size(), "static_cast<double>");
+  return with_wide_numbers(text);
 }
 
 std::string iota_text(const Group&, const std::vector<Loop>& loops, const Term& term,
                       const std::vector<std::string>& indices, bool vectors) {
   for (std::size_t l = 0; l < loops.size(); ++l) {
     if (!term.runs[l]) continue;
-    const std::string first = "static_cast<float>(" + indices[l] + ")";
+    const std::string first = "static_cast<" + term.type + ">(" + indices[l] + ")";
     return vectors && l + 1 == loops.size() ? "f32v(" + first + ") + lane_index()" : first;
   }
-  return "0.0f";
+  return term.type == "float" ? "0.0f" : "0";
 }
 
 }  // namespace lathe::catalog

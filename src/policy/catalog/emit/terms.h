@@ -15,10 +15,11 @@ struct Term {
   std::string value;
   const Primitive* node = nullptr;
   std::vector<int> operands;
-  std::vector<bool> runs;  ///< along which loops
-  int stage = 0;           ///< the first pass over the reduced axes that can compute it
-  bool heavy = false;      ///< calls a transcendental function
-  bool stored = false;     ///< needed outside the kernel
+  std::string type = "float";  ///< in C, of one element
+  std::vector<bool> runs;      ///< along which loops
+  int stage = 0;               ///< the first pass over the reduced axes that can compute it
+  bool heavy = false;          ///< calls a transcendental function
+  bool stored = false;         ///< needed outside the kernel
 };
 
 /// A group's values, operands before users.
@@ -37,6 +38,10 @@ struct Terms {
 /// `given`: a value that the skeleton computes by itself (a product's accumulator); empty if none.
 Terms collect_terms(const Graph& graph, const Group& group, const std::vector<Loop>& loops,
                     const std::string& given = {});
+
+/// What kernels compute with where each value has its own type: fp32 for all smaller floating-point
+/// ones.
+std::string exact_type(DType dtype);
 
 /// The C expression of an apply term.
 std::string formula_text(const Terms& terms, const Term& term);

@@ -134,6 +134,7 @@ bool delay_overwriting(Graph& graph, const Partition& parts) {
                    .type = graph.type_of(value)};
     copy.formula = same_value;
     copy.apart = true;
+    copy.exact = is_wide(copy.type.dtype);
     graph.types[copy.out] = copy.type;
     value = copy.out;
     graph.nodes.push_back(std::move(copy));

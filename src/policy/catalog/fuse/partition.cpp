@@ -106,6 +106,7 @@ class Partitioner {
     const Group& a = groups_[static_cast<std::size_t>(from)];
     const Group& b = groups_[static_cast<std::size_t>(into)];
     if (!is_nest(a) || a.space.size() != b.space.size()) return false;
+    if (node(a.nodes[0]).exact != node(b.nodes[0]).exact) return false;
     for (std::size_t i = 0; i < a.space.size(); ++i)
       if (!equal(a.space[i], b.space[i])) return false;
     for (int between = from + 1; between < into; ++between)
@@ -181,6 +182,8 @@ class Partitioner {
   bool try_add(Group& group, int index) const {
     const Primitive& joining = node(index);
     const bool special = !group.nodes.empty() && !is_nest(group);
+    if (!group.nodes.empty() && node(group.nodes[0]).exact != joining.exact) return false;
+    if (special && joining.exact) return false;
     if (special && (!takes_epilogue(node(group.nodes[0]).kind) || joining.kind != Kind::kApply)) return false;
     for (const std::string& operand : joining.in)
       if (!operand_is_reachable(group, operand)) return false;

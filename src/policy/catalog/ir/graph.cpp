@@ -8,6 +8,8 @@ namespace lathe::catalog {
 
 std::string same_value(std::span<const std::string> operands) { return operands[0]; }
 
+bool is_wide(DType dtype) { return dtype == DType::kF64 || dtype == DType::kI32 || dtype == DType::kI64; }
+
 bool is_one(const Expr& extent) { return extent.is_constant() && extent.to_string() == "1"; }
 bool equal(const Expr& a, const Expr& b) { return a.to_string() == b.to_string(); }
 

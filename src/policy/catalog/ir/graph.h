@@ -20,10 +20,14 @@ enum class Kind {
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
   kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
+  kWindows,   ///< "mean", "max" or "first" of the windows of axes[0] that make the result's extent of it,
+              ///< as long as each other or one longer
   kResample,  ///< linear interpolation along the axes behind the second, at "pixels" or "corners"
   kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]
+  kSort,      ///< "values" or "places" in order along axes[0], the last one first if reverse
   kPermute,   ///< output axis i is input axis axes[i]
-  kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], "sum" between offsets in[1]
+  kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], or "add" of it there; "sum" between
+              ///< offsets in[1]; "bincount" of in[0]
   kMove,      ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
               ///< "take_along" by each line's own in[1]
 };
@@ -56,11 +60,12 @@ struct Primitive {
   std::vector<Expr> offsets = {};
   Window window = {};
   double fill = 0;         ///< of a pad
-  bool reverse = false;    ///< a scan from the end
+  bool reverse = false;    ///< a scan from the end, a descending order
   bool exclusive = false;  ///< a scan of what is before each element
   bool transpose_a = false;
   bool transpose_b = false;
   bool apart = false;  ///< a kernel of its own, whatever could join it
+  bool exact = false;  ///< kApply, kReduce: each value is computed in its own type, not in fp32
 };
 
 /// A task as primitives, in an order in which they can be computed.
@@ -99,6 +104,9 @@ Expr to_task(const Graph& graph, const Expr& expr);
 bool is_one(const Expr& extent);
 bool equal(const Expr& a, const Expr& b);
 Expr product(std::span<const Expr> extents);
+
+/// Whether fp32 holds too little of the type: kernels that compute in fp32 leave it alone.
+bool is_wide(DType dtype);
 
 /// The value of a kernel's expression at the task's headline shape; 1 if there is none.
 std::int64_t headline(const Graph& graph, const Expr& expr);

@@ -71,7 +71,7 @@ void lower_nll_loss(Lowering& to) {
   const std::string picked = to.add({.kind = Kind::kMove,
                                      .out = {},
                                      .in = {to.node().in[0], to.view(to.node().in[1], column)},
-                                     .type = {DType::kF32, column},
+                                     .type = {to.type(to.node().in[0]).dtype, column},
                                      .how = "take_along",
                                      .axes = {1}});
   to.apply("{0} * -" + Lowering::reciprocal_count(std::span(x).first(1)),

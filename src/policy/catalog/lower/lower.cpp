@@ -1,40 +1,68 @@
 #include "policy/catalog/lower/lower.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "policy/catalog/lower/lowering.h"
 
 namespace lathe::catalog {
 namespace {
 
-constexpr const char* kRemedy =
-    "it computes in fp32, of fp32, fp16 and bf16, with masks and indices; write the kernel by hand, or let a "
-    "model write it (--policy openai)";
 constexpr const char* kOthersCan = "write the kernel by hand, or let a model write it (--policy openai)";
 
-bool is_byte(DType dtype) { return dtype == DType::kBool || dtype == DType::kI8; }
+/// Ops whose formulas have constants of eight digits.
+constexpr std::array<std::string_view, 3> kNarrowConstants = {"gelu", "hardsigmoid", "hardswish"};
 
-bool is_supported(DType dtype, bool computed) {
-  if (dtype == DType::kF32 || is_narrow(dtype) || is_byte(dtype)) return true;
-  return (dtype == DType::kI32 || dtype == DType::kI64) && !computed;
+/// Whether the node has kernels for values of this type. Elementwise formulas and reductions have
+/// them for all, and so has what only moves and compares values.
+bool takes(const NodeDecl& node, DType dtype) {
+  if (dtype == DType::kF32 || is_narrow(dtype)) return true;
+  if (dtype == DType::kF8E4M3) return false;
+  switch (node.op->op_class()) {
+    case OpClass::kElementwise:
+      return dtype != DType::kF64 || std::ranges::count(kNarrowConstants, node.op_name) == 0;
+    case OpClass::kReduce:
+    case OpClass::kMove:
+    case OpClass::kScan:
+      return true;
+    case OpClass::kRowwise:
+      return node.op_name == "sort" || dtype == DType::kF64;
+    case OpClass::kLoss:
+      return dtype == DType::kF64;
+    default:
+      return node.op_name == "argsort" || node.op_name.starts_with("scatter") || node.op_name == "outer" ||
+             (node.op_name == "bincount" && is_wide(dtype));
+  }
 }
 
-/// Kernels hold every value as fp32: bytes are exact in it, wider integers are not, and what moves
-/// or reduces whole rows takes fp32 from memory.
-Status check_operands(const Graph& graph, const NodeDecl& node) {
-  const bool of_masks = node.op_name == "any" || node.op_name == "all";  // reads them one by one, too
-  const bool elementwise = node.op->op_class() == OpClass::kElementwise || of_masks;
+/// Operands that say where, not what.
+bool is_index_of(const NodeDecl& node, std::size_t operand) {
+  static constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kIndices = {{{"gather", 1},
+                                                                                         {"embedding", 1},
+                                                                                         {"take_along", 1},
+                                                                                         {"scatter", 1},
+                                                                                         {"scatter_add", 1},
+                                                                                         {"segment_sum", 1},
+                                                                                         {"bincount", 0},
+                                                                                         {"nll_loss", 1},
+                                                                                         {"cross_entropy", 1},
+                                                                                         {"attention", 3}}};
+  return std::ranges::find(kIndices, std::pair(std::string_view(node.op_name), operand)) != kIndices.end();
+}
+
+Status check_types(const Graph& graph, const NodeDecl& node) {
   const auto refuse = [&](DType dtype) {
     return Error{ErrorCode::kUnavailable,
-                 "the catalogue's " + node.op_name + " does not take " + std::string(info(dtype).name)};
+                 "the catalogue's " + node.op_name + " does not take " + std::string(info(dtype).name),
+                 kOthersCan};
   };
-  if (!elementwise && is_byte(node.type.dtype)) return refuse(node.type.dtype);
-  for (const std::string& name : node.in) {
-    const DType dtype = graph.type_of(name).dtype;
-    if (!elementwise && is_byte(dtype)) return refuse(dtype);
-    const bool compares = elementwise && node.in.size() == 2 && node.type.dtype == DType::kBool &&
-                          !node.op_name.starts_with("logical");
-    if (compares && dtype != DType::kF32 && !is_narrow(dtype) && !is_byte(dtype)) return refuse(dtype);
+  for (std::size_t i = 0; i < node.in.size(); ++i) {
+    const DType dtype = graph.type_of(node.in[i]).dtype;
+    const bool index = is_index_of(node, i) && (dtype == DType::kI32 || dtype == DType::kI64);
+    if (!index && !takes(node, dtype)) return refuse(dtype);
   }
-  return Ok{};
+  return takes(node, node.type.dtype) ? Status(Ok{}) : Status(refuse(node.type.dtype));
 }
 
 /// Elementwise ops count positions as they go, which joins their loops; a channel's are reshaped.
@@ -52,9 +80,6 @@ Result<Graph> lower(const TaskSpec& task, NarrowProducts products) {
   Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .counted = {}, .written = {}, .dims = {}};
   for (const std::string& dim : task.dim_names) graph.dims[name_in_code(dim)] = dim;
   for (const TensorDecl& tensor : task.tensors) {
-    if (!is_supported(tensor.dtype, false))
-      return Error{ErrorCode::kUnavailable,
-                   "the catalogue has no kernels for " + std::string(info(tensor.dtype).name), kRemedy};
     graph.types[tensor.name] = {tensor.dtype, tensor.shape};
     for (Expr& extent : graph.types[tensor.name].shape) extent = to_code(graph, extent);
   }
@@ -63,11 +88,7 @@ Result<Graph> lower(const TaskSpec& task, NarrowProducts products) {
     for (std::string& operand : node.in) operand = graph.result_of(operand);
     if (graph.is_input(node.out)) node.out = graph.unused(node.out + "_written");
     for (Expr& extent : node.type.shape) extent = to_code(graph, extent);
-    const bool index = node.op_name.starts_with("arg");
-    if (!is_supported(node.type.dtype, !index))
-      return Error{ErrorCode::kUnavailable,
-                   "the catalogue does not compute " + std::string(info(node.type.dtype).name), kRemedy};
-    LATHE_CHECK_OK(check_operands(graph, node));
+    LATHE_CHECK_OK(check_types(graph, node));
     count_positions(graph, node);
     Lowering to(graph, node);
     const bool done = lower_elementwise(to) || lower_reduction(to) || lower_normalisation(to) ||

@@ -23,6 +23,35 @@ std::vector<Expr> broadcast_shape(const std::vector<Expr>& a, const std::vector<
   return shape;
 }
 
+namespace {
+
+/// Whether fp32 does not hold what the node computes or computes with. An index that is compared
+/// with positions, what is compared with a number, and what becomes a float are read as fp32.
+bool needs_own_types(const Graph& graph, const NodeDecl& node) {
+  const auto is_double = [](DType dtype) { return dtype == DType::kF64; };
+  const auto type_of = [&](const std::string& value) { return graph.type_of(value).dtype; };
+  if (is_double(node.type.dtype) ||
+      std::ranges::any_of(node.in, [&](const std::string& value) { return is_double(type_of(value)); }))
+    return true;
+  const bool narrows = info(node.type.dtype).is_float || node.type.dtype == DType::kBool;
+  if (is_wide(node.type.dtype) && !node.op_name.starts_with("arg")) return true;
+  const OpClass kind = node.op->op_class();
+  const bool computes = kind == OpClass::kElementwise || kind == OpClass::kReduce;
+  const bool masks =
+      node.type.dtype == DType::kBool && (node.in.size() == 1 || node.op_name.starts_with("logical"));
+  const bool only_reads = masks || (narrows && (node.op_name == "cast" || node.op_name == "where"));
+  return computes && !only_reads &&
+         std::ranges::any_of(node.in, [&](const std::string& value) { return is_wide(type_of(value)); });
+}
+
+}  // namespace
+
+Lowering::Lowering(Graph& graph, const NodeDecl& node)
+    : graph_(graph), node_(node), exact_(needs_own_types(graph, node)) {
+  const auto is_double = [&](const std::string& value) { return graph.type_of(value).dtype == DType::kF64; };
+  if (node.type.dtype == DType::kF64 || std::ranges::any_of(node.in, is_double)) temporary_ = DType::kF64;
+}
+
 int Lowering::axis(std::string_view name, int fallback) const {
   const auto value = static_cast<int>(attrs().integer(name, fallback));
   return value < 0 ? value + rank(node_.in[0]) : value;
@@ -36,6 +65,7 @@ Result<Expr> Lowering::expression(std::string_view name, std::int64_t fallback) 
 std::string Lowering::add(Primitive primitive, bool last) {
   primitive.out = last ? node_.out : graph_.unused(node_.out + "_t" + std::to_string(temporaries_++));
   if (last) primitive.type = node_.type;
+  primitive.exact = exact_;
   graph_.types[primitive.out] = primitive.type;
   graph_.nodes.push_back(primitive);
   return primitive.out;
@@ -65,7 +95,7 @@ std::string Lowering::reduce(const std::string& how, const std::string& value, c
   return add({.kind = Kind::kReduce,
               .out = {},
               .in = {value},
-              .type = {DType::kF32, std::move(shape)},
+              .type = {temporary_, std::move(shape)},
               .how = how,
               .axes = axes},
              last);
@@ -77,7 +107,7 @@ std::string Lowering::apply(Formula formula, std::vector<std::string> operands, 
   return add({.kind = Kind::kApply,
               .out = {},
               .in = std::move(operands),
-              .type = {DType::kF32, std::move(shape)},
+              .type = {temporary_, std::move(shape)},
               .formula = std::move(formula)},
              last);
 }
@@ -100,7 +130,7 @@ std::string Lowering::spread(const std::string& value, std::vector<Expr> shape) 
   return add({.kind = Kind::kApply,
               .out = {},
               .in = {value},
-              .type = {DType::kF32, std::move(shape)},
+              .type = {graph_.type_of(value).dtype, std::move(shape)},
               .formula = same_value});
 }
 
@@ -108,7 +138,8 @@ std::string Lowering::iota(const Expr& extent, int behind) {
   const std::string name = graph_.unused(node_.out + "_i" + std::to_string(temporaries_++));
   std::vector<Expr> shape = {extent};
   shape.resize(static_cast<std::size_t>(1 + behind), Expr::constant(1));
-  graph_.types[name] = {DType::kF32, shape};
+  const bool whole = is_wide(node_.type.dtype) && !node_.op_name.starts_with("arg");
+  graph_.types[name] = {whole ? node_.type.dtype : temporary_, shape};
   graph_.iotas.insert(name);
   return name;
 }

@@ -8,11 +8,12 @@ namespace lathe::catalog {
 /// Appends primitives for one node; temporaries are named after the node's result.
 class Lowering {
  public:
-  Lowering(Graph& graph, const NodeDecl& node) : graph_(graph), node_(node) {}
+  Lowering(Graph& graph, const NodeDecl& node);
 
   const NodeDecl& node() const { return node_; }
   const Attrs& attrs() const { return node_.attrs; }
-  const std::vector<Expr>& shape(const std::string& value) const { return graph_.type_of(value).shape; }
+  const SymbolicType& type(const std::string& value) const { return graph_.type_of(value); }
+  const std::vector<Expr>& shape(const std::string& value) const { return type(value).shape; }
   const TaskSpec& task() const { return *graph_.task; }
   const Graph& graph() const { return graph_; }
   int rank(const std::string& value) const { return static_cast<int>(shape(value).size()); }
@@ -43,6 +44,8 @@ class Lowering {
  private:
   Graph& graph_;
   const NodeDecl& node_;
+  DType temporary_ = DType::kF32;  ///< of values on the way
+  bool exact_ = false;
   int temporaries_ = 0;
 };
 

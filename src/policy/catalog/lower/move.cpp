@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "policy/catalog/lower/lowering.h"
@@ -18,6 +19,14 @@ void lower_iota(Lowering& to) {
   const std::string positions = to.iota(shape[axis], static_cast<int>(shape.size() - axis) - 1);
   to.apply("{0}", {positions}, true);
   to.count_as(positions);
+}
+
+void lower_full(Lowering& to) {
+  const double value = to.attrs().real("value", 0);
+  const bool whole = !info(to.node().type.dtype).is_float && std::isfinite(value);
+  const std::string number = whole ? std::to_string(static_cast<std::int64_t>(value)) : float_text(value);
+  to.apply(whole ? "0 * {0} + (" + number + ")" : "0.0f * {0} + " + number,
+           {to.iota(to.node().type.shape.back(), 0)}, true);
 }
 
 bool lower_triangle(Lowering& to, bool upper) {
@@ -61,10 +70,11 @@ void lower_scan(Lowering& to, const std::string& how) {
   const auto axis = static_cast<std::size_t>(to.axis("axis", -1));
   Primitive scan = move(to, how, static_cast<int>(axis));
   scan.kind = Kind::kScan;
-  scan.type = {DType::kF32, to.shape(x)};
+  scan.type = to.type(x);
   scan.exclusive = to.attrs().flag("exclusive", false);
   const bool reverse = to.attrs().flag("reverse", false);
-  scan.reverse = reverse && !is_one(product(std::span(to.shape(x)).subspan(axis + 1)));
+  const bool along_rows = is_one(product(std::span(to.shape(x)).subspan(axis + 1)));
+  scan.reverse = reverse && (!along_rows || is_wide(scan.type.dtype));
   if (!reverse || scan.reverse) return void(to.add(scan, true));
   Primitive flip = move(to, "flip", static_cast<int>(axis));
   flip.type = scan.type;
@@ -105,27 +115,25 @@ bool lower_move(Lowering& to) {
   if (op == "reshape" || op == "flatten") return to.view(to.node().in[0], to.node().type.shape, true), true;
   if (op == "transpose") return lower_transpose(to), true;
   if (op == "iota") return lower_iota(to), true;
-  if (op == "full") {
-    to.apply("0.0f * {0} + " + float_text(to.attrs().real("value", 0)),
-             {to.iota(to.node().type.shape.back(), 0)}, true);
-    return true;
-  }
+  if (op == "full") return lower_full(to), true;
   if (op == "diag") return lower_diag(to), true;
   if (op == "triu" || op == "tril") return lower_triangle(to, op == "triu");
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
   if (op == "tile" || op == "repeat_interleave") return lower_repeat(to, op != "tile");
-  if (op == "scatter" || op == "segment_sum") {
-    to.add({.kind = Kind::kSegments,
-            .out = {},
-            .in = to.node().in,
-            .type = {},
-            .how = op == "scatter" ? op : "sum"},
-           true);
+  if (op.starts_with("scatter") || op == "segment_sum" || op == "bincount") {
+    const std::string how = op == "segment_sum" ? "sum" : op == "scatter_add" ? "add" : op;
+    to.add({.kind = Kind::kSegments, .out = {}, .in = to.node().in, .type = {}, .how = how}, true);
     return true;
   }
   if (op == "take_along") return lower_take_along(to), true;
+  if (op == "sort" || op == "argsort") {
+    Primitive sort = move(to, op == "sort" ? "values" : "places", to.axis("axis", -1));
+    sort.kind = Kind::kSort;
+    sort.reverse = to.attrs().flag("descending", false);
+    return to.add(sort, true), true;
+  }
   if (op != "slice" && op != "pad" && op != "roll") return false;
   const auto offset = to.expression(op == "slice" ? "start" : op == "pad" ? "before" : "shift", 0);
   if (!offset.ok()) return false;

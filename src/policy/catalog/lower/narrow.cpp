@@ -29,9 +29,11 @@ class Widener {
       }
       const std::optional<DType> moved = moved_type(node);
       if (moved) node.type.dtype = *moved;
+      const bool reads_any = node.kind == Kind::kApply || node.kind == Kind::kReduce ||
+                             node.kind == Kind::kSort || (node.kind == Kind::kSegments && node.how == "add");
       if (const std::optional<DType> multiplied = multiplied_type(node)) {
         for (std::string& operand : node.in) operand = narrowed(operand, *multiplied);
-      } else if (node.kind != Kind::kApply && node.kind != Kind::kReduce && !view && !moved) {
+      } else if (!reads_any && !view && !moved) {
         for (std::string& operand : node.in) operand = widened(operand);
       }
       const auto kept = kept_.find(node.out);
@@ -55,7 +57,10 @@ class Widener {
   /// The narrow type of all that the node only moves.
   std::optional<DType> moved_type(const Primitive& node) const {
     const bool scatters = node.kind == Kind::kSegments && node.how == "scatter";
-    if (!scatters && node.kind != Kind::kMove && node.kind != Kind::kPermute) return std::nullopt;
+    const bool sorts = node.kind == Kind::kSort && node.how == "values";
+    const bool chooses = node.kind == Kind::kWindows && node.how == "first";
+    if (!scatters && !sorts && !chooses && node.kind != Kind::kMove && node.kind != Kind::kPermute)
+      return std::nullopt;
     std::vector<std::string> moved = {node.in[0]};
     if (scatters) moved.push_back(node.in[2]);
     if (node.how == "concat") moved = node.in;

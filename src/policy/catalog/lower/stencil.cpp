@@ -126,6 +126,28 @@ std::int64_t multiple(const Lowering& to, const Expr& larger, const Expr& smalle
   return 0;
 }
 
+/// One axis after the other, in this order. A mean over a box is one of means, for its rows are as
+/// long as each other.
+void lower_windows(Lowering& to, const std::string& how, const std::vector<int>& order) {
+  const std::vector<Expr>& y = to.node().type.shape;
+  std::string value = to.node().in[0];
+  std::vector<int> axes;
+  for (const int axis : order)
+    if (!equal(to.shape(value)[static_cast<std::size_t>(axis)], y[static_cast<std::size_t>(axis)]))
+      axes.push_back(axis);
+  for (const int axis : axes) {
+    std::vector<Expr> shape = to.shape(value);
+    shape[static_cast<std::size_t>(axis)] = y[static_cast<std::size_t>(axis)];
+    value = to.add({.kind = Kind::kWindows,
+                    .out = {},
+                    .in = {value},
+                    .type = {to.type(value).dtype, std::move(shape)},
+                    .how = how,
+                    .axes = {axis}},
+                   axis == axes.back());
+  }
+}
+
 /// Windows of one size are a pool's; those of whole axes a reduction's.
 bool lower_adaptive_pool(Lowering& to, int axes, bool largest) {
   const NodeDecl& node = to.node();
@@ -150,19 +172,24 @@ bool lower_adaptive_pool(Lowering& to, int axes, bool largest) {
     const std::string sum = to.reduce("sum", node.in[0], planes, true);
     return to.apply("{0} * " + Lowering::reciprocal_count(counted), {sum}, true), true;
   }
-  if (!even) return false;
-  lower_window(to, window, axes, largest ? "max" : "mean");
+  const std::string how = largest ? "max" : "mean";
+  even ? lower_window(to, window, axes, how) : lower_windows(to, how, planes);
   return true;
 }
 
-/// Whole multiples repeat each element.
-bool lower_nearest(Lowering& to) {
+/// Whole multiples repeat each element; others take the first of its window, along rows while these
+/// are few.
+void lower_nearest(Lowering& to) {
   const NodeDecl& node = to.node();
   const std::vector<Expr> x = to.shape(node.in[0]);
   std::vector<Expr> lone(x.begin(), x.begin() + 2), repeated = lone;
   for (std::size_t axis = 2; axis < x.size(); ++axis) {
     const std::int64_t times = multiple(to, node.type.shape[axis], x[axis]);
-    if (times == 0) return false;
+    if (times == 0) {
+      std::vector<int> order;
+      for (int back = static_cast<int>(x.size()) - 1; back > 1; --back) order.push_back(back);
+      return lower_windows(to, "first", order);
+    }
     lone.push_back(x[axis]);
     repeated.push_back(x[axis]);
     if (times == 1) continue;
@@ -170,7 +197,6 @@ bool lower_nearest(Lowering& to) {
     repeated.push_back(Expr::constant(times));
   }
   to.view(to.spread(to.view(node.in[0], lone), repeated), node.type.shape, true);
-  return true;
 }
 
 }  // namespace
@@ -194,7 +220,7 @@ bool lower_stencil(Lowering& to) {
       return lower_pool(to, axes, op.starts_with("max")), true;
     if (op == "adaptive_avg_pool" + suffix || op == "adaptive_max_pool" + suffix)
       return lower_adaptive_pool(to, axes, op.starts_with("adaptive_max"));
-    if (op == "upsample_nearest" + suffix) return lower_nearest(to);
+    if (op == "upsample_nearest" + suffix) return lower_nearest(to), true;
   }
   return false;
 }

@@ -36,11 +36,12 @@ std::vector<int> sums_in_parts(const NestPlan& plan, const std::vector<int>& red
   Expr terms = Expr::constant(1);
   for (const Loop& loop : plan.loops)
     if (loop.reduced) terms = terms * loop.extent;
-  const std::int64_t lanes = plan.columns() ? 1 : plan.site.target.lanes;
+  const std::int64_t lanes = plan.columns() || plan.exact ? 1 : plan.site.target.lanes;
   std::vector<int> sums;
   if (plan.cuda() || most(plan.site.graph, terms) <= kSerialTerms * lanes) return sums;
   for (const int t : reduces)
-    if (plan.term(t).node->how == "sum") sums.push_back(t);
+    if (plan.term(t).node->how == "sum" && (plan.term(t).type == "float" || plan.term(t).type == "double"))
+      sums.push_back(t);
   return sums;
 }
 
@@ -51,24 +52,30 @@ std::string column_loops(const NestPlan& plan, const std::vector<int>& reduces, 
   const std::string terms = "terms_" + plan.terms.name(sums[0]);
   std::string totals, part, rest;
   for (const int t : sums) {
-    const Holes names = {{"total", "total_" + plan.terms.name(t)}, {"sum", plan.terms.name(t, 'a')}};
-    totals += expand("f32v $total[kBlock / kLanes] = {};\n", {}, names);
-    part += expand("$total[u] = $total[u] + $sum[u];\n$sum[u] = f32v(0.0f);\n", {}, names);
+    const Holes names = {{"total", "total_" + plan.terms.name(t)},
+                         {"sum", plan.terms.name(t, 'a')},
+                         {"type", plan.lane_type(t)},
+                         {"width", plan.width()}};
+    totals += expand("$type $total[kBlock / $width] = {};\n", {}, names);
+    part += expand("$total[u] = $total[u] + $sum[u];\n$sum[u] = $type(0.0f);\n", {}, names);
     rest += expand("$sum[u] = $sum[u] + $total[u];\n", {}, names);
   }
   constexpr std::string_view kPart = R"(
 if (++$terms == 1024) {
   $terms = 0;
-  for (int u = 0; u < kBlock / kLanes; ++u) {
+  for (int u = 0; u < kBlock / $width; ++u) {
     $part
   }
 }
 )";
   return expand(
-      "$totals\nint64_t $terms = 0;\n$loops\nfor (int u = 0; u < kBlock / kLanes; ++u) {\n  $rest\n}\n",
+      "$totals\nint64_t $terms = 0;\n$loops\nfor (int u = 0; u < kBlock / $width; ++u) {\n  $rest\n}\n",
       {{"totals", totals},
        {"terms", terms},
-       {"loops", inside_reduced_loops(plan, columns + expand(kPart, {{"part", part}, {"terms", terms}}))},
+       {"width", plan.width()},
+       {"loops",
+        inside_reduced_loops(
+            plan, columns + expand(kPart, {{"part", part}, {"terms", terms}, {"width", plan.width()}}))},
        {"rest", rest}});
 }
 
@@ -88,25 +95,26 @@ std::string row_loops(const Nest& nest, const std::vector<int>& reduces, const s
   std::string totals, part, rest;
   for (const int t : sums) {
     const std::string name = plan.terms.name(t);
-    totals += "f32v total_" + name + " = f32v(0.0f);\n";
+    const std::string type = plan.lane_type(t), nothing = type + "(0.0f);\n";
+    totals += type + " total_" + name + " = " + nothing;
     std::string sum, cleared;
     for (int u = 0; u < plan.unroll; ++u) {
       const std::string accumulator = plan.terms.name(t, 'a') + "_" + std::to_string(u);
       sum += (u == 0 ? "" : " + ") + accumulator;
       cleared += accumulator + " = ";
     }
-    part += "total_" + name + " = total_" + name + " + (" + sum + ");\n" + cleared + "f32v(0.0f);\n";
+    part += "total_" + name + " = total_" + name + " + (" + sum + ");\n" + cleared + nothing;
     rest +=
         expand("${sum}_0 = ${sum}_0 + total_$name;\n", {{"sum", plan.terms.name(t, 'a')}, {"name", name}});
   }
   // Rows may be shorter than a part, or longer.
   constexpr std::string_view kParts = R"(
-for (int64_t from = 0; from < $n; from += 1024 * kLanes) {
-  const int64_t to = min(from + 1024 * kLanes, $n);
+for (int64_t from = 0; from < $n; from += 1024 * $width) {
+  const int64_t to = min(from + 1024 * $width, $n);
   {
     $loop
   }
-  $vectors += cdiv(to - from, kLanes);
+  $vectors += cdiv(to - from, $width);
   if ($vectors >= 1024) {
     $vectors = 0;
     $part
@@ -117,6 +125,7 @@ for (int64_t from = 0; from < $n; from += 1024 * kLanes) {
       inside_reduced_loops(plan, expand(kParts, {{"n", to},
                                                  {"loop", vector_loop(nest, body, reduces, "from", "to")},
                                                  {"vectors", vectors},
+                                                 {"width", plan.width()},
                                                  {"part", part}}));
   return totals + "int64_t " + vectors + " = 0;\n" + loops + rest;
 }

@@ -31,6 +31,7 @@ void choose_run(const Site& site, NestPlan& plan) {
 /// Vectors along rows that do not fill one compute more lanes than there are values. Only where a
 /// running sum of a row is exact enough.
 void choose_by_value(const Site& site, NestPlan& plan) {
+  if (plan.exact) return;
   constexpr std::int64_t kLongestSum = 4096;
   const std::int64_t length = site.headline(plan.last_loop().extent);
   if (site.target.cuda || plan.mode == NestMode::kFlat || length >= site.target.lanes) return;
@@ -51,7 +52,8 @@ void choose_cache(const Site& site, NestPlan& plan) {
   const int last = plan.terms.stages - 1;
   std::string place;
   for (const Term& term : plan.terms.list) {
-    if (!term.stored || !NestPlan::full(term) || term.stage != last || term.node->type.dtype != DType::kF32)
+    const DType computed = plan.exact ? DType::kF64 : DType::kF32;
+    if (!term.stored || !NestPlan::full(term) || term.stage != last || term.node->type.dtype != computed)
       continue;
     if (!site.graph.overwrites(term.value)) place = term.value;
   }
@@ -59,6 +61,7 @@ void choose_cache(const Site& site, NestPlan& plan) {
   for (int t = 0; t < plan.term_count(); ++t) {
     const Term& term = plan.term(t);
     if (!term.heavy || !NestPlan::full(term) || term.stage >= last || plan.overwrites(t)) continue;
+    if (plan.exact && term.type != "double") continue;
     if (!plan.is_needed_after(t, term.stage)) continue;
     if (site.knob("cache", {0, 1}, 1) == 0) return;
     plan.cached = t;
@@ -70,7 +73,7 @@ void choose_cache(const Site& site, NestPlan& plan) {
 /// Which loads and stores pass by the cache.
 void choose_stream(const Site& site, NestPlan& plan) {
   const bool cuda = site.target.cuda;
-  if (plan.mode != NestMode::kFlat && !cuda) return;
+  if ((plan.mode != NestMode::kFlat && !cuda) || plan.exact) return;
   const int stream =
       site.knob("stream", cuda ? std::vector<int>{0, 4, 1, 5, 3, 2} : std::vector<int>{0, 1}, 0);
   plan.stores_past_cache = stream == 1 || stream == 2 || stream == 5;
@@ -83,7 +86,9 @@ void choose_stream(const Site& site, NestPlan& plan) {
 NestPlan::NestPlan(const Site& from)
     : site(from),
       loops(merge_loops(from.graph, from.group)),
-      terms(collect_terms(from.graph, from.group, loops)) {
+      terms(collect_terms(from.graph, from.group, loops)),
+      exact(from.node().exact),
+      by_value(exact) {
   if (!site.group.reduces()) {
     mode = loops.size() == 1 ? NestMode::kFlat : NestMode::kMap;
   } else {
@@ -100,6 +105,10 @@ bool NestPlan::inner(const Term& term) const {
   for (std::size_t l = 0; l < loops.size(); ++l)
     if (loops[l].reduced && term.runs[l]) return true;
   return false;
+}
+
+std::string NestPlan::accumulator_type(int t) const {
+  return lane_type(term(t).node->how.starts_with("arg") ? term(t).operands[0] : t);
 }
 
 bool NestPlan::full(const Term& term) { return std::ranges::find(term.runs, false) == term.runs.end(); }
@@ -190,7 +199,7 @@ Result<NestPlan> choose_nest(const Site& site) {
     choose_shares(site, plan);
     if (cuda) choose_ahead(site, plan);
   } else if (choose_by_value(site, plan); plan.by_value) {
-    plan.unroll = 1;
+    plan.unroll = plan.exact && plan.mode == NestMode::kRows ? site.knob("unroll", {1, 4, 8, 16}, 8) : 1;
   } else if (plan.mode == NestMode::kRows) {
     choose_shares(site, plan);
     choose_kept(site, plan);

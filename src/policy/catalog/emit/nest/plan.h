@@ -47,7 +47,8 @@ struct NestPlan {
   Terms terms;
   NestMode mode = NestMode::kFlat;
 
-  bool by_value = false;  ///< of rows that are shorter than a vector: one element at a time
+  bool exact = false;     ///< each value in its own type, one element at a time: vectors are the compiler's
+  bool by_value = false;  ///< one element at a time: exact, or of rows that are shorter than a vector
   int run = -1;           ///< a loop of short rows that an item takes together; -1: none
   int unroll = 4;
   std::string load = "load";  ///< reads what is read once
@@ -102,8 +103,14 @@ struct NestPlan {
   int flat_block() const;
   Expr items() const;
   std::int64_t row_vectors() const;
-  /// "f32v", or "float" where values are computed one by one.
-  const char* lane_type() const { return by_value ? "float" : "f32v"; }
+  /// "f32v", or the type of an element where values are computed one by one.
+  std::string lane_type(int t) const { return by_value ? term(t).type : "f32v"; }
+  /// Of a reduction on the way: the extremum's own, where its index is wanted.
+  std::string accumulator_type(int t) const;
+  /// Of an extremum's index on the way.
+  std::string index_type() const { return exact ? "int64_t" : by_value ? "float" : "f32v"; }
+  /// What a vector holds, in C.
+  const char* width() const { return exact ? "1" : "kLanes"; }
   /// Too few rows, or columns, to occupy a GPU.
   bool rows_are_few() const;
 };

@@ -38,7 +38,9 @@ std::string largest(const Term& term) { return term.node->how == "argmax" ? "tru
 std::string index_text(const NestPlan& plan) {
   std::string index;
   for (std::size_t l = 0; l < plan.loops.size(); ++l)
-    if (plan.loops[l].reduced) index = plan.lane_type() + ("(static_cast<float>(" + plan.indices[l] + "))");
+    if (plan.loops[l].reduced)
+      index =
+          plan.exact ? plan.indices[l] : plan.index_type() + "(static_cast<float>(" + plan.indices[l] + "))";
   return plan.mode == NestMode::kRows && !plan.by_value ? index + " + lane_index()" : index;
 }
 
@@ -50,17 +52,24 @@ bool seen_elsewhere(const NestPlan& plan, int t) {
   return false;
 }
 
+/// Above all indices.
+std::string no_index(const NestPlan& plan) { return plan.exact ? "INT64_MAX" : "kInfinity"; }
+
 /// The arrays of a column block, one vector an element.
 std::string column_arrays(const NestPlan& plan, int t) {
   if (t == plan.online.leader) return "moments " + plan.terms.name(t, 'a') + "[kBlock / kLanes];\n";
   if (t == plan.online.follower) return {};
   constexpr std::string_view kArray = R"(
-f32v $name[kBlock / kLanes];
-for (f32v& a : $name) a = f32v($start);
+$type $name[kBlock / $width];
+for ($type& a : $name) a = $type($start);
 )";
   const std::string name = plan.terms.name(t, 'a');
-  std::string code = expand(kArray, {{"name", name}, {"start", neutral(plan, t)}});
-  if (finds_index(plan.term(t))) code += expand(kArray, {{"name", "x_" + name}, {"start", "kInfinity"}});
+  const Holes width = {{"width", plan.width()}};
+  std::string code = expand(
+      kArray, {{"type", plan.accumulator_type(t)}, {"name", name}, {"start", neutral(plan, t)}}, width);
+  if (finds_index(plan.term(t)))
+    code += expand(kArray, {{"type", plan.index_type()}, {"name", "x_" + name}, {"start", no_index(plan)}},
+                   width);
   return code;
 }
 
@@ -69,7 +78,11 @@ for (f32v& a : $name) a = f32v($start);
 bool finds_index(const Term& term) { return term.node->how.starts_with("arg"); }
 
 std::string neutral(const NestPlan& plan, int t) {
-  return t == plan.online.leader ? "kLowest" : std::string(reduction_of(plan, t).neutral);
+  if (t == plan.online.leader) return "kLowest";
+  const std::string start(reduction_of(plan, t).neutral);
+  if (!plan.exact) return start;
+  if (start == "kInfinity") return "highest<" + plan.accumulator_type(t) + ">()";
+  return start == "-kInfinity" ? "lowest<" + plan.accumulator_type(t) + ">()" : start.substr(0, 1);
 }
 
 std::string join(const NestPlan& plan, int t, const std::string& a, const std::string& b) {
@@ -83,14 +96,13 @@ std::string declare_accumulators(const NestPlan& plan, const std::vector<int>& r
       code += column_arrays(plan, t);
       continue;
     }
-    const auto declare = [&](const std::string& name, const std::string& start) {
+    const auto declare = [&](const std::string& type, const std::string& name, const std::string& start) {
       for (int u = 0; u < plan.unroll; ++u)
-        code +=
-            expand("$type ${name}_$u = $type($start);\n",
-                   {{"type", plan.lane_type()}, {"name", name}, {"u", std::to_string(u)}, {"start", start}});
+        code += expand("$type ${name}_$u = $type($start);\n",
+                       {{"type", type}, {"name", name}, {"u", std::to_string(u)}, {"start", start}});
     };
-    declare(plan.terms.name(t, 'a'), neutral(plan, t));
-    if (finds_index(plan.term(t))) declare("x_" + plan.terms.name(t, 'a'), "kInfinity");
+    declare(plan.accumulator_type(t), plan.terms.name(t, 'a'), neutral(plan, t));
+    if (finds_index(plan.term(t))) declare(plan.index_type(), "x_" + plan.terms.name(t, 'a'), no_index(plan));
   }
   return code;
 }
@@ -102,14 +114,14 @@ std::string accumulate(const NestPlan& plan, const Scope& scope, int t, const st
     return extend_online(plan, scope, accumulator.substr(plan.terms.name(t, 'a').size()));
   const Reduction& reduction = reduction_of(plan, t);
   std::string value = plan.terms.name(term.operands[0]);
-  if (plan.mode == NestMode::kRows || !scope.rows_exist.empty())
+  if ((plan.mode == NestMode::kRows && !plan.exact) || !scope.rows_exist.empty())
     value = expand("keep(lanes, $value, $neutral)",
                    {{"value", value}, {"neutral", std::string(reduction.neutral)}});
   if (finds_index(term))
     return expand(
         "update_extremum<$largest>($a, x_$a, $value, $index);\n",
         {{"largest", largest(term)}, {"a", accumulator}, {"value", value}, {"index", index_text(plan)}});
-  const bool fast = seen_elsewhere(plan, t) && !term.stored;
+  const bool fast = seen_elsewhere(plan, t) && !term.stored && !plan.exact;
   return accumulator + " = " +
          expand(fast ? reduction.fast_combine : reduction.combine, {{"a", accumulator}, {"v", value}}) +
          ";\n";
@@ -130,8 +142,11 @@ std::string finish_reductions(Nest& nest, const std::vector<int>& reduces) {
     const bool index = finds_index(term);
     const std::string name = plan.terms.name(t), a = plan.terms.name(t, 'a');
     if (plan.columns()) {
-      code += expand("f32v (&$name)[kBlock / kLanes] = $result;\n",
-                     {{"name", plan.terms.name(t, 'b')}, {"result", index ? "x_" + a : a}});
+      code += expand("$type (&$name)[kBlock / $width] = $result;\n",
+                     {{"type", index ? plan.index_type() : plan.lane_type(t)},
+                      {"width", plan.width()},
+                      {"name", plan.terms.name(t, 'b')},
+                      {"result", index ? "x_" + a : a}});
       continue;
     }
     for (int u = 1; u < plan.unroll; ++u) {
@@ -139,6 +154,12 @@ std::string finish_reductions(Nest& nest, const std::vector<int>& reduces) {
       code += index ? expand("update_extremum<$largest>(${a}_0, x_${a}_0, $other, x_$other);\n",
                              {{"largest", largest(term)}, {"a", a}, {"other", other}})
                     : join(plan, t, a + "_0", other);
+    }
+    if (plan.exact) {
+      code += expand("const $type $name = $result;\n", {{"type", index ? plan.index_type() : term.type},
+                                                        {"name", name},
+                                                        {"result", (index ? "x_" : "") + a + "_0"}});
+      continue;
     }
     code += expand("const float $name = $reduce$exchange(${a}_0$index);\n",
                    {{"name", name},

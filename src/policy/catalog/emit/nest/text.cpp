@@ -34,12 +34,24 @@ constexpr std::string_view kSingleLoop = R"(
 const auto body = [&](int64_t j, auto lanes$parameters) __attribute__((always_inline)) {
   $body
 };
-for (int64_t j = $from; j < $to; ++j) body(j, single()$first);
+int64_t at = $from;
+const int64_t stop = $to;
+$unrolled
+for (; at < stop; ++at) body(at, single()$first);
 )";
 
 constexpr std::string_view kUnrolled = R"(
 for (; at + $step <= stop; at += $step) {
   $calls
+}
+)";
+
+constexpr std::string_view kColumnsOneByOne = R"(
+for (int64_t u = 0; u < min(int64_t{kBlock}, $extent - j0); ++u) {
+  const int64_t j = j0 + u;
+  const single lanes;
+  $results
+  $code
 }
 )";
 
@@ -67,16 +79,15 @@ std::string accumulators(const NestPlan& plan, const std::vector<int>& reduces, 
 std::string parameters(const NestPlan& plan, const std::vector<int>& reduces) {
   std::string text;
   for (const int t : reduces) {
-    const std::string type = std::string(", ") + plan.lane_type() + "& ";
-    text += type + plan.terms.name(t, 'a');
-    if (finds_index(plan.term(t))) text += type + "x_" + plan.terms.name(t, 'a');
+    text += ", " + plan.accumulator_type(t) + "& " + plan.terms.name(t, 'a');
+    if (finds_index(plan.term(t))) text += ", " + plan.index_type() + "& x_" + plan.terms.name(t, 'a');
   }
   return text;
 }
 
 /// " + 2 * kLanes" for the third vector.
-std::string behind(const char* sign, int u) {
-  return u == 0 ? "" : std::string(" ") + sign + " " + std::to_string(u) + " * kLanes";
+std::string behind(const NestPlan& plan, const char* sign, int u) {
+  return u == 0 ? "" : std::string(" ") + sign + " " + std::to_string(u) + (plan.exact ? "" : " * kLanes");
 }
 
 /// All vectors of a step are masked: lanes that nothing is left for do nothing.
@@ -96,8 +107,8 @@ std::string gpu_loop(const NestPlan& plan, const std::string& body, const std::v
   std::string calls;
   for (int u = 0; u < plan.unroll; ++u)
     calls += expand("body(at$ahead, $mask$accumulators);\n",
-                    {{"ahead", behind("+", u)},
-                     {"mask", mask(plan, "stop - at" + behind("-", u), all)},
+                    {{"ahead", behind(plan, "+", u)},
+                     {"mask", mask(plan, "stop - at" + behind(plan, "-", u), all)},
                      {"accumulators", accumulators(plan, reduces, u)}});
   return expand(kGpuLoop, {{"parameters", parameters(plan, reduces)},
                            {"body", body},
@@ -127,10 +138,11 @@ std::string read(Nest& nest, int t, bool inside) {
   if (plan.is_iota(term)) return iota_text(plan.site.group, plan.loops, term, plan.indices, !plan.by_value);
   const std::string at = nest.program.parameter(term.value);
   const TensorDecl* tensor = plan.site.graph.task->find_tensor(term.value);
-  if (tensor != nullptr && tensor->role == Role::kScalar) return "static_cast<float>(" + at + ")";
+  const std::string cast = "static_cast<" + term.type + ">(" + at;
+  if (tensor != nullptr && tensor->role == Role::kScalar) return cast + ")";
   const std::string where = address(plan, term.value);
-  if (!NestPlan::lanewise(term) || !(inside || plan.columns()))
-    return "static_cast<float>(" + at + "[" + where + "])";
+  if (plan.exact || !NestPlan::lanewise(term) || !(inside || plan.columns()))
+    return cast + "[" + where + "])";
   nest.vectors.insert(at);
   const bool once = NestPlan::full(term) && plan.site.graph.type_of(term.value).dtype == DType::kF32;
   return expand("$load($at + $where, lanes)",
@@ -151,14 +163,15 @@ std::string declare(Nest& nest, const Scope& scope, int t, int stage, bool insid
     const std::string& place = t == plan.cached ? plan.cache : term.value;
     const std::string left = nest.program.parameter(place);
     nest.vectors.insert(left);
-    value = "load(" + left + " + " + address(plan, place) + ", lanes)";
+    value = plan.exact ? left + "[" + address(plan, place) + "]"
+                       : "load(" + left + " + " + address(plan, place) + ", lanes)";
   } else {
     value = plan.picks.contains(t) ? pick(nest, t) : computed();
   }
   const bool lanes = NestPlan::lanewise(term) && (inside || plan.columns());
   return expand(
       "const $type $name = $value;\n",
-      {{"type", lanes ? plan.lane_type() : "float"}, {"name", plan.terms.name(t)}, {"value", value}});
+      {{"type", lanes ? plan.lane_type(t) : term.type}, {"name", plan.terms.name(t)}, {"value", value}});
 }
 
 std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
@@ -177,7 +190,7 @@ std::string store(Nest& nest, const Scope& scope, int t, bool inside) {
   if (!guard.empty()) guard += ") ";
   const Holes names = {
       {"guard", guard}, {"at", at}, {"where", address(plan, place)}, {"name", plan.terms.name(t)}};
-  if (NestPlan::lanewise(term) && (inside || plan.columns())) {
+  if (!plan.exact && NestPlan::lanewise(term) && (inside || plan.columns())) {
     nest.vectors.insert(at);
     const bool past = plan.stores_past_cache && !plan.site.graph.is_input(buffer) &&
                       plan.site.graph.type_of(place).dtype == DType::kF32;
@@ -219,23 +232,18 @@ std::string vector_loop(const Nest& nest, const std::string& body, const std::ve
                         const std::string& from, const std::string& to) {
   const NestPlan& plan = nest.plan;
   if (plan.cuda()) return gpu_loop(plan, body, reduces, from, to);
-  if (plan.by_value)
-    return expand(kSingleLoop, {{"parameters", parameters(plan, reduces)},
-                                {"body", body},
-                                {"from", from},
-                                {"to", to},
-                                {"first", accumulators(plan, reduces, 0)}});
+  const std::string all = plan.by_value ? "single()" : "whole()";
   std::string calls;
   for (int u = 0; u < plan.unroll; ++u)
-    calls += "body(at" + behind("+", u) + ", whole()" + accumulators(plan, reduces, u) + ");\n";
-  const std::string step = std::to_string(plan.unroll) + " * kLanes";
+    calls += "body(at" + behind(plan, "+", u) + ", " + all + accumulators(plan, reduces, u) + ");\n";
+  const std::string step = std::to_string(plan.unroll) + (plan.exact ? "" : " * kLanes");
   const std::string unrolled = plan.unroll > 1 ? expand(kUnrolled, {{"step", step}, {"calls", calls}}) : "";
-  return expand(kCpuLoop, {{"parameters", parameters(plan, reduces)},
-                           {"body", body},
-                           {"from", from},
-                           {"to", to},
-                           {"unrolled", unrolled},
-                           {"first", accumulators(plan, reduces, 0)}});
+  return expand(plan.by_value ? kSingleLoop : kCpuLoop, {{"parameters", parameters(plan, reduces)},
+                                                         {"body", body},
+                                                         {"from", from},
+                                                         {"to", to},
+                                                         {"unrolled", unrolled},
+                                                         {"first", accumulators(plan, reduces, 0)}});
 }
 
 /// Lane-wise results of earlier passes are read from their arrays.
@@ -251,8 +259,11 @@ std::string for_each_column(const Nest& nest, const Scope& scope, const std::str
   for (int t = 0; t < plan.term_count(); ++t) {
     const std::string name = plan.terms.name(t);
     if (plan.term(t).kind == Term::Kind::kReduce && NestPlan::lanewise(plan.term(t)) && mentions(code, name))
-      results += "const f32v " + name + " = " + plan.terms.name(t, 'b') + "[u];\n";
+      results += "const " + plan.lane_type(t) + " " + name + " = " + plan.terms.name(t, 'b') + "[u];\n";
   }
+  if (plan.exact)
+    return expand(kColumnsOneByOne,
+                  {{"extent", factor(plan.last_loop().extent)}, {"results", results}, {"code", code}});
   return expand(kColumnNest,
                 {{"mask_type", plan.cuda() ? "auto" : "maskv"},
                  {"mask", mask(plan, left, all)},
