@@ -10,6 +10,7 @@ LoopNest emit_elementwise(const Site& site);
 LoopNest emit_matmul(const Site& site);
 LoopNest emit_linear(const Site& site);
 LoopNest emit_outer(const Site& site);
+LoopNest emit_grouped_matmul(const Site& site);
 
 LoopNest emit_reduction(const Site& site);
 LoopNest emit_logsumexp(const Site& site);
@@ -24,6 +25,7 @@ LoopNest emit_rms_norm(const Site& site);
 LoopNest emit_l2_normalize(const Site& site);
 LoopNest emit_group_norm(const Site& site);
 LoopNest emit_scan(const Site& site);
+LoopNest emit_linear_scan(const Site& site);
 LoopNest emit_sort(const Site& site);
 LoopNest emit_argsort(const Site& site);
 

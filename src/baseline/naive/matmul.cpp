@@ -116,6 +116,38 @@ $out = sum$bias;
   return {rows, loop("j", weight.shape[0], element)};
 }
 
+/// One row of the result an item, or one element where items are cheap.
+LoopNest emit_grouped_matmul(const Site& site) {
+  const Operand &x = site.in[0], &w = site.in[1], &offsets = site.in[2];
+  const bool transposed = site.attrs.flag("transpose_b", false);
+  const std::string type = site.out.compute_type(), row = site.many_items ? "row" : "item";
+  const std::string depth = x.extent(1), columns = site.out.extent(1);
+  const std::string weight =
+      expand(transposed ? "(group * $columns + j) * $depth + k" : "(group * $depth + k) * $columns + j",
+             {{"depth", depth}, {"columns", columns}});
+  Holes fields = {{"groups", w.extent(0)},
+                  {"row", row},
+                  {"end", offsets.at("group + 1")},
+                  {"type", type},
+                  {"x", in_type(x, x.at(row + " * " + depth + " + k"), type)},
+                  {"weight", in_type(w, w.at(weight), type)},
+                  {"out", site.out.at(row + " * " + columns + " + j")}};
+  fields.emplace_back("add_products",
+                      sum_loop(site, "k", x.shape[1], expand("sum += $x * $weight;\n", {}, fields)));
+  const std::string group =
+      expand("int64_t group = 0;\nwhile (group + 1 < $groups && $end <= $row) ++group;\n", {}, fields);
+  const std::string element = expand(R"(
+$type sum = 0;
+$add_products
+$out = sum;
+)",
+                                     {}, fields);
+  if (site.many_items)
+    return {site.out.count(),
+            expand("const int64_t row = item / $n, j = item % $n;\n", {{"n", columns}}) + group + element};
+  return {site.out.shape[0], group + loop("j", site.out.shape[1], element)};
+}
+
 LoopNest emit_outer(const Site& site) {
   const std::string to = site.out.at("item * " + site.out.extent(1) + " + j");
   return {site.out.shape[0], loop("j", site.out.shape[1],

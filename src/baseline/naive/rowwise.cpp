@@ -231,6 +231,23 @@ for (int64_t k = 0; k < $n; ++k) {
                               {}, fields)};
 }
 
+LoopNest emit_linear_scan(const Site& site) {
+  const Lines lines = lines_of(site);
+  const bool reverse = site.attrs.flag("reverse", false);
+  return {lines.count, expand(R"(
+$begin
+$type state = 0;
+for (int64_t k = 0; k < $n; ++k) {
+  const int64_t i = $i;
+  state = $x * state + $added;
+  $y = state;
+}
+)",
+                              {{"i", reverse ? factor(lines.length) + " - 1 - k" : "k"},
+                               {"added", site.in[1].at(lines.at("i"))}},
+                              line_fields(site, lines))};
+}
+
 /// NaN is above all numbers.
 LoopNest emit_sort(const Site& site) {
   const Lines lines = lines_of(site);

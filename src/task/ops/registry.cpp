@@ -28,10 +28,12 @@ const ops::OpList& registry() {
     ops::add_diag(ops);
     ops::add_gather(ops);
     ops::add_group_norm(ops);
+    ops::add_grouped_matmul(ops);
     ops::add_l2_normalize(ops);
     ops::add_layer_norm(ops);
     ops::add_layout(ops);
     ops::add_linear(ops);
+    ops::add_linear_scan(ops);
     ops::add_losses(ops);
     ops::add_matmul(ops);
     ops::add_outer(ops);

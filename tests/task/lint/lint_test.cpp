@@ -187,6 +187,40 @@ shape = [{ rows = 4096, segments = 64, width = 128, table = 1024 }]
   EXPECT_THAT(fatal_checks(lint_of(spec)), IsEmpty());
 }
 
+TEST(Lint, PassesARecurrenceAndProductsOfGroups) {
+  const TaskSpec scan = task_of(R"toml(
+name = "selective_scan"
+dims = { L = [1, 512], D = [1, 128] }
+tensor = [{ name = "x", shape = [2, "L", "D"] }, { name = "d", shape = [2, "L", "D"] }, { name = "w", shape = ["D"] }]
+graph = """
+s = softplus(d)
+e = exp(w)
+f = mul(s, e)
+g = neg(f)
+a = exp(g)
+b = mul(s, x)
+y = linear_scan(a, b, axis = 1)
+"""
+shape = [{ L = 96, D = 48 }]
+)toml");
+  EXPECT_THAT(fatal_checks(lint_of(scan)), IsEmpty());
+  const TaskSpec experts = task_of(R"toml(
+name = "experts"
+dims = { T = [1, 512], K = [1, 128], N = [1, 128], G = [1, 8] }
+tensor = [
+  { name = "x", shape = ["T", "K"] },
+  { name = "w", shape = ["G", "K", "N"] },
+  { name = "o", shape = ["G + 1"], role = "index", gen = { kind = "index", limit = "T", order = "offsets" } },
+]
+graph = """
+h = grouped_matmul(x, w, o)
+y = silu(h)
+"""
+shape = [{ T = 128, K = 64, N = 48, G = 4 }]
+)toml");
+  EXPECT_THAT(fatal_checks(lint_of(experts)), IsEmpty());
+}
+
 TEST(Lint, RefusesOutputsThatAreNotNumbers) {
   const LintReport report = lint_of(task_of(square_task("l = log(x)\ny = add(l, b)")));
   EXPECT_THAT(fatal_checks(report), Contains("finite_output"));

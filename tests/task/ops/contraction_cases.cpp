@@ -71,6 +71,29 @@ OpCase stacked_matmul() {
   });
 }
 
+/// Rows [23, 8] in 4 groups.
+OpCase grouped_matmul(bool transposed) {
+  OpCase result = make_case("grouped_matmul", {{23, 8}, transposed ? Shape{4, 5, 8} : Shape{4, 8, 5}, {5}},
+                            attrs({{"transpose_b", transposed}}), [=](const auto& in, Summer& summer) {
+                              auto out = in[0].data;
+                              out.clear();
+                              for (int row = 0, group = 0; row < 23; ++row) {
+                                while (static_cast<int>(in[2][group + 1]) <= row) ++group;
+                                for (int j = 0; j < 5; ++j) {
+                                  auto terms = in[0].data;
+                                  terms.clear();
+                                  for (int k = 0; k < 8; ++k)
+                                    terms.push_back(in[0].at(row, k) * (transposed ? in[1].at(group, j, k)
+                                                                                   : in[1].at(group, k, j)));
+                                  out.push_back(summer.sum(terms));
+                                }
+                              }
+                              return out;
+                            });
+  result.draws = {kPositive, kPositive, Draw{.index_limit = 24, .order = Order::kOffsets}};
+  return result;
+}
+
 OpCase linear() {
   return make_case("linear", {{2, 3, 24}, {10, 24}, {10}}, {}, [](const auto& in, Summer& summer) {
     auto out = in[0].data;
@@ -165,6 +188,7 @@ std::vector<OpCase> contraction_cases() {
                                attention(true)};
   for (std::size_t i = 4; i < 7; ++i) cases[i].draws = {kPositive};
   for (const bool causal : {false, true}) cases.push_back(ragged_attention(causal));
+  for (const bool transposed : {false, true}) cases.push_back(grouped_matmul(transposed));
   cases.push_back(make_case("outer", {{6}, {7}}, {}, [](const auto& in, Summer&) {
     auto out = in[0].data;
     out.clear();

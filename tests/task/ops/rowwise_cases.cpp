@@ -182,6 +182,22 @@ std::vector<OpCase> scan_cases() {
     for (std::size_t i = 5; i < out.size(); ++i) out[i] += out[i - 5];
     return out;
   }));
+  const auto recurrence = [](std::size_t length, std::size_t stride, bool reverse) {
+    return [=](const auto& in, Summer&) {
+      auto out = in[1].data;
+      for (std::size_t k = 0; k < out.size(); ++k) {
+        const std::size_t i = reverse ? out.size() - 1 - k : k, place = i / stride % length;
+        if (place == (reverse ? length - 1 : 0)) continue;
+        out[i] += in[0].data[i] * out[reverse ? i + stride : i - stride];
+      }
+      return out;
+    };
+  };
+  cases.push_back(make_case("linear_scan", {{3, 50}, {3, 50}}, {}, recurrence(50, 1, false)));
+  cases.back().draws = {Draw{-1, 1}, Draw{}};
+  cases.push_back(make_case("linear_scan", {{4, 5}, {4, 5}}, attrs({{"axis", 0}, {"reverse", true}}),
+                            recurrence(4, 5, true)));
+  cases.back().draws = {Draw{-1, 1}, Draw{}};
   return cases;
 }
 
