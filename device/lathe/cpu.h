@@ -11,6 +11,7 @@
 #include "lathe/cpu/integer.h"
 #include "lathe/cpu/move.h"
 #include "lathe/cpu/pow.h"
+#include "lathe/cpu/product.h"
 #include "lathe/cpu/reduce.h"
 #include "lathe/cpu/scalar_math.h"
 #include "lathe/cpu/scatter.h"

@@ -133,6 +133,11 @@ inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
            plain("o", "[\"k + 1\"]",
                  ", role = \"index\", gen = { kind = \"index\", limit = \"m\", order = \"offsets\" }"),
        "y = segment_sum(x, o)"},
+      {"selective_scan", plain("x", "[2, \"m\", \"n\"]") + plain("d", "[2, \"m\", \"n\"]"),
+       "s = softplus(d)\ng = neg(s)\na = exp(g)\nb = mul(s, x)\nh = linear_scan(a, b, axis = 1)\ny = "
+       "silu(h)"},
+      {"linear_scan_from_the_end", plain("x") + plain("d"),
+       "a = sigmoid(d)\ny = linear_scan(a, x, reverse = true)"},
       {"weighted_by_position", plain("x"), "p = iota(shape = [\"n\"])\nw = mul(x, p)\ny = sum(w, axis = 1)"},
   };
   std::vector<TaskSpec> tasks;

@@ -99,6 +99,18 @@ inline f32v prefix_product(f32v a) {
   return a;
 }
 
+/// Of y = a y + b along the lanes: afterwards y = a y + b of the number before the first lane.
+inline void prefix_linear(f32v& a, f32v& b) {
+  const auto join = [&](f32v other_a, f32v other_b, int64_t lanes) {
+    b = fma(a, other_b, b);
+    a = a * select(first_lanes(lanes), f32v(1.0f), other_a);
+  };
+  join(shift_up<1>(a), shift_up<1>(b), 1);
+  join(shift_up<2>(a), shift_up<2>(b), 2);
+  join(shift_up<4>(a), shift_up<4>(b), 4);
+  if constexpr (kLanes > 8) join(shift_up<8 % kLanes>(a), shift_up<8 % kLanes>(b), 8);
+}
+
 /// Inclusive running maximum of the lanes.
 inline f32v prefix_max(f32v a) {
   a = max(a, select(first_lanes(1), a, shift_up<1>(a)));

@@ -28,6 +28,19 @@ if (j < $n) {
 }
 )";
 
+/// The same for y = a y + x: a vector's lanes know what becomes of any number before them.
+constexpr std::string_view kLinearRows = R"(
+f32v carry(0.0f);
+for (int64_t j = 0; j < $n; j += kLanes) {
+  const maskv lanes = first_lanes($n - j);
+  f32v factor = load($a + item * $n + j, lanes), t = load($x + item * $n + j, lanes);
+  prefix_linear(factor, t);
+  t = fma(factor, carry, t);
+  store($y + item * $n + j, t, lanes);
+  carry = broadcast_last(t);
+}
+)";
+
 /// Along columns: a block of neighbouring columns an item, each lane by itself.
 constexpr std::string_view kScanColumns = R"(
 const int64_t outer = item / cdiv($inner, kBlock), j0 = item % cdiv($inner, kBlock) * kBlock;
@@ -97,11 +110,12 @@ struct Join {
   }
 };
 
-constexpr std::array<Join, 4> kJoins = {{
+constexpr std::array<Join, 5> kJoins = {{
     {"sum", "prefix_sum", "0.0f", "$a + $b"},
     {"prod", "prefix_product", "1.0f", "$a * $b"},
     {"max", "prefix_max", "-kInfinity", "max($a, $b)"},
     {"min", "prefix_min", "kInfinity", "min($a, $b)"},
+    {"linear", "", "0.0f", ""},
 }};
 
 /// Kernels that know nothing of vectors: along rows there is one column.
@@ -129,7 +143,8 @@ Status emit_exact_scan(const Site& site, Program& program, const Lines& lines, c
             {"n", n},
             {"i", node.reverse ? "(" + n + " - 1 - i)" : "i"},
             {"x", program.parameter(node.in[0])},
-            {"joined", join.of("carry[k]", "x")},
+            {"joined", join.how == "linear" ? program.parameter(node.in[1]) + "[at] * carry[k] + x"
+                                            : join.of("carry[k]", "x")},
             {"before", node.exclusive ? store : ""},
             {"after", node.exclusive ? "" : store},
             {"end_part", in_parts ? expand(kEndExactPart, {{"part", std::to_string(kPartTerms)}}) : ""}})});
@@ -150,6 +165,18 @@ Status emit_scan(const Site& site, Program& program) {
   program.add_pattern("scan");
   program.add_work(copying_work(site));
   if (is_wide(node.type.dtype)) return emit_exact_scan(site, program, lines, join);
+  if (join.how == "linear" && rows) {
+    if (site.target.cuda)
+      return Error{ErrorCode::kUnavailable, "the catalogue has no linear scan along rows for a GPU"};
+    program.launch({.name = site.prefix + "_scan",
+                    .items = lines.outer,
+                    .written = {program.buffer(node.out)},
+                    .body = expand(kLinearRows, {{"n", n},
+                                                 {"a", program.parameter(node.in[1])},
+                                                 {"x", program.parameter(node.in[0])},
+                                                 {"y", program.parameter(node.out)}})});
+    return Ok{};
+  }
   Holes holes = {{"x", program.parameter(node.in[0])}, {"n", n}, {"start", std::string(join.start)}};
   const std::string y = program.parameter(node.out);
   Kernel kernel{.name = site.prefix + "_scan", .items = lines.outer, .written = {program.buffer(node.out)}};
@@ -175,7 +202,9 @@ Status emit_scan(const Site& site, Program& program) {
     const std::string store = "store(" + y + " + at, " + result + ", lanes);";
     const Holes more = {{"inner", factor(lines.inner)},
                         {"i", node.reverse ? "(" + n + " - 1 - i)" : "i"},
-                        {"joined_column", join.of("carry[u]", "x")},
+                        {"joined_column", join.how == "linear" ? "load(" + program.parameter(node.in[1]) +
+                                                                     " + at, lanes) * carry[u] + x"
+                                                               : join.of("carry[u]", "x")},
                         {"declare_total", in_parts ? "f32v total[kBlock / kLanes] = {};" : ""},
                         {"end_part", in_parts ? expand(kEndColumnPart, part) : ""},
                         {"before", node.exclusive ? store : ""},

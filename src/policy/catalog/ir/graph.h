@@ -23,7 +23,8 @@ enum class Kind {
   kWindows,   ///< "mean", "max" or "first" of the windows of axes[0] that make the result's extent of it,
               ///< as long as each other or one longer
   kResample,  ///< linear interpolation along the axes behind the second, at "pixels" or "corners"
-  kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]
+  kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]; "linear": in[0] is added to in[1]
+              ///< times what was before
   kSort,      ///< "values" or "places" in order along axes[0], the last one first if reverse
   kPermute,   ///< output axis i is input axis axes[i]
   kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], or "add" of it there; "sum" between

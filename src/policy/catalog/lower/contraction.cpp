@@ -45,6 +45,13 @@ void lower_linear(Lowering& to) {
   if (bias) to.apply("{0} + {1}", {y, node.in[2]}, true);
 }
 
+/// Sums of the operands' own type, or of int32 for bytes.
+bool is_summed_as_it_is(const Lowering& to) {
+  const DType from = to.type(to.node().in[0]).dtype, sum = to.node().type.dtype;
+  if (from == DType::kI8) return sum == DType::kI32;
+  return is_wide(from) || is_wide(sum) ? from == sum : true;
+}
+
 }  // namespace
 
 bool lower_contraction(Lowering& to) {
@@ -59,6 +66,7 @@ bool lower_contraction(Lowering& to) {
     return true;
   }
   if (node.op_name != "matmul" && node.op_name != "bmm") return false;
+  if (!is_summed_as_it_is(to)) return false;
   if (lower_diagonal_product(to, to.task())) return true;
   Primitive product{.kind = Kind::kContract, .out = {}, .in = node.in, .type = node.type};
   product.transpose_a = node.attrs.flag("transpose_a", false);

@@ -29,7 +29,8 @@ bool takes(const NodeDecl& node, DType dtype) {
     case OpClass::kRowwise:
       return node.op_name == "sort" || dtype == DType::kF64;
     case OpClass::kLoss:
-      return dtype == DType::kF64;
+    case OpClass::kContraction:
+      return dtype == DType::kF64 || node.op_name == "matmul";
     default:
       return node.op_name == "argsort" || node.op_name.starts_with("scatter") || node.op_name == "outer" ||
              (node.op_name == "bincount" && is_wide(dtype));

@@ -69,6 +69,7 @@ void lower_scan(Lowering& to, const std::string& how) {
   const std::string& x = to.node().in[0];
   const auto axis = static_cast<std::size_t>(to.axis("axis", -1));
   Primitive scan = move(to, how, static_cast<int>(axis));
+  std::ranges::reverse(scan.in);  // of a recurrence, what is added comes first
   scan.kind = Kind::kScan;
   scan.type = to.type(x);
   scan.exclusive = to.attrs().flag("exclusive", false);
@@ -78,7 +79,10 @@ void lower_scan(Lowering& to, const std::string& how) {
   if (!reverse || scan.reverse) return void(to.add(scan, true));
   Primitive flip = move(to, "flip", static_cast<int>(axis));
   flip.type = scan.type;
-  scan.in = {to.add(flip)};
+  for (std::string& operand : scan.in) {
+    flip.in = {operand};
+    operand = to.add(flip);
+  }
   flip.in = {to.add(scan)};
   to.add(flip, true);
 }
@@ -119,6 +123,7 @@ bool lower_move(Lowering& to) {
   if (op == "diag") return lower_diag(to), true;
   if (op == "triu" || op == "tril") return lower_triangle(to, op == "triu");
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
+  if (op == "linear_scan") return lower_scan(to, "linear"), true;
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
   if (op == "tile" || op == "repeat_interleave") return lower_repeat(to, op != "tile");

@@ -336,6 +336,7 @@ void launch_few_columns(const Site& site, Program& program, const MatrixProduct&
 }  // namespace
 
 Status emit_cpu_contraction(const Site& site, Program& program) {
+  if (is_wide(site.node().type.dtype)) return emit_exact_contraction(site, program);
   const MatrixProduct of = matrix_product(site);
   const ProductPlan plan = choose_product(site, of);
   const std::string rows = "(" + to_task(site.graph, of.rows).to_string() + ")";
