@@ -18,9 +18,11 @@ double DevicePeaks::memory_floor_seconds(double bytes) const {
 }
 
 double DevicePeaks::flops_limit(const TaskSpec& task) const {
-  const bool narrow = std::any_of(task.tensors.begin(), task.tensors.end(),
-                                  [](const TensorDecl& tensor) { return info(tensor.dtype).bytes <= 2; });
-  return std::max(flops_per_second, tensor_flops_per_second / (narrow ? 1 : 3));
+  std::size_t bytes = 4;  // of the smallest numbers, of which an instruction multiplies as many more
+  for (const TensorDecl& tensor : task.tensors)
+    if (tensor.dtype != DType::kBool) bytes = std::min(bytes, info(tensor.dtype).bytes);
+  const double more = 4 / static_cast<double>(bytes);
+  return std::max(flops_per_second * more, tensor_flops_per_second * (bytes <= 2 ? more / 2 : 1.0 / 3));
 }
 
 DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {

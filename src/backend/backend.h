@@ -72,8 +72,9 @@ struct DevicePeaks {
   /// none.
   double tensor_flops_per_second = 0;
 
-  /// What no kernel of the task exceeds. Where 16 bits do not hold its values, three products stand
-  /// for one.
+  /// What no kernel of the task exceeds. Of numbers of 16 bits an instruction multiplies twice as
+  /// many, of bytes four times; where 16 bits do not hold the values, three products of tensor
+  /// cores stand for one.
   double flops_limit(const TaskSpec& task) const;
 
   /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit,

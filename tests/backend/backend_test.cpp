@@ -31,6 +31,10 @@ TEST(DevicePeaks, TheBestOfTwoMeasurementsTakesEachPeakFromEither) {
   EXPECT_EQ(best.flops_limit(task), 10) << "three products of halves make one";
   task.tensors.emplace_back().dtype = DType::kF16;
   EXPECT_EQ(best.flops_limit(task), 30);
+  task.tensors.emplace_back().dtype = DType::kBool;
+  EXPECT_EQ(best.flops_limit(task), 30) << "masks are not multiplied";
+  task.tensors.emplace_back().dtype = DType::kI8;
+  EXPECT_EQ(best.flops_limit(task), 60);
   EXPECT_EQ(best.levels[0].bytes_per_second, 50);
   EXPECT_EQ(best.levels[1].bytes_per_second, 3);
 }
