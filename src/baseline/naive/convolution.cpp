@@ -182,4 +182,89 @@ LoopNest emit_pool(const Site& site) {
   return over_positions(site, body);
 }
 
+namespace {
+
+Window plane_window(const Site& site) {
+  std::vector<Expr> kernel;
+  for (const std::int64_t extent : site.integers("kernel", 2, 1)) kernel.push_back(Expr::constant(extent));
+  return window_of(site, kernel);
+}
+
+/// How often the window fits along each axis of a plane.
+std::vector<Expr> positions_of(const Window& window, const std::vector<Expr>& extents) {
+  std::vector<Expr> positions;
+  for (std::size_t axis = 0; axis < window.axes; ++axis) {
+    const auto number = [](std::int64_t value) { return Expr::constant(value); };
+    const Expr reach = number(window.dilation[axis]) * (window.kernel[axis] - number(1)) + number(1);
+    positions.push_back(
+        (extents[axis] + number(2 * window.padding[axis]) - reach + number(window.stride[axis])) /
+        number(window.stride[axis]));
+  }
+  return positions;
+}
+
+/// The columns' element of the plane, taps t0 and t1 and this position.
+std::string column_of(const Operand& columns, const Window& window, const std::vector<Expr>& positions,
+                      const std::string& plane, const std::string& position) {
+  return columns.at(expand("((($plane) * $height + t0) * $width + t1) * $all + $position",
+                           {{"plane", plane},
+                            {"height", factor(window.kernel[0])},
+                            {"width", factor(window.kernel[1])},
+                            {"all", factor(positions[0] * positions[1])},
+                            {"position", position}}));
+}
+
+}  // namespace
+
+/// All positions of a tap an item, or one where items are cheap.
+LoopNest emit_unfold(const Site& site) {
+  const Operand& x = site.in[0];
+  const Window window = plane_window(site);
+  const std::vector<Expr> positions = positions_of(window, spatial(x));
+  const auto source = [&](const std::string& axis, std::size_t number) {
+    return scaled("o" + axis, window.stride[number]) + " + " + scaled("t" + axis, window.dilation[number]) +
+           " - " + std::to_string(window.padding[number]);
+  };
+  const std::string body = expand(
+      R"(
+const int64_t s0 = $source_0, s1 = $source_1;
+$type value = 0;
+if (s0 >= 0 && s0 < $height && s1 >= 0 && s1 < $width) value = $x;
+$out = value;
+)",
+      {{"source_0", source("0", 0)},
+       {"source_1", source("1", 1)},
+       {"height", x.extent(2)},
+       {"width", x.extent(3)},
+       {"type", site.out.compute_type()},
+       {"x", x.at(expand("(plane * $height + s0) * $width + s1",
+                         {{"height", x.extent(2)}, {"width", x.extent(3)}}))},
+       {"out", column_of(site.out, window, positions, "plane", "o0 * " + factor(positions[1]) + " + o1")}});
+  const Expr planes = x.shape[0] * x.shape[1];
+  std::vector<Expr> shape = {planes, window.kernel[0], window.kernel[1]};
+  std::vector<std::string> names = {"plane", "t0", "t1"};
+  if (site.many_items) {
+    shape.insert(shape.end(), positions.begin(), positions.end());
+    names.insert(names.end(), {"o0", "o1"});
+    return {site.out.count(), unflatten("item", shape, names) + body};
+  }
+  return {planes * taps_of(window),
+          unflatten("item", shape, names) + loop("o0", positions[0], loop("o1", positions[1], body))};
+}
+
+LoopNest emit_fold(const Site& site) {
+  const Window window = plane_window(site);
+  const std::vector<Expr> positions = positions_of(window, spatial(site.out));
+  const std::string column = column_of(site.in[0], window, positions, "i0 * " + site.out.extent(1) + " + i1",
+                                       "s0 * " + factor(positions[1]) + " + s1");
+  const Parts parts = parts_of(site, taps_of(window));
+  const std::string taps = parts.before +
+                           adjoint_tap_loops(window, positions, "sum += " + column + ";\n" + parts.step) +
+                           parts.behind;
+  return over_positions(site, expand("$type sum = 0;\n$taps\n$out = sum;\n",
+                                     {{"type", site.out.compute_type()},
+                                      {"taps", taps},
+                                      {"out", element(site.out, "i0", "i1", window.names('o'))}}));
+}
+
 }  // namespace lathe::naive

@@ -60,6 +60,8 @@ LoopNest emit_attention(const Site& site);
 LoopNest emit_conv(const Site& site);
 LoopNest emit_conv_transpose(const Site& site);
 LoopNest emit_pool(const Site& site);
+LoopNest emit_unfold(const Site& site);
+LoopNest emit_fold(const Site& site);
 
 LoopNest emit_adaptive_pool(const Site& site);
 LoopNest emit_upsample_nearest(const Site& site);

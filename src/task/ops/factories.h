@@ -55,6 +55,7 @@ void add_steps(OpList& list);
 void add_take_along(OpList& list);
 void add_triplet_margin(OpList& list);
 void add_unary_math(OpList& list);
+void add_unfold(OpList& list);
 void add_upsample(OpList& list);
 void add_where(OpList& list);
 

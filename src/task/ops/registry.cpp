@@ -53,6 +53,7 @@ const ops::OpList& registry() {
     ops::add_take_along(ops);
     ops::add_triplet_margin(ops);
     ops::add_unary_math(ops);
+    ops::add_unfold(ops);
     ops::add_upsample(ops);
     ops::add_where(ops);
     std::ranges::sort(ops, {}, [](const auto& op) { return op->name(); });

@@ -355,6 +355,36 @@ void add_resampling(std::vector<OpCase>& cases) {
 
 }  // namespace
 
+namespace {
+
+/// The columns [2, 3 * 6, 20] of an image [2, 3, 6, 9], or the image of such columns.
+OpCase columns_of_an_image(bool fold) {
+  const Shape image = {2, 3, 6, 9}, columns = {2, 18, 20};
+  Attrs given = attrs({{"kernel", std::vector<std::int64_t>{2, 3}},
+                       {"stride", std::vector<std::int64_t>{2, 2}},
+                       {"padding", std::vector<std::int64_t>{1, 2}},
+                       {"dilation", std::vector<std::int64_t>{1, 2}}});
+  if (fold) given.set("size", std::vector<std::int64_t>{6, 9});
+  return make_case(fold ? "fold" : "unfold", {fold ? columns : image}, given, [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    out.assign(static_cast<std::size_t>(element_count(fold ? image : columns)), 0);
+    std::size_t column = 0;
+    for (int plane = 0; plane < 6; ++plane)
+      for (int a = 0; a < 2; ++a)
+        for (int b = 0; b < 3; ++b)
+          for (int p = 0; p < 4; ++p)
+            for (int q = 0; q < 5; ++q, ++column) {
+              const int h = 2 * p - 1 + a, w = 2 * q - 2 + 2 * b;
+              if (h < 0 || h >= 6 || w < 0 || w >= 9) continue;
+              const auto at = static_cast<std::size_t>((plane * 6 + h) * 9 + w);
+              fold ? out[at] += in[0].data[column] : out[column] = in[0].data[at];
+            }
+    return out;
+  });
+}
+
+}  // namespace
+
 std::vector<OpCase> stencil_cases() {
   Attrs uncounted = pool_attrs(1);
   uncounted.set("count_padding", false);
@@ -375,6 +405,8 @@ std::vector<OpCase> stencil_cases() {
       conv_transpose_line("conv_transpose3d", {1, 3, 1, 1, 9}, {3, 4, 1, 1, 5}),
       conv_transpose2d({.stride = 2, .padding = 1}),
       conv_transpose2d({.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
+      columns_of_an_image(false),
+      columns_of_an_image(true),
       pool_line("max_pool1d", {2, 3, 9}, pool_attrs(1)),
       pool_line("max_pool1d", {2, 3, 17}, dilated),
       pool_line("max_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
