@@ -240,6 +240,12 @@ void check_chain(const std::string& tensors, const std::string& graph, const std
   check_tasks({*task}, 2, 2);
 }
 
+TEST(Catalog, PadsWithAllDigitsOfANumber) {
+  const std::string x = "{ name = \"x\", shape = [3, \"n\"] }";
+  for (const char* value : {"0.123456789", "1e-7", "-3e30", "-inf"})
+    check_chain(x, std::string("y = pad(x, before = 2, after = 3, value = ") + value + ")\n");
+}
+
 TEST(Catalog, AChainOfManyOperandsIsSeveralKernels) {
   std::string tensors = "{ name = \"x0\", shape = [\"n\"] }", graph = "h1 = add(x0, x1)\n";
   for (int i = 1; i <= 40; ++i) {

@@ -63,51 +63,49 @@ inline void sort_side_by_side(Key* block, int64_t n) {
           if (i / (2 * run) == (i + apart) / (2 * run)) order(i, i + apart);
 }
 
-/// By 11 bits at a time, from the lowest of [first, first + bits) on. The result is where the
-/// returned pointer says: `a` or `b`.
-template <class Key>
-inline Key* radix_sort(Key* a, Key* b, int64_t n, int first, int bits) {
-  constexpr int kDigit = 11, kMostDigits = 6;
+/// A place and a key that fills a word.
+struct KeyedPlace {
+  uint64_t key;
+  int64_t place;
+};
+inline uint64_t key_bits(uint32_t key) { return key; }
+inline uint64_t key_bits(uint64_t key) { return key; }
+inline uint64_t key_bits(const KeyedPlace& item) { return item.key; }
+
+/// By kDigit bits of the keys at a time, from the lowest of [first, first + bits) on. The result is
+/// where the returned pointer says: `a` or `b`.
+template <int kDigit, class Item>
+inline Item* radix_sort(Item* a, Item* b, int64_t n, int first, int bits) {
+  constexpr int kMostDigits = (64 + kDigit - 1) / kDigit;
   constexpr uint32_t kValues = 1u << kDigit;
   const int digits = (bits + kDigit - 1) / kDigit;
+  const auto digit = [&](const Item& item, int d) {
+    return key_bits(item) >> (first + d * kDigit) & (kValues - 1);
+  };
   uint32_t places[kMostDigits][kValues];
   for (int d = 0; d < digits; ++d)
     for (uint32_t& place : places[d]) place = 0;
   for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < digits; ++d) ++places[d][a[i] >> (first + d * kDigit) & (kValues - 1)];
+    for (int d = 0; d < digits; ++d) ++places[d][digit(a[i], d)];
   for (int d = 0; d < digits; ++d) {
-    const int shift = first + d * kDigit;
-    if (places[d][a[0] >> shift & (kValues - 1)] == n) continue;
+    if (places[d][digit(a[0], d)] == n) continue;
     uint32_t before = 0;
     for (uint32_t& place : places[d]) {
       const uint32_t count = place;
       place = before;
       before += count;
     }
-    for (int64_t i = 0; i < n; ++i) b[places[d][a[i] >> shift & (kValues - 1)]++] = a[i];
-    Key* const sorted = b;
+    for (int64_t i = 0; i < n; ++i) b[places[d][digit(a[i], d)]++] = a[i];
+    Item* const sorted = b;
     b = a;
     a = sorted;
   }
   return a;
 }
-
-/// Places in the order of their keys, by merging: for keys that fill a word.
-inline int64_t* merge_sort(const uint64_t* keys, int64_t* a, int64_t* b, int64_t n) {
-  for (int64_t run = 1; run < n; run *= 2) {
-    for (int64_t from = 0; from < n; from += 2 * run) {
-      const int64_t middle = min(from + run, n), end = min(from + 2 * run, n);
-      int64_t i = from, k = middle;
-      for (int64_t to = from; to < end; ++to) {
-        const bool left = k == end || (i < middle && keys[a[i]] <= keys[a[k]]);
-        b[to] = left ? a[i++] : a[k++];
-      }
-    }
-    int64_t* const merged = b;
-    b = a;
-    a = merged;
-  }
-  return a;
+/// Of few items, clearing the counts of wide digits would take longer than sorting.
+template <class Item>
+inline Item* sort_by_digits(Item* a, Item* b, int64_t n, int first, int bits) {
+  return n < 2048 ? radix_sort<8>(a, b, n, first, bits) : radix_sort<11>(a, b, n, first, bits);
 }
 
 /// `words`: 2 n of the key's size.
@@ -117,28 +115,25 @@ inline void sort_values(const T* x, T* y, int64_t n, int64_t step, void* words) 
   constexpr Key kFlip = kDescending ? ~Key{0} : Key{0};
   Key* const keys = static_cast<Key*>(words);
   for (int64_t i = 0; i < n; ++i) keys[i] = order_key(x[i * step]) ^ kFlip;
-  const Key* const sorted = radix_sort(keys, keys + n, n, 0, 8 * sizeof(Key));
+  const Key* const sorted = sort_by_digits(keys, keys + n, n, 0, 8 * sizeof(Key));
   for (int64_t i = 0; i < n; ++i) y[i * step] = value_of_key<T>(sorted[i] ^ kFlip);
 }
 
-/// `words`: 3 n of 8 bytes.
+/// `words`: 4 n of 8 bytes.
 template <bool kDescending, class T>
 inline void sort_places(const T* x, int64_t* y, int64_t n, int64_t step, void* words) {
   constexpr OrderKey<T> kFlip = kDescending ? ~OrderKey<T>{0} : OrderKey<T>{0};
-  uint64_t* const keys = static_cast<uint64_t*>(words);
   if constexpr (sizeof(OrderKey<T>) == 4) {
+    uint64_t* const keys = static_cast<uint64_t*>(words);
     for (int64_t i = 0; i < n; ++i)
       keys[i] = static_cast<uint64_t>(order_key(x[i * step]) ^ kFlip) << 32 | static_cast<uint64_t>(i);
-    const uint64_t* const sorted = radix_sort(keys, keys + n, n, 32, 32);
+    const uint64_t* const sorted = sort_by_digits(keys, keys + n, n, 32, 32);
     for (int64_t i = 0; i < n; ++i) y[i * step] = static_cast<int64_t>(sorted[i] & 0xffffffffu);
   } else {
-    int64_t* const places = reinterpret_cast<int64_t*>(keys + n);
-    for (int64_t i = 0; i < n; ++i) {
-      keys[i] = order_key(x[i * step]) ^ kFlip;
-      places[i] = i;
-    }
-    const int64_t* const sorted = merge_sort(keys, places, places + n, n);
-    for (int64_t i = 0; i < n; ++i) y[i * step] = sorted[i];
+    KeyedPlace* const items = static_cast<KeyedPlace*>(words);
+    for (int64_t i = 0; i < n; ++i) items[i] = {order_key(x[i * step]) ^ kFlip, i};
+    const KeyedPlace* const sorted = sort_by_digits(items, items + n, n, 0, 64);
+    for (int64_t i = 0; i < n; ++i) y[i * step] = sorted[i].place;
   }
 }
 

@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "policy/catalog/emit/lines.h"
 #include "policy/catalog/emit/patterns.h"
 #include "policy/catalog/emit/terms.h"
@@ -100,6 +104,12 @@ std::string concat_text(const Site& site, Program& program) {
   return code;
 }
 
+/// With as many digits as it takes.
+std::string number_text(double number, const std::string& type) {
+  if (std::isinf(number)) return number < 0 ? "-kInfinity" : "kInfinity";
+  return fmt::format("static_cast<{}>({})", type, number);
+}
+
 std::string rows_text(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
@@ -113,8 +123,7 @@ std::string rows_text(const Site& site, Program& program) {
   if (node.how == "slice" || node.how == "roll")
     return expand(node.how == "roll" ? kRoll : kSlice,
                   {{"copy", choose_row_copy(site, to.row())}, {"offset", offset}}, shared);
-  const std::string value =
-      "static_cast<" + exact_type(node.type.dtype) + ">(" + std::to_string(node.fill) + ")";
+  const std::string value = number_text(node.fill, exact_type(node.type.dtype));
   return expand(is_short(site, to.row()) ? kPadShort : kPadCopy, {{"fill", value}, {"offset", offset}},
                 shared);
 }

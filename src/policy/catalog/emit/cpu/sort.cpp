@@ -64,7 +64,7 @@ Status emit_cpu_sort(const Site& site, Program& program) {
   }
   if (!some_longer) return Ok{};
   const bool whole_words = !values || !small;
-  const std::string each = values ? "2" : "3", word = whole_words ? "uint64_t" : "uint32_t";
+  const std::string each = values ? "2" : "4", word = whole_words ? "uint64_t" : "uint32_t";
   const std::string scratch =
       program.scratch(site.prefix + "_keys",
                       product(node.type.shape) * Expr::constant(std::stoi(each) * (whole_words ? 2 : 1)));
