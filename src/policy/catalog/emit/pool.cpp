@@ -33,7 +33,7 @@ for (int64_t j = 0; j < $columns; j += kLanes) {
 )";
 
 /// One element's window.
-constexpr std::string_view kWindow = R"(
+constexpr std::string_view kElementWindow = R"(
 float acc = $start;
 $declare_count
 $declare_total
@@ -196,7 +196,7 @@ Status emit_pool(const Site& site, Program& program) {
       {"result", largest ? "acc" : mean},
       {"epilogue", epilogue.code}};
   Holes window;
-  if (pool.elements == Elements::kScalars) window = {{"window", expand(kWindow, {}, fields)}};
+  if (pool.elements == Elements::kScalars) window = {{"window", expand(kElementWindow, {}, fields)}};
   const std::string_view body = flat ? kPoolFlat : planes ? kPoolShort : kPool;
   Kernel kernel{.name = site.prefix + "_pool",
                 .items = planes ? to[0] * to[1] : to[0] * to[1] * to[2],
