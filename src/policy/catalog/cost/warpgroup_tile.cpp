@@ -12,13 +12,13 @@ namespace {
 constexpr double kHopperMultiprocessors = 132;
 
 /// Times of an H200 (results/cuda/half.md).
-constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.75, 1.5},
-                                                           {2, 1, 256, 4, 1, true, false, 1, 0.75, 1.5},
-                                                           {2, 2, 128, 4, 1, true, true, 1, 0.4, 0.5},
-                                                           {2, 1, 256, 4, 1, true, true, 1, 0.4, 0.5},
-                                                           {2, 1, 128, 5, 1, false, false, 1, 0.4, 1.5},
-                                                           {1, 1, 128, 3, 1, false, false, 2, 0.22, 1.5},
-                                                           {1, 1, 64, 5, 1, false, false, 2, 0.15, 1.2}}};
+constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.6092, 5.1561},
+                                                           {2, 1, 256, 4, 1, true, false, 1, 0.5982, 4.7334},
+                                                           {2, 2, 128, 4, 1, true, true, 1, 0.3249, 3.7251},
+                                                           {2, 1, 256, 4, 1, true, true, 1, 0.3192, 3.7391},
+                                                           {2, 1, 128, 5, 1, false, false, 1, 0.3147, 3.4508},
+                                                           {1, 1, 128, 3, 1, false, false, 2, 0.3483, 2.8648},
+                                                           {1, 1, 64, 5, 1, false, false, 2, 0.1827, 2.2840}}};
 
 }  // namespace
 
@@ -50,7 +50,7 @@ std::string WarpgroupTile::type(int split, const TensorFactors& of) const {
 std::span<const WarpgroupTile> warpgroup_tiles() { return kWarpgroupTiles; }
 
 double warpgroup_microseconds(const WarpgroupTile& tile, int split, const ProductSizes& sizes) {
-  constexpr double kLaunch = 2.5, kExchange = 1, kSharer = 0.1;
+  constexpr double kLaunch = 0.115, kExchange = 1.307, kSharer = 0.0096;
   const double tiles = std::ceil(sizes.rows / (tile.rows() * tile.share_b)) * tile.share_b *
                        std::ceil(sizes.columns / tile.columns);
   const double steps = std::ceil(std::ceil(sizes.depth / WarpgroupTile::kDepth) / split);
