@@ -68,7 +68,7 @@ struct ExactProduct {
   using vector = typename Words::vector;
   static constexpr int64_t kRows = 6, kVectors = 2;
   static constexpr int64_t kColumns = kVectors * 4 * kLanes / int64_t{sizeof(Sum)};
-  static constexpr int64_t kSteps = 512;  ///< words of a row of A that are packed together
+  static constexpr int64_t kSteps = 256;  ///< words of a row of A that are packed together
 
   static int64_t steps(int64_t depth) { return cdiv(depth, Words::kNumbers); }
 
@@ -118,19 +118,21 @@ struct ExactProduct {
         c[i * width + j] = begins ? stored[i][j] : c[i * width + j] + stored[i][j];
   }
 
-  /// `count` rows of C from `first` on, for packed columns of B.
+  /// `kCount` rows of C from `first` on, for packed columns of B.
+  template <int64_t kCount>
   static void rows(const StridedMatrix<T>& a, const Word* packed, int64_t depth, int64_t all_rows,
-                   int64_t columns, int64_t first, int64_t count, Sum* c) {
-    alignas(64) Word own[kSteps * kRows];
-    const int64_t all = steps(depth);
-    for (int64_t i = first; i < min(first + count, all_rows); i += kRows)
-      for (int64_t from = 0; from < all; from += kSteps) {
-        const int64_t end = min(from + kSteps, all);
-        pack_rows(a, depth, all_rows, i, from, end, own);
-        for (int64_t j = 0; j < columns; j += kColumns)
-          tile(own, packed + (j / kColumns * all + from) * kColumns, end - from, c + i * columns + j, columns,
-               min(kRows, min(all_rows, first + count) - i), min(kColumns, columns - j), from == 0);
-      }
+                   int64_t columns, int64_t first, Sum* c) {
+    alignas(64) Word own[kSteps * kCount];
+    const int64_t all = steps(depth), last = min(first + kCount, all_rows);
+    for (int64_t from = 0; from < all; from += kSteps) {
+      const int64_t count = min(kSteps, all - from);
+      for (int64_t i = first; i < last; i += kRows)
+        pack_rows(a, depth, all_rows, i, from, from + count, own + (i - first) * kSteps);
+      for (int64_t j = 0; j < columns; j += kColumns)
+        for (int64_t i = first; i < last; i += kRows)
+          tile(own + (i - first) * kSteps, packed + (j / kColumns * all + from) * kColumns, count,
+               c + i * columns + j, columns, min(kRows, last - i), min(kColumns, columns - j), from == 0);
+    }
   }
 };
 

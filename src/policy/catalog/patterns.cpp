@@ -20,6 +20,7 @@ constexpr std::array kPatterns = {
     Pattern{Kind::kApply, emit_nest, emit_nest},
     Pattern{Kind::kReduce, emit_nest, emit_nest},
     Pattern{Kind::kContract, emit_cpu_contraction, emit_cuda_contraction},
+    Pattern{Kind::kGrouped, emit_grouped_contraction, nullptr},
     Pattern{Kind::kConvolve, emit_cpu_convolution, emit_cuda_convolution},
     Pattern{Kind::kPool, emit_pool, emit_pool},
     Pattern{Kind::kWindows, emit_cpu_windows, nullptr},

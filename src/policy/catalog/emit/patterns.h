@@ -28,8 +28,9 @@ Status emit_cpu_windows(const Site& site, Program& program);
 Status emit_cpu_permute(const Site& site, Program& program);
 /// Packed, register-tiled matrix products with an elementwise epilogue.
 Status emit_cpu_contraction(const Site& site, Program& program);
-/// The same of fp64 and whole numbers, without an epilogue.
+/// The same of fp64 and whole numbers, without an epilogue, and of rows by group.
 Status emit_exact_contraction(const Site& site, Program& program);
+Status emit_grouped_contraction(const Site& site, Program& program);
 /// Direct convolutions and transposed ones on register tiles, with an elementwise epilogue.
 Status emit_cpu_convolution(const Site& site, Program& program);
 

@@ -18,6 +18,7 @@ enum class Kind {
   kReduce,    ///< over `axes`; how says "sum", "max", "min", "prod", "argmax", "argmin"
   kView,      ///< the same elements under another shape
   kContract,  ///< matrix product of the last two axes; batch axes broadcast
+  kGrouped,   ///< rows of in[0] times the matrix of in[1] between whose offsets, in[2], they lie
   kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
   kWindows,   ///< "mean", "max" or "first" of the windows of axes[0] that make the result's extent of it,

@@ -60,6 +60,12 @@ bool lower_contraction(Lowering& to) {
     lower_linear(to);
     return true;
   }
+  if (node.op_name == "grouped_matmul") {
+    Primitive product{.kind = Kind::kGrouped, .out = {}, .in = node.in, .type = node.type};
+    product.transpose_b = node.attrs.flag("transpose_b", false);
+    to.add(product, true);
+    return true;
+  }
   if (node.op_name == "outer") {
     to.apply("{0} * {1}", {to.view(node.in[0], {to.shape(node.in[0])[0], Expr::constant(1)}), node.in[1]},
              true);

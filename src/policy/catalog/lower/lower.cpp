@@ -39,16 +39,18 @@ bool takes(const NodeDecl& node, DType dtype) {
 
 /// Operands that say where, not what.
 bool is_index_of(const NodeDecl& node, std::size_t operand) {
-  static constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kIndices = {{{"gather", 1},
-                                                                                         {"embedding", 1},
-                                                                                         {"take_along", 1},
-                                                                                         {"scatter", 1},
-                                                                                         {"scatter_add", 1},
-                                                                                         {"segment_sum", 1},
-                                                                                         {"bincount", 0},
-                                                                                         {"nll_loss", 1},
-                                                                                         {"cross_entropy", 1},
-                                                                                         {"attention", 3}}};
+  static constexpr std::array<std::pair<std::string_view, std::size_t>, 11> kIndices = {
+      {{"gather", 1},
+       {"embedding", 1},
+       {"take_along", 1},
+       {"scatter", 1},
+       {"scatter_add", 1},
+       {"segment_sum", 1},
+       {"grouped_matmul", 2},
+       {"bincount", 0},
+       {"nll_loss", 1},
+       {"cross_entropy", 1},
+       {"attention", 3}}};
   return std::ranges::find(kIndices, std::pair(std::string_view(node.op_name), operand)) != kIndices.end();
 }
 
