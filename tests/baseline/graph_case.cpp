@@ -56,13 +56,4 @@ TaskSpec make_task(const GraphCase& graph_case) {
   return *std::move(task);
 }
 
-GraphCase retyped(GraphCase graph_case, const std::string& dtype) {
-  graph_case.name += "_" + dtype;
-  for (std::string& input : graph_case.inputs) {
-    const bool fixed = input.find("dtype") != input.npos || input.find("\"index\"") != input.npos;
-    if (!fixed) input += (input.find("; ") == input.npos ? "; " : "\n") + ("dtype = \"" + dtype + "\"");
-  }
-  return graph_case;
-}
-
 }  // namespace lathe

@@ -26,9 +26,6 @@ GraphCase retyped(GraphCase graph_case, const std::string& dtype);
 /// Aborts the test program if the case is no valid task.
 TaskSpec make_task(const GraphCase& graph_case);
 
-/// The case over tensors of the dtype, but for those that have one of their own, and indices.
-GraphCase retyped(GraphCase graph_case, const std::string& dtype);
-
 /// Every op in the variants that its emitters tell apart.
 const std::vector<GraphCase>& op_cases();
 
