@@ -1,6 +1,6 @@
 // Times every tile and split of the catalogue's products against cuBLAS, with cold operands, and
-// says how far both are from the product in fp64: in fp32 (no TF32), with "bf16" as argument in that.
-// One row a shape and contender.
+// says how far both are from the product in fp64: in fp32 (no TF32), with "bf16" as argument in
+// that. One row a shape and contender.
 //   nvcc -std=c++20 -O3 -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -Idevice
 //        bench/products/products.cu -o products -lcublas
 

@@ -68,8 +68,8 @@ bool adds_row_bias(const Graph& graph, const NodeDecl& node, const std::string& 
   return bias.size() == 1 && !is_one(bias[0]) && (axis == -1 || axis == rank - 1);
 }
 
-/// The dtypes that a library computes, what its calls can start with, and what can be fused to a call
-/// that has computed `value`.
+/// The dtypes that a library computes, what its calls can start with, and what can be fused to a
+/// call that has computed `value`.
 struct Library {
   bool (*takes)(DType in, DType out);
   bool (*starts)(const Graph&, const NodeDecl&);

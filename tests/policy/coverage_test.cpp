@@ -18,7 +18,7 @@ std::string declined(bool cuda) {
     for (const char* dtype : {"fp32", "fp16", "bf16", "fp64", "int8", "int32", "int64"}) {
       const auto task = parse_case(retyped(graph_case, dtype));
       if (!task.ok()) continue;
-      const auto graph = catalog::lower(*task);
+      const auto graph = catalog::lower_for(*task, {.cuda = cuda});
       if (graph.ok() && catalog::compile(*graph, {}, nullptr, {.cuda = cuda}).ok()) continue;
       dtypes += std::string(" ") + dtype;
     }

@@ -330,6 +330,8 @@ TEST_F(CudaCatalogTest, WarpgroupsMultiplyWhatMapsCanDescribe) {
         ASSERT_TRUE(emission.ok()) << emission.error().to_string();
         if (emission->schedule.at("g0.split") != split) continue;
         EXPECT_THAT(emission->text, testing::HasSubstr("WgmmaGemm<"));
+        const bool asks = emission->text.find("K > 192") != emission->text.npos;
+        EXPECT_EQ(asks, split == 4) << "each of the blocks has a step of 64 terms";
         EXPECT_EQ(try_out(emission->text, task, Notes::kNone), "") << emission->text;
       }
     EXPECT_THAT(catalog::compile(*lowered, {}, nullptr, {.cuda = true, .warpgroups = false})->text,

@@ -252,6 +252,8 @@ Status Keeper::create(const KeeperRequest& request, const std::vector<UniqueFd>&
       LATHE_CHECK_OK(check(driver_->copy_to_device(memory.tensor(t, i), from, layout.inputs.slots[i].bytes),
                            "cannot upload an input"));
     }
+  // A copy from pageable memory may return before the device has it all.
+  LATHE_CHECK_OK(check(driver_->stream_synchronize(nullptr), "cannot upload inputs"));
   auto workload = std::make_shared<const HeldWorkload>(
       HeldWorkload{layout, std::make_shared<const RegionMemory>(std::move(memory))});
   std::unique_lock lock(mutex_);

@@ -123,10 +123,11 @@ Status WindowServer::open_windows(const WindowRequest& request, const std::vecto
   return Ok{};
 }
 
+/// On the stream of give(): a copy from pageable memory may return before the device has it all.
 Status WindowServer::stage(const Windows& windows, std::uint8_t poison) const {
-  LATHE_CHECK_OK(check(
-      driver_->copy_to_device(windows.staged.address(), windows.host_inputs.data(), windows.input_bytes),
-      "cannot stage inputs"));
+  LATHE_CHECK_OK(check(driver_->copy_to_device_later(windows.staged.address(), windows.host_inputs.data(),
+                                                     windows.input_bytes, stream_),
+                       "cannot stage inputs"));
   LATHE_CHECK_OK(check(driver_->set_bytes(windows.outputs.address(), poison, windows.output_bytes, stream_),
                        "cannot poison outputs"));
   return check(driver_->stream_synchronize(stream_), "cannot poison outputs");

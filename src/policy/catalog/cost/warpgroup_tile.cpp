@@ -12,13 +12,14 @@ namespace {
 constexpr double kHopperMultiprocessors = 132;
 
 /// Times of an H200 (results/cuda/half.md).
-constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {{{2, 1, 256, 4, 2, true, false, 1, 0.6092, 5.1561},
-                                                           {2, 1, 256, 4, 1, true, false, 1, 0.5982, 4.7334},
-                                                           {2, 2, 128, 4, 1, true, true, 1, 0.3249, 3.7251},
-                                                           {2, 1, 256, 4, 1, true, true, 1, 0.3192, 3.7391},
-                                                           {2, 1, 128, 5, 1, false, false, 1, 0.3147, 3.4508},
-                                                           {1, 1, 128, 3, 1, false, false, 2, 0.3483, 2.8648},
-                                                           {1, 1, 64, 5, 1, false, false, 2, 0.1827, 2.2840}}};
+constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {
+    {{2, 1, 256, 4, 2, true, false, 1, 0.6092, 5.1561},
+     {2, 1, 256, 4, 1, true, false, 1, 0.5982, 4.7334},
+     {2, 2, 128, 4, 1, true, true, 1, 0.3249, 3.7251},
+     {2, 1, 256, 4, 1, true, true, 1, 0.3192, 3.7391},
+     {2, 1, 128, 5, 1, false, false, 1, 0.3147, 3.4508},
+     {1, 1, 128, 3, 1, false, false, 2, 0.3483, 2.8648},
+     {1, 1, 64, 5, 1, false, false, 2, 0.1827, 2.2840}}};
 
 }  // namespace
 
@@ -56,7 +57,8 @@ double warpgroup_microseconds(const WarpgroupTile& tile, int split, const Produc
   const double steps = std::ceil(std::ceil(sizes.depth / WarpgroupTile::kDepth) / split);
   const double waves = std::ceil(tiles * split / (kHopperMultiprocessors * tile.blocks));
   const double together = std::min<double>(tile.blocks, std::ceil(tiles * split / kHopperMultiprocessors));
-  return kLaunch + (split > 1 ? kExchange + kSharer * split : 0) + waves * (steps * tile.step_us * together + tile.tile_us);
+  return kLaunch + (split > 1 ? kExchange + kSharer * split : 0) +
+         waves * (steps * tile.step_us * together + tile.tile_us);
 }
 
 }  // namespace lathe::catalog

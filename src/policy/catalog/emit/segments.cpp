@@ -119,12 +119,9 @@ Status emit_scatter(const Site& site, Program& program) {
 Status emit_segment_sum(const Site& site, Program& program) {
   const Primitive& node = site.node();
   const Lines from = lines_along(site.shape_of_input(0), 0);
-  const Holes fields = {{"y", program.parameter(node.out)},
-                        {"x", program.parameter(node.in[0])},
-                        {"offsets", program.parameter(node.in[1])},
-                        {"rows", from.extent.to_string()},
-                        {"part", std::to_string(kPartTerms)},
-                        {"inner", factor(from.inner)}};
+  const Holes fields = {{"y", program.parameter(node.out)},         {"x", program.parameter(node.in[0])},
+                        {"offsets", program.parameter(node.in[1])}, {"rows", from.extent.to_string()},
+                        {"part", std::to_string(kPartTerms)},       {"inner", factor(from.inner)}};
   program.add_work(copying_work(site));
   program.launch({.name = site.prefix + "_segments",
                   .items = node.type.shape[0],

@@ -54,8 +54,8 @@ std::vector<int> splits_of(const Target& target) {
   return splits;
 }
 
-/// A tile and the number of blocks that share its depth: of those that fit, the fastest by the model
-/// unless knobs say otherwise.
+/// A tile and the number of blocks that share its depth: of those that fit, the fastest by the
+/// model unless knobs say otherwise.
 template <class Tile>
 struct Cut {
   Tile tile;
@@ -103,12 +103,14 @@ Cut<WarpgroupTile> cut_for_warpgroups(const Problem& problem, const Knob& knob) 
       [&](const WarpgroupTile& tile, int split) {
         return (split == 1 || tile.can_split()) && tile.bytes(split) <= target.shared_bytes;
       },
-      [&](const WarpgroupTile& tile, int split) { return warpgroup_microseconds(tile, split, problem.sizes); });
+      [&](const WarpgroupTile& tile, int split) {
+        return warpgroup_microseconds(tile, split, problem.sizes);
+      });
 }
 
 /// Blocks whose warps multiply by themselves, for any factors.
-void emit_blocks(const Problem& problem, const Cut<TensorTile>& cut, Program& program, const Epilogue& epilogue,
-                 const std::string& name, const std::string& when) {
+void emit_blocks(const Problem& problem, const Cut<TensorTile>& cut, Program& program,
+                 const Epilogue& epilogue, const std::string& name, const std::string& when) {
   const MatrixProduct& of = problem.of;
   const TensorFactors& factors = problem.factors;
   const TensorTile& tile = cut.tile;
@@ -199,8 +201,8 @@ bool suits_warpgroups(const Problem& problem) {
   const auto aligned = [&](const MatrixOperand& operand) {
     return problem.site.headline(row_length(problem.of, operand)) % kMapAlignment == 0;
   };
-  return problem.site.target.warpgroups && problem.factors.dtype != DType::kF32 && problem.of.batch_loops.empty() &&
-         aligned(problem.of.a) && aligned(problem.of.b);
+  return problem.site.target.warpgroups && problem.factors.dtype != DType::kF32 &&
+         problem.of.batch_loops.empty() && aligned(problem.of.a) && aligned(problem.of.b);
 }
 
 /// When maps can describe the factors, and each of `split` blocks has a step of the depth.
@@ -220,10 +222,11 @@ Expr condition_of_warpgroups(const MatrixProduct& of, int split) {
 Status emit_cuda_contraction(const Site& site, Program& program) {
   const MatrixProduct of = matrix_product(site);
   const auto extent = [&](const Expr& expr) { return static_cast<double>(site.headline(expr)); };
-  const Problem problem{site,
-                        of,
-                        {site.graph.type_of(of.a.value).dtype, of.a.transposed, of.b.transposed},
-                        {site.count(of.batch_extents()), extent(of.rows), extent(of.columns), extent(of.depth)}};
+  const Problem problem{
+      site,
+      of,
+      {site.graph.type_of(of.a.value).dtype, of.a.transposed, of.b.transposed},
+      {site.count(of.batch_extents()), extent(of.rows), extent(of.columns), extent(of.depth)}};
   const Epilogue epilogue =
       emit_epilogue(site, program, of.loops, of.element_indices(), site.node().out, "x", Elements::kScalars);
   const Knob knob = [&](const std::string& name, const std::vector<int>& allowed, int fallback) {
@@ -231,7 +234,9 @@ Status emit_cuda_contraction(const Site& site, Program& program) {
   };
   program.add_pattern("contraction");
   const Cut<TensorTile> usual = cut_for_blocks(problem, fallback_alone);
-  const auto gains = [&] { return cut_for_warpgroups(problem, fallback_alone).microseconds < usual.microseconds; };
+  const auto gains = [&] {
+    return cut_for_warpgroups(problem, fallback_alone).microseconds < usual.microseconds;
+  };
   double microseconds = 0;
   if (suits_warpgroups(problem) && knob("warpgroups", {0, 1}, gains() ? 1 : 0) == 1) {
     const Cut<WarpgroupTile> cut = cut_for_warpgroups(problem, knob);
