@@ -93,6 +93,24 @@ struct Contender {
   std::function<bool(const Product<T>&)> suits = [](const Product<T>&) { return true; };
 };
 
+struct Launch {
+  int64_t blocks;
+  int threads, bytes, cluster;
+};
+template <class Kernel, class... Arguments>
+void launch(const Launch& what, cudaStream_t stream, Kernel kernel, const Arguments&... arguments) {
+  cudaLaunchAttribute cluster{cudaLaunchAttributeClusterDimension, {}, {}};
+  cluster.val.clusterDim = {static_cast<unsigned>(what.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(what.blocks));
+  config.blockDim = dim3(what.threads);
+  config.dynamicSmemBytes = what.bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = what.cluster > 1 ? 1 : 0;
+  CHECKED(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
 template <class T, int... kShape>
 struct BlockOf {
   using Type = lathe::FusedGemm<T, kShape..., false, false>;
@@ -117,16 +135,7 @@ void add(std::vector<Contender<T>>& list) {
                 kSlices, kSplit);
   list.push_back({name,
                   [=](const Product<T>& p, cudaStream_t stream) {
-                    cudaLaunchAttribute cluster{cudaLaunchAttributeClusterDimension, {}, {}};
-                    cluster.val.clusterDim = {kSplit, 1, 1};
-                    cudaLaunchConfig_t config{};
-                    config.gridDim = dim3(static_cast<unsigned>(tiles(p) * kSplit));
-                    config.blockDim = dim3(Block::kThreads);
-                    config.dynamicSmemBytes = Block::kBytes;
-                    config.stream = stream;
-                    config.attrs = &cluster;
-                    config.numAttrs = kSplit > 1 ? 1 : 0;
-                    CHECKED(cudaLaunchKernelEx(&config, kernel, p));
+                    launch({tiles(p) * kSplit, Block::kThreads, Block::kBytes, kSplit}, stream, kernel, p);
                   },
                   [=](const Product<T>& p) {
                     const bool large = 2e-9 * static_cast<double>(p.batch * p.m * p.n * p.k) > 10;
@@ -214,18 +223,9 @@ void add_warpgroups(std::vector<Contender<T>>& list) {
   list.push_back(
       {name,
        [=](const Product<T>& p, cudaStream_t stream) {
-         cudaLaunchAttribute cluster{cudaLaunchAttributeClusterDimension, {}, {}};
-         cluster.val.clusterDim.x = kCluster, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-         cudaLaunchConfig_t config{};
          const int64_t share = kCluster / knobs.split, most = knobs.persistent ? 132 * knobs.blocks / share : 1 << 30;
-         config.gridDim = dim3(static_cast<unsigned>(std::min(groups(p), most) * share));
-         config.blockDim = dim3(threads_of(knobs));
-         config.dynamicSmemBytes = bytes;
-         config.stream = stream;
-         config.attrs = &cluster;
-         config.numAttrs = kCluster > 1 ? 1 : 0;
-         CHECKED(cudaLaunchKernelEx(&config, kernel, p, map_of(p.a, p.m, p.k, kRows / knobs.share_a),
-                                    map_of(p.b, p.k, p.n, 64)));
+         launch({std::min(groups(p), most) * share, threads_of(knobs), bytes, kCluster}, stream, kernel, p,
+                map_of(p.a, p.m, p.k, kRows / knobs.share_a), map_of(p.b, p.k, p.n, 64));
        },
        [=](const Product<T>& p) {
          return p.batch == 1 && p.k % 8 == 0 && p.n % 8 == 0 &&

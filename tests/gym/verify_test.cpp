@@ -129,12 +129,18 @@ TEST(JudgeBlock, NamesNoElementWhereTheErrorsOfAllAreTooLarge) {
   EXPECT_NE(detail.find("0.5"), std::string::npos) << detail;
 }
 
-TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
-  const TaskSpec task = twice_task();
+/// Of trials that expect one output.
+Workload workload_of(const TaskSpec& task, std::size_t trials) {
   Workload workload;
   workload.task = *lathe::bind(task, task.shapes[0].dims);
-  workload.trials.resize(4);
+  workload.trials.resize(trials);
   for (Trial& trial : workload.trials) trial.expected.resize(1);
+  return workload;
+}
+
+TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
+  const TaskSpec task = twice_task();
+  const Workload workload = workload_of(task, 4);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   const std::vector<int> trials = {0, 1, 2, 3};
@@ -150,10 +156,7 @@ TEST(JudgeBlock, LooksAtTheErrorsOfSmallOutputsTogether) {
 /// A call's values may be rounded in one way by chance; a kernel rounds all calls' alike.
 TEST(JudgeBlock, LooksBehindTheRoundingsOfAllCallsTogether) {
   const TaskSpec task = twice_task();
-  Workload workload;
-  workload.task = *lathe::bind(task, task.shapes[0].dims);
-  workload.trials.resize(2);
-  for (Trial& trial : workload.trials) trial.expected.resize(1);
+  const Workload workload = workload_of(task, 2);
   BlockOutcome outcome;
   outcome.status = BlockStatus::kOk;
   const std::vector<int> trials = {0, 1};

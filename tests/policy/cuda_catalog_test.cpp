@@ -270,17 +270,28 @@ TEST_F(CudaCatalogTest, BitsOfWholeNumbersCompile) {
 }
 
 /// A kernel that stores a product by the tile.
-std::string product_text(const catalog::TensorTile& tile, const catalog::TensorFactors& factors) {
+std::string product_text(const catalog::TensorTile& tile, const catalog::TensorFactors& factors,
+                         int split = 1) {
   const std::string factor = "const " + std::string(info(factors.dtype).c_name) + "* ";
   return "#include <lathe/cuda.cuh>\n#include <lathe/cuda/gemm_fused.cuh>\nusing namespace lathe;\n"
          "using Block = " +
-         tile.type(1, factors) +
+         tile.type(split, factors) +
          ";\nextern \"C\" __global__ void __launch_bounds__(Block::kThreads) product(" + factor + "a, " +
          factor +
          "b, float* c, int64_t m, int64_t n, int64_t k) {\n"
          "const Block::Place place = Block::place(blockIdx.x, m, n);\n"
          "const Block block{a, b, place.row, place.column, m, n, k};\n"
          "block.run([&](int64_t i, int64_t j, float x) { c[i * n + j] = x; });\n}\n";
+}
+
+TEST_F(CudaCatalogTest, BlocksOfAClusterShareTheDepthOfEveryTile) {
+  for (const DType dtype : {DType::kF32, DType::kBF16})
+    for (const catalog::TensorTile& tile : catalog::tensor_tiles(dtype)) {
+      const cuda::Compiled compiled = nvrtc_->compile(
+          "#define LATHE_TEAM 32\n#define LATHE_VECTOR 4\n" + product_text(tile, {dtype, false, true}, 4),
+          {"-arch=sm_90a", "-I" LATHE_SOURCE_DIR "/device"});
+      EXPECT_TRUE(compiled.ok) << compiled.log.substr(0, 500);
+    }
 }
 
 TEST_F(CudaCatalogTest, NoTileOfAProductSpillsRegisters) {

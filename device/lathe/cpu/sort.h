@@ -180,41 +180,42 @@ inline void write_tile(const LineBlock& of, int64_t first, uint32_t (&words)[kLa
     for (int64_t i = 0; i < count; ++i) put(l * of.apart + first + i, words[l][i]);
 }
 
-/// `block`: n * kLanes keys. Of types with keys of 32 bits.
-template <bool kDescending, class T>
-inline void sort_lines(const T* x, T* y, const LineBlock& of, uint32_t* block) {
-  constexpr uint32_t kFlip = kDescending ? ~0u : 0u;
+/// Sorts by words hold(key, place) of the lines' keys, key(at); put(at, word) for each in order.
+template <class Word, class Key, class Hold, class Put>
+inline void sort_lines_by(const LineBlock& of, Word* block, Key key, Hold hold, Put put) {
   alignas(64) uint32_t words[kLanes][kLanes] = {};
   for (int64_t first = 0; first < of.n; first += kLanes) {
-    read_tile(of, first, words, [&](int64_t at) { return order_key(x[at]) ^ kFlip; });
+    read_tile(of, first, words, key);
     for (int64_t i = 0; i < min(kLanes, of.n - first); ++i)
-      for (int64_t l = 0; l < kLanes; ++l) block[(first + i) * kLanes + l] = words[i][l];
-  }
-  sort_side_by_side(block, of.n);
-  for (int64_t first = 0; first < of.n; first += kLanes) {
-    for (int64_t i = 0; i < min(kLanes, of.n - first); ++i)
-      for (int64_t l = 0; l < kLanes; ++l) words[i][l] = block[(first + i) * kLanes + l];
-    write_tile(of, first, words, [&](int64_t at, uint32_t key) { y[at] = value_of_key<T>(key ^ kFlip); });
-  }
-}
-template <bool kDescending, class T>
-inline void sort_lines(const T* x, int64_t* y, const LineBlock& of, uint64_t* block) {
-  constexpr uint32_t kFlip = kDescending ? ~0u : 0u;
-  alignas(64) uint32_t words[kLanes][kLanes] = {};
-  for (int64_t first = 0; first < of.n; first += kLanes) {
-    read_tile(of, first, words, [&](int64_t at) { return order_key(x[at]) ^ kFlip; });
-    for (int64_t i = 0; i < min(kLanes, of.n - first); ++i)
-      for (int64_t l = 0; l < kLanes; ++l)
-        block[(first + i) * kLanes + l] =
-            static_cast<uint64_t>(words[i][l]) << 32 | static_cast<uint64_t>(first + i);
+      for (int64_t l = 0; l < kLanes; ++l) block[(first + i) * kLanes + l] = hold(words[i][l], first + i);
   }
   sort_side_by_side(block, of.n);
   for (int64_t first = 0; first < of.n; first += kLanes) {
     for (int64_t i = 0; i < min(kLanes, of.n - first); ++i)
       for (int64_t l = 0; l < kLanes; ++l)
         words[i][l] = static_cast<uint32_t>(block[(first + i) * kLanes + l]);
-    write_tile(of, first, words, [&](int64_t at, uint32_t place) { y[at] = place; });
+    write_tile(of, first, words, put);
   }
+}
+
+/// `block`: n * kLanes keys. Of types with keys of 32 bits.
+template <bool kDescending, class T>
+inline void sort_lines(const T* x, T* y, const LineBlock& of, uint32_t* block) {
+  constexpr uint32_t kFlip = kDescending ? ~0u : 0u;
+  sort_lines_by(
+      of, block, [&](int64_t at) { return order_key(x[at]) ^ kFlip; },
+      [](uint32_t key, int64_t) { return key; },
+      [&](int64_t at, uint32_t key) { y[at] = value_of_key<T>(key ^ kFlip); });
+}
+template <bool kDescending, class T>
+inline void sort_lines(const T* x, int64_t* y, const LineBlock& of, uint64_t* block) {
+  constexpr uint32_t kFlip = kDescending ? ~0u : 0u;
+  sort_lines_by(
+      of, block, [&](int64_t at) { return order_key(x[at]) ^ kFlip; },
+      [](uint32_t key, int64_t place) {
+        return static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place);
+      },
+      [&](int64_t at, uint32_t place) { y[at] = place; });
 }
 
 }  // namespace lathe

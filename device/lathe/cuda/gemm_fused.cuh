@@ -1,6 +1,5 @@
 #pragma once
 
-#include "lathe/cuda/gemm_block.cuh"
 #include "lathe/cuda/gemm_mma.cuh"
 
 namespace lathe {
@@ -56,7 +55,7 @@ struct FusedGemm {
     const Product<kEdges> product{call, static_cast<int>(row0), static_cast<int>(column0), width_a, width_b};
     const typename Block::Steps steps = Block::steps(k);
     product.accumulate(reinterpret_cast<Type*>(memory), steps.first, steps.last - steps.first,
-                       Product<kEdges>::warp(), sums);
+                       Product<kEdges>::Block::warp(), sums);
   }
 
   __device__ static void keep(float* tile, const Sums& sums) {

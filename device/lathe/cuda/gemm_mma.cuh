@@ -1,7 +1,7 @@
 #pragma once
 
+#include "lathe/cuda/gemm_block.cuh"
 #include "lathe/cuda/gemm_output.cuh"
-#include "lathe/cuda/mma.cuh"
 
 namespace lathe {
 
@@ -88,6 +88,8 @@ struct MmaGemm {
   using SlabA = HalfSlab<Type, kAlongA ? kRows : kDepth, kAlongA ? kDepth : kRows, kThreads>;
   using SlabB = HalfSlab<Type, kAlongB ? kColumns : kDepth, kAlongB ? kDepth : kColumns, kThreads>;
   using Partials = GemmPartials<kRows, kColumns, kSlices, kSplit, kThreads>;
+  using Block = GemmBlock<kRows, kColumns, kDepth, kWarpRows, kWarpColumns, kSlices, kSplit>;
+  using Warp = typename Block::Warp;
   enum {
     kStage = int{SlabA::kElements} + int{SlabB::kElements},
     kRing = 2 * kStages * kStage,
@@ -113,15 +115,6 @@ struct MmaGemm {
     SlabB::template copy<kEdges>(stage + SlabA::kElements,
                                  kAlongB ? b + column0 * call.ldb + k0 : b + k0 * call.ldb + column0, call.ldb,
                                  kAlongB ? columns : depth, kAlongB ? depth : columns, width_b);
-  }
-
-  struct Warp {
-    int lane, row, column, slice;
-  };
-  __device__ static Warp warp() {
-    const int index = static_cast<int>(threadIdx.x) / 32, place = index % (kDown * kAcross);
-    return {static_cast<int>(threadIdx.x) % 32, place / kAcross * kWarpRows, place % kAcross * kWarpColumns,
-            index / (kDown * kAcross)};
   }
 
   struct Fragments {
@@ -191,7 +184,7 @@ struct MmaGemm {
     const Partials partials{reinterpret_cast<float*>(memory), reinterpret_cast<float*>(memory + kRingBytes), place.rank};
     partials.begin();
     const MmaGemm product{call, place.row0, place.column0, width_of(call.a, call.lda), width_of(call.b, call.ldb)};
-    const Warp own = warp();
+    const Warp own = Block::warp();
     Sums sums = {};
     if constexpr (kSteps > 0) {
       product.accumulate(reinterpret_cast<Type*>(memory), place.rank * kSteps, kSteps, own, sums);

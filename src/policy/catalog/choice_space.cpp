@@ -146,8 +146,9 @@ class ScheduleSpace final : public ChoiceSpace {
 }  // namespace
 
 Result<std::unique_ptr<ChoiceSpace>> make_schedule_space(const PolicyContext& context) {
-  LATHE_TRY(Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
-  Schedules schedules(context.task, std::move(graph), catalog::target_of(context.device));
+  const catalog::Target target = catalog::target_of(context.device);
+  LATHE_TRY(Graph graph, catalog::lower_for(*context.task, target));
+  Schedules schedules(context.task, std::move(graph), target);
   LATHE_TRY(Emission usual, schedules.measure());
   return std::unique_ptr<ChoiceSpace>(
       std::make_unique<ScheduleSpace>(std::move(schedules), std::move(usual)));

@@ -89,8 +89,8 @@ class ScheduleLanguage final : public ActionLanguage {
   std::string_view name() const override { return "schedule"; }
 
   Result<std::optional<Wording>> wording(const PolicyContext& context) const override {
-    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
     const catalog::Target target = catalog::target_of(context.device);
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, target));
     LATHE_TRY(const Emission usual, catalog::compile(graph, {}, nullptr, target));
     std::set<std::string> names;
     std::string space = "```\n" + listed(usual, {}, names) + "```\n";
@@ -110,23 +110,24 @@ class ScheduleLanguage final : public ActionLanguage {
   }
 
   Result<std::string> candidate(const PolicyContext& context, std::string_view answer) const override {
-    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
-    LATHE_TRY(Emission emission,
-              catalog::read_schedule(graph, unfenced(answer), catalog::target_of(context.device)));
+    const catalog::Target target = catalog::target_of(context.device);
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, target));
+    LATHE_TRY(Emission emission, catalog::read_schedule(graph, unfenced(answer), target));
     return std::move(emission.text);
   }
 
   Result<std::string> carry_over(const PolicyContext& context, const TaskSpec&,
                                  std::string_view answer) const override {
-    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
-    LATHE_TRY(const Emission emission,
-              catalog::adapt_schedule(graph, unfenced(answer), catalog::target_of(context.device)));
+    const catalog::Target target = catalog::target_of(context.device);
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, target));
+    LATHE_TRY(const Emission emission, catalog::adapt_schedule(graph, unfenced(answer), target));
     return catalog::schedule_text(emission);
   }
 
   Result<std::shared_ptr<const TextGrammar>> grammar(const PolicyContext& context) const override {
-    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, catalog::target_of(context.device)));
-    LATHE_TRY(TextGrammar grammar, catalog::schedule_grammar(graph, catalog::target_of(context.device)));
+    const catalog::Target target = catalog::target_of(context.device);
+    LATHE_TRY(const Graph graph, catalog::lower_for(*context.task, target));
+    LATHE_TRY(TextGrammar grammar, catalog::schedule_grammar(graph, target));
     return std::make_shared<const TextGrammar>(std::move(grammar));
   }
 

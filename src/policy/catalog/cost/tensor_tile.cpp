@@ -18,6 +18,7 @@ constexpr std::array<TensorTile, 9> kTiles = {{{64, 64, 32, 3, 32, 32, 1, 0.1386
                                                {64, 16, 32, 4, 16, 16, 1, 0.2595, 0.2367},
                                                {64, 8, 32, 4, 16, 8, 1, 0.2877, 0.1642}}};
 
+/// Of factors of 16 bits (results/cuda/half.md).
 constexpr std::array<TensorTile, 9> kHalfTiles = {{{128, 256, 32, 4, 64, 64, 1, 0.0022, 0.9262},
                                                    {128, 128, 64, 3, 64, 32, 1, 0.0016, 1.0797},
                                                    {128, 128, 32, 4, 64, 32, 1, 0.2044, 0.3223},
@@ -27,8 +28,6 @@ constexpr std::array<TensorTile, 9> kHalfTiles = {{{128, 256, 32, 4, 64, 64, 1, 
                                                    {32, 32, 64, 3, 16, 16, 2, 0.2505, 0.1121},
                                                    {16, 64, 64, 4, 16, 16, 2, 0.1505, 0.1791},
                                                    {64, 16, 64, 4, 16, 16, 1, 0.1849, 0.1882}}};
-
-constexpr double kMultiprocessors = 132;
 
 /// Bytes of a slab of outer x inner elements; GemmSlab::kFloats, HalfSlab::kElements.
 int slab_bytes(DType dtype, int outer, int inner, bool along_depth) {
@@ -73,7 +72,7 @@ double tensor_microseconds(const TensorTile& tile, int split, const ProductSizes
       sizes.batch * std::ceil(sizes.rows / tile.rows) * std::ceil(sizes.columns / tile.columns);
   const double area = static_cast<double>(tile.rows) * tile.columns;
   const double steps = std::ceil(std::ceil(sizes.depth / tile.depth) / split);
-  const double blocks = std::ceil(tiles * split / kMultiprocessors);
+  const double blocks = std::ceil(tiles * split / kHopperMultiprocessors);
   return kLaunch + (split > 1 ? kCluster + kClusterBlock * split + kClusterElement * area : 0) +
          steps * (tile.step_us + blocks * tile.share_us) + blocks * kBlock + kElement * tiles * area;
 }

@@ -31,6 +31,9 @@ struct TensorTile {
 };
 std::span<const TensorTile> tensor_tiles(DType dtype);
 
+/// Of the Hopper for which the tiles' models speak.
+inline constexpr double kHopperMultiprocessors = 132;
+
 /// The sizes of a product at one shape.
 struct ProductSizes {
   double batch = 1, rows = 1, columns = 1, depth = 1;

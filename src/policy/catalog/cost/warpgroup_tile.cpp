@@ -9,8 +9,6 @@
 namespace lathe::catalog {
 namespace {
 
-constexpr double kHopperMultiprocessors = 132;
-
 /// Times of an H200 (results/cuda/half.md).
 constexpr std::array<WarpgroupTile, 7> kWarpgroupTiles = {
     {{2, 1, 256, 4, 2, true, false, 1, 0.6092, 5.1561},

@@ -27,15 +27,6 @@ Product::rows<$block>(a, packed + panel, $k, $m, $n, item % cdiv($m, $block) * $
                       $y + item / cdiv($m, $block) * $m * $n);
 )";
 
-constexpr std::string_view kPackGroup = R"(
-using Product = ExactProduct<$type>;
-const int64_t panels = cdiv($n, Product::kColumns), group = item / panels;
-const StridedMatrix<$type> b{$b + group * $k * $n, $b_steps};
-Product::Word* const packed = reinterpret_cast<Product::Word*>($scratch);
-Product::pack_columns(b, $k, $n, item % panels * Product::kColumns,
-                      packed + item * Product::kColumns * Product::steps($k));
-)";
-
 /// A block of rows an item, of which some may be of other groups than others.
 constexpr std::string_view kGroupedRows = R"(
 using Product = ExactProduct<$type>;
@@ -133,13 +124,15 @@ Status emit_grouped_contraction(const Site& site, Program& program) {
                         {"n", factor(width)},    {"m", a[0].to_string()},
                         {"k", factor(depth)},    {"block", std::to_string(block)}};
   const std::string row = b[2].to_string();
-  program.launch({.name = site.prefix + "_pack",
-                  .items = panels,
-                  .written = {scratch},
-                  .body = expand(kPackGroup,
-                                 {{"b", program.parameter(node.in[1])},
-                                  {"b_steps", node.transpose_b ? "1, " + row : row + ", 1"}},
-                                 shared)});
+  program.launch(
+      {.name = site.prefix + "_pack",
+       .items = panels,
+       .written = {scratch},
+       .body = expand(kPackPanel,
+                      {{"batch", "const int64_t group = item / panels;\n"},
+                       {"b", expand("$b + group * $k * $n", {{"b", program.parameter(node.in[1])}}, shared)},
+                       {"b_steps", node.transpose_b ? "1, " + row : row + ", 1"}},
+                      shared)});
   program.launch({.name = site.prefix + "_product",
                   .items = Expr::apply("cdiv", a[0], Expr::constant(block)),
                   .written = {program.buffer(node.out)},

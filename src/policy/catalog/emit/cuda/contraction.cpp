@@ -205,6 +205,14 @@ bool suits_warpgroups(const Problem& problem) {
          problem.of.batch_loops.empty() && aligned(problem.of.a) && aligned(problem.of.b);
 }
 
+/// By the model, unless a knob says otherwise.
+bool takes_warpgroups(const Problem& problem, const Knob& knob) {
+  if (!suits_warpgroups(problem)) return false;
+  const bool gains = cut_for_warpgroups(problem, fallback_alone).microseconds <
+                     cut_for_blocks(problem, fallback_alone).microseconds;
+  return knob("warpgroups", {0, 1}, gains ? 1 : 0) == 1;
+}
+
 /// When maps can describe the factors, and each of `split` blocks has a step of the depth.
 Expr condition_of_warpgroups(const MatrixProduct& of, int split) {
   const auto aligned = [&](const MatrixOperand& operand) {
@@ -233,16 +241,13 @@ Status emit_cuda_contraction(const Site& site, Program& program) {
     return site.knob(name, allowed, fallback);
   };
   program.add_pattern("contraction");
-  const Cut<TensorTile> usual = cut_for_blocks(problem, fallback_alone);
-  const auto gains = [&] {
-    return cut_for_warpgroups(problem, fallback_alone).microseconds < usual.microseconds;
-  };
   double microseconds = 0;
-  if (suits_warpgroups(problem) && knob("warpgroups", {0, 1}, gains() ? 1 : 0) == 1) {
+  if (takes_warpgroups(problem, knob)) {
     const Cut<WarpgroupTile> cut = cut_for_warpgroups(problem, knob);
     const std::string when = program.in_task(condition_of_warpgroups(of, cut.split));
     emit_warpgroups(problem, cut, program, epilogue, when);
-    emit_blocks(problem, usual, program, epilogue, "_others", "!(" + when + ")");
+    emit_blocks(problem, cut_for_blocks(problem, fallback_alone), program, epilogue, "_others",
+                "!(" + when + ")");
     microseconds = cut.microseconds;
   } else {
     const Cut<TensorTile> cut = cut_for_blocks(problem, knob);
