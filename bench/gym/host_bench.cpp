@@ -143,8 +143,10 @@ Status run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app{"Measures Python candidates an hour"};
   lathe::Options options;
-  app.add_option("TASK", options.task, "A task with a process reference")->required();
-  app.add_option("FILE", options.files, "Candidates")->required();
+  app.add_option("TASK", options.task, "A task with a process reference")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("FILE", options.files, "Candidates")->required()->check(CLI::ExistingFile);
   app.add_option("--count", options.count, "How often each is submitted");
   app.add_option("--lanes", options.lanes,
                  "Evaluations under way at once; 0: as many as the device is worth");
