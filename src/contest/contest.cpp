@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kMostTries = 3;  // of one text, where the machine fails
 constexpr double kPollSeconds = 0.05;
+constexpr int kTurnsOfWindow = 4;  // it is filled in
 constexpr const char* kGreedy = "greedy";
 
 using TextKey = std::pair<Digest, Digest>;  // task, candidate
@@ -168,17 +169,33 @@ class Contest {
 
   Status sample_all() {
     while (!context_.stop.cancelled() && !(waiting_.empty() && active_.empty())) {
-      while (!waiting_.empty() && static_cast<int>(active_.size()) < options_.window &&
-             !context_.stop.cancelled()) {
-        const ContestTask& task = *waiting_.front();
-        waiting_.pop_front();
-        LATHE_CHECK_OK(ask(task));
-      }
+      LATHE_CHECK_OK(ask_for_a_turn());
       LATHE_CHECK_OK(take_answers(judged_.empty() ? kPollSeconds : 0));
       LATHE_CHECK_OK(take_verdicts(judged_.empty() ? 0 : kPollSeconds));
       LATHE_CHECK_OK(end_tasks());
     }
     return drain();
+  }
+
+  /// A model that shares the gym's device has it to itself while it writes, so it is asked for many
+  /// tasks at once, and no sooner than there is room for as many.
+  Status ask_for_a_turn() {
+    const int turn = std::max(1, options_.window / kTurnsOfWindow);
+    if (!active_.empty() && static_cast<int>(active_.size()) > options_.window - turn) return Ok{};
+    const auto count = std::min(waiting_.size(), static_cast<std::size_t>(turn));
+    for (std::size_t i = 0; i < count; ++i) context_.evaluator.prepare(waiting_[i]->task);
+    std::vector<std::pair<const ContestTask*, std::string>> begun;
+    for (std::size_t i = 0; i < count && !context_.stop.cancelled(); ++i) {
+      const ContestTask& task = *waiting_.front();
+      waiting_.pop_front();
+      auto run = begin(task);
+      if (run.ok())
+        begun.emplace_back(&task, *std::move(run));
+      else
+        LATHE_CHECK_OK(give_up(task, run.error()));
+    }
+    for (const auto& [task, run] : begun) LATHE_CHECK_OK(ask(*task, run));
+    return Ok{};
   }
 
   /// What is still under way after a stop leaves no trace.
@@ -192,13 +209,11 @@ class Contest {
     return Ok{};
   }
 
-  Status ask(const ContestTask& task) {
-    const auto run = begin(task);
-    if (!run.ok()) return give_up(task, run.error());
-    LATHE_TRY(const auto earlier, context_.store.experiences(*run));
+  Status ask(const ContestTask& task, const std::string& run) {
+    LATHE_TRY(const auto earlier, context_.store.experiences(run));
     std::set<std::int64_t> there;
     for (const Experience& experience : earlier) there.insert(experience.sequence);
-    Active& active = active_.emplace_back(Active{&task, *run});
+    Active& active = active_.emplace_back(Active{&task, run});
     std::vector<std::int64_t> numbers;
     for (std::int64_t number = 1; number <= samples(); ++number)
       if (!there.contains(number)) numbers.push_back(number);
@@ -222,7 +237,7 @@ class Contest {
       numbers.resize(static_cast<std::size_t>(samples()));
       for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i) + 1;
     }
-    skipped_[*run] = std::move(there);
+    skipped_[run] = std::move(there);
     ++active.asked;
     asks_[policy_->ask(std::move(request))] = {&active, std::move(numbers)};
     return Ok{};

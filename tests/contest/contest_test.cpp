@@ -121,6 +121,37 @@ TEST_F(ContestTest, GoesOnWhereItWasStoppedAndOpensNoOneWhoIsDone) {
   EXPECT_EQ(counts()["random"], 15);
 }
 
+/// Notes how many tasks the gym has prepared whenever it is asked.
+class NotesPreparations final : public Policy {
+ public:
+  NotesPreparations(const RecordingSink& events, std::vector<int>& prepared)
+      : catalog_(make_catalog_policy()), events_(events), prepared_(prepared) {}
+  std::string name() const override { return "notes"; }
+  ProposalTicket ask(ProposalRequest request) override {
+    prepared_.push_back(
+        static_cast<int>(std::ranges::count(events_.events(), std::string("gym.prepared"), &Event::kind)));
+    return catalog_->ask(std::move(request));
+  }
+  std::optional<Proposed> poll(double timeout_seconds) override { return catalog_->poll(timeout_seconds); }
+
+ private:
+  const std::unique_ptr<Policy> catalog_;
+  const RecordingSink& events_;
+  std::vector<int>& prepared_;
+};
+
+TEST_F(ContestTest, AModelIsAskedForSeveralTasksOnceAllOfThemAreReady) {
+  RecordingSink events;
+  std::vector<int> prepared;
+  entrants_ = {{"model", Entrant::Kind::kSampler, false, 0, [&]() -> Result<std::unique_ptr<Policy>> {
+                  return std::unique_ptr<Policy>(std::make_unique<NotesPreparations>(events, prepared));
+                }}};
+  options_.window = 12;  // three tasks a turn
+  ASSERT_TRUE(hold(events).ok());
+  EXPECT_THAT(prepared, testing::ElementsAre(3, 3, 3));
+  EXPECT_EQ(counts()["model"], 15);
+}
+
 /// The catalogue's kernels as if a model had written them: the number of each is its only answer
 /// token.
 std::unique_ptr<Policy> writing_catalog() {
