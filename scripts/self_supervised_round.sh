@@ -7,7 +7,8 @@
 #
 #   scripts/self_supervised_round.sh smollm2.gguf data round1 --adapter sft/adapter --samples 16
 #
-# LATHE names the program, RECIPE the recipe, LANGUAGE "schedule" (default) or "kernel".
+# LATHE names the program, RECIPE the recipe, LANGUAGE "schedule" (default) or "kernel". KEEP_OPTIONS go to lathe policy
+# keep, TRAIN_OPTIONS to lathe train: with "--adapter DIR" an adapter is trained on rather than begun.
 set -eu
 if [ $# -lt 3 ]; then
   echo "usage: $0 MODEL DATA OUT [OPTIONS of lathe policy eval ...]" >&2
@@ -26,5 +27,7 @@ mkdir -p "$out"
   --store "$out/store" --out "$out" "$@"
 # The data set must not change while the training on it is resumed.
 [ -e "$out/examples.jsonl" ] ||
-  "$lathe" policy keep --name round --store "$out/store" --also "$examples" --out "$out/examples.jsonl"
-"$lathe" train "$recipe" --model "$model" --data "$out/examples.jsonl" --out "$out/training" --resume
+  "$lathe" policy keep --name round --store "$out/store" --also "$examples" --out "$out/examples.jsonl" \
+    ${KEEP_OPTIONS-}
+"$lathe" train "$recipe" --model "$model" --data "$out/examples.jsonl" --out "$out/training" --resume \
+  ${TRAIN_OPTIONS-}
