@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -39,6 +41,47 @@ const std::vector<std::string> kFlagsOfKernels = {"-O3",
 const std::vector<std::string> kTorchOfKernels = {"torch_cuda",
                                                   "c10_cuda"};  // not of a PyTorch for processors
 constexpr double kKernelSeconds = 300;
+constexpr const char* kKernelsFolder = "/kernels";  // of headers, in that of the binding's
+
+/// Tensors and what allocates them, in place of all that is declared for torch's users.
+constexpr const char* kTensorHeader = R"(#ifndef LATHE_TENSOR_HEADER
+#define LATHE_TENSOR_HEADER
+#include <ATen/Dispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+namespace torch {
+using namespace at;
+using Dtype = at::ScalarType;
+constexpr auto kUInt8 = at::kByte;
+constexpr auto kInt8 = at::kChar;
+constexpr auto kInt16 = at::kShort;
+constexpr auto kInt32 = at::kInt;
+constexpr auto kInt64 = at::kLong;
+constexpr auto kFloat16 = at::kHalf;
+constexpr auto kFloat32 = at::kFloat;
+constexpr auto kFloat64 = at::kDouble;
+}  // namespace torch
+#endif
+)";
+/// And what gives functions of tensors to Python.
+constexpr const char* kBindingHeader = R"(#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+)";
+constexpr std::array kNamesOfTorch = {"/torch/extension.h", "/torch/types.h", "/torch/all.h",
+                                      "/torch/torch.h"};
+/// What it declares, of namespaces `torch` and `at`, beside constants.
+constexpr std::string_view kTensorNames =
+    " ArrayRef BFloat16 DefaultPtrTraits Device DeviceType Dtype Half IntArrayRef MemoryFormat "
+    "PackedTensorAccessor32 PackedTensorAccessor64 RestrictPtrTraits Scalar ScalarType Tensor TensorList "
+    "TensorOptions cuda device dtype empty empty_like full full_like ones ones_like wrap_pybind_function "
+    "zeros zeros_like ";
 
 const std::vector<std::string> kFlagsOfC = {"-x", "c", "-O3", "-fPIC", "-w", "-shared"};
 
@@ -59,6 +102,47 @@ bool is_harmless_to_nvcc(const std::string& flag) {
       "-D[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.]*)?");
   return std::regex_match(flag, known);
 }
+/// False for a text that names something else of torch; one that hides it is compiled again.
+bool needs_only_tensors(std::string_view text) {
+  const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (std::size_t at = text.find("::"); at != std::string_view::npos; at = text.find("::", at + 2)) {
+    std::size_t begin = at, end = at + 2;
+    while (begin > 0 && in_name(text[begin - 1])) --begin;
+    while (end < text.size() && in_name(text[end])) ++end;
+    const std::string_view scope = text.substr(begin, at - begin), name = text.substr(at + 2, end - at - 2);
+    const bool constant =
+        name.size() > 1 && name[0] == 'k' && !std::islower(static_cast<unsigned char>(name[1]));
+    const bool known = constant || kTensorNames.find(fmt::format(" {} ", name)) != std::string_view::npos;
+    if ((scope == "torch" || scope == "at") && !known) return false;
+  }
+  return true;
+}
+
+/// Whether a name that nvcc does not know is one of torch's functions, which an argument's type
+/// finds.
+bool lacks_function(const Python& python, std::string_view log) {
+  constexpr std::string_view kBefore = "identifier \"", kBehind = "\" is undefined";
+  for (std::size_t at = log.find(kBefore); at != std::string_view::npos; at = log.find(kBefore, at + 1)) {
+    const std::string_view rest = log.substr(at + kBefore.size());
+    const std::string name(rest.substr(0, rest.find('"')));
+    if (!rest.substr(name.size()).starts_with(kBehind) || name.find('/') != std::string::npos) continue;
+    for (const std::string& folder : python.includes)
+      if (std::filesystem::exists(folder + "/ATen/ops/" + name + ".h")) return true;
+  }
+  return false;
+}
+
+/// Whether what did not compile may do so with more of torch.
+bool may_lack_a_header(const Python& python, std::string_view log, std::string_view text) {
+  const auto has = [](std::string_view all, std::string_view part) {
+    return all.find(part) != std::string_view::npos;
+  };
+  for (const char* const said : {"has no member", "is not a member of", "incomplete type",
+                                 "was not declared in this scope", "expected constructor"})
+    if (has(log, said)) return true;
+  return lacks_function(python, log) || (has(log, "is undefined") && has(text, "using "));
+}
+
 bool chooses_gpu(const std::string& flag) {
   return flag.starts_with("-arch") || flag.starts_with("-gencode") || flag.starts_with("--gpu-");
 }
@@ -102,22 +186,37 @@ std::vector<std::string> include_flags(const Python& python) {
 }
 
 Status precompile(const Python& python, const std::string& staging) {
-  LATHE_CHECK_OK(make_directories(staging + "/torch"));
-  LATHE_CHECK_OK(
-      write_file_atomically(staging + "/torch/extension.h", "#include_next <torch/extension.h>\n"));
   std::vector<std::string> argv = {"/usr/bin/g++"};
   argv.insert(argv.end(), kFlags.begin(), kFlags.end());
   argv.emplace_back("-I.");
   for (std::string& flag : include_flags(python)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {"-x", "c++-header", "torch/extension.h", "-o", "torch/extension.h.gch"});
-  // Of what an extension includes, kernels need a fifth, which nvcc reads three times.
-  LATHE_CHECK_OK(make_directories(staging + "/kernels/torch"));
-  LATHE_CHECK_OK(write_file_atomically(staging + "/kernels/torch/extension.h", "#include <torch/types.h>\n"));
   LATHE_TRY(const Completed run, run_command({.argv = argv, .folder = staging}, {}, kPrecompileSeconds));
   if (!run.status.ok())
     return Error{ErrorCode::kUnavailable, "torch's headers cannot be compiled: " + run.errors.substr(0, 2000),
                  "Debian: apt-get install g++ libtorch-dev pybind11-dev python3-dev"};
   return Ok{};
+}
+
+/// For units with tensors alone: kernels include what their binding does, less Python.
+Status fill_few_headers(const Python& python, const std::string& staging) {
+  for (const std::string& folder : {staging, staging + kKernelsFolder})
+    LATHE_CHECK_OK(make_directories(folder + "/torch"));
+  for (const std::string name : kNamesOfTorch) {
+    LATHE_CHECK_OK(write_file_atomically(staging + name, std::string(kTensorHeader) + kBindingHeader));
+    LATHE_CHECK_OK(write_file_atomically(staging + kKernelsFolder + name, kTensorHeader));
+  }
+  return precompile(python, staging);
+}
+
+Status fill_all_headers(const Python& python, const std::string& staging) {
+  for (const std::string& folder : {staging, staging + kKernelsFolder})
+    LATHE_CHECK_OK(make_directories(folder + "/torch"));
+  LATHE_CHECK_OK(
+      write_file_atomically(staging + "/torch/extension.h", "#include_next <torch/extension.h>\n"));
+  LATHE_CHECK_OK(
+      write_file_atomically(staging + kKernelsFolder + "/torch/extension.h", "#include <torch/types.h>\n"));
+  return precompile(python, staging);
 }
 
 /// Empty where there is none: the document is the candidate's.
@@ -150,20 +249,24 @@ CompiledExtension refused(std::string reason, std::string log) {
 /// How requests of a kind are compiled.
 struct ExtensionBuilder::Language {
   std::vector<std::string> flags, libraries;
-  std::string before;  ///< the source
-  bool precompiled = false;
+  std::string before;     ///< the source
   std::string nvcc = {};  ///< for kernels beside it
   double timeout_seconds = 0;
 };
 
-Result<CompileShop*> ExtensionBuilder::shop(bool precompiled) {
-  std::lock_guard lock(mutex_);
-  std::unique_ptr<CompileShop>& shop = precompiled ? shop_ : plain_shop_;
-  if (shop) return shop.get();
-  const Digest headers =
-      Hasher().add(python_.version).add(fmt::format("{}", fmt::join(kFlags, " "))).finish();
-  const auto fill = [this, precompiled](const std::string& staging) {
-    return precompiled ? precompile(python_, staging) : make_directories(staging + "/none");
+Result<CompileShop*> ExtensionBuilder::shop(Headers headers) {
+  const bool few = headers == Headers::kTensor, none = headers == Headers::kNone;
+  Place& place = shops_[none ? 0 : few ? 1 : 2];
+  std::lock_guard lock(place.mutex);
+  if (place.shop) return place.shop.get();
+  const Digest digest = Hasher()
+                            .add(python_.version)
+                            .add(fmt::format("{}", fmt::join(kFlags, " ")))
+                            .add(kTensorHeader)
+                            .finish();
+  const auto fill = [this, few, none](const std::string& staging) {
+    if (none) return make_directories(staging + "/none");
+    return few ? fill_few_headers(python_, staging) : fill_all_headers(python_, staging);
   };
   const auto arguments = [this](const std::string& work, const std::string& include) {
     std::vector<std::string> args = {"compile", std::string(name(options_.jail)), work, include};
@@ -174,14 +277,14 @@ Result<CompileShop*> ExtensionBuilder::shop(bool precompiled) {
       args.push_back(toolkit_of(nvcc));
     return args;
   };
-  LATHE_TRY(shop, CompileShop::open({.cache_folder = options_.cache_folder,
-                                     .header_name = precompiled ? "include-torch-" + headers.short_hex()
-                                                                : std::string("include-none"),
-                                     .fill_headers = fill,
-                                     .runner_program = options_.compile_program,
-                                     .worker_args = arguments,
-                                     .worker_processors = options_.processors}));
-  return shop.get();
+  const std::string folder = none ? "include-none" : few ? "include-tensor-" : "include-torch-";
+  LATHE_TRY(place.shop, CompileShop::open({.cache_folder = options_.cache_folder,
+                                           .header_name = none ? folder : folder + digest.short_hex(),
+                                           .fill_headers = fill,
+                                           .runner_program = options_.compile_program,
+                                           .worker_args = arguments,
+                                           .worker_processors = options_.processors}));
+  return place.shop.get();
 }
 
 Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, const CancelToken& cancel) {
@@ -195,9 +298,9 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
       "#include <torch/extension.h>\n#define TORCH_EXTENSION_NAME " + label + "\n#line 1 \"" + label + "\"\n";
   const std::string kind = text_in(*document, "kind");
   if (kind == "c")
-    return compile({kFlagsOfC, {}, "", false, {}, options_.timeout_seconds}, *document, true, cancel);
-  Language language{kFlags, kLibraries, header, true, {}, options_.timeout_seconds};
-  if (kind != "cuda") return compile(language, *document, true, cancel);
+    return compile({kFlagsOfC, {}, "", {}, options_.timeout_seconds}, *document, Headers::kNone, cancel);
+  Language language{kFlags, kLibraries, header, {}, options_.timeout_seconds};
+  if (kind != "cuda") return compile_with_few(language, *document, cancel);
   language.nvcc = find_nvcc();
   if (options_.arch.empty()) return refused("bad_extension", "this device runs no CUDA sources");
   if (language.nvcc.empty())
@@ -211,18 +314,33 @@ Result<CompiledExtension> ExtensionBuilder::build(const std::string& request, co
   }
   for (std::string& flag : libraries_of_kernels(python_, language.nvcc))
     language.libraries.push_back(std::move(flag));
-  LATHE_TRY(CompiledExtension made, compile(language, *document, true, cancel));
-  if (made.ok || made.reason != "compile_error") return made;
-  return compile(language, *document, false, cancel);
+  return compile_with_few(language, *document, cancel);
+}
+
+Result<CompiledExtension> ExtensionBuilder::compile_with_few(const Language& language,
+                                                             const nlohmann::json& document,
+                                                             const CancelToken& cancel) {
+  const std::string text = text_in(document, "source") + text_in(document, "kernels");
+  std::vector<Headers> attempts = {Headers::kAll};
+  if (!language.nvcc.empty()) attempts.insert(attempts.begin(), Headers::kTypes);
+  if (needs_only_tensors(text)) attempts.insert(attempts.begin(), Headers::kTensor);
+  for (const Headers headers : attempts) {
+    LATHE_TRY(CompiledExtension made, compile(language, document, headers, cancel));
+    const bool may_get_better = made.reason == "compile_error" && may_lack_a_header(python_, made.log, text);
+    if (made.ok || !may_get_better || headers == Headers::kAll) return made;
+  }
+  return Error{ErrorCode::kInternal, "no headers to compile with"};
 }
 
 Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language,
                                                         const nlohmann::json& document,
-                                                        const std::string& few_headers) const {
+                                                        const std::string& own_headers) const {
   protocol::CudaUnit unit{language.nvcc, {}, kFlagsOfKernels};
-  unit.flags.push_back("-arch=" + options_.arch);
+  // By -arch it would make code for another one as well.
+  const std::string number = options_.arch.substr(options_.arch.find('_'));
+  unit.flags.push_back("-gencode=arch=compute" + number + ",code=sm" + number);
   unit.flags.push_back("-DTORCH_EXTENSION_NAME=" + text_in(document, "name"));
-  if (!few_headers.empty()) unit.flags.push_back("-I" + few_headers);
+  if (!own_headers.empty()) unit.flags.push_back("-I" + own_headers);
   for (std::string& flag : include_flags(python_)) unit.flags.push_back(std::move(flag));
   LATHE_TRY(auto own, flags_in(document, "kernel_flags", [](const std::string& flag) {
               return chooses_gpu(flag) || is_harmless_to_nvcc(flag);
@@ -235,7 +353,7 @@ Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language
 }
 
 Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, const nlohmann::json& document,
-                                                    bool few_headers, const CancelToken& cancel) {
+                                                    Headers headers, const CancelToken& cancel) {
   protocol::CompileJob job;
   job.timeout_seconds = language.timeout_seconds;
   job.flags = language.flags;
@@ -246,9 +364,10 @@ Result<CompiledExtension> ExtensionBuilder::compile(const Language& language, co
   for (const std::string& folder : python_.libraries) job.flags.push_back("-L" + folder);
   job.flags.insert(job.flags.end(), language.libraries.begin(), language.libraries.end());
   job.source = language.before + text_in(document, "source");
-  LATHE_TRY(CompileShop* const shop, this->shop(language.precompiled));
+  LATHE_TRY(CompileShop* const shop, this->shop(headers));
   if (!language.nvcc.empty()) {
-    auto kernels = kernels_of(language, document, few_headers ? shop->header_folder() + "/kernels" : "");
+    auto kernels = kernels_of(language, document,
+                              headers == Headers::kAll ? "" : shop->header_folder() + kKernelsFolder);
     if (!kernels.ok()) return refused("bad_extension", kernels.error().message);
     job.cuda = *std::move(kernels);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,21 +39,25 @@ class ExtensionBuilder {
       : python_(std::move(python)), options_(std::move(options)) {}
 
   /// `request` is the candidate's: JSON of a kind, a name, a source and flags. An Error is the
-  /// machine's fault, or kCancelled. The first C++ precompiles torch's header, which takes a
-  /// minute.
+  /// machine's fault, or kCancelled. The first C++ precompiles torch's headers, which takes a
+  /// quarter of a minute, and a full minute where it needs all of them.
   Result<CompiledExtension> build(const std::string& request, const CancelToken& cancel);
 
  private:
   struct Language;
   struct Making;
-  /// With torch's header precompiled, or without headers.
-  Result<CompileShop*> shop(bool precompiled);
-  /// `few_headers`: kernels have torch's types alone for <torch/extension.h>, which takes nvcc a
-  /// third of the time and serves most.
-  Result<CompiledExtension> compile(const Language& language, const nlohmann::json& document,
-                                    bool few_headers, const CancelToken& cancel);
+  /// What a unit gets for <torch/extension.h>, precompiled: tensors, what allocates them and what
+  /// gives their functions to Python; or all of it, but for kernels that torch's types suffice. The
+  /// first serves most, and all of it takes nvcc four times as long and g++ three times.
+  enum class Headers { kNone, kTensor, kTypes, kAll };
+  Result<CompileShop*> shop(Headers headers);
+  /// With as few headers as it compiles with.
+  Result<CompiledExtension> compile_with_few(const Language& language, const nlohmann::json& document,
+                                             const CancelToken& cancel);
+  Result<CompiledExtension> compile(const Language& language, const nlohmann::json& document, Headers headers,
+                                    const CancelToken& cancel);
   Result<protocol::CudaUnit> kernels_of(const Language& language, const nlohmann::json& document,
-                                        const std::string& few_headers) const;
+                                        const std::string& own_headers) const;
 
   const Python python_;
   const ExtensionBuilderOptions options_;
@@ -61,7 +66,11 @@ class ExtensionBuilder {
                                          const CancelToken& cancel);
   std::mutex mutex_;
   std::map<Digest, std::shared_ptr<Making>> making_;  ///< what is being compiled
-  std::unique_ptr<CompileShop> shop_, plain_shop_;
+  struct Place {
+    std::mutex mutex;
+    std::unique_ptr<CompileShop> shop;
+  };
+  std::array<Place, 3> shops_;  ///< without headers, with few of torch's, with all
 };
 
 }  // namespace lathe::host

@@ -78,6 +78,30 @@ TEST_F(ExtensionBuilderTest, AnErrorInAKernelSaysWhere) {
   EXPECT_THAT(built.log, HasSubstr("mine.cu(2)"));
 }
 
+/// torch's macro tells which of its headers there are.
+constexpr const char* kSaysWhich =
+    "#include <torch/extension.h>\n"
+    "#ifdef TORCH_LIBRARY\n#define HEADERS more\n#else\n#define HEADERS few\n#endif\n"
+    "#define QUOTED(x) #x\n#define QUOTE(x) QUOTED(x)\n";
+
+TEST_F(ExtensionBuilderTest, ErrorsThatNoHeaderMendsAreFoundOnce) {
+  const CompiledExtension built =
+      build(request(std::string(kSaysWhich) + "static_assert(sizeof(int) == 3, QUOTE(HEADERS));\n"));
+  EXPECT_EQ(built.reason, "compile_error");
+  EXPECT_THAT(built.log, HasSubstr("few"));
+}
+
+TEST_F(ExtensionBuilderTest, KernelsThatNeedMoreOfTorchGetMoreOfIt) {
+  const CompiledExtension by_a_macro =
+      build(request("#include <torch/extension.h>\n#define LIBRARY torch\n"
+                    "torch::Tensor doubled(torch::Tensor x) { return LIBRARY::cat({x, x}); }\n"));
+  EXPECT_TRUE(by_a_macro.ok) << by_a_macro.log;
+  const CompiledExtension by_its_argument =
+      build(request("#include <torch/extension.h>\n"
+                    "torch::Tensor doubled(torch::Tensor x) { return softmax(x, 0); }\n"));
+  EXPECT_TRUE(by_its_argument.ok) << by_its_argument.log;
+}
+
 TEST_F(ExtensionBuilderTest, WhatReachesBeyondTheSourceIsRefused) {
   for (const char* flag :
        {"-I/etc", "--compiler-bindir=/tmp", "-Xcompiler=-fplugin=x", "@file", "-o", "-run"})
