@@ -7,6 +7,7 @@ later process of the candidate.
 
 import base64
 import ctypes
+import importlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 
 
 def warm_up(folder):
-    """In a zygote, which may start programs: what needs a compiler once."""
+    """In a zygote, which may start programs: what needs a compiler once, and what each process would do again."""
     os.environ["TMPDIR"] = folder
     os.environ["TRITON_CACHE_DIR"] = folder + "/triton"
     os.environ["TRITON_STORE_BINARY_ONLY"] = "1"
@@ -35,6 +36,18 @@ def warm_up(folder):
     driver.CudaUtils()
     driver.CudaUtils.__init__ = lambda self: None  # it is made once, and asked for often
     compiler.CUDABackend.make_cubin = make_cubin
+    read_ahead()
+
+
+def read_ahead():
+    """What a first launch reads: all of Triton, for the key of its cache, and modules for arguments of rare kinds. It
+    takes half a second, and differs from version to version."""
+    try:
+        from triton.runtime.cache import triton_key
+        triton_key()
+        importlib.import_module("triton.experimental.gluon.nvidia.hopper")
+    except Exception:
+        pass  # then each process reads it
 
 
 def clear(folder):

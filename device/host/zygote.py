@@ -204,11 +204,11 @@ def main():
     library = ctypes.CDLL(sys.argv[1], use_errno=True)
     library.lathe_host_supervise.restype = ctypes.c_uint32
     torch.set_num_threads(1)
-    worker.warm_up()
     on_gpu = sys.argv[3] == "gpu"
     if on_gpu:
         gpu.hide_memory()
         triton_support.warm_up(os.path.join(sys.argv[2], "scratch"))
+    worker.warm_up()
     channel = socket.socket(fileno=3)
     channel.set_inheritable(False)
     Zygote(channel, library, sys.argv[2], sys.argv[4:] if on_gpu else None).serve()
