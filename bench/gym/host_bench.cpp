@@ -56,12 +56,12 @@ Stages less(const Stages& after, const Stages& before) {
   return rest;
 }
 
-/// What was started, `of` candidates.
-void print_processes(const Stages& stages, int of) {
+/// What was started, and parts of blocks, a candidate of `of`.
+void print_stages(const Stages& stages, int of) {
   for (const auto& [purpose, stage] : stages)
-    fmt::print("  {:<40} {:6.1f} of {:.3f} s\n", purpose,
+    fmt::print("  {:<40} {:6.1f} of {:8.2f} ms\n", purpose,
                static_cast<double>(stage.count) / static_cast<double>(of),
-               stage.seconds / static_cast<double>(stage.count));
+               1e3 * stage.seconds / static_cast<double>(stage.count));
 }
 
 struct Series {
@@ -104,8 +104,9 @@ Status judge_files(const Options& options, const std::shared_ptr<const TaskSpec>
                  series.speedups.front(), series.speedups.back(), 100 * stddev(logs));
     }
     for (const auto& [outcome, n] : series.outcomes) fmt::print(" {} {};", n, outcome);
-    fmt::print("\nprocesses and answers a candidate, and how long from asking for one to its first use:\n");
-    print_processes(less(backend.usage().stages, before), options.count);
+    fmt::print(
+        "\na candidate's processes, from asking for one to its first use, and the parts of its blocks:\n");
+    print_stages(less(backend.usage().stages, before), options.count);
     std::fflush(stdout);
   }
   return Ok{};
@@ -133,7 +134,7 @@ Status run(const Options& options) {
     if (event.kind == "gym.prepared")
       for (const auto& [part, seconds] : event.fields) fmt::print(" {} {},", part, seconds);
   fmt::print("\n");
-  print_processes(backend->usage().stages, 1);
+  print_stages(backend->usage().stages, 1);
   return judge_files(options, task, *backend, *client, depth);
 }
 

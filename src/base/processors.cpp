@@ -45,6 +45,12 @@ void keep_thread_on(std::span<const int> processors) {
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
+std::int64_t spin_ns_of_waiters() {
+  constexpr std::size_t kProcessorsToSpare = 8;
+  constexpr std::int64_t kSpinNs = 2'000'000;
+  return usable_processors().size() >= kProcessorsToSpare ? kSpinNs : 0;
+}
+
 ThreadPlacement::ThreadPlacement(std::span<const int> processors) {
   if (processors.empty()) return;
   before_ = usable_processors();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,10 @@ std::vector<int> cores_of(std::span<const int> processors);
 std::vector<int> processors_besides(std::span<const int> all, std::span<const int> taken);
 /// Restricts the calling thread to `processors`. Best effort; an empty list changes nothing.
 void keep_thread_on(std::span<const int> processors);
+
+/// How long who waits for an answer of microseconds may look out for it in place of sleeping: 0
+/// where that would take a processor from those who work.
+std::int64_t spin_ns_of_waiters();
 
 /// Restricts the calling thread to some processors during its lifetime, then restores the previous
 /// affinity.

@@ -25,6 +25,9 @@ constexpr int kNearTieRounds = 6, kNearTiePairs = 6;  // that is about as fast a
 constexpr int kTwinRounds = 8;                        // that tell how processes of one kernel differ
 constexpr int kFewPairs = 5;                          // are enough where blocks differ by a percent
 constexpr double kNormal95 = 1.96;
+/// Of what processes differ by: a pair of them known so well widens a screen's interval by a
+/// quarter.
+constexpr double kKnownWell = 0.8;
 constexpr double kFarFaster = kAnchorReach;  // than the naive build: a tie known to a few percent is enough
 constexpr double kHopeless = 20;             // times the best peer's time: a screen ends with a few blocks
 constexpr double kQuickFactor = 1.5;         // by which the times of a few blocks may be wrong
@@ -253,6 +256,8 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
   if (!result.finding.passed()) return result;
   Round round{site_.shape.timing, site_.shape.timing_rms, on_this_device(screen_rule()),
               secret_.derive("screen")};
+  round.rule.half_width =
+      std::max(round.rule.half_width, kKnownWell * kNormal95 * site_.backend.device().process_spread);
   if (site_.backend.device().steady) round.rule.looks.insert(round.rule.looks.begin(), kFewPairs);
   hold_back(round);
   const QuickTime quick =

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
+
 namespace lathe {
 namespace {
 
@@ -65,6 +67,12 @@ Error Channel::peer_has_ended() const {
   if (said.empty()) return {ErrorCode::kIo, "the peer closed the channel"};
   return {ErrorCode::kIo, "a helper program ended at its start: " + said,
           "run lathe doctor; where it names a library, build or install Lathe whole"};
+}
+
+void Channel::look_out(std::int64_t spin_ns) const {
+  pollfd waiting{fd_.get(), POLLIN, 0};
+  const std::int64_t end_ns = steady_clock().now_ns() + spin_ns;
+  while (steady_clock().now_ns() < end_ns && ::poll(&waiting, 1, 0) == 0) __builtin_ia32_pause();
 }
 
 Result<Frame> Channel::receive(int timeout_ms) const {

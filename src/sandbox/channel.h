@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,9 @@ class Channel {
   /// Errors: kTimeout after `timeout_ms` (-1 waits forever), kIo when the peer is gone, kCorrupt
   /// for an over-long frame. Descriptors arrive close-on-exec.
   Result<Frame> receive(int timeout_ms) const;
+  /// Returns once a frame or the peer's end is there, or after so long, and does not sleep
+  /// meanwhile.
+  void look_out(std::int64_t spin_ns) const;
   int fd() const { return fd_.get(); }
   int release() { return fd_.release(); }
 

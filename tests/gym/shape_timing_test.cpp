@@ -743,6 +743,18 @@ TEST(ShapeTiming, AScreensIntervalAllowsForWhatItsOneProcessCannotTell) {
   EXPECT_GE(held, 90);
 }
 
+TEST(ShapeTiming, AScreenKnowsItsProcessNoBetterThanIsWorthwhile) {
+  const auto blocks = [](double spread) {
+    Bench bench(3, 0.1, 0);
+    bench.script(timed(1000, 0.1));
+    bench.set_process_spread(spread);
+    const std::int64_t before = bench.blocks_of("candidate");
+    EXPECT_TRUE(bench.screen().finding.passed());
+    return bench.blocks_of("candidate") - before;
+  };
+  EXPECT_LT(blocks(0.1), blocks(0.01));
+}
+
 TEST(ShapeTiming, AScreenThatWasDisturbedThroughoutDoesNotEndEarly) {
   Bench bench(1, 0, 0);
   FakeKernel kernel = timed(10'000);

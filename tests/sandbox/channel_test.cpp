@@ -30,6 +30,19 @@ TEST_F(ChannelTest, FramesKeepTheirBorders) {
   EXPECT_EQ(far().receive(1000)->bytes, std::string("t\0o", 3));
 }
 
+TEST_F(ChannelTest, WhoLooksOutSeesAFrameAndThePeersEnd) {
+  constexpr std::int64_t kLongNs = 60'000'000'000;
+  std::thread sender([&] { EXPECT_TRUE(near().send("one").ok()); });
+  far().look_out(kLongNs);
+  EXPECT_EQ(far().receive(0)->bytes, "one");
+  sender.join();
+  far().look_out(1000);  // nothing comes
+  EXPECT_EQ(far().receive(0).error().code, ErrorCode::kTimeout);
+  ::close(near().release());
+  far().look_out(kLongNs);
+  EXPECT_EQ(far().receive(0).error().code, ErrorCode::kIo);
+}
+
 TEST_F(ChannelTest, TheLargestFrameArrivesWhole) {
   const std::string large(kMaxFrameBytes, 'x');
   std::thread sender([&] { EXPECT_TRUE(near().send(large).ok()); });

@@ -38,7 +38,7 @@ constexpr double kLeastBlockNs = 1e6;
 constexpr int kCoresBesideGpu = 2;  // that no compiler runs on
 constexpr double kSilenceSeconds = 0.3, kLongestSilenceWait = 10;
 constexpr double kProcessSpread = 0.06;  // of calls on a GPU; measured: results/cuda/host.md
-constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 4;
+constexpr int kBuildsOnGpu = 6, kMostBuilds = 256, kEvaluationsOnGpu = 8;
 constexpr std::size_t kMostSections = 16;  // of a process, each with its parameters' memory
 constexpr std::size_t kMostSharedBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostKept = 4;  // processes of baselines, each with a context
@@ -203,6 +203,7 @@ class HostBackend final : public Backend {
     session_.threads = options.threads;
     session_.last_timed_ns = std::make_shared<std::atomic<std::int64_t>>(0);
     session_.gpu = options.gpu.get();
+    if (options.gpu) session_.spin_ns = spin_ns_of_waiters();
     if (options.gpu) return;  // its driver has threads of its own, which need processors
     device_.facts = {{"threads", options.threads},
                      {"cores", device_.cores},
@@ -215,12 +216,15 @@ class HostBackend final : public Backend {
 
   const DeviceInfo& device() const override { return device_; }
   DeviceLane& lane() override { return lane_; }
-  /// Its stages are processes, by whose they are and what for.
+  /// Its stages are processes, by whose they are and what for, and the parts of their blocks.
   DeviceUsage usage() const override {
     DeviceUsage usage;
     usage.stages = tally_->stages();
     for (const auto& [purpose, stage] : usage.stages)
-      if (purpose.ends_with("blocks")) usage.blocks += stage.count;
+      if (purpose.ends_with("block: calls")) {
+        usage.blocks += stage.count;
+        usage.busy_seconds += stage.seconds;
+      }
     return usage;
   }
 

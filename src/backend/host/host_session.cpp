@@ -62,6 +62,7 @@ Result<Extensions> decode_extensions(std::string_view bytes) {
 Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Program> program) {
   LATHE_TRY(auto zygote, program->zygotes.take());
   std::unique_ptr<HostProcess> process(new HostProcess(std::move(zygote), std::move(program)));
+  const std::int64_t begin_ns = steady_clock().now_ns();
   const Program& own = *process->program_;
   const HostSessionOptions& options = own.options;
   std::vector<Section> sections;
@@ -96,6 +97,7 @@ Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Pro
     process->zygote_.drop();
     return loaded.error();
   }
+  process->zygote_->count("open", begin_ns);
   return process;
 }
 
@@ -107,7 +109,7 @@ bool HostProcess::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value
     if (desk().ended.load(std::memory_order_acquire) != kRunning)
       return word.load(std::memory_order_acquire) >= value;
     if (steady_clock().now_ns() > deadline_ns || cancel.cancelled()) return false;
-    nap(word, now, kNapNs);
+    watch(word, now, desk().spin_ns.load(), kNapNs);
   }
 }
 
@@ -214,6 +216,7 @@ bool HostProcess::switch_to(std::size_t section, const BlockRequest& request) {
   const auto deadline_ns = [&] {
     return steady_clock().now_ns() + static_cast<std::int64_t>(1e9 * ready_seconds(request));
   };
+  const std::int64_t begin_ns = steady_clock().now_ns();
   const std::uint32_t call = ++calls_made_;
   desk().section.store(static_cast<std::uint32_t>(section));
   desk().slot.store(Desk::kNowhere);
@@ -222,6 +225,7 @@ bool HostProcess::switch_to(std::size_t section, const BlockRequest& request) {
   say(desk().taken, call);
   if (!wait_for(desk().copied, call, deadline_ns(), request.cancel)) return false;
   section_ = section;
+  zygote_->count("further shape", begin_ns);
   return true;
 }
 
@@ -230,8 +234,12 @@ Result<ChildReply> HostProcess::end() {
   alive_ = false;
   say(desk().go, Desk::kEnd);
   say(desk().taken, Desk::kEnd);
+  const std::int64_t begin_ns = steady_clock().now_ns();
   auto reply = zygote_->end_block(kReplyTimeoutMs);
-  if (!reply.ok()) zygote_.drop();
+  if (reply.ok())
+    zygote_->count("end", begin_ns);
+  else
+    zygote_.drop();
   return reply;
 }
 
@@ -243,8 +251,15 @@ HostProcess::Calls HostProcess::run_calls(const BlockRequest& request) {
   if (!calls.got_ready) return calls;
   if (calls_made_ == 0) zygote_->count(request.timed ? "timed blocks" : "blocks", begun_ns_);
   run_calls(request, calls);
-  if (request.timed && windows_ && static_cast<std::size_t>(calls.ended) == request.trials.size())
+  const std::string kind = request.timed ? "timed" : "verified";
+  zygote_->count_seconds(kind + " block: inputs", calls.stage_seconds);
+  zygote_->count_seconds(kind + " block: calls", calls.run_seconds);
+  zygote_->count_seconds(kind + " block: outputs", calls.copy_seconds);
+  if (request.timed && windows_ && static_cast<std::size_t>(calls.ended) == request.trials.size()) {
+    const std::int64_t begin_ns = steady_clock().now_ns();
     calls.left_work = !left_nothing_behind();
+    zygote_->count(kind + " block: idle check", begin_ns);
+  }
   return calls;
 }
 
@@ -256,13 +271,19 @@ void HostProcess::run_calls(const BlockRequest& request, Calls& calls) {
     shapes_[section_].met[trial] = true;
     desk().section.store(static_cast<std::uint32_t>(section_));
     desk().slot.store(static_cast<std::uint32_t>(i));
+    const std::int64_t staging_ns = steady_clock().now_ns();
     if (!stage_inputs(workload().trials[trial], request.poison, calls)) return;
+    calls.stage_seconds += seconds_since(staging_ns);
+    const std::int64_t running_ns = steady_clock().now_ns();
     if (!run_call(request, call, left_ns, calls)) return;
+    calls.run_seconds += seconds_since(running_ns);
+    const std::int64_t copying_ns = steady_clock().now_ns();
     say(desk().taken, call);
     const std::int64_t copied_by_ns = steady_clock().now_ns() + std::int64_t{20'000'000'000};
     if (!wait_for(desk().copied, call, copied_by_ns, request.cancel)) return;
     if (windows_) calls.device = windows_->fetch(i * stride_);
     if (!calls.device.ok()) return;
+    calls.copy_seconds += seconds_since(copying_ns);
     ++calls.ended;
   }
 }
@@ -274,6 +295,7 @@ BlockOutcome HostProcess::run(std::size_t section, const BlockRequest& request) 
   std::memset(rooms_.window.data(), 0, rooms_.window.size());
   std::memset(rooms_.outputs.data(), request.poison, stride_ * request.trials.size());
   const Status begun = provide(section, request);
+  desk().spin_ns.store(request.timed ? options().spin_ns : 0);
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};
   const bool serves_on = options().serves_on && calls.device.ok() && !calls.left_work &&
                          !request.cancel.cancelled() &&
@@ -288,7 +310,11 @@ BlockOutcome HostProcess::run(std::size_t section, const BlockRequest& request) 
   }
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   if (!calls.device.ok()) return failed(BlockStatus::kInfra, "windows", calls.device.error().message);
-  return judge(request, calls, *reply);
+  const std::int64_t judging_ns = steady_clock().now_ns();
+  BlockOutcome outcome = judge(request, calls, *reply);
+  if (zygote_.held())
+    zygote_->count(request.timed ? "timed block: comparison" : "verified block: comparison", judging_ns);
+  return outcome;
 }
 
 std::span<const std::byte> HostProcess::output(std::size_t call, std::size_t index) const {

@@ -23,6 +23,7 @@ struct HostSessionOptions {
   HostGpu* gpu = nullptr;    ///< where tensors lie; null: in the host's memory
   DeviceWindows::Costs empty_costs = {};  ///< of windows of one element, a part of empty_call_ns
   bool serves_on = false;                 ///< a process serves several blocks and shapes
+  std::int64_t spin_ns = 0;               ///< how long who waits in a timed block looks out before it sleeps
   /// Is told when a timed block begins and when it has ended.
   std::shared_ptr<std::atomic<std::int64_t>> last_timed_ns = {};
 };
@@ -80,7 +81,9 @@ class HostProcess {
     bool late = false;  ///< somebody between the clock and the process waited for a processor
     bool timed_out = false;
     bool left_work = false;  ///< on the device, which runs on while the process is stopped
-    Status device = Ok{};    ///< of the windows, which no candidate can break
+    /// Of all calls: staging their inputs, running them, copying their outputs.
+    double stage_seconds = 0, run_seconds = 0, copy_seconds = 0;
+    Status device = Ok{};  ///< of the windows, which no candidate can break
     bool got_ready = false;
   };
   struct Shape {

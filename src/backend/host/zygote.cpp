@@ -202,7 +202,11 @@ bool Zygote::reply_waits() const {
 }
 
 void Zygote::count(const std::string& purpose, std::int64_t begin_ns) const {
-  if (tally_) tally_->add(owner_ + " " + purpose, seconds_since(begin_ns));
+  count_seconds(purpose, seconds_since(begin_ns));
+}
+
+void Zygote::count_seconds(const std::string& purpose, double seconds) const {
+  if (tally_) tally_->add(owner_ + " " + purpose, seconds);
 }
 
 std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most) {

@@ -110,6 +110,8 @@ class Zygote {
   bool reply_waits() const;
   /// A process for `purpose` has got ready.
   void count(const std::string& purpose, std::int64_t begin_ns) const;
+  /// A part of a block has taken this long.
+  void count_seconds(const std::string& purpose, double seconds) const;
 
  private:
   Zygote(WorkFolder work, HelperProcess process, const ZygoteOptions& options)

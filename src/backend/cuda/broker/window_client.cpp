@@ -6,6 +6,7 @@
 #include "backend/cuda/broker/keeper_client.h"
 #include "backend/cuda/broker/visible_devices.h"
 #include "backend/cuda/wire/window_frames.h"
+#include "base/processors.h"
 #include "sandbox/process.h"
 
 namespace lathe {
@@ -49,6 +50,7 @@ class WindowProcess {
     if (lost_) return Error{ErrorCode::kIo, "the GPU's windows were lost"};
     if (const Status sent = process_.channel().send(encode(request), fds); !sent.ok())
       return lost(sent.error());
+    process_.channel().look_out(spin_ns_);
     auto frame = process_.channel().receive(kReplyMs);
     if (!frame.ok()) return lost(frame.error());
     auto reply = decode_window_reply(frame->bytes);
@@ -60,6 +62,7 @@ class WindowProcess {
 
  private:
   HelperProcess process_;
+  const std::int64_t spin_ns_ = spin_ns_of_waiters();
   WindowDevice device_;
   std::mutex mutex_;
   std::uint64_t requests_ = 0;

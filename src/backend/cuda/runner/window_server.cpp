@@ -4,6 +4,7 @@
 
 #include "backend/cuda/runner/device_list.h"
 #include "base/clock.h"
+#include "base/processors.h"
 
 namespace lathe::cuda {
 namespace {
@@ -44,7 +45,9 @@ Result<std::unique_ptr<WindowServer>> WindowServer::open(const Driver& driver) {
 }
 
 void WindowServer::serve(const Channel& channel) {
+  const std::int64_t spin_ns = spin_ns_of_waiters();
   for (;;) {
+    channel.look_out(spin_ns);
     const auto frame = channel.receive(-1);
     if (!frame.ok()) return;
     const auto request = decode_window_request(frame->bytes);

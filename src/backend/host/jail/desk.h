@@ -21,6 +21,7 @@ struct Desk {
   std::atomic<std::int64_t> run_ns;    ///< of the last call, by the zygote: tells if somebody was late
   std::atomic<std::uint32_t> section;  ///< of the program, that the next call is of
   std::atomic<std::uint32_t> slot;     ///< where its outputs go, in multiples of the stride
+  std::atomic<std::int64_t> spin_ns;   ///< how long the zygote looks out for what comes before it sleeps
 };
 
 enum Ending : std::uint32_t {

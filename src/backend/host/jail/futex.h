@@ -22,4 +22,21 @@ inline void nap(std::atomic<std::uint32_t>& word, std::uint32_t value, long ns) 
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
+inline std::int64_t monotonic_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+/// As nap(), but first looks again and again for `spin_ns`: nobody has to be woken, which on an
+/// idle processor of a virtual machine takes as long as a small kernel, now more, now less.
+inline void watch(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t spin_ns, long ns) {
+  for (const std::int64_t end_ns = monotonic_ns() + spin_ns; spin_ns > 0 && monotonic_ns() < end_ns;)
+    for (int i = 0; i < 64; ++i) {
+      if (word.load(std::memory_order_acquire) != value) return;
+      __builtin_ia32_pause();
+    }
+  nap(word, value, ns);
+}
+
 }  // namespace lathe::host

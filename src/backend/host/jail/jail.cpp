@@ -31,12 +31,6 @@ namespace {
 
 constexpr std::int64_t kStopNs = 2'000'000'000;  // for a child to stop, where the machine is busy
 
-std::int64_t now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
-}
-
 /// Where this thread runs. A copy made on another processor takes the outputs out of the cache of
 /// the one that computes, and a module that writes to the same memory in its next call waits for
 /// them.
@@ -80,7 +74,7 @@ class Supervisor {
 
   Ending run(std::uint32_t calls, std::int64_t ready_ns, char* outputs, std::uint64_t stride,
              const OutputTable& table) {
-    if (const Ending end = wait_for(control_.ready, 1, now_ns() + ready_ns)) return end;
+    if (const Ending end = wait_for(control_.ready, 1, monotonic_ns() + ready_ns)) return end;
     if (const Ending end = stop()) return end;
     say(desk_.stopped, 1);
     for (std::uint32_t call = 1; call <= calls; ++call) {
@@ -88,12 +82,12 @@ class Supervisor {
       if (desk_.go.load() == Desk::kEnd) return kKilled;
       const std::uint32_t section = desk_.section.load(), slot = desk_.slot.load();
       control_.section.store(section, std::memory_order_relaxed);
-      const std::int64_t begin_ns = now_ns();
+      const std::int64_t begin_ns = monotonic_ns();
       control_.go.store(call, std::memory_order_release);
       ::kill(child_, SIGCONT);
       if (const Ending end = wait_for(control_.done, call, 0)) return end;
       if (const Ending end = stop()) return end;
-      desk_.run_ns.store(now_ns() - begin_ns, std::memory_order_relaxed);
+      desk_.run_ns.store(monotonic_ns() - begin_ns, std::memory_order_relaxed);
       say(desk_.stopped, call + 1);
       if (!await_broker(desk_.taken, call)) return kKilled;
       place_.go_to_timed();
@@ -111,10 +105,10 @@ class Supervisor {
     for (;;) {
       const std::uint32_t now = word.load(std::memory_order_acquire);
       if (now >= value) return kRunning;
-      nap(word, now, control_.hold.load(std::memory_order_relaxed) ? 50'000'000 : 2'000'000);
+      watch(word, now, spin_ns(), control_.hold.load(std::memory_order_relaxed) ? 50'000'000 : 2'000'000);
       if (has_died()) return kDied;
       if (desk_.go.load(std::memory_order_acquire) == Desk::kEnd || broker_has_ended()) return kKilled;
-      if (deadline_ns > 0 && now_ns() > deadline_ns) return kLate;
+      if (deadline_ns > 0 && monotonic_ns() > deadline_ns) return kLate;
     }
   }
 
@@ -122,10 +116,12 @@ class Supervisor {
   bool await_broker(std::atomic<std::uint32_t>& word, std::uint32_t call) const {
     while (word.load(std::memory_order_acquire) < call) {
       if (broker_has_ended()) return false;
-      nap(word, call - 1, 50'000'000);
+      watch(word, call - 1, spin_ns(), 50'000'000);
     }
     return true;
   }
+
+  std::int64_t spin_ns() const { return desk_.spin_ns.load(std::memory_order_relaxed); }
 
   /// It sends nothing during a block, so whatever comes is its end.
   bool broker_has_ended() const {
@@ -142,8 +138,10 @@ class Supervisor {
   /// All threads of the child have stopped when this returns kRunning.
   Ending stop() {
     ::kill(child_, SIGSTOP);
-    const std::int64_t deadline_ns = now_ns() + kStopNs;
-    for (bool patient = true;; patient = false) {
+    const std::int64_t begin_ns = monotonic_ns(), deadline_ns = begin_ns + kStopNs;
+    for (bool has_slept = false;;) {
+      const bool patient = !has_slept && monotonic_ns() >= begin_ns + spin_ns();
+      has_slept = has_slept || patient;
       siginfo_t info{};
       const int flags = WSTOPPED | WEXITED | WNOWAIT | (patient ? 0 : WNOHANG);
       if (::waitid(P_PID, static_cast<id_t>(child_), &info, flags) != 0) {
@@ -155,7 +153,7 @@ class Supervisor {
         ::waitid(P_PID, static_cast<id_t>(child_), &info, WSTOPPED | WNOHANG);  // takes what was looked at
         return kRunning;
       }
-      if (now_ns() > deadline_ns) return kNotStopped;
+      if (monotonic_ns() > deadline_ns) return kNotStopped;
     }
   }
 
