@@ -10,6 +10,7 @@
 #include "lathe/cpu/half.h"
 #include "lathe/cpu/integer.h"
 #include "lathe/cpu/move.h"
+#include "lathe/cpu/pairs.h"
 #include "lathe/cpu/pow.h"
 #include "lathe/cpu/product.h"
 #include "lathe/cpu/reduce.h"

@@ -55,22 +55,25 @@ std::string check(const CandidateRunner& runner, const Emitted& emitted, const R
   return {};
 }
 
+constexpr catalog::Target kPairs{.bf16_pairs = true};
+
 /// Every task with its default schedule and `random` others, at its smallest scored shape and at
 /// hidden ones.
-void check_tasks(const std::vector<TaskSpec>& tasks, int random, int hidden) {
+void check_tasks(const std::vector<TaskSpec>& tasks, int random, int hidden,
+                 const catalog::Target& target = {}) {
   std::vector<Emitted> all;
   CandidateRunner runner;
   int known = 0;
   Rng rng(Seed::from_number(1));
   for (const TaskSpec& spec : tasks) {
-    const auto graph = catalog::lower(spec);
+    const auto graph = catalog::lower_for(spec, target);
     if (!graph.ok()) {
       std::printf("%s: %s\n", spec.name.c_str(), graph.error().to_string().c_str());
       continue;
     }
     bool any = false;
     for (int i = 0; i <= random; ++i) {
-      const auto emission = catalog::compile(*graph, {}, i == 0 ? nullptr : &rng);
+      const auto emission = catalog::compile(*graph, {}, i == 0 ? nullptr : &rng, target);
       if (!emission.ok()) {
         std::printf("%s: %s\n", spec.name.c_str(), emission.error().to_string().c_str());
         continue;
@@ -113,6 +116,7 @@ TEST(Catalog, TensorsOf16BitsAreComputedInFp32) {
 
 TEST(CatalogSlow, RandomSchedulesOverTensorsOf16BitsAreCorrect) {
   for (const char* dtype : {"fp16", "bf16"}) check_tasks(shipped_tasks_of(dtype), 2, 2);
+  check_tasks(shipped_tasks_of("bf16"), 2, 2, kPairs);
 }
 
 /// Sums of int8 leave its range, so it comes in cases of its own.
@@ -125,6 +129,63 @@ std::vector<TaskSpec> op_cases_of(const std::string& dtype) {
   const char* only = std::getenv("LATHE_TASK");
   if (only != nullptr) std::erase_if(tasks, [&](const TaskSpec& task) { return task.name != only; });
   return tasks;
+}
+
+/// A product of `dtype`, of one matrix or of several.
+TaskSpec product_task(const std::string& dtype, bool batch, const std::string& attributes,
+                      const std::string& more = "") {
+  const std::string of = "dtype = \"" + dtype + "\", shape = [" + (batch ? "\"B\", " : "");
+  const auto matrix = [&](const std::string& name, bool transposed, const char* rows, const char* columns) {
+    const std::string first = transposed ? columns : rows, second = transposed ? rows : columns;
+    return "{ name = \"" + name + "\", " + of + "\"" + first + "\", \"" + second + "\"] }";
+  };
+  const auto has = [&](const char* what) { return attributes.find(what) != std::string::npos; };
+  const auto task = parse_task(
+      "name = \"product\"\n" + more + "dims = { " + (batch ? "B = [1, 5], " : "") +
+          "M = [1, 150], N = [1, 150], K = [1, 1300] }\ntensor = [" + matrix("x", has("a ="), "M", "K") +
+          ", " + matrix("w", has("b ="), "K", "N") + "]\ngraph = \"y = matmul(x, w" + attributes +
+          ")\"\nshape = [{ " + (batch ? "B = 3, " : "") + "M = 100, N = 70, K = 90 }]\n",
+      "product.toml");
+  EXPECT_TRUE(task.ok()) << task.error().to_string();
+  return *task;
+}
+
+std::string text_of(const TaskSpec& task, const catalog::Target& target) {
+  return catalog::compile(*catalog::lower_for(task, target), {}, nullptr, target)->text;
+}
+
+TEST(Catalog, PairsOfBf16AreMultipliedAtAnyShape) {
+  std::vector<TaskSpec> tasks;
+  for (const bool batch : {false, true})
+    for (const char* attributes :
+         {"", ", transpose_a = true", ", transpose_b = true", ", transpose_a = true, transpose_b = true"})
+      tasks.push_back(product_task("bf16", batch, attributes));
+  for (const TaskSpec& task : tasks) EXPECT_NE(text_of(task, kPairs).find("gemm_pairs"), std::string::npos);
+  check_tasks(tasks, 2, 2, kPairs);
+}
+
+TEST(Catalog, PairsOfBf16AreMultipliedInEveryTaskThatHasThem) {
+  std::vector<TaskSpec> tasks = shipped_tasks_of("bf16");
+  for (std::vector<TaskSpec> more : {op_tasks("bf16"), op_cases_of("bf16")})
+    std::ranges::move(more, std::back_inserter(tasks));
+  std::erase_if(tasks, [](const TaskSpec& task) {
+    const auto graph = catalog::lower_for(task, kPairs);
+    const auto emission = graph.ok() ? catalog::compile(*graph, {}, nullptr, kPairs) : graph.error();
+    return !emission.ok() || emission->text.find("gemm_pairs") == std::string::npos;
+  });
+  EXPECT_GE(tasks.size(), 20U);
+  check_tasks(tasks, 0, 1, kPairs);
+}
+
+/// fp16 has no such instruction, and that of bf16 takes denormals for zero.
+TEST(Catalog, OnlyBf16IsMultipliedInPairsAndOnlyWhereDenormalsMayBeLost) {
+  const auto pairs = [](const TaskSpec& task, const catalog::Target& target) {
+    return text_of(task, target).find("gemm_pairs") != std::string::npos;
+  };
+  EXPECT_TRUE(pairs(product_task("bf16", false, ""), kPairs));
+  EXPECT_FALSE(pairs(product_task("bf16", false, ""), {}));
+  EXPECT_FALSE(pairs(product_task("fp16", false, ""), kPairs));
+  EXPECT_FALSE(pairs(product_task("bf16", false, "", "denormals = true\n"), kPairs));
 }
 
 class CatalogOfType : public testing::TestWithParam<const char*> {};

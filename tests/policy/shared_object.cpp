@@ -10,7 +10,7 @@
 
 namespace lathe {
 
-SharedObject::SharedObject(const std::string& text) {
+SharedObject::SharedObject(const std::string& text, const std::string& flags) {
   char folder[] = "/tmp/lathe_catalog_XXXXXX";
   if (mkdtemp(folder) == nullptr) std::abort();
   const std::string base = std::string(folder) + "/kernel";
@@ -18,7 +18,7 @@ SharedObject::SharedObject(const std::string& text) {
   const std::string command =
       "g++ -O3 -march=native -std=c++20 -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC -nostdlib -shared "
       "-I" LATHE_SOURCE_DIR "/device " +
-      base + ".cpp -w -o " + base + ".so -Wl,--no-as-needed -lm";
+      base + ".cpp -w -o " + base + ".so -Wl,--no-as-needed -lm " + flags;
   if (std::system(command.c_str()) != 0) {
     std::fprintf(stderr, "cannot compile:\n%.4000s\n", text.c_str());
     std::abort();

@@ -7,8 +7,9 @@ namespace lathe {
 /// C++ text compiled with the flags of candidates and loaded into this process.
 class SharedObject {
  public:
-  /// Aborts the test program when the text does not compile: it is the test's own.
-  explicit SharedObject(const std::string& text);
+  /// Aborts the test program when the text does not compile: it is the test's own. `flags` come
+  /// last.
+  explicit SharedObject(const std::string& text, const std::string& flags = "");
   ~SharedObject();
   SharedObject(const SharedObject&) = delete;
   SharedObject& operator=(const SharedObject&) = delete;

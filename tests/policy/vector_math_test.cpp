@@ -270,6 +270,49 @@ TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
     EXPECT_EQ(built.function<Count>(type)(x.data(), static_cast<std::int64_t>(x.size())), 0) << type;
 }
 
+/// Small whole numbers, whose sums are exact in any order.
+TEST(VectorOperations, PairsOfBf16AreMultipliedAlikeWithAndWithoutAnInstructionForIt) {
+  const std::string text =
+      "#include <lathe/cpu.h>\n"
+      "using namespace lathe;\n"
+      "const float nan = __builtin_nanf(\"\");\n"
+      "extern \"C\" float along(const float* x, const float* y, int64_t n) {\n"
+      "  bfloat16 a[80], b[80];\n"
+      "  for (int64_t i = 0; i < 80; ++i) a[i] = i < n ? x[i] : nan, b[i] = i < n ? y[i] : nan;\n"
+      "  f32v acc[1][1];\n"
+      "  dot_tile<1, 1>(a, b, n, 1, 1, acc);\n"
+      "  return first_lane(acc[0][0]);\n"
+      "}\n"
+      "extern \"C\" float across(const float* x, const float* y, int64_t n) {\n"
+      "  bfloat16 a[80], b[80 * kLanes];\n"
+      "  for (int64_t i = 0; i < 80; ++i) {\n"
+      "    a[i] = i < n ? x[i] : nan;\n"
+      "    for (int64_t j = 0; j < kLanes; ++j) b[i * kLanes + j] = i < n && j < 3 ? y[i] * (j + 1) : nan;\n"
+      "  }\n"
+      "  f32v acc[1][1] = {f32v(0.0f)};\n"
+      "  gemm_pairs(PairedRowsInPlace<1>(a, 80, 1), MaskedPairedColumns<1>(b, kLanes, 3), cdiv(n, 2), n, "
+      "acc);\n"
+      "  float sums[kLanes];\n"
+      "  store(sums, acc[0][0]);\n"
+      "  return sums[1] == 2 * sums[0] && sums[2] == 3 * sums[0] ? sums[0] : nan;\n"
+      "}\n";
+  std::vector<float> x, y;
+  for (int i = 0; i < 80; ++i) {
+    x.push_back(static_cast<float>(i * 7 % 19 - 9));
+    y.push_back(static_cast<float>(i * 5 % 13 - 6));
+  }
+  using Product = float(const float*, const float*, std::int64_t);
+  for (const char* flags : {"", "-mno-avx512bf16", "-mno-avx512f"}) {
+    const SharedObject built(text, flags);
+    for (std::int64_t n = 1; n <= 80; ++n) {
+      float sum = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) sum += x[i] * y[i];
+      EXPECT_EQ(built.function<Product>("along")(x.data(), y.data(), n), sum) << flags << " " << n;
+      EXPECT_EQ(built.function<Product>("across")(x.data(), y.data(), n), sum) << flags << " " << n;
+    }
+  }
+}
+
 TEST(VectorOperations, TransposeBlocksOfAnySize) {
   const int lanes = static_cast<int>(library().function<std::int64_t()>("lanes")());
   for (int rows = 1; rows <= lanes; ++rows) {

@@ -140,16 +140,26 @@ inline void store(half* p, f32v a) { store(p, a, all_lanes()); }
 inline f32v load(const bfloat16* p, maskv m) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.m, p)), 16));
 }
-inline f32v load(const bfloat16* p) { return load(p, all_lanes()); }
-/// Rounds to nearest, ties to even.
-inline void store(bfloat16* p, f32v a, maskv m) {
+inline f32v load(const bfloat16* p) {
+  const __m256i numbers = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16));
+}
+/// Bits of bf16, rounded to nearest, ties to even.
+inline __m256i rounded_bf16(f32v a) {
+#if defined(__AVX512BF16__)
+  if (__builtin_expect(_mm512_fpclass_ps_mask(a.v, 0x20) == 0, 1))  // the instruction takes denormals for 0
+    return (__m256i)_mm512_cvtneps_pbh(a.v);
+#endif
   const __m512i whole = _mm512_castps_si512(a.v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(whole, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_add_epi32(whole, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
   const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan(a).m, whole, _mm512_set1_epi32(0x400000));
-  _mm256_mask_storeu_epi16(p, m.m, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16));
 }
-inline void store(bfloat16* p, f32v a) { store(p, a, all_lanes()); }
+inline void store(bfloat16* p, f32v a, maskv m) { _mm256_mask_storeu_epi16(p, m.m, rounded_bf16(a)); }
+inline void store(bfloat16* p, f32v a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded_bf16(a));
+}
 /// p[stride * lane]. Stride 2 takes two loads and a shuffle, others gather.
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {
   if (stride == 2) {

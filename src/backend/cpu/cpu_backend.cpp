@@ -100,7 +100,8 @@ class CpuBackend final : public Backend {
                      {"l1_bytes", cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10)},
                      {"l2_bytes", cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10)},
                      {"l3_bytes", cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20)},
-                     {"vector_bytes", __builtin_cpu_supports("avx512f") ? 64 : 32}};
+                     {"vector_bytes", __builtin_cpu_supports("avx512f") ? 64 : 32},
+                     {"bf16_pairs", __builtin_cpu_supports("avx512bf16") ? 1 : 0}};
   }
 
   const DeviceInfo& device() const override { return device_; }

@@ -22,7 +22,10 @@ struct Emission {
 
 /// The task as primitives that the target's patterns take.
 inline Result<Graph> lower_for(const TaskSpec& task, const Target& target) {
-  return lower(task, target.cuda ? NarrowProducts::kAsTheyAre : NarrowProducts::kWidened);
+  const bool pairs = target.bf16_pairs && !task.denormals;
+  return lower(task, target.cuda ? NarrowProducts::kAsTheyAre
+                     : pairs     ? NarrowProducts::kBf16AsTheyAre
+                                 : NarrowProducts::kWidened);
 }
 
 /// Compiles a graph by a schedule into one candidate text. Unknown knobs are ignored, missing ones

@@ -11,6 +11,7 @@ Target target_of(const DeviceInfo& device) {
     const auto at = device.facts.find(name);
     return at != device.facts.end() ? static_cast<int>(at->second) : otherwise;
   };
+  target.bf16_pairs = fact("bf16_pairs", 0) != 0;
   target.cluster = fact("max_cluster", 1);
   target.shared_bytes = fact("smem_optin", 48 * 1024);
   target.multiprocessors = fact("sm_count", target.multiprocessors);

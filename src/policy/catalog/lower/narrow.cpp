@@ -7,7 +7,7 @@
 
 // Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and
 // what only moves its elements leaves them as they are; pools and scans take fp32 from memory, so
-// they get a wider copy. So do products, unless tensor cores multiply.
+// they get a wider copy. So do products, unless the target multiplies numbers of 16 bits.
 
 namespace lathe::catalog {
 namespace {
@@ -70,11 +70,12 @@ class Widener {
     return is_narrow(dtype) && alike ? std::optional(dtype) : std::nullopt;
   }
 
-  /// The narrow type of both factors of a product that tensor cores compute.
+  /// The narrow type of both factors of a product that takes them as they are.
   std::optional<DType> multiplied_type(const Primitive& node) const {
     if (node.kind != Kind::kContract || products_ == NarrowProducts::kWidened) return std::nullopt;
     const DType a = rounded_type(node.in[0]), b = rounded_type(node.in[1]);
-    return is_narrow(a) && a == b ? std::optional(a) : std::nullopt;
+    const bool taken = a == DType::kBF16 || (a == DType::kF16 && products_ == NarrowProducts::kAsTheyAre);
+    return taken && a == b ? std::optional(a) : std::nullopt;
   }
 
   /// What the task lets a value be rounded to: an intermediate result of an op to nothing less than

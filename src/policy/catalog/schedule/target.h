@@ -6,6 +6,7 @@ namespace lathe::catalog {
 struct Target {
   bool cuda = false;
   int lanes = 16;                 ///< fp32 in a vector
+  bool bf16_pairs = false;        ///< processors: one instruction multiplies pairs of bf16
   int team = 0, vector = 0;       ///< CUDA: threads of a team, neighbouring elements of a thread
   int cluster = 8;                ///< CUDA: blocks that may form a cluster; 1 where there are none
   int shared_bytes = 227 * 1024;  ///< CUDA: of a block
