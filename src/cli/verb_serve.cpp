@@ -131,6 +131,15 @@ Result<std::unique_ptr<serve::TokenStore>> open_tokens(const CommonOptions& opti
   return serve::is_postgres_url(store) ? serve::open_postgres_tokens(store) : serve::TokenStore::open(store);
 }
 
+/// To look is not to make a store.
+Result<std::unique_ptr<serve::TokenStore>> open_existing_tokens(const CommonOptions& options) {
+  LATHE_TRY(const std::string store, store_place(options));
+  if (!serve::is_postgres_url(store) && ::access((store + "/serve.db").c_str(), F_OK) != 0)
+    return Error{ErrorCode::kNotFound, "there is no service's store in '" + store + "'",
+                 "name one with --store or LATHE_STORE; lathe serve token add makes one"};
+  return open_tokens(options);
+}
+
 Result<std::unique_ptr<serve::Ledger>> open_ledger(const ServeOptions& options) {
   LATHE_TRY(const std::string store, store_place(options.common));
   if (serve::is_postgres_url(store) != options.queue.empty())
@@ -244,7 +253,7 @@ Result<int> add_token(const TokenOptions& options) {
 }
 
 Result<int> list_tokens(const TokenOptions& options) {
-  LATHE_TRY(const auto tokens, open_tokens(options.common));
+  LATHE_TRY(const auto tokens, open_existing_tokens(options.common));
   LATHE_TRY(const auto records, tokens->list());
   for (const serve::TokenRecord& record : records)
     print("{:<24} {:<7} {:>9} unfinished at most\n", record.principal.client, name(record.principal.role),
@@ -253,7 +262,7 @@ Result<int> list_tokens(const TokenOptions& options) {
 }
 
 Result<int> remove_token(const TokenOptions& options) {
-  LATHE_TRY(const auto tokens, open_tokens(options.common));
+  LATHE_TRY(const auto tokens, open_existing_tokens(options.common));
   LATHE_CHECK_OK(tokens->remove(options.name));
   return static_cast<int>(kSuccess);
 }
