@@ -100,14 +100,16 @@ _Taken = Union[str, LatheError]
 """An id, or why the service did not take a submission."""
 
 
-def _submit_each(submissions: Sequence[Submission]) -> Exchange[list[_Taken]]:
+def _submit_each(submissions: Sequence[Submission], reward: str = "") -> Exchange[list[_Taken]]:
+    """`reward`: one that the service does not have is refused before anything is submitted."""
+    query = {"reward": reward} if reward else {}
     taken: list[_Taken] = [_objection(submission) or "" for submission in submissions]
     sent = [i for i, one in enumerate(taken) if one == ""]
     for batch in _batches([submissions[i] for i in sent]):
         places, sent = sent[: len(batch)], sent[len(batch) :]
         missing = list(zip(places, batch))
         while missing:
-            answer = yield _Call("POST", "/v1/evaluations/batch", {}, {"items": [item for _, item in missing]})
+            answer = yield _Call("POST", "/v1/evaluations/batch", query, {"items": [item for _, item in missing]})
             busy = []
             for (place, item), receipt in zip(missing, answer["items"]):
                 error = receipt.get("error")
@@ -168,9 +170,9 @@ def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
 
 
 def _evaluate(
-    submissions: Sequence[Submission], tries: int, progress: Optional[Progress]
+    submissions: Sequence[Submission], tries: int, progress: Optional[Progress], reward: str = ""
 ) -> Exchange[list[Evaluation]]:
-    all_taken = yield from _submit_each(submissions)
+    all_taken = yield from _submit_each(submissions, reward)
     done: list[Evaluation] = []
     for submission, taken in zip(submissions, all_taken):
         done.append((yield from _answer_to(submission, taken, tries)))
@@ -212,7 +214,7 @@ def _grade(
     submissions: Sequence[Submission], scoring: Scoring, tries: int, progress: Optional[Progress]
 ) -> Exchange[list[Graded]]:
     evaluations = yield from _evaluate(
-        [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress
+        [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress, scoring.reward
     )
     query = {"reward": scoring.reward, **({"peer": scoring.peer} if scoring.peer else {})}
     documents: dict[str, dict[str, Any]] = {}

@@ -186,9 +186,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   };
   static const std::vector<Route>& routes() {
     static const std::vector<Route> all = {
-        {{"POST", "/v1/evaluations", {"wait"}}, Role::kSubmit, &TheApi::submit},
+        {{"POST", "/v1/evaluations", {"reward", "wait"}}, Role::kSubmit, &TheApi::submit},
         {{"GET", "/v1/evaluations", {"after", "limit", "wait"}}, Role::kRead, &TheApi::list_finished},
-        {{"POST", "/v1/evaluations/batch"}, Role::kSubmit, &TheApi::submit_batch},
+        {{"POST", "/v1/evaluations/batch", {"reward"}}, Role::kSubmit, &TheApi::submit_batch},
         {{"GET", "/v1/evaluations/{id}", {"wait"}}, Role::kRead, &TheApi::show},
         {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
         {{"GET", "/v1/evaluations/{id}/evidence", {"peer", "reward"}}, Role::kRead, &TheApi::evidence},
@@ -369,6 +369,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   void submit(const CallPtr& call) {
     const auto wait = wait_seconds(call->request);
     if (!wait.ok()) return refuse(call, wait.error());
+    if (const auto reward = parse_reward(call->request.query); !reward.ok())
+      return refuse(call, reward.error());
     auto item = parse_evaluation(call->request.body);
     if (!item.ok()) return refuse(call, item.error());
     Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
@@ -386,6 +388,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   }
 
   void submit_batch(const CallPtr& call) {
+    if (const auto reward = parse_reward(call->request.query); !reward.ok())
+      return refuse(call, reward.error());
     auto items = parse_batch(call->request.body);
     if (!items.ok()) return refuse(call, items.error());
     Service::Batch batch{.max_unfinished = call->principal.max_unfinished};

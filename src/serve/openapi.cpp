@@ -17,6 +17,12 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Submit one candidate. Durable once answered; the same request again is the same evaluation.",
     "parameters": [
      {
+      "name": "reward",
+      "in": "query",
+      "description": "The reward that its evidence will be asked for: one that is not there is refused at once.",
+      "schema": {"type": "string"}
+     },
+     {
       "name": "wait",
       "in": "query",
       "description": "Seconds to wait for an answer.",
@@ -87,6 +93,14 @@ const char* const kOpenApiDocument = R"json({
    "post": {
     "operationId": "submitBatch",
     "summary": "Submit up to 1024 candidates. What is wrong with one does not keep the others.",
+    "parameters": [
+     {
+      "name": "reward",
+      "in": "query",
+      "description": "The reward that its evidence will be asked for: one that is not there is refused at once.",
+      "schema": {"type": "string"}
+     }
+    ],
     "requestBody": {
      "required": true,
      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Batch"}}}

@@ -350,7 +350,8 @@ class Rewards(unittest.TestCase):
 
     def test_that_do_not_exist_are_refused_with_those_that_do(self):
         with self.assertRaisesRegex(LatheError, "unknown reward 'best'; one of: .*log_speedup"):
-            self.client.grade([Submission(TASK, RIGHT)], Scoring("best", depth="build"))
+            evaluated = lambda done, of: self.fail("it was evaluated first")  # noqa: E731
+            self.client.grade([Submission(TASK, RIGHT)], Scoring("best", depth="build"), progress=evaluated)
 
     def test_an_episode_goes_on_with_the_feedback(self):
         episode = Episode(TASK, Scoring("correct", depth="verify"), max_turns=3, good_enough=1)

@@ -374,6 +374,20 @@ TEST_F(ApiTest, OversizedSlowAndBrokenRequestsAreCutOff) {
   EXPECT_EQ(client.get("/v1/tasks")->status, 200);
 }
 
+TEST_F(ApiTest, ARewardThatIsNotThereRefusesTheSubmission) {
+  HttpClient client(port());
+  for (const std::string path : {"/v1/evaluations", "/v1/evaluations/batch"}) {
+    const auto answer = client.post(path + "?reward=best",
+                                    path.ends_with("batch")
+                                        ? json({{"items", {{{"task", "tiny"}, {"candidate", "z"}}}}}).dump()
+                                        : submission("z"));
+    EXPECT_EQ(answer->status, 400) << path;
+    EXPECT_THAT(body(answer)["error"]["message"].get<std::string>(), HasSubstr("unknown reward 'best'"));
+  }
+  EXPECT_EQ(body(client.get("/v1/evaluations"))["items"].size(), 0U);
+  EXPECT_EQ(client.post("/v1/evaluations?wait=10&reward=correct", submission("z"))->status, 200);
+}
+
 TEST_F(ApiTest, RequestsCarryTheirIds) {
   HttpClient client(port());
   EXPECT_EQ(client.ask("GET", "/v1/tasks", "", {{"X-Request-Id", "abc-1"}})->headers.at("x-request-id"),
