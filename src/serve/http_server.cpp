@@ -132,6 +132,20 @@ class Handover : public std::enable_shared_from_this<Handover<T>> {
   std::optional<T> value_;
 };
 
+/// A part of a sum, as long as it lives or until it is given back.
+class Share {
+ public:
+  Share(std::size_t& sum, std::size_t part) : sum_(sum), part_(part) { sum_ += part_; }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  ~Share() { give_back(); }
+  void give_back() { sum_ -= std::exchange(part_, 0); }
+
+ private:
+  std::size_t& sum_;
+  std::size_t part_;
+};
+
 class BeastServer final : public HttpServer {
  public:
   BeastServer(const HttpLimits& limits, HttpHandler handler)
@@ -210,6 +224,12 @@ class BeastServer final : public HttpServer {
     }
   }
 
+  /// What the body may become: who tells no length may send as much as any.
+  std::size_t bytes_announced(const http::request_parser<http::string_body>& parser) const {
+    if (parser.chunked()) return limits_.body_bytes;
+    return static_cast<std::size_t>(parser.content_length().value_or(0));
+  }
+
   /// Whether another request may follow.
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
     http::request_parser<http::string_body> parser;
@@ -224,6 +244,13 @@ class BeastServer final : public HttpServer {
       co_await write(stream, *std::move(refused), {.keep = false, .body = with_body});
       co_return false;
     }
+    const std::size_t announced = bytes_announced(parser);
+    if (announced > limits_.all_bodies_bytes - bodies_bytes_) {
+      co_await write(stream, handler_.fault(503, "too many bodies are on their way"),
+                     {.keep = false, .body = with_body});
+      co_return false;
+    }
+    Share share(bodies_bytes_, announced);
     stream.expires_after(duration(limits_.body_seconds));
     if (!parser.is_done()) {
       if (lower(request.header("expect")) == "100-continue") {
@@ -238,6 +265,7 @@ class BeastServer final : public HttpServer {
     const auto answer = std::make_shared<Handover<HttpResponse>>(stream.get_executor());
     handler_.handle(std::move(request),
                     [answer](HttpResponse response) { answer->give(std::move(response)); });
+    share.give_back();
     std::optional<HttpResponse> response;
     while (!response) {
       response = co_await answer->take(kLookSeconds);
@@ -308,6 +336,7 @@ class BeastServer final : public HttpServer {
   tcp::acceptor acceptor_{context_};
   std::thread thread_;
   std::atomic<std::int64_t> connections_{0};
+  std::size_t bodies_bytes_ = 0;  ///< of bodies on their way
   int port_ = 0;
 };
 

@@ -41,6 +41,7 @@ struct HttpResponse {
 struct HttpLimits {
   std::size_t header_bytes = 16 << 10;
   std::size_t body_bytes = 16 << 20;
+  std::size_t all_bodies_bytes = 256 << 20;  ///< of bodies that are on their way at a time
   double header_seconds = 20;   ///< from connecting, or the last response, to the end of a request's header
   double body_seconds = 30;     ///< for a whole body
   double write_seconds = 30;    ///< for a whole response, or a piece

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -372,6 +373,33 @@ TEST_F(ApiTest, OversizedSlowAndBrokenRequestsAreCutOff) {
   EXPECT_LT(seconds_since(begin), 15) << "both were cut off";
   EXPECT_THAT(HttpClient::exchange(port(), "\x16\x03\x01 nonsense\r\n\r\n", 1), HasSubstr("400"));
   EXPECT_EQ(client.get("/v1/tasks")->status, 200);
+}
+
+TEST_F(ApiTest, BodiesOnTheirWayHaveACommonLimit) {
+  start({.body_bytes = 5000, .all_bodies_bytes = 8000});
+  HttpClient client(port());
+  const auto answer_in_time = [&](int status) {
+    HttpAnswer answer;
+    for (int tries = 0; tries < 200 && answer.status != status; ++tries) {
+      if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      answer = *client.post("/v1/evaluations?wait=10", submission(std::string(4000, 'x')));
+    }
+    return answer;
+  };
+  for (const char* begun : {"Content-Length: 5000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n64\r\n{"}) {
+    auto slow = std::async(std::launch::async, [&] {
+      const std::string head =
+          "POST /v1/evaluations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+      while (HttpClient::exchange(port(), head + begun, 1).find(" 503 ") != std::string::npos) continue;
+    });
+    const HttpAnswer refused = answer_in_time(503);
+    ASSERT_EQ(refused.status, 503) << begun;
+    EXPECT_EQ(refused.headers.at("retry-after"), "2");
+    EXPECT_EQ(client.post("/v1/evaluations?wait=10", submission("x"))->status, 200) << "there is room for it";
+    EXPECT_EQ(client.get("/v1/tasks")->status, 200);
+    slow.get();
+    EXPECT_EQ(answer_in_time(200).status, 200) << begun;
+  }
 }
 
 TEST_F(ApiTest, ARewardThatIsNotThereRefusesTheSubmission) {
