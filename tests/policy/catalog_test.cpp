@@ -232,32 +232,45 @@ TEST(Catalog, NarrowResultsMayBeViewsOrOverwriteTensors) {
   check_tasks(tasks, 2, 3);
 }
 
-/// A task over x [2, channels, slices, 9, width] and the tensors named.
-TaskSpec volume_task(const std::string& tensors, const std::string& graph) {
-  const auto task = parse_task(
+/// A task over x [2, channels, slices, 9, width] and the tensors named, all of `dtype`.
+TaskSpec volume_task(const std::string& tensors, const std::string& graph,
+                     const std::string& dtype = "fp32") {
+  std::string text =
       "name = \"volume\"\ndims = { channels = [1, 4], slices = [5, 9], width = [5, 40] }\ntensor = [{ "
       "name = \"x\", shape = [2, \"2 * channels\", \"slices\", 9, \"width\"] }" +
-          tensors + "]\ngraph = \"" + graph +
-          "\"\n[[shape]]\nname = \"s\"\nchannels = 2\nslices = 5\nwidth = 17\n",
-      "volume.toml");
+      tensors + "]\ngraph = \"" + graph +
+      "\"\n[[shape]]\nname = \"s\"\nchannels = 2\nslices = 5\nwidth = 17\n";
+  const std::string shape = "\", shape", typed = "\", dtype = \"" + dtype + shape;
+  for (std::size_t at = 0; (at = text.find(shape, at)) != std::string::npos; at += typed.size())
+    text.replace(at, shape.size(), typed);
+  const auto task = parse_task(text, "volume.toml");
   EXPECT_TRUE(task.ok()) << graph << ": " << task.error().to_string();
   return *task;
 }
 
 /// Extents, strides, paddings and dilations differ by axis, so that none passes for another.
-TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
+std::vector<TaskSpec> convolutions_of_three_axes(const std::string& dtype = "fp32") {
   const std::string filters = ", { name = \"w\", shape = [6, \"channels\", 3, 2, 4] }";
   const std::string bias = ", { name = \"b\", shape = [6] }";
   const std::string turned = ", { name = \"w\", shape = [\"2 * channels\", 3, 3, 2, 4] }";
   std::vector<TaskSpec> tasks;
-  tasks.push_back(volume_task(filters + bias,
-                              "y = conv3d(x, w, b, stride = [2, 3, 1], padding = [1, 0, 2], groups = 2)"));
-  tasks.push_back(
-      volume_task(filters, "y = conv3d(x, w, stride = [1, 2, 3], dilation = [2, 3, 1], groups = 2)"));
-  tasks.push_back(volume_task(turned,
-                              "y = conv_transpose3d(x, w, stride = [2, 1, 3], padding = [1, 0, 2], "
-                              "output_padding = [1, 0, 2], groups = 2)"));
-  tasks.push_back(volume_task(turned, "y = conv_transpose3d(x, w, dilation = [2, 3, 1])"));
+  const auto add = [&](const std::string& tensors, const std::string& graph) {
+    tasks.push_back(volume_task(tensors, graph, dtype));
+  };
+  add(filters + bias, "y = conv3d(x, w, b, stride = [2, 3, 1], padding = [1, 0, 2], groups = 2)");
+  add(filters, "y = conv3d(x, w, stride = [1, 2, 3], dilation = [2, 3, 1], groups = 2)");
+  add(turned,
+      "y = conv_transpose3d(x, w, stride = [2, 1, 3], padding = [1, 0, 2], output_padding = [1, 0, 2], "
+      "groups "
+      "= 2)");
+  add(turned, "y = conv_transpose3d(x, w, dilation = [2, 3, 1])");
+  add(", { name = \"w\", shape = [6, \"channels\", 1, 1, 1] }",
+      "y = conv3d(x, w, stride = [1, 1, 2], groups = 2)");
+  return tasks;
+}
+
+TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
+  std::vector<TaskSpec> tasks = convolutions_of_three_axes();
   tasks.push_back(
       volume_task("", "y = max_pool3d(x, kernel = [3, 2, 5], stride = [1, 2, 3], padding = [1, 0, 2])"));
   tasks.push_back(
@@ -269,6 +282,13 @@ TEST(Catalog, WindowsOfThreeAxesMayDifferByAxis) {
       "", "y = avg_pool3d(x, kernel = [3, 1, 1], stride = 1, padding = [1, 0, 0], count_padding = false)"));
   tasks.push_back(volume_task("", "y = avg_pool3d(x, kernel = 1)"));
   check_tasks(tasks, 2, 3);
+}
+
+/// Two channels of a group at a time, of which there are 1 to 4.
+TEST(Catalog, ConvolutionsOfBf16MultiplyPairsOfChannels) {
+  const std::vector<TaskSpec> tasks = convolutions_of_three_axes("bf16");
+  for (const TaskSpec& task : tasks) EXPECT_NE(text_of(task, kPairs).find("gemm_pairs"), std::string::npos);
+  check_tasks(tasks, 2, 4, kPairs);
 }
 
 /// A convolution of one axis is one of a plane of height 1, which its activation does not see.

@@ -43,6 +43,12 @@ inline float half_pair_at(const bfloat16* p) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(p->bits));
 }
 
+/// p[0] and the number a row further, or zero if `rows` is 1.
+inline float pair_across(const bfloat16* p, int64_t stride, int64_t rows) {
+  const uint32_t high = rows > 1 ? p[stride].bits : 0;
+  return __builtin_bit_cast(float, high << 16 | p->bits);
+}
+
 /// Pairs of numbers that follow each other; zeros behind the first `count` numbers.
 inline f32v pairs_along(const bfloat16* p, int64_t count) {
   if (count >= 2 * kLanes) return load(reinterpret_cast<const float*>(p));
@@ -66,6 +72,23 @@ inline f32v pairs_across(const bfloat16* p, int64_t stride, int64_t rows, maskv 
   return _mm256_castsi256_ps(
       _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(low.v), 16), _mm256_castps_si256(high.v)));
 #endif
+}
+
+/// The same of every `step`th number.
+inline f32v pairs_across_strided(const bfloat16* p, int64_t step, int64_t stride, int64_t rows, maskv lanes) {
+#if defined(__AVX512F__)
+  if (step == 2) {
+    const __mmask32 even = _pdep_u32(lanes.m, 0x55555555u);
+    const __m512i low = _mm512_maskz_loadu_epi16(even, p);
+    const __m512i high = _mm512_maskz_loadu_epi16(rows > 1 ? even : 0, p + stride);
+    return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+  }
+#endif
+  alignas(64) float pairs[kLanes] = {}, on[kLanes];
+  store(on, select(lanes, f32v(1.0f), f32v(0.0f)));
+  for (int64_t i = 0; i < kLanes; ++i)
+    if (on[i] != 0.0f) pairs[i] = pair_across(p + i * step, stride, rows);
+  return load(pairs);
 }
 
 }  // namespace lathe

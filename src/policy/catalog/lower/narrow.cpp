@@ -72,7 +72,9 @@ class Widener {
 
   /// The narrow type of both factors of a product that takes them as they are.
   std::optional<DType> multiplied_type(const Primitive& node) const {
-    if (node.kind != Kind::kContract || products_ == NarrowProducts::kWidened) return std::nullopt;
+    const bool convolves = node.kind == Kind::kConvolve && products_ == NarrowProducts::kBf16AsTheyAre;
+    if (node.kind != Kind::kContract && !convolves) return std::nullopt;
+    if (products_ == NarrowProducts::kWidened) return std::nullopt;
     const DType a = rounded_type(node.in[0]), b = rounded_type(node.in[1]);
     const bool taken = a == DType::kBF16 || (a == DType::kF16 && products_ == NarrowProducts::kAsTheyAre);
     return taken && a == b ? std::optional(a) : std::nullopt;

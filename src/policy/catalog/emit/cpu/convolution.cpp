@@ -25,13 +25,14 @@ for (int64_t i = 0; i < $whole_phase_rows; ++i) {
     fill_row(to, 0.0f, $whole_phase_columns);
     continue;
   }
-  const float* row = from + h / $spread_height * $width;
+  const $type* row = from + h / $spread_height * $width;
   $copy_row
 }
 )";
 
 constexpr std::string_view kPlane = R"(
-const float* from = $x + item / $planes * $height * $width;
+$pair
+const $type* from = $x + $channel * $height * $width;
 const int64_t ph = item % $planes / $stride_width, pw = item % $stride_width;
 )";
 
@@ -40,8 +41,9 @@ constexpr std::string_view kPaddedSlice = R"(
 const int64_t block = item / $phase_slices, pd = block % $planes / ($stride_height * $stride_width);
 const int64_t ph = block % ($stride_height * $stride_width) / $stride_width, pw = block % $stride_width;
 const int64_t d = item % $phase_slices * $stride_depth + pd - $before_depth;
+$pair
 const bool outside = d < 0 || d % $spread_depth != 0 || d / $spread_depth >= $depth;
-const float* from = $x + (block / $planes * $depth + (outside ? 0 : d / $spread_depth)) * $height * $width;
+const $type* from = $x + ($channel * $depth + (outside ? 0 : d / $spread_depth)) * $height * $width;
 )";
 
 constexpr std::string_view kCopyRow = R"(
@@ -56,7 +58,7 @@ constexpr std::string_view kSpreadRow = R"(
 fill_row(to, 0.0f, $whole_phase_columns);
 for (int64_t w = 0; w < $width; ++w) {
   const int64_t j = w * $spread_width + $before_width;
-  if (j >= 0 && j < $whole_phase_columns) to[j] = row[w];
+  if (j >= 0 && j < $whole_phase_columns) to[j] = $number;
 }
 )";
 
@@ -73,6 +75,32 @@ pack_across<kR>(to, $outputs - first, $taps, [&](int64_t r, int64_t k, maskv lan
 });
 )";
 
+/// Of one tap: inputs follow each other.
+constexpr std::string_view kPackPairedPoints = R"(
+pack_across<kR>(to, $outputs - first, $taps, [&](int64_t r, int64_t k, maskv lanes) {
+  return pairs_along($w + (group * $outputs + first + r) * $inputs + 2 * k, $inputs - 2 * k);
+});
+)";
+
+/// Pairs of two inputs' taps: one input's follow each other.
+constexpr std::string_view kPackPairedWeights = R"(
+for (int64_t c = 0; c < $whole_inputs; c += 2)
+  pack_across<kR>(to + c / 2 * $area * kR, $outputs - first, $area, [&](int64_t r, int64_t k, maskv lanes) {
+    return pairs_across($w + ((group * $outputs + first + r) * $inputs + c) * $area + k, $area, $inputs - c, lanes);
+  });
+)";
+
+constexpr std::string_view kTurnPairedWeights = R"(
+for (int64_t k = 0; k < $taps; ++k)
+  for (int64_t r = 0; r < kR; ++r) {
+    const int64_t c = k / $area * 2;
+    to[k * kR + r] = first + r < $outputs
+        ? pair_across($w + ((group * $inputs + c) * $outputs + first + r) * $area + $area - 1 - k % $area,
+                      $outputs * $area, $inputs - c)
+        : 0.0f;
+  }
+)";
+
 constexpr std::string_view kTurnWeights = R"(
 for (int64_t k = 0; k < $taps; ++k)
   for (int64_t r = 0; r < kR; ++r)
@@ -86,11 +114,11 @@ constexpr std::string_view kPlaneTaps = R"(
 for (int64_t kh = 0; kh < $kernel_height; ++kh) {
   for (int64_t kw = 0; kw < $kernel_width; ++kw) {
     const int64_t u = kh * $dilation_height, v = kw * $dilation_width;
-    gemm_tile(PackedRows{weight, kR},
+    $multiply(PackedRows{weight, kR},
               WholeColumns{$from + (u % $stride_height * $stride_width + v % $stride_width) * $phase +
                                u / $stride_height * $phase_columns + v / $stride_width,
                            kW},
-              1, acc);
+              $count, acc);
     weight += kR;
   }
 }
@@ -124,7 +152,7 @@ if (oh >= $rows) {
 constexpr std::string_view kConvolve = R"(
 const int64_t blocks = cdiv($positions, kBlock), n = item / blocks, p0 = item % blocks * kBlock;
 for (int64_t group = 0; group < $groups; ++group) {
-  const float* image = $padded + (n * $channels + group * $inputs) * $plane;
+  const float* image = $padded + (n * $channels + group * $steps) * $plane;
   for (int64_t first = 0; first < $outputs; first += kR) {
     const float* weights = $weights + (group * cdiv($outputs, kR) * kR + first) * $taps;
     for (int64_t p = p0; p < min(p0 + kBlock, $positions); p += kW) {
@@ -132,7 +160,7 @@ for (int64_t group = 0; group < $groups; ++group) {
       gemm_clear(acc);
       $begin_parts
       const float* weight = weights;
-      for (int64_t c = 0; c < $whole_inputs; ++c) {
+      for (int64_t c = 0; c < $whole_steps; ++c) {
         const float* channel = image + c * $planes * $phase + p;
         $channel_taps
         $end_part
@@ -166,7 +194,7 @@ for (int64_t group = 0; group < $groups; ++group) {
 constexpr std::string_view kSuspend = "gemm_suspend(acc, &tile[0][0], kW, kR, kW);\n";
 constexpr std::string_view kAddParts = "gemm_add(acc, &tile[0][0], kW, kR, kW);\n";
 constexpr std::string_view kEndPart = R"(
-if ((c + 1) % $channels == 0) {
+if ((c + 1) % $steps_of_part == 0) {
   $add
   $suspend
   gemm_clear(acc);
@@ -178,19 +206,25 @@ struct Geometry {
   const Window& window;
   const std::vector<Expr>&x, &w, &y;
   bool volume;                          ///< three axes; else the first of each three below has extent 1
+  bool pairs;                           ///< of bf16: two channels are one of the copy
   std::array<Expr, 3> in, kernel, out;  ///< depth, height, width
   std::array<std::int64_t, 3> stride{}, spread{};
   std::array<Expr, 3> before, phase;
   Expr outputs, inputs;  ///< of a group
-  Expr taps;             ///< of an output
+  Expr steps;            ///< a group's channels of the copy
+  Expr taps;             ///< of an output, in steps
   Expr planes;           ///< that a channel is split into
   Expr positions;        ///< of an image's output, gaps between rows and slices among them
+
+  Expr area() const { return kernel[0] * kernel[1] * kernel[2]; }
+  Expr channels() const { return pairs ? window.groups * steps : x[1]; }
 };
 
 Geometry geometry_of(const Site& site) {
   const Primitive& node = site.node();
   const std::size_t rank = node.type.shape.size();
-  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape, rank == 5};
+  const bool pairs = site.graph.type_of(node.in[0]).dtype == DType::kBF16;
+  Geometry g{node.window, site.shape_of_input(0), site.shape_of_input(1), node.type.shape, rank == 5, pairs};
   for (std::size_t a = 0; a < 3; ++a) {
     const bool present = a > 0 || g.volume;
     const std::size_t axis = rank - 3 + a;
@@ -207,7 +241,8 @@ Geometry geometry_of(const Site& site) {
   }
   g.outputs = Expr::apply("/", g.y[1], g.window.groups);
   g.inputs = Expr::apply("/", g.x[1], g.window.groups);
-  g.taps = g.inputs * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  g.steps = pairs ? Expr::apply("cdiv", g.inputs, number(2)) : g.inputs;
+  g.taps = g.steps * g.kernel[0] * g.kernel[1] * g.kernel[2];
   g.planes = number(g.stride[0] * g.stride[1] * g.stride[2]);
   const Expr rows = g.volume ? (g.out[0] - number(1)) * g.phase[1] + g.out[1] : g.out[1];
   g.positions = (rows - number(1)) * g.phase[2] + g.out[2];
@@ -229,8 +264,13 @@ ConvolutionPlan choose_convolution(const Site& site, const Geometry& g) {
 
 /// What several of the kernels name.
 Holes names_of(const Geometry& g) {
-  return {{"outputs", factor(g.outputs)},
+  return {{"type", g.pairs ? "bfloat16" : "float"},
+          {"outputs", factor(g.outputs)},
           {"inputs", factor(g.inputs)},
+          {"whole_inputs", g.inputs.to_string()},
+          {"steps", factor(g.steps)},
+          {"whole_steps", g.steps.to_string()},
+          {"area", factor(g.area())},
           {"taps", factor(g.taps)},
           {"planes", factor(g.planes)},
           {"depth", factor(g.in[0])},
@@ -256,44 +296,68 @@ Holes names_of(const Geometry& g) {
           {"before_width", factor(g.before[2])}};
 }
 
+/// The first of two channels, or of one, that are left of a group.
+constexpr std::string_view kPair = R"(
+const int64_t pair = $item / $planes % $steps * 2, left = $inputs - pair;
+const int64_t channel = $item / $planes / $steps * $inputs + pair;
+)";
+
+/// How a row is read: numbers, or pairs of two channels.
+std::string load_text(const Geometry& g) {
+  const std::int64_t stride = g.stride[2];
+  if (!g.pairs) return stride == 1 ? "load(row + w, in)" : "load_strided(row + w, " + text(stride) + ", in)";
+  const std::string plane = (g.in[0] * g.in[1] * g.in[2]).to_string();
+  if (stride == 1) return "pairs_across(row + w, " + plane + ", left, in)";
+  return "pairs_across_strided(row + w, " + text(stride) + ", " + plane + ", left, in)";
+}
+
 /// Returns the scratch that holds the copy, and what the last tile may read beyond it.
 std::string launch_pad(const Site& site, Program& program, const Geometry& g) {
   const Expr plane = g.phase[0] * g.phase[1] * g.phase[2];
   const std::string padded =
-      program.scratch(site.prefix + "_padded", g.x[0] * g.x[1] * g.planes * plane + number(512));
+      program.scratch(site.prefix + "_padded", g.x[0] * g.channels() * g.planes * plane + number(512));
   const Holes names = names_of(g);
+  const std::string plane_of_x = (g.in[0] * g.in[1] * g.in[2]).to_string();
+  const std::string number_text = g.pairs ? "pair_across(row + w, " + plane_of_x + ", left)" : "row[w]";
   const std::string copy =
       g.spread[2] == 1
-          ? expand(kCopyRow,
-                   {{"load", g.stride[2] == 1 ? "load(row + w, in)"
-                                              : "load_strided(row + w, " + text(g.stride[2]) + ", in)"}},
-                   names)
-          : expand(kSpreadRow, {{"spread_width", text(g.spread[2])}}, names);
-  program.launch({.name = site.prefix + "_pad",
-                  .items = g.x[0] * g.x[1] * g.planes * g.phase[0],
-                  .written = {padded},
-                  .body = expand(kPaddedCopy,
-                                 {{"plane", expand(g.volume ? kPaddedSlice : kPlane,
-                                                   {{"x", program.parameter(site.node().in[0])}}, names)},
-                                  {"outside", g.volume ? "outside || " : ""},
-                                  {"padded", "p_" + padded},
-                                  {"whole_phase_rows", g.phase[1].to_string()},
-                                  {"before_height", factor(g.before[1])},
-                                  {"spread_height", text(g.spread[1])},
-                                  {"copy_row", copy}},
-                                 names)});
+          ? expand(kCopyRow, {{"load", load_text(g)}}, names)
+          : expand(kSpreadRow, {{"spread_width", text(g.spread[2])}, {"number", number_text}}, names);
+  const std::string item = g.volume ? "block" : "item";
+  const std::string pair = g.pairs ? expand(kPair, {{"item", item}}, names) : "";
+  const std::string channel = g.pairs ? "channel" : item + " / " + factor(g.planes);
+  program.launch(
+      {.name = site.prefix + "_pad",
+       .items = g.x[0] * g.channels() * g.planes * g.phase[0],
+       .written = {padded},
+       .body = expand(
+           kPaddedCopy,
+           {{"plane",
+             expand(g.volume ? kPaddedSlice : kPlane,
+                    {{"x", program.parameter(site.node().in[0])}, {"pair", pair}, {"channel", channel}},
+                    names)},
+            {"outside", g.volume ? "outside || " : ""},
+            {"padded", "p_" + padded},
+            {"whole_phase_rows", g.phase[1].to_string()},
+            {"before_height", factor(g.before[1])},
+            {"spread_height", text(g.spread[1])},
+            {"copy_row", copy}},
+           names)});
   return padded;
+}
+
+std::string_view weights_text(const Geometry& g) {
+  if (g.window.transposed) return g.pairs ? kTurnPairedWeights : kTurnWeights;
+  if (!g.pairs) return kPackWeights;
+  return is_one(g.area()) ? kPackPairedPoints : kPackPairedWeights;
 }
 
 /// Returns the scratch that holds the packed weights.
 std::string launch_weights(const Site& site, Program& program, const Geometry& g, const Tile& tile) {
   const Expr items = g.window.groups * Expr::apply("cdiv", g.outputs, number(tile.rows));
   const std::string packed = program.scratch(site.prefix + "_weights", items * number(tile.rows) * g.taps);
-  const Holes names = names_of(g), w = {{"w", program.parameter(site.node().in[1])}};
-  Holes turn = w;
-  turn.emplace_back("area", factor(g.kernel[0] * g.kernel[1] * g.kernel[2]));
-  const std::string pack =
-      g.window.transposed ? expand(kTurnWeights, turn, names) : expand(kPackWeights, w, names);
+  const Holes names = names_of(g);
+  const std::string pack = expand(weights_text(g), {{"w", program.parameter(site.node().in[1])}}, names);
   program.launch({.name = site.prefix + "_weights",
                   .items = items,
                   .written = {packed},
@@ -309,14 +373,17 @@ void launch_product(const Site& site, Program& program, const Geometry& g, const
   if (g.volume) indices.insert(indices.begin() + 2, "od");
   const Epilogue epilogue =
       emit_epilogue(site, program, axis_loops(site.group), indices, site.node().out, "x");
-  std::string taps = expand(kPlaneTaps, {{"from", std::string(g.volume ? "slice" : "channel")}}, names);
+  std::string taps = expand(kPlaneTaps,
+                            {{"from", g.volume ? "slice" : "channel"},
+                             {"multiply", g.pairs ? "gemm_pairs" : "gemm_tile"},
+                             {"count", g.pairs ? "1, 2" : "1"}},
+                            names);
   if (g.volume) taps = expand(kVolumeTaps, {{"taps", taps}}, names);
-  const bool in_parts = most(site.graph, g.taps) > kSerialTerms;
-  const std::int64_t of_channel =
-      std::max<std::int64_t>(1, site.headline(g.taps) / std::max<std::int64_t>(1, site.headline(g.inputs)));
+  const bool in_parts = most(site.graph, g.inputs * g.area()) > kSerialTerms;
+  const std::int64_t of_step = std::max<std::int64_t>(1, site.headline(g.area())) * (g.pairs ? 2 : 1);
   const std::string suspend(kSuspend), add(kAddParts);
   const std::string end_part =
-      expand(kEndPart, {{"channels", text(std::max<std::int64_t>(1, kPartTerms / of_channel))},
+      expand(kEndPart, {{"steps_of_part", text(std::max<std::int64_t>(1, kPartTerms / of_step))},
                         {"add", add},
                         {"suspend", suspend}});
   const int columns = plan.tile.columns(site.target.lanes) * plan.tiles;
@@ -336,7 +403,7 @@ alignas(64) float tile[kR][kW];
                        {"groups", g.window.groups.to_string()},
                        {"padded", "p_" + padded},
                        {"weights", "p_" + weights},
-                       {"channels", factor(g.x[1])},
+                       {"channels", factor(g.channels())},
                        {"plane", factor(g.planes * g.phase[0] * g.phase[1] * g.phase[2])},
                        {"columns", factor(g.out[2])},
                        {"channel_taps", taps},
@@ -344,7 +411,6 @@ alignas(64) float tile[kR][kW];
                        {"end_part", in_parts ? end_part : ""},
                        {"add_parts", in_parts ? add : ""},
                        {"position", expand(g.volume ? kVolumePosition : kPlanePosition, {}, names)},
-                       {"whole_inputs", g.inputs.to_string()},
                        {"whole_outputs", g.outputs.to_string()},
                        {"epilogue", epilogue.code}},
                       names),
@@ -360,7 +426,8 @@ Status emit_cpu_convolution(const Site& site, Program& program) {
   const std::string weights = launch_weights(site, program, g, plan.tile);
   launch_product(site, program, g, plan, padded, weights);
   program.add_pattern(g.window.transposed ? "transposed_conv" : "conv");
-  program.add_work({.bytes = 4 * (2 * site.count(g.x) + site.count(g.y)),
+  const double width = g.pairs ? 2 : 4;
+  program.add_work({.bytes = 2 * width * site.count(g.x) + 4 * site.count(g.y),
                     .flops = 2 * site.count({&g.x[0], 1}) *
                              static_cast<double>(site.headline(g.window.groups * g.taps)) * plan.cost *
                              site.target.lanes});
