@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -80,10 +82,113 @@ std::int64_t untouched(const BoundTask& task, std::size_t node) {
   return overwrites ? decl.op->kept(task.site(node)) : 0;
 }
 
+/// Ops whose results are often zero: of half of the ordinary inputs, or nearly always.
+constexpr std::array<std::string_view, 24> kZeroing = {
+    "relu", "hardshrink", "softshrink",  "hardsigmoid", "hardswish",  "round",      "floor", "trunc", "ceil",
+    "fmod", "remainder",  "bitwise_and", "eq",          "ne",         "lt",         "le",    "gt",    "ge",
+    "any",  "all",        "bincount",    "logical_and", "logical_or", "logical_not"};
+/// Ops that give zero where their argument is far below others.
+constexpr std::array<std::string_view, 4> kVanishing = {"softmax", "exp", "exp2", "sigmoid"};
+/// Ops beside elementwise ones and moves whose results are zero where their operands are.
+constexpr std::array<std::string_view, 12> kKeepingZeros = {
+    "prod",     "cumprod", "reduce_max",   "reduce_min", "cummax",     "cummin",
+    "rms_norm", "sort",    "l2_normalize", "max_pool1d", "max_pool2d", "max_pool3d"};
+/// Ops that need not know what a zero of their other operand meets.
+constexpr std::array<std::string_view, 17> kHiding = {"mul",
+                                                      "div",
+                                                      "pow",
+                                                      "fmod",
+                                                      "remainder",
+                                                      "bitwise_and",
+                                                      "matmul",
+                                                      "linear",
+                                                      "outer",
+                                                      "conv1d",
+                                                      "conv2d",
+                                                      "conv3d",
+                                                      "conv_transpose1d",
+                                                      "conv_transpose2d",
+                                                      "conv_transpose3d",
+                                                      "kl_div",
+                                                      "grouped_matmul"};
+/// Who sees one zero need not read the other factors.
+constexpr std::array<std::string_view, 2> kProducts = {"prod", "cumprod"};
+/// What is added to arguments of kVanishing so that nothing is left of them.
+constexpr double kFarBelow = 64;
+constexpr double kFewNumbers = 8;
+
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& names, const NodeDecl& node) {
+  return std::ranges::find(names, node.op_name) != names.end();
+}
+
+bool is_often_zero(const TensorDecl& tensor) {
+  const Generator& generator = tensor.generator;
+  if (generator.kind == "zeros_ones" || generator.kind == "one_hot" || tensor.dtype == DType::kBool)
+    return true;
+  return !info(tensor.dtype).is_float && generator.bounded && generator.low <= 0 && generator.high >= 0 &&
+         generator.high - generator.low <= kFewNumbers;
+}
+
+/// Values that have zeros in many places, which hang on the task's inputs: masks, what is cut off,
+/// what masks make of others. What a zero is multiplied with, an honest kernel skips.
+class Sparse {
+ public:
+  explicit Sparse(const TaskSpec& spec) {
+    for (const TensorDecl& tensor : spec.tensors) {
+      if (is_often_zero(tensor)) zeros_.insert(tensor.name);
+      if (tensor.generator.kind == "one_hot") nearly_all_zero_.insert(tensor.name);
+    }
+    for (const NodeDecl& node : spec.nodes) {
+      if (is_far_below(node)) far_below_.insert(node.out);
+      if (node.op_name == "eq" || (passes_on(node) && has_any(nearly_all_zero_, node)))
+        nearly_all_zero_.insert(node.out);
+      if (has_zeros(node)) zeros_.insert(node.out);
+    }
+  }
+
+  bool contains(const std::string& value) const { return zeros_.contains(value); }
+  /// Whether it has hardly anything else, so that products with it need little arithmetic.
+  bool is_nearly_all_zero(const std::string& value) const { return nearly_all_zero_.contains(value); }
+  /// Whether zeros elsewhere may hide all of an operand.
+  bool hides(const NodeDecl& node, std::size_t input) const {
+    if (is_among(kProducts, node)) return contains(node.in[0]);
+    return is_among(kHiding, node) && input < 2 && node.in.size() > 1 && contains(node.in[1 - input]);
+  }
+
+ private:
+  static bool passes_on(const NodeDecl& node) {
+    return node.op->op_class() == OpClass::kElementwise || node.op->op_class() == OpClass::kMove;
+  }
+  bool has_any(const std::set<std::string>& values, const NodeDecl& node) const {
+    return std::ranges::any_of(node.in, [&](const std::string& name) { return values.contains(name); });
+  }
+  bool is_far_below(const NodeDecl& node) const {
+    if (node.op_name == "scale" && has_any(zeros_, node))
+      return std::fabs(node.attrs.real("by", 1)) >= kFarBelow;
+    return passes_on(node) && has_any(far_below_, node);
+  }
+  bool has_zeros(const NodeDecl& node) const {
+    const bool to_whole = node.op_name == "cast" && !info(node.type.dtype).is_float;
+    if (is_among(kZeroing, node) || to_whole) return true;
+    if (node.op_name == "clamp")
+      return node.in.size() > 1 || node.attrs.real("low", 1) == 0 || node.attrs.real("high", 1) == 0 ||
+             has_any(zeros_, node);
+    if (is_among(kVanishing, node) && has_any(far_below_, node)) return true;
+    const bool adds = node.op_name == "add" || node.op_name == "sub" || node.op_name == "bias_add";
+    if (adds)
+      return std::ranges::all_of(node.in, [&](const std::string& name) { return zeros_.contains(name); });
+    return (passes_on(node) || is_among(kKeepingZeros, node)) && has_any(zeros_, node);
+  }
+
+  std::set<std::string> zeros_, far_below_, nearly_all_zero_;
+};
+
 /// How many elements of each value every kernel must have: outputs whole, the others as far as the
 /// ops can tell what of their inputs a part of their result needs. A native reference does not say.
 std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
   const std::vector<NodeDecl>& nodes = task.spec->nodes;
+  const Sparse sparse(*task.spec);
   std::map<std::string, std::int64_t> constants, needed;
   const auto constants_of = [&](const NodeDecl& node) {
     std::vector<std::int64_t> counts;
@@ -98,7 +203,8 @@ std::map<std::string, std::int64_t> count_needed(const BoundTask& task) {
   for (std::size_t i = nodes.size(); i-- > 0;) {
     Demand demand{.wanted = std::exchange(needed[nodes[i].out], 0), .constants = constants_of(nodes[i])};
     for (const std::string& name : nodes[i].in) {
-      const std::int64_t read = nodes[i].op->needs(task.site(i), demand);
+      const bool hidden = sparse.hides(nodes[i], demand.input);
+      const std::int64_t read = hidden ? 0 : nodes[i].op->needs(task.site(i), demand);
       needed[name] = std::max(needed[name], demand.input == 0 ? read - untouched(task, i) : read);
       ++demand.input;
     }
@@ -118,11 +224,12 @@ void count_bytes(BoundTask& task) {
       task.bytes_min += static_cast<double>(count->second) * static_cast<double>(info(tensor.dtype).bytes);
 }
 
-/// A contraction with a structured operand (a diagonal matrix), or whose result is only reduced,
-/// can be computed with far less arithmetic than the textbook algorithm.
-bool has_cheaper_algebra(const TaskSpec& spec, const NodeDecl& node) {
+/// A contraction with a structured operand (a diagonal matrix, rows of a single one), or whose
+/// result is only reduced, can be computed with far less arithmetic than the textbook algorithm.
+bool has_cheaper_algebra(const TaskSpec& spec, const NodeDecl& node, const Sparse& sparse) {
   if (node.op->op_class() != OpClass::kContraction) return false;
   const auto structured = [&](const std::string& name) {
+    if (sparse.is_nearly_all_zero(name)) return true;
     const NodeDecl* maker = spec.find_node(name);
     return maker != nullptr &&
            (maker->op->op_class() == OpClass::kMove || maker->op->op_class() == OpClass::kOther);
@@ -174,10 +281,11 @@ Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims) {
   for (const OutputDecl& output : spec.outputs) {
     LATHE_TRY(task.shapes[output.name], bind_shape(output.shape, dims, output.name, output.where));
   }
+  const Sparse sparse(spec);
   for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
     const OpSite site = task.site(i);
     task.flops += spec.nodes[i].op->flops(site);
-    if (!has_cheaper_algebra(spec, spec.nodes[i])) {
+    if (!has_cheaper_algebra(spec, spec.nodes[i], sparse)) {
       task.essential_flops += spec.nodes[i].op->essential_flops(site);
     }
   }

@@ -101,6 +101,46 @@ TEST(Bind, WhatABlindQueryIsMultipliedWithNeedNotBeRead) {
       4 * 16 + 4 * 16);
 }
 
+/// Who sees a zero skips what it would be multiplied with: rows that a mask drops, weights of
+/// neurons that are off.
+TEST(Bind, WhatZerosAreMultipliedWithNeedNotBeRead) {
+  const double all = 256;
+  EXPECT_EQ(needed_elements("a = relu(x)\ny = matmul(a, w)"), all);
+  EXPECT_EQ(needed_elements("a = gelu(x)\ny = matmul(a, w)"), all + all) << "which is hardly ever zero";
+  EXPECT_EQ(needed_elements("a = gt(x, value=0)\nb = cast(a, dtype=\"fp32\")\ny = mul(b, w)"), all);
+  EXPECT_EQ(needed_elements("a = relu(x)\nb = scale(a, by=2)\nc = transpose(b)\ny = mul(c, w)"), all);
+  EXPECT_EQ(needed_elements("a = relu(x)\nb = exp(a)\nc = add_scalar(b, by=1)\nd = add(c, w)\ny = sum(d)"),
+            2 * all);
+  EXPECT_EQ(needed_elements("a = relu(x)\ny = prod(a, axis=1)"), 0) << "after the first zero";
+  EXPECT_EQ(needed_elements("a = relu(x)\ny = sum(a, axis=1)"), all);
+  EXPECT_EQ(
+      needed_elements("m = gt(x, value=0)\nc = cast(m, dtype=\"fp32\")\nf = scale(c, by=-1e9)\ns = add(x, "
+                      "f)\np = softmax(s)\ny = matmul(p, w)"),
+      all)
+      << "keys that no query sees";
+  const auto needed_of_masked = [](const std::string& kind) {
+    const TaskSpec spec = task_of(
+        "name = \"rows\"\ntensor = [{ name = \"x\", shape = [64, 8] }, { name = \"m\", shape = [64, 1], gen "
+        "= "
+        "{ kind = \"" +
+        kind + "\" } }]\ngraph = \"y = mul(x, m)\"\n");
+    return bind_first(spec).bytes_min / 4;
+  };
+  EXPECT_EQ(needed_of_masked("zeros_ones"), 512 + 64);
+  EXPECT_EQ(needed_of_masked("normal"), 512 + 64 + 512);
+}
+
+TEST(Bind, ProductsWithSingleOnesHaveNoFloorOfArithmetic) {
+  const auto essential = [](const std::string& kind) {
+    const TaskSpec spec =
+        task_of("name = \"choose\"\ntensor = [{ name = \"x\", shape = [8, 64], gen = { kind = \"" + kind +
+                "\" } }, { name = \"w\", shape = [64, 8] }]\ngraph = \"y = matmul(x, w)\"\n");
+    return bind_first(spec).essential_flops;
+  };
+  EXPECT_EQ(essential("one_hot"), 0);
+  EXPECT_EQ(essential("normal"), 2.0 * 8 * 64 * 8);
+}
+
 TEST(Bind, WindowsOfStrangersTakeNoTime) {
   const TaskSpec spec = task_of(
       "name = \"wide_window\"\ntensor = [{ name = \"x\", shape = [1, 1, 4194304] }]\n"
