@@ -481,26 +481,54 @@ void fill_whole_numbers(const Request& request, HostTensor& out) {
   write_elements(request, out, [&](std::size_t i) { return ordinary.any(i); });
 }
 
+/// Whether what is drawn is regular but for a flaw inside: who looks at its ends alone takes it for
+/// what it seems.
+bool has_flaw(Distribution distribution) {
+  return distribution == Distribution::kOneHot || distribution == Distribution::kCancellation ||
+         distribution == Distribution::kDenormal;
+}
+
 /// Among the indices drawn from the whole range, those that hurry to one element, jump between the
-/// first and the last, all ask for the last, or go up.
+/// first and the last, all ask for the last, or go up; and rows that stand still, go up or go down
+/// but for one element.
 void fill_indices(const Request& request, HostTensor& out) {
+  struct Row {
+    std::uint64_t first;
+    std::size_t flaw;  ///< none where it is 0
+  };
   const auto limit = static_cast<std::uint64_t>(request.index_limit);
   const std::uint64_t common = request.row_random.bits(0) % limit;
-  write_elements(request, out, [&](std::size_t i) {
-    const std::uint64_t draw = request.random.bits(i), index = draw % limit;
-    switch (request.distribution) {
-      case Distribution::kHeavyTail:
-        return static_cast<double>((request.row_random.bits(i) & 63) == 0 ? index : common);
-      case Distribution::kLarge:
-        return static_cast<double>((draw >> 63) != 0 ? limit - 1 : 0);
-      case Distribution::kOffset:
-        return static_cast<double>(limit - 1);
-      case Distribution::kIntegers:
-        return static_cast<double>((common + i) % limit);
-      default:
-        return static_cast<double>(index);
-    }
-  });
+  const Rows rows = rows_of(request.shape, 1);
+  const std::uint64_t starts = limit > rows.length ? limit - rows.length + 1 : limit;
+  write_rows(
+      request, out, rows,
+      [&](std::size_t row) {
+        const std::uint64_t draw = request.row_random.bits(kDrawOfTensor + row);
+        const bool flawed = rows.length > 2 && has_flaw(request.distribution);
+        return Row{draw % starts, flawed ? 1 + (draw >> 32) % (rows.length - 2) : 0};
+      },
+      [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+        const std::uint64_t draw = request.random.bits(i), index = draw % limit;
+        if (row.flaw > 0 && column == row.flaw) return static_cast<double>(index);
+        switch (request.distribution) {
+          case Distribution::kHeavyTail:
+            return static_cast<double>((request.row_random.bits(i) & 63) == 0 ? index : common);
+          case Distribution::kLarge:
+            return static_cast<double>((draw >> 63) != 0 ? limit - 1 : 0);
+          case Distribution::kOffset:
+            return static_cast<double>(limit - 1);
+          case Distribution::kIntegers:
+            return static_cast<double>((common + i) % limit);
+          case Distribution::kOneHot:
+            return static_cast<double>(row.first);
+          case Distribution::kCancellation:
+            return static_cast<double>((row.first + column) % limit);
+          case Distribution::kDenormal:
+            return static_cast<double>((row.first + (rows.length - 1 - column)) % limit);
+          default:
+            return static_cast<double>(index);
+        }
+      });
 }
 
 Rng generator_of(const Request& request) {
@@ -514,8 +542,15 @@ void write_all(const Request& request, const std::vector<std::int64_t>& values, 
   write_elements(request, out, [&](std::size_t i) { return static_cast<double>(values[i]); });
 }
 
-/// Some of the places in any order; all from a drawn one on, the last ones from the end, or those
-/// of both ends in turn.
+/// Exchanges two neighbours that are not at an end.
+void exchange_inside(Rng& rng, std::span<std::int64_t> values) {
+  if (values.size() < 4) return;
+  const std::size_t at = 1 + rng.below(values.size() - 3);
+  std::swap(values[at], values[at + 1]);
+}
+
+/// Some of the places in any order; all from the first or a drawn one on, the last ones from the
+/// end, at times but for two of them, or those of both ends in turn.
 void fill_distinct(const Request& request, HostTensor& out) {
   const std::int64_t limit = request.index_limit, count = element_count(request.shape);
   Rng rng = generator_of(request);
@@ -526,9 +561,14 @@ void fill_distinct(const Request& request, HostTensor& out) {
     std::int64_t& value = values[static_cast<std::size_t>(i)];
     switch (request.distribution) {
       case Distribution::kIntegers:
+      case Distribution::kCancellation:
         value = (first + i) % limit;
         break;
+      case Distribution::kOneHot:
+        value = i;
+        break;
       case Distribution::kOffset:
+      case Distribution::kDenormal:
         value = limit - 1 - i;
         break;
       case Distribution::kLarge:
@@ -538,11 +578,13 @@ void fill_distinct(const Request& request, HostTensor& out) {
         std::swap(value, values[static_cast<std::size_t>(rng.between(i, limit - 1))]);
     }
   }
+  if (has_flaw(request.distribution))
+    exchange_inside(rng, std::span(values).first(static_cast<std::size_t>(count)));
   write_all(request, values, out);
 }
 
-/// Segments of drawn lengths, some of them empty; all of one length, one that has nearly
-/// everything, or one, the last or any, that has all.
+/// Segments of drawn lengths, some of them empty; all of one length, at times but for two
+/// neighbours, one that has nearly everything, or one, the last or any, that has all.
 void fill_offsets(const Request& request, HostTensor& out) {
   const std::int64_t limit = request.index_limit, segments = element_count(request.shape) - 1;
   Rng rng = generator_of(request);
@@ -552,7 +594,8 @@ void fill_offsets(const Request& request, HostTensor& out) {
     std::int64_t& value = values[static_cast<std::size_t>(i)];
     const bool elsewhere = rng.chance(1.0 / 64);
     value = rng.between(0, limit);
-    if (request.distribution == Distribution::kIntegers) value = limit * i / segments;
+    if (request.distribution == Distribution::kIntegers || has_flaw(request.distribution))
+      value = limit * i / segments;
     if (request.distribution == Distribution::kOffset) value = 0;
     if (request.distribution == Distribution::kLarge ||
         (request.distribution == Distribution::kHeavyTail && !elsewhere))
@@ -560,6 +603,10 @@ void fill_offsets(const Request& request, HostTensor& out) {
   }
   if (segments > 0) values.back() = limit;
   std::ranges::sort(values);
+  if (has_flaw(request.distribution) && segments > 3) {
+    const auto at = static_cast<std::size_t>(rng.between(2, segments - 2));
+    values[at] = rng.chance(0.5) ? values[at - 1] : rng.between(values[at - 1], values[at + 1]);
+  }
   write_all(request, values, out);
 }
 

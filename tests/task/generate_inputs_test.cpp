@@ -205,6 +205,67 @@ shape = [{ n = 64 }]
   EXPECT_GT(std::ranges::count(crowded, crowded[0]) + std::ranges::count(crowded, crowded[1]), 40);
 }
 
+/// A kernel that takes the first and the last index for all between them is wrong there.
+TEST(GenerateInputs, SomeIndicesAreRegularButForOneInside) {
+  const TaskSpec spec = task_of(R"toml(
+name = "pages"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n", 4] },
+  { name = "at", shape = [8, 16], role = "index", gen = { kind = "index", limit = "n" } },
+]
+graph = "y = gather(x, at, axis = 0)"
+shape = [{ n = 64 }]
+)toml");
+  const auto steps = [&](Distribution distribution) {
+    std::map<double, int> counts;
+    const std::vector<double> at =
+        generate_inputs(bind_first(spec), distribution, Seed::from_number(1))[1].decode();
+    for (std::size_t row = 0; row < 8; ++row)
+      for (std::size_t i = 1; i < 16; ++i) ++counts[at[row * 16 + i] - at[row * 16 + i - 1]];
+    return counts;
+  };
+  for (const auto& [distribution, step] : std::map<Distribution, double>{
+           {Distribution::kOneHot, 0}, {Distribution::kCancellation, 1}, {Distribution::kDenormal, -1}}) {
+    EXPECT_GE(steps(distribution)[step], 8 * 13) << name(distribution);
+    EXPECT_LE(steps(distribution)[step], 8 * 14) << name(distribution);
+  }
+}
+
+TEST(GenerateInputs, SomeSegmentsHaveOneLengthButForTwoInside) {
+  const auto spec = parse_task(R"(
+name = "ordered"
+dims = { t = [1, 4096], s = [1, 512] }
+tensor = [
+  { name = "x", shape = ["t"] },
+  { name = "at", shape = ["t"], role = "index", gen = { kind = "index", limit = "2 * t", order = "distinct" } },
+  { name = "z", shape = ["2 * t"] },
+  { name = "o", shape = ["s + 1"], role = "index", gen = { kind = "index", limit = "2 * t", order = "offsets" } },
+]
+graph = """
+y = scatter(z, at, x)
+w = segment_sum(y, o)
+"""
+shape = [{ t = 400, s = 10 }]
+)",
+                               "ordered.toml");
+  ASSERT_TRUE(spec.ok()) << spec.error().to_string();
+  for (const Distribution distribution :
+       {Distribution::kOneHot, Distribution::kCancellation, Distribution::kDenormal}) {
+    const auto inputs = generate_inputs(bind_first(*spec), distribution, Seed::from_number(3));
+    const std::vector<double> at = inputs[1].decode(), offsets = inputs[3].decode();
+    int other_steps = 0, other_lengths = 0;
+    for (std::size_t i = 1; i < at.size(); ++i)
+      other_steps += std::fabs(std::remainder(at[i] - at[i - 1], 800)) == 1 ? 0 : 1;
+    for (std::size_t i = 1; i < offsets.size(); ++i)
+      other_lengths += offsets[i] - offsets[i - 1] == 80 ? 0 : 1;
+    EXPECT_EQ(other_steps, 2) << name(distribution);
+    EXPECT_EQ(other_lengths, 2) << name(distribution);
+    EXPECT_EQ(offsets[1], 80) << name(distribution);
+    EXPECT_EQ(offsets[9], 720) << name(distribution);
+  }
+}
+
 TEST(GenerateInputs, DistinctIndicesAndOffsetsKeepTheirOrder) {
   const auto spec = parse_task(R"(
 name = "ordered"
