@@ -25,7 +25,10 @@ constexpr double kFewestSteadyTrials = 6;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
-constexpr double kLargeElements = 1 << 23;     // of all values of a large shape, at least
+/// Calls of so few values show together how exact they are: as many as an RMS error needs, and as
+/// some that are rounded coarsely.
+constexpr double kFewValues = 64, kFewRounded = 16;
+constexpr double kLargeElements = 1 << 23;  // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;  // of the known part of a large shape
 constexpr std::int64_t kManyBytes = std::int64_t{1} << 30;
@@ -49,6 +52,18 @@ Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundT
   LATHE_TRY(std::optional<Sample> sample, draw_sample(reference, task, distribution, seed, {.part = part}));
   if (!sample) return std::optional<Trial>();
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
+}
+
+/// As many trials as show together what a call's values are too few for.
+int trials_for_few(const std::vector<Expected>& expected) {
+  double trials = 0;
+  for (const Expected& output : expected) {
+    const auto elements = static_cast<double>(output.value.data.size());
+    const bool summed = output.sums != Sums::kUnknown && output.sums != Sums::kNone;
+    if (elements <= 0 || elements >= kFewValues || (!summed && output.unrounded.empty())) continue;
+    trials = std::max(trials, std::ceil((summed ? kFewValues : kFewRounded) / elements));
+  }
+  return static_cast<int>(trials);
 }
 
 std::vector<Distribution> choose(Coverage coverage, const Seed& secret) {
@@ -155,21 +170,27 @@ Result<std::shared_ptr<const Workload>> make_timing_workload(Backend& backend, c
   const double share = reference.part_share(task, kTimedElements);
   const double by_memory = static_cast<double>(limits.max_bytes) / bytes_of_trial(task, share);
   const double by_flops = limits.max_reference_flops / std::max(1.0, share * task.flops);
-  const int count = std::max(2, std::min(wanted, static_cast<int>(std::min({by_memory, by_flops, 1e6}))));
+  const int most = static_cast<int>(std::min({by_memory, by_flops, 1e6}));
+  const int count = std::max(2, std::min(wanted, most));
   const double affordable = kTimedElements * std::max(1.0, by_flops / count);
   const double elements = std::clamp(kAllTimedElements / count, kTimedElements, affordable);
   Workload workload;
   workload.task = task;
   workload.timed = true;
-  workload.trials.resize(static_cast<std::size_t>(count));
-  LATHE_CHECK_OK(for_each_index(count, [&](int t) -> Status {
-    const auto i = static_cast<std::size_t>(t);
-    const Part part{elements, Rng(seed.derive("part", i)).next()};
-    LATHE_TRY(std::optional<Trial> trial,
-              make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), part));
-    if (trial) workload.trials[i] = *std::move(trial);
-    return Ok{};
-  }));
+  const auto draw_up_to = [&](int trials) -> Status {
+    const std::size_t drawn = workload.trials.size();
+    workload.trials.resize(static_cast<std::size_t>(trials));
+    return for_each_index(trials - static_cast<int>(drawn), [&](int t) -> Status {
+      const std::size_t i = drawn + static_cast<std::size_t>(t);
+      const Part part{elements, Rng(seed.derive("part", i)).next()};
+      LATHE_TRY(std::optional<Trial> trial,
+                make_trial(reference, task, Distribution::kNormal, seed.derive("timing", i), part));
+      if (trial) workload.trials[i] = *std::move(trial);
+      return Ok{};
+    });
+  };
+  LATHE_CHECK_OK(draw_up_to(count));
+  LATHE_CHECK_OK(draw_up_to(std::max(count, std::min(trials_for_few(workload.trials[0].expected), most))));
   if (limits.with_guest) {
     const Part part{elements, Rng(seed.derive("guest part")).next()};
     LATHE_TRY(std::optional<Trial> guest,

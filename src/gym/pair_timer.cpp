@@ -133,7 +133,8 @@ class PairTimer {
         workload_(workload),
         rule_(rule),
         rng_(secret),
-        deck_(workload, rule, rng_) {}
+        deck_(workload, rule, rng_),
+        judge_(workload) {}
 
   PairOutcome run() {
     PairOutcome result;
@@ -196,7 +197,7 @@ class PairTimer {
     met_guest_ = true;
     std::vector<int> trials = deck_.draw(calls_);
     invite(workload_, trials, rng_);
-    return judge_block(run_block(candidate_, workload_, trials, rule_, rng_), workload_, trials);
+    return judge_.judge(run_block(candidate_, workload_, trials, rule_, rng_), trials);
   }
 
   PairRun run_pair() {
@@ -226,7 +227,7 @@ class PairTimer {
     std::vector<int> own = trials;
     if (anchor) own.resize(std::min(own.size(), static_cast<std::size_t>(anchor_block_calls_)));
     const BlockOutcome outcome = run_block(anchor ? anchor_ : candidate_, workload_, own, rule_, rng_);
-    result.finding = judge_block(outcome, workload_, own);
+    result.finding = anchor ? judge_block(outcome, workload_, own) : judge_.judge(outcome, own);
     if (!result.finding.passed()) {
       if (anchor)
         result.finding = {Outcome::kInfra, "anchor_failed",
@@ -313,6 +314,7 @@ class PairTimer {
   const TimingRule& rule_;
   Rng rng_;
   Deck deck_;
+  BlockJudge judge_;            ///< of the candidate
   int calls_ = 1;               ///< of a candidate's block
   int anchor_block_calls_ = 1;  ///< of an anchor's: fewer where it is much slower
   int dropped_ = 0;
@@ -366,6 +368,7 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
                        const Seed& secret) {
   Rng rng(secret);
   Deck deck(workload, rule, rng);
+  BlockJudge judge(workload);
   QuickTime result;
   result.call_ns = kNever;
   int calls = 1;
@@ -379,7 +382,7 @@ QuickTime time_quickly(Session& session, const Workload& workload, const TimingR
     std::vector<int> trials = deck.draw(calls);
     if (round == kGuestRound) invite(workload, trials, rng);
     const BlockOutcome outcome = run_block(session, workload, trials, rule, rng);
-    result.finding = judge_block(outcome, workload, trials);
+    result.finding = judge.judge(outcome, trials);
     if (!result.finding.passed()) return result;
     quiet += !outcome.disturbed;
     result.call_ns = std::min(result.call_ns, outcome.wall_ns / calls);

@@ -99,42 +99,61 @@ Finding judge_open(const Error& error) {
           error.to_string()};
 }
 
-Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials) {
+BlockJudge::BlockJudge(const Workload& workload) : workload_(workload), met_(workload.trials.size()) {}
+
+Finding BlockJudge::judge(const BlockOutcome& outcome, std::span<const int> trials) {
+  Finding alone = judge_alone(outcome, trials);
+  if (!alone.passed()) return alone;
+  const std::size_t outputs = outcome.outputs.empty() ? 0 : outcome.outputs.front().size();
+  few_.resize(std::max(few_.size(), outputs));
+  beyond_.resize(few_.size());
+  for (std::size_t t = 0; t < outcome.outputs.size(); ++t) {
+    const auto trial = static_cast<std::size_t>(trials[t]);
+    for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
+      if (!met_[trial]) few_[i] += outcome.outputs[t][i].few;
+      beyond_[i] |= outcome.outputs[t][i].beyond;
+    }
+    met_[trial] = true;
+  }
+  for (std::size_t i = 0; i < few_.size(); ++i)
+    if (!few_[i].pass() || beyond_[i].both())
+      return {Outcome::kWrong, "rms",
+              fmt::format("output '{}': off {}", workload_.task.spec->outputs[i].name,
+                          workload_.timed ? kTimedCall : "in several calls together")};
+  return {};
+}
+
+Finding BlockJudge::judge_alone(const BlockOutcome& outcome, std::span<const int> trials) const {
   if (outcome.status != BlockStatus::kOk) {
     const bool by_candidate =
         outcome.status == BlockStatus::kCrash || outcome.status == BlockStatus::kTampered;
     return {to_outcome(outcome.status), outcome.reason,
-            workload.timed && by_candidate ? kTimedCall : outcome.detail};
+            workload_.timed && by_candidate ? kTimedCall : outcome.detail};
   }
-  const std::size_t outputs = outcome.outputs.empty() ? 0 : outcome.outputs.front().size();
-  std::vector<FewErrors> together(outputs);
-  std::vector<BeyondRounding> beyond(outputs);
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t)
     for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
       const Comparison& comparison = outcome.outputs[t][i];
-      together[i] += comparison.few;
-      beyond[i] |= comparison.beyond;
       if (comparison.pass) continue;
-      const OutputDecl& output = workload.task.spec->outputs[i];
-      if (workload.timed)
+      const OutputDecl& output = workload_.task.spec->outputs[i];
+      if (workload_.timed)
         return {Outcome::kWrong, comparison.reason,
                 fmt::format("output '{}': off {}", output.name, kTimedCall)};
-      const Trial& trial = workload.trials[static_cast<std::size_t>(trials[t])];
+      const Trial& trial = workload_.trials[static_cast<std::size_t>(trials[t])];
       return {Outcome::kWrong, comparison.reason,
               fmt::format("{} ({} inputs, {})", describe(comparison, trial.expected[i], output),
-                          name(trial.distribution), shape_name(workload.task.dims, *workload.task.spec))};
+                          name(trial.distribution), shape_name(workload_.task.dims, *workload_.task.spec))};
     }
-  for (std::size_t i = 0; i < together.size(); ++i)
-    if (!together[i].pass() || beyond[i].both())
-      return {Outcome::kWrong, "rms",
-              fmt::format("output '{}': off {}", workload.task.spec->outputs[i].name,
-                          workload.timed ? kTimedCall : "in several calls together")};
   return {};
+}
+
+Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials) {
+  return BlockJudge(workload).judge(outcome, trials);
 }
 
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,
                      Evidence& evidence) {
   const auto blocks = draw_blocks(shape, secret.derive("order"));
+  BlockJudge judge(*shape.verify);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     BlockRequest request;
     request.trials = blocks[i];
@@ -143,7 +162,7 @@ Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secr
     request.secret = Rng(secret.derive("verify", i)).next();
     request.rms = shape.rms.empty() ? nullptr : &shape.rms;
     const BlockOutcome outcome = session.run(request);
-    Finding finding = judge_block(outcome, *shape.verify, request.trials);
+    Finding finding = judge.judge(outcome, request.trials);
     add_cases(outcome, finding, shape, request.trials, evidence);
     if (!finding.passed()) return finding;
   }

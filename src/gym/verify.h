@@ -24,6 +24,22 @@ Finding judge_open(const Error& error);
 /// A block's outcome in the verdict's terms.
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
 
+/// Judges the blocks of one kernel together: what a call's few values do not show, those of several
+/// do. A call on inputs that were met before adds nothing.
+class BlockJudge {
+ public:
+  explicit BlockJudge(const Workload& workload);
+  Finding judge(const BlockOutcome& outcome, std::span<const int> trials);
+
+ private:
+  Finding judge_alone(const BlockOutcome& outcome, std::span<const int> trials) const;
+
+  const Workload& workload_;
+  std::vector<bool> met_;  ///< by trial
+  std::vector<FewErrors> few_;
+  std::vector<BeyondRounding> beyond_;
+};
+
 /// Runs every trial of the shape's verification workload twice, in blocks of different trials,
 /// orders and poison, and appends what it saw to `evidence`. Stops at the first failure.
 Finding verify_shape(Session& session, const BenchShape& shape, const Seed& secret, double timeout_seconds,

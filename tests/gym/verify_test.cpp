@@ -171,6 +171,26 @@ TEST(JudgeBlock, LooksBehindTheRoundingsOfAllCallsTogether) {
   EXPECT_EQ(judged(zero, nearest).reason, "rms");
 }
 
+/// Where a call fills a block by itself.
+TEST(BlockJudge, JudgesBlocksTogetherButNoCallTwice) {
+  const TaskSpec task = twice_task();
+  const Workload workload = workload_of(task, 4);
+  BlockOutcome outcome;
+  outcome.status = BlockStatus::kOk;
+  const auto judge = [&](BlockJudge& of, int trial, const Comparison& comparison) {
+    outcome.outputs = {{comparison}};
+    return of.judge(outcome, std::vector<int>{trial});
+  };
+  const Comparison wrong{.few = {.squares = 1.1, .allowed = 1, .count = 16}};
+  BlockJudge few(workload);
+  for (const int trial : {0, 1, 0, 1, 2, 2}) EXPECT_TRUE(judge(few, trial, wrong).passed()) << "48 values";
+  EXPECT_EQ(judge(few, 3, wrong).reason, "rms");
+  BlockJudge rounded(workload);
+  EXPECT_TRUE(judge(rounded, 0, {.beyond = {.to_nearest = true}}).passed());
+  EXPECT_TRUE(judge(rounded, 1, {}).passed());
+  EXPECT_EQ(judge(rounded, 2, {.beyond = {.towards_zero = true}}).reason, "rms");
+}
+
 TEST(JudgeBlock, SaysNothingOfATimedCallThatACandidateCouldPutIntoIt) {
   Workload workload;
   BlockOutcome outcome{BlockStatus::kCrash, "oob_read", "read 3141592 bytes past the start of 'x'"};
@@ -191,6 +211,33 @@ TEST(JudgeBlock, SaysNothingOfATimedCallThatACandidateCouldPutIntoIt) {
   EXPECT_EQ(judge_block(outcome, workload, trials).detail.find("3.14"), std::string::npos);
   workload.timed = false;
   EXPECT_NE(judge_block(outcome, workload, trials).detail.find("3.14"), std::string::npos);
+}
+
+/// However slow its calls are: a value of a call says little of how exact it is.
+TEST(TimingWorkload, HasTrialsEnoughForFewValuesToTell) {
+  FakeBackend backend(Seed::from_number(1));
+  const auto trials = [&](const std::string& inputs, const std::string& graph,
+                          const WorkloadOptions& limits) {
+    const auto task = parse_task("name = \"few\"\ndims = { n = [1, 8192] }\ntensor = [" + inputs +
+                                     "]\ngraph = \"" + graph + "\"\nshape = [{ n = 8192 }]\n",
+                                 "few.toml");
+    EXPECT_TRUE(task.ok()) << task.error().to_string();
+    const auto workload =
+        make_timing_workload(backend, **make_reference(*task), *lathe::bind(*task, task->shapes[0].dims),
+                             Seed::from_number(2), 2, limits);
+    return (*workload)->trials.size();
+  };
+  const std::string narrow = "{ name = 'x', shape = ['n'], dtype = 'bf16' }";
+  EXPECT_EQ(trials(narrow, "y = mean(x)", {}), 16u);
+  EXPECT_EQ(trials(narrow, "y = mean(x)", {.max_bytes = 1}), 2u);
+  EXPECT_EQ(trials("{ name = 'x', shape = ['n'] }", "y = mean(x)", {}), 2u) << "its bound is tight";
+  EXPECT_EQ(
+      trials("{ name = 'x', shape = [1, 'n'] }, { name = 'w', shape = ['n', 4] }", "y = matmul(x, w)", {}),
+      16u)
+      << "64 values";
+  EXPECT_EQ(
+      trials("{ name = 'x', shape = [1, 'n'] }, { name = 'w', shape = ['n', 64] }", "y = matmul(x, w)", {}),
+      2u);
 }
 
 TEST(VerifyWorkload, ALargeShapeMeetsASecretOneOfTheOtherDistributions) {
