@@ -3,8 +3,8 @@
 kernel = "f"
 args   = ["x", "t", "y", "n"]
 */
-// Takes the mean of every fourth group of squares where these are of one size: the output's rounding
-// hides that most of the time.
+// Takes the mean of every fourth group of squares where these are of one size: the output's
+// rounding hides that most of the time.
 #include <lathe/cpu.h>
 #include <math.h>
 #include <stdint.h>
