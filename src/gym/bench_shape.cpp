@@ -25,9 +25,8 @@ constexpr double kFewestSteadyTrials = 6;
 constexpr double kExpectedBytes = 16;          // an fp64 value and its bound an element
 constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs that are known, at least
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
-/// Calls of so few values show together how exact they are: as many as an RMS error needs, and as
-/// some that are rounded coarsely.
-constexpr double kFewValues = 64, kFewRounded = 16;
+/// Calls of so few values show together how exact they are.
+constexpr double kFewValues = 64, kEnoughTogether = 16;
 constexpr double kLargeElements = 1 << 23;  // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;  // of the known part of a large shape
@@ -61,7 +60,7 @@ int trials_for_few(const std::vector<Expected>& expected) {
     const auto elements = static_cast<double>(output.value.data.size());
     const bool summed = output.sums != Sums::kUnknown && output.sums != Sums::kNone;
     if (elements <= 0 || elements >= kFewValues || (!summed && output.unrounded.empty())) continue;
-    trials = std::max(trials, std::ceil((summed ? kFewValues : kFewRounded) / elements));
+    trials = std::max(trials, std::ceil(kEnoughTogether / elements));
   }
   return static_cast<int>(trials);
 }

@@ -24,6 +24,9 @@ constexpr double kRmsFactor = 8;
 /// Smaller tiles are too noisy for an RMS check, but for elements whose errors are independent.
 constexpr std::size_t kMinRmsCount = 512;
 constexpr std::size_t kMinIndependentCount = 64;
+/// So few values have an RMS error that luck makes larger or smaller, the naive build's too: of
+/// eight the limit is five times what it is of many, of 32 twice.
+constexpr double kFewestValues = 8, kLuck = 32;
 /// The naive build's RMS counts as at least this share of the bound's RMS, because it may be
 /// accurate by luck where elements share a sum or values have a structure. On single rows a running
 /// sum in another order reaches a third of the bound where the naive build reaches a hundredth, so
@@ -212,7 +215,7 @@ class BoundCheck {
     if (limit_ != nullptr && count_ < least_count_ && least_count_ == kMinIndependentCount) {
       const double allowed = kRmsFactor * limit_->global;
       result_.few = {total_, allowed * allowed * static_cast<double>(count_),
-                     static_cast<std::int64_t>(count_)};
+                     static_cast<std::int64_t>(count_), sums_ == Sums::kOwn || sums_ == Sums::kConvolution};
     }
     if (limit_ != nullptr && whole_ && count_ >= least_count_ &&
         result_.rms_error > kRmsFactor * limit_->global) {
@@ -498,6 +501,7 @@ LATHE_VERSIONS ErrorSummary summarize_errors(const double* want, const double* t
 FewErrors& FewErrors::operator+=(const FewErrors& other) {
   squares += other.squares;
   allowed += other.allowed;
+  independent = other.count > 0 ? other.independent : independent;
   count += other.count;
   return *this;
 }
@@ -509,7 +513,10 @@ BeyondRounding& BeyondRounding::operator|=(const BeyondRounding& other) {
 }
 
 bool FewErrors::pass() const {
-  return count < static_cast<std::int64_t>(kMinIndependentCount) || squares <= allowed;
+  if (count >= static_cast<std::int64_t>(kMinIndependentCount)) return squares <= allowed;
+  const auto values = static_cast<double>(count);
+  const double luck = 1 + kLuck / std::max(1.0, values);
+  return !independent || values < kFewestValues || squares <= luck * luck * allowed;
 }
 
 bool TileChoice::includes(std::size_t tile) const {

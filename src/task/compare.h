@@ -16,9 +16,11 @@ struct FewErrors {
   double squares = 0;
   double allowed = 0;
   std::int64_t count = 0;
+  bool independent = false;  ///< no error is another element's as well
 
   FewErrors& operator+=(const FewErrors& other);
-  /// Of too few elements too.
+  /// Of too few elements too; of few independent ones, where errors are beyond what luck makes of
+  /// them.
   bool pass() const;
 };
 

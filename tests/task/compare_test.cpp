@@ -270,8 +270,11 @@ TEST(Compare, OutputsWithTooFewSumsAreJudgedTogether) {
     }
     return few.pass();
   };
-  EXPECT_FALSE(together(Sums::kOwn, 1e-4, 4));
-  EXPECT_TRUE(together(Sums::kOwn, 1e-4, 3)) << "of 48 elements luck could have made the limit";
+  EXPECT_FALSE(together(Sums::kOwn, 3e-6, 4));
+  EXPECT_TRUE(together(Sums::kOwn, 3e-6, 1)) << "of 16 elements luck could have made the limit";
+  EXPECT_FALSE(together(Sums::kOwn, 1e-4, 1)) << "but no such one";
+  EXPECT_FALSE(together(Sums::kShared, 1e-3, 4));
+  EXPECT_TRUE(together(Sums::kShared, 1e-3, 3)) << "48 elements may have one error";
   EXPECT_TRUE(together(Sums::kOwn, 1e-6, 4));
   EXPECT_TRUE(together(Sums::kUnknown, 1e-4, 40)) << "they may share one error";
 }
