@@ -111,8 +111,10 @@ constexpr std::array<std::string_view, 17> kHiding = {"mul",
                                                       "conv_transpose3d",
                                                       "kl_div",
                                                       "grouped_matmul"};
-/// Who sees one zero need not read the other factors.
-constexpr std::array<std::string_view, 2> kProducts = {"prod", "cumprod"};
+/// Ops of which one value may decide, a factor that is zero or what is known to be an end of the
+/// values' range: who sees it need not read the others.
+constexpr std::array<std::string_view, 8> kDecided = {"prod",   "cumprod", "reduce_max", "reduce_min",
+                                                      "argmax", "argmin",  "cummax",     "cummin"};
 /// What is added to arguments of kVanishing so that nothing is left of them.
 constexpr double kFarBelow = 64;
 constexpr double kFewNumbers = 8;
@@ -152,7 +154,7 @@ class Sparse {
   bool is_nearly_all_zero(const std::string& value) const { return nearly_all_zero_.contains(value); }
   /// Whether zeros elsewhere may hide all of an operand.
   bool hides(const NodeDecl& node, std::size_t input) const {
-    if (is_among(kProducts, node)) return contains(node.in[0]);
+    if (is_among(kDecided, node)) return contains(node.in[0]);
     return is_among(kHiding, node) && input < 2 && node.in.size() > 1 && contains(node.in[1 - input]);
   }
 

@@ -113,6 +113,9 @@ TEST(Bind, WhatZerosAreMultipliedWithNeedNotBeRead) {
             2 * all);
   EXPECT_EQ(needed_elements("a = relu(x)\ny = prod(a, axis=1)"), 0) << "after the first zero";
   EXPECT_EQ(needed_elements("a = relu(x)\ny = sum(a, axis=1)"), all);
+  EXPECT_EQ(needed_elements("a = gt(x, value=0)\nb = cast(a, dtype=\"fp32\")\ny = reduce_max(b, axis=1)"), 0)
+      << "the first that is true";
+  EXPECT_EQ(needed_elements("y = reduce_max(x, axis=1)"), all);
   EXPECT_EQ(
       needed_elements("m = gt(x, value=0)\nc = cast(m, dtype=\"fp32\")\nf = scale(c, by=-1e9)\ns = add(x, "
                       "f)\np = softmax(s)\ny = matmul(p, w)"),
