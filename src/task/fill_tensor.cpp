@@ -329,6 +329,12 @@ void fill_bounded(const Request& request, HostTensor& out) {
       return fill_row_constants(request, out, [&](std::size_t row) {
         return low + request.row_random.uniform(row) * (high - low);
       });
+    case Distribution::kMixed:
+      return write_elements(request, out, [&](std::size_t i) {
+        const std::uint64_t draw = request.row_random.bits(i);
+        if ((draw & 63) == 0) return (draw & 64) != 0 ? low : high;
+        return low + (high - low) * request.random.uniform(i);
+      });
     default:
       return spread(1);
   }
@@ -355,11 +361,13 @@ void fill_positive(const Request& request, HostTensor& out) {
         return scale * spike * magnitude(i);
       });
     case Distribution::kLarge:
+    case Distribution::kMixed:
       return write_rows(
           request, out, rows_of(request.shape, kMinRow),
           [&](std::size_t row) {
-            const bool tiny = (request.row_random.bits(row) & 3) == 0;
-            return tiny ? tiny_magnitude(request, row) : large_magnitude(request, row);
+            const std::uint64_t kind = request.row_random.bits(row) & 7;
+            if (request.distribution == Distribution::kMixed && kind > 1) return scale;
+            return (kind & 3) == 0 ? tiny_magnitude(request, row) : large_magnitude(request, row);
           },
           [&](double row_scale, std::size_t i, std::size_t, std::size_t) {
             return row_scale * magnitude(i);
@@ -489,13 +497,14 @@ bool has_flaw(Distribution distribution) {
 }
 
 /// Among the indices drawn from the whole range, those that hurry to one element, jump between the
-/// first and the last, all ask for the last, or go up; and rows that stand still, go up or go down
-/// but for one element.
+/// first and the last, all ask for the last, or go up; rows that stand still, go up or go down but
+/// for one element; and some neighbours that ask for the same, among calls like the timed ones.
 void fill_indices(const Request& request, HostTensor& out) {
   struct Row {
     std::uint64_t first;
     std::size_t flaw;  ///< none where it is 0
   };
+  constexpr std::size_t kTogether = 4;
   const auto limit = static_cast<std::uint64_t>(request.index_limit);
   const std::uint64_t common = request.row_random.bits(0) % limit;
   const Rows rows = rows_of(request.shape, 1);
@@ -519,6 +528,11 @@ void fill_indices(const Request& request, HostTensor& out) {
             return static_cast<double>(limit - 1);
           case Distribution::kIntegers:
             return static_cast<double>((common + i) % limit);
+          case Distribution::kMixed: {
+            const std::size_t group = i / kTogether * kTogether;
+            const bool alike = (request.row_random.bits(group) & 3) == 0;
+            return static_cast<double>((alike ? request.random.bits(group) : draw) % limit);
+          }
           case Distribution::kOneHot:
             return static_cast<double>(row.first);
           case Distribution::kCancellation:
@@ -603,6 +617,8 @@ void fill_offsets(const Request& request, HostTensor& out) {
   }
   if (segments > 0) values.back() = limit;
   std::ranges::sort(values);
+  for (std::size_t i = 1; i + 1 < values.size(); ++i)
+    if (request.distribution == Distribution::kMixed && rng.chance(0.25)) values[i] = values[i - 1];
   if (has_flaw(request.distribution) && segments > 3) {
     const auto at = static_cast<std::size_t>(rng.between(2, segments - 2));
     values[at] = rng.chance(0.5) ? values[at - 1] : rng.between(values[at - 1], values[at + 1]);
@@ -630,10 +646,11 @@ void fill_mask(const Request& request, HostTensor& out) {
           return column == draw % rows.length ? (common ? 0.0 : 1.0) : (common ? 1.0 : 0.0);
         });
   }
-  if (request.distribution != Distribution::kOffset) return write_elements(request, out, drawn);
+  const bool mixed = request.distribution == Distribution::kMixed;
+  if (request.distribution != Distribution::kOffset && !mixed) return write_elements(request, out, drawn);
   write_rows(
       request, out, rows_of(request.shape, 1),
-      [&](std::size_t row) { return request.row_random.bits(row) & 3; },
+      [&](std::size_t row) { return request.row_random.bits(row) & (mixed ? 7 : 3); },
       [&](std::uint64_t kind, std::size_t i, std::size_t, std::size_t) {
         return kind < 2 ? static_cast<double>(kind) : drawn(i);
       });

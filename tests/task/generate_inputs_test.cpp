@@ -154,8 +154,16 @@ TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
     }
     EXPECT_TRUE(up && down) << seed;
     EXPECT_GT(ordinary, 32) << seed;
-    for (const double x : inputs[1].decode()) EXPECT_TRUE(x >= 0.25 && x <= 0.75);
-    for (const double x : inputs[2].decode()) EXPECT_GT(x, 1e-4);
+    const std::vector<double> bounded = inputs[1].decode(), positive = inputs[2].decode();
+    EXPECT_EQ(std::ranges::minmax(bounded).min, 0.25) << "the ends of what is declared";
+    EXPECT_EQ(std::ranges::minmax(bounded).max, 0.75);
+    EXPECT_GT(std::ranges::count_if(bounded, [](double x) { return x > 0.26 && x < 0.74; }),
+              std::ssize(bounded) * 3 / 4);
+    EXPECT_GT(std::ranges::min(positive), 0);
+    EXPECT_LT(std::ranges::min(positive), 0.01);
+    EXPECT_GT(std::ranges::max(positive), 8);
+    EXPECT_GT(std::ranges::count_if(positive, [](double x) { return x > 0.04 && x < 4; }),
+              std::ssize(positive) / 2);
   }
 }
 
@@ -230,6 +238,43 @@ shape = [{ n = 64 }]
     EXPECT_GE(steps(distribution)[step], 8 * 13) << name(distribution);
     EXPECT_LE(steps(distribution)[step], 8 * 14) << name(distribution);
   }
+}
+
+/// A kernel that is careful until it knows that it is timed meets there what it is careless of.
+TEST(GenerateInputs, MixedIndicesSegmentsAndMasksHaveWhatOrdinaryOnesHardlyHave) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rare"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n", 4] },
+  { name = "at", shape = [64], role = "index", gen = { kind = "index", limit = "n" } },
+  { name = "o", shape = [65], role = "index", gen = { kind = "index", limit = 64, order = "offsets" } },
+  { name = "m", shape = [64, 64], gen = { kind = "zeros_ones" } },
+]
+graph = """
+g = gather(x, at, axis = 0)
+s = segment_sum(g, o)
+t = sum(s, axis = 1, keepdims = true)
+y = mul(t, m)
+"""
+shape = [{ n = 1000000 }]
+)toml");
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kMixed, Seed::from_number(1));
+  const std::vector<double> at = inputs[1].decode(), offsets = inputs[2].decode(), mask = inputs[3].decode();
+  int alike = 0, empty = 0, even = 0;
+  for (std::size_t i = 1; i < at.size(); ++i) alike += at[i] == at[i - 1];
+  for (std::size_t i = 1; i < offsets.size(); ++i) empty += offsets[i] == offsets[i - 1];
+  for (std::size_t row = 0; row < 64; ++row) {
+    const auto ones = std::count(mask.begin() + static_cast<std::ptrdiff_t>(row * 64),
+                                 mask.begin() + static_cast<std::ptrdiff_t>(row * 64 + 64), 1.0);
+    even += ones == 0 || ones == 64;
+  }
+  EXPECT_GE(alike, 6);
+  EXPECT_LE(alike, 32);
+  EXPECT_GE(empty, 24);
+  EXPECT_EQ(offsets.back(), 64);
+  EXPECT_GE(even, 4);
+  EXPECT_LE(even, 32);
 }
 
 TEST(GenerateInputs, SomeSegmentsHaveOneLengthButForTwoInside) {
