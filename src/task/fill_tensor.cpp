@@ -420,11 +420,22 @@ class WholeNumbers {
 };
 
 /// Half of the rows use the whole range, a quarter has one value from its ends, and a quarter both.
+/// One has a number of each sign that may be larger, among small ones.
 void fill_large_whole_numbers(const Request& request, const WholeNumbers& wide, HostTensor& out) {
+  const Rows rows = rows_of(request.shape, kMinRow);
+  const WholeNumbers spikes(request, request.reach.spike_bits);
+  const bool has_spikes = request.decl.role != Role::kParameter && request.decl.role != Role::kScalar &&
+                          spikes.high() > wide.high();
+  const std::size_t spiked = request.row_random.bits(rows.count) % rows.count;
+  const std::size_t up = request.row_random.bits(rows.count + 1) % rows.length;
+  const std::size_t down = (up + rows.length / 2) % rows.length;
   write_rows(
-      request, out, rows_of(request.shape, kMinRow),
-      [&](std::size_t row) { return request.row_random.bits(row) >> 61; },
-      [&](std::uint64_t kind, std::size_t i, std::size_t, std::size_t) {
+      request, out, rows, [&](std::size_t row) { return request.row_random.bits(row) >> 61; },
+      [&](std::uint64_t kind, std::size_t i, std::size_t row, std::size_t column) {
+        if (has_spikes && row == spiked) {
+          if (column == up) return spikes.high();
+          return column == down ? std::max(spikes.low(), -spikes.high()) : wide.small(i);
+        }
         if (kind < 4) return wide.any(i);
         return kind < 6 ? wide.end(kind) : wide.end(request.random.bits(i) >> 63);
       });

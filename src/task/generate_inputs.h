@@ -40,6 +40,7 @@ inline constexpr int kOrdinaryIntegerBits = 7;
 struct Reach {
   double scales = kLongestReach;            ///< of extreme floating-point inputs
   int integer_bits = kOrdinaryIntegerBits;  ///< integers are within [-2^bits, 2^bits), 2 bits at least
+  int spike_bits = 0;  ///< if more: of two in a row among small ones, where integers are large
 };
 
 /// Whether the tensor holds numbers that are whole, neither indices nor masks, and have no declared

@@ -402,6 +402,17 @@ Status look_behind_rounding(const Reference& reference, const BoundTask& task,
   return Ok{};
 }
 
+/// Gives a few integers more bits than all of them can have at once, where every value on the way
+/// keeps to its range.
+Status raise_spikes(const Reference& reference, const BoundTask& task, const Seed& seed, const Reach& reach,
+                    const SampleOptions& options, Sample& sample) {
+  Sample raised{sample.distribution, sample.numerics, {}, {}};
+  raised.inputs = generate_inputs(task, sample.distribution, seed, reach);
+  LATHE_TRY(raised.expected, evaluate(reference, task, raised, raised.numerics, options));
+  if (range_share(raised.expected) <= 1) sample = std::move(raised);
+  return Ok{};
+}
+
 }  // namespace
 
 Result<std::optional<Sample>> draw_sample(const Reference& reference, const BoundTask& task,
@@ -428,6 +439,10 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       bits = fewer_bits(bits, share);
     }
     if (extreme && share > 1) continue;
+    if (distribution == Distribution::kLarge && bits < most_bits)
+      LATHE_CHECK_OK(raise_spikes(reference, task, seed,
+                                  {.scales = reach, .integer_bits = bits, .spike_bits = most_bits}, options,
+                                  sample));
     if (distribution == Distribution::kNormal)
       LATHE_CHECK_OK(look_behind_rounding(reference, task, origins, options, sample));
     for (Expected& expected : sample.expected) {

@@ -232,6 +232,9 @@ TEST(Sample, WholeNumbersUseTheBitsThatSumsAllow) {
   EXPECT_GT(largest_output(drawn("y = matmul(x, x)", "int8", Distribution::kLarge)), 0x1p18);
   EXPECT_GT(largest_output(drawn("y = matmul(x, x)", "int32", Distribution::kLarge)), 0x1p24);
   EXPECT_GT(largest_input(drawn("y = transpose(x)", "int32", Distribution::kLarge)), 0x1p30);
+  EXPECT_GT(largest_input(drawn("y = sum(x, axis = 1)", "int32", Distribution::kLarge)), 0x1p30)
+      << "a few where sums allow no more";
+  EXPECT_LE(largest_output(drawn("y = sum(x, axis = 1)", "int32", Distribution::kLarge)), 0x1p31);
   EXPECT_GT(largest_input(drawn("y = transpose(x)", "int64", Distribution::kOffset)), 0x1p51);
   EXPECT_LT(
       largest_output(drawn("h = cast(x, dtype = \"fp16\")\ny = mul(h, h)", "int32", Distribution::kNormal)),
