@@ -105,7 +105,7 @@ class ScatterAdd final : public NamedOp {
     const Hits hits(index.data, count, rows);
     const std::size_t width = out.data.size() / rows;
     std::size_t most = 0;
-    std::vector<double> totals(width);
+    std::vector<long double> totals(width);
     std::vector<SumBound> bounds(width);
     for (std::size_t row = 0; row < rows; ++row) {
       std::span<const std::size_t> items = hits.of(row);
@@ -122,7 +122,8 @@ class ScatterAdd final : public NamedOp {
           totals[i] += x.data[item * width + i];
           bounds[i].add(x.data[item * width + i], x.error_at(item * width + i));
         }
-      std::ranges::copy(totals, out.data.begin() + static_cast<std::ptrdiff_t>(row * width));
+      std::ranges::transform(totals, out.data.begin() + static_cast<std::ptrdiff_t>(row * width),
+                             [](long double total) { return static_cast<double>(total); });
       for (std::size_t i = 0; i < width && !out.err.empty(); ++i)
         out.err[row * width + i] = items.empty() ? bounds[i].propagated : total(bounds[i], base, x, numerics);
     }
