@@ -141,7 +141,7 @@ class Frame {
       } else if (const auto* scalar = std::get_if<ScalarRef>(&arg)) {
         const auto& bytes = inputs_[static_cast<std::size_t>(scalar->input)].bytes;
         const DType dtype = inputs_[static_cast<std::size_t>(scalar->input)].dtype;
-        if (info(dtype).is_float && dtype != DType::kBF16) {
+        if (info(dtype).is_float && dtype != DType::kBF16 && info(dtype).bytes > 1) {
           if (call.real_count == call.reals.size()) fail("too many scalars");
           std::memcpy(&call.reals[call.real_count++], bytes.data(), bytes.size());
         } else {

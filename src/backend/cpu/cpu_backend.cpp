@@ -45,10 +45,28 @@ std::string machine_id() {
 }
 
 protocol::ArgKind scalar_kind(DType dtype) {
-  if (dtype == DType::kF64) return protocol::ArgKind::kScalarF64;
-  if (dtype == DType::kI32) return protocol::ArgKind::kScalarI32;
-  if (dtype == DType::kI64) return protocol::ArgKind::kScalarI64;
-  return protocol::ArgKind::kScalarF32;
+  using protocol::ArgKind;
+  switch (dtype) {
+    case DType::kF64:
+      return ArgKind::kScalarF64;
+    case DType::kF32:
+      return ArgKind::kScalarF32;
+    case DType::kF16:
+      return ArgKind::kScalarF16;
+    case DType::kBF16:
+      return ArgKind::kScalarBits16;
+    case DType::kI8:
+      return ArgKind::kScalarI8;
+    case DType::kI32:
+      return ArgKind::kScalarI32;
+    case DType::kI64:
+      return ArgKind::kScalarI64;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kBool:
+      break;
+  }
+  return ArgKind::kScalarBits8;
 }
 
 protocol::Arg to_protocol(const BoundArg& arg, const TaskSpec& spec) {

@@ -48,6 +48,9 @@ bool arg_fits(const Arg& arg, const Load& load) {
   const auto below = [&](std::size_t size) {
     return arg.value >= 0 && static_cast<std::uint64_t>(arg.value) < size;
   };
+  const auto holds = [&](std::size_t bytes) {
+    return below(load.inputs.sizes.size()) && load.inputs.sizes[static_cast<std::size_t>(arg.value)] >= bytes;
+  };
   switch (arg.kind) {
     case ArgKind::kInteger:
       return true;
@@ -57,12 +60,18 @@ bool arg_fits(const Arg& arg, const Load& load) {
       return below(load.scratch.size());
     case ArgKind::kInput:
       return below(load.inputs.sizes.size());
+    case ArgKind::kScalarI8:
+    case ArgKind::kScalarBits8:
+      return holds(1);
+    case ArgKind::kScalarF16:
+    case ArgKind::kScalarBits16:
+      return holds(2);
     case ArgKind::kScalarF32:
     case ArgKind::kScalarI32:
-      return below(load.inputs.sizes.size()) && load.inputs.sizes[static_cast<std::size_t>(arg.value)] >= 4;
+      return holds(4);
     case ArgKind::kScalarF64:
     case ArgKind::kScalarI64:
-      return below(load.inputs.sizes.size()) && load.inputs.sizes[static_cast<std::size_t>(arg.value)] >= 8;
+      return holds(8);
   }
   return false;
 }

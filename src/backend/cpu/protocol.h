@@ -28,10 +28,14 @@ enum class ArgKind : std::uint8_t {
   kOutput,
   kScratch,
   kInteger,
+  kScalarF16,
   kScalarF32,
   kScalarF64,
+  kScalarI8,
   kScalarI32,
-  kScalarI64
+  kScalarI64,
+  kScalarBits8,  ///< a struct of a byte, or a byte without a sign
+  kScalarBits16
 };
 
 struct Arg {
@@ -41,7 +45,9 @@ struct Arg {
 
 /// The floating-point scalars of a kernel: as many as are passed in registers.
 inline constexpr std::size_t kMaxReals = 8;
-constexpr bool is_real(ArgKind kind) { return kind == ArgKind::kScalarF32 || kind == ArgKind::kScalarF64; }
+constexpr bool is_real(ArgKind kind) {
+  return kind == ArgKind::kScalarF16 || kind == ArgKind::kScalarF32 || kind == ArgKind::kScalarF64;
+}
 
 struct Step {
   bool is_node = false;

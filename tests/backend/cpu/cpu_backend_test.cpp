@@ -669,6 +669,44 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
   for (const auto& trial : outcome.outputs) EXPECT_TRUE(trial[0].pass);
 }
 
+TEST_F(CpuBackendTest, AScalarOfEveryTypeArrives) {
+  for (const DTypeInfo& type : all_dtypes()) {
+    if (type.dtype == DType::kBool) continue;
+    const std::string name(type.name), c_type(type.c_name);
+    const auto task = parse_task(
+        "name = \"scaled\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"], dtype = \"" + name +
+            "\", gen = { kind = \"uniform\", low = -3, high = 3 } }, { name = \"a\", role = "
+            "\"scalar\", dtype = \"" +
+            name + "\", value = -2 }]\ngraph = \"y = mul(x, a)\"\nshape = [{ n = 10 }]\n",
+        "scaled.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    Workload workload;
+    workload.task = *lathe::bind(*task, task->shapes[0].dims);
+    workload.trials.resize(1);
+    Trial& trial = workload.trials[0];
+    trial.inputs = generate_inputs(workload.task, Distribution::kNormal, Seed::from_number(1));
+    trial.expected = *(*make_reference(*task))->evaluate(workload.task, trial.inputs, {});
+    const auto prepared = backend_->prepare(std::move(workload));
+    ASSERT_TRUE(prepared.ok()) << prepared.error().to_string();
+    const auto candidate = parse_candidate(
+        "/*lathe\n[[launch]]\nkernel = \"f\"\nitems = \"n\"\nargs = [\"x\", \"y\", \"a\"]\n*/\n#include "
+        "<lathe/cpu.h>\nextern \"C\" void f(const " +
+            c_type + "* x, " + c_type + "* y, " + c_type +
+            " a, int64_t begin, int64_t end) {\n  for (int64_t i = begin; i < end; ++i) y[i] = static_cast<" +
+            c_type + ">(x[i] * a);\n}\n",
+        "test");
+    const auto built = backend_->build(*candidate, (*prepared)->task);
+    ASSERT_TRUE(built.ok() && built->ok) << built->facts.log;
+    const auto session = backend_->open(*candidate, built->artifact, *prepared);
+    ASSERT_TRUE(session.ok()) << name << ": " << session.error().to_string();
+    BlockRequest request;
+    request.trials = {0};
+    const BlockOutcome outcome = (*session)->run(request);
+    ASSERT_EQ(outcome.status, BlockStatus::kOk) << name << ": " << outcome.detail;
+    EXPECT_TRUE(outcome.outputs[0][0].pass) << name;
+  }
+}
+
 TEST_F(CpuBackendTest, MoreFloatingPointScalarsThanRegistersAreTheCandidatesFault) {
   const auto task = parse_task(
       "name = \"scaled\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }, { name = \"a\", role "

@@ -60,7 +60,7 @@ TEST(Protocol, RefusesBuffersThatReachOverAGuard) {
 
 TEST(Protocol, RefusesArgumentsThatNameNoBuffer) {
   for (const Arg arg : {Arg{ArgKind::kInput, 2}, Arg{ArgKind::kOutput, -1}, Arg{ArgKind::kScratch, 1},
-                        Arg{ArgKind::kScalarF64, 1}}) {
+                        Arg{ArgKind::kScalarF64, 1}, Arg{ArgKind::kScalarBits8, 2}}) {
     Load load = sample_load();
     load.steps[0].args[0] = arg;
     EXPECT_FALSE(decode_load(encode(load)).ok());

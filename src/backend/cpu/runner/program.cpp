@@ -42,14 +42,19 @@ void push_arg(const protocol::Load& load, const BlockMemory& memory, std::uint32
     case ArgKind::kInteger:
       frame.words.push_back(static_cast<std::uint64_t>(arg.value));
       return;
+    case ArgKind::kScalarF16:
     case ArgKind::kScalarF32: {
       double slot = 0;
-      std::memcpy(&slot, input_at(load, memory, trial, arg.value), sizeof(float));
+      std::memcpy(&slot, input_at(load, memory, trial, arg.value), arg.kind == ArgKind::kScalarF16 ? 2 : 4);
       frame.reals.push_back(slot);
       return;
     }
     case ArgKind::kScalarF64:
       frame.reals.push_back(scalar_at<double>(input_at(load, memory, trial, arg.value)));
+      return;
+    case ArgKind::kScalarI8:
+      frame.words.push_back(static_cast<std::uint64_t>(
+          std::int64_t{scalar_at<std::int8_t>(input_at(load, memory, trial, arg.value))}));
       return;
     case ArgKind::kScalarI32:
       frame.words.push_back(static_cast<std::uint64_t>(
@@ -57,6 +62,12 @@ void push_arg(const protocol::Load& load, const BlockMemory& memory, std::uint32
       return;
     case ArgKind::kScalarI64:
       frame.words.push_back(scalar_at<std::uint64_t>(input_at(load, memory, trial, arg.value)));
+      return;
+    case ArgKind::kScalarBits8:
+      frame.words.push_back(scalar_at<std::uint8_t>(input_at(load, memory, trial, arg.value)));
+      return;
+    case ArgKind::kScalarBits16:
+      frame.words.push_back(scalar_at<std::uint16_t>(input_at(load, memory, trial, arg.value)));
       return;
     default:
       frame.words.push_back(reinterpret_cast<std::uint64_t>(buffer_at(load, memory, trial, arg)));
