@@ -6,6 +6,7 @@
 // AVX-512 if available.
 
 #include "lathe/cpu/exact.h"
+#include "lathe/cpu/fp8.h"
 #include "lathe/cpu/gemm.h"
 #include "lathe/cpu/half.h"
 #include "lathe/cpu/integer.h"

@@ -26,6 +26,8 @@ _DTYPES = {
     "fp32": torch.float32,
     "fp16": torch.float16,
     "bf16": torch.bfloat16,
+    "fp8e4m3": torch.float8_e4m3fn,
+    "fp8e5m2": torch.float8_e5m2,
     "int8": torch.int8,
     "int32": torch.int32,
     "int64": torch.int64,

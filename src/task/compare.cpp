@@ -186,6 +186,7 @@ class BoundCheck {
  public:
   BoundCheck(const Expected& expected, const RmsLimit* limit, bool whole)
       : largest_(info(expected.dtype).largest),
+        saturates_(!info(expected.dtype).has_infinity()),
         limit_(limit),
         whole_(whole),
         sums_(expected.sums),
@@ -237,9 +238,12 @@ class BoundCheck {
     return result_;
   }
 
-  /// Accepts NaN where NaN is expected, the expected infinity, and overflow within the bound.
+  /// Accepts NaN where NaN is expected, the expected infinity, and overflow within the bound: to
+  /// the largest number where the format has no infinity.
   bool special_match(double want, double err, double got) const {
     if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
+    if (saturates_ && std::fabs(got) == largest_)
+      return std::signbit(got) == std::signbit(want) && std::fabs(want) + err >= largest_;
     if (std::isinf(got) && std::isinf(want)) return std::signbit(got) == std::signbit(want);
     if (std::isinf(got)) return std::signbit(got) == std::signbit(want) && std::fabs(want) + err >= largest_;
     return std::isinf(want) && std::fabs(got) >= largest_ && std::signbit(got) == std::signbit(want);
@@ -270,6 +274,7 @@ class BoundCheck {
   }
 
   double largest_;
+  bool saturates_;
   const RmsLimit* limit_;
   bool whole_;  ///< a sample has no global RMS
   Sums sums_;

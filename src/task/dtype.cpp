@@ -133,6 +133,7 @@ void encode_bool(std::span<const double> from, std::byte* to) {
 using Half = Minifloat<std::uint16_t, 5, 10, true>;
 using Bfloat16 = Minifloat<std::uint16_t, 8, 7, true>;
 using Fp8E4M3 = Minifloat<std::uint8_t, 4, 3, false>;
+using Fp8E5M2 = Minifloat<std::uint8_t, 5, 2, true>;
 
 constexpr DTypeInfo floating(DType dtype, std::string_view name, std::string_view c_name, std::size_t bytes,
                              double unit_roundoff, double smallest_normal, double largest, Decode* decode,
@@ -164,8 +165,10 @@ constexpr std::array kTable{
              encode_small<Half>),
     floating(DType::kBF16, "bf16", "lathe::bfloat16", 2, 0x1p-8, 0x1p-126, 0x1.fep127, decode_small<Bfloat16>,
              encode_small<Bfloat16>),
-    floating(DType::kF8E4M3, "fp8e4m3", "", 1, 0x1p-4, 0x1p-6, 448, decode_small<Fp8E4M3>,
+    floating(DType::kF8E4M3, "fp8e4m3", "lathe::fp8e4m3", 1, 0x1p-4, 0x1p-6, 448, decode_small<Fp8E4M3>,
              encode_small<Fp8E4M3>),
+    floating(DType::kF8E5M2, "fp8e5m2", "lathe::fp8e5m2", 1, 0x1p-3, 0x1p-14, 57344, decode_small<Fp8E5M2>,
+             encode_small<Fp8E5M2>),
     integer<std::int8_t>(DType::kI8, "int8", "int8_t"),
     integer<std::int32_t>(DType::kI32, "int32", "int32_t"),
     integer<std::int64_t>(DType::kI64, "int64", "int64_t"),

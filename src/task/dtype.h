@@ -10,7 +10,7 @@
 
 namespace lathe {
 
-enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kF8E4M3, kI8, kI32, kI64, kBool };
+enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8, kI32, kI64, kBool };
 
 /// A number format: one row of the table in task/dtype.cpp. `decode` is exact; `encode` rounds
 /// once, to nearest with ties to even. Integers saturate and turn NaN into 0; fp8e4m3 (OCP) has no
@@ -26,6 +26,8 @@ struct DTypeInfo {
   double largest;
   void (*decode)(const std::byte* from, std::span<double> to);
   void (*encode)(std::span<const double> from, std::byte* to);
+
+  bool has_infinity() const { return is_float && dtype != DType::kF8E4M3; }
 };
 
 const DTypeInfo& info(DType dtype);

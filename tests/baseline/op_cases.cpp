@@ -199,6 +199,27 @@ const std::vector<GraphCase>& op_cases() {
        {"q: M, N; dtype = \"int8\"", "s: M, 1; gen = { kind = \"positive\", scale = 0.01 }"},
        "f = cast(q, dtype = \"fp32\")\ny = mul(f, s)",
        "M = 9, N = 67"},
+      {"quantise_rows_to_eight_bits",
+       {"x: M, N"},
+       "a = abs(x)\nt = reduce_max(a, axis = -1, keepdims = true)\nu = clamp(t, low = 1e-5)\n"
+       "s = scale(u, by = 0.002232142857142857)\nd = div(x, s)\nc = clamp(d, low = -448, high = 448)\n"
+       "q = cast(c, dtype = \"fp8e4m3\")",
+       "M = 9, N = 67",
+       {"q", "s"}},
+      {"scaled_products_of_eight_bits",
+       {"x: M, G * 16; dtype = \"fp8e4m3\"", "sx: M, G, 1; gen = { kind = \"positive\" }",
+        "w: N, G * 16; dtype = \"fp8e4m3\"", "sw: N, 1; gen = { kind = \"positive\" }"},
+       "xf = cast(x, dtype = \"fp32\")\nxg = reshape(xf, shape = [\"M\", \"G\", 16])\nxs = mul(xg, sx)\n"
+       "a = reshape(xs, shape = [\"M\", \"G * 16\"])\nwf = cast(w, dtype = \"fp32\")\nb = mul(wf, sw)\n"
+       "h = matmul(a, b, transpose_b = true)\ny = cast(h, dtype = \"bf16\")",
+       "M = 9, N = 17, G = 3"},
+      {"eight_bits_in_order",
+       {"x: M, N; dtype = \"fp8e4m3\"", "i: K; role = \"index\"\ngen = { kind = \"index\", limit = \"M\" }"},
+       "g = gather(x, i)\ns = sort(g)\nr = relu(x)\nf = cast(x, dtype = \"fp32\")\nn = scale(f, by = 3)\n"
+       "y = cast(n, dtype = \"fp8e5m2\")",
+       "M = 9, N = 67, K = 5",
+       {"s", "r", "y"}},
+      {"sums_of_eight_bits", {"x: M, N; dtype = \"fp8e5m2\""}, "y = sum(x, axis = 0)", "M = 67, N = 19"},
       {"cast_to_whole",
        {"x: M, N"},
        "a = cast(x, dtype = \"int32\")\nb = cast(x, dtype = \"int64\")\nc = cast(a, dtype = \"int64\")\n"

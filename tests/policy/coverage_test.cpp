@@ -15,7 +15,7 @@ std::string declined(bool cuda) {
   std::string page;
   for (const GraphCase& graph_case : op_cases()) {
     std::string dtypes;
-    for (const char* dtype : {"fp32", "fp16", "bf16", "fp64", "int8", "int32", "int64"}) {
+    for (const char* dtype : {"fp32", "fp16", "bf16", "fp8e4m3", "fp64", "int8", "int32", "int64"}) {
       const auto task = parse_case(retyped(graph_case, dtype));
       if (!task.ok()) continue;
       const auto graph = catalog::lower_for(*task, {.cuda = cuda});

@@ -235,7 +235,8 @@ TEST(VectorOperations, ReduceAndScanTheLanes) {
   EXPECT_TRUE(std::isnan(run("reduce_max", x)[0]));
 }
 
-/// Every 16-bit value, and numbers at, beside and between those that it can be rounded to.
+/// Every 16-bit and 8-bit value, and numbers at, beside and between those that it can be rounded
+/// to.
 TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
   const SharedObject built(
       "#include <lathe/cpu.h>\n"
@@ -252,7 +253,7 @@ TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
       "      store(back, left == kLanes ? load(to) : load(to, first_lanes(left)));\n"
       "      for (int64_t j = 0; j <= kLanes; ++j) {\n"
       "        const T one = j < left ? T(x[i + j]) : T(7.0f);\n"
-      "        count += __builtin_memcmp(&one, to + j, 2) != 0;\n"
+      "        count += __builtin_memcmp(&one, to + j, sizeof(T)) != 0;\n"
       "        const float wide = j < left ? static_cast<float>(one) : 0.0f;\n"
       "        if (j < kLanes) count += __builtin_memcmp(&wide, back + j, 4) != 0;\n"
       "      }\n"
@@ -260,13 +261,15 @@ TEST(VectorOperations, NarrowLoadsAndStoresConvertAsOneValueDoes) {
       "  return count;\n"
       "}\n"
       "extern \"C\" int64_t fp16(const float* x, int64_t n) { return differences<half>(x, n); }\n"
-      "extern \"C\" int64_t bf16(const float* x, int64_t n) { return differences<bfloat16>(x, n); }\n");
+      "extern \"C\" int64_t bf16(const float* x, int64_t n) { return differences<bfloat16>(x, n); }\n"
+      "extern \"C\" int64_t e4m3(const float* x, int64_t n) { return differences<fp8e4m3>(x, n); }\n"
+      "extern \"C\" int64_t e5m2(const float* x, int64_t n) { return differences<fp8e5m2>(x, n); }\n");
   std::vector<float> x;
   for (std::uint32_t upper = 0; upper < 1U << 16; ++upper)
     for (const std::uint32_t lower : {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U})
       x.push_back(std::bit_cast<float>(upper << 16 | lower));
   using Count = std::int64_t(const float*, std::int64_t);
-  for (const char* type : {"fp16", "bf16"})
+  for (const char* type : {"fp16", "bf16", "e4m3", "e5m2"})
     EXPECT_EQ(built.function<Count>(type)(x.data(), static_cast<std::int64_t>(x.size())), 0) << type;
 }
 

@@ -50,6 +50,20 @@ TEST(Compare, NaNIsNoWildcard) {
   EXPECT_TRUE(check(expected_of({1e39}, 1e30), {INFINITY}).pass) << "fp32 overflows here";
 }
 
+TEST(Compare, AFormatWithoutInfinityEndsAtItsLargestNumber) {
+  const auto answer = [](DType dtype, double want, double got) {
+    Expected expected = expected_of({want}, 1);
+    expected.dtype = dtype;
+    return compare(expected, HostTensor::encode(dtype, {1}, std::vector{got}).bytes, nullptr).reason;
+  };
+  EXPECT_EQ(answer(DType::kF8E4M3, 5000, 448), "");
+  EXPECT_EQ(answer(DType::kF8E4M3, -INFINITY, -448), "");
+  EXPECT_EQ(answer(DType::kF8E4M3, 5000, -448), "nan_mask");
+  EXPECT_EQ(answer(DType::kF8E4M3, 5000, 416), "nan_mask");
+  EXPECT_EQ(answer(DType::kF8E4M3, 400, 448), "bound");
+  EXPECT_EQ(answer(DType::kF8E5M2, 1e6, 57344), "nan_mask") << "which has one";
+}
+
 /// An infinity's propagated error is the product of infinity and 0.
 TEST(Compare, AnInfinityIsItselfWhateverItsBound) {
   EXPECT_TRUE(check(expected_of({INFINITY, -INFINITY}, NAN), {INFINITY, -INFINITY}).pass);

@@ -19,6 +19,10 @@ inline uint64_t order_key(double x) {
 }
 inline uint32_t order_key(half x) { return order_key(static_cast<float>(x)); }
 inline uint32_t order_key(bfloat16 x) { return order_key(static_cast<float>(x)); }
+template <int kMantissa, bool kHasInfinity>
+inline uint32_t order_key(Fp8<kMantissa, kHasInfinity> x) {
+  return order_key(static_cast<float>(x));
+}
 inline uint32_t order_key(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
 inline uint32_t order_key(int8_t x) { return order_key(int32_t{x}); }
 inline uint32_t order_key(uint8_t x) { return order_key(int32_t{x}); }
@@ -34,10 +38,10 @@ inline T value_of_key(OrderKey<T> key) {
     return __builtin_bit_cast(double, key& sign ? key ^ sign : ~key);
   } else if constexpr (__is_same(T, int64_t)) {
     return static_cast<int64_t>(key ^ (uint64_t{1} << 63));
-  } else if constexpr (__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat16)) {
-    return T(__builtin_bit_cast(float, key & 0x80000000u ? key ^ 0x80000000u : ~key));
-  } else {
+  } else if constexpr (__is_same(T, int32_t) || __is_same(T, int8_t) || __is_same(T, uint8_t)) {
     return static_cast<T>(static_cast<int32_t>(key ^ 0x80000000u));
+  } else {
+    return T(__builtin_bit_cast(float, key & 0x80000000u ? key ^ 0x80000000u : ~key));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "lathe/cpu/fp8.h"
 #include "lathe/cpu/half.h"
 
 namespace lathe {
@@ -167,6 +168,45 @@ inline void store(bfloat16* p, f32v a) {
   const __m256i upper = _mm256_srli_epi32(kept, 16);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1)));
+}
+/// The bits of a half are those of an e5m2, then zeros; of an e4m3 divided by 2^8, its exponent and
+/// mantissa after the second bit.
+inline f32v load(const fp8e5m2* p) {
+  const __m128i bits = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_cvtph_ps(_mm_slli_epi16(bits, 8));
+}
+inline f32v load(const fp8e4m3* p) {
+  const __m128i bits = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m128i seven = _mm_set1_epi16(0x7f), magnitude = _mm_and_si128(bits, seven);
+  const __m128i sign = _mm_slli_epi16(_mm_andnot_si128(seven, bits), 8);
+  const __m128i half = _mm_or_si128(_mm_slli_epi16(magnitude, 7), sign);
+  const __m128i nan = _mm_or_si128(sign, _mm_set1_epi16(0x7e00));
+  const __m128i kept = _mm_blendv_epi8(half, nan, _mm_cmpeq_epi16(magnitude, seven));
+  return f32v(_mm256_cvtph_ps(kept)) * f32v(256.0f);
+}
+/// The code of each lane, as Fp8's constructor has it.
+template <int kMantissa, bool kHasInfinity>
+inline __m256i codes_of(f32v a) {
+  using Format = Fp8<kMantissa, kHasInfinity>;
+  constexpr int kCut = 23 - kMantissa;
+  const auto all = [](uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); };
+  const __m256i whole = _mm256_castps_si256(a.v), magnitude = _mm256_and_si256(whole, all(0x7fffffff));
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(magnitude, kCut), all(1));
+  const __m256i above = _mm256_add_epi32(_mm256_add_epi32(magnitude, odd), all((1u << (kCut - 1)) - 1));
+  const __m256i normal = _mm256_sub_epi32(_mm256_srli_epi32(above, kCut), all(Format::kLeastNormal));
+  const __m256 beside = _mm256_set1_ps(Format::beside());
+  const __m256i raised = _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(magnitude), beside));
+  const __m256i small = _mm256_cmpgt_epi32(all(Format::kSmallestNormal), magnitude);
+  __m256i code = _mm256_blendv_epi8(normal, _mm256_sub_epi32(raised, _mm256_castps_si256(beside)), small);
+  code = _mm256_min_epu32(code, all(Format::kAbove));
+  code = _mm256_blendv_epi8(code, all(Format::kNan), _mm256_castps_si256(is_nan(a).m));
+  return _mm256_or_si256(code, _mm256_and_si256(_mm256_srli_epi32(whole, 24), all(0x80)));
+}
+template <int kMantissa, bool kHasInfinity>
+inline void store(Fp8<kMantissa, kHasInfinity>* p, f32v a) {
+  const __m256i lanes = codes_of<kMantissa, kHasInfinity>(a);
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
 /// p[stride * lane].
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {

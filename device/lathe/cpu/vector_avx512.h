@@ -3,6 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "lathe/cpu/fp8.h"
 #include "lathe/cpu/half.h"
 
 namespace lathe {
@@ -159,6 +160,49 @@ inline __m256i rounded_bf16(f32v a) {
 inline void store(bfloat16* p, f32v a, maskv m) { _mm256_mask_storeu_epi16(p, m.m, rounded_bf16(a)); }
 inline void store(bfloat16* p, f32v a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded_bf16(a));
+}
+/// The bits of a half are those of an e5m2, then zeros; of an e4m3 divided by 2^8, its exponent and
+/// mantissa after the second bit.
+inline f32v load(const fp8e5m2* p, maskv m) {
+  const __m256i bits = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(m.m, p));
+  return _mm512_cvtph_ps(_mm256_slli_epi16(bits, 8));
+}
+inline f32v load(const fp8e5m2* p) { return load(p, all_lanes()); }
+inline f32v load(const fp8e4m3* p, maskv m) {
+  const __m256i bits = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(m.m, p)), seven = _mm256_set1_epi16(0x7f);
+  const __m256i magnitude = _mm256_and_si256(bits, seven);
+  const __m256i sign = _mm256_slli_epi16(_mm256_andnot_si256(seven, bits), 8);
+  const __m256i half = _mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign);
+  const __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi16(0x7e00));
+  const __m256i kept = _mm256_mask_mov_epi16(half, _mm256_cmpeq_epi16_mask(magnitude, seven), nan);
+  return f32v(_mm512_cvtph_ps(kept)) * f32v(256.0f);
+}
+inline f32v load(const fp8e4m3* p) { return load(p, all_lanes()); }
+/// The code of each lane, as Fp8's constructor has it.
+template <int kMantissa, bool kHasInfinity>
+inline __m512i codes_of(f32v a) {
+  using Format = Fp8<kMantissa, kHasInfinity>;
+  constexpr int kCut = 23 - kMantissa;
+  const auto all = [](uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); };
+  const __m512i whole = _mm512_castps_si512(a.v), magnitude = _mm512_and_si512(whole, all(0x7fffffff));
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(magnitude, kCut), all(1));
+  const __m512i above = _mm512_add_epi32(_mm512_add_epi32(magnitude, odd), all((1u << (kCut - 1)) - 1));
+  const __m512i normal = _mm512_sub_epi32(_mm512_srli_epi32(above, kCut), all(Format::kLeastNormal));
+  const __m512 beside = _mm512_set1_ps(Format::beside());
+  const __m512i raised = _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(magnitude), beside));
+  const __mmask16 small = _mm512_cmplt_epu32_mask(magnitude, all(Format::kSmallestNormal));
+  __m512i code = _mm512_mask_sub_epi32(normal, small, raised, _mm512_castps_si512(beside));
+  code = _mm512_min_epu32(code, all(Format::kAbove));
+  code = _mm512_mask_mov_epi32(code, is_nan(a).m, all(Format::kNan));
+  return _mm512_or_si512(code, _mm512_and_si512(_mm512_srli_epi32(whole, 24), all(0x80)));
+}
+template <int kMantissa, bool kHasInfinity>
+inline void store(Fp8<kMantissa, kHasInfinity>* p, f32v a, maskv m) {
+  _mm_mask_storeu_epi8(p, m.m, _mm512_cvtepi32_epi8(codes_of<kMantissa, kHasInfinity>(a)));
+}
+template <int kMantissa, bool kHasInfinity>
+inline void store(Fp8<kMantissa, kHasInfinity>* p, f32v a) {
+  store(p, a, all_lanes());
 }
 /// p[stride * lane]. Stride 2 takes two loads and a shuffle, others gather.
 inline f32v load_strided(const float* p, int64_t stride, maskv m) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lathe/cuda/half.cuh"
+#include "lathe/cuda/fp8.cuh"
 #include "lathe/cuda/hint.cuh"
 #include "lathe/cuda/reach.cuh"
 
@@ -114,9 +114,9 @@ __device__ inline void store(T* p, const f32v& a, const maskv& m) {
   for (int i = 0; i < kVector; ++i)
     if (m.m[i]) own_lanes(p)[i] = static_cast<T>(a.v[i]);
 }
-/// One access of a thread's kVector elements of 16 bits, which must be aligned to it.
+/// One access of a thread's kVector elements of 16 or 8 bits, which must be aligned to it.
 template <class T>
-struct alignas(2 * kVector) narrowv {
+struct alignas(sizeof(T) * kVector) narrowv {
   T of[kVector];
 };
 template <class T>
@@ -143,6 +143,18 @@ __device__ inline void store(half* p, const f32v& a, groupv m) { store_narrow(p,
 __device__ inline void store(half* p, const f32v& a, everyv) { store_narrow(p, a, true); }
 __device__ inline void store(bfloat16* p, const f32v& a, groupv m) { store_narrow(p, a, m.in); }
 __device__ inline void store(bfloat16* p, const f32v& a, everyv) { store_narrow(p, a, true); }
+template <int kMantissa, bool kHasInfinity>
+__device__ inline f32v load(const Fp8<kMantissa, kHasInfinity>* p, groupv m) { return load_narrow(p, m.in); }
+template <int kMantissa, bool kHasInfinity>
+__device__ inline f32v load(const Fp8<kMantissa, kHasInfinity>* p, everyv) { return load_narrow(p, true); }
+template <int kMantissa, bool kHasInfinity>
+__device__ inline void store(Fp8<kMantissa, kHasInfinity>* p, const f32v& a, groupv m) {
+  store_narrow(p, a, m.in);
+}
+template <int kMantissa, bool kHasInfinity>
+__device__ inline void store(Fp8<kMantissa, kHasInfinity>* p, const f32v& a, everyv) {
+  store_narrow(p, a, true);
+}
 template <class T>
 __device__ inline f32v load(const T* p, whole) { return load(p); }
 template <class T>

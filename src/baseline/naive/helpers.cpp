@@ -165,6 +165,38 @@ constexpr std::array kHelpers = {
   bfloat16& operator=(float x) { return *this = bfloat16(x); }
   operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
 };)"},
+    Helper{"lathe::fp8", R"(template <int kMantissa, bool kHasInfinity>
+struct Fp8 {
+  static constexpr int kBias = (1 << (6 - kMantissa)) - 1, kAbove = kHasInfinity ? 0x7c : 0x7e;
+  uint8_t bits;
+  Fp8() = default;
+  explicit Fp8(float x) {
+    const float size = __builtin_fabsf(x);
+    const int own = static_cast<int>(__builtin_bit_cast(uint32_t, size) >> 23) - 127;
+    const int exponent = own < 1 - kBias ? 1 - kBias : own;
+    int code = kAbove;
+    if (size < 65536.0f)
+      code = static_cast<int>(__builtin_rintf(size / power_of_two(exponent - kMantissa))) +
+             ((exponent + kBias - 1) << kMantissa);
+    if (code > kAbove) code = kAbove;
+    if (x != x) code = 0x7f;
+    bits = code | (__builtin_signbit(x) ? 0x80 : 0);
+  }
+  Fp8& operator=(float x) { return *this = Fp8(x); }
+  operator float() const {
+    const int code = bits & 0x7f, exponent = code >> kMantissa, mantissa = code - (exponent << kMantissa);
+    float size = exponent == 0 ? mantissa * power_of_two(1 - kBias - kMantissa)
+                               : ((1 << kMantissa) + mantissa) * power_of_two(exponent - kBias - kMantissa);
+    if (code > kAbove) size = __builtin_nanf("");
+    if (kHasInfinity && code == kAbove) size = __builtin_inff();
+    return bits & 0x80 ? -size : size;
+  }
+  static float power_of_two(int exponent) {
+    return __builtin_bit_cast(float, static_cast<uint32_t>(exponent + 127) << 23);
+  }
+};
+using fp8e4m3 = Fp8<3, false>;
+using fp8e5m2 = Fp8<2, true>;)"},
     Helper{"lathe::select(",
            "template <class T, class U> auto select(bool m, T x, U y) { return m ? x : y; }"},
 };

@@ -255,7 +255,7 @@ class Cast final : public NamedOp {
                  {{"dtype",
                    AttrKind::kText,
                    true,
-                   {"fp64", "fp32", "fp16", "bf16", "int8", "int32", "int64"}}}}) {}
+                   {"fp64", "fp32", "fp16", "bf16", "fp8e4m3", "fp8e5m2", "int8", "int32", "int64"}}}}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_TRY(const DType dtype, parse_dtype(context.attrs.text("dtype", "")));

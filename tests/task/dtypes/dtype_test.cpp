@@ -90,7 +90,8 @@ TEST_P(SmallFormat, StatesItsOwnLimits) {
   EXPECT_TRUE(std::isnan(round_trip(GetParam(), kNan)));
 }
 
-INSTANTIATE_TEST_SUITE_P(DType, SmallFormat, testing::Values(DType::kF16, DType::kBF16, DType::kF8E4M3));
+INSTANTIATE_TEST_SUITE_P(DType, SmallFormat,
+                         testing::Values(DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2));
 
 TEST(DType, KnownCodes) {
   EXPECT_EQ(encode(DType::kF16, 1.0), code(DType::kF16, 0x3c00));
@@ -98,6 +99,8 @@ TEST(DType, KnownCodes) {
   EXPECT_EQ(encode(DType::kBF16, 1.0), code(DType::kBF16, 0x3f80));
   EXPECT_EQ(encode(DType::kF8E4M3, 1.0), code(DType::kF8E4M3, 0x38));
   EXPECT_EQ(encode(DType::kF8E4M3, 448.0), code(DType::kF8E4M3, 0x7e));
+  EXPECT_EQ(encode(DType::kF8E5M2, 1.0), code(DType::kF8E5M2, 0x3c));
+  EXPECT_EQ(encode(DType::kF8E5M2, -57344.0), code(DType::kF8E5M2, 0xfb));
 }
 
 TEST(DType, OverflowIsInfiniteWhereTheFormatHasInfinity) {
@@ -107,6 +110,8 @@ TEST(DType, OverflowIsInfiniteWhereTheFormatHasInfinity) {
   EXPECT_EQ(round_trip(DType::kBF16, -1e39), -kInfinity);
   EXPECT_EQ(round_trip(DType::kF8E4M3, 1e9), 448);
   EXPECT_EQ(round_trip(DType::kF8E4M3, -kInfinity), -448);
+  EXPECT_EQ(round_trip(DType::kF8E5M2, 61439), 57344);
+  EXPECT_EQ(round_trip(DType::kF8E5M2, 61440), kInfinity);
 }
 
 TEST(DType, RoundsOnceAndNotThroughFp32) {

@@ -18,7 +18,6 @@ constexpr std::array<std::string_view, 3> kNarrowConstants = {"gelu", "hardsigmo
 /// them for all, and so has what only moves and compares values.
 bool takes(const NodeDecl& node, DType dtype) {
   if (dtype == DType::kF32 || is_narrow(dtype)) return true;
-  if (dtype == DType::kF8E4M3) return false;
   switch (node.op->op_class()) {
     case OpClass::kElementwise:
       return dtype != DType::kF64 || std::ranges::count(kNarrowConstants, node.op_name) == 0;

@@ -5,9 +5,9 @@
 #include "policy/catalog/ir/group.h"
 #include "policy/catalog/lower/lowering.h"
 
-// Tensors of 16 bits: kernels compute in fp32. Loops read and write such a tensor themselves, and
-// what only moves its elements leaves them as they are; pools and scans take fp32 from memory, so
-// they get a wider copy. So do products, unless the target multiplies numbers of 16 bits.
+// Tensors of 16 and 8 bits: kernels compute in fp32. Loops read and write such a tensor themselves,
+// and what only moves its elements leaves them as they are; pools and scans take fp32 from memory,
+// so they get a wider copy. So do products, unless the target multiplies numbers of 16 bits.
 
 namespace lathe::catalog {
 namespace {
@@ -128,7 +128,7 @@ class Widener {
 
 }  // namespace
 
-bool is_narrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+bool is_narrow(DType dtype) { return info(dtype).is_float && info(dtype).bytes < info(DType::kF32).bytes; }
 
 void hold_in_fp32(Graph& graph, NarrowProducts products) { Widener(graph, products).run(); }
 

@@ -44,6 +44,7 @@ const Primitive kPrimitives[] = {
                    " mma_fp16(d, a, b); mma_bf16(d, a, b); mma_tf32(d, a, b); out[0] = d[0];"},
     {Since::kSm80, "out[0] = to_tf32(out[1]) + pack_fp16(out[2], 1) + pack_bf16(out[3], 1);"},
     {Since::kSm80, "out[0] = half(out[1]) + bfloat16(out[2]);"},
+    {Since::kSm80, "out[0] = fp8e4m3(out[1]) + fp8e5m2(out[2]);"},
     {Since::kSm80, "sync_threads<1, 64>(); arrive_threads<2, 64>();"},
     {Since::kSm90, "if (elect()) out[0] = 1;"},
     {Since::kSm90, "wait_for_previous_step(); let_next_step_start();"},
