@@ -94,14 +94,14 @@ output = [{ name = "i" }, { name = "j" }]
 shape = [{ r = 3, c = 2 }])toml");
   const BoundTask task = bind_first(spec);
   const std::vector<HostTensor> inputs = {
-      HostTensor::encode(DType::kF32, {3, 2}, std::vector<double>{1, 6, 5, 2, 3, 4})};
+      HostTensor::encode(DType::kF32, {3, 2}, std::vector<double>{0.25, 1.5, 1.25, 0.5, 0.75, 1})};
   const std::vector<Expected> expected = reference_of(task, inputs);
   for (const Expected& ranks : expected) {
     EXPECT_EQ(ranks.compare, CompareKind::kArgsort);
-    EXPECT_EQ(ranks.source.data, (std::vector<double>{2, 10, 6, 12, 4, 8}));
-    EXPECT_EQ(ranks.source.err[1], 2 * 10 * 0x1p-24);
+    EXPECT_EQ(ranks.source.data, (std::vector<double>{0.5, 2.5, 1.5, 3, 1, 2}));
+    EXPECT_EQ(ranks.source.err[1], 2 * 2.5 * 0x1p-24);
     EXPECT_EQ(ranks.line_stride, 2U);
-    EXPECT_EQ(ranks.value.err[0], 2 * 10 * 0x1p-24) << "of the largest value";
+    EXPECT_EQ(ranks.value.err[0], 2 * 2.5 * 0x1p-24) << "of the largest value";
   }
   EXPECT_EQ(expected[0].value.data, (std::vector<double>{1, 0, 2, 2, 0, 1}));
   EXPECT_EQ(expected[1].value.data, (std::vector<double>{1, 0, 2, 2}));

@@ -65,8 +65,12 @@ Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sa
     const OpSite site = task.site(i);
     Value out;
     node.op->evaluate(site, in, numerics_of(node, sample.numerics), out);
+    // Where no result is negative, as of a sum of squares, no rounding makes one so.
+    const bool signed_results = std::ranges::any_of(out.data, [](double y) { return y < 0; });
     for (std::size_t k = 0; k < out.err.size(); ++k) {
-      if (out.err[k] > kUnderflow) out.data[k] += (2 * rng.uniform() - 1) * out.err[k];
+      if (out.err[k] <= kUnderflow) continue;
+      out.data[k] += (2 * rng.uniform() - 1) * out.err[k];
+      if (!signed_results && out.data[k] < 0) out.data[k] = 0;
     }
     out.err.clear();
     out.shape = site.out;

@@ -18,8 +18,12 @@ constexpr double kEquivalentRatio = 1e-3;
 /// median.
 constexpr double kConstantShare = 0.98;
 constexpr double kConstantReach = 16;  ///< in tolerances
+/// The most that this may come to in units of a value, whose format may be coarse.
+constexpr double kConstantWidth = 0.5;
 /// A bound is too loose if it exceeds this share of the output's RMS on this share of the elements.
 constexpr double kLooseRatio = 0.25;
+/// The least that this comes to, in roundoffs of the output's dtype.
+constexpr double kLooseRoundoffs = 6;
 constexpr double kLooseShare = 0.1;
 /// Of elements on adversarial inputs that may have no bound, as products that overflow on the way.
 constexpr double kRareShare = 0.01;
@@ -184,10 +188,11 @@ class Linter {
     pool(cases_.front());
     for (const Sample& sample : repeats_) pool(sample);
     if (values.size() < 3) return;
-    const double middle = median(values);
+    const double middle = median(values), step = 2 * info(spec_.outputs[output].dtype).unit_roundoff;
+    const double reach = std::min(kConstantReach, step > 0 ? kConstantWidth / step : kConstantReach);
     std::size_t near = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      near += std::fabs(values[i] - middle) <= kConstantReach * tolerances[i] ? 1 : 0;
+      near += std::fabs(values[i] - middle) <= reach * tolerances[i] ? 1 : 0;
     }
     const double share = static_cast<double>(near) / static_cast<double>(values.size());
     if (share < kConstantShare) return;
@@ -201,11 +206,12 @@ class Linter {
     double squares = 0;
     for (const double x : expected.value.data) squares += std::isfinite(x) ? x * x : 0;
     const auto count = static_cast<double>(expected.value.data.size());
-    const double limit = kLooseRatio * std::sqrt(squares / count);
+    const double ratio = std::max(kLooseRatio, kLooseRoundoffs * info(expected.dtype).unit_roundoff);
+    const double limit = ratio * std::sqrt(squares / count);
     const auto loose = std::ranges::count_if(expected.value.err, [&](double err) { return err > limit; });
     if (static_cast<double>(loose) <= kLooseShare * count) return;
     fatal("loose_bound", fmt::format("the error bound of {} exceeds {:g} of its RMS on {} of {} elements",
-                                     expected.name, kLooseRatio, loose, expected.value.data.size()));
+                                     expected.name, ratio, loose, expected.value.data.size()));
   }
 
   Status check_rounded_runs() {

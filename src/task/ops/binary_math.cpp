@@ -13,12 +13,14 @@ struct BinaryDefaults {
   static constexpr bool kFloatOnly = false;
   static constexpr bool kExact = false;  ///< no rounding at all
   static constexpr bool kAdds = false;
+  static constexpr bool kKeepsWhole = false;
   static constexpr bool kMayIgnoreSecond = false;
   static double own(double, double, double y) { return std::fabs(y); }
 };
 
 struct Add : BinaryDefaults {
   static constexpr std::string_view kName = "add";
+  static constexpr bool kKeepsWhole = true;
   static constexpr bool kAdds = true;
   static double f(double a, double b) { return a + b; }
   static double propagated(double, double, double ea, double eb, double) { return ea + eb; }
@@ -27,6 +29,7 @@ struct Add : BinaryDefaults {
 
 struct Sub : BinaryDefaults {
   static constexpr std::string_view kName = "sub";
+  static constexpr bool kKeepsWhole = true;
   static constexpr bool kAdds = true;
   static double f(double a, double b) { return a - b; }
   static double propagated(double, double, double ea, double eb, double) { return ea + eb; }
@@ -35,6 +38,7 @@ struct Sub : BinaryDefaults {
 
 struct Mul : BinaryDefaults {
   static constexpr std::string_view kName = "mul";
+  static constexpr bool kKeepsWhole = true;
   static double f(double a, double b) { return a * b; }
   static double propagated(double a, double b, double ea, double eb, double) {
     return std::fabs(a) * eb + std::fabs(b) * ea + ea * eb;

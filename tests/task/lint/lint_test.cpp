@@ -124,6 +124,33 @@ TEST(Lint, AsksForNoPrecisionOfWholeNumbers) {
   EXPECT_THAT(fatal_checks(report), IsEmpty());
 }
 
+/// Differences of positions are exact, so that no mask is open where they are equal.
+TEST(Lint, TakesMasksOfPositions) {
+  const LintReport report =
+      lint_of(task_of(square_task("i = iota(shape = [\"n\", 1], axis = 0)\nj = iota(shape = [\"n\"])\n"
+                                  "d = sub(i, j)\nm = ge(d, value = 0)\nf = full(shape = [1], value = -inf)\n"
+                                  "s = add(x, b)\nw = where(m, s, f)\ny = softmax(w)")));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+/// No rounding makes a sum of powers negative, of which there is no root.
+TEST(Lint, TakesRootsOfSumsOfPowers) {
+  const LintReport report =
+      lint_of(task_of(square_task("d = sub(x, b)\na = abs(d)\np = pow_scalar(a, exponent = 3)\n"
+                                  "s = sum(p, axis = -1)\ny = pow_scalar(s, exponent = 0.3333333333)")));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+TEST(Lint, TakesOutputsOfEightBits) {
+  for (const char* dtype : {"fp8e4m3", "fp8e5m2"}) {
+    const std::string cast = "y = cast(s, dtype = \"" + std::string(dtype) + "\")";
+    EXPECT_THAT(fatal_checks(lint_of(task_of(square_task("s = add(x, b)\n" + cast)))), IsEmpty());
+    const LintReport constant =
+        lint_of(task_of(square_task("d = min(x, b)\ns = clamp(d, low = 7.5)\n" + cast)));
+    EXPECT_THAT(fatal_checks(constant), Contains("constant_output"));
+  }
+}
+
 TEST(Lint, TakesQuantisedOutputs) {
   const LintReport report = lint_of(task_of(R"toml(
 name = "quantise"

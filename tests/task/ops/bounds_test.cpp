@@ -185,6 +185,20 @@ TEST(SumBound, AllowsWhatARunningSumOfNearEqualTermsLoses) {
   EXPECT_GT(error, 5 * std::sqrt(4096.0) * 0x1p-24 * out.data[0]) << "more than a root's";
 }
 
+TEST(ElementwiseBound, WholeNumbersThatTheFormatHoldsAreNotRounded) {
+  const auto error = [](const char* op, double a, double b) {
+    const OpCase op_case{.op = op, .in = {{1}, {1}}};
+    return evaluate(op_case, {{{1}, {a}, {}}, {{1}, {b}, {}}}, Numerics{}).err[0];
+  };
+  for (const char* op : {"add", "sub", "mul"}) {
+    EXPECT_EQ(error(op, 300, 300), 0) << op;
+    EXPECT_GT(error(op, 300.5, 299.5), 0) << op;
+  }
+  EXPECT_GT(error("mul", 5000, 5000), 0);
+  EXPECT_GT(error("sub", 0x1p30, 0x1p30), 0) << "of which kernels may have lost something";
+  EXPECT_GT(error("div", 300, 300), 0);
+}
+
 /// A kernel of fp64 may lose as much as a running sum of 4096 terms does: the reference of a longer
 /// one loses less.
 TEST(SumBound, TheSumItselfIsExactToFp64) {

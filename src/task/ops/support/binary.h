@@ -10,6 +10,7 @@ namespace lathe::ops {
 ///   static double propagated(a, b, ea, eb, y)    what the inputs' errors grow to
 ///   static double own(a, b, y)                   in units of u
 ///   static kAdds     whether a kernel may start one operand's sum from the other
+///   static kKeepsWhole        of whole numbers it makes a whole one
 ///   static kMayIgnoreSecond   where only some values of the first operand need the second
 /// As for UnaryOp, it may add textbook(a, b) and telling(dtype).
 template <class F>
@@ -62,6 +63,13 @@ class BinaryOp final : public NamedOp {
     return F::f(a, b);
   }
 
+  /// Whether nothing is rounded: positions, above all, whose differences decide what is masked.
+  static bool are_held(double a, double b, double y, const Numerics& numerics) {
+    const double most = 1 / numerics.unit_roundoff;
+    const auto is_held = [&](double x) { return std::fabs(x) <= most && x == std::trunc(x); };
+    return is_held(a) && is_held(b) && is_held(y);
+  }
+
   static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
                         Value& out) {
     const double u = numerics.unit_roundoff;
@@ -70,8 +78,11 @@ class BinaryOp final : public NamedOp {
       const std::size_t ia = row.in[0] + i * row.step[0];
       const std::size_t ib = row.in[1] + i * row.step[1];
       const double y = out.data[row.out + i];
-      const double own = F::kExact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
-      out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], a.error_at(ia), b.error_at(ib), y);
+      const double ea = a.error_at(ia), eb = b.error_at(ib);
+      const bool exact = F::kExact || (F::kKeepsWhole && ea == 0 && eb == 0 &&
+                                       are_held(a.data[ia], b.data[ib], y, numerics));
+      const double own = exact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
+      out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], ea, eb, y);
       if (out.terms == 0) continue;
       out.err[row.out + i] +=
           start_error(numerics, a.terms, b.data[ib]) + start_error(numerics, b.terms, a.data[ia]);
