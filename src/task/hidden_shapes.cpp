@@ -106,6 +106,18 @@ bool inside(const TaskSpec& spec, const Dims& dims) {
   return value.ok() && *value != 0;
 }
 
+/// The dims with the lowest or the highest value of one of them that the domain allows beside the
+/// others, if it is soon found.
+std::optional<Dims> with_end(const TaskSpec& spec, Dims dims, const std::string& name, bool lowest) {
+  constexpr std::int64_t kSteps = 256;
+  const DimRange& range = spec.dim_ranges.at(name);
+  for (std::int64_t step = 0; step <= std::min(kSteps, range.high - range.low); ++step) {
+    dims[name] = lowest ? range.low + step : range.high - step;
+    if (inside(spec, dims)) return dims;
+  }
+  return std::nullopt;
+}
+
 bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
   if (!inside(spec, dims)) return false;
   const Result<BoundTask> bound = lathe::bind(spec, dims);
@@ -399,6 +411,10 @@ std::vector<Dims> probe_shapes(const TaskSpec& spec) {
     const Dims dims = draw_dims(spec, rng, tries % 2 == 0 ? Style::kAny : Style::kAligned);
     if (inside(spec, dims)) probes.push_back(dims);
   }
+  const Dims scored = probes.front();
+  for (const std::string& name : spec.dim_names)
+    for (const bool lowest : {true, false})
+      if (auto dims = with_end(spec, scored, name, lowest)) probes.push_back(*std::move(dims));
   return probes;
 }
 

@@ -209,6 +209,25 @@ Status check_values(const RawNode& raw, const NodeDecl& node, const TaskSpec& sp
   return Ok{};
 }
 
+/// If the node is wrong at some shapes of the domain alone, says at which.
+void name_the_shape(const NodeDecl& node, const std::vector<SymbolicType>& in,
+                    const std::vector<Dims>& probes, Error& error) {
+  const auto fails = [&](const Dims& dims) {
+    const std::vector<Dims> alone = {dims};
+    const auto same = [&](const Expr& a, const Expr& b) { return same_everywhere(a, b, alone); };
+    return !node.op->infer({node.attrs, in, same}).ok();
+  };
+  const auto wrong = std::ranges::find_if(probes, fails);
+  if (wrong == probes.end() || std::ranges::all_of(probes, fails)) return;
+  std::string shape;
+  for (const auto& [name, extent] : *wrong)
+    shape += fmt::format("{}{} = {}", shape.empty() ? "" : ", ", name, extent);
+  error.message += fmt::format(", for {}", shape);
+  error.hint += std::string(error.hint.empty() ? "" : "; ") +
+                "every shape within dims and where counts: narrow them, dims = { N = [8, 1024] } or where = "
+                "\"N >= 8\"";
+}
+
 Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const std::vector<Dims>& probes,
                     Types& types, TaskSpec& spec) {
   NodeDecl node{.out = raw.out, .op_name = raw.op, .where = raw.where};
@@ -225,10 +244,11 @@ Status resolve_node(const RawNode& raw, const std::vector<RawNode>& all, const s
   const auto same = [&](const Expr& a, const Expr& b) { return same_everywhere(a, b, probes); };
   LATHE_TRY(std::vector<SymbolicType> in, input_types(raw, types, all));
   for (const RawInput& input : raw.in) node.in.push_back(input.name);
-  Result<SymbolicType> type = node.op->infer({node.attrs, std::move(in), same});
+  Result<SymbolicType> type = node.op->infer({node.attrs, in, same});
   if (!type.ok()) {
     Error error = std::move(type).error();
     error.message = fmt::format("{}: {}", raw.op, error.message);
+    name_the_shape(node, in, probes, error);
     if (error.where.line == 0) error.where = raw.where;
     return error;
   }

@@ -319,6 +319,22 @@ TEST(Shifts, ByAnInputNeedItsDeclaredRange) {
   EXPECT_EQ(error(", gen = { kind = \"zeros_ones\" }"), "none");
 }
 
+/// Hidden shapes may have any extent of the domain, however rarely it is drawn.
+TEST(TaskSpec, AnOpMustSuitTheEndsOfTheDomain) {
+  const auto task = [](const std::string& domain) {
+    return parse_task("name = \"top\"\n" + domain +
+                          "\ntensor = [{ name = \"x\", shape = [\"M\", \"N\"] }]\n"
+                          "graph = \"y = slice(x, stop = 2)\"\nshape = [{ M = 64, N = 1024 }]\n",
+                      "top.toml");
+  };
+  const auto refused = task("dims = [\"M\", \"N\"]");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("for M = 64, N = 1"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("where"));
+  EXPECT_TRUE(task("dims = [\"M\", \"N\"]\nwhere = \"N >= 2\"").ok());
+  EXPECT_TRUE(task("dims = { M = [1, 64], N = [2, 1024] }").ok());
+}
+
 TEST(TaskDocumentation, NamesEveryOpAndAttribute) {
   const Result<std::string> text = read_file(LATHE_SOURCE_DIR "/docs/tasks.md");
   ASSERT_TRUE(text.ok());

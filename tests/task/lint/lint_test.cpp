@@ -256,7 +256,8 @@ TEST(Lint, RefusesOutputsThatAreNotNumbers) {
 class TextbookFormula : public testing::TestWithParam<const char*> {};
 
 TEST_P(TextbookFormula, IsCaughtWhereverInputsMayBeLarge) {
-  const TaskSpec spec = task_of(square_task("z = add(x, b)\ny = " + std::string(GetParam())));
+  const TaskSpec spec =
+      task_of("where = \"n % 2 == 0\"\n" + square_task("z = add(x, b)\ny = " + std::string(GetParam())));
   const BoundTask task = bind_first(spec);
   const auto reference = make_reference(spec);
   bool caught = false;
