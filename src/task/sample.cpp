@@ -143,6 +143,11 @@ bool is_narrow(DType dtype) {
   return info(dtype).is_float && info(dtype).unit_roundoff > info(DType::kF32).unit_roundoff;
 }
 
+/// Where what is nearest hangs on how a kernel rounds its own values.
+bool chooses_by_rounded_places(const NodeDecl& node) {
+  return node.op_name == "grid_sample" && node.attrs.text("mode", "bilinear") == "nearest";
+}
+
 /// What a node's elements are made of.
 struct Origin {
   bool products = false;
@@ -254,6 +259,7 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
     const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
+    origin.jumps |= chooses_by_rounded_places(node);
     origin.jumps |= origin.computed && (to_whole || std::ranges::count(kJumps, node.op->name()) > 0);
     origin.computed |= kind != OpClass::kMove && std::ranges::count(kSelections, node.op->name()) == 0;
     origin.summed |= origin.products && !one_by_one && !contracts && !convolves;

@@ -64,6 +64,8 @@ LoopNest emit_unfold(const Site& site);
 LoopNest emit_fold(const Site& site);
 
 LoopNest emit_adaptive_pool(const Site& site);
+LoopNest emit_grid_sample(const Site& site);
+LoopNest emit_upsample_bicubic(const Site& site);
 LoopNest emit_upsample_nearest(const Site& site);
 LoopNest emit_upsample_linear(const Site& site);
 

@@ -136,4 +136,111 @@ const $type $weight = $part > 0 ? static_cast<$type>($part % $whole) / static_ca
       site.out.at(position(site.out.shape, indices)) + " = " + interpolated(site, indices, axes, {}) + ";\n");
 }
 
+/// Places are fractions, which only the weights round.
+LoopNest emit_upsample_bicubic(const Site& site) {
+  const Names indices = index_names(site.out.rank());
+  const std::vector<Axis> axes = axes_of(site, indices);
+  const bool corners = site.attrs.flag("align_corners", false);
+  const auto taps = [&](const Axis& axis) {
+    return expand(
+        R"(
+const int64_t $whole = $denominator;
+const int64_t $part = $numerator;
+const int64_t $low = $part >= 0 ? $part / $whole : -1;
+const $type $t = static_cast<$type>($part - $low * $whole) / static_cast<$type>($whole);
+const $type $weight[4] = {outer(1 + $t), inner($t), inner(1 - $t), outer(2 - $t)};
+)",
+        {},
+        {{"whole", axis.name("whole_")},
+         {"part", axis.name("part_")},
+         {"low", axis.name("low_")},
+         {"t", axis.name("t_")},
+         {"weight", axis.name("weight_")},
+         {"type", site.out.compute_type()},
+         {"denominator", corners ? "(" + axis.out + " > 1 ? " + axis.out + " - 1 : 1)" : "2 * " + axis.out},
+         {"numerator", corners ? axis.index + " * (" + axis.in + " - 1)"
+                               : "(2 * " + axis.index + " + 1) * " + axis.in + " - " + axis.out}});
+  };
+  const auto inside = [](const Axis& axis, const std::string& tap) {
+    return expand("clamped($low - 1 + $tap, $in)",
+                  {{"low", axis.name("low_")}, {"tap", tap}, {"in", axis.in}});
+  };
+  LoopNest nest =
+      for_each_row(site, indices, axes, taps,
+                   expand(R"(
+$type sum = 0;
+for (int a = 0; a < 4; ++a) {
+  $type row = 0;
+  for (int b = 0; b < 4; ++b) row += $across[b] * $x;
+  sum += $down[a] * row;
+}
+$out = sum;
+)",
+                          {{"type", site.out.compute_type()},
+                           {"down", axes[0].name("weight_")},
+                           {"across", axes[1].name("weight_")},
+                           {"x", element(site, indices, {inside(axes[0], "a"), inside(axes[1], "b")})},
+                           {"out", site.out.at(position(site.out.shape, indices))}}));
+  nest.body = expand(R"(
+const auto inner = []($type x) -> $type { return ($type(1.25) * x - $type(2.25)) * x * x + 1; };
+const auto outer = []($type x) -> $type { return (($type(3.75) - $type(0.75) * x) * x - 6) * x + 3; };
+const auto clamped = [](int64_t i, int64_t n) -> int64_t { return i < 0 ? 0 : i < n ? i : n - 1; };
+)",
+                     {}, {{"type", site.out.compute_type()}}) +
+              nest.body;
+  return nest;
+}
+
+/// One row of the result an item. A place far outside is no number of elements.
+LoopNest emit_grid_sample(const Site& site) {
+  const Operand &x = site.in[0], &places = site.in[1], &out = site.out;
+  const bool border = site.attrs.text("padding", "zeros") == "border";
+  const bool nearest = site.attrs.text("mode", "bilinear") == "nearest";
+  const std::string type = out.compute_type();
+  const Holes fields = {
+      {"type", type}, {"height", x.extent(2)}, {"width", x.extent(3)}, {"channels", x.extent(1)}};
+  const auto coordinate = [&](const std::string& name, int axis, int which) {
+    const std::string extent = x.extent(axis);
+    std::string code =
+        expand(site.attrs.flag("align_corners", false) ? "$type $name = ($place + 1) / 2 * ($extent - 1);\n"
+                                                       : "$type $name = (($place + 1) * $extent - 1) / 2;\n",
+               {{"type", type},
+                {"name", name},
+                {"extent", extent},
+                {"place", places.at(position(places.shape, {"i0", "i2", "i3", std::to_string(which)}))}});
+    code +=
+        expand("$name = $name < $low ? $low : $name > $high ? $high : $name;\n",
+               {{"name", name}, {"low", border ? "0" : "-2"}, {"high", extent + (border ? " - 1" : " + 1")}});
+    return code;
+  };
+  const std::string read = expand(
+      R"(
+const auto at = [&](int64_t r, int64_t c) -> $type {
+  $inside
+  return $x;
+};
+)",
+      {{"inside", expand(border ? "r = r < $height ? r : $height - 1, c = c < $width ? c : $width - 1;"
+                                : "if (r < 0 || r >= $height || c < 0 || c >= $width) return 0;",
+                         {}, fields)},
+       {"x", x.at(position(x.shape, {"i0", "i1", "r", "c"}))}},
+      fields);
+  const std::string value = nearest ? R"(
+$out = at(static_cast<int64_t>(lathe::round(row)), static_cast<int64_t>(lathe::round(column)));
+)"
+                                    : R"(
+const int64_t r = static_cast<int64_t>(lathe::floor(row)), c = static_cast<int64_t>(lathe::floor(column));
+const $type down = row - r, right = column - c;
+$out = (1 - down) * ((1 - right) * at(r, c) + right * at(r, c + 1)) +
+       down * ((1 - right) * at(r + 1, c) + right * at(r + 1, c + 1));
+)";
+  const std::vector<Expr> outer(out.shape.begin(), out.shape.end() - 1);
+  return {
+      out.count(0, 3),
+      unflatten("item", outer, {"i0", "i1", "i2"}) +
+          loop("i3", out.shape[3],
+               coordinate("column", 3, 0) + coordinate("row", 2, 1) + read +
+                   expand(value, {{"out", out.at(position(out.shape, {"i0", "i1", "i2", "i3"}))}}, fields))};
+}
+
 }  // namespace lathe::naive

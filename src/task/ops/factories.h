@@ -29,6 +29,7 @@ void add_cosine_similarity(OpList& list);
 void add_cross_entropy(OpList& list);
 void add_diag(OpList& list);
 void add_gather(OpList& list);
+void add_grid_sample(OpList& list);
 void add_group_norm(OpList& list);
 void add_grouped_matmul(OpList& list);
 void add_l2_normalize(OpList& list);
@@ -57,6 +58,7 @@ void add_triplet_margin(OpList& list);
 void add_unary_math(OpList& list);
 void add_unfold(OpList& list);
 void add_upsample(OpList& list);
+void add_upsample_bicubic(OpList& list);
 void add_where(OpList& list);
 
 struct OpTraits {

@@ -27,6 +27,7 @@ const ops::OpList& registry() {
     ops::add_cross_entropy(ops);
     ops::add_diag(ops);
     ops::add_gather(ops);
+    ops::add_grid_sample(ops);
     ops::add_group_norm(ops);
     ops::add_grouped_matmul(ops);
     ops::add_l2_normalize(ops);
@@ -55,6 +56,7 @@ const ops::OpList& registry() {
     ops::add_unary_math(ops);
     ops::add_unfold(ops);
     ops::add_upsample(ops);
+    ops::add_upsample_bicubic(ops);
     ops::add_where(ops);
     std::ranges::sort(ops, {}, [](const auto& op) { return op->name(); });
     return ops;

@@ -383,6 +383,79 @@ OpCase columns_of_an_image(bool fold) {
   });
 }
 
+/// As frameworks do: a scale, a place, polynomials of it and the sums in the arithmetic of the
+/// values.
+OpCase bicubic(const Shape& x, const std::vector<std::int64_t>& size, bool corners) {
+  const Planes planes(x, {1, size[0], size[1]});
+  const Attrs given = corners ? attrs({{"size", size}, {"align_corners", true}}) : attrs({{"size", size}});
+  OpCase result = make_case("upsample_bicubic2d", {x}, given, [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    using T = typename decltype(out)::value_type;
+    out.clear();
+    planes.visit([&](std::int64_t first, const std::array<std::int64_t, 3>& position) {
+      std::int64_t taps[3][4];
+      T weights[3][4];
+      for (std::size_t axis = 1; axis < 3; ++axis) {
+        const T from = static_cast<T>(planes.in[axis]), to = static_cast<T>(planes.out[axis]);
+        const T i = static_cast<T>(position[axis]);
+        const T place =
+            corners ? (to > 1 ? i * ((from - 1) / (to - 1)) : T(0)) : (i + T(0.5)) * (from / to) - T(0.5);
+        const T low = std::floor(place);
+        for (int tap = 0; tap < 4; ++tap) {
+          taps[axis][tap] =
+              std::clamp<std::int64_t>(static_cast<std::int64_t>(low) + tap - 1, 0, planes.in[axis] - 1);
+          const T d = std::fabs(place - (low + static_cast<T>(tap - 1)));
+          weights[axis][tap] =
+              d <= 1 ? (T(1.25) * d - T(2.25)) * d * d + 1 : ((T(-0.75) * d + T(3.75)) * d - 6) * d + 3;
+        }
+      }
+      T sum = 0;
+      for (int a = 0; a < 4; ++a)
+        for (int b = 0; b < 4; ++b)
+          sum += weights[1][a] * weights[2][b] * in[0][first + planes.at(0, taps[1][a], taps[2][b])];
+      out.push_back(sum);
+    });
+    return out;
+  });
+  result.looseness = 2000;
+  return result;
+}
+
+/// As PyTorch's kernels do: places in the arithmetic of the values, four corners of which those
+/// outside count as zeros, or are those at the edge.
+OpCase sampled(const char* mode, const char* padding, bool corners) {
+  const bool nearest = std::string(mode) == "nearest", border = std::string(padding) == "border";
+  const Attrs given = attrs({{"mode", mode}, {"padding", padding}, {"align_corners", corners}});
+  OpCase result = make_case("grid_sample", {{2, 3, 4, 7}, {2, 5, 3, 2}}, given, [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    using T = typename decltype(out)::value_type;
+    out.clear();
+    const auto place = [&](T g, int extent) {
+      const T n = static_cast<T>(extent);
+      const T at = corners ? (g + 1) * T(0.5) * (n - 1) : ((g + 1) * n - 1) * T(0.5);
+      return border ? std::min(std::max(at, T(0)), n - 1) : at;
+    };
+    for (int n = 0; n < 2; ++n)
+      for (int c = 0; c < 3; ++c)
+        for (int i = 0; i < 15; ++i) {
+          const T x = place(in[1].at(n, i / 3, i % 3, 0), 7), y = place(in[1].at(n, i / 3, i % 3, 1), 4);
+          const auto at = [&](T row, T column) {
+            const bool inside = row >= 0 && row < 4 && column >= 0 && column < 7;
+            return inside ? in[0].at(n, c, row, column) : T(0);
+          };
+          const T left = std::floor(x), top = std::floor(y);
+          out.push_back(
+              nearest ? at(std::nearbyint(y), std::nearbyint(x))
+                      : (top + 1 - y) * ((left + 1 - x) * at(top, left) + (x - left) * at(top, left + 1)) +
+                            (y - top) *
+                                ((left + 1 - x) * at(top + 1, left) + (x - left) * at(top + 1, left + 1)));
+        }
+    return out;
+  });
+  result.draws = {{}, {-1.2, 1.2}};
+  return result;
+}
+
 }  // namespace
 
 std::vector<OpCase> stencil_cases() {
@@ -407,6 +480,13 @@ std::vector<OpCase> stencil_cases() {
       conv_transpose2d({.stride = 2, .padding = 2, .dilation = 2, .groups = 2}),
       columns_of_an_image(false),
       columns_of_an_image(true),
+      bicubic({2, 3, 4, 5}, {8, 15}, false),
+      bicubic({2, 3, 7, 5}, {3, 4}, true),
+      sampled("bilinear", "zeros", false),
+      sampled("bilinear", "zeros", true),
+      sampled("bilinear", "border", false),
+      sampled("nearest", "zeros", false),
+      sampled("nearest", "border", true),
       pool_line("max_pool1d", {2, 3, 9}, pool_attrs(1)),
       pool_line("max_pool1d", {2, 3, 17}, dilated),
       pool_line("max_pool3d", {2, 3, 1, 2, 9}, pool_attrs(3)),
